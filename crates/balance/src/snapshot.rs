@@ -1,0 +1,237 @@
+//! What a strategy decides upon: loads, messages and PEs of one measured window.
+
+use gridspan_topology::{Layout, PeId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Which actor, in a form that says nothing about its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ActorKey {
+    /// The number of its collection.
+    pub collection: u32,
+    /// Its index in the collection, packed into one number.
+    pub index: u128,
+}
+
+impl fmt::Display for ActorKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "actor {}.{}", self.collection, self.index)
+    }
+}
+
+/// The object graph of a job and the PEs it runs on. It can be stored and read by other tools;
+/// what was read should go through [`Snapshot::validate`] before it goes to a strategy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// All actors, in the same order on every run: strategies break ties by it.
+    pub actors: Vec<ActorLoad>,
+    /// The messages between actors; at most one edge from one actor to another.
+    pub edges: Vec<Edge>,
+    /// All PEs by number.
+    pub pes: Vec<PeLoad>,
+    /// Where the PEs are.
+    pub layout: Layout,
+}
+
+/// One actor in the measured window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActorLoad {
+    /// Which actor.
+    pub id: ActorKey,
+    /// Where it lives.
+    pub pe: PeId,
+    /// The CPU time it used on that PE.
+    pub load: Duration,
+    /// How many bytes its state takes when it migrates.
+    pub bytes: u64,
+    /// Whether it may be moved.
+    pub migratable: bool,
+}
+
+/// The messages from one actor to another in the measured window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Edge {
+    /// The sender as a position in [`Snapshot::actors`].
+    pub from: u32,
+    /// The receiver as a position in [`Snapshot::actors`].
+    pub to: u32,
+    /// How many messages.
+    pub messages: u64,
+    /// How many bytes they had together.
+    pub bytes: u64,
+}
+
+/// One PE in the measured window.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PeLoad {
+    /// How fast it computes, where 1.0 is an ordinary PE; above zero.
+    pub speed: f64,
+    /// The time it spent on what cannot be moved, other users' work included.
+    pub background: Duration,
+}
+
+/// Why a snapshot contradicts itself. Nothing was changed; take it anew or correct the entry named.
+#[derive(Clone, Copy, Debug, PartialEq, Error)]
+pub enum SnapshotError {
+    /// The list of PEs and the layout differ in length.
+    #[error("there are {pes} PEs in the list and {layout} in the layout; list each PE once")]
+    PeCount {
+        /// How many are listed.
+        pes: usize,
+        /// How many there are.
+        layout: u32,
+    },
+    /// A speed that is not above zero or not finite.
+    #[error("{pe} has speed {speed}; write a number above zero, such as 1")]
+    Speed {
+        /// Whose speed it is.
+        pe: PeId,
+        /// The value refused.
+        speed: f64,
+    },
+    /// An actor lives on a PE that does not exist.
+    #[error("{actor} lives on {pe}, which does not exist; write a PE of the layout")]
+    NoSuchPe {
+        /// The actor.
+        actor: ActorKey,
+        /// The PE refused.
+        pe: PeId,
+    },
+    /// Two entries describe one actor.
+    #[error("{actor} is listed twice; remove one entry")]
+    ActorTwice {
+        /// The actor.
+        actor: ActorKey,
+    },
+    /// An edge begins or ends at an actor that does not exist.
+    #[error(
+        "edge {edge} leads from {from} to {to}; write positions in the list of {actors} actors"
+    )]
+    NoSuchActor {
+        /// The position of the edge.
+        edge: usize,
+        /// Where it begins.
+        from: u32,
+        /// Where it ends.
+        to: u32,
+        /// How many actors there are.
+        actors: usize,
+    },
+}
+
+impl Snapshot {
+    /// Whether the parts fit together.
+    pub fn validate(&self) -> Result<(), SnapshotError> {
+        let layout = self.layout.pe_count();
+        if self.pes.len() != layout as usize {
+            return Err(SnapshotError::PeCount { pes: self.pes.len(), layout });
+        }
+        for (pe, load) in self.layout.pes().zip(&self.pes) {
+            if !(load.speed > 0.0 && load.speed.is_finite()) {
+                return Err(SnapshotError::Speed { pe, speed: load.speed });
+            }
+        }
+        let mut seen = BTreeSet::new();
+        for actor in &self.actors {
+            if !self.layout.contains(actor.pe) {
+                return Err(SnapshotError::NoSuchPe { actor: actor.id, pe: actor.pe });
+            }
+            if !seen.insert(actor.id) {
+                return Err(SnapshotError::ActorTwice { actor: actor.id });
+            }
+        }
+        let actors = self.actors.len();
+        for (edge, &Edge { from, to, .. }) in self.edges.iter().enumerate() {
+            if from.max(to) as usize >= actors {
+                return Err(SnapshotError::NoSuchActor { edge, from, to, actors });
+            }
+        }
+        Ok(())
+    }
+
+    /// The CPU time of the actors on each PE, by number; background is not counted.
+    pub fn load_per_pe(&self) -> Vec<Duration> {
+        let mut loads = vec![Duration::ZERO; self.pes.len()];
+        for actor in &self.actors {
+            let load = &mut loads[actor.pe.index()];
+            *load = load.saturating_add(actor.load);
+        }
+        loads
+    }
+
+    /// The edges whose ends live in different sites.
+    pub fn wide_area_edges(&self) -> impl Iterator<Item = &Edge> {
+        let site = |actor: u32| self.layout.site_of(self.actors[actor as usize].pe);
+        self.edges.iter().filter(move |edge| site(edge.from) != site(edge.to))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{actor, snapshot};
+
+    #[test]
+    fn a_measured_snapshot_is_valid() {
+        assert_eq!(snapshot(&[0, 1, 2, 3]).validate(), Ok(()));
+    }
+
+    #[test]
+    fn a_snapshot_survives_being_stored_as_json() {
+        let mut snapshot = snapshot(&[0, 1, 2, 3]);
+        snapshot.actors[0].id.index = u128::MAX;
+        snapshot.pes[1].speed = 0.1;
+
+        let stored = serde_json::to_string(&snapshot).unwrap();
+
+        assert_eq!(serde_json::from_str::<Snapshot>(&stored).unwrap(), snapshot);
+    }
+
+    #[test]
+    fn parts_that_do_not_fit_together_are_refused() {
+        let refusal = |change: fn(&mut Snapshot)| {
+            let mut snapshot = snapshot(&[0, 1, 2]);
+            change(&mut snapshot);
+            snapshot.validate().unwrap_err()
+        };
+        assert_eq!(refusal(|s| s.pes.truncate(3)), SnapshotError::PeCount { pes: 3, layout: 4 });
+        assert_eq!(
+            refusal(|s| s.pes[2].speed = 0.0),
+            SnapshotError::Speed { pe: PeId(2), speed: 0.0 }
+        );
+        assert!(matches!(refusal(|s| s.pes[0].speed = f64::NAN), SnapshotError::Speed { .. }));
+        assert_eq!(
+            refusal(|s| s.actors[1].pe = PeId(4)),
+            SnapshotError::NoSuchPe { actor: actor(1), pe: PeId(4) }
+        );
+        assert_eq!(
+            refusal(|s| s.actors[1].id = actor(0)),
+            SnapshotError::ActorTwice { actor: actor(0) }
+        );
+        assert_eq!(
+            refusal(|s| s.edges[1].to = 3),
+            SnapshotError::NoSuchActor { edge: 1, from: 1, to: 3, actors: 3 }
+        );
+    }
+
+    #[test]
+    fn loads_add_up_on_each_pe() {
+        let millis: Vec<u128> =
+            snapshot(&[0, 2, 0, 3]).load_per_pe().iter().map(Duration::as_millis).collect();
+
+        assert_eq!(millis, [1 + 3, 0, 2, 4]);
+    }
+
+    #[test]
+    fn an_edge_is_wide_area_when_its_ends_are_in_different_sites() {
+        // PEs 0 and 1 are in one site, 2 and 3 in the other.
+        let snapshot = snapshot(&[0, 1, 2, 3]);
+
+        let crossing: Vec<u32> = snapshot.wide_area_edges().map(|edge| edge.from).collect();
+
+        assert_eq!(crossing, [1]);
+    }
+}

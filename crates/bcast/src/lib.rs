@@ -1,0 +1,14 @@
+//! Over which tree a broadcast travels.
+//!
+//! - [`Tree`]: who sends to whom, over all nodes of a job or some of them.
+//! - [`star`], [`binomial`], [`hierarchical`]: the trees that need to know nothing but the layout,
+//!   and [`star_over`], [`binomial_over`], [`hierarchical_over`] for the nodes of a multicast.
+//!
+//! Everything here is a pure function: every node computes the same tree from the same arguments,
+//! so that a message needs to carry no more than the root and the name of the tree.
+
+mod shape;
+mod tree;
+
+pub use shape::{binomial, binomial_over, hierarchical, hierarchical_over, star, star_over};
+pub use tree::{Tree, TreeError};

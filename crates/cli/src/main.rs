@@ -1,0 +1,2 @@
+//! gridctl
+fn main() {}

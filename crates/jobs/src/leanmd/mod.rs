@@ -1,0 +1,34 @@
+//! Molecular dynamics in cells: the computation of the LeanMD job, without the actors that carry it out.
+//!
+//! Source: Koenig and Kale, "Using topology-aware load balancing in Grid environments", section 4.2. Space is divided into cells;
+//! every pair of neighbouring cells is a separate piece of work. Per step, each cell sends its positions to its pairs, each pair
+//! computes the forces between its two cells, and each cell adds the forces up and moves its atoms.
+//!
+//! | what | where |
+//! | --- | --- |
+//! | where atoms start | [`system`], [`droplet`], files in [`io`] |
+//! | which cells and pairs there are | [`decomposition`] |
+//! | what a cell holds, and what crosses cells | [`atoms`], [`vectors`] |
+//! | forces of a pair | [`pair`], on the kernel in [`force`] and the law in [`potential`] |
+//! | motion | [`integrate`] |
+//! | all of it in one place, as a reference | [`serial`] |
+//!
+//! # Same bits everywhere
+//!
+//! A trajectory does not depend on where cells and pairs live, because every sum has a fixed order: atoms in a cell are sorted by
+//! id, a pair's forces depend on its two cells only, and a cell adds its pairs' forces in the order of
+//! [`Cells::pairs_of`](decomposition::Cells::pairs_of).
+
+pub mod atoms;
+pub mod decomposition;
+pub mod droplet;
+pub mod force;
+pub mod integrate;
+pub mod io;
+mod lanes;
+mod packed;
+pub mod pair;
+pub mod potential;
+pub mod serial;
+pub mod system;
+pub mod vectors;

@@ -1,0 +1,201 @@
+//! A list of 3-vectors, one array per axis: the shape in which positions, velocities and forces are computed on and sent.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// 3-vectors as structure of arrays. The three arrays always have the same length, also after deserialisation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Axes")]
+pub struct Vectors {
+    x: Vec<f64>,
+    y: Vec<f64>,
+    z: Vec<f64>,
+}
+
+/// Three arrays of different lengths came in where a list of 3-vectors was expected; the sender is broken or of another version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("a list of 3-vectors has {x} x, {y} y and {z} z components; they must be equally many")]
+pub struct Ragged {
+    x: usize,
+    y: usize,
+    z: usize,
+}
+
+/// What [`Vectors`] look like before their lengths are checked.
+#[derive(Deserialize)]
+struct Axes {
+    x: Vec<f64>,
+    y: Vec<f64>,
+    z: Vec<f64>,
+}
+
+impl TryFrom<Axes> for Vectors {
+    type Error = Ragged;
+
+    fn try_from(axes: Axes) -> Result<Self, Ragged> {
+        let Axes { x, y, z } = axes;
+        if x.len() == y.len() && y.len() == z.len() {
+            Ok(Self { x, y, z })
+        } else {
+            Err(Ragged { x: x.len(), y: y.len(), z: z.len() })
+        }
+    }
+}
+
+impl Vectors {
+    /// `len` null vectors.
+    pub fn zeros(len: usize) -> Self {
+        Self { x: vec![0.0; len], y: vec![0.0; len], z: vec![0.0; len] }
+    }
+
+    /// How many vectors there are.
+    pub fn len(&self) -> usize {
+        self.x.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.x.is_empty()
+    }
+
+    /// The x components.
+    pub fn x(&self) -> &[f64] {
+        &self.x
+    }
+
+    /// The y components.
+    pub fn y(&self) -> &[f64] {
+        &self.y
+    }
+
+    /// The z components.
+    pub fn z(&self) -> &[f64] {
+        &self.z
+    }
+
+    /// Vector `index`.
+    ///
+    /// # Panics
+    /// If `index` is not below [`len`](Self::len).
+    pub fn at(&self, index: usize) -> [f64; 3] {
+        [self.x[index], self.y[index], self.z[index]]
+    }
+
+    /// Replaces vector `index`.
+    ///
+    /// # Panics
+    /// If `index` is not below [`len`](Self::len).
+    pub fn set(&mut self, index: usize, vector: [f64; 3]) {
+        [self.x[index], self.y[index], self.z[index]] = vector;
+    }
+
+    /// Adds `vector` to vector `index`.
+    ///
+    /// # Panics
+    /// If `index` is not below [`len`](Self::len).
+    pub fn add_at(&mut self, index: usize, vector: [f64; 3]) {
+        self.x[index] += vector[0];
+        self.y[index] += vector[1];
+        self.z[index] += vector[2];
+    }
+
+    /// Appends a vector.
+    pub fn push(&mut self, vector: [f64; 3]) {
+        self.x.push(vector[0]);
+        self.y.push(vector[1]);
+        self.z.push(vector[2]);
+    }
+
+    /// Drops all vectors and keeps the memory.
+    pub fn clear(&mut self) {
+        self.x.clear();
+        self.y.clear();
+        self.z.clear();
+    }
+
+    /// Becomes `len` null vectors and keeps the memory.
+    pub fn reset(&mut self, len: usize) {
+        for axis in [&mut self.x, &mut self.y, &mut self.z] {
+            axis.clear();
+            axis.resize(len, 0.0);
+        }
+    }
+
+    /// Adds `factor * other`, vector by vector; both lists must be equally long (the longer one's rest stays as it is).
+    pub fn add_scaled(&mut self, factor: f64, other: &Vectors) {
+        let axes = [(&mut self.x, &other.x), (&mut self.y, &other.y), (&mut self.z, &other.z)];
+        for (to, from) in axes {
+            for (to, from) in to.iter_mut().zip(from) {
+                *to += factor * from;
+            }
+        }
+    }
+
+    /// Adds `other`, vector by vector; both lists must be equally long (the longer one's rest stays as it is).
+    pub fn add(&mut self, other: &Vectors) {
+        let axes = [(&mut self.x, &other.x), (&mut self.y, &other.y), (&mut self.z, &other.z)];
+        for (to, from) in axes {
+            for (to, from) in to.iter_mut().zip(from) {
+                *to += from;
+            }
+        }
+    }
+
+    /// The sum of all vectors, added in order.
+    pub fn total(&self) -> [f64; 3] {
+        [self.x.iter().sum(), self.y.iter().sum(), self.z.iter().sum()]
+    }
+
+    /// The sum of the squared lengths, added vector by vector in order.
+    pub fn squared(&self) -> f64 {
+        self.iter().map(|[x, y, z]| x * x + y * y + z * z).sum()
+    }
+
+    /// The vectors in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = [f64; 3]> + '_ {
+        (0..self.len()).map(|index| self.at(index))
+    }
+}
+
+impl FromIterator<[f64; 3]> for Vectors {
+    fn from_iter<I: IntoIterator<Item = [f64; 3]>>(vectors: I) -> Self {
+        let mut list = Self::default();
+        for vector in vectors {
+            list.push(vector);
+        }
+        list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectors_come_out_as_they_went_in() {
+        let list: Vectors = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]].into_iter().collect();
+        assert_eq!(list.iter().collect::<Vec<_>>(), [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+        assert_eq!(list.y(), [2.0, 5.0]);
+    }
+
+    #[test]
+    fn totals_and_squares_add_all_vectors() {
+        let list: Vectors = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]].into_iter().collect();
+        assert_eq!(list.total(), [5.0, 7.0, 9.0]);
+        assert_eq!(list.squared(), 91.0);
+    }
+
+    #[test]
+    fn adding_works_vector_by_vector() {
+        let mut list = Vectors::zeros(1);
+        list.add_scaled(2.0, &[[1.0, 2.0, 3.0]].into_iter().collect());
+        list.add(&[[0.5, 0.5, 0.5]].into_iter().collect());
+        assert_eq!(list.at(0), [2.5, 4.5, 6.5]);
+    }
+
+    #[test]
+    fn arrays_of_different_lengths_are_refused() {
+        let ragged = Vectors::try_from(Axes { x: vec![0.0; 2], y: vec![0.0; 2], z: vec![0.0] });
+        assert_eq!(ragged.unwrap_err().to_string(), "a list of 3-vectors has 2 x, 2 y and 1 z components; they must be equally many");
+    }
+}

@@ -1,0 +1,78 @@
+//! The one place that turns values into bytes and back.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Bytes that are not what they should be. They came from a faulty or hostile peer, or from a
+/// program whose types differ from ours.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cannot decode {what}: {reason}")]
+pub struct DecodeError {
+    /// What was being decoded.
+    pub what: &'static str,
+    /// Why it failed.
+    pub reason: String,
+}
+
+impl DecodeError {
+    pub(crate) fn new(what: &'static str, reason: impl std::fmt::Display) -> Self {
+        Self { what, reason: reason.to_string() }
+    }
+}
+
+/// Appends `value` to `bytes`. Panics if the type's `Serialize` reports an error, which only types
+/// that cannot cross the network at all do.
+pub(crate) fn append<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>) {
+    let taken = std::mem::take(bytes);
+    *bytes = postcard::to_extend(value, taken)
+        .expect("types of messages and actors must serialise without error");
+}
+
+/// `value` as bytes.
+pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    append(value, &mut bytes);
+    bytes
+}
+
+/// Reads one value that takes up all of `bytes`.
+pub(crate) fn decode<T: DeserializeOwned>(
+    what: &'static str,
+    bytes: &[u8],
+) -> Result<T, DecodeError> {
+    let (value, rest) = decode_front(what, bytes)?;
+    if rest.is_empty() {
+        Ok(value)
+    } else {
+        Err(DecodeError::new(what, format_args!("{} bytes too many", rest.len())))
+    }
+}
+
+/// Reads one value from the front of `bytes` and gives back the rest.
+pub(crate) fn decode_front<'a, T: DeserializeOwned>(
+    what: &'static str,
+    bytes: &'a [u8],
+) -> Result<(T, &'a [u8]), DecodeError> {
+    postcard::take_from_bytes(bytes).map_err(|error| DecodeError::new(what, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trailing_bytes_are_an_error_not_ignored() {
+        let mut bytes = encode(&7u32);
+        bytes.push(0);
+        assert_eq!(
+            decode::<u32>("a number", &bytes).unwrap_err().to_string(),
+            "cannot decode a number: 1 bytes too many"
+        );
+    }
+
+    #[test]
+    fn a_length_beyond_the_end_allocates_nothing_and_fails() {
+        let bytes = encode(&u64::MAX);
+        assert!(decode::<Vec<u64>>("numbers", &bytes).is_err());
+    }
+}

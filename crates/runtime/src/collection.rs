@@ -1,0 +1,149 @@
+//! What every PE knows about a collection: its type, and where members are placed at first.
+
+use crate::index::{Key, Shape};
+use crate::reference::{ActorId, CollectionId};
+use crate::registry::KindId;
+use gridspan_topology::{Layout, PeId};
+use serde::{Deserialize, Serialize};
+
+/// Where the members of a collection first live. A member's first PE is its *home*, which always
+/// knows where it lives now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Placement {
+    /// Neighbouring indices together: the members, in row-major order, are cut into as many equal
+    /// runs as there are PEs. Sets without a shape are scattered, as by [`Scatter`](Self::Scatter).
+    #[default]
+    Block,
+    /// One member after the other to one PE after the other. Sets without a shape are scattered.
+    RoundRobin,
+    /// A run of members for each site, as long as the site has PEs; round robin within the site.
+    BySite,
+    /// Anywhere, evenly.
+    Scatter,
+    /// A map that the job defines; see `Job::placement`.
+    Custom(String),
+}
+
+/// A placement map that a job defines: index and layout to the PE where the member first lives. A
+/// PE that does not exist is taken modulo the number of PEs.
+pub type PlacementMap = fn(Key, &Layout) -> PeId;
+
+/// The rule behind a [`Placement`], with names resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Map {
+    Block,
+    RoundRobin,
+    BySite,
+    Scatter,
+    /// Position in the job's list of maps.
+    Custom(u16),
+    /// One member per PE, whose number is its index.
+    PerPe,
+    /// One member per node, whose number is its index.
+    PerNode,
+}
+
+/// What every PE knows about a collection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CollectionInfo {
+    pub(crate) id: CollectionId,
+    pub(crate) kind: KindId,
+    pub(crate) map: Map,
+    pub(crate) shape: Option<Shape>,
+    /// How many members were made with it.
+    pub(crate) members: u64,
+}
+
+impl CollectionInfo {
+    /// The home of a member.
+    pub(crate) fn home(&self, key: Key, layout: &Layout, maps: &[PlacementMap]) -> PeId {
+        let pes = u64::from(layout.pe_count());
+        let ranked = self.shape.and_then(|shape| Some((shape.rank(key)?, shape.len())));
+        match (self.map, ranked) {
+            (Map::Block, Some((rank, len))) => block(rank, len, pes),
+            (Map::RoundRobin, Some((rank, _))) => PeId((rank % pes) as u32),
+            (Map::BySite, Some((rank, len))) => {
+                let near = layout.pes_in(layout.site_of(block(rank, len, pes)));
+                PeId(near.start + (rank % near.len() as u64) as u32)
+            }
+            (Map::Custom(map), _) => match maps.get(usize::from(map)) {
+                Some(map) => PeId(map(key, layout).0 % layout.pe_count()),
+                None => scatter(key, pes),
+            },
+            (Map::PerPe, _) => PeId((key.0 % u128::from(pes)) as u32),
+            (Map::PerNode, _) => {
+                let node = (key.0 % u128::from(layout.node_count())) as u32;
+                layout.leader(gridspan_topology::NodeId(node))
+            }
+            (Map::Block | Map::RoundRobin | Map::BySite | Map::Scatter, _) => scatter(key, pes),
+        }
+    }
+
+    /// Whether members may move.
+    pub(crate) fn migratable(&self) -> bool {
+        !matches!(self.map, Map::PerPe | Map::PerNode)
+    }
+}
+
+/// The PE whose run of `len` members holds `rank`.
+fn block(rank: u64, len: u64, pes: u64) -> PeId {
+    PeId((u128::from(rank) * u128::from(pes) / u128::from(len.max(1))) as u32)
+}
+
+/// An even spread that depends on the key alone (a finaliser of the splitmix family).
+fn scatter(key: Key, pes: u64) -> PeId {
+    let mut bits = (key.0 as u64) ^ ((key.0 >> 64) as u64).rotate_left(32);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    PeId(((bits ^ (bits >> 31)) % pes) as u32)
+}
+
+/// One migration of a published plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PlanEntry {
+    pub(crate) id: ActorId,
+    pub(crate) from: PeId,
+    pub(crate) to: PeId,
+    /// The actor's epoch where it arrives.
+    pub(crate) epoch: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::{ActorIndex, IndexSet, Ix1};
+
+    fn homes(map: Map, members: u32, layout: &Layout) -> Vec<u32> {
+        let info = CollectionInfo {
+            id: CollectionId(0),
+            kind: KindId(0),
+            map,
+            shape: Ix1::range(members).shape(),
+            members: u64::from(members),
+        };
+        (0..members).map(|i| info.home(Ix1(i as i32).key(), layout, &[]).0).collect()
+    }
+
+    #[test]
+    fn blocks_are_runs_and_round_robin_deals_one_by_one() {
+        let layout = Layout::single(3);
+        assert_eq!(homes(Map::Block, 6, &layout), [0, 0, 1, 1, 2, 2]);
+        assert_eq!(homes(Map::RoundRobin, 6, &layout), [0, 1, 2, 0, 1, 2]);
+    }
+
+    #[test]
+    fn by_site_gives_each_site_a_run_and_deals_inside() {
+        let layout = Layout::new(vec![("a".into(), vec![1, 1]), ("b".into(), vec![2])]);
+        assert_eq!(homes(Map::BySite, 8, &layout), [0, 1, 0, 1, 2, 3, 2, 3]);
+    }
+
+    #[test]
+    fn scattering_is_even() {
+        let layout = Layout::single(4);
+        let homes = homes(Map::Scatter, 4000, &layout);
+        for pe in 0..4 {
+            let here = homes.iter().filter(|&&home| home == pe).count();
+            assert!((850..1150).contains(&here), "{here} of 4000 on pe {pe}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Runs main on a thread of its own.
+
+use super::switch::Switch;
+use crate::MainFuture;
+use crate::error::JobError;
+use crate::grid::MainPort;
+use crate::program::main_packet;
+use gridspan_topology::PeId;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Polls main on this thread until it is done.
+pub(super) fn block_on(mut main: MainFuture) -> Result<(), JobError> {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        match main.as_mut().poll(&mut context) {
+            Poll::Ready(outcome) => return outcome,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+/// Hands main's work to PE 0, which must be of this node.
+pub(super) fn port(switch: &Arc<Switch>) -> MainPort {
+    let switch = switch.clone();
+    Arc::new(move |action| switch.inbox(PeId(0)).push([(PeId(0), main_packet(action))]))
+}

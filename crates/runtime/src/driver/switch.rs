@@ -1,0 +1,83 @@
+//! Takes packets from the PEs of a node to other PEs: of the same node, or over the network.
+
+use super::inbox::Inbox;
+use crate::wire::Packet;
+use bytes::Bytes;
+use gridspan_topology::{Layout, NodeId, PeId};
+use std::sync::Arc;
+
+/// The network as the PEs of a node see it.
+pub(crate) trait Network: Send + Sync {
+    /// Takes a frame for another node. May be called by all PEs of the node.
+    fn send(&self, to: NodeId, frame: Bytes);
+}
+
+/// Connects the PEs of a node.
+pub(super) struct Switch {
+    pub(super) layout: Arc<Layout>,
+    pub(super) node: NodeId,
+    first_pe: u32,
+    inboxes: Vec<Inbox>,
+    network: Option<Arc<dyn Network>>,
+}
+
+impl Switch {
+    pub(super) fn new(
+        layout: Arc<Layout>,
+        node: NodeId,
+        inboxes: Vec<Inbox>,
+        network: Option<Arc<dyn Network>>,
+    ) -> Self {
+        let first_pe = layout.place(node).pes.start;
+        Self { layout, node, first_pe, inboxes, network }
+    }
+
+    /// The inbox of a PE of this node.
+    pub(super) fn inbox(&self, pe: PeId) -> &Inbox {
+        &self.inboxes[(pe.0 - self.first_pe) as usize]
+    }
+
+    pub(super) fn close(&self) {
+        self.inboxes.iter().for_each(Inbox::close);
+    }
+
+    /// Sends packets from one PE of this node; those to itself go to `own`.
+    pub(super) fn send(
+        &self,
+        from: PeId,
+        packets: impl Iterator<Item = (PeId, Packet)>,
+        own: &mut Vec<(PeId, Packet)>,
+    ) {
+        for (to, packet) in packets {
+            if to == from {
+                own.push((from, packet));
+            } else if self.layout.node_of(to) == self.node {
+                self.inbox(to).push([(from, packet)]);
+            } else if let Some(network) = &self.network {
+                let mut frame = Vec::new();
+                packet.append_frame(from, to, &mut frame);
+                network.send(self.layout.node_of(to), frame.into());
+            }
+        }
+    }
+
+    /// Delivers a frame from another node. A frame that does not decode, or is for or from no PE
+    /// that it can be, is refused.
+    pub(super) fn receive(&self, from: NodeId, frame: &Bytes) -> Result<(), crate::DecodeError> {
+        let (sender, to, packet) = Packet::from_frame(frame)?;
+        if !self.layout.contains(to) || self.layout.node_of(to) != self.node {
+            return Err(crate::DecodeError::new(
+                "a frame",
+                format_args!("{to} is not of this node"),
+            ));
+        }
+        if !self.layout.contains(sender) || self.layout.node_of(sender) != from {
+            return Err(crate::DecodeError::new(
+                "a frame",
+                format_args!("{sender} is not of {from}"),
+            ));
+        }
+        self.inbox(to).push([(sender, packet)]);
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+//! A message with its routing.
+
+use crate::Actor;
+use crate::codec;
+use crate::pe::Core;
+use crate::registry::KindId;
+use crate::wire::{Batch, Header};
+use std::any::Any;
+
+/// A message to an actor of type `A`.
+pub(crate) struct Envelope<A: Actor> {
+    pub(crate) header: Header,
+    pub(crate) message: A::Message,
+}
+
+/// A message to an actor whose type is not known here: one that waits for something.
+pub(crate) trait AnyEnvelope: Send {
+    fn header(&self) -> &Header;
+    fn header_mut(&mut self) -> &mut Header;
+    /// Hands it to its receiver, or sends it on.
+    fn arrive(self: Box<Self>, kind: KindId, core: &mut Core);
+    /// Puts it into the mailbox of the member in `slot`; its turn has come.
+    fn ready(self: Box<Self>, kind: KindId, slot: u32, core: &mut Core);
+    /// Sends it on.
+    fn forward(self: Box<Self>, kind: KindId, to: gridspan_topology::PeId, core: &mut Core);
+    /// Appends it, encoded.
+    fn append(&self, bytes: &mut Vec<u8>);
+}
+
+impl<A: Actor> AnyEnvelope for Envelope<A> {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn header_mut(&mut self) -> &mut Header {
+        &mut self.header
+    }
+
+    fn arrive(self: Box<Self>, kind: KindId, core: &mut Core) {
+        core.arrive(kind, *self);
+    }
+
+    fn ready(self: Box<Self>, kind: KindId, slot: u32, core: &mut Core) {
+        core.push_ready::<A>(kind, slot, self.header.priority, self.message);
+    }
+
+    fn forward(self: Box<Self>, kind: KindId, to: gridspan_topology::PeId, core: &mut Core) {
+        core.outbox.envelope(to, kind, *self);
+    }
+
+    fn append(&self, bytes: &mut Vec<u8>) {
+        codec::append(&self.header, bytes);
+        codec::append(&self.message, bytes);
+    }
+}
+
+/// Messages to actors of type `A`, in the order they were sent.
+pub(crate) struct EnvelopeBatch<A: Actor> {
+    pub(crate) kind: KindId,
+    pub(crate) envelopes: Vec<Envelope<A>>,
+}
+
+impl<A: Actor> EnvelopeBatch<A> {
+    pub(crate) fn deliver_all(self, core: &mut Core) {
+        for envelope in self.envelopes {
+            core.arrive(self.kind, envelope);
+        }
+    }
+}
+
+impl<A: Actor> Batch for EnvelopeBatch<A> {
+    fn kind(&self) -> KindId {
+        self.kind
+    }
+
+    fn len(&self) -> usize {
+        self.envelopes.len()
+    }
+
+    fn append(&self, bytes: &mut Vec<u8>) {
+        for envelope in &self.envelopes {
+            envelope.append(bytes);
+        }
+    }
+
+    fn deliver(self: Box<Self>, core: &mut Core) {
+        self.deliver_all(core);
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}

@@ -1,0 +1,109 @@
+//! What can go wrong with a job, and what to do about it.
+
+use gridspan_topology::{NodeId, PeId};
+use serde::{Deserialize, Serialize};
+
+/// Why a job ended without success. All nodes of the job report the same.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+pub enum JobError {
+    /// `main` or an actor gave up.
+    #[error("{0}")]
+    Failed(String),
+    /// A handler panicked. The panic's own message stands above, on that node's standard error.
+    #[error("a handler of {actor} panicked on {pe} ({place}): {reason}")]
+    Panicked {
+        /// The type of the actor.
+        actor: String,
+        /// Where it ran.
+        pe: PeId,
+        /// The PE's node and site.
+        place: String,
+        /// The panic's message.
+        reason: String,
+    },
+    /// A node stayed silent for too long. Look at its standard error, or at the link to its site.
+    #[error("lost {node} at site {site}: {reason}")]
+    NodeLost {
+        /// The node that was lost.
+        node: NodeId,
+        /// The site it was in.
+        site: String,
+        /// What was observed.
+        reason: String,
+    },
+    /// The mailboxes of a PE outgrew their budget. Raise the limit, or send less before receiving.
+    #[error(
+        "out of memory for messages on {pe} ({place}): {queued_bytes} bytes queued, the hard limit is {limit_bytes}; fullest mailboxes: {fullest}"
+    )]
+    OverBudget {
+        /// The PE whose mailboxes are full.
+        pe: PeId,
+        /// The PE's node and site.
+        place: String,
+        /// Bytes queued when it was noticed.
+        queued_bytes: u64,
+        /// The configured limit.
+        limit_bytes: u64,
+        /// The collections and members with most messages waiting.
+        fullest: String,
+    },
+    /// A peer sent something that does not decode; the programs of the nodes differ.
+    #[error("{0}")]
+    Protocol(String),
+}
+
+/// Why an ask got no answer. The question may or may not have been handled.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AskError {
+    /// No answer came in time; it is dropped should it still come.
+    #[error("no answer in time; the member may be busy, gone, or never reply to this message")]
+    Timeout,
+    /// The answer has another type than the question asked for.
+    #[error("the answer does not fit the question: {0}")]
+    Malformed(String),
+}
+
+/// Why `main` could not do something.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GridError {
+    /// An ask failed.
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    /// The type was not registered.
+    #[error("{0} is not part of the job; add `.actor::<{0}>()` to its definition")]
+    NotRegistered(&'static str),
+    /// The result of a reduction has another type than asked for.
+    #[error("the reduction of collection {collection} gave {found}, not the {wanted} asked for")]
+    Reduction {
+        /// The collection.
+        collection: u32,
+        /// What the members contributed.
+        found: String,
+        /// What `main` asked for.
+        wanted: String,
+    },
+    /// A placement map that the job does not know.
+    #[error("the job has no placement map `{0}`; add it with `Job::placement`")]
+    UnknownPlacement(String),
+    /// The job is ending, so nothing will answer any more.
+    #[error("the job is ending")]
+    Ending,
+}
+
+impl From<GridError> for JobError {
+    fn from(error: GridError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl From<String> for JobError {
+    fn from(error: String) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<&str> for JobError {
+    fn from(error: &str) -> Self {
+        Self::Failed(error.to_owned())
+    }
+}

@@ -1,0 +1,280 @@
+//! What main works with: the whole grid as one computer.
+//!
+//! `main` runs beside PE 0, on a thread of its own or, in virtual time, between events. It hands
+//! work to PE 0 through a [`MainPort`] and awaits promises that PE 0 resolves.
+
+use crate::Actor;
+use crate::collection::{Map, Placement};
+use crate::context::Sender;
+use crate::error::{AskError, GridError};
+use crate::index::{ActorIndex, IndexSet, Ix1, Key, Shape};
+use crate::job::MainFunction;
+use crate::pe::Core;
+use crate::promise::{Promise, promise};
+use crate::reduce::{Op, Reducible};
+use crate::reference::{ActorRef, CollectionId, CollectionRef, Reply, SectionRef};
+use crate::registry::{KindId, Registry};
+use crate::{Job, MainFuture, Published, codec};
+use gridspan_topology::{Layout, PeId};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::any::type_name;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Takes work for PE 0. The driver that made it runs each action on that PE, in order.
+pub type MainPort = Arc<dyn Fn(Box<dyn FnOnce(&mut Core) + Send>) + Send + Sync>;
+
+/// The grid as `main` sees it.
+#[derive(Clone)]
+pub struct Grid {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    port: MainPort,
+    layout: Arc<Layout>,
+    registry: Registry,
+    maps: Vec<String>,
+}
+
+/// Whether a group has a member per PE or per node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Per {
+    /// One member on every PE; its index is the PE's number.
+    Pe,
+    /// One member on the first PE of every node; its index is the node's number.
+    Node,
+}
+
+impl Grid {
+    /// Splits a job into the main function, about to begin, and nothing else.
+    pub(crate) fn begin(job: Job, layout: &Arc<Layout>, port: MainPort) -> MainFuture {
+        let (registry, maps, main): (_, _, MainFunction) = job.into_main();
+        let shared = Arc::new(Shared { port, layout: layout.clone(), registry, maps });
+        main.begin(Self { shared })
+    }
+
+    fn run(&self, action: impl FnOnce(&mut Core) + Send + 'static) {
+        (self.shared.port)(Box::new(action));
+    }
+
+    /// The sites, nodes and PEs of the job.
+    pub fn layout(&self) -> &Layout {
+        &self.shared.layout
+    }
+
+    fn kind<A: Actor>(&self) -> Result<KindId, GridError> {
+        self.shared.registry.find::<A>().ok_or(GridError::NotRegistered(type_name::<A>()))
+    }
+
+    /// Creates a collection with one member for each index, built from `init` of it, and placed in
+    /// blocks. Members exist when the future resolves.
+    pub async fn create<A: Actor>(
+        &self,
+        indices: impl IndexSet<Index = A::Index>,
+        init: impl FnMut(A::Index) -> A::Init,
+    ) -> Result<Collection<A>, GridError> {
+        self.create_placed(Placement::Block, indices, init).await
+    }
+
+    /// Creates a collection whose members are first placed by `placement`.
+    pub async fn create_placed<A: Actor>(
+        &self,
+        placement: Placement,
+        indices: impl IndexSet<Index = A::Index>,
+        mut init: impl FnMut(A::Index) -> A::Init,
+    ) -> Result<Collection<A>, GridError> {
+        let map = match placement {
+            Placement::Block => Map::Block,
+            Placement::RoundRobin => Map::RoundRobin,
+            Placement::BySite => Map::BySite,
+            Placement::Scatter => Map::Scatter,
+            Placement::Custom(name) => match self.shared.maps.iter().position(|map| *map == name) {
+                Some(position) => Map::Custom(position as u16),
+                None => return Err(GridError::UnknownPlacement(name)),
+            },
+        };
+        let shape = indices.shape();
+        let inits = indices.into_indices().map(|index| (index.key(), init(index))).collect();
+        self.create_mapped(map, shape, inits).await
+    }
+
+    /// Creates a group: one member per PE or node, which never moves.
+    pub async fn create_group<A: Actor<Index = Ix1>>(
+        &self,
+        per: Per,
+        mut init: impl FnMut(Ix1) -> A::Init,
+    ) -> Result<Collection<A>, GridError> {
+        let (map, members) = match per {
+            Per::Pe => (Map::PerPe, self.layout().pe_count()),
+            Per::Node => (Map::PerNode, self.layout().node_count()),
+        };
+        let indices = (0..members).map(|i| Ix1(i as i32));
+        let inits = indices.map(|index| (index.key(), init(index))).collect();
+        self.create_mapped(map, None, inits).await
+    }
+
+    async fn create_mapped<A: Actor>(
+        &self,
+        map: Map,
+        shape: Option<Shape>,
+        inits: Vec<(Key, A::Init)>,
+    ) -> Result<Collection<A>, GridError> {
+        let kind = self.kind::<A>()?;
+        let (resolve, created) = promise();
+        self.run(move |core| {
+            let done = move |_: &mut Core, id| resolve.with(Ok(id));
+            // Only the root can refuse, and main talks to the root.
+            let _ = core.create_collection::<A>(kind, map, shape, inits, done);
+        });
+        let id: CollectionId = wait(created).await?;
+        Ok(Collection { grid: self.clone(), reference: CollectionRef::new(id) })
+    }
+
+    /// Gives read-only data to every node, over each link between sites once.
+    pub async fn publish<T: Serialize>(&self, value: &T) -> Result<Published<T>, GridError> {
+        let bytes = codec::encode(value).into();
+        let (resolve, published) = promise();
+        self.run(move |core| core.publish(bytes, move |_, id| resolve.with(Ok(id))));
+        Ok(Published::new(wait(published).await?))
+    }
+
+    /// Resolves once no message is on its way, waits, or is being handled anywhere.
+    pub async fn quiescence(&self) -> Result<(), GridError> {
+        let (resolve, quiescent) = promise();
+        self.run(move |core| core.await_quiescence(move |_| resolve.with(Ok(()))));
+        wait(quiescent).await
+    }
+
+    /// Resolves after `duration`, in the time of the driver: virtual in the simulator.
+    pub async fn sleep(&self, duration: Duration) -> Result<(), GridError> {
+        let (resolve, over) = promise();
+        self.run(move |core| core.run_after(duration, move |_| resolve.with(Ok(()))));
+        wait(over).await
+    }
+
+    /// The time since the job began, in the time of the driver.
+    pub async fn now(&self) -> Result<crate::Time, GridError> {
+        let (resolve, now) = promise();
+        self.run(move |core| resolve.with(Ok(core.now)));
+        wait(now).await
+    }
+}
+
+/// Awaits a promise; a driver that is gone has dropped it.
+async fn wait<T>(promised: Promise<Result<T, GridError>>) -> Result<T, GridError> {
+    promised.await.unwrap_or(Err(GridError::Ending))
+}
+
+/// A collection as `main` sees it.
+#[derive(Clone)]
+pub struct Collection<A> {
+    grid: Grid,
+    reference: CollectionRef<A>,
+}
+
+impl<A> Deref for Collection<A> {
+    type Target = CollectionRef<A>;
+
+    fn deref(&self) -> &CollectionRef<A> {
+        &self.reference
+    }
+}
+
+impl<A: Actor> Collection<A> {
+    /// The reference to put into messages.
+    pub fn reference(&self) -> CollectionRef<A> {
+        self.reference
+    }
+
+    /// The member at `index`.
+    pub fn member(&self, index: A::Index) -> Member<A> {
+        Member { grid: self.grid.clone(), reference: self.reference.at(index) }
+    }
+
+    /// Sends a message to all members. All members handle the broadcasts of a collection in the same
+    /// order; there is no order between broadcasts and other messages.
+    pub fn broadcast(&self, message: A::Message) {
+        let collection = self.reference.id;
+        self.grid.run(move |core| {
+            core.broadcast::<A>(Sender::system(core.me), collection, 0, message);
+        });
+    }
+
+    /// Sends a message to all members of a section.
+    pub fn multicast(&self, section: &SectionRef<A>, message: A::Message) {
+        let section = section.clone();
+        self.grid.run(move |core| {
+            core.multicast::<A>(Sender::system(core.me), &section, 0, message);
+        });
+    }
+
+    /// The result of the next reduction whose members contribute with `op` to
+    /// [`To::main`](crate::To::main). Results are awaited in the order of the contributions.
+    pub async fn reduction<T: Reducible>(&self, op: Op) -> Result<T, GridError> {
+        let (resolve, reduced) = promise();
+        let collection = self.reference.id;
+        self.grid
+            .run(move |core| core.await_reduction(collection, move |_, value| resolve.with(value)));
+        let (found_op, value) = wait(reduced).await?;
+        let found = format!("{found_op:?} of {value}");
+        if found_op == op
+            && let Some(value) = T::from_value(value)
+        {
+            return Ok(value);
+        }
+        let wanted = format!("{op:?} of {}", type_name::<T>());
+        Err(GridError::Reduction { collection: collection.0, found, wanted })
+    }
+
+    /// Adds a member on the PE that its placement gives.
+    pub fn insert(&self, index: A::Index, init: A::Init, at: PeId) {
+        let id = self.reference.at(index).id;
+        self.grid.run(move |core| core.insert::<A>(id, init, at));
+    }
+}
+
+/// A member of a collection as `main` sees it.
+#[derive(Clone)]
+pub struct Member<A> {
+    grid: Grid,
+    reference: ActorRef<A>,
+}
+
+impl<A: Actor> Member<A> {
+    /// The reference to put into messages.
+    pub fn reference(&self) -> ActorRef<A> {
+        self.reference
+    }
+
+    /// Sends a message.
+    pub fn send(&self, message: A::Message) {
+        self.send_with_priority(0, message);
+    }
+
+    /// Sends a message with a priority; lower numbers are handled first.
+    pub fn send_with_priority(&self, priority: i32, message: A::Message) {
+        let to = self.reference.id;
+        self.grid.run(move |core| core.send::<A>(Sender::system(core.me), to, priority, message));
+    }
+
+    /// Asks a question and awaits the answer, at most for `timeout`.
+    pub async fn ask<T: DeserializeOwned + Send + 'static>(
+        &self,
+        timeout: Duration,
+        question: impl FnOnce(Reply<T>) -> A::Message + Send + 'static,
+    ) -> Result<T, GridError> {
+        let (resolve, answer) = promise();
+        let to = self.reference.id;
+        self.grid.run(move |core| {
+            let answered = move |_: &mut Core, answer: Result<T, AskError>| {
+                resolve.with(answer.map_err(GridError::from));
+            };
+            let reply = core.expect_reply(timeout, answered);
+            core.send::<A>(Sender::system(core.me), to, 0, question(reply));
+        });
+        wait(answer).await
+    }
+}

@@ -1,0 +1,167 @@
+//! A job's definition: its actor types, its maps and operations, and its main function.
+
+use crate::Actor;
+use crate::collection::PlacementMap;
+use crate::error::JobError;
+use crate::grid::Grid;
+use crate::limits::Limits;
+use crate::pe::{Common, PlantedFault};
+use crate::reduce::{Custom, CustomOp, Op};
+use crate::registry::{Kind, Registry};
+use gridspan_bcast::hierarchical;
+use gridspan_topology::{Layout, NodeId};
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// The future of a main function.
+pub type MainFuture = Pin<Box<dyn Future<Output = Result<(), JobError>>>>;
+
+type Main = Box<dyn FnOnce(Grid) -> MainFuture + Send>;
+
+/// One program, defined the same on all nodes: they check that they agree before they start.
+///
+/// ```
+/// # use gridspan_runtime::Job;
+/// let job = Job::new("nothing").main(async |_grid| Ok(()));
+/// assert_eq!(job.name(), "nothing");
+/// ```
+pub struct Job {
+    name: String,
+    registry: Registry,
+    maps: Vec<(String, PlacementMap)>,
+    reducers: Vec<(String, CustomOp)>,
+    main: Option<Main>,
+    limits: Limits,
+    strategy: String,
+    seed: u64,
+    fault: PlantedFault,
+}
+
+impl Job {
+    /// A job without actors, whose main function does nothing.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            registry: Registry::default(),
+            maps: Vec::new(),
+            reducers: Vec::new(),
+            main: None,
+            limits: Limits::default(),
+            strategy: "none".to_owned(),
+            seed: 0,
+            fault: PlantedFault::None,
+        }
+    }
+
+    /// Adds an actor type. The order of types is part of the definition.
+    pub fn actor<A: Actor>(mut self) -> Self {
+        self.registry.add::<A>();
+        self
+    }
+
+    /// Adds a placement map for [`Placement::Custom`](crate::Placement::Custom).
+    pub fn placement(mut self, name: impl Into<String>, map: PlacementMap) -> Self {
+        self.maps.push((name.into(), map));
+        self
+    }
+
+    /// Adds an operation for reductions, and gives it back for use in contributions.
+    pub fn reducer(mut self, name: impl Into<String>, combine: CustomOp) -> (Self, Op) {
+        self.reducers.push((name.into(), combine));
+        let position = u16::try_from(self.reducers.len() - 1).expect("fewer than 65,536 reducers");
+        (self, Op::Custom(Custom(position)))
+    }
+
+    /// Sets the main function, which runs on node 0. When it returns, the job ends.
+    pub fn main<F>(mut self, main: F) -> Self
+    where
+        F: AsyncFnOnce(Grid) -> Result<(), JobError> + Send + 'static,
+    {
+        self.main = Some(Box::new(move |grid| Box::pin(async move { main(grid).await })));
+        self
+    }
+
+    /// Sets the byte budgets of each PE.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets the balancing strategy for sync points: `none` (the default), `rotate` or `random`.
+    pub fn strategy(mut self, name: impl Into<String>) -> Self {
+        self.strategy = name.into();
+        self
+    }
+
+    /// Sets the seed of everything that is random by intent. Default 0.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Plants a bug, to test the tests.
+    #[doc(hidden)]
+    pub fn planted_fault(mut self, fault: PlantedFault) -> Self {
+        self.fault = fault;
+        self
+    }
+
+    /// The job's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Tells definitions apart: equal for equal actor types, maps and reducers in equal order.
+    pub fn fingerprint(&self) -> u64 {
+        let names = self.registry.kinds().map(|kind| kind.name());
+        let maps = self.maps.iter().map(|(name, _)| name.as_str());
+        let reducers = self.reducers.iter().map(|(name, _)| name.as_str());
+        let all = std::iter::once(self.name.as_str()).chain(names).chain(maps).chain(reducers);
+        // FNV-1a, with a separator after each name.
+        all.flat_map(|name| name.bytes().chain([0xff])).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    }
+
+    /// Checks what can be wrong with a definition.
+    pub(crate) fn check(&self) -> Result<(), JobError> {
+        gridspan_balance::by_name(&self.strategy, self.seed)
+            .map(|_| ())
+            .map_err(|error| JobError::Failed(error.to_string()))
+    }
+
+    /// What all PEs share.
+    pub(crate) fn common(&self, layout: &Arc<Layout>) -> Common {
+        let kinds: Vec<Arc<dyn Kind>> = self.registry.kinds().cloned().collect();
+        Common {
+            layout: layout.clone(),
+            tree: Arc::new(hierarchical(layout, NodeId(0))),
+            kinds: kinds.into(),
+            maps: self.maps.iter().map(|(_, map)| *map).collect(),
+            reducers: self.reducers.iter().map(|(_, combine)| *combine).collect(),
+            limits: self.limits,
+            strategy: self.strategy.as_str().into(),
+            seed: self.seed,
+            fault: self.fault,
+        }
+    }
+
+    /// What `main` needs to know of the definition, and `main` itself.
+    pub(crate) fn into_main(mut self) -> (Registry, Vec<String>, MainFunction) {
+        let main = self.main.take();
+        let maps = self.maps.into_iter().map(|(name, _)| name).collect();
+        (self.registry, maps, MainFunction(main))
+    }
+}
+
+/// A main function that has not begun.
+pub(crate) struct MainFunction(Option<Main>);
+
+impl MainFunction {
+    pub(crate) fn begin(self, grid: Grid) -> MainFuture {
+        match self.0 {
+            Some(main) => main(grid),
+            None => Box::pin(async { Ok(()) }),
+        }
+    }
+}

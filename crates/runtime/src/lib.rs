@@ -1,0 +1,47 @@
+//! Actors, the PE machine and the drivers that run them.
+//!
+//! - Written by users: [`Actor`], [`Context`], [`Job`]; used in `main`: [`Grid`], [`Collection`].
+//! - [`pe`]: the machine that runs actors. It does no I/O.
+//! - [`driver`]: the loops around it, in real time.
+//! - [`wire`]: what travels between PEs.
+
+mod actor;
+mod codec;
+mod collection;
+mod context;
+pub mod driver;
+mod envelope;
+mod error;
+mod grid;
+mod index;
+mod job;
+mod limits;
+#[cfg(feature = "net")]
+pub mod net;
+mod numbers;
+mod parcel;
+pub mod pe;
+mod program;
+mod promise;
+mod published;
+mod reduce;
+mod reference;
+mod registry;
+pub mod session;
+pub mod wire;
+
+pub use actor::Actor;
+pub use codec::DecodeError;
+pub use collection::{Placement, PlacementMap};
+pub use context::{Context, To};
+pub use error::{AskError, GridError, JobError};
+pub use grid::{Collection, Grid, MainPort, Member, Per};
+pub use gridspan_topology::{Layout, NodeId, PeId, SiteId, Time};
+pub use index::{ActorIndex, IndexBox, IndexSet, Ix1, Ix2, Ix3, Ix4, Key, Shape};
+pub use job::{Job, MainFuture};
+pub use limits::Limits;
+pub use numbers::Numbers;
+pub use program::{Program, end_packet, main_packet};
+pub use published::Published;
+pub use reduce::{Custom, CustomOp, ExactSum, Op, Reducible, Reduction, Value};
+pub use reference::{ActorId, ActorRef, CollectionId, CollectionRef, Reply, SectionRef};

@@ -1,0 +1,21 @@
+//! Bounds on what a PE holds in memory.
+
+use serde::{Deserialize, Serialize};
+
+/// Byte budgets of one PE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Over this many bytes of ready messages, a PE takes no more messages from its inbox before it
+    /// has handled some; the node stops reading from the network, and QUIC stalls the senders.
+    /// Default 256 MiB.
+    pub soft_bytes: usize,
+    /// Over this many bytes the job ends with an error that names the fullest mailboxes. Default
+    /// 2 GiB.
+    pub hard_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { soft_bytes: 256 << 20, hard_bytes: 2 << 30 }
+    }
+}

@@ -1,0 +1,239 @@
+//! What a transport is told at the start, and what it tells quinn: no default of quinn's stays.
+
+use super::congestion::LossTolerantConfig;
+use super::identity::{Identity, IdentityError};
+use crate::session::{DetectorSettings, PlantedFault};
+use gridspan_topology::{Layout, NodeId};
+use quinn_proto::congestion::CubicConfig;
+use quinn_proto::{
+    AckFrequencyConfig, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, ServerConfig,
+    TransportConfig as QuicConfig, VarInt,
+};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a [`Transport`](super::Transport) is told at the start.
+#[derive(Clone, Debug)]
+pub struct TransportConfig {
+    /// The places of the job.
+    pub layout: Layout,
+    /// Who this node is, and how it proves it.
+    pub identity: Identity,
+    /// Bounds for memory and work.
+    pub limits: TransportLimits,
+    /// When to suspect and give up others.
+    pub detector: DetectorSettings,
+    /// Drives everything random but the cryptography. The same seed and the same packets at the
+    /// same times give the same decisions.
+    pub seed: [u8; 32],
+    /// Whether links between sites are emulated, so that loopback addresses do not mean that the
+    /// path takes packets of any size.
+    pub emulated: bool,
+    /// A bug to plant, for tests of the tests.
+    #[doc(hidden)]
+    pub fault: PlantedFault,
+}
+
+impl TransportConfig {
+    /// The usual settings for a node that is `identity` in `layout`.
+    pub fn new(layout: Layout, identity: Identity, seed: [u8; 32]) -> Self {
+        Self {
+            layout,
+            identity,
+            limits: TransportLimits::default(),
+            detector: DetectorSettings::default(),
+            seed,
+            emulated: false,
+            fault: PlantedFault::None,
+        }
+    }
+}
+
+/// Bounds for memory and work, per node unless said otherwise.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TransportLimits {
+    /// The largest frame sent and taken. Default 64 MiB.
+    pub frame_bytes_max: u64,
+    /// The largest frame that shares the ordered stream; larger ones are bulk. Default 64 KiB: it delays
+    /// what follows it by half a millisecond at 1 Gbit/s.
+    pub small_bytes_max: u64,
+    /// Unacknowledged bytes kept per peer. Default 256 MiB: one second of a 2 Gbit/s link.
+    pub retained_bytes_max: u64,
+    /// Bytes of bulk frames that may be assembled at once, over all peers; at least one frame always may.
+    /// Default 256 MiB.
+    pub assembly_bytes_max: u64,
+    /// Bytes that one peer may have sent and this node not yet read. Default 32 MiB: twice what
+    /// 1 Gbit/s at 100 ms holds.
+    pub receive_window: u64,
+    /// Bytes handed to QUIC and not yet acknowledged, per peer. Default 16 MiB; in use is twice the congestion
+    /// window, since every packet searches these bytes.
+    pub send_window_max: u64,
+    /// Bulk frames under way at once, per peer and direction. Default 4: enough to keep a link busy while
+    /// one ends.
+    pub bulk_streams: u32,
+    /// Connections that have not yet said hello. Default 256; more are ignored.
+    pub handshakes_max: usize,
+    /// Beyond so many, a newcomer must first prove that its address is its own. Default 32.
+    pub retry_above: usize,
+    /// How long a peer that never answered is tried before it is given up. Default 20 s: the last
+    /// node of a large job may be late.
+    pub connect_patience: Duration,
+}
+
+impl Default for TransportLimits {
+    fn default() -> Self {
+        Self {
+            frame_bytes_max: 64 << 20,
+            small_bytes_max: 64 << 10,
+            retained_bytes_max: 256 << 20,
+            assembly_bytes_max: 256 << 20,
+            receive_window: 32 << 20,
+            send_window_max: 16 << 20,
+            bulk_streams: 4,
+            handshakes_max: 256,
+            retry_above: 32,
+            connect_patience: Duration::from_secs(20),
+        }
+    }
+}
+
+/// How long a connection lives without any packet. It must outlast the detector, which decides.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The round trip assumed before the first is measured: it sets when a lost first packet is sent again.
+const INITIAL_RTT: Duration = Duration::from_millis(100);
+/// Packets that may arrive before one is acknowledged: measured 36 % less CPU for small frames.
+const ACK_THRESHOLD: u32 = 10;
+/// The longest an acknowledgement waits.
+const ACK_DELAY: Duration = Duration::from_millis(10);
+/// The largest packet on paths of unknown kind: Ethernet less IP and UDP headers.
+const MTU_ROUTED: u16 = 1452;
+/// The largest packet within a machine: ten of them fit the 64 KiB of one segmented send. With
+/// larger ones, the whole batch would be lost.
+const MTU_LOOPBACK: u16 = 6500;
+/// The largest UDP payload taken, beyond any path's.
+const UDP_PAYLOAD_MAX: u16 = 65_000;
+/// The first congestion window within a machine and between emulated sites.
+const WINDOW_LOOPBACK: u64 = 2 << 20;
+/// The first congestion window inside a site: 1 MB, since its network is provisioned for the job.
+const WINDOW_SITE: u64 = 1 << 20;
+/// The first congestion window over a real wide-area link of unknown rate: 1 Gbit/s at 2 ms or 20 Mbit/s at
+/// 100 ms, paced over the first round trip.
+const WINDOW_WIDE: u64 = 256 << 10;
+/// QUIC packets lost in a row, in probe timeouts, that count as persistent congestion. quinn's 3 is
+/// less than a link that is down for a moment takes.
+const PERSISTENT_CONGESTION: u32 = 8;
+/// Datagrams hold a sign of life each; the newest is enough.
+const DATAGRAM_BYTES: usize = 16 << 10;
+/// Handshake bytes out of order: two certificates and some room.
+const CRYPTO_BYTES: usize = 16 << 10;
+/// Bytes of early packets kept per handshake, and of all handshakes.
+const INCOMING_BYTES: u64 = 16 << 10;
+const INCOMING_BYTES_TOTAL: u64 = 1 << 20;
+
+/// The kind of a path, which decides packet size, first window and congestion control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum PathKind {
+    /// Within one machine.
+    Loopback,
+    /// Between sites that are emulated on one machine.
+    Emulated,
+    /// Within a site.
+    Site,
+    /// Between sites.
+    Wide,
+}
+
+impl PathKind {
+    /// The kind of the path to `node` at `address`; a node that is not known is taken to be far.
+    pub(super) fn of(config: &TransportConfig, node: Option<NodeId>, address: SocketAddr) -> Self {
+        let home = config.layout.site_of_node(config.identity.node);
+        let same_site = node.is_some_and(|node| config.layout.site_of_node(node) == home);
+        match (address.ip().is_loopback(), same_site || !config.emulated) {
+            (true, true) => Self::Loopback,
+            (true, false) => Self::Emulated,
+            (false, _) if same_site => Self::Site,
+            (false, _) => Self::Wide,
+        }
+    }
+}
+
+/// quinn's settings for one path. `window` is the congestion window that the last connection to
+/// the same node ended with, if it did well.
+pub(super) fn quic_config(limits: &TransportLimits, path: PathKind, window: Option<u64>) -> QuicConfig {
+    let mut config = QuicConfig::default();
+    let streams = VarInt::from_u32(limits.bulk_streams + 1);
+    config
+        .max_concurrent_bidi_streams(VarInt::from_u32(1))
+        .max_concurrent_uni_streams(streams)
+        .stream_receive_window(var_int(limits.receive_window))
+        .receive_window(var_int(limits.receive_window))
+        .send_window(limits.send_window_max)
+        .send_fairness(false)
+        .max_idle_timeout(IdleTimeout::try_from(IDLE_TIMEOUT).ok())
+        .keep_alive_interval(None)
+        .initial_rtt(INITIAL_RTT)
+        .persistent_congestion_threshold(PERSISTENT_CONGESTION)
+        .crypto_buffer_size(CRYPTO_BYTES)
+        .datagram_receive_buffer_size(Some(DATAGRAM_BYTES))
+        .datagram_send_buffer_size(DATAGRAM_BYTES)
+        .enable_segmentation_offload(true);
+    let mut frequency = AckFrequencyConfig::default();
+    frequency
+        .ack_eliciting_threshold(VarInt::from_u32(ACK_THRESHOLD))
+        .max_ack_delay(Some(ACK_DELAY));
+    config.ack_frequency_config(Some(frequency));
+    let mut discovery = MtuDiscoveryConfig::default();
+    discovery.upper_bound(match path {
+        PathKind::Loopback => MTU_LOOPBACK,
+        _ => MTU_ROUTED,
+    });
+    config.mtu_discovery_config(Some(discovery));
+    let initial_window = window.unwrap_or(match path {
+        PathKind::Loopback | PathKind::Emulated => WINDOW_LOOPBACK,
+        PathKind::Site => WINDOW_SITE,
+        PathKind::Wide => WINDOW_WIDE,
+    });
+    match path {
+        PathKind::Loopback | PathKind::Site => {
+            let mut cubic = CubicConfig::default();
+            cubic.initial_window(initial_window);
+            config.congestion_controller_factory(Arc::new(cubic));
+        }
+        PathKind::Emulated | PathKind::Wide => {
+            let window_max = limits.send_window_max;
+            let tolerant = LossTolerantConfig { initial_window, window_max };
+            config.congestion_controller_factory(Arc::new(tolerant));
+        }
+    }
+    config
+}
+
+/// quinn's settings for the endpoint.
+pub(super) fn endpoint_config(seed: [u8; 32]) -> EndpointConfig {
+    let mut config = EndpointConfig::default();
+    config.rng_seed(Some(seed));
+    // Fails only below 1,200.
+    let _ = config.max_udp_payload_size(UDP_PAYLOAD_MAX);
+    config
+}
+
+/// quinn's settings for incoming connections.
+pub(super) fn server_config(
+    identity: &Identity,
+    limits: &TransportLimits,
+) -> Result<ServerConfig, IdentityError> {
+    let mut config = ServerConfig::with_crypto(identity.quic_server()?);
+    config
+        .migration(false)
+        .max_incoming(limits.handshakes_max)
+        .incoming_buffer_size(INCOMING_BYTES)
+        .incoming_buffer_size_total(INCOMING_BYTES_TOTAL)
+        .transport_config(Arc::new(quic_config(limits, PathKind::Wide, None)));
+    config.validation_token.sent(0);
+    Ok(config)
+}
+
+fn var_int(value: u64) -> VarInt {
+    VarInt::from_u64(value).unwrap_or(VarInt::MAX)
+}

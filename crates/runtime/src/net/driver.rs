@@ -1,0 +1,229 @@
+//! The loop that gives a transport its socket and clock, for a thread of its own or inline in another's loop.
+//!
+//! One [`turn`](NetLoop::turn) sends what is due, takes what has arrived, waits if nothing has,
+//! and hands up events. It waits only if nothing else is to be done. Answers that the caller sends in response go out at
+//! the begin of the next turn, in one packet with the acknowledgement of what they answer.
+//!
+//! A node is silent while nobody turns its loop. A caller whose own work can take longer than a second
+//! between two turns must give the loop a thread of its own, or the others will suspect this node,
+//! and declare it lost after three.
+
+use super::emulator::Emulator;
+use super::event::TransportEvent;
+use super::transport::Transport;
+use super::udp::{Outbound, UdpPort, Waker};
+use quinn_proto::EcnCodepoint;
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// Sends per turn, of up to 64 KiB each: what arrives meanwhile must not wait for longer than a millisecond.
+const SENDS_PER_TURN: usize = 16;
+
+/// A transport with its socket; see the [module](self).
+pub struct NetLoop {
+    transport: Transport,
+    port: UdpPort,
+    emulator: Option<Emulator>,
+    buffer: Vec<u8>,
+    /// What the kernel had no room for; its bytes are in `buffer`.
+    stuck: Option<Stuck>,
+    spin: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Stuck {
+    destination: SocketAddr,
+    ecn: Option<EcnCodepoint>,
+    segment_size: Option<usize>,
+}
+
+impl NetLoop {
+    /// Joins a transport, a socket and, if links between sites are emulated, an emulator.
+    pub fn new(transport: Transport, port: UdpPort, emulator: Option<Emulator>) -> Self {
+        let spin = Duration::ZERO;
+        Self { transport, port, emulator, buffer: vec![], stuck: None, spin }
+    }
+
+    /// Has [`turn`](Self::turn) look again and again for so long before it waits. It saves the
+    /// wake-up of a core, some 20 µs each way, and is worth it only if a core is free for it. Default zero.
+    pub fn set_spin(&mut self, spin: Duration) {
+        self.spin = spin;
+    }
+
+    /// The transport.
+    pub fn transport(&mut self) -> &mut Transport {
+        &mut self.transport
+    }
+
+    /// The emulator, if links are emulated.
+    pub fn emulator(&self) -> Option<&Emulator> {
+        self.emulator.as_ref()
+    }
+
+    /// Where packets are received.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        self.port.local_address()
+    }
+
+    /// Ends a wait from another thread.
+    pub fn waker(&self) -> Waker {
+        self.port.waker()
+    }
+
+    /// Sends what is due and takes what has arrived; waits at most `timeout` (none: for ever) if
+    /// there is nothing. Returns the number of events.
+    pub fn turn(
+        &mut self,
+        timeout: Option<Duration>,
+        on_event: &mut dyn FnMut(TransportEvent),
+    ) -> io::Result<usize> {
+        let begin = Instant::now();
+        let is_more = self.transmit(begin)?;
+        let mut events = self.dispatch(on_event);
+        let mut now = begin;
+        let mut packets = self.receive(&mut now)?;
+        if packets == 0 && events == 0 && !is_more && timeout != Some(Duration::ZERO) {
+            let mut deadline = timeout.map(|timeout| begin + timeout);
+            for due in [
+                self.transport.poll_timeout(),
+                self.emulator.as_ref().and_then(Emulator::poll_timeout),
+            ] {
+                deadline = due.into_iter().chain(deadline).min();
+            }
+            packets = self.await_packets(&mut now, deadline)?;
+        }
+        if self.transport.poll_timeout().is_some_and(|due| due <= now) {
+            self.transport.handle_timeout(now);
+        }
+        if packets > 0 || events == 0 {
+            events += self.dispatch(on_event);
+        }
+        Ok(events)
+    }
+
+    /// Turns until everything sent is acknowledged, but no longer than `patience`. Returns whether it is.
+    pub fn flush(
+        &mut self,
+        patience: Duration,
+        on_event: &mut dyn FnMut(TransportEvent),
+    ) -> io::Result<bool> {
+        let end = Instant::now() + patience;
+        while !self.transport.is_flushed() {
+            let Some(left) = end.checked_duration_since(Instant::now()) else { return Ok(false) };
+            self.turn(Some(left), on_event)?;
+        }
+        Ok(true)
+    }
+
+    /// Tells everyone the last acknowledgements and `reason`, and ends all connections.
+    pub fn close(&mut self, reason: &str) -> io::Result<()> {
+        self.transport.acknowledge_all();
+        while self.transmit(Instant::now())? && self.stuck.is_none() {}
+        self.transport.close(Instant::now(), reason);
+        while self.transmit(Instant::now())? && self.stuck.is_none() {}
+        // What is under way on emulated links must still arrive.
+        while let Some(due) = self.emulator.as_ref().and_then(Emulator::poll_timeout) {
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            self.transmit(Instant::now())?;
+        }
+        Ok(())
+    }
+
+    /// Sends what is due. Returns whether there may be more.
+    fn transmit(&mut self, now: Instant) -> io::Result<bool> {
+        if let Some(stuck) = self.stuck.take()
+            && !self.send(stuck)?
+        {
+            return Ok(false);
+        }
+        let segments = self.port.segments_max();
+        for _ in 0..SENDS_PER_TURN {
+            self.buffer.clear();
+            if let Some(emulator) = &mut self.emulator
+                && let Some(batch) = emulator.poll_transmit(now, segments, &mut self.buffer)
+            {
+                let (destination, ecn) = (batch.destination, batch.ecn);
+                if !self.send(Stuck { destination, ecn, segment_size: batch.segment_size })? {
+                    return Ok(false);
+                }
+                continue;
+            }
+            let Some(transmit) = self.transport.poll_transmit(now, segments, &mut self.buffer)
+            else {
+                return Ok(false);
+            };
+            let destination = transmit.destination;
+            if let Some(emulator) = &mut self.emulator
+                && let Some(node) = self.transport.node_at(destination)
+                && emulator.covers(node)
+            {
+                let contents = &self.buffer[..transmit.size];
+                let size = transmit.segment_size.unwrap_or(contents.len());
+                emulator.send(now, node, destination, transmit.ecn, (contents, size));
+                continue;
+            }
+            self.buffer.truncate(transmit.size);
+            let (ecn, segment_size) = (transmit.ecn, transmit.segment_size);
+            if !self.send(Stuck { destination, ecn, segment_size })? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Sends the buffer, or keeps it for later.
+    fn send(&mut self, what: Stuck) -> io::Result<bool> {
+        let sent = self.port.send(Outbound {
+            destination: what.destination,
+            ecn: what.ecn,
+            contents: &self.buffer,
+            segment_size: what.segment_size,
+        })?;
+        if !sent {
+            self.stuck = Some(what);
+        }
+        Ok(sent)
+    }
+
+    /// Takes what has arrived, and notes the time if anything has.
+    fn receive(&mut self, now: &mut Instant) -> io::Result<usize> {
+        let transport = &mut self.transport;
+        let mut is_first = true;
+        self.port.receive(&mut |from, ecn, data| {
+            if std::mem::take(&mut is_first) {
+                *now = Instant::now();
+            }
+            transport.handle_datagram(*now, from, ecn, data);
+        })
+    }
+
+    fn await_packets(&mut self, now: &mut Instant, deadline: Option<Instant>) -> io::Result<usize> {
+        if !self.spin.is_zero() {
+            let end = Instant::now() + self.spin;
+            let end = deadline.map_or(end, |deadline| end.min(deadline));
+            while Instant::now() < end {
+                let packets = self.receive(now)?;
+                if packets > 0 {
+                    return Ok(packets);
+                }
+                std::hint::spin_loop();
+            }
+        }
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if left != Some(Duration::ZERO) {
+            self.port.wait(left, self.stuck.is_some())?;
+        }
+        *now = Instant::now();
+        self.receive(now)
+    }
+
+    fn dispatch(&mut self, on_event: &mut dyn FnMut(TransportEvent)) -> usize {
+        let mut events = 0;
+        while let Some(event) = self.transport.poll_event() {
+            on_event(event);
+            events += 1;
+        }
+        events
+    }
+}

@@ -1,0 +1,236 @@
+//! Wide-area links under QUIC, in real time: packets between sites are held until they are due, or dropped.
+//!
+//! The sender's side emulates: each packet to another site passes the [`Shaper`] of the link and waits in a heap
+//! until it would arrive; then it is really sent, and arrives at once. Packets inside a site pass.
+//! QUIC sees the delay, rate, jitter and loss of the link, as it would see those of a network. How
+//! late packets leave depends on how often the caller looks; a busy machine adds its own delay.
+
+use bytes::Bytes;
+use gridspan_topology::{Fate, GridSpec, NodeId, Shaper, Time};
+use quinn_proto::EcnCodepoint;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// What IPv4 and UDP add to each packet.
+const PACKET_OVERHEAD_BYTES: u64 = 28;
+/// The most bytes under way; beyond it packets are dropped. 20 Gbit/s at 100 ms.
+const HELD_BYTES_MAX: u64 = 256 << 20;
+/// The most packets that are due which share one send.
+const BATCH_BYTES_MAX: usize = 65_000;
+
+/// The links from one node to the other sites.
+pub struct Emulator {
+    spec: GridSpec,
+    node: NodeId,
+    seed: u64,
+    shapers: BTreeMap<NodeId, Shaper>,
+    held: BinaryHeap<Reverse<Held>>,
+    held_bytes: u64,
+    sequence: u64,
+    began: Instant,
+    stats: EmulatorStats,
+}
+
+/// What an emulator did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EmulatorStats {
+    /// Packets that passed an emulated link.
+    pub packets: u64,
+    /// Packets that were dropped.
+    pub dropped: u64,
+    /// By how much a packet left too late, at most: if it is much, the figures are the machine's and not the link's.
+    pub late_max: Duration,
+}
+
+/// A packet on its way. Ordered by when it is due.
+#[derive(Debug)]
+struct Held {
+    due: Instant,
+    sequence: u64,
+    destination: SocketAddr,
+    ecn: Option<EcnCodepoint>,
+    bytes: Bytes,
+}
+
+impl PartialEq for Held {
+    fn eq(&self, other: &Self) -> bool {
+        self.sequence == other.sequence
+    }
+}
+impl Eq for Held {}
+impl PartialOrd for Held {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Held {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.due, self.sequence).cmp(&(other.due, other.sequence))
+    }
+}
+
+/// Packets that are due, of equal size and to one address; their bytes are in the caller's buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DueBatch {
+    /// To whom.
+    pub destination: SocketAddr,
+    /// Congestion marks.
+    pub ecn: Option<EcnCodepoint>,
+    /// The size of each packet, if there are several.
+    pub segment_size: Option<usize>,
+}
+
+impl Emulator {
+    /// The links of `spec` that begin at `node`. The same seed draws the same luck.
+    pub fn new(spec: GridSpec, node: NodeId, seed: u64, now: Instant) -> Self {
+        Self {
+            spec,
+            node,
+            seed,
+            shapers: BTreeMap::new(),
+            held: BinaryHeap::new(),
+            held_bytes: 0,
+            sequence: 0,
+            began: now,
+            stats: EmulatorStats::default(),
+        }
+    }
+
+    /// Whether packets to `node` pass an emulated link.
+    pub fn covers(&self, node: NodeId) -> bool {
+        self.spec.is_wide_area(self.node, node)
+    }
+
+    /// Sends packets of `segment_size` to `to`.
+    pub fn send(
+        &mut self,
+        now: Instant,
+        to: NodeId,
+        destination: SocketAddr,
+        ecn: Option<EcnCodepoint>,
+        (contents, segment_size): (&[u8], usize),
+    ) {
+        let time = Time::ZERO + now.saturating_duration_since(self.began);
+        let shaper = self.shapers.entry(to).or_insert_with(|| {
+            let pair = u64::from(self.node.0) << 32 | u64::from(to.0);
+            let seed = self.seed ^ pair.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            Shaper::new(*self.spec.link(self.node, to), seed)
+        });
+        let all = Bytes::copy_from_slice(contents);
+        let mut at = 0;
+        while at < all.len() {
+            let bytes = all.slice(at..all.len().min(at + segment_size));
+            at += bytes.len();
+            self.stats.packets += 1;
+            match shaper.send(time, bytes.len() as u64 + PACKET_OVERHEAD_BYTES) {
+                Fate::Deliver { at } if self.held_bytes < HELD_BYTES_MAX => {
+                    let due = self.began + at.since(Time::ZERO);
+                    let sequence = self.sequence;
+                    self.sequence += 1;
+                    self.held_bytes += bytes.len() as u64;
+                    self.held.push(Reverse(Held { due, sequence, destination, ecn, bytes }));
+                }
+                Fate::Deliver { .. } | Fate::Drop(_) => self.stats.dropped += 1,
+            }
+        }
+    }
+
+    /// Packets that are due, at most `segments`, appended to the empty `buffer`.
+    pub fn poll_transmit(
+        &mut self,
+        now: Instant,
+        segments: usize,
+        buffer: &mut Vec<u8>,
+    ) -> Option<DueBatch> {
+        let first = self.pop(now)?;
+        buffer.extend_from_slice(&first.bytes);
+        let (size, mut last) = (first.bytes.len(), first.bytes.len());
+        let mut count = 1;
+        while count < segments
+            && last == size
+            && buffer.len() + size <= BATCH_BYTES_MAX
+            && self.held.peek().is_some_and(|Reverse(next)| {
+                next.destination == first.destination
+                    && next.ecn == first.ecn
+                    && next.bytes.len() <= size
+            })
+            && let Some(next) = self.pop(now)
+        {
+            buffer.extend_from_slice(&next.bytes);
+            last = next.bytes.len();
+            count += 1;
+        }
+        let segment_size = (count > 1).then_some(size);
+        Some(DueBatch { destination: first.destination, ecn: first.ecn, segment_size })
+    }
+
+    /// When the next packet is due.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.held.peek().map(|Reverse(held)| held.due)
+    }
+
+    /// What happened so far.
+    pub fn stats(&self) -> EmulatorStats {
+        self.stats
+    }
+
+    fn pop(&mut self, now: Instant) -> Option<Held> {
+        if self.held.peek()?.0.due > now {
+            return None;
+        }
+        let Reverse(held) = self.held.pop()?;
+        self.held_bytes -= held.bytes.len() as u64;
+        self.stats.late_max = self.stats.late_max.max(now.saturating_duration_since(held.due));
+        Some(held)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_topology::{Bandwidth, Latency, Layout, Link};
+
+    fn emulator(link: Link, now: Instant) -> Emulator {
+        let layout = Layout::new(vec![("a".to_owned(), vec![1, 1]), ("b".to_owned(), vec![1])]);
+        let spec = GridSpec::from_layout(&layout).unwrap().with_wan(link);
+        Emulator::new(spec, NodeId(0), 1, now)
+    }
+
+    const ADDRESS: SocketAddr =
+        SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9);
+
+    #[test]
+    fn packets_between_sites_are_due_after_the_links_delay() {
+        let now = Instant::now();
+        let link = Link::new(Latency::from_millis(10), Bandwidth::UNLIMITED);
+        let mut emulator = emulator(link, now);
+        assert!(emulator.covers(NodeId(2)) && !emulator.covers(NodeId(1)));
+        emulator.send(now, NodeId(2), ADDRESS, None, (&[7; 2_500], 1_000));
+        assert_eq!(emulator.poll_timeout(), Some(now + Duration::from_millis(10)));
+        let mut buffer = vec![];
+        assert_eq!(emulator.poll_transmit(now, 10, &mut buffer), None);
+        let batch = emulator.poll_transmit(now + Duration::from_millis(10), 10, &mut buffer);
+        let segment_size = Some(1_000);
+        assert_eq!(batch, Some(DueBatch { destination: ADDRESS, ecn: None, segment_size }));
+        assert_eq!(buffer.len(), 2_500);
+        assert_eq!(emulator.poll_timeout(), None);
+    }
+
+    #[test]
+    fn packets_of_another_size_do_not_share_a_send() {
+        let now = Instant::now();
+        let mut emulator = emulator(Link::perfect(), now);
+        for bytes in [500, 1_000, 1_000, 400, 1_000] {
+            emulator.send(now, NodeId(2), ADDRESS, None, (&vec![0; bytes], bytes));
+        }
+        let mut sizes = vec![];
+        let mut buffer = vec![];
+        while emulator.poll_transmit(now, 10, &mut buffer).is_some() {
+            sizes.push(buffer.len());
+            buffer.clear();
+        }
+        assert_eq!(sizes, [500, 2_400, 1_000]);
+    }
+}

@@ -1,0 +1,214 @@
+//! The first words on a connection: who each side is, and where the session stands.
+//!
+//! # Start
+//!
+//! Whoever dialled opens the only two-way stream and writes a [`Hello`]. The other side checks it, and
+//! that the certificate of the connection is the one of the node and life it names, and answers with its own.
+//! Neither reads or writes a frame before it has accepted the other's hello. (In TLS 1.3 the
+//! client believes itself connected before the server has seen its certificate, so a
+//! finished handshake alone proves nothing to the one who dialled.)
+//!
+//! # Failure
+//!
+//! A hello that is refused ends the connection with a [`Refusal`], whose code and text the other
+//! side sees. Nothing else changes on either side.
+
+use super::identity::PROTOCOL_VERSION;
+use crate::session::Received;
+use bytes::{BufMut, Bytes, BytesMut};
+use gridspan_topology::NodeId;
+use quinn_proto::VarInt;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Begins every hello, in every version.
+const MAGIC: [u8; 4] = *b"GSPN";
+/// Magic, version and length.
+const PREFIX_BYTES: usize = 8;
+/// The largest hello: names and a few numbers, with room for the ranges of a session.
+const HELLO_BYTES_MAX: usize = 16 * 1024;
+
+/// The QUIC error code of a node that ends normally.
+pub(super) const CODE_CLOSED: VarInt = VarInt::from_u32(0);
+/// The QUIC error code of a connection that another one replaces.
+pub(super) const CODE_REPLACED: VarInt = VarInt::from_u32(1);
+
+/// What each side says first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Hello {
+    /// The job.
+    pub(super) job: String,
+    /// Who speaks.
+    pub(super) node: NodeId,
+    /// Which life of it.
+    pub(super) incarnation: u64,
+    /// Whom it believes to speak to.
+    pub(super) to: NodeId,
+    /// Which life of the other side it has a session with, if any.
+    pub(super) session_with: Option<u64>,
+    /// How many connections this session had before, as far as the speaker knows.
+    pub(super) connections: u64,
+    /// What it received in this session.
+    pub(super) received: Received,
+}
+
+/// Why a node does not talk to another. Nothing changed on either side.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// The other side speaks another version.
+    #[error("it speaks protocol version {theirs}, this node {PROTOCOL_VERSION}: use one build")]
+    Version {
+        /// The version it speaks.
+        theirs: u16,
+    },
+    /// The other side belongs to another job.
+    #[error("it belongs to the job {theirs:?}: check the addresses")]
+    Job {
+        /// The job it belongs to.
+        theirs: String,
+    },
+    /// The other side is not the node it was taken for, or not in this job at all.
+    #[error("it is {claimed}, which was not expected there: check the addresses")]
+    Node {
+        /// The node it says it is.
+        claimed: NodeId,
+    },
+    /// The certificate does not name the node and incarnation that the hello claims.
+    #[error("its certificate does not name {claimed}, incarnation {incarnation}")]
+    Certificate {
+        /// The node it says it is.
+        claimed: NodeId,
+        /// The incarnation it says it is.
+        incarnation: u64,
+    },
+    /// A later life of the node is known.
+    #[error("incarnation {theirs} of the node is over, {known} is known: end the old process")]
+    Incarnation {
+        /// The life it says it is.
+        theirs: u64,
+        /// The latest life known.
+        known: u64,
+    },
+    /// The node was declared lost in this incarnation.
+    #[error("the node was declared lost: start it again with a higher incarnation")]
+    Lost,
+    /// The hello makes no sense.
+    #[error("it sent a malformed hello")]
+    Malformed,
+    /// The hello did not come in time.
+    #[error("it did not say hello in time")]
+    Silent,
+    /// The other side refused this node; the text is its own.
+    #[error("it refuses this node: {0}")]
+    ByPeer(String),
+    /// The handshake failed, for instance because the certificate is of another authority.
+    #[error("no secure connection: {0}")]
+    Handshake(String),
+}
+
+impl Refusal {
+    /// The QUIC error code of a connection that ends so.
+    pub(super) fn code(&self) -> VarInt {
+        VarInt::from_u32(match self {
+            Self::Version { .. } => 10,
+            Self::Job { .. } => 11,
+            Self::Node { .. } => 12,
+            Self::Certificate { .. } => 13,
+            Self::Incarnation { .. } => 14,
+            Self::Lost => 15,
+            Self::Malformed => 16,
+            Self::Silent => 17,
+            Self::ByPeer(_) => 18,
+            Self::Handshake(_) => 19,
+        })
+    }
+
+    /// Whether an error code of the other side is a refusal.
+    pub(super) fn is_code(code: VarInt) -> bool {
+        (10..20).contains(&code.into_inner())
+    }
+}
+
+impl Hello {
+    /// The hello as it crosses the network.
+    pub(super) fn write(&self) -> Result<Bytes, postcard::Error> {
+        let body = postcard::to_allocvec(self)?;
+        let mut bytes = BytesMut::with_capacity(PREFIX_BYTES + body.len());
+        bytes.put_slice(&MAGIC);
+        bytes.put_u16(PROTOCOL_VERSION);
+        bytes.put_u16(u16::try_from(body.len()).unwrap_or(u16::MAX));
+        bytes.put_slice(&body);
+        Ok(bytes.freeze())
+    }
+
+    /// Reads a hello; none if `from` ends before it does.
+    pub(super) fn read(from: &[u8]) -> Result<Option<Self>, Refusal> {
+        if from.len() < PREFIX_BYTES {
+            let start = &MAGIC[..from.len().min(MAGIC.len())];
+            return if from.starts_with(start) { Ok(None) } else { Err(Refusal::Malformed) };
+        }
+        let theirs = u16::from_be_bytes([from[4], from[5]]);
+        if from[..4] != MAGIC {
+            return Err(Refusal::Malformed);
+        }
+        if theirs != PROTOCOL_VERSION {
+            return Err(Refusal::Version { theirs });
+        }
+        let bytes = usize::from(u16::from_be_bytes([from[6], from[7]]));
+        if bytes > HELLO_BYTES_MAX {
+            return Err(Refusal::Malformed);
+        }
+        match from.get(PREFIX_BYTES..PREFIX_BYTES + bytes) {
+            Some(body) => match postcard::from_bytes::<Self>(body) {
+                Ok(hello) if hello.received.is_well_formed() => Ok(Some(hello)),
+                _ => Err(Refusal::Malformed),
+            },
+            None => Ok(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn hello() -> Hello {
+        Hello {
+            job: "heat".to_owned(),
+            node: NodeId(1),
+            incarnation: 2,
+            to: NodeId(0),
+            session_with: Some(1),
+            connections: 3,
+            received: Received { small: 4, bulk: 5, bulk_above: vec![(7, 9)] },
+        }
+    }
+
+    #[test]
+    fn a_hello_survives_the_wire_in_any_pieces() {
+        let bytes = hello().write().unwrap();
+        for end in 0..bytes.len() {
+            assert_eq!(Hello::read(&bytes[..end]), Ok(None), "{end}");
+        }
+        assert_eq!(Hello::read(&bytes), Ok(Some(hello())));
+    }
+
+    #[test]
+    fn another_version_is_named_in_the_refusal() {
+        let mut bytes = hello().write().unwrap().to_vec();
+        bytes[5] = 9;
+        assert_eq!(Hello::read(&bytes), Err(Refusal::Version { theirs: 9 }));
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..200), prefix: bool) {
+            if prefix {
+                let start = b"GSPN\x00\x01\x00\x20";
+                bytes.splice(0..bytes.len().min(8), start.iter().copied());
+            }
+            let _ = Hello::read(&bytes);
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Who a node is: a throw-away certificate authority per job and one certificate per life of a node.
+//!
+//! # Start
+//!
+//! The launcher makes an [`Authority`] for the job and has it issue an [`Identity`] to each node.
+//! The authority's key never leaves the launcher; a node's key reaches it over the launch channel
+//! and is not written anywhere else. A certificate names the node twice: `n3.<job>.gridspan.invalid`, which
+//! whoever dials node 3 demands, and `n3.i1.<job>.gridspan.invalid`, with the incarnation (which life
+//! of the node it is), which both sides demand when the other has said who it is.
+//!
+//! # Steady state
+//!
+//! TLS 1.3 with both certificates required; nothing but this job's authority is trusted, and the
+//! protocol name contains the job, so that jobs on one host cannot meet by accident. There are no session
+//! tickets and no 0-RTT, since 0-RTT data can be replayed.
+//!
+//! # Failure
+//!
+//! A stranger, a node of another job and a node that claims a number or life that is not its own
+//! are refused during the handshake or at the hello, before any frame is read.
+
+use gridspan_topology::NodeId;
+use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::WebPkiClientVerifier;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// The version of everything that crosses the network before and after the hello.
+pub const PROTOCOL_VERSION: u16 = 1;
+
+/// The longest job name: with the node and incarnation it must fit a DNS label and name.
+pub const JOB_NAME_BYTES_MAX: usize = 40;
+
+/// An identity could not be made or used. Nothing changed.
+#[derive(Debug, Error)]
+pub enum IdentityError {
+    /// The job's name cannot be part of a certificate.
+    #[error(
+        "the job name {0:?} is not 1 to {JOB_NAME_BYTES_MAX} lower-case letters, digits and \
+         inner hyphens: choose another"
+    )]
+    JobName(String),
+    /// A certificate could not be made.
+    #[error("cannot make a certificate: {0}")]
+    Certificate(#[from] rcgen::Error),
+    /// A certificate or key is damaged.
+    #[error("cannot read the node's certificate or key, launch it again: {0}")]
+    Pem(#[from] rustls::pki_types::pem::Error),
+    /// TLS rejects the certificate or key.
+    #[error("cannot use the node's certificate or key, launch it again: {0}")]
+    Tls(#[from] rustls::Error),
+}
+
+/// The throw-away certificate authority of one job. It stays with the launcher.
+pub struct Authority {
+    job: String,
+    certificate: rcgen::Certificate,
+    issuer: rcgen::Issuer<'static, rcgen::KeyPair>,
+}
+
+impl Authority {
+    /// A new authority for `job`, with a fresh key.
+    pub fn new(job: &str) -> Result<Self, IdentityError> {
+        check_job_name(job)?;
+        let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519)?;
+        let mut parameters = rcgen::CertificateParams::new(vec![])?;
+        parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Constrained(0));
+        parameters.key_usages = vec![rcgen::KeyUsagePurpose::KeyCertSign];
+        parameters
+            .distinguished_name
+            .push(rcgen::DnType::CommonName, format!("gridspan job {job}"));
+        let certificate = parameters.self_signed(&key)?;
+        Ok(Self { job: job.to_owned(), certificate, issuer: rcgen::Issuer::new(parameters, key) })
+    }
+
+    /// A certificate with a fresh key for one life of `node`.
+    pub fn issue(&self, node: NodeId, incarnation: u64) -> Result<Identity, IdentityError> {
+        let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519)?;
+        let names = vec![node_name(&self.job, node), life_name(&self.job, node, incarnation)];
+        let mut parameters = rcgen::CertificateParams::new(names)?;
+        parameters.key_usages = vec![rcgen::KeyUsagePurpose::DigitalSignature];
+        parameters.extended_key_usages = vec![
+            rcgen::ExtendedKeyUsagePurpose::ClientAuth,
+            rcgen::ExtendedKeyUsagePurpose::ServerAuth,
+        ];
+        let certificate = parameters.signed_by(&key, &self.issuer)?;
+        Ok(Identity {
+            job: self.job.clone(),
+            node,
+            incarnation,
+            authority: self.certificate.pem(),
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+        })
+    }
+}
+
+impl fmt::Debug for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authority").field("job", &self.job).finish_non_exhaustive()
+    }
+}
+
+/// All that one life of a node needs to prove who it is. It contains a private key: it may only
+/// travel over a channel that nobody else reads, and its `Debug` does not show the key.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// The job's name.
+    pub job: String,
+    /// Which node this is.
+    pub node: NodeId,
+    /// Which life of the node this is; a restarted node has a higher number.
+    pub incarnation: u64,
+    /// The authority's certificate, in PEM.
+    pub authority: String,
+    /// The node's certificate, in PEM.
+    pub certificate: String,
+    /// The node's private key, in PEM.
+    pub key: String,
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity")
+            .field("job", &self.job)
+            .field("node", &self.node)
+            .field("incarnation", &self.incarnation)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Identity {
+    /// The QUIC name of the protocol, which differs from job to job.
+    pub(super) fn protocol_name(&self) -> Vec<u8> {
+        format!("gridspan/{PROTOCOL_VERSION}/{}", self.job).into_bytes()
+    }
+
+    /// TLS for connections that this node dials.
+    pub(super) fn client_config(&self) -> Result<rustls::ClientConfig, IdentityError> {
+        let mut config = rustls::ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_root_certificates(self.roots()?)
+            .with_client_auth_cert(self.chain()?, self.private_key()?)?;
+        config.alpn_protocols = vec![self.protocol_name()];
+        config.enable_early_data = false;
+        config.resumption = rustls::client::Resumption::disabled();
+        Ok(config)
+    }
+
+    /// TLS for connections that this node accepts.
+    pub(super) fn server_config(&self) -> Result<rustls::ServerConfig, IdentityError> {
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(self.roots()?.into(), provider())
+                .build()
+                .map_err(|error| rustls::Error::General(error.to_string()))?;
+        let mut config = rustls::ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(self.chain()?, self.private_key()?)?;
+        config.alpn_protocols = vec![self.protocol_name()];
+        config.max_early_data_size = 0;
+        config.send_tls13_tickets = 0;
+        Ok(config)
+    }
+
+    /// The same for quinn.
+    pub(super) fn quic_client(&self) -> Result<Arc<QuicClientConfig>, IdentityError> {
+        let config = QuicClientConfig::try_from(self.client_config()?);
+        Ok(Arc::new(config.map_err(|error| rustls::Error::General(error.to_string()))?))
+    }
+
+    /// The same for quinn.
+    pub(super) fn quic_server(&self) -> Result<Arc<QuicServerConfig>, IdentityError> {
+        let config = QuicServerConfig::try_from(self.server_config()?);
+        Ok(Arc::new(config.map_err(|error| rustls::Error::General(error.to_string()))?))
+    }
+
+    fn roots(&self) -> Result<RootCertStore, IdentityError> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.authority.as_bytes())?)?;
+        Ok(roots)
+    }
+
+    fn chain(&self) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
+        Ok(vec![CertificateDer::from_pem_slice(self.certificate.as_bytes())?])
+    }
+
+    fn private_key(&self) -> Result<PrivateKeyDer<'static>, IdentityError> {
+        Ok(PrivateKeyDer::from_pem_slice(self.key.as_bytes())?)
+    }
+}
+
+/// The name that whoever dials `node` demands of it.
+pub(super) fn node_name(job: &str, node: NodeId) -> String {
+    format!("n{}.{job}.gridspan.invalid", node.0)
+}
+
+/// Whether the certificates that the other side of a connection presented, already verified to be
+/// of this job, are those of this life of `node`.
+pub(super) fn certifies(
+    presented: &[CertificateDer<'_>],
+    job: &str,
+    node: NodeId,
+    incarnation: u64,
+) -> bool {
+    let name = life_name(job, node, incarnation);
+    let (Some(end_entity), Ok(name)) = (presented.first(), ServerName::try_from(name)) else {
+        return false;
+    };
+    webpki::EndEntityCert::try_from(end_entity)
+        .is_ok_and(|certificate| certificate.verify_is_valid_for_subject_name(&name).is_ok())
+}
+
+/// Checks that `job` can be part of a certificate's names.
+pub fn check_job_name(job: &str) -> Result<(), IdentityError> {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let fine = (1..=JOB_NAME_BYTES_MAX).contains(&job.len())
+        && job.bytes().all(inner)
+        && !job.starts_with('-')
+        && !job.ends_with('-');
+    if fine { Ok(()) } else { Err(IdentityError::JobName(job.to_owned())) }
+}
+
+fn life_name(job: &str, node: NodeId, incarnation: u64) -> String {
+    format!("n{}.i{incarnation}.{job}.gridspan.invalid", node.0)
+}
+
+fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_names_one_life_of_one_node_of_one_job() {
+        let identity = Authority::new("heat-7").unwrap().issue(NodeId(3), 2).unwrap();
+        let chain = identity.chain().unwrap();
+        assert!(certifies(&chain, "heat-7", NodeId(3), 2));
+        assert!(!certifies(&chain, "heat-7", NodeId(3), 1));
+        assert!(!certifies(&chain, "heat-7", NodeId(4), 2));
+        assert!(!certifies(&chain, "heat-8", NodeId(3), 2));
+        assert!(!certifies(&[], "heat-7", NodeId(3), 2));
+    }
+
+    #[test]
+    fn zero_rtt_and_tickets_are_off() {
+        let identity = Authority::new("heat").unwrap().issue(NodeId(0), 1).unwrap();
+        let server = identity.server_config().unwrap();
+        assert_eq!((server.max_early_data_size, server.send_tls13_tickets), (0, 0));
+        let client = identity.client_config().unwrap();
+        assert!(!client.enable_early_data);
+        assert_eq!(client.alpn_protocols, [b"gridspan/1/heat".to_vec()]);
+    }
+
+    #[test]
+    fn names_that_do_not_fit_a_certificate_are_refused() {
+        for job in ["", "Heat", "a.b", "-a", "a-", &"a".repeat(41)] {
+            assert!(matches!(Authority::new(job), Err(IdentityError::JobName(_))), "{job}");
+        }
+    }
+
+    #[test]
+    fn the_key_is_not_shown_in_debug_output() {
+        let identity = Authority::new("heat").unwrap().issue(NodeId(0), 1).unwrap();
+        assert!(!format!("{identity:?}").contains("PRIVATE"));
+    }
+}

@@ -1,0 +1,355 @@
+//! Reads frames from the streams of one connection.
+//!
+//! A frame that lies in one packet is handed up as a slice of that packet, without a copy; it keeps
+//! the packet's memory while it lives. Memory for a longer frame grows as its bytes arrive, never by what its
+//! header claims. Whole bulk frames reserve their length in a budget shared by all connections before
+//! they are read; one that finds no room waits in QUIC's windows, which stalls its sender. The
+//! first always has room, so that some frame always ends.
+
+use super::wire::{Header, STREAM_BULK, STREAM_SMALL, WireError};
+use crate::session::{Class, Receiver, Verdict};
+use bytes::{Buf, Bytes, BytesMut};
+use quinn_proto::{Connection, ReadError, StreamId};
+use std::collections::BTreeMap;
+
+/// Memory for a frame grows to this first, then fourfold up to its length.
+const FRAME_BYTES_FIRST: usize = 16 << 10;
+/// How much of a bulk stream is read before its header is known.
+const BULK_HEAD_BYTES: usize = 32;
+
+/// The bytes of bulk frames being assembled over all connections.
+#[derive(Debug)]
+pub(super) struct Assembly {
+    used: u64,
+    bytes_max: u64,
+}
+
+impl Assembly {
+    pub(super) fn new(bytes_max: u64) -> Self {
+        Self { used: 0, bytes_max }
+    }
+
+    fn reserve(&mut self, bytes: u64) -> bool {
+        let fits = self.used == 0 || self.used + bytes <= self.bytes_max;
+        if fits {
+            self.used += bytes;
+        }
+        fits
+    }
+
+    fn release(&mut self, bytes: u64) {
+        self.used -= bytes;
+    }
+}
+
+/// What one frame is limited to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FrameLimits {
+    pub(super) small_bytes_max: u64,
+    pub(super) frame_bytes_max: u64,
+}
+
+/// The streams on which one connection receives.
+#[derive(Debug, Default)]
+pub(super) struct Incoming {
+    streams: BTreeMap<StreamId, Inflow>,
+    readable: Vec<StreamId>,
+    /// Whether some bulk frame waits for room.
+    pub(super) starved: bool,
+}
+
+#[derive(Debug, Default)]
+struct Inflow {
+    kind: Option<Class>,
+    frame: FrameReader,
+    /// Bytes reserved for the frame of a bulk stream.
+    reserved: Option<u64>,
+    is_readable: bool,
+}
+
+impl Incoming {
+    /// The other side opened a stream.
+    pub(super) fn open(&mut self, stream: StreamId) {
+        self.streams.insert(stream, Inflow::default());
+        self.mark(stream);
+    }
+
+    /// There is something to read on a stream.
+    pub(super) fn mark(&mut self, stream: StreamId) {
+        if let Some(inflow) = self.streams.get_mut(&stream)
+            && !inflow.is_readable
+        {
+            inflow.is_readable = true;
+            self.readable.push(stream);
+        }
+    }
+
+    /// Whether [`read`](Self::read) would find something.
+    pub(super) fn is_readable(&self) -> bool {
+        !self.readable.is_empty()
+    }
+
+    /// Tries the streams that waited for room again.
+    pub(super) fn retry_starved(&mut self) {
+        if std::mem::take(&mut self.starved) {
+            let waiting: Vec<_> = self.streams.keys().copied().collect();
+            waiting.into_iter().for_each(|stream| self.mark(stream));
+        }
+    }
+
+    /// Gives up the frames under way.
+    pub(super) fn abandon(&mut self, assembly: &mut Assembly) {
+        for inflow in std::mem::take(&mut self.streams).into_values() {
+            assembly.release(inflow.reserved.unwrap_or(0));
+        }
+        self.readable.clear();
+    }
+
+    /// Reads all that is there and hands up the frames that are complete and new. Returns whether
+    /// flow control has news for the other side.
+    pub(super) fn read(
+        &mut self,
+        connection: &mut Connection,
+        receiver: &mut Receiver,
+        limits: FrameLimits,
+        assembly: &mut Assembly,
+        deliver: &mut dyn FnMut(Bytes),
+    ) -> Result<bool, WireError> {
+        let mut news = false;
+        for stream in std::mem::take(&mut self.readable) {
+            let Some(inflow) = self.streams.get_mut(&stream) else { continue };
+            inflow.is_readable = false;
+            let mut reading = Reading { receiver, limits, assembly, deliver };
+            match inflow.read(stream, connection, &mut reading, &mut news)? {
+                Progress::Blocked => {}
+                Progress::Starved => self.starved = true,
+                Progress::Ended => {
+                    self.streams.remove(&stream);
+                }
+            }
+        }
+        Ok(news)
+    }
+}
+
+/// What reading a stream needs from outside.
+struct Reading<'a> {
+    receiver: &'a mut Receiver,
+    limits: FrameLimits,
+    assembly: &'a mut Assembly,
+    deliver: &'a mut dyn FnMut(Bytes),
+}
+
+enum Progress {
+    Blocked,
+    Starved,
+    Ended,
+}
+
+impl Inflow {
+    fn read(
+        &mut self,
+        stream: StreamId,
+        connection: &mut Connection,
+        reading: &mut Reading<'_>,
+        news: &mut bool,
+    ) -> Result<Progress, WireError> {
+        let mut recv = connection.recv_stream(stream);
+        let Ok(mut chunks) = recv.read(true) else { return Ok(Progress::Ended) };
+        let progress = loop {
+            let is_bulk = self.kind == Some(Class::Bulk);
+            if is_bulk
+                && self.reserved.is_none()
+                && let Some(header) = self.frame.header
+            {
+                if !reading.assembly.reserve(header.bytes) {
+                    break Progress::Starved;
+                }
+                self.reserved = Some(header.bytes);
+            }
+            let head = self.kind.is_none() || (is_bulk && self.reserved.is_none());
+            match chunks.next(if head { BULK_HEAD_BYTES } else { usize::MAX }) {
+                Ok(Some(chunk)) => self.feed(chunk.bytes, reading)?,
+                Ok(None) => {
+                    let finished =
+                        is_bulk && self.frame.is_between_frames() && self.reserved.is_none();
+                    if !finished {
+                        return Err(WireError::Truncated);
+                    }
+                    break Progress::Ended;
+                }
+                Err(ReadError::Blocked) => break Progress::Blocked,
+                Err(ReadError::Reset(_)) => return Err(WireError::Truncated),
+            }
+        };
+        *news |= chunks.finalize().should_transmit();
+        Ok(progress)
+    }
+
+    fn feed(&mut self, mut data: Bytes, reading: &mut Reading<'_>) -> Result<(), WireError> {
+        let class = match self.kind {
+            Some(class) => class,
+            None => {
+                let class = match data.first() {
+                    Some(&STREAM_SMALL) => Class::Small,
+                    Some(&STREAM_BULK) => Class::Bulk,
+                    Some(&other) => return Err(WireError::StreamKind(other)),
+                    None => return Ok(()),
+                };
+                data.advance(1);
+                *self.kind.insert(class)
+            }
+        };
+        let limit = match class {
+            Class::Small => reading.limits.small_bytes_max,
+            Class::Bulk => reading.limits.frame_bytes_max,
+        };
+        while let Some((number, frame)) = self.frame.next(&mut data, limit, |number| {
+            if class == Class::Bulk {
+                reading.receiver.begin_bulk(number);
+            }
+        })? {
+            if class == Class::Bulk {
+                reading.assembly.release(self.reserved.take().unwrap_or(0));
+            }
+            match reading.receiver.accept(class, number, frame.len() as u64) {
+                Verdict::Deliver => (reading.deliver)(frame),
+                Verdict::Duplicate => {}
+                Verdict::OutOfOrder { expected } => {
+                    return Err(WireError::OutOfOrder { number, expected });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Cuts a stream of bytes into frames.
+#[derive(Debug, Default)]
+struct FrameReader {
+    header: Option<Header>,
+    /// The begin of a header, or of a frame whose header is known.
+    partial: BytesMut,
+}
+
+impl FrameReader {
+    fn is_between_frames(&self) -> bool {
+        self.header.is_none() && self.partial.is_empty()
+    }
+
+    /// The next frame that `data` completes. Takes what it uses from `data`, all if it returns none.
+    fn next(
+        &mut self,
+        data: &mut Bytes,
+        limit: u64,
+        on_header: impl FnOnce(u64),
+    ) -> Result<Option<(u64, Bytes)>, WireError> {
+        let header = match self.header {
+            Some(header) => header,
+            None => {
+                let Some(header) = self.read_header(data, limit)? else { return Ok(None) };
+                on_header(header.number);
+                *self.header.insert(header)
+            }
+        };
+        let bytes = header.bytes as usize;
+        let frame = if self.partial.is_empty() && data.len() >= bytes {
+            data.split_to(bytes)
+        } else {
+            let take = data.len().min(bytes - self.partial.len());
+            self.grow(take, bytes);
+            self.partial.extend_from_slice(&data[..take]);
+            data.advance(take);
+            if self.partial.len() < bytes {
+                return Ok(None);
+            }
+            std::mem::take(&mut self.partial).freeze()
+        };
+        self.header = None;
+        Ok(Some((header.number, frame)))
+    }
+
+    fn read_header(&mut self, data: &mut Bytes, limit: u64) -> Result<Option<Header>, WireError> {
+        if self.partial.is_empty() {
+            if let Some((header, bytes)) = Header::read(data, limit)? {
+                data.advance(bytes);
+                return Ok(Some(header));
+            }
+            self.partial.extend_from_slice(data);
+            data.clear();
+            return Ok(None);
+        }
+        while data.has_remaining() {
+            self.partial.extend_from_slice(&[data.get_u8()]);
+            if let Some((header, _)) = Header::read(&self.partial, limit)? {
+                self.partial.clear();
+                return Ok(Some(header));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Makes room for `more` bytes of a frame of `bytes`.
+    fn grow(&mut self, more: usize, bytes: usize) {
+        let needed = self.partial.len() + more;
+        if needed > self.partial.capacity() {
+            let target = (4 * needed).clamp(FRAME_BYTES_FIRST, bytes.max(FRAME_BYTES_FIRST));
+            self.partial.reserve(target.max(needed) - self.partial.len());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn memory_grows_with_what_arrives_and_not_with_what_is_announced() {
+        let mut reader = FrameReader::default();
+        let mut head = BytesMut::new();
+        Header { number: 0, bytes: 60 << 20 }.write(&mut head);
+        head.extend_from_slice(&[0; 1000]);
+        let frame = reader.next(&mut head.freeze(), 64 << 20, |_| {}).unwrap();
+        assert_eq!(frame, None);
+        assert!(reader.partial.capacity() < 64 << 10, "{}", reader.partial.capacity());
+    }
+
+    #[test]
+    fn one_frame_always_finds_room() {
+        let mut assembly = Assembly::new(100);
+        assert!(assembly.reserve(1000));
+        assert!(!assembly.reserve(1));
+        assembly.release(1000);
+        assert!(assembly.reserve(60) && assembly.reserve(40) && !assembly.reserve(1));
+    }
+
+    proptest! {
+        #[test]
+        fn frames_survive_any_cuts(
+            lengths in prop::collection::vec(0usize..300, 1..20),
+            cuts in prop::collection::vec(1usize..200, 1..100),
+        ) {
+            let mut stream = BytesMut::new();
+            for (number, &length) in lengths.iter().enumerate() {
+                Header { number: number as u64 * 100, bytes: length as u64 }.write(&mut stream);
+                stream.extend_from_slice(&vec![number as u8; length]);
+            }
+            let mut stream = stream.freeze();
+            let mut reader = FrameReader::default();
+            let mut read = vec![];
+            let mut cuts = cuts.into_iter().cycle();
+            while !stream.is_empty() {
+                let cut = cuts.next().unwrap().min(stream.len());
+                let mut piece = stream.split_to(cut);
+                while let Some((number, frame)) = reader.next(&mut piece, 1000, |_| {}).unwrap() {
+                    prop_assert!(frame.iter().all(|&byte| u64::from(byte) * 100 == number));
+                    read.push(frame.len());
+                }
+                prop_assert!(piece.is_empty());
+            }
+            prop_assert_eq!(read, lengths);
+            prop_assert!(reader.is_between_frames());
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! One QUIC connection, from the handshake to the hello to frames.
+//!
+//! # Start
+//!
+//! Whoever dialled opens the two-way stream when the handshake is complete and says hello on it; the other
+//! side answers there. The stream is then finished from both sides and never used again.
+//!
+//! # Steady state
+//!
+//! Frames travel on one-way streams ([`Outgoing`], [`Incoming`]), signs of life in datagrams. Streams that the
+//! other side opens before its hello was accepted are not read.
+//!
+//! # Failure
+//!
+//! Whatever ends the connection ends the link; it reports why, once, and is not used again.
+
+use super::config::PathKind;
+use super::hello::{Hello, Refusal};
+use super::incoming::Incoming;
+use super::outgoing::Outgoing;
+use super::wire::{WireError, read_beat};
+use crate::session::Received;
+use bytes::{Bytes, BytesMut};
+use gridspan_topology::{NodeId, Time};
+use quinn_proto::{
+    Connection, ConnectionError, Dir, Event, ReadError, StreamEvent, StreamId, VarInt,
+};
+use rustls::pki_types::CertificateDer;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+/// How far a link is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The handshake or the hello is under way.
+    Greeting,
+    /// Both hellos were accepted: frames flow.
+    Open,
+    /// It ended.
+    Closed,
+}
+
+/// What happened on a link.
+#[derive(Debug)]
+pub(super) enum LinkEvent {
+    /// The handshake is complete and it is this side's turn to say hello.
+    HelloDue,
+    /// The other side said hello, or something else.
+    Hello(Result<Hello, Refusal>),
+    /// The other side lives, and has this.
+    Beat(Received),
+    /// The other side sent bytes that a correct node does not send.
+    Misbehaved(WireError),
+    /// The connection ended.
+    Ended(ConnectionError),
+}
+
+/// One connection.
+pub(super) struct Link {
+    pub(super) connection: Connection,
+    pub(super) address: SocketAddr,
+    pub(super) path: PathKind,
+    /// The node that this side dialled; none if the other side dialled.
+    pub(super) dialled: Option<NodeId>,
+    /// The node at the other end, once its hello was accepted.
+    pub(super) peer: Option<NodeId>,
+    pub(super) stage: Stage,
+    pub(super) opened: Time,
+    pub(super) outgoing: Outgoing,
+    pub(super) incoming: Incoming,
+    hello_stream: Option<StreamId>,
+    hello: BytesMut,
+    is_hello_read: bool,
+}
+
+impl Link {
+    pub(super) fn new(
+        connection: Connection,
+        path: PathKind,
+        dialled: Option<NodeId>,
+        opened: Time,
+    ) -> Self {
+        Self {
+            address: connection.remote_address(),
+            connection,
+            path,
+            dialled,
+            peer: None,
+            stage: Stage::Greeting,
+            opened,
+            outgoing: Outgoing::default(),
+            incoming: Incoming::default(),
+            hello_stream: None,
+            hello: BytesMut::new(),
+            is_hello_read: false,
+        }
+    }
+
+    /// Takes the news from quinn. Readable streams are noted in [`Incoming`], free windows in
+    /// [`Outgoing`]; the rest is returned through `on_event`.
+    pub(super) fn poll(&mut self, on_event: &mut dyn FnMut(LinkEvent)) {
+        while let Some(event) = self.connection.poll() {
+            match event {
+                Event::Connected if self.dialled.is_some() => on_event(LinkEvent::HelloDue),
+                Event::Connected | Event::HandshakeDataReady | Event::DatagramsUnblocked => {}
+                Event::ConnectionLost { reason } => {
+                    self.stage = Stage::Closed;
+                    on_event(LinkEvent::Ended(reason));
+                }
+                Event::DatagramReceived => {
+                    while let Some(datagram) = self.connection.datagrams().recv() {
+                        on_event(match read_beat(&datagram) {
+                            Ok(received) => LinkEvent::Beat(received),
+                            Err(error) => LinkEvent::Misbehaved(error),
+                        });
+                    }
+                }
+                Event::Stream(StreamEvent::Opened { dir: Dir::Uni }) => {
+                    while let Some(stream) = self.connection.streams().accept(Dir::Uni) {
+                        self.incoming.open(stream);
+                    }
+                }
+                Event::Stream(StreamEvent::Opened { dir: Dir::Bi }) => {
+                    while let Some(stream) = self.connection.streams().accept(Dir::Bi) {
+                        self.hello_stream.get_or_insert(stream);
+                    }
+                    self.read_hello(on_event);
+                }
+                Event::Stream(StreamEvent::Readable { id }) if id.dir() == Dir::Bi => {
+                    self.read_hello(on_event);
+                }
+                Event::Stream(StreamEvent::Readable { id }) => self.incoming.mark(id),
+                Event::Stream(StreamEvent::Writable { .. } | StreamEvent::Available { .. }) => {
+                    self.outgoing.unblock();
+                }
+                Event::Stream(StreamEvent::Stopped { .. } | StreamEvent::Finished { .. }) => {}
+            }
+        }
+    }
+
+    /// Says hello. A hello is far smaller than the first window, so that it is always taken whole; if it
+    /// were not, the other side would wait in vain and end the link.
+    pub(super) fn say_hello(&mut self, hello: &[u8]) {
+        let Some(stream) = self.hello_stream.or_else(|| self.connection.streams().open(Dir::Bi))
+        else {
+            return;
+        };
+        self.hello_stream = Some(stream);
+        let mut stream = self.connection.send_stream(stream);
+        let _ = stream.write(hello);
+        let _ = stream.finish();
+    }
+
+    /// Sends a sign of life. One that finds no room is dropped, or drops an older one.
+    pub(super) fn send_beat(&mut self, beat: Bytes) {
+        if let Err(error) = self.connection.datagrams().send(beat, true) {
+            tracing::debug!(%error, "a sign of life was not sent");
+        }
+    }
+
+    /// Ends the link; the other side sees `code` and `reason`.
+    pub(super) fn close(&mut self, now: Instant, code: VarInt, reason: &str) {
+        if self.stage != Stage::Closed {
+            self.stage = Stage::Closed;
+            self.connection.close(now, code, Bytes::copy_from_slice(reason.as_bytes()));
+        }
+    }
+
+    /// The certificates that the other side presented, which TLS has verified.
+    pub(super) fn presented(&self) -> Vec<CertificateDer<'static>> {
+        self.connection
+            .crypto_session()
+            .peer_identity()
+            .and_then(|identity| identity.downcast().ok())
+            .map_or_else(Vec::new, |chain: Box<Vec<CertificateDer<'static>>>| *chain)
+    }
+
+    fn read_hello(&mut self, on_event: &mut dyn FnMut(LinkEvent)) {
+        let Some(stream) = self.hello_stream else { return };
+        let mut recv = self.connection.recv_stream(stream);
+        let Ok(mut chunks) = recv.read(true) else { return };
+        let outcome = loop {
+            if self.is_hello_read {
+                match chunks.next(usize::MAX) {
+                    Ok(Some(_)) => continue,
+                    _ => break None,
+                }
+            }
+            match chunks.next(usize::MAX) {
+                Ok(Some(chunk)) => {
+                    self.hello.extend_from_slice(&chunk.bytes);
+                    match Hello::read(&self.hello) {
+                        Ok(None) => {}
+                        Ok(Some(hello)) => break Some(Ok(hello)),
+                        Err(refusal) => break Some(Err(refusal)),
+                    }
+                }
+                Ok(None) | Err(ReadError::Reset(_)) => break Some(Err(Refusal::Malformed)),
+                Err(ReadError::Blocked) => break None,
+            }
+        };
+        let _ = chunks.finalize();
+        if let Some(outcome) = outcome {
+            self.is_hello_read = true;
+            self.hello = BytesMut::new();
+            on_event(LinkEvent::Hello(outcome));
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The cluster transport: frames between the nodes of a job over QUIC.
+//!
+//! | part | what it does |
+//! | --- | --- |
+//! | [`Transport`] | the protocol, without sockets, clocks or threads |
+//! | [`UdpPort`], [`Emulator`] | the socket, and wide-area links under it |
+//! | [`NetLoop`] | the loop around both |
+//! | [`Authority`], [`Identity`] | who may take part |
+
+mod config;
+mod congestion;
+mod driver;
+mod emulator;
+mod event;
+mod hello;
+mod identity;
+mod incoming;
+mod link;
+mod links;
+mod outgoing;
+mod peer;
+mod transport;
+mod udp;
+mod wire;
+
+pub use config::{TransportLimits, TransportConfig};
+pub use driver::NetLoop;
+pub use emulator::{DueBatch, Emulator, EmulatorStats};
+pub use event::{FrameClass, LinkStats, LossReason, SendError, TransportEvent};
+pub use hello::Refusal;
+pub use identity::{Authority, Identity, IdentityError, check_job_name};
+pub use transport::Transport;
+pub use udp::{Outbound, PortError, UdpPort, Waker};

@@ -1,0 +1,177 @@
+//! Writes a session's frames to the streams of one connection.
+//!
+//! Small frames are collected into chunks before quinn sees them, because quinn searches its unacknowledged
+//! pieces for every packet it makes: many small pieces cost more than the network. A chunk is made when the
+//! connection is about to transmit, so what was sent in one turn shares packets, and nothing waits
+//! for a chunk to fill. What quinn does not take (its window is full) stays in the session; thus a
+//! slow link costs references, not copies.
+
+use super::wire::{HEADER_BYTES_MAX, Header, STREAM_BULK, STREAM_SMALL};
+use crate::session::{Class, Sender};
+use bytes::{BufMut, Bytes, BytesMut};
+use quinn_proto::{Connection, Dir, FinishError, StreamId, WriteError};
+
+/// The size at which a chunk is complete: large enough that a window holds few of them, small
+/// enough that what follows can still overtake bulk.
+const CHUNK_BYTES: usize = 32 << 10;
+/// Small frames overtake bulk frames.
+const PRIORITY_SMALL: i32 = 1;
+
+/// The streams on which one connection sends.
+#[derive(Debug, Default)]
+pub(super) struct Outgoing {
+    small: Option<StreamId>,
+    /// What is left of the chunk being written.
+    chunk: Bytes,
+    /// Memory for the next chunks.
+    buffer: BytesMut,
+    bulk: Vec<BulkWrite>,
+    /// Whether quinn took no more; it says when to go on.
+    small_blocked: bool,
+    bulk_blocked: bool,
+}
+
+/// A bulk frame being written.
+#[derive(Debug)]
+struct BulkWrite {
+    stream: StreamId,
+    /// Header and frame, as far as not yet written.
+    rest: [Bytes; 2],
+    blocked: bool,
+}
+
+/// The other side stopped a stream that it must read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stopped;
+
+impl Outgoing {
+    /// quinn would take more on some stream, or open another.
+    pub(super) fn unblock(&mut self) {
+        self.small_blocked = false;
+        self.bulk_blocked = false;
+        for write in &mut self.bulk {
+            write.blocked = false;
+        }
+    }
+
+    /// Writes what `sender` has until quinn takes no more. At most `bulk_streams` bulk frames are
+    /// under way at once.
+    pub(super) fn write(
+        &mut self,
+        connection: &mut Connection,
+        sender: &mut Sender,
+        bulk_streams: usize,
+    ) -> Result<(), Stopped> {
+        self.write_small(connection, sender)?;
+        if !self.bulk.is_empty() || sender.has_next(Class::Bulk) {
+            self.write_bulk(connection, sender, bulk_streams)?;
+        }
+        Ok(())
+    }
+
+    fn write_small(
+        &mut self,
+        connection: &mut Connection,
+        sender: &mut Sender,
+    ) -> Result<(), Stopped> {
+        while !self.small_blocked {
+            if self.chunk.is_empty() && !self.fill_chunk(sender) {
+                return Ok(());
+            }
+            let stream = match self.small {
+                Some(stream) => stream,
+                None => {
+                    let Some(stream) = connection.streams().open(Dir::Uni) else {
+                        self.small_blocked = true;
+                        return Ok(());
+                    };
+                    let mut opened = connection.send_stream(stream);
+                    opened.set_priority(PRIORITY_SMALL).map_err(|_| Stopped)?;
+                    // The kind goes ahead of the chunk that was made already.
+                    let mut kind = [Bytes::from_static(&[STREAM_SMALL])];
+                    match opened.write_chunks(&mut kind) {
+                        Ok(_) => {}
+                        Err(_) => return Err(Stopped),
+                    }
+                    *self.small.insert(stream)
+                }
+            };
+            let mut chunks = [std::mem::take(&mut self.chunk)];
+            let written = connection.send_stream(stream).write_chunks(&mut chunks);
+            let [rest] = chunks;
+            self.chunk = rest;
+            match written {
+                Ok(_) => {}
+                Err(WriteError::Blocked) => self.small_blocked = true,
+                Err(WriteError::Stopped(_) | WriteError::ClosedStream) => return Err(Stopped),
+            }
+        }
+        Ok(())
+    }
+
+    fn fill_chunk(&mut self, sender: &mut Sender) -> bool {
+        while self.buffer.len() < CHUNK_BYTES
+            && let Some((number, frame)) = sender.next(Class::Small)
+        {
+            if self.buffer.capacity() - self.buffer.len() < HEADER_BYTES_MAX + frame.len() {
+                self.buffer.reserve((HEADER_BYTES_MAX + frame.len()).max(2 * CHUNK_BYTES));
+            }
+            Header { number, bytes: frame.len() as u64 }.write(&mut self.buffer);
+            self.buffer.extend_from_slice(&frame);
+        }
+        self.chunk = self.buffer.split().freeze();
+        !self.chunk.is_empty()
+    }
+
+    fn write_bulk(
+        &mut self,
+        connection: &mut Connection,
+        sender: &mut Sender,
+        bulk_streams: usize,
+    ) -> Result<(), Stopped> {
+        loop {
+            let mut at = 0;
+            while let Some(write) = self.bulk.get_mut(at) {
+                if write.advance(connection)? {
+                    self.bulk.remove(at);
+                } else {
+                    at += 1;
+                }
+            }
+            if self.bulk.len() >= bulk_streams || self.bulk_blocked || !sender.has_next(Class::Bulk)
+            {
+                return Ok(());
+            }
+            let Some(stream) = connection.streams().open(Dir::Uni) else {
+                self.bulk_blocked = true;
+                return Ok(());
+            };
+            let Some((number, frame)) = sender.next(Class::Bulk) else { return Ok(()) };
+            let mut header = BytesMut::with_capacity(1 + HEADER_BYTES_MAX);
+            header.put_u8(STREAM_BULK);
+            Header { number, bytes: frame.len() as u64 }.write(&mut header);
+            self.bulk.push(BulkWrite { stream, rest: [header.freeze(), frame], blocked: false });
+        }
+    }
+}
+
+impl BulkWrite {
+    /// Writes on. Returns whether all was written.
+    fn advance(&mut self, connection: &mut Connection) -> Result<bool, Stopped> {
+        while !self.blocked {
+            let done = usize::from(self.rest[0].is_empty());
+            if self.rest[1].is_empty() && done == 1 {
+                return match connection.send_stream(self.stream).finish() {
+                    Ok(()) => Ok(true),
+                    Err(FinishError::Stopped(_) | FinishError::ClosedStream) => Err(Stopped),
+                };
+            }
+            match connection.send_stream(self.stream).write_chunks(&mut self.rest[done..]) {
+                Ok(_) => {}
+                Err(WriteError::Blocked) => self.blocked = true,
+                Err(WriteError::Stopped(_) | WriteError::ClosedStream) => return Err(Stopped),
+            }
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,179 @@
+//! One other node as this one sees it: its session, its connection, and whether it lives.
+//!
+//! # Who dials
+//!
+//! Whoever has a frame first. When both dial at once, the connection that the node with the
+//! lower number dialled stays, and each side can tell so by itself:
+//!
+//! - While it dials, the lower one refuses the other's connection, and the higher one drops its own
+//!   for it. A dial older than [`COLLISION_WINDOW`] no longer counts, in case only one direction works.
+//! - While a connection is open, a new one replaces it if the other side gave up the old one. It has if it was the
+//!   one that dialled the old one, or if its hello counts the old one among the past. Otherwise
+//!   its hello is older than the connection, and is refused.
+//!
+//! # Failure
+//!
+//! A broken connection is dialled again after a pause that doubles from [`PAUSE_MIN`] to [`PAUSE_MAX`], with a
+//! random share so that nodes do not act in step. The lower node starts; the higher waits [`HIGHER_WAITS`] longer.
+
+use crate::session::{Detector, PlantedFault, Session};
+use gridspan_topology::{NodeId, Time};
+use quinn_proto::ConnectionHandle;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// For how long a dial of the lower node makes it refuse the other's. Longer than a handshake takes.
+const COLLISION_WINDOW: Duration = Duration::from_secs(1);
+/// The first pause before a broken connection is dialled again.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+/// The longest pause: the detector gives up after 3 s, so several attempts must fit.
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+/// By how much the higher node waits longer: the time of a handshake within a continent.
+const HIGHER_WAITS: Duration = Duration::from_millis(100);
+/// How long one dial may take before another is tried. A lost first packet is sent again after 0.3 s,
+/// and then after twice as long each time.
+pub(super) const DIAL_TIMEOUT: Duration = Duration::from_millis(1_500);
+
+/// What connects this node with the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Nothing, and nothing is needed.
+    Idle,
+    /// A dial is under way.
+    Dialling { handle: ConnectionHandle, since: Time },
+    /// A connection over which frames flow.
+    Open { handle: ConnectionHandle },
+    /// Nothing until then; the next dial follows.
+    Waiting { until: Time },
+    /// The other node is given up in this life.
+    Lost,
+}
+
+/// One other node.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) address: Option<SocketAddr>,
+    pub(super) phase: Phase,
+    pub(super) session: Session,
+    /// Which life of the node the session is with, once known.
+    pub(super) incarnation: Option<u64>,
+    /// How many connections the session had.
+    pub(super) connections: u64,
+    /// Whether this node dialled the latest of them.
+    pub(super) dialled_latest: bool,
+    pub(super) detector: Option<Detector>,
+    /// Dials since the last success, and when the first of them began.
+    attempts: u32,
+    pub(super) trying_since: Option<Time>,
+    /// Whether a refusal was reported since the last success.
+    pub(super) is_refusal_reported: bool,
+    /// When a sign of life, with an acknowledgement, is due.
+    pub(super) beat_due: Time,
+    /// The congestion window that the last connection ended with.
+    pub(super) window: Option<u64>,
+}
+
+impl Peer {
+    pub(super) fn new(retained_bytes_max: u64, fault: PlantedFault) -> Self {
+        Self {
+            address: None,
+            phase: Phase::Idle,
+            session: Session::new(retained_bytes_max, fault),
+            incarnation: None,
+            connections: 0,
+            dialled_latest: false,
+            detector: None,
+            attempts: 0,
+            trying_since: None,
+            is_refusal_reported: false,
+            beat_due: Time::MAX,
+            window: None,
+        }
+    }
+
+    /// Ends the session; a later life of the node begins a new one.
+    pub(super) fn reset(&mut self, retained_bytes_max: u64, fault: PlantedFault) {
+        let fresh = Self::new(retained_bytes_max, fault);
+        *self = Self { address: self.address, incarnation: self.incarnation, ..fresh };
+    }
+
+    /// The open connection.
+    pub(super) fn open_link(&self) -> Option<ConnectionHandle> {
+        match self.phase {
+            Phase::Open { handle } => Some(handle),
+            _ => None,
+        }
+    }
+
+    /// Whether a connection that the other side dialled, and whose hello counts `connections`, is
+    /// to be taken; see the module's rules.
+    pub(super) fn admits(&self, me: NodeId, them: NodeId, connections: u64, now: Time) -> bool {
+        match self.phase {
+            Phase::Dialling { since, .. } => them < me || now.since(since) > COLLISION_WINDOW,
+            Phase::Open { .. } => !self.dialled_latest || connections >= self.connections,
+            Phase::Idle | Phase::Waiting { .. } => true,
+            Phase::Lost => false,
+        }
+    }
+
+    /// A connection is open.
+    pub(super) fn opened(&mut self, handle: ConnectionHandle, dialled: bool, connections: u64) {
+        self.phase = Phase::Open { handle };
+        self.dialled_latest = dialled;
+        self.connections = connections;
+        self.attempts = 0;
+        self.trying_since = None;
+        self.is_refusal_reported = false;
+    }
+
+    /// The connection or dial failed. `dice` is any random number. Returns when to dial again.
+    pub(super) fn failed(&mut self, me: NodeId, them: NodeId, now: Time, dice: u64) -> Time {
+        let pause = (PAUSE_MIN * 2u32.pow(self.attempts.min(8))).min(PAUSE_MAX);
+        self.attempts += 1;
+        let share = dice as f64 / u64::MAX as f64;
+        let extra = if me < them { Duration::ZERO } else { HIGHER_WAITS };
+        let until = now + pause.mul_f64(0.75 + share / 2.0) + extra;
+        self.phase = Phase::Waiting { until };
+        until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOW: NodeId = NodeId(1);
+    const HIGH: NodeId = NodeId(2);
+
+    fn peer(phase: Phase) -> Peer {
+        Peer { phase, connections: 5, ..Peer::new(1000, PlantedFault::None) }
+    }
+
+    #[test]
+    fn of_two_dials_at_once_the_lower_nodes_stays_on_both_sides() {
+        let dialling = peer(Phase::Dialling { handle: ConnectionHandle(0), since: Time::ZERO });
+        let now = Time(1_000_000);
+        assert!(!dialling.admits(LOW, HIGH, 5, now), "the lower refuses");
+        assert!(dialling.admits(HIGH, LOW, 5, now), "the higher yields");
+        assert!(dialling.admits(LOW, HIGH, 5, Time(2_000_000_000)), "but not for ever");
+    }
+
+    #[test]
+    fn an_open_connection_is_replaced_only_by_a_hello_that_is_newer() {
+        let open = Phase::Open { handle: ConnectionHandle(0) };
+        let dialled = Peer { dialled_latest: true, ..peer(open) };
+        assert!(!dialled.admits(LOW, HIGH, 4, Time::ZERO), "said before the fifth was open");
+        assert!(dialled.admits(LOW, HIGH, 5, Time::ZERO), "the fifth is over there");
+        assert!(peer(open).admits(LOW, HIGH, 4, Time::ZERO), "who dialled again gave up the last");
+    }
+
+    #[test]
+    fn pauses_grow_to_their_bound_and_the_higher_node_waits_longer() {
+        let mut peer = peer(Phase::Idle);
+        let pauses: Vec<_> =
+            (0..10).map(|_| peer.failed(LOW, HIGH, Time::ZERO, 0).as_nanos()).collect();
+        assert!(pauses.is_sorted());
+        assert_eq!((pauses[0], pauses[9]), (15_000_000, 375_000_000));
+        assert_eq!(peer.failed(HIGH, LOW, Time::ZERO, 0).as_nanos(), 475_000_000);
+    }
+}

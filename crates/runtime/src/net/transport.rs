@@ -1,0 +1,438 @@
+//! Frames between the nodes of a job over QUIC, without sockets, clocks or threads.
+//!
+//! # Start
+//!
+//! A [`Transport`] is told the job's layout, who it is, and the others' addresses. The first frame to a node opens
+//! a connection; the two say hello to each other and frames flow.
+//!
+//! # Steady state
+//!
+//! One connection per pair of nodes, whoever opened it. Small frames share an ordered stream, bulk frames have
+//! streams of their own, and a datagram each beat says that the node lives and what it has
+//! received. The caller moves packets: [`handle_datagram`](Transport::handle_datagram) for each that arrives,
+//! [`poll_transmit`](Transport::poll_transmit) until there is none, [`handle_timeout`](Transport::handle_timeout)
+//! when [`poll_timeout`](Transport::poll_timeout) says, and [`poll_event`](Transport::poll_event)
+//! until there is none.
+//!
+//! # Failure
+//!
+//! A broken connection is made again and the session resumed, and nothing above notices. A node that stays silent is
+//! suspected and then lost, once. A caller that cannot take more frames stops reading
+//! ([`pause_reading`](Transport::pause_reading)); QUIC's windows then stall the senders, while signs
+//! of life go on.
+
+mod chores;
+mod greeting;
+
+use super::config::{PathKind, TransportConfig, quic_config, server_config};
+use super::event::{FrameClass, LinkStats, LossReason, SendError, TransportEvent};
+use super::hello::{CODE_CLOSED, CODE_REPLACED, Refusal};
+use super::identity::{self, IdentityError, check_job_name};
+use super::incoming::{Assembly, FrameLimits};
+use super::link::{LinkEvent, Stage};
+use super::links::Links;
+use super::peer::{DIAL_TIMEOUT, Peer, Phase};
+use super::wire::write_beat;
+use crate::session::{Class, Detector, Health, LocalHealth};
+use bytes::{Bytes, BytesMut};
+use gridspan_topology::{NodeId, Time};
+use quinn_proto::crypto::rustls::QuicClientConfig;
+use quinn_proto::{
+    ClientConfig, ConnectionError, ConnectionHandle, EcnCodepoint, Incoming, ServerConfig, Transmit,
+};
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often slow matters are looked after, at least: half a beat, so that a late look is noticed.
+const CHORES_EVERY: Duration = Duration::from_millis(100);
+/// How long a received frame waits for its acknowledgement: the sender keeps it that much longer.
+const ACKNOWLEDGE_AFTER: Duration = Duration::from_millis(25);
+/// Frames after which an acknowledgement does not wait: it keeps the sender's list short.
+const ACKNOWLEDGE_FRAMES: u64 = 256;
+/// Bytes after which an acknowledgement does not wait.
+const ACKNOWLEDGE_BYTES: u64 = 512 << 10;
+/// How long a newcomer may take to say hello.
+const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
+/// Refusals reported per chore interval; a flood of strangers must not flood the log.
+const REFUSALS_MAX: u32 = 16;
+/// The smallest window for data handed to QUIC: enough for a chunk and its successor on any path.
+const SEND_WINDOW_MIN: u64 = 1 << 20;
+/// The bounds of a congestion window that is remembered for the next connection.
+const WINDOW_REMEMBERED: (u64, u64) = (64 << 10, 4 << 20);
+
+/// The transport of one node; see the [module](self).
+pub struct Transport {
+    config: TransportConfig,
+    client: Arc<QuicClientConfig>,
+    server: ServerConfig,
+    links: Links,
+    /// By node; this node's own entry is never used.
+    peers: Vec<Peer>,
+    events: VecDeque<TransportEvent>,
+    inbox: VecDeque<(ConnectionHandle, LinkEvent)>,
+    /// Peers with frames and no connection.
+    wanted: Vec<NodeId>,
+    assembly: Assembly,
+    is_paused: bool,
+    is_starved: bool,
+    is_closed: bool,
+    refusals_left: u32,
+    dice: Pcg64Mcg,
+    local: LocalHealth,
+    began: Instant,
+    now: Instant,
+    chores_due: Option<Instant>,
+}
+
+impl Transport {
+    /// A transport without connections.
+    pub fn new(config: TransportConfig, now: Instant) -> Result<Self, IdentityError> {
+        check_job_name(&config.identity.job)?;
+        let client = config.identity.quic_client()?;
+        let server = server_config(&config.identity, &config.limits)?;
+        let retained = config.limits.retained_bytes_max;
+        let peers = config.layout.nodes().map(|_| Peer::new(retained, config.fault)).collect();
+        let mut dice_seed = [0; 16];
+        dice_seed.copy_from_slice(&config.seed[..16]);
+        Ok(Self {
+            links: Links::new(server.clone(), config.seed),
+            client,
+            server,
+            peers,
+            events: VecDeque::new(),
+            inbox: VecDeque::new(),
+            wanted: vec![],
+            assembly: Assembly::new(config.limits.assembly_bytes_max),
+            is_paused: false,
+            is_starved: false,
+            is_closed: false,
+            refusals_left: REFUSALS_MAX,
+            dice: Pcg64Mcg::from_seed(dice_seed),
+            local: LocalHealth::new(config.detector.beat, Time::ZERO),
+            began: now,
+            now,
+            chores_due: None,
+            config,
+        })
+    }
+
+    /// Says where `node` receives packets. Frames for it may have been sent before.
+    pub fn set_address(&mut self, node: NodeId, address: SocketAddr) {
+        let Some(peer) = self.peers.get_mut(node.index()) else { return };
+        peer.address = Some(address);
+        if peer.phase == Phase::Idle && !peer.session.sender.is_flushed() {
+            self.wanted.push(node);
+        }
+    }
+
+    /// Who receives packets at `address`.
+    pub fn node_at(&self, address: SocketAddr) -> Option<NodeId> {
+        self.peers.iter().position(|peer| peer.address == Some(address)).map(NodeId::from)
+    }
+
+    /// This node.
+    pub fn node(&self) -> NodeId {
+        self.config.identity.node
+    }
+
+    /// Sends a frame: it is kept until `to` has it. Costs a reference now, and a copy later if it is small.
+    pub fn send(&mut self, to: NodeId, class: FrameClass, frame: Bytes) -> Result<(), SendError> {
+        let limits = &self.config.limits;
+        let bytes = frame.len() as u64;
+        let class = match class {
+            FrameClass::Auto if bytes <= limits.small_bytes_max => Class::Small,
+            FrameClass::Auto | FrameClass::Bulk => Class::Bulk,
+            FrameClass::Small => Class::Small,
+        };
+        let limit = match class {
+            Class::Small => limits.small_bytes_max,
+            Class::Bulk => limits.frame_bytes_max,
+        };
+        if bytes > limit {
+            return Err(SendError::TooLarge { bytes, limit });
+        }
+        let peer = match self.peers.get_mut(to.index()) {
+            Some(peer) if to != self.config.identity.node => peer,
+            _ => return Err(SendError::NoSuchPeer(to)),
+        };
+        if peer.phase == Phase::Lost {
+            return Err(SendError::Lost(to));
+        }
+        peer.session.sender.push(class, frame)?;
+        match peer.phase {
+            Phase::Open { handle } => self.links.wake(handle),
+            Phase::Idle => self.wanted.push(to),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Opens a connection to `node` if there is none, so that the first frame need not wait for it.
+    pub fn connect(&mut self, node: NodeId) {
+        if node != self.node()
+            && self.peers.get(node.index()).is_some_and(|p| p.phase == Phase::Idle)
+        {
+            self.wanted.push(node);
+        }
+    }
+
+    /// Stops reading streams, or starts again. What arrives meanwhile waits in QUIC's windows.
+    pub fn pause_reading(&mut self, pause: bool) {
+        if std::mem::replace(&mut self.is_paused, pause) && !pause {
+            self.links.handles().for_each(|handle| self.links.touch(handle));
+        }
+    }
+
+    /// Takes one packet.
+    pub fn handle_datagram(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        ecn: Option<EcnCodepoint>,
+        data: BytesMut,
+    ) {
+        self.now = self.now.max(now);
+        if let Some(incoming) = self.links.handle_datagram(now, from, ecn, data) {
+            self.admit(now, incoming);
+        }
+    }
+
+    /// The next packets to send: one, or up to `segments` of equal size to one address, appended to
+    /// the empty `buffer`.
+    pub fn poll_transmit(
+        &mut self,
+        now: Instant,
+        segments: usize,
+        buffer: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        self.advance(now);
+        let Self { links, peers, config, is_closed, .. } = self;
+        let mut broken = None;
+        let transmit = links.poll_transmit(now, segments, buffer, &mut |link| {
+            let (Some(node), Stage::Open, false) = (link.peer, link.stage, *is_closed) else {
+                return true;
+            };
+            let sender = &mut peers[node.index()].session.sender;
+            let streams = config.limits.bulk_streams as usize;
+            let written = link.outgoing.write(&mut link.connection, sender, streams);
+            if written.is_err() {
+                link.close(now, Refusal::Malformed.code(), "a stream was stopped");
+                broken = Some(node);
+            }
+            written.is_ok()
+        });
+        if let Some(node) = broken {
+            self.link_down(node);
+        }
+        transmit
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) must be called, at the latest.
+    pub fn poll_timeout(&mut self) -> Option<Instant> {
+        if self.links.is_busy() || !self.wanted.is_empty() {
+            return Some(self.now);
+        }
+        [self.links.poll_timeout(), self.chores_due].into_iter().flatten().min()
+    }
+
+    /// Lets time pass.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        self.links.handle_timeout(now);
+        if self.chores_due.is_some_and(|due| due <= now) {
+            self.advance(now);
+            self.do_chores();
+        }
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<TransportEvent> {
+        if self.events.is_empty() {
+            self.advance(self.now);
+        }
+        self.events.pop_front()
+    }
+
+    /// Bytes sent to `node` that it has not yet acknowledged.
+    pub fn bytes_unacknowledged(&self, node: NodeId) -> u64 {
+        self.peers.get(node.index()).map_or(0, |peer| peer.session.sender.bytes_unacknowledged())
+    }
+
+    /// Whether every frame to every node that is not lost was acknowledged.
+    pub fn is_flushed(&self) -> bool {
+        self.peers.iter().all(|peer| peer.session.sender.is_flushed())
+    }
+
+    /// Whether `node` is given up.
+    pub fn is_lost(&self, node: NodeId) -> bool {
+        self.peers.get(node.index()).is_some_and(|peer| peer.phase == Phase::Lost)
+    }
+
+    /// What is known of the link to `node`.
+    pub fn stats(&self, node: NodeId) -> LinkStats {
+        let Some(peer) = self.peers.get(node.index()) else { return LinkStats::default() };
+        let stats = LinkStats {
+            bytes_unacknowledged: peer.session.sender.bytes_unacknowledged(),
+            connections: peer.connections,
+            ..LinkStats::default()
+        };
+        let Some(link) = peer.open_link().and_then(|handle| self.links.get(handle)) else {
+            return stats;
+        };
+        let quic = link.connection.stats();
+        LinkStats {
+            is_open: true,
+            rtt: quic.path.rtt,
+            rtt_min: quic.path.min_rtt,
+            congestion_window: quic.path.cwnd,
+            packets_sent: quic.path.sent_packets,
+            packets_lost: quic.path.lost_packets,
+            bytes_sent: quic.udp_tx.bytes,
+            bytes_received: quic.udp_rx.bytes,
+            mtu: quic.path.current_mtu,
+            ..stats
+        }
+    }
+
+    /// Ends all connections: the others learn `reason` and take this node for gone. What is not
+    /// yet acknowledged is dropped, so call it when [`is_flushed`](Self::is_flushed). Transmit once more
+    /// afterwards; nothing else happens any more.
+    pub fn close(&mut self, now: Instant, reason: &str) {
+        self.advance(now);
+        self.is_closed = true;
+        self.wanted.clear();
+        self.chores_due = None;
+        for handle in self.links.handles() {
+            if let Some(link) = self.links.get_mut(handle) {
+                link.close(now, CODE_CLOSED, reason);
+                self.links.wake(handle);
+            }
+        }
+    }
+
+    /// The last acknowledgement to everyone, for a caller that is about to [`close`](Self::close).
+    pub fn acknowledge_all(&mut self) {
+        for node in self.config.layout.nodes() {
+            self.send_beat(node);
+        }
+    }
+
+    fn time(&self) -> Time {
+        Time::ZERO + self.now.saturating_duration_since(self.began)
+    }
+
+    /// Works off what the links have to say, and dials.
+    fn advance(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        loop {
+            let inbox = &mut self.inbox;
+            let Some(handle) = self.links.poll(&mut |link, event| inbox.push_back((link, event)))
+            else {
+                break;
+            };
+            while let Some((handle, event)) = self.inbox.pop_front() {
+                self.handle_link_event(handle, event);
+            }
+            self.read(handle);
+        }
+        for node in std::mem::take(&mut self.wanted) {
+            if self.peers[node.index()].phase == Phase::Idle && !self.is_closed {
+                self.dial(node);
+            }
+        }
+    }
+
+    fn handle_link_event(&mut self, handle: ConnectionHandle, event: LinkEvent) {
+        let peer = self.links.get(handle).and_then(|link| link.peer);
+        match event {
+            LinkEvent::HelloDue => self.say_hello(handle),
+            LinkEvent::Hello(Ok(hello)) => self.handle_hello(handle, &hello),
+            LinkEvent::Hello(Err(refusal)) => self.refuse(handle, refusal),
+            LinkEvent::Beat(received) => {
+                let Some(node) = peer else { return };
+                if self.peers[node.index()].session.sender.acknowledge(&received).is_err() {
+                    self.misbehaved(handle, node, "acknowledges what was not sent");
+                    return;
+                }
+                self.heard(node);
+                // Room may have come for bulk frames that the receiver could not have taken.
+                self.links.wake(handle);
+            }
+            LinkEvent::Misbehaved(error) => match peer {
+                Some(node) => self.misbehaved(handle, node, &error.to_string()),
+                None => self.refuse(handle, Refusal::Malformed),
+            },
+            LinkEvent::Ended(reason) => self.link_ended(handle, &reason),
+        }
+    }
+
+    fn read(&mut self, handle: ConnectionHandle) {
+        let Some(link) = self.links.get_mut(handle) else { return };
+        let (Some(node), Stage::Open, false) = (link.peer, link.stage, self.is_paused) else {
+            return;
+        };
+        if !link.incoming.is_readable() {
+            return;
+        }
+        let peer = &mut self.peers[node.index()];
+        let limits = FrameLimits {
+            small_bytes_max: self.config.limits.small_bytes_max,
+            frame_bytes_max: self.config.limits.frame_bytes_max,
+        };
+        let events = &mut self.events;
+        let read = link.incoming.read(
+            &mut link.connection,
+            &mut peer.session.receiver,
+            limits,
+            &mut self.assembly,
+            &mut |bytes| events.push_back(TransportEvent::Frame { from: node, bytes }),
+        );
+        self.is_starved |= link.incoming.starved;
+        let (frames, bytes) = peer.session.receiver.unacknowledged();
+        if let Err(error) = read {
+            self.misbehaved(handle, node, &error.to_string());
+            return;
+        }
+        self.links.wake(handle);
+        if frames == 0 {
+            return;
+        }
+        if frames >= ACKNOWLEDGE_FRAMES || bytes >= ACKNOWLEDGE_BYTES {
+            self.send_beat(node);
+        } else {
+            let due = self.time() + ACKNOWLEDGE_AFTER;
+            let peer = &mut self.peers[node.index()];
+            if due < peer.beat_due {
+                peer.beat_due = due;
+                self.chores_at(self.now + ACKNOWLEDGE_AFTER);
+            }
+        }
+        self.heard(node);
+        if std::mem::take(&mut self.is_starved) {
+            self.retry_starved();
+        }
+    }
+
+    fn retry_starved(&mut self) {
+        for handle in self.links.handles() {
+            if let Some(link) = self.links.get_mut(handle) {
+                link.incoming.retry_starved();
+                self.links.touch(handle);
+            }
+        }
+    }
+
+    fn heard(&mut self, node: NodeId) {
+        let now = self.time();
+        if let Some(detector) = &mut self.peers[node.index()].detector
+            && detector.heard(now)
+        {
+            tracing::info!(%node, "recovered");
+            self.events.push_back(TransportEvent::Recovered(node));
+        }
+    }
+}

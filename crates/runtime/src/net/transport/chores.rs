@@ -1,0 +1,217 @@
+//! What a transport does by the clock: signs of life, redials, the verdict on silent nodes.
+
+use super::super::hello::Refusal;
+use super::*;
+
+impl Transport {
+    /// Has the chores done at `due`, at the latest.
+    pub(super) fn chores_at(&mut self, due: Instant) {
+        if !self.is_closed {
+            self.chores_due = Some(self.chores_due.map_or(due, |earlier| earlier.min(due)));
+        }
+    }
+
+    /// Looks after everything that time brings.
+    pub(super) fn do_chores(&mut self) {
+        let now = self.time();
+        self.chores_due = None;
+        self.refusals_left = REFUSALS_MAX;
+        let slept = self.local.poll(now);
+        if slept > Duration::ZERO {
+            tracing::debug!(?slept, "this node did not run");
+        }
+        for node in self.config.layout.nodes() {
+            if let Some(detector) = &mut self.peers[node.index()].detector {
+                detector.forgive(slept, now);
+            }
+            self.look_after(node, now);
+        }
+        for handle in self.links.handles() {
+            self.look_after_link(handle, now);
+        }
+        if self.links.handles().next().is_some() {
+            self.chores_at(self.now + CHORES_EVERY);
+        }
+    }
+
+    fn look_after(&mut self, node: NodeId, now: Time) {
+        let peer = &mut self.peers[node.index()];
+        if let Some(health) = peer.detector.as_mut().and_then(|detector| detector.poll(now)) {
+            match health {
+                Health::Suspected => {
+                    tracing::info!(%node, "suspected");
+                    self.events.push_back(TransportEvent::Suspected(node));
+                }
+                Health::Lost => {
+                    let silence = self.config.detector.lost_after;
+                    self.lose(node, LossReason::Silent(silence));
+                    return;
+                }
+                Health::Alive => {}
+            }
+        }
+        let peer = &mut self.peers[node.index()];
+        match peer.phase {
+            Phase::Open { .. } if peer.beat_due <= now => self.send_beat(node),
+            Phase::Open { .. } => {
+                let due = self.now + peer.beat_due.since(now);
+                self.chores_at(due);
+            }
+            Phase::Dialling { handle, since } if now.since(since) >= DIAL_TIMEOUT => {
+                if let Some(link) = self.links.get_mut(handle) {
+                    link.close(self.now, CODE_REPLACED, "no answer in time");
+                    self.links.wake(handle);
+                }
+                self.give_up_or_redial(node, now);
+            }
+            Phase::Waiting { until } if until <= now => {
+                peer.phase = Phase::Idle;
+                self.dial(node);
+            }
+            Phase::Waiting { until } => self.chores_at(self.now + until.since(now)),
+            Phase::Idle | Phase::Dialling { .. } | Phase::Lost => {}
+        }
+    }
+
+    fn give_up_or_redial(&mut self, node: NodeId, now: Time) {
+        let patience = self.config.limits.connect_patience;
+        let peer = &self.peers[node.index()];
+        let tried = peer.trying_since.map_or(Duration::ZERO, |since| now.since(since));
+        if peer.detector.is_none() && tried >= patience {
+            self.lose(node, LossReason::Unreachable(patience));
+        } else {
+            self.wait_and_redial(node);
+        }
+    }
+
+    fn look_after_link(&mut self, handle: ConnectionHandle, now: Time) {
+        let send_window_max = self.config.limits.send_window_max;
+        let Some(link) = self.links.get_mut(handle) else { return };
+        match link.stage {
+            Stage::Greeting
+                if link.dialled.is_none() && now.since(link.opened) >= GREETING_TIMEOUT =>
+            {
+                self.refuse(handle, Refusal::Silent);
+            }
+            Stage::Open => {
+                let window = 2 * link.connection.congestion_state().window();
+                let window = window.clamp(SEND_WINDOW_MIN, send_window_max.max(SEND_WINDOW_MIN));
+                link.connection.set_send_window(window);
+            }
+            Stage::Greeting | Stage::Closed => {}
+        }
+    }
+
+    /// Tells `node` that this one lives and what it received.
+    pub(super) fn send_beat(&mut self, node: NodeId) {
+        let due = self.time() + self.config.detector.beat;
+        let peer = &mut self.peers[node.index()];
+        let Some(handle) = peer.open_link() else { return };
+        let mut beat = BytesMut::with_capacity(32);
+        write_beat(&mut beat, peer.session.receiver.received());
+        peer.session.receiver.acknowledged();
+        peer.beat_due = due;
+        if let Some(link) = self.links.get_mut(handle) {
+            link.send_beat(beat.freeze());
+            self.links.wake(handle);
+        }
+    }
+
+    /// A link ended by the other side's or the network's doing.
+    pub(super) fn link_ended(&mut self, handle: ConnectionHandle, reason: &ConnectionError) {
+        self.abandon(handle);
+        let Some(link) = self.links.get(handle) else { return };
+        let (address, peer, dialled) = (link.address, link.peer, link.dialled);
+        tracing::debug!(?peer, ?dialled, %address, %reason, "connection ended");
+        if let ConnectionError::ApplicationClosed(close) = reason {
+            let text = String::from_utf8_lossy(&close.reason).into_owned();
+            if let Some(node) = peer.or(dialled) {
+                if close.error_code == CODE_CLOSED && self.is_current(handle, node) {
+                    return self.lose(node, LossReason::Closed(text));
+                }
+                if Refusal::is_code(close.error_code) && self.is_current(handle, node) {
+                    let refusal = Refusal::ByPeer(text);
+                    self.report_refusal(address, dialled, refusal.clone());
+                    return self.lose(node, LossReason::Refused(refusal));
+                }
+            }
+        }
+        match (peer, dialled) {
+            (Some(node), _) if self.is_current(handle, node) => self.link_down(node),
+            (None, Some(node)) if self.is_current(handle, node) => {
+                let why = Refusal::Handshake(reason.to_string());
+                if !std::mem::replace(&mut self.peers[node.index()].is_refusal_reported, true) {
+                    self.report_refusal(address, Some(node), why);
+                }
+                self.give_up_or_redial(node, self.time());
+            }
+            (None, None) => {
+                self.report_refusal(address, None, Refusal::Handshake(reason.to_string()));
+            }
+            _ => {}
+        }
+    }
+
+    /// The other side broke the protocol: its connection ends and another is made, on which the
+    /// session resumes. A node that does so for ever is slow, but harms only itself.
+    pub(super) fn misbehaved(&mut self, handle: ConnectionHandle, node: NodeId, problem: &str) {
+        tracing::warn!(%node, problem, "connection closed: the node sent what it must not");
+        if let Some(link) = self.links.get_mut(handle) {
+            link.close(self.now, CODE_REPLACED, problem);
+            self.links.wake(handle);
+        }
+        self.abandon(handle);
+        if self.is_current(handle, node) {
+            self.link_down(node);
+        }
+    }
+
+    /// The connection to a node broke; another is made soon.
+    pub(super) fn link_down(&mut self, node: NodeId) {
+        if let Some(handle) = self.peers[node.index()].open_link() {
+            self.abandon(handle);
+            if let Some(link) = self.links.get(handle) {
+                let path = link.connection.stats().path;
+                let (least, most) = WINDOW_REMEMBERED;
+                // A window that lost more than one packet in fifty was too large for the path.
+                let is_good = path.lost_packets * 50 < path.sent_packets;
+                self.peers[node.index()].window = is_good.then(|| path.cwnd.clamp(least, most));
+            }
+        }
+        self.wait_and_redial(node);
+    }
+
+    /// Gives a node up, in its present life.
+    pub(super) fn lose(&mut self, node: NodeId, reason: LossReason) {
+        let peer = &mut self.peers[node.index()];
+        let (phase, retained) = (peer.phase, self.config.limits.retained_bytes_max);
+        peer.reset(retained, self.config.fault);
+        peer.phase = Phase::Lost;
+        if let Phase::Open { handle } | Phase::Dialling { handle, .. } = phase {
+            self.abandon(handle);
+            if let Some(link) = self.links.get_mut(handle) {
+                let refusal = Refusal::Lost;
+                link.close(self.now, refusal.code(), &refusal.to_string());
+                self.links.wake(handle);
+            }
+        }
+        tracing::info!(%node, %reason, "lost");
+        self.events.push_back(TransportEvent::Lost { node, reason });
+    }
+
+    /// Gives up the frames that a link was receiving; the other side sends them again.
+    pub(super) fn abandon(&mut self, handle: ConnectionHandle) {
+        if let Some(link) = self.links.get_mut(handle) {
+            link.incoming.abandon(&mut self.assembly);
+        }
+        if std::mem::take(&mut self.is_starved) {
+            self.retry_starved();
+        }
+    }
+
+    fn is_current(&self, handle: ConnectionHandle, node: NodeId) -> bool {
+        matches!(self.peers[node.index()].phase,
+            Phase::Open { handle: current } | Phase::Dialling { handle: current, .. }
+                if current == handle)
+    }
+}

@@ -1,0 +1,239 @@
+//! How a transport dials, takes newcomers in, and checks who they are.
+
+use super::super::hello::{Hello, Refusal};
+use super::*;
+use gridspan_topology::Latency;
+
+impl Transport {
+    /// Takes a newcomer's first packet: in, if it may be; to be proven, if there are many.
+    pub(super) fn admit(&mut self, now: Instant, incoming: Incoming) {
+        let greeting = self.links.greeting();
+        let limits = &self.config.limits;
+        let address = incoming.remote_address();
+        if self.is_closed || greeting >= limits.handshakes_max {
+            tracing::debug!(%address, greeting, "newcomer ignored");
+            self.links.ignore(incoming);
+        } else if greeting >= limits.retry_above && !incoming.remote_address_validated() {
+            self.links.retry(incoming);
+        } else {
+            let path = PathKind::of(&self.config, self.node_at(address), address);
+            let mut server = self.server.clone();
+            server.transport_config(Arc::new(quic_config(&self.config.limits, path, None)));
+            let accepted = self.links.accept((now, self.time()), incoming, Arc::new(server), path);
+            if let Err(problem) = accepted {
+                self.report_refusal(address, None, Refusal::Handshake(problem));
+            }
+            self.chores_at(now + CHORES_EVERY);
+        }
+    }
+
+    /// Dials a node, if its address is known.
+    pub(super) fn dial(&mut self, node: NodeId) {
+        let time = self.time();
+        let peer = &mut self.peers[node.index()];
+        let Some(address) = peer.address else { return };
+        peer.trying_since.get_or_insert(time);
+        let path = PathKind::of(&self.config, Some(node), address);
+        let mut client = ClientConfig::new(self.client.clone());
+        client.transport_config(Arc::new(quic_config(&self.config.limits, path, peer.window)));
+        let name = identity::node_name(&self.config.identity.job, node);
+        tracing::debug!(%node, %address, "dial");
+        let now = (self.now, time);
+        match self.links.connect(now, client, (node, address), &name, path) {
+            Ok(handle) => {
+                self.peers[node.index()].phase = Phase::Dialling { handle, since: time };
+                self.chores_at(self.now + CHORES_EVERY);
+            }
+            Err(error) => {
+                self.dial_failed(node, address, Refusal::Handshake(error.to_string()));
+            }
+        }
+    }
+
+    /// A dial did not lead to a connection: tries again later.
+    pub(super) fn dial_failed(&mut self, node: NodeId, address: SocketAddr, why: Refusal) {
+        if !std::mem::replace(&mut self.peers[node.index()].is_refusal_reported, true) {
+            self.report_refusal(address, Some(node), why);
+        }
+        self.wait_and_redial(node);
+    }
+
+    pub(super) fn wait_and_redial(&mut self, node: NodeId) {
+        let (me, now, dice) = (self.node(), self.time(), self.dice.next_u64());
+        let until = self.peers[node.index()].failed(me, node, now, dice);
+        self.chores_at(self.now + until.since(now));
+    }
+
+    /// Says hello to the node that this one dialled.
+    pub(super) fn say_hello(&mut self, handle: ConnectionHandle) {
+        let Some(node) = self.links.get(handle).and_then(|link| link.dialled) else { return };
+        self.write_hello(handle, node);
+    }
+
+    fn write_hello(&mut self, handle: ConnectionHandle, to: NodeId) {
+        let identity = &self.config.identity;
+        let peer = &mut self.peers[to.index()];
+        let hello = Hello {
+            job: identity.job.clone(),
+            node: identity.node,
+            incarnation: identity.incarnation,
+            to,
+            session_with: peer.incarnation,
+            connections: peer.connections,
+            received: peer.session.receiver.resume(),
+        };
+        let Some(link) = self.links.get_mut(handle) else { return };
+        match hello.write() {
+            Ok(bytes) => link.say_hello(&bytes),
+            Err(error) => link.close(self.now, Refusal::Malformed.code(), &error.to_string()),
+        }
+        self.links.wake(handle);
+    }
+
+    /// Checks the other side's hello and opens the link, or refuses it.
+    pub(super) fn handle_hello(&mut self, handle: ConnectionHandle, hello: &Hello) {
+        if let Err(refusal) = self.check_hello(handle, hello) {
+            self.refuse(handle, refusal);
+            return;
+        }
+        let node = hello.node;
+        let known = self.peers[node.index()].incarnation;
+        if known.is_some_and(|known| known < hello.incarnation) {
+            let reason = LossReason::Restarted { incarnation: hello.incarnation };
+            if self.peers[node.index()].phase != Phase::Lost {
+                self.lose(node, reason);
+            }
+            let retained = self.config.limits.retained_bytes_max;
+            self.peers[node.index()].reset(retained, self.config.fault);
+            if let Some(link) = self.links.get(handle)
+                && link.dialled.is_some()
+            {
+                let since = self.time();
+                self.peers[node.index()].phase = Phase::Dialling { handle, since };
+            }
+        }
+        let Some(dialled) = self.links.get(handle).map(|link| link.dialled.is_some()) else {
+            return;
+        };
+        if dialled {
+            let is_current = matches!(self.peers[node.index()].phase,
+                Phase::Dialling { handle: current, .. } if current == handle);
+            if is_current {
+                self.open(handle, hello, hello.connections);
+            } else {
+                self.replace(handle);
+            }
+            return;
+        }
+        let (me, now) = (self.node(), self.time());
+        let peer = &self.peers[node.index()];
+        if !peer.admits(me, node, hello.connections, now) {
+            tracing::debug!(%node, "a second connection is refused");
+            self.replace(handle);
+            return;
+        }
+        if let Phase::Dialling { handle: other, .. } | Phase::Open { handle: other } = peer.phase {
+            self.abandon(other);
+            self.replace(other);
+        }
+        let connections = self.peers[node.index()].connections.max(hello.connections) + 1;
+        self.peers[node.index()].incarnation = Some(hello.incarnation);
+        self.peers[node.index()].connections = connections;
+        self.write_hello(handle, node);
+        self.open(handle, hello, connections);
+    }
+
+    fn check_hello(&self, handle: ConnectionHandle, hello: &Hello) -> Result<(), Refusal> {
+        let identity = &self.config.identity;
+        let claimed = hello.node;
+        if hello.job != identity.job {
+            return Err(Refusal::Job { theirs: hello.job.clone() });
+        }
+        let link = self.links.get(handle).ok_or(Refusal::Malformed)?;
+        if claimed.index() >= self.peers.len()
+            || claimed == identity.node
+            || hello.to != identity.node
+            || link.dialled.is_some_and(|dialled| dialled != claimed)
+        {
+            return Err(Refusal::Node { claimed });
+        }
+        let (presented, theirs) = (link.presented(), hello.incarnation);
+        if !identity::certifies(&presented, &identity.job, claimed, theirs) {
+            return Err(Refusal::Certificate { claimed, incarnation: theirs });
+        }
+        let peer = &self.peers[claimed.index()];
+        match peer.incarnation {
+            Some(known) if known > theirs => Err(Refusal::Incarnation { theirs, known }),
+            Some(known) if known == theirs && peer.phase == Phase::Lost => Err(Refusal::Lost),
+            None if peer.phase == Phase::Lost => Err(Refusal::Lost),
+            _ => Ok(()),
+        }
+    }
+
+    /// Both hellos are accepted: resumes the session and lets frames flow.
+    fn open(&mut self, handle: ConnectionHandle, hello: &Hello, connections: u64) {
+        let node = hello.node;
+        let now = self.time();
+        let peer = &mut self.peers[node.index()];
+        // What the other side received from an earlier life of this node is not of this session.
+        let is_resumed = hello.session_with == Some(self.config.identity.incarnation);
+        let received = if is_resumed { hello.received.clone() } else { Default::default() };
+        if peer.session.sender.resume(&received).is_err() {
+            self.refuse(handle, Refusal::Malformed);
+            return;
+        }
+        let Some(link) = self.links.get_mut(handle) else { return };
+        link.peer = Some(node);
+        link.stage = Stage::Open;
+        let dialled = link.dialled.is_some();
+        let rtt = Latency(link.connection.rtt());
+        peer.incarnation = Some(hello.incarnation);
+        peer.opened(handle, dialled, connections);
+        peer.beat_due = now + self.config.detector.beat;
+        tracing::debug!(%node, connections, ?rtt, dialled, "connection open");
+        if peer.detector.is_none() {
+            peer.detector = Some(Detector::new(self.config.detector, now));
+            tracing::info!(%node, incarnation = hello.incarnation, "connected");
+            self.events.push_back(TransportEvent::Connected(node));
+        }
+        self.heard(node);
+        self.chores_at(self.now + CHORES_EVERY);
+        self.links.wake(handle);
+        self.links.touch(handle);
+    }
+
+    /// Ends a link that another takes the place of.
+    fn replace(&mut self, handle: ConnectionHandle) {
+        if let Some(link) = self.links.get_mut(handle) {
+            link.close(self.now, CODE_REPLACED, "replaced");
+            self.links.wake(handle);
+        }
+    }
+
+    /// Turns the other side of a link away.
+    pub(super) fn refuse(&mut self, handle: ConnectionHandle, refusal: Refusal) {
+        let Some(link) = self.links.get_mut(handle) else { return };
+        let (address, dialled) = (link.address, link.dialled);
+        link.close(self.now, refusal.code(), &refusal.to_string());
+        self.links.wake(handle);
+        self.report_refusal(address, dialled, refusal);
+        if let Some(node) = dialled
+            && matches!(self.peers[node.index()].phase, Phase::Dialling { handle: h, .. } if h == handle)
+        {
+            self.wait_and_redial(node);
+        }
+    }
+
+    pub(super) fn report_refusal(
+        &mut self,
+        address: SocketAddr,
+        node: Option<NodeId>,
+        reason: Refusal,
+    ) {
+        if self.refusals_left > 0 {
+            self.refusals_left -= 1;
+            tracing::info!(%address, ?node, %reason, "refused");
+            self.events.push_back(TransportEvent::Refused { address, node, reason });
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Making collections and members, and unmaking members.
+//!
+//! **Start.** Main gives every PE the description of a collection and the members that live there,
+//! and goes on once all have confirmed. A message that outruns the description waits for it.
+//!
+//! **While running.** An insertion goes to the root, which settles with which reduction and which
+//! broadcast the new member begins, then to the member's home, which learns where it will live, and
+//! then there. A destroyed member leaves word at its home and at the root.
+
+use super::root::{Attendance, Family};
+use crate::Actor;
+use crate::collection::{CollectionInfo, Map};
+use crate::error::{GridError, JobError};
+use crate::index::{Key, Shape};
+use crate::parcel::Parcel;
+use crate::pe::collective::Broadcasts;
+use crate::pe::core::{Core, Local, Member};
+use crate::pe::directory::Place;
+use crate::reference::{ActorId, CollectionId};
+use crate::registry::KindId;
+use crate::wire::Control;
+use gridspan_topology::PeId;
+use rustc_hash::FxHashMap;
+
+impl Core {
+    /// Makes a collection. Runs on the root; `done` is called when all PEs have made their members.
+    pub(crate) fn create_collection<A: Actor>(
+        &mut self,
+        kind: KindId,
+        map: Map,
+        shape: Option<Shape>,
+        inits: Vec<(Key, A::Init)>,
+        done: impl FnOnce(&mut Self, CollectionId) + Send + 'static,
+    ) -> Result<(), GridError> {
+        let layout = self.common.layout.clone();
+        let Some(root) = &mut self.root else { return Err(GridError::Ending) };
+        let id = CollectionId(root.collections.len() as u32);
+        let members = inits.len() as u64;
+        let info = CollectionInfo { id, kind, map, shape, members };
+        let mut by_pe: Vec<Vec<(Key, A::Init)>> = layout.pes().map(|_| Vec::new()).collect();
+        for (key, init) in inits {
+            by_pe[info.home(key, &layout, &self.common.maps).index()].push((key, init));
+        }
+        root.collections.insert(
+            id,
+            Family {
+                creating: layout.pe_count(),
+                created: Some(Box::new(move |core| done(core, id))),
+                reductions: Attendance::new(members),
+                syncs: Attendance::new(members),
+                ..Family::default()
+            },
+        );
+        for (pe, inits) in layout.pes().zip(by_pe) {
+            let inits = Parcel::new(inits);
+            self.post(pe, Control::Create { info: info.clone(), inits });
+        }
+        Ok(())
+    }
+
+    /// Makes a collection known here. Its first members follow.
+    pub(in crate::pe) fn enter_collection(&mut self, info: CollectionInfo) {
+        let slots = FxHashMap::default();
+        let local = Local { info, slots, broadcasts: Broadcasts::default(), resumed: 0 };
+        self.collections.insert(local.info.id, local);
+    }
+
+    pub(in crate::pe) fn handle_created(&mut self, collection: CollectionId) {
+        let Some(family) = self.family(collection) else { return };
+        family.creating = family.creating.saturating_sub(1);
+        if family.creating == 0
+            && let Some(done) = family.created.take()
+        {
+            done(self);
+        }
+    }
+
+    pub(super) fn family(&mut self, collection: CollectionId) -> Option<&mut Family> {
+        self.root.as_mut()?.collections.get_mut(&collection)
+    }
+
+    /// Asks for a new member.
+    pub(crate) fn insert<A: Actor>(&mut self, id: ActorId, init: A::Init, at: PeId) {
+        let init = Parcel::new(vec![(id.key, init)]);
+        self.post(Self::ROOT, Control::InsertRequest { id, init, at });
+    }
+
+    pub(in crate::pe) fn handle_insert_request(&mut self, id: ActorId, init: Parcel, at: PeId) {
+        let Some(home) = self.home(id) else {
+            return self.fail(JobError::Protocol("an insertion into no collection".to_owned()));
+        };
+        let Some(family) = self.family(id.collection) else { return };
+        family.inserting += 1;
+        let reductions = family.reductions.join();
+        let syncs = family.syncs.join();
+        let broadcasts = family.broadcasts;
+        let epoch = 0;
+        self.post(home, Control::Insert { id, init, at, epoch, reductions, broadcasts, syncs });
+    }
+
+    /// The epoch of a new member, when this PE is its home.
+    pub(in crate::pe) fn fresh_epoch(&self, id: ActorId) -> u32 {
+        self.directory.place(id).map_or(0, |place| place.epoch + 1)
+    }
+
+    /// The home of a new member that is to live elsewhere.
+    pub(in crate::pe) fn expect_elsewhere(&mut self, id: ActorId, pe: PeId) -> u32 {
+        let epoch = self.fresh_epoch(id).max(1);
+        self.learn(id, Place { pe, epoch, gone: false });
+        epoch
+    }
+
+    pub(in crate::pe) fn handle_inserted(&mut self, id: ActorId) {
+        let Some(family) = self.family(id.collection) else { return };
+        family.inserting = family.inserting.saturating_sub(1);
+        if family.inserting == 0 {
+            let waiting = std::mem::take(&mut family.waiting);
+            for request in waiting {
+                self.number_broadcast(id.collection, request);
+            }
+        }
+    }
+
+    /// Leaves word that a member is no more.
+    pub(in crate::pe) fn announce_death(&mut self, member: &Member) {
+        let Member { id, epoch, reductions, syncs, .. } = *member;
+        let epoch = epoch + 1;
+        let notice = || Control::Destroyed { id, epoch, reductions, syncs };
+        self.directory.learn(id, Place { pe: self.me, epoch, gone: true }, self.common.fault);
+        if let Some(home) = self.home(id)
+            && home != self.me
+            && home != Self::ROOT
+        {
+            self.post(home, notice());
+        }
+        self.post(Self::ROOT, notice());
+    }
+
+    pub(in crate::pe) fn handle_destroyed(
+        &mut self,
+        id: ActorId,
+        epoch: u32,
+        reductions: u64,
+        syncs: u64,
+    ) {
+        self.learn(id, Place { pe: self.me, epoch, gone: true });
+        if let Some(family) = self.family(id.collection) {
+            family.reductions.leave(reductions);
+            family.syncs.leave(syncs);
+            self.settle_root(id.collection);
+        }
+    }
+}

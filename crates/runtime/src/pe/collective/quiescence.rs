@@ -1,0 +1,83 @@
+//! Quiescence: no message is on its way, waits, or is being handled anywhere.
+//!
+//! F. Mattern, "Algorithms for distributed termination detection" (1987), the four-counter method:
+//! the root asks every PE how many messages it has made and handled; a PE answers once it is idle.
+//! If two rounds in a row report the same, and as many messages handled as made, none is left. Armed
+//! timers of actors count as messages on their way.
+
+use crate::pe::QUIESCENCE_PAUSE;
+use crate::pe::core::Core;
+use crate::wire::Control;
+
+type Done = Box<dyn FnOnce(&mut Core) + Send>;
+
+/// The root's rounds of questions.
+#[derive(Default)]
+pub(super) struct Waves {
+    wave: u64,
+    missing: u32,
+    created: u64,
+    processed: u64,
+    previous: Option<(u64, u64)>,
+    waiting: Vec<Done>,
+}
+
+impl Core {
+    /// Calls `done` once the job is quiescent. Runs on the root.
+    pub(crate) fn await_quiescence(&mut self, done: impl FnOnce(&mut Self) + Send + 'static) {
+        let Some(root) = &mut self.root else { return };
+        root.waves.waiting.push(Box::new(done));
+        if root.waves.waiting.len() == 1 {
+            root.waves.previous = None;
+            self.begin_wave();
+        }
+    }
+
+    fn begin_wave(&mut self) {
+        let pes = self.common.layout.pes();
+        let Some(root) = &mut self.root else { return };
+        let waves = &mut root.waves;
+        waves.wave += 1;
+        (waves.missing, waves.created, waves.processed) = (pes.len() as u32, 0, 0);
+        let wave = waves.wave;
+        for pe in pes {
+            self.post(pe, Control::Wave { wave });
+        }
+    }
+
+    /// Answers the root's questions; called when this PE is idle.
+    pub(in crate::pe) fn answer_waves(&mut self) {
+        while let Some(wave) = self.waves_pending.pop_first() {
+            let (created, processed) = (self.created, self.processed);
+            self.post(Self::ROOT, Control::WaveReply { wave, created, processed });
+        }
+    }
+
+    pub(in crate::pe) fn handle_wave_reply(&mut self, wave: u64, created: u64, processed: u64) {
+        let Some(root) = &mut self.root else { return };
+        let waves = &mut root.waves;
+        if wave != waves.wave || waves.missing == 0 {
+            return;
+        }
+        waves.missing -= 1;
+        waves.created += created;
+        waves.processed += processed;
+        if waves.missing > 0 {
+            return;
+        }
+        let counts = (waves.created, waves.processed);
+        if waves.created == waves.processed && waves.previous == Some(counts) {
+            for done in std::mem::take(&mut waves.waiting) {
+                done(self);
+            }
+            return;
+        }
+        let settled = waves.created == waves.processed;
+        waves.previous = Some(counts);
+        if settled {
+            self.begin_wave();
+        } else {
+            self.run_after(QUIESCENCE_PAUSE, Self::begin_wave);
+        }
+    }
+}

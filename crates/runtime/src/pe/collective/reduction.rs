@@ -1,0 +1,323 @@
+//! Reductions: contributions go up the tree and are combined wherever they meet.
+//!
+//! The n-th contribution of each member belongs to the n-th reduction over its group. A PE combines
+//! what its members and the PEs below it contribute, and passes it up once it has seen as many
+//! contributions as last time, or after [`REDUCTION_HOLD`] if members have moved in between.
+//! Contributions carry their count, and the root is done when all that are due have come. So nothing
+//! depends on where a member was when it contributed: it may migrate with a contribution on its way.
+
+use crate::context::Seat;
+use crate::error::{GridError, JobError};
+use crate::pe::REDUCTION_HOLD;
+use crate::pe::core::Core;
+use crate::reduce::{Op, Partial, Reduction, Target, Value};
+use crate::reference::{CollectionId, SectionId};
+use crate::wire::{Contribution, Header, ReductionGroup};
+use gridspan_topology::Time;
+
+/// Contributions that wait for others.
+pub(in crate::pe) struct Accumulator {
+    contribution: Contribution,
+    deadline: Time,
+}
+
+/// What a PE remembers about the reductions over a group.
+#[derive(Default)]
+pub(in crate::pe) struct GroupState {
+    /// The reduction that was passed up last, how many contributions it had here so far, and how
+    /// many the one before had.
+    latest: u64,
+    passed: u64,
+    before: u64,
+}
+
+impl GroupState {
+    /// How many more contributions to expect for a reduction.
+    fn outstanding(&self, sequence: u64) -> u64 {
+        if sequence > self.latest { self.passed } else { self.before.saturating_sub(self.passed) }
+    }
+
+    fn pass(&mut self, sequence: u64, count: u64) {
+        if sequence > self.latest {
+            (self.latest, self.before, self.passed) = (sequence, self.passed, count);
+        } else if sequence == self.latest {
+            self.passed += count;
+        }
+    }
+}
+
+/// The size of a group, for those whose root does not keep count.
+fn group_collection(group: ReductionGroup) -> CollectionId {
+    match group {
+        ReductionGroup::Collection(id) | ReductionGroup::Sync(id) => id,
+        ReductionGroup::Section(section) => section.collection,
+    }
+}
+
+impl Core {
+    /// Contributes to the next reduction over the actor's collection.
+    pub(crate) fn contribute(&mut self, seat: Seat, op: Op, value: Value, target: Target) {
+        let Some(member) = self.member(seat.kind, seat.slot) else { return };
+        let sequence = member.reductions;
+        member.reductions += 1;
+        let id = member.id;
+        let partial = Partial::new(op, id.key, value);
+        let group = ReductionGroup::Collection(id.collection);
+        self.merge(Contribution { group, sequence, count: 1, expected: 0, op, target, partial });
+    }
+
+    /// Contributes to the next reduction over a section of `expected` members.
+    pub(crate) fn contribute_to_section(
+        &mut self,
+        seat: Seat,
+        section: SectionId,
+        expected: u64,
+        op: Op,
+        value: Value,
+        target: Target,
+    ) {
+        let Some(member) = self.member(seat.kind, seat.slot) else { return };
+        let key = member.id.key;
+        let channels = member.channels.get_or_insert_default();
+        let next = channels.section_reductions.entry(section).or_default();
+        let sequence = *next;
+        *next += 1;
+        let partial = Partial::new(op, key, value);
+        let group = ReductionGroup::Section(section);
+        self.merge(Contribution { group, sequence, count: 1, expected, op, target, partial });
+    }
+
+    /// Waits at the sync point.
+    pub(crate) fn reach_sync(&mut self, seat: Seat) {
+        let Some(member) = self.member(seat.kind, seat.slot) else { return };
+        if member.synced {
+            return;
+        }
+        member.synced = true;
+        let sequence = member.syncs;
+        member.syncs += 1;
+        let group = ReductionGroup::Sync(member.id.collection);
+        let (op, target, partial) = (Op::And, Target::Sync, Partial::Plain(Value::Unit));
+        self.merge(Contribution { group, sequence, count: 1, expected: 0, op, target, partial });
+    }
+
+    /// Combines a contribution with what is here, and passes it on if that is all.
+    pub(in crate::pe) fn merge(&mut self, contribution: Contribution) {
+        let Contribution { group, sequence, .. } = contribution;
+        let merged = match self.accumulators.remove(&(group, sequence)) {
+            None => {
+                let deadline = self.now + REDUCTION_HOLD;
+                Accumulator { contribution, deadline }
+            }
+            Some(Accumulator { contribution: here, deadline }) => {
+                match self.combine(here, contribution) {
+                    Ok(contribution) => Accumulator { contribution, deadline },
+                    Err(error) => return self.fail(error),
+                }
+            }
+        };
+        let count = merged.contribution.count;
+        if self.root.is_some() {
+            self.accumulators.insert((group, sequence), merged);
+            return self.settle_root(group_collection(group));
+        }
+        let outstanding = match self.groups.get(&group) {
+            Some(state) => state.outstanding(sequence),
+            None => self
+                .collections
+                .get(&group_collection(group))
+                .map_or(0, |local| local.slots.len() as u64),
+        };
+        if count >= outstanding {
+            self.pass_up(merged.contribution);
+        } else {
+            self.accumulators.insert((group, sequence), merged);
+        }
+    }
+
+    fn combine(&self, here: Contribution, other: Contribution) -> Result<Contribution, JobError> {
+        let collection = group_collection(here.group).0;
+        if (here.op, here.target) != (other.op, other.target) {
+            return Err(JobError::Failed(format!(
+                "members of collection {collection} contributed to one reduction with {:?} to {:?} and with {:?} to {:?}; all must agree",
+                here.op, here.target, other.op, other.target
+            )));
+        }
+        let count = here.count + other.count;
+        let op = here.op;
+        let partial = here.partial.combine(op, other.partial, &self.common.reducers);
+        let partial = partial.ok_or_else(|| {
+            JobError::Failed(format!(
+                "members of collection {collection} contributed values of different kinds or lengths to one reduction with {op:?}"
+            ))
+        })?;
+        Ok(Contribution { count, partial, ..other })
+    }
+
+    fn pass_up(&mut self, contribution: Contribution) {
+        let Contribution { group, sequence, count, .. } = contribution;
+        self.groups.entry(group).or_default().pass(sequence, count);
+        if let Some(parent) = self.tree_parent() {
+            self.post(parent, crate::wire::Control::Contribution(contribution));
+        }
+    }
+
+    /// Passes up what has waited long enough.
+    pub(in crate::pe) fn expire_accumulators(&mut self) {
+        if self.root.is_some() {
+            return;
+        }
+        let now = self.now;
+        while let Some((&key, _)) =
+            self.accumulators.iter().find(|(_, waiting)| waiting.deadline <= now)
+            && let Some(late) = self.accumulators.remove(&key)
+        {
+            self.pass_up(late.contribution);
+        }
+    }
+
+    /// When the next accumulator has waited long enough.
+    pub(in crate::pe) fn next_accumulator(&self) -> Option<Time> {
+        match self.root {
+            Some(_) => None,
+            None => self.accumulators.values().map(|waiting| waiting.deadline).min(),
+        }
+    }
+
+    /// On the root: completes the reductions over a collection to which all have contributed.
+    pub(super) fn settle_root(&mut self, collection: CollectionId) {
+        while let Some(key) = self.complete_accumulator(collection) {
+            let Some(done) = self.accumulators.remove(&key) else { return };
+            let Contribution { group, op, target, partial, .. } = done.contribution;
+            if let Some(family) = self.family(collection) {
+                match group {
+                    ReductionGroup::Collection(_) => family.reductions.complete(),
+                    ReductionGroup::Sync(_) => family.syncs.complete(),
+                    ReductionGroup::Section(_) => {}
+                }
+            }
+            match partial.finish() {
+                Some(value) => self.conclude(collection, op, target, value),
+                None => self.fail(JobError::Failed(format!(
+                    "members of collection {} contributed values that {op:?} cannot combine",
+                    collection.0
+                ))),
+            }
+        }
+    }
+
+    fn complete_accumulator(&mut self, collection: CollectionId) -> Option<(ReductionGroup, u64)> {
+        let family = self.root.as_ref()?.collections.get(&collection)?;
+        let complete = |group: ReductionGroup, contribution: &Contribution| match group {
+            ReductionGroup::Collection(_) => {
+                contribution.sequence == family.reductions.next
+                    && contribution.count >= family.reductions.expected(contribution.sequence)
+            }
+            ReductionGroup::Sync(_) => {
+                contribution.sequence == family.syncs.next
+                    && contribution.count >= family.syncs.expected(contribution.sequence)
+            }
+            ReductionGroup::Section(_) => contribution.count >= contribution.expected,
+        };
+        self.accumulators
+            .iter()
+            .find(|((group, _), waiting)| {
+                group_collection(*group) == collection && complete(*group, &waiting.contribution)
+            })
+            .map(|(&key, _)| key)
+    }
+
+    /// Delivers the result of a reduction.
+    fn conclude(&mut self, collection: CollectionId, op: Op, target: Target, value: Value) {
+        match target {
+            Target::Main => {
+                let Some(family) = self.family(collection) else { return };
+                match family.main_waits.pop_front() {
+                    Some(wait) => wait(self, Ok((op, value))),
+                    None => family.results.push_back((op, value)),
+                }
+            }
+            Target::Sync => self.begin_balance(collection),
+            Target::Member { to, tag } => {
+                let reduction = Reduction { collection, tag, value };
+                self.deliver_result(to.collection, Some(to), reduction);
+            }
+            Target::All { to, tag } => {
+                self.deliver_result(to, None, Reduction { collection, tag, value });
+            }
+        }
+    }
+
+    /// Sends a result to one member, or to all members of a collection.
+    fn deliver_result(
+        &mut self,
+        receivers: CollectionId,
+        member: Option<crate::reference::ActorId>,
+        reduction: Reduction,
+    ) {
+        let Some(kind) = self
+            .collections
+            .get(&receivers)
+            .map(|local| local.info.kind)
+            .and_then(|kind| self.kind(kind))
+        else {
+            return self.fail(JobError::Protocol("a reduction to no collection".to_owned()));
+        };
+        let Some(message) = kind.reduced(reduction) else {
+            return self.fail(JobError::Failed(format!(
+                "{} was sent the result of a reduction; implement `Actor::reduced` for it",
+                kind.name()
+            )));
+        };
+        match member {
+            None => {
+                let priority = 0;
+                let request = super::root::BroadcastRequest { kind: kind.id(), message, priority };
+                self.number_broadcast(receivers, request);
+            }
+            Some(to) => {
+                let (source, priority) = (crate::reference::ActorId::system(self.me), 0);
+                let sequence = self.system.take_next(to, priority);
+                let (_, epoch) = self.believed(to);
+                let origin = self.me;
+                self.created += 1;
+                let header = Header { to, source, sequence, priority, epoch, hops: 0, origin };
+                match kind.envelope(header, message) {
+                    Ok(envelope) => self.dispatch_envelope(kind.id(), envelope),
+                    Err(error) => self.fail(JobError::Protocol(error.to_string())),
+                }
+            }
+        }
+    }
+
+    /// Calls `wait` with the next result that the members of a collection send to main.
+    pub(crate) fn await_reduction(
+        &mut self,
+        collection: CollectionId,
+        wait: impl FnOnce(&mut Self, Result<(Op, Value), GridError>) + Send + 'static,
+    ) {
+        let Some(family) = self.family(collection) else {
+            return wait(self, Err(GridError::Ending));
+        };
+        match family.results.pop_front() {
+            Some(result) => wait(self, Ok(result)),
+            None => family.main_waits.push_back(Box::new(wait)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::GroupState;
+
+    #[test]
+    fn a_group_expects_what_it_saw_last_time() {
+        let mut state = GroupState::default();
+        state.pass(0, 3);
+        state.pass(0, 1);
+        assert_eq!(state.outstanding(1), 4);
+        state.pass(1, 3);
+        assert_eq!(state.outstanding(1), 1, "one is still missing compared with last time");
+        assert_eq!(state.outstanding(2), 3);
+    }
+}

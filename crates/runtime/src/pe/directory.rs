@@ -1,0 +1,54 @@
+//! Where actors live, as far as this PE knows.
+//!
+//! Every move raises an actor's *epoch*. Knowledge is a pair (PE, epoch), and newer epochs replace
+//! older ones, whatever the order in which they arrive. The home of an actor and every PE that it
+//! left always know a PE that it has been on since; following them leads to it, because each step
+//! goes to a higher epoch.
+
+use super::PlantedFault;
+use crate::reference::ActorId;
+use gridspan_topology::PeId;
+use rustc_hash::FxHashMap;
+
+/// What is known about an actor that does not live here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) pe: PeId,
+    pub(super) epoch: u32,
+    /// It was destroyed.
+    pub(super) gone: bool,
+}
+
+/// Places of actors that do not live on this PE.
+#[derive(Default)]
+pub(super) struct Directory {
+    places: FxHashMap<ActorId, Place>,
+}
+
+impl Directory {
+    pub(super) fn place(&self, id: ActorId) -> Option<Place> {
+        self.places.get(&id).copied()
+    }
+
+    /// Learns a place, unless something newer is known. Returns whether it was news.
+    pub(super) fn learn(&mut self, id: ActorId, place: Place, fault: PlantedFault) -> bool {
+        match self.places.get_mut(&id) {
+            Some(known) if known.epoch >= place.epoch && fault != PlantedFault::EpochIgnored => {
+                false
+            }
+            Some(known) => {
+                *known = place;
+                true
+            }
+            None => {
+                self.places.insert(id, place);
+                true
+            }
+        }
+    }
+
+    /// Forgets an actor, because it lives here now.
+    pub(super) fn forget(&mut self, id: ActorId) {
+        self.places.remove(&id);
+    }
+}

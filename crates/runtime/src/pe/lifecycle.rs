@@ -1,0 +1,156 @@
+//! Members that end or may not move; budgets; the end of the job.
+
+use super::core::Core;
+use super::directory::Place;
+use crate::error::JobError;
+use crate::reference::{ActorId, CollectionId};
+use crate::registry::KindId;
+use crate::wire::{Control, PlanEntry};
+use gridspan_topology::PeId;
+
+impl Core {
+    /// Whether the actor may move to `to` now. During a rebalance, it will be moved afterwards.
+    pub(super) fn may_leave(&mut self, (kind, slot): (KindId, u32), to: PeId) -> bool {
+        let Some(id) = self.member(kind, slot).map(|member| member.id) else { return false };
+        let migratable =
+            self.collections.get(&id.collection).is_some_and(|local| local.info.migratable());
+        if !migratable || !self.common.layout.contains(to) {
+            self.fail(JobError::Failed(format!(
+                "member {:?} of collection {} cannot move to {to}: {}",
+                id.key,
+                id.collection.0,
+                if migratable {
+                    "there is no such PE"
+                } else {
+                    "members of groups stay where they are"
+                },
+            )));
+            return false;
+        }
+        if !self.balancing.is_empty() {
+            self.deferred.push((id, to));
+            return false;
+        }
+        true
+    }
+
+    /// Migrations that were asked for during a rebalance, once it is over.
+    pub(super) fn take_deferred(&mut self) -> Vec<(ActorId, PeId)> {
+        match self.balancing.is_empty() {
+            true => std::mem::take(&mut self.deferred),
+            false => Vec::new(),
+        }
+    }
+
+    /// The type of the collection that a new member is to enter, if it does not exist yet.
+    pub(super) fn insertable(&mut self, id: ActorId) -> Option<(KindId, CollectionId)> {
+        let local = self.collections.get(&id.collection)?;
+        if local.slots.contains_key(&id.key) {
+            self.fail(JobError::Failed(format!(
+                "collection {} already has a member {:?}; destroy it first or choose another index",
+                id.collection.0, id.key
+            )));
+            return None;
+        }
+        Some((local.info.kind, id.collection))
+    }
+
+    /// Forgets a member that was destroyed, and the messages in its mailbox.
+    pub(super) fn unseat(&mut self, id: ActorId, kind: KindId, slot: u32) {
+        let Some(member) = self.members[kind.index()][slot as usize].take() else { return };
+        if let Some(local) = self.collections.get_mut(&id.collection) {
+            local.slots.remove(&id.key);
+        }
+        self.free[kind.index()].push(slot);
+        let (queue, lanes) = self.split_queue(kind);
+        let (mailbox, bytes) = queue.extract(kind, slot, lanes);
+        let lost =
+            mailbox.len() + member.channels.as_ref().map_or(0, |channels| channels.held.len());
+        self.ready_bytes -= bytes;
+        for _ in 0..lost {
+            self.dead_letter(id, "it was destroyed");
+        }
+        self.announce_death(&member);
+    }
+
+    /// A plan moves an actor that is no longer here: whoever believed the plan learns better.
+    pub(super) fn correct_plan(&mut self, entry: &PlanEntry) {
+        let gone = self.directory.place(entry.id).is_none_or(|place| place.gone);
+        let (id, pe, epoch) = (entry.id, self.me, entry.epoch + 1);
+        self.directory.learn(id, Place { pe, epoch, gone }, self.common.fault);
+        self.post(entry.to, Control::Location { id, pe, epoch, gone });
+    }
+
+    /// The members of a collection that wait at the sync point number `syncs - 1`, which they leave.
+    pub(super) fn take_synced(
+        &mut self,
+        collection: CollectionId,
+        syncs: u64,
+    ) -> Option<(KindId, Vec<u32>)> {
+        self.balancing.remove(&collection);
+        let local = self.collections.get_mut(&collection)?;
+        local.resumed = local.resumed.max(syncs);
+        let kind = local.info.kind;
+        let mut slots = Vec::new();
+        for (slot, member) in self.members[kind.index()].iter_mut().enumerate() {
+            if let Some(member) = member
+                && member.id.collection == collection
+                && member.synced
+                && member.syncs <= syncs
+            {
+                member.synced = false;
+                slots.push(slot as u32);
+            }
+        }
+        Some((kind, slots))
+    }
+
+    /// Ends the job when the mailboxes outgrow their budget.
+    pub(super) fn check_budget(&mut self) {
+        let limit = self.common.limits.hard_bytes;
+        if self.ready_bytes <= limit || self.failure.is_some() {
+            return;
+        }
+        let error = JobError::OverBudget {
+            pe: self.me,
+            place: self.place_name(),
+            queued_bytes: self.ready_bytes as u64,
+            limit_bytes: limit as u64,
+            fullest: self.fullest_mailboxes(),
+        };
+        self.fail(error);
+    }
+
+    /// The members with most messages waiting, for people.
+    fn fullest_mailboxes(&mut self) -> String {
+        const SHOWN: usize = 3;
+        let mut all = Vec::new();
+        for kind in self.common.kinds.clone().iter() {
+            let (queue, _) = self.split_queue(kind.id());
+            for (slot, messages) in queue.waiting() {
+                if let Some(member) = self.member(kind.id(), slot) {
+                    all.push((messages, kind.name(), member.id));
+                }
+            }
+        }
+        all.sort_by_key(|&(messages, _, id)| (std::cmp::Reverse(messages), id));
+        let line = |(messages, name, id): &(u64, &str, ActorId)| {
+            format!("{name} {:?} with {messages} messages", id.key)
+        };
+        all.iter().take(SHOWN).map(line).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Ends the job on all PEs. Runs on the root.
+    pub(crate) fn stop(&mut self, outcome: Result<(), JobError>) {
+        if self.outcome.is_none() {
+            self.handle_stop(outcome);
+        }
+    }
+
+    pub(super) fn handle_stop(&mut self, outcome: Result<(), JobError>) {
+        for child in self.tree_children() {
+            self.post(child, Control::Stop { outcome: outcome.clone() });
+        }
+        self.outcome.get_or_insert(outcome);
+    }
+}

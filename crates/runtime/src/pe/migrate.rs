@@ -1,0 +1,311 @@
+//! Migration in two phases: an actor is never in two places and never in none.
+//!
+//! **Start.** The PE that an actor leaves stops handling it and offers a copy: state, mailbox, and
+//! the counters of its conversations. Messages that come for it meanwhile are kept.
+//!
+//! **Steady state.** The PE it goes to decodes the copy, keeps it aside and accepts. Only then the
+//! first PE gives up the original, sends the kept messages after it, and commits; the copy comes to
+//! life. Its home learns the new place.
+//!
+//! **Failure.** A PE that cannot take the actor refuses; the actor goes on where it was, with a
+//! higher epoch, so that whoever already believed in the move learns better. A connection that is
+//! lost in between delays the step at hand and nothing else.
+
+use super::MIGRATION_BYTES_MAX;
+use super::channel::Channels;
+use super::core::{Core, Member};
+use super::directory::Place;
+use super::store::Store;
+use crate::codec;
+use crate::envelope::AnyEnvelope;
+use crate::error::JobError;
+use crate::reference::{ActorId, CollectionId};
+use crate::registry::KindId;
+use crate::wire::{Control, MemberRecord, Migrant};
+use bytes::Bytes;
+use gridspan_topology::PeId;
+use std::any::Any;
+use std::collections::BTreeMap;
+
+/// An actor that was offered to another PE.
+pub(super) struct Departing {
+    kind: KindId,
+    slot: u32,
+    to: PeId,
+    member: Member,
+    mailbox: Vec<(i32, Bytes)>,
+    /// Messages that came since.
+    pub(super) arrivals: Vec<Box<dyn AnyEnvelope>>,
+    /// The sync point whose plan this is part of.
+    plan: Option<CollectionId>,
+}
+
+/// An actor that was accepted and not yet committed.
+pub(super) struct Tentative {
+    migrant: Migrant,
+    state: Box<dyn Any + Send>,
+}
+
+/// The actors in transit towards a PE.
+pub(super) type Tentatives = BTreeMap<ActorId, Tentative>;
+
+/// Offers the actor in `slot` to another PE.
+pub(super) fn depart(
+    core: &mut Core,
+    stores: &mut [Box<dyn Store>],
+    (kind, slot): (KindId, u32),
+    to: PeId,
+    plan: Option<CollectionId>,
+) {
+    let Some(member) = core.members[kind.index()][slot as usize].take() else { return };
+    let id = member.id;
+    if let Some(local) = core.collections.get_mut(&id.collection) {
+        local.slots.remove(&id.key);
+    }
+    let (queue, lanes) = core.split_queue(kind);
+    let (mailbox, bytes) = queue.extract(kind, slot, lanes);
+    core.ready_bytes -= bytes;
+    let migrant = Migrant {
+        id,
+        kind,
+        epoch: member.epoch + 1,
+        state: stores[kind.index()].encode(slot),
+        mailbox: mailbox.clone(),
+        record: record(&member),
+        held: held(&member),
+    };
+    let departing = Departing { kind, slot, to, member, mailbox, arrivals: Vec::new(), plan };
+    core.departing.insert(id, departing);
+    core.post(to, Control::MigrateOffer(Box::new(migrant)));
+}
+
+/// The part of a member's bookkeeping that moves, in a fixed order.
+fn record(member: &Member) -> MemberRecord {
+    let mut record = MemberRecord {
+        broadcasts: member.broadcasts,
+        reductions: member.reductions,
+        syncs: member.syncs,
+        synced: member.synced,
+        load_ns: member.load_ns,
+        ..MemberRecord::default()
+    };
+    if let Some(channels) = &member.channels {
+        let counters = |counters: &rustc_hash::FxHashMap<(ActorId, i32), u64>| {
+            let mut list: Vec<_> =
+                counters.iter().map(|(&(id, priority), &next)| (id, priority, next)).collect();
+            list.sort_unstable();
+            list
+        };
+        record.expected = counters(&channels.expected);
+        record.next = counters(&channels.next);
+        record.section_reductions =
+            channels.section_reductions.iter().map(|(&section, &next)| (section, next)).collect();
+    }
+    record
+}
+
+fn held(member: &Member) -> Vec<Bytes> {
+    let held = member.channels.iter().flat_map(|channels| channels.held.values());
+    held.map(|envelope| {
+        let mut bytes = Vec::new();
+        envelope.append(&mut bytes);
+        bytes.into()
+    })
+    .collect()
+}
+
+/// The actor's counters, as they arrive.
+fn channels(core: &Core, migrant: &Migrant) -> Result<Option<Box<Channels>>, codec::DecodeError> {
+    let MemberRecord { expected, next, section_reductions, .. } = &migrant.record;
+    if expected.len() + next.len() + section_reductions.len() + migrant.held.len() == 0 {
+        return Ok(None);
+    }
+    let counters = |list: &[(ActorId, i32, u64)]| {
+        list.iter().map(|&(id, priority, next)| ((id, priority), next)).collect()
+    };
+    let mut channels = Channels {
+        expected: counters(expected),
+        next: counters(next),
+        section_reductions: section_reductions.iter().copied().collect(),
+        held: BTreeMap::new(),
+    };
+    if let Some(kind) = core.kind(migrant.kind) {
+        for bytes in &migrant.held {
+            let envelope = kind.decode_envelope(bytes)?;
+            channels.held.insert(Channels::held_key(envelope.header()), envelope);
+        }
+    }
+    Ok(Some(Box::new(channels)))
+}
+
+/// Takes an offered actor aside, or refuses it.
+pub(super) fn handle_offer(
+    core: &mut Core,
+    stores: &[Box<dyn Store>],
+    tentatives: &mut Tentatives,
+    from: PeId,
+    migrant: Migrant,
+) {
+    let Migrant { id, epoch, kind, .. } = migrant;
+    let size = migrant.state.len() + migrant.mailbox.iter().map(|(_, m)| m.len()).sum::<usize>();
+    let verdict = match stores.get(kind.index()) {
+        None => Err("it is of an unknown type".to_owned()),
+        Some(_) if size > MIGRATION_BYTES_MAX => {
+            Err(format!("{size} bytes are more than the limit of {MIGRATION_BYTES_MAX}"))
+        }
+        Some(_) if core.ready_bytes + size > core.common.limits.hard_bytes => {
+            Err("the mailboxes there are full".to_owned())
+        }
+        Some(store) => store.decode(&migrant.state).map_err(|error| error.to_string()),
+    };
+    match verdict {
+        Ok(state) => {
+            let broadcasts =
+                core.collections.get(&id.collection).map_or(0, |local| local.broadcasts.next);
+            tentatives.insert(id, Tentative { migrant, state });
+            core.post(from, Control::MigrateAccept { id, epoch, broadcasts });
+        }
+        Err(reason) => {
+            core.learn(id, Place { pe: from, epoch: epoch + 1, gone: false });
+            core.post(from, Control::MigrateRefuse { id, epoch, reason });
+        }
+    }
+}
+
+/// Gives up the original of an actor that was accepted elsewhere.
+pub(super) fn handle_accept(
+    core: &mut Core,
+    stores: &mut [Box<dyn Store>],
+    id: ActorId,
+    epoch: u32,
+    broadcasts: u64,
+) {
+    let Some(Departing { kind, slot, to, member, arrivals, plan, .. }) = core.departing.remove(&id)
+    else {
+        return;
+    };
+    stores[kind.index()].remove(slot);
+    core.free[kind.index()].push(slot);
+    core.statistics.migrations += 1;
+    core.directory.learn(id, Place { pe: to, epoch, gone: false }, core.common.fault);
+    // Broadcasts that passed there before the actor came and have not come here yet.
+    let passed_here = core.collections.get(&id.collection).map_or(0, |local| local.broadcasts.next);
+    if broadcasts > passed_here {
+        core.debts.insert(id, (passed_here.max(member.broadcasts), broadcasts));
+    }
+    core.post(to, Control::MigrateCommit { id, epoch });
+    if let Some(home) = core.home(id)
+        && home != core.me
+        && home != to
+    {
+        core.post(home, Control::Location { id, pe: to, epoch, gone: false });
+    }
+    for envelope in arrivals {
+        core.dispatch_envelope(kind, envelope);
+    }
+    core.release_awaiting(id);
+    core.plan_step(plan);
+}
+
+/// Lets an actor that was refused elsewhere go on here.
+pub(super) fn handle_refuse(core: &mut Core, id: ActorId, epoch: u32, reason: &str) {
+    let Some(departing) = core.departing.remove(&id) else { return };
+    let Departing { kind, slot, to, mut member, mailbox, arrivals, plan } = departing;
+    tracing::warn!(collection = id.collection.0, index = ?id.key, %to, reason, "migration refused");
+    member.epoch = epoch + 1;
+    core.members[kind.index()][slot as usize] = Some(member);
+    if let Some(local) = core.collections.get_mut(&id.collection) {
+        local.slots.insert(id.key, slot);
+    }
+    core.directory.forget(id);
+    if let Some(home) = core.home(id)
+        && home != core.me
+    {
+        let pe = core.me;
+        core.post(home, Control::Location { id, pe, epoch: epoch + 1, gone: false });
+    }
+    core.refill(kind, slot, &mailbox);
+    for envelope in arrivals {
+        envelope.arrive(kind, core);
+    }
+    core.plan_step(plan);
+}
+
+/// Brings an accepted actor to life.
+pub(super) fn handle_commit(
+    core: &mut Core,
+    stores: &mut [Box<dyn Store>],
+    tentatives: &mut Tentatives,
+    id: ActorId,
+) {
+    let Some(Tentative { migrant, state, .. }) = tentatives.remove(&id) else { return };
+    let channels = match channels(core, &migrant) {
+        Ok(channels) => channels,
+        Err(error) => return core.fail(JobError::Protocol(error.to_string())),
+    };
+    let Migrant { kind, epoch, mailbox, record, .. } = migrant;
+    let resumed = core.collections.get(&id.collection).map_or(0, |local| local.resumed);
+    let overtaken = record.synced && record.syncs <= resumed;
+    let slot = core.seat(
+        kind,
+        Member {
+            id,
+            epoch,
+            broadcasts: record.broadcasts,
+            reductions: record.reductions,
+            syncs: record.syncs,
+            synced: record.synced && !overtaken,
+            load_ns: record.load_ns,
+            channels,
+        },
+    );
+    core.refill(kind, slot, &mailbox);
+    stores[kind.index()].install(core, slot, state);
+    if overtaken {
+        stores[kind.index()].resume(core, slot);
+    }
+    if let Some(home) = core.home(id)
+        && home != core.me
+    {
+        let pe = core.me;
+        core.post(home, Control::Location { id, pe, epoch, gone: false });
+    }
+    core.release_awaiting(id);
+}
+
+impl Core {
+    fn refill(&mut self, kind: KindId, slot: u32, mailbox: &[(i32, Bytes)]) {
+        for (priority, message) in mailbox {
+            let (queue, _) = self.split_queue(kind);
+            match queue.push_encoded(slot, *priority, message) {
+                Ok(bytes) => {
+                    self.ready_bytes += bytes;
+                    self.lanes.push(kind, *priority);
+                }
+                Err(error) => return self.fail(JobError::Protocol(error.to_string())),
+            }
+        }
+    }
+
+    /// One migration of a plan is over.
+    fn plan_step(&mut self, plan: Option<CollectionId>) {
+        let Some(collection) = plan else { return };
+        let others = self.departing.values().any(|departing| departing.plan == plan);
+        if !others {
+            self.post(Self::ROOT, Control::PlanDone { collection });
+        }
+    }
+
+    /// Sends a message on its way from here.
+    pub(super) fn dispatch_envelope(&mut self, kind: KindId, envelope: Box<dyn AnyEnvelope>) {
+        let epoch = envelope.header().epoch;
+        match self.directory.place(envelope.header().to) {
+            Some(place) if !place.gone && place.pe != self.me && place.epoch >= epoch => {
+                let mut envelope = envelope;
+                envelope.header_mut().epoch = place.epoch;
+                envelope.forward(kind, place.pe, self);
+            }
+            _ => envelope.arrive(kind, self),
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Messages that are ready to be handled, by priority and in the order they became ready.
+//!
+//! Messages stay in queues of their own type, so that a send on the same PE moves the value once
+//! and allocates nothing. [`Lanes`] remembers from which queue the next messages come, as runs.
+
+use crate::Actor;
+use crate::codec;
+use crate::registry::KindId;
+use bytes::Bytes;
+use std::any::Any;
+use std::collections::{BTreeMap, VecDeque};
+
+/// The order in which messages of all types became ready.
+#[derive(Default)]
+pub(crate) struct Lanes {
+    /// Priority zero, which nearly all messages have.
+    normal: VecDeque<Run>,
+    /// All other priorities; lower numbers go first.
+    others: BTreeMap<i32, VecDeque<Run>>,
+}
+
+/// Consecutive messages from one typed queue.
+#[derive(Clone, Copy)]
+struct Run {
+    kind: KindId,
+    messages: u32,
+}
+
+impl Lanes {
+    #[inline]
+    pub(crate) fn push(&mut self, kind: KindId, priority: i32) {
+        let lane = match priority {
+            0 => &mut self.normal,
+            _ => self.others.entry(priority).or_default(),
+        };
+        match lane.back_mut() {
+            Some(run) if run.kind == kind => run.messages += 1,
+            _ => lane.push_back(Run { kind, messages: 1 }),
+        }
+    }
+
+    /// The priority and type of the next message.
+    #[inline]
+    pub(crate) fn peek(&self) -> Option<(i32, KindId)> {
+        if self.others.is_empty() {
+            return Some((0, self.normal.front()?.kind));
+        }
+        let (&priority, lane) = self.others.first_key_value()?;
+        match self.normal.front() {
+            Some(run) if priority > 0 => Some((0, run.kind)),
+            _ => Some((priority, lane.front()?.kind)),
+        }
+    }
+
+    /// Takes one message off the run that [`peek`](Self::peek) named.
+    #[inline]
+    pub(crate) fn pop(&mut self, priority: i32) {
+        if priority == 0 {
+            pop_front(&mut self.normal);
+        } else if let Some(lane) = self.others.get_mut(&priority) {
+            pop_front(lane);
+            if lane.is_empty() {
+                self.others.remove(&priority);
+            }
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.normal.is_empty() && self.others.is_empty()
+    }
+
+    /// Forgets messages of one type that were taken out of their queue; `taken` says for each
+    /// message of that type, by priority and in order, whether it was.
+    fn remove(&mut self, kind: KindId, priority: i32, taken: &[bool]) {
+        let Some(lane) = (match priority {
+            0 => Some(&mut self.normal),
+            _ => self.others.get_mut(&priority),
+        }) else {
+            return;
+        };
+        let mut taken = taken.iter();
+        for run in lane.iter_mut().filter(|run| run.kind == kind) {
+            let gone = taken.by_ref().take(run.messages as usize).filter(|&&gone| gone).count();
+            run.messages -= gone as u32;
+        }
+        lane.retain(|run| run.messages > 0);
+        if priority != 0 && lane.is_empty() {
+            self.others.remove(&priority);
+        }
+    }
+}
+
+#[inline]
+fn pop_front(lane: &mut VecDeque<Run>) {
+    if let Some(run) = lane.front_mut() {
+        run.messages -= 1;
+        if run.messages == 0 {
+            lane.pop_front();
+        }
+    }
+}
+
+/// A queue of messages whose type is not known here.
+pub(crate) trait Queue: Send {
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+    /// Takes out all messages for a member, as priority and encoded message in order, and takes
+    /// them off `lanes`. Also returns how many bytes of the memory budget they held.
+    fn extract(&mut self, kind: KindId, slot: u32, lanes: &mut Lanes)
+    -> (Vec<(i32, Bytes)>, usize);
+    /// Puts an encoded message in. Returns how many bytes of the memory budget it holds.
+    fn push_encoded(
+        &mut self,
+        slot: u32,
+        priority: i32,
+        message: &[u8],
+    ) -> Result<usize, codec::DecodeError>;
+    /// How many messages wait for each member, for error reports: slot and count.
+    fn waiting(&self) -> BTreeMap<u32, u64>;
+}
+
+/// What a message counts for in the memory budget.
+#[inline]
+pub(super) fn message_bytes<A: Actor>(message: &A::Message) -> usize {
+    size_of::<A::Message>() + A::heap_bytes(message)
+}
+
+/// A ready message and the member it is for.
+pub(crate) struct Ready<M> {
+    pub(crate) slot: u32,
+    pub(crate) message: M,
+}
+
+/// Ready messages to actors of type `A`.
+pub(crate) struct TypedQueue<A: Actor> {
+    normal: VecDeque<Ready<A::Message>>,
+    others: BTreeMap<i32, VecDeque<Ready<A::Message>>>,
+}
+
+impl<A: Actor> Default for TypedQueue<A> {
+    fn default() -> Self {
+        Self { normal: VecDeque::new(), others: BTreeMap::new() }
+    }
+}
+
+impl<A: Actor> TypedQueue<A> {
+    #[inline]
+    pub(crate) fn push(&mut self, slot: u32, priority: i32, message: A::Message) {
+        match priority {
+            0 => &mut self.normal,
+            _ => self.others.entry(priority).or_default(),
+        }
+        .push_back(Ready { slot, message });
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self, priority: i32) -> Option<Ready<A::Message>> {
+        if priority == 0 {
+            return self.normal.pop_front();
+        }
+        let lane = self.others.get_mut(&priority)?;
+        let ready = lane.pop_front();
+        if lane.is_empty() {
+            self.others.remove(&priority);
+        }
+        ready
+    }
+
+    fn lanes(&self) -> impl Iterator<Item = &VecDeque<Ready<A::Message>>> {
+        std::iter::once(&self.normal).chain(self.others.values())
+    }
+}
+
+impl<A: Actor> Queue for TypedQueue<A> {
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn extract(
+        &mut self,
+        kind: KindId,
+        slot: u32,
+        lanes: &mut Lanes,
+    ) -> (Vec<(i32, Bytes)>, usize) {
+        let mut extracted = Vec::new();
+        let mut bytes = 0;
+        let all = std::iter::once((0, &mut self.normal))
+            .chain(self.others.iter_mut().map(|(&priority, lane)| (priority, lane)));
+        for (priority, lane) in all {
+            let taken: Vec<bool> = lane.iter().map(|ready| ready.slot == slot).collect();
+            if !taken.contains(&true) {
+                continue;
+            }
+            lane.retain(|ready| {
+                let stays = ready.slot != slot;
+                if !stays {
+                    bytes += message_bytes::<A>(&ready.message);
+                    extracted.push((priority, codec::encode(&ready.message).into()));
+                }
+                stays
+            });
+            lanes.remove(kind, priority, &taken);
+        }
+        self.others.retain(|_, lane| !lane.is_empty());
+        (extracted, bytes)
+    }
+
+    fn push_encoded(
+        &mut self,
+        slot: u32,
+        priority: i32,
+        message: &[u8],
+    ) -> Result<usize, codec::DecodeError> {
+        let message = codec::decode(std::any::type_name::<A::Message>(), message)?;
+        let bytes = message_bytes::<A>(&message);
+        self.push(slot, priority, message);
+        Ok(bytes)
+    }
+
+    fn waiting(&self) -> BTreeMap<u32, u64> {
+        let mut waiting = BTreeMap::new();
+        for ready in self.lanes().flatten() {
+            *waiting.entry(ready.slot).or_default() += 1;
+        }
+        waiting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drain(lanes: &mut Lanes) -> Vec<(i32, u16)> {
+        let mut order = Vec::new();
+        while let Some((priority, kind)) = lanes.peek() {
+            lanes.pop(priority);
+            order.push((priority, kind.0));
+        }
+        order
+    }
+
+    #[test]
+    fn lower_numbers_go_first_and_equals_keep_their_order() {
+        let mut lanes = Lanes::default();
+        for (kind, priority) in [(1, 0), (2, 5), (3, -1), (1, 0), (2, 0), (3, -1)] {
+            lanes.push(KindId(kind), priority);
+        }
+        assert_eq!(drain(&mut lanes), [(-1, 3), (-1, 3), (0, 1), (0, 1), (0, 2), (5, 2)]);
+        assert!(lanes.is_empty());
+    }
+
+    #[test]
+    fn removing_messages_keeps_the_order_of_the_rest() {
+        let mut lanes = Lanes::default();
+        for kind in [1, 1, 2, 1, 2] {
+            lanes.push(KindId(kind), 0);
+        }
+        lanes.remove(KindId(1), 0, &[true, false, true]);
+        assert_eq!(drain(&mut lanes), [(0, 1), (0, 2), (0, 2)]);
+    }
+}

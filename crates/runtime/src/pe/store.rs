@@ -1,0 +1,138 @@
+//! Where the actors of one type live on a PE.
+
+use super::Core;
+use super::core::NewMembers;
+use super::queue::message_bytes;
+use crate::codec::{self, DecodeError};
+use crate::error::JobError;
+use crate::index::Key;
+use crate::parcel::Parcel;
+use crate::reference::ActorId;
+use crate::registry::KindId;
+use crate::{Actor, Context};
+use bytes::Bytes;
+use std::any::{Any, type_name};
+
+/// The actors of a type that is not known here.
+pub(crate) trait Store: Send {
+    /// Handles up to `budget` ready messages of one priority, as long as they are next in line.
+    /// Returns how many it handled.
+    fn dispatch(&mut self, core: &mut Core, priority: i32, budget: u32) -> u32;
+    /// Builds members, from a `Vec<(Key, Init)>`.
+    fn create(&mut self, core: &mut Core, new: NewMembers, inits: Parcel) -> Result<(), JobError>;
+    /// The state of a member, encoded.
+    fn encode(&self, slot: u32) -> Bytes;
+    /// Puts a decoded state into an empty slot.
+    fn install(&mut self, core: &mut Core, slot: u32, state: Box<dyn Any + Send>);
+    /// Decodes a state without making anything of it.
+    fn decode(&self, state: &[u8]) -> Result<Box<dyn Any + Send>, DecodeError>;
+    /// Drops a member.
+    fn remove(&mut self, slot: u32);
+    /// Tells a member that the plan has been carried out.
+    fn resume(&mut self, core: &mut Core, slot: u32);
+}
+
+/// The actors of type `A` on one PE, by slot.
+pub(crate) struct TypedStore<A> {
+    kind: KindId,
+    actors: Vec<Option<A>>,
+}
+
+impl<A: Actor> TypedStore<A> {
+    pub(crate) fn new(kind: KindId) -> Self {
+        Self { kind, actors: Vec::new() }
+    }
+
+    fn put(&mut self, slot: u32, actor: A) {
+        let slot = slot as usize;
+        if self.actors.len() <= slot {
+            self.actors.resize_with(slot + 1, || None);
+        }
+        self.actors[slot] = Some(actor);
+    }
+}
+
+impl<A: Actor> Store for TypedStore<A> {
+    fn dispatch(&mut self, core: &mut Core, priority: i32, budget: u32) -> u32 {
+        let mut handled = 0;
+        while handled < budget && core.lanes.peek() == Some((priority, self.kind)) {
+            core.lanes.pop(priority);
+            let Some(ready) = core.queue::<A>(self.kind).and_then(|queue| queue.pop(priority))
+            else {
+                break;
+            };
+            core.ready_bytes -= message_bytes::<A>(&ready.message);
+            handled += 1;
+            core.processed += 1;
+            if let Some(Some(actor)) = self.actors.get_mut(ready.slot as usize) {
+                core.running = Some((self.kind, ready.slot));
+                actor.handle(ready.message, &mut Context::new(core, self.kind, ready.slot));
+            }
+            // What a handler asks for itself, such as to migrate, comes before its next message.
+            if !core.requests.is_empty() {
+                break;
+            }
+        }
+        core.running = None;
+        handled
+    }
+
+    fn create(&mut self, core: &mut Core, new: NewMembers, inits: Parcel) -> Result<(), JobError> {
+        let inits: Vec<(Key, A::Init)> =
+            inits.open().map_err(|error| JobError::Protocol(error.to_string()))?;
+        for (key, init) in inits {
+            let id = ActorId { collection: new.collection, key };
+            let slot = core.seat(self.kind, new.member(id));
+            let actor = A::create(init, &mut Context::new(core, self.kind, slot));
+            self.put(slot, actor);
+            core.release_awaiting(id);
+        }
+        Ok(())
+    }
+
+    fn encode(&self, slot: u32) -> Bytes {
+        match self.actors.get(slot as usize) {
+            Some(Some(actor)) => codec::encode(actor).into(),
+            _ => Bytes::new(),
+        }
+    }
+
+    fn install(&mut self, core: &mut Core, slot: u32, state: Box<dyn Any + Send>) {
+        if let Ok(actor) = state.downcast::<A>() {
+            self.put(slot, *actor);
+            if let Some(Some(actor)) = self.actors.get_mut(slot as usize) {
+                actor.arrived(&mut Context::new(core, self.kind, slot));
+            }
+        }
+    }
+
+    fn decode(&self, state: &[u8]) -> Result<Box<dyn Any + Send>, DecodeError> {
+        Ok(Box::new(codec::decode::<A>(type_name::<A>(), state)?))
+    }
+
+    fn remove(&mut self, slot: u32) {
+        if let Some(actor) = self.actors.get_mut(slot as usize) {
+            *actor = None;
+        }
+    }
+
+    fn resume(&mut self, core: &mut Core, slot: u32) {
+        if let Some(Some(actor)) = self.actors.get_mut(slot as usize) {
+            actor.resume(&mut Context::new(core, self.kind, slot));
+        }
+    }
+}
+
+/// What an actor asked for itself while it was being handled.
+pub(crate) struct Request {
+    pub(crate) id: ActorId,
+    pub(crate) wish: Wish,
+}
+
+/// What an actor can ask for itself.
+pub(crate) enum Wish {
+    /// To live on another PE.
+    Migrate(gridspan_topology::PeId),
+    /// To be no more.
+    Destroy,
+}

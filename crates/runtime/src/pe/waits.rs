@@ -1,0 +1,94 @@
+//! Questions that were asked from this PE and have no answer yet.
+
+use super::core::Core;
+use super::timers::TimerId;
+use crate::context::Sender;
+use crate::error::AskError;
+use crate::parcel::Parcel;
+use crate::reference::Reply;
+use crate::wire::Control;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+type Resume = Box<dyn FnOnce(&mut Core, Result<Parcel, AskError>) + Send>;
+
+/// Questions by slot.
+#[derive(Default)]
+pub(super) struct Waits {
+    pending: BTreeMap<u64, (Resume, TimerId)>,
+    slots: u64,
+}
+
+impl Core {
+    /// Opens a slot for an answer. `resume` is called once: with the answer, or after `timeout`.
+    pub(crate) fn expect_reply<T: DeserializeOwned + 'static>(
+        &mut self,
+        timeout: Duration,
+        resume: impl FnOnce(&mut Self, Result<T, AskError>) + Send + 'static,
+    ) -> Reply<T> {
+        let slot = self.waits.slots;
+        self.waits.slots += 1;
+        let timer = self.timers.set(
+            self.now + timeout,
+            Box::new(move |core| {
+                if let Some((resume, _)) = core.waits.pending.remove(&slot) {
+                    resume(core, Err(AskError::Timeout));
+                }
+            }),
+        );
+        let resume: Resume = Box::new(move |core, answer| {
+            let answer = answer.and_then(|parcel| {
+                parcel.open().map_err(|error| AskError::Malformed(error.to_string()))
+            });
+            resume(core, answer);
+        });
+        self.waits.pending.insert(slot, (resume, timer));
+        Reply::new(self.me, slot)
+    }
+
+    /// Answers a question.
+    pub(crate) fn answer<T: Serialize + Send + 'static>(&mut self, reply: Reply<T>, answer: T) {
+        if self.common.layout.contains(reply.pe) {
+            let answer = Parcel::new(answer);
+            self.post(reply.pe, Control::Reply { slot: reply.slot, answer });
+        }
+    }
+
+    /// Hands an answer to whoever waits for it. Late answers are dropped.
+    pub(super) fn handle_reply(&mut self, slot: u64, answer: Parcel) {
+        match self.waits.pending.remove(&slot) {
+            Some((resume, timer)) => {
+                self.timers.cancel(timer);
+                resume(self, Ok(answer));
+            }
+            None => self.statistics.late_answers += 1,
+        }
+    }
+
+    /// Sends a message after a delay.
+    pub(crate) fn send_after<A: crate::Actor>(
+        &mut self,
+        delay: Duration,
+        to: crate::reference::ActorId,
+        message: A::Message,
+    ) {
+        // An armed timer is work to come: the job is not quiescent.
+        self.created += 1;
+        let action = Box::new(move |core: &mut Self| {
+            core.processed += 1;
+            core.send::<A>(Sender::system(core.me), to, 0, message);
+        });
+        self.timers.set(self.now + delay, action);
+    }
+
+    /// Runs `action` after a delay.
+    pub(crate) fn run_after(
+        &mut self,
+        delay: Duration,
+        action: impl FnOnce(&mut Self) + Send + 'static,
+    ) {
+        self.timers.set(self.now + delay, Box::new(action));
+    }
+}

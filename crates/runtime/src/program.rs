@@ -1,0 +1,57 @@
+//! A job together with the places it runs on: what every driver begins with.
+
+use crate::error::JobError;
+use crate::grid::{Grid, MainPort};
+use crate::pe::{Common, Core, Pe};
+use crate::wire::{Content, Packet};
+use crate::{Job, MainFuture};
+use gridspan_topology::{Layout, PeId};
+use std::sync::Arc;
+
+/// A job on a layout. Drivers take the PEs and the main function from it and connect them.
+pub struct Program {
+    layout: Arc<Layout>,
+    common: Common,
+    job: Job,
+}
+
+impl Program {
+    /// Checks a job and lays it out.
+    pub fn new(job: Job, layout: Layout) -> Result<Self, JobError> {
+        job.check()?;
+        let layout = Arc::new(layout);
+        let common = job.common(&layout);
+        Ok(Self { layout, common, job })
+    }
+
+    /// The places.
+    pub fn layout(&self) -> &Arc<Layout> {
+        &self.layout
+    }
+
+    /// The job's name.
+    pub fn name(&self) -> &str {
+        self.job.name()
+    }
+
+    /// Makes one of the PEs.
+    pub fn pe(&self, pe: PeId) -> Pe {
+        Pe::new(pe, self.common.clone())
+    }
+
+    /// The main function, which hands its work to PE 0 through `port`. Its outcome goes to PE 0 as
+    /// an [`end_packet`].
+    pub fn begin_main(self, port: MainPort) -> MainFuture {
+        Grid::begin(self.job, &self.layout, port)
+    }
+}
+
+/// Work of main for PE 0.
+pub fn main_packet(action: Box<dyn FnOnce(&mut Core) + Send>) -> Packet {
+    Packet(Content::Main(action))
+}
+
+/// Tells PE 0 how main ended; the job stops on all PEs.
+pub fn end_packet(outcome: Result<(), JobError>) -> Packet {
+    main_packet(Box::new(move |core| core.stop(outcome)))
+}

@@ -1,0 +1,135 @@
+//! Sums of `f64` that do not depend on the order of their terms.
+
+use serde::{Deserialize, Serialize};
+
+/// An exact sum of finite `f64` values, kept as an expansion of non-overlapping parts in increasing
+/// magnitude (J. R. Shewchuk, "Adaptive precision floating-point arithmetic", 1997, section 2).
+/// [`total`](Self::total) rounds once, so that any order and grouping of the terms gives the same bits.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ExactSum {
+    parts: Vec<f64>,
+    /// The plain sum of infinities and NaNs; zero while all terms are finite.
+    special: f64,
+}
+
+impl ExactSum {
+    /// Adds one term. Costs one exact addition per part; there are rarely more than three.
+    pub fn add(&mut self, term: f64) {
+        if !term.is_finite() {
+            self.special += term;
+            return;
+        }
+        let mut carry = term;
+        let mut kept = 0;
+        for position in 0..self.parts.len() {
+            let (sum, error) = two_sum(carry, self.parts[position]);
+            if error != 0.0 {
+                self.parts[kept] = error;
+                kept += 1;
+            }
+            carry = sum;
+        }
+        self.parts.truncate(kept);
+        if !carry.is_finite() {
+            self.special += carry;
+            self.parts.clear();
+        } else if carry != 0.0 {
+            self.parts.push(carry);
+        }
+    }
+
+    /// Adds all terms of another sum.
+    pub fn merge(&mut self, other: &Self) {
+        self.special += other.special;
+        for &part in &other.parts {
+            self.add(part);
+        }
+    }
+
+    /// The sum, rounded to nearest, ties to even.
+    pub fn total(&self) -> f64 {
+        if self.special != 0.0 || self.special.is_nan() {
+            return self.special;
+        }
+        let Some((&last, rest)) = self.parts.split_last() else { return 0.0 };
+        let mut high = last;
+        let mut rest = rest.iter().rev();
+        let mut low = 0.0;
+        for &part in rest.by_ref() {
+            (high, low) = two_sum(high, part);
+            if low != 0.0 {
+                break;
+            }
+        }
+        // Exactly half-way: what remains below decides the direction.
+        if let Some(&below) = rest.next()
+            && (low > 0.0) == (below > 0.0)
+            && low != 0.0
+        {
+            let doubled = low * 2.0;
+            let (rounded, rest) = two_sum(high, doubled);
+            if rest == 0.0 && rounded - high == doubled {
+                high = rounded;
+            }
+        }
+        high
+    }
+}
+
+/// The rounded sum of two numbers and its rounding error, exactly.
+fn two_sum(a: f64, b: f64) -> (f64, f64) {
+    let sum = a + b;
+    let b_part = sum - a;
+    let error = (a - (sum - b_part)) + (b - b_part);
+    (sum, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sum(terms: &[f64]) -> f64 {
+        let mut sum = ExactSum::default();
+        terms.iter().for_each(|&term| sum.add(term));
+        sum.total()
+    }
+
+    #[test]
+    fn cancellation_loses_nothing() {
+        assert_eq!(sum(&[1e100, 1.0, -1e100]), 1.0);
+        assert_eq!(sum(&[0.1; 10]), 1.0);
+        assert_eq!(sum(&[1e16, 1.0, 1e-16]), 10000000000000002.0);
+        assert_eq!(sum(&[]), 0.0);
+    }
+
+    #[test]
+    fn infinities_and_nans_come_through() {
+        assert_eq!(sum(&[1.0, f64::INFINITY]), f64::INFINITY);
+        assert!(sum(&[f64::INFINITY, f64::NEG_INFINITY]).is_nan());
+    }
+
+    proptest! {
+        #[test]
+        fn any_order_and_grouping_gives_the_same_bits(
+            terms in prop::collection::vec(-1e12f64..1e12, 0..60),
+            cut in 0usize..60,
+        ) {
+            let mut reversed = terms.clone();
+            reversed.reverse();
+            let cut = cut.min(terms.len());
+            let (mut left, mut right) = (ExactSum::default(), ExactSum::default());
+            terms[..cut].iter().for_each(|&term| left.add(term));
+            terms[cut..].iter().for_each(|&term| right.add(term));
+            right.merge(&left);
+            prop_assert_eq!(sum(&terms).to_bits(), sum(&reversed).to_bits());
+            prop_assert_eq!(sum(&terms).to_bits(), right.total().to_bits());
+        }
+
+        #[test]
+        fn integers_sum_exactly(terms in prop::collection::vec(-1_000_000_000i64..1_000_000_000, 0..100)) {
+            let floats: Vec<f64> = terms.iter().map(|&term| term as f64 * 0.5).collect();
+            prop_assert_eq!(sum(&floats), terms.iter().sum::<i64>() as f64 * 0.5);
+        }
+    }
+}

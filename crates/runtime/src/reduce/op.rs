@@ -1,0 +1,95 @@
+//! The operations that combine contributions.
+
+use super::value::Value;
+use serde::{Deserialize, Serialize};
+
+/// How two contributions combine. All are associative and commutative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Op {
+    /// Adds; `f64` exactly, integers wrapping around.
+    Sum,
+    /// Multiplies; integers wrapping around. Products of `f64` depend on the order in the last bit.
+    Product,
+    /// The smallest; for `f64` in IEEE 754 total order.
+    Min,
+    /// The largest; for `f64` in IEEE 754 total order.
+    Max,
+    /// Logical for `bool`, bitwise for `u64`.
+    And,
+    /// Logical for `bool`, bitwise for `u64`.
+    Or,
+    /// Lists all contributions by index of the contributor: `f64` and `Vec<f64>` give a `Vec<f64>`, …
+    Concat,
+    /// An operation that the job defines; see `Job::reducer`.
+    Custom(Custom),
+}
+
+/// Names a custom operation of a job. Made by `Job::reducer`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Custom(pub u16);
+
+/// Combines two values. Must be associative and commutative.
+pub type CustomOp = fn(Value, Value) -> Value;
+
+/// Combines two values of the same kind with a built-in operation.
+pub(super) fn combine(op: Op, left: Value, right: Value) -> Option<Value> {
+    Some(match (left, right) {
+        (Value::Unit, Value::Unit) => Value::Unit,
+        (Value::Bool(a), Value::Bool(b)) => Value::Bool(match op {
+            Op::And | Op::Min | Op::Product => a & b,
+            Op::Or | Op::Max | Op::Sum => a | b,
+            Op::Concat | Op::Custom(_) => return None,
+        }),
+        (Value::I64(a), Value::I64(b)) => Value::I64(signed(op, a, b)?),
+        (Value::U64(a), Value::U64(b)) => Value::U64(unsigned(op, a, b)?),
+        (Value::F64(a), Value::F64(b)) => Value::F64(float(op, a, b)?),
+        (Value::I64s(a), Value::I64s(b)) => Value::I64s(each(a, b, |a, b| signed(op, a, b))?),
+        (Value::U64s(a), Value::U64s(b)) => Value::U64s(each(a, b, |a, b| unsigned(op, a, b))?),
+        (Value::F64s(a), Value::F64s(b)) => Value::F64s(each(a, b, |a, b| float(op, a, b))?),
+        _ => return None,
+    })
+}
+
+fn each<T: Copy>(mut a: Vec<T>, b: Vec<T>, op: impl Fn(T, T) -> Option<T>) -> Option<Vec<T>> {
+    if a.len() != b.len() {
+        return None;
+    }
+    for (a, b) in a.iter_mut().zip(b) {
+        *a = op(*a, b)?;
+    }
+    Some(a)
+}
+
+fn signed(op: Op, a: i64, b: i64) -> Option<i64> {
+    Some(match op {
+        Op::Sum => a.wrapping_add(b),
+        Op::Product => a.wrapping_mul(b),
+        Op::Min => a.min(b),
+        Op::Max => a.max(b),
+        Op::And => a & b,
+        Op::Or => a | b,
+        Op::Concat | Op::Custom(_) => return None,
+    })
+}
+
+fn unsigned(op: Op, a: u64, b: u64) -> Option<u64> {
+    Some(match op {
+        Op::Sum => a.wrapping_add(b),
+        Op::Product => a.wrapping_mul(b),
+        Op::Min => a.min(b),
+        Op::Max => a.max(b),
+        Op::And => a & b,
+        Op::Or => a | b,
+        Op::Concat | Op::Custom(_) => return None,
+    })
+}
+
+fn float(op: Op, a: f64, b: f64) -> Option<f64> {
+    Some(match op {
+        Op::Product => a * b,
+        Op::Min => std::cmp::min_by(a, b, f64::total_cmp),
+        Op::Max => std::cmp::max_by(a, b, f64::total_cmp),
+        // Sums are kept exact elsewhere; see `Partial`.
+        Op::Sum | Op::And | Op::Or | Op::Concat | Op::Custom(_) => return None,
+    })
+}

@@ -1,0 +1,182 @@
+//! Names that actors pass around: a member, a collection, a section, the asker of a question.
+
+use crate::Actor;
+use crate::index::{ActorIndex, Key};
+use gridspan_topology::PeId;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// A collection, unique within the job.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct CollectionId(pub u32);
+
+impl CollectionId {
+    /// Senders that are no actors: main and the timers, asks and reductions of a PE.
+    pub(crate) const SYSTEM: Self = Self(u32::MAX);
+}
+
+/// A member of a collection, whatever its type.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct ActorId {
+    /// The collection it belongs to.
+    pub collection: CollectionId,
+    /// Its index there.
+    pub key: Key,
+}
+
+impl ActorId {
+    /// The sender that stands for what a PE itself sends.
+    pub(crate) fn system(pe: PeId) -> Self {
+        Self { collection: CollectionId::SYSTEM, key: Key(u128::from(pe.0)) }
+    }
+}
+
+macro_rules! reference {
+    ($name:ident { $($field:ident),* }) => {
+        impl<A> Clone for $name<A> {
+            fn clone(&self) -> Self {
+                Self { $($field: self.$field.clone(),)* kind: PhantomData }
+            }
+        }
+
+        impl<A> fmt::Debug for $name<A> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name))$(.field(stringify!($field), &self.$field))*.finish()
+            }
+        }
+    };
+}
+
+/// Addresses one member, wherever it lives.
+#[derive(Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct ActorRef<A> {
+    pub(crate) id: ActorId,
+    kind: PhantomData<fn() -> A>,
+}
+
+reference!(ActorRef { id });
+
+impl<A> Copy for ActorRef<A> {}
+
+impl<A> PartialEq for ActorRef<A> {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl<A: Actor> ActorRef<A> {
+    pub(crate) const fn new(id: ActorId) -> Self {
+        Self { id, kind: PhantomData }
+    }
+
+    /// The member's identity without its type.
+    pub fn id(&self) -> ActorId {
+        self.id
+    }
+
+    /// The member's index.
+    pub fn index(&self) -> A::Index {
+        A::Index::from_key(self.id.key)
+    }
+}
+
+/// Addresses all members of a collection.
+#[derive(Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct CollectionRef<A> {
+    pub(crate) id: CollectionId,
+    kind: PhantomData<fn() -> A>,
+}
+
+reference!(CollectionRef { id });
+
+impl<A> Copy for CollectionRef<A> {}
+
+impl<A: Actor> CollectionRef<A> {
+    pub(crate) const fn new(id: CollectionId) -> Self {
+        Self { id, kind: PhantomData }
+    }
+
+    /// The collection's identity without its type.
+    pub fn id(&self) -> CollectionId {
+        self.id
+    }
+
+    /// The member at `index`.
+    #[inline]
+    pub fn at(&self, index: A::Index) -> ActorRef<A> {
+        ActorRef::new(ActorId { collection: self.id, key: index.key() })
+    }
+
+    /// A fixed set of members that is addressed together. `name` must be the same for every section
+    /// over these members, and different for any other one of the collection, if the members
+    /// contribute to reductions over it.
+    pub fn section(&self, name: u64, members: impl IntoIterator<Item = A::Index>) -> SectionRef<A> {
+        let mut members: Vec<_> = members.into_iter().map(ActorIndex::key).collect();
+        members.sort_unstable();
+        members.dedup();
+        SectionRef {
+            id: SectionId { collection: self.id, name },
+            members: members.into(),
+            kind: PhantomData,
+        }
+    }
+}
+
+/// A section, unique within the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(crate) struct SectionId {
+    pub(crate) collection: CollectionId,
+    pub(crate) name: u64,
+}
+
+/// Addresses a fixed set of members of one collection together.
+#[derive(Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct SectionRef<A> {
+    pub(crate) id: SectionId,
+    pub(crate) members: Arc<[Key]>,
+    kind: PhantomData<fn() -> A>,
+}
+
+reference!(SectionRef { id, members });
+
+impl<A> SectionRef<A> {
+    /// How many members the section has.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether the section has no members.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+}
+
+/// Where the answer to a question goes. Part of the question's message; hand it to
+/// [`Context::reply`](crate::Context::reply), at once or later, from any actor.
+#[derive(Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct Reply<T> {
+    pub(crate) pe: PeId,
+    pub(crate) slot: u64,
+    kind: PhantomData<fn() -> T>,
+}
+
+reference!(Reply { pe, slot });
+
+impl<T> Copy for Reply<T> {}
+
+impl<T> Reply<T> {
+    pub(crate) const fn new(pe: PeId, slot: u64) -> Self {
+        Self { pe, slot, kind: PhantomData }
+    }
+}

@@ -1,0 +1,223 @@
+//! The sending side: numbers frames and keeps them until they are acknowledged.
+
+use super::fault::PlantedFault;
+use super::received::{Class, Received};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use thiserror::Error;
+
+/// The frame was not taken, because too many bytes wait for the other side already. Nothing
+/// changed; send it again when acknowledgements have arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "{unacknowledged} bytes to the node are unacknowledged, and {limit} are allowed: send less at \
+     once, or raise the limit"
+)]
+pub struct Backlog {
+    /// Bytes that wait.
+    pub unacknowledged: u64,
+    /// Bytes that may wait.
+    pub limit: u64,
+}
+
+/// The other side claims to have what was never sent. Nothing changed; the connection that said so
+/// cannot be trusted and must be closed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("the peer acknowledges frames that were never sent ({received:?}): close the connection")]
+pub struct AcknowledgementError {
+    /// What the other side claims.
+    pub received: Received,
+}
+
+/// Frames on their way to one node.
+#[derive(Debug)]
+pub struct Sender {
+    small: Lane,
+    bulk: Lane,
+    bytes: u64,
+    bytes_max: u64,
+    fault: PlantedFault,
+}
+
+impl Sender {
+    pub(super) fn new(bytes_max: u64, fault: PlantedFault) -> Self {
+        Self { small: Lane::default(), bulk: Lane::default(), bytes: 0, bytes_max, fault }
+    }
+
+    /// Takes a frame. A frame is always taken when nothing else waits, so that the limit can never
+    /// stop a job whose frames are larger than it.
+    pub fn push(&mut self, class: Class, frame: Bytes) -> Result<(), Backlog> {
+        let bytes = frame.len() as u64;
+        if self.bytes > 0 && self.bytes + bytes > self.bytes_max {
+            return Err(Backlog { unacknowledged: self.bytes, limit: self.bytes_max });
+        }
+        self.bytes += bytes;
+        self.lane(class).frames.push_back(Some(frame));
+        Ok(())
+    }
+
+    /// The next frame of `class` to write to the connection, with its number. None, too, while
+    /// the bulk frames under way are so many that the receiver would refuse another.
+    pub fn next(&mut self, class: Class) -> Option<(u64, Bytes)> {
+        if self.has_next(class) { self.lane(class).next() } else { None }
+    }
+
+    /// Whether [`next`](Self::next) may return a frame of `class`.
+    pub fn has_next(&self, class: Class) -> bool {
+        match class {
+            Class::Small => self.small.unwritten() > 0,
+            Class::Bulk => {
+                self.bulk.unwritten() > 0
+                    && self.bulk.written - self.bulk.first < Received::BULK_AHEAD_MAX
+            }
+        }
+    }
+
+    /// Forgets what the other side has. Older news than already known changes nothing.
+    pub fn acknowledge(&mut self, received: &Received) -> Result<(), AcknowledgementError> {
+        let highest_bulk = received.bulk_above.last().map_or(received.bulk, |&(_, end)| end);
+        if received.small > self.small.ever_written
+            || highest_bulk > self.bulk.ever_written
+            || !received.is_well_formed()
+        {
+            return Err(AcknowledgementError { received: received.clone() });
+        }
+        self.bytes -= self.small.release_before(received.small);
+        self.bytes -= self.bulk.release_before(received.bulk);
+        for &(first, end) in &received.bulk_above {
+            self.bytes -= self.bulk.release(first, end);
+        }
+        Ok(())
+    }
+
+    /// Begins a new connection whose other side has `received`: forgets that, and will write
+    /// everything else again from the first missing frame on.
+    pub fn resume(&mut self, received: &Received) -> Result<(), AcknowledgementError> {
+        self.acknowledge(received)?;
+        self.small.written = self.small.first;
+        self.bulk.written = self.bulk.first;
+        if self.fault == PlantedFault::ResendWithoutSequence {
+            self.small.renumber();
+            self.bulk.renumber();
+        }
+        Ok(())
+    }
+
+    /// Bytes that were taken and not yet acknowledged.
+    pub fn bytes_unacknowledged(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether everything taken was acknowledged.
+    pub fn is_flushed(&self) -> bool {
+        self.small.frames.is_empty() && self.bulk.frames.is_empty()
+    }
+
+    fn lane(&mut self, class: Class) -> &mut Lane {
+        match class {
+            Class::Small => &mut self.small,
+            Class::Bulk => &mut self.bulk,
+        }
+    }
+}
+
+/// The frames of one class, oldest first; an acknowledged one behind a missing one is `None`.
+#[derive(Debug, Default)]
+struct Lane {
+    /// The number of the first frame in `frames`.
+    first: u64,
+    frames: VecDeque<Option<Bytes>>,
+    /// The number of the next frame to write. Never below `first`.
+    written: u64,
+    /// The highest `written` of all connections: a packet of an earlier one may still arrive.
+    ever_written: u64,
+}
+
+impl Lane {
+    fn unwritten(&self) -> u64 {
+        self.first + self.frames.len() as u64 - self.written
+    }
+
+    fn next(&mut self) -> Option<(u64, Bytes)> {
+        while self.unwritten() > 0 {
+            let number = self.written;
+            self.written += 1;
+            self.ever_written = self.ever_written.max(self.written);
+            if let Some(frame) = &self.frames[(number - self.first) as usize] {
+                return Some((number, frame.clone()));
+            }
+        }
+        None
+    }
+
+    /// Forgets the frames below `end`, and the acknowledged ones that follow. Returns their bytes.
+    fn release_before(&mut self, end: u64) -> u64 {
+        let mut bytes = 0;
+        while let Some(front) = self.frames.front()
+            && (self.first < end || front.is_none())
+        {
+            bytes += front.as_ref().map_or(0, |frame| frame.len() as u64);
+            self.frames.pop_front();
+            self.first += 1;
+        }
+        self.written = self.written.max(self.first);
+        bytes
+    }
+
+    /// Forgets the frames in `first..end`, of which some may be gone already.
+    fn release(&mut self, first: u64, end: u64) -> u64 {
+        let mut bytes = 0;
+        for number in first.max(self.first)..end {
+            let frame = self.frames.get_mut((number - self.first) as usize).and_then(Option::take);
+            bytes += frame.map_or(0, |frame| frame.len() as u64);
+        }
+        bytes + self.release_before(0)
+    }
+
+    /// Gives all frames new numbers.
+    fn renumber(&mut self) {
+        self.first += self.frames.len() as u64;
+        self.written = self.first;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(byte: u8) -> Bytes {
+        Bytes::from(vec![byte; 10])
+    }
+
+    #[test]
+    fn only_missing_frames_are_written_again() {
+        let mut sender = Sender::new(1000, PlantedFault::None);
+        for byte in 0..5 {
+            sender.push(Class::Bulk, frame(byte)).unwrap();
+        }
+        while sender.next(Class::Bulk).is_some() {}
+        let received = Received { small: 0, bulk: 1, bulk_above: vec![(2, 4)] };
+        sender.resume(&received).unwrap();
+        assert_eq!(sender.bytes_unacknowledged(), 20);
+        assert_eq!(sender.next(Class::Bulk), Some((1, frame(1))));
+        assert_eq!(sender.next(Class::Bulk), Some((4, frame(4))));
+        assert_eq!(sender.next(Class::Bulk), None);
+    }
+
+    #[test]
+    fn a_full_sender_refuses_and_an_empty_one_never_does() {
+        let mut sender = Sender::new(15, PlantedFault::None);
+        sender.push(Class::Small, Bytes::from(vec![0; 100])).unwrap();
+        let refused = sender.push(Class::Small, frame(1)).unwrap_err();
+        assert_eq!(refused, Backlog { unacknowledged: 100, limit: 15 });
+    }
+
+    #[test]
+    fn a_claim_to_unsent_frames_is_refused_and_changes_nothing() {
+        let mut sender = Sender::new(1000, PlantedFault::None);
+        sender.push(Class::Small, frame(0)).unwrap();
+        let claim = Received { small: 1, ..Received::default() };
+        assert!(sender.acknowledge(&claim).is_err());
+        assert_eq!(sender.bytes_unacknowledged(), 10);
+    }
+}

@@ -1,0 +1,30 @@
+//! Where things are.
+//!
+//! - [`SiteId`], [`HostId`], [`NodeId`], [`PeId`]: identifiers.
+//! - [`Time`], [`Latency`], [`Bandwidth`]: units as types; [`ByteCount`], [`Probability`] and
+//!   [`parse_duration`] read and write quantities as people do.
+//! - [`Layout`]: the sites, hosts, nodes and PEs of one job.
+//! - [`Link`]: one link as numbers; [`Shaper`]: one emulated link, packet by packet.
+//! - [`GridSpec`]: the sites, hosts and links that every driver starts from, as a value, a
+//!   [grid file](GridSpec::from_toml) or a [shorthand](GridSpec::from_emulate).
+//!
+//! Everything here is pure: no clock, no sockets, no threads.
+
+mod id;
+mod layout;
+mod link;
+mod quantity;
+mod shaper;
+mod spec;
+mod units;
+
+pub use id::{HostId, NodeId, PeId, SiteId};
+pub use layout::{Layout, LayoutError, NodePlace};
+pub use link::{Link, LinkError};
+pub use quantity::{ByteCount, Probability, QuantityError, parse_duration};
+pub use shaper::{DropReason, Fate, Shaper};
+pub use spec::{
+    EmulateError, GridFileError, GridFileProblem, GridSpec, GridSpecError, HostRangeError,
+    HostSpec, MAX_HOSTS, MAX_PES, MAX_SITES, SiteError, SiteSpec,
+};
+pub use units::{Bandwidth, Latency, Time};

@@ -1,0 +1,175 @@
+//! One emulated link as a pure function of packet and time.
+//!
+//! A packet meets, in this order:
+//!
+//! 1. **The queue.** It begins to leave when the packet before it has left. If it must wait and the
+//!    bytes that wait would exceed [`Link::queue_bytes`], it is dropped (drop-tail).
+//! 2. **The rate.** It leaves [`Link::bandwidth`] later per byte. Fractions of a nanosecond are
+//!    carried to the next packet, so that a busy link keeps its rate exactly at any packet size.
+//! 3. **The way.** It is lost with probability [`Link::loss`], after it took its time to leave, or
+//!    it arrives [`Link::latency`] and a uniform share of [`Link::jitter`] later. Without
+//!    [`Link::reorder`] it never arrives before a packet sent earlier.
+//!
+//! Every packet throws the same dice, whatever becomes of it, so that changing one parameter of a
+//! link does not reshuffle the luck of the packets after it. The simulator and the real-time
+//! emulator both call this code.
+
+use crate::link::Link;
+use crate::units::Time;
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It arrives, whole, at this time.
+    Deliver {
+        /// When the last byte is received.
+        at: Time,
+    },
+    /// It never arrives.
+    Drop(DropReason),
+}
+
+/// Why a packet never arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DropReason {
+    /// It was lost on its way.
+    Loss,
+    /// The queue had no room for it.
+    QueueFull,
+}
+
+/// One direction of one emulated link. Memory: 16 bytes for each packet that waits.
+#[derive(Clone, Debug)]
+pub struct Shaper {
+    link: Link,
+    dice: Pcg64Mcg,
+    /// The latest time seen; time never runs backwards.
+    now: Time,
+    /// When the last packet has left, rounded down to the nanosecond.
+    busy_until_ns: u64,
+    /// What the rounding left out, in nanoseconds divided by the rate in bits per second.
+    busy_fraction: u128,
+    /// When each waiting packet begins to leave, and its bytes.
+    waiting: VecDeque<(Time, u64)>,
+    waiting_bytes: u64,
+    /// The latest arrival so far, which the others follow unless they may be reordered.
+    last_arrival: Time,
+}
+
+impl Shaper {
+    /// An idle link whose loss and jitter are drawn from `seed`.
+    pub fn new(link: Link, seed: u64) -> Self {
+        Self {
+            link,
+            dice: Pcg64Mcg::seed_from_u64(seed),
+            now: Time::ZERO,
+            busy_until_ns: 0,
+            busy_fraction: 0,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            last_arrival: Time::ZERO,
+        }
+    }
+
+    /// The parameters in force.
+    pub fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// Changes the parameters for packets sent from now on; what was sent keeps its fate and its
+    /// place in the queue. A loss of 1 cuts the link.
+    pub fn set_link(&mut self, link: Link) {
+        // The fraction is counted in the old rate.
+        self.busy_until_ns = self.idle_from().as_nanos();
+        self.busy_fraction = 0;
+        self.link = link;
+    }
+
+    /// The bytes that wait for their turn at `now`.
+    pub fn waiting_bytes(&mut self, now: Time) -> u64 {
+        self.advance(now);
+        self.waiting_bytes
+    }
+
+    /// Sends a packet of `bytes` at `now`, and says what becomes of it. A `now` before that of an
+    /// earlier call counts as the latest one seen.
+    pub fn send(&mut self, now: Time, bytes: u64) -> Fate {
+        self.advance(now);
+        let lost = unit_interval(self.dice.next_u64()) < self.link.loss;
+        let jitter_ns = up_to(self.dice.next_u64(), nanos(self.link.jitter));
+
+        let begins = self.idle_from();
+        if begins > self.now {
+            let waiting_bytes = self.waiting_bytes.saturating_add(bytes);
+            if waiting_bytes > self.link.queue_bytes {
+                return Fate::Drop(DropReason::QueueFull);
+            }
+            self.waiting.push_back((begins, bytes));
+            self.waiting_bytes = waiting_bytes;
+        } else {
+            self.busy_until_ns = self.now.as_nanos();
+            self.busy_fraction = 0;
+        }
+        self.occupy(bytes);
+        if lost {
+            return Fate::Drop(DropReason::Loss);
+        }
+
+        let delay_ns = nanos(self.link.latency.duration()).saturating_add(jitter_ns);
+        let mut at = Time(self.idle_from().as_nanos().saturating_add(delay_ns));
+        if !self.link.reorder {
+            at = at.max(self.last_arrival);
+        }
+        self.last_arrival = at.max(self.last_arrival);
+        Fate::Deliver { at }
+    }
+
+    /// Lets the packets whose turn has come leave the queue.
+    fn advance(&mut self, now: Time) {
+        self.now = self.now.max(now);
+        while let Some(&(begins, bytes)) = self.waiting.front()
+            && begins <= self.now
+        {
+            self.waiting.pop_front();
+            self.waiting_bytes -= bytes;
+        }
+    }
+
+    /// The first whole nanosecond at which nothing is being sent.
+    fn idle_from(&self) -> Time {
+        Time(self.busy_until_ns.saturating_add(u64::from(self.busy_fraction > 0)))
+    }
+
+    /// Adds the time that `bytes` take to leave.
+    fn occupy(&mut self, bytes: u64) {
+        if self.link.bandwidth.is_unlimited() {
+            return;
+        }
+        let rate = u128::from(self.link.bandwidth.bits_per_second());
+        let total = u128::from(bytes) * 8 * 1_000_000_000 + self.busy_fraction;
+        let whole_ns = u64::try_from(total / rate).unwrap_or(u64::MAX);
+        self.busy_until_ns = self.busy_until_ns.saturating_add(whole_ns);
+        self.busy_fraction = total % rate;
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A throw of the dice as a number in `0.0..1.0`.
+fn unit_interval(throw: u64) -> f64 {
+    (throw >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// A throw of the dice as a number in `0..=limit`.
+fn up_to(throw: u64, limit: u64) -> u64 {
+    ((u128::from(throw) * (u128::from(limit) + 1)) >> 64) as u64
+}
+
+#[cfg(test)]
+mod tests;

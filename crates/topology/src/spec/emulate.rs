@@ -1,0 +1,285 @@
+//! Reads the shorthand for an emulated grid, such as `2x4,wan=32ms`.
+
+use crate::link::{Link, LinkError};
+use crate::quantity::{ByteCount, Probability, QuantityError};
+use crate::spec::grid::GridSpec;
+use crate::spec::site::{HostSpec, MAX_HOSTS, MAX_PES, MAX_SITES, SiteError, SiteSpec, shorten};
+use crate::units::Latency;
+use std::collections::BTreeSet;
+use thiserror::Error;
+
+/// All options together are far shorter.
+const MAX_TEXT_BYTES: usize = 1024;
+/// The options there are.
+const OPTIONS: &str = "`wan`, `rate`, `jitter`, `loss`, `queue`, `lan`, `lanrate`";
+
+/// Why a shorthand was refused. Nothing was made of it; the message says what to write.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum EmulateError {
+    /// The text does not begin with numbers of sites and hosts.
+    #[error("`{}` is no shape; write SITESxHOSTS or SITESxHOSTSxPES, such as `2x4`", shorten(.text))]
+    Shape {
+        /// What was written.
+        text: String,
+    },
+    /// The options go on for longer than 1024 bytes.
+    #[error("the shorthand is longer than {MAX_TEXT_BYTES} bytes; write a grid file instead")]
+    TooLong,
+    /// Too many sites, hosts or PEs, or something else about a site.
+    #[error(transparent)]
+    Site(#[from] SiteError),
+    /// An option without a value or of an unknown name.
+    #[error("there is no option `{}`; write one of {OPTIONS}, such as `wan=32ms`", shorten(.option))]
+    UnknownOption {
+        /// What was written.
+        option: String,
+    },
+    /// An option given twice.
+    #[error("`{option}` is given twice; remove one")]
+    Repeated {
+        /// Its name.
+        option: String,
+    },
+    /// An option whose value cannot be read.
+    #[error("option `{option}`: {error}")]
+    Quantity {
+        /// Its name.
+        option: String,
+        /// What is wrong with its value.
+        error: QuantityError,
+    },
+    /// The options together describe no link.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+}
+
+impl GridSpec {
+    /// Reads `SITESxHOSTS` or `SITESxHOSTSxPES` (per host, default 1) and options after commas.
+    /// The sites are called `a`, `b`, …, and their hosts `a1`, `a2`, ….
+    ///
+    /// | option | meaning | default |
+    /// | --- | --- | --- |
+    /// | `wan` | latency between sites, one way | `10ms` |
+    /// | `rate` | bandwidth between sites | `1gbit` |
+    /// | `jitter` | further delay between sites, drawn from zero to this | none |
+    /// | `loss` | probability that a packet between sites is lost | `0%` |
+    /// | `queue` | bytes that may wait for the link between sites | `unlimited` |
+    /// | `lan` | latency inside a site, one way | `50us` |
+    /// | `lanrate` | bandwidth inside a site | `10gbit` |
+    ///
+    /// ```
+    /// use gridspan_topology::{GridSpec, Latency, NodeId};
+    ///
+    /// let spec = GridSpec::from_emulate("2x4,wan=32ms,loss=0.1%")?;
+    /// assert_eq!(spec.layout().node_count(), 8);
+    /// assert_eq!(spec.link(NodeId(3), NodeId(4)).latency, Latency::from_millis(32));
+    /// # Ok::<(), gridspan_topology::EmulateError>(())
+    /// ```
+    pub fn from_emulate(text: &str) -> Result<Self, EmulateError> {
+        if text.len() > MAX_TEXT_BYTES {
+            return Err(EmulateError::TooLong);
+        }
+        let (shape, options) = text.split_once(',').map_or((text, None), |(s, o)| (s, Some(o)));
+        let shape = parse_shape(shape.trim())?;
+        let mut links = Links { wan: Link::wan(), lan: Link::lan() };
+        let mut seen = BTreeSet::new();
+        for option in options.into_iter().flat_map(|options| options.split(',')) {
+            let option = option.trim();
+            let unknown = || EmulateError::UnknownOption { option: option.to_owned() };
+            let (name, value) = option.split_once('=').ok_or_else(unknown)?;
+            let known = links
+                .set(name, value)
+                .map_err(|error| EmulateError::Quantity { option: name.to_owned(), error })?;
+            if !known {
+                return Err(unknown());
+            }
+            if !seen.insert(name) {
+                return Err(EmulateError::Repeated { option: name.to_owned() });
+            }
+        }
+        links.wan.validate()?;
+        links.lan.validate()?;
+        Ok(GridSpec::new(sites(shape))?.with_lan(links.lan).with_wan(links.wan))
+    }
+}
+
+/// How many sites, hosts per site and PEs per host.
+#[derive(Clone, Copy)]
+struct Shape {
+    sites: u32,
+    hosts: u32,
+    pes: u32,
+}
+
+struct Links {
+    wan: Link,
+    lan: Link,
+}
+
+impl Links {
+    /// Sets one option; false if there is none of this name.
+    fn set(&mut self, name: &str, value: &str) -> Result<bool, QuantityError> {
+        match name {
+            "wan" => self.wan.latency = value.parse()?,
+            "rate" => self.wan.bandwidth = value.parse()?,
+            "jitter" => self.wan.jitter = value.parse::<Latency>()?.duration(),
+            "loss" => self.wan.loss = value.parse::<Probability>()?.0,
+            "queue" => self.wan.queue_bytes = value.parse::<ByteCount>()?.0,
+            "lan" => self.lan.latency = value.parse()?,
+            "lanrate" => self.lan.bandwidth = value.parse()?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// Checks the limits before anything of that size is made.
+fn parse_shape(text: &str) -> Result<Shape, EmulateError> {
+    let refuse = || EmulateError::Shape { text: text.to_owned() };
+    let mut factors = Vec::new();
+    for factor in text.split('x') {
+        if factor.is_empty() || !factor.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(refuse());
+        }
+        // Too many digits for 32 bits is too many of anything.
+        factors.push(factor.parse().unwrap_or(u32::MAX));
+    }
+    let (sites, hosts, pes) = match factors[..] {
+        [sites, hosts] => (sites, hosts, 1),
+        [sites, hosts, pes] => (sites, hosts, pes),
+        _ => return Err(refuse()),
+    };
+    if sites == 0 || hosts == 0 || pes == 0 {
+        return Err(refuse());
+    }
+    let all_hosts = u64::from(sites) * u64::from(hosts);
+    if sites as usize > MAX_SITES {
+        return Err(SiteError::TooManySites.into());
+    }
+    if all_hosts > MAX_HOSTS as u64 {
+        return Err(SiteError::TooManyHosts.into());
+    }
+    if all_hosts * u64::from(pes) > u64::from(MAX_PES) {
+        return Err(SiteError::TooManyPes.into());
+    }
+    Ok(Shape { sites, hosts, pes })
+}
+
+fn sites(shape: Shape) -> Vec<SiteSpec> {
+    let site_of = |n| {
+        let name = letters(n);
+        let host_of = |n| HostSpec { name: format!("{name}{n}"), pes: shape.pes };
+        let hosts = (1..=shape.hosts).map(host_of).collect();
+        SiteSpec { name, hosts, lan: Link::lan() }
+    };
+    (0..shape.sites).map(site_of).collect()
+}
+
+/// `a` … `z`, `aa`, `ab`, … like the columns of a spreadsheet.
+fn letters(mut n: u32) -> String {
+    let mut name = Vec::new();
+    loop {
+        name.push(char::from(b'a' + (n % 26) as u8));
+        if n < 26 {
+            return name.into_iter().rev().collect();
+        }
+        n = n / 26 - 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{NodeId, SiteId};
+    use crate::units::Bandwidth;
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    #[test]
+    fn two_numbers_are_sites_and_hosts() {
+        let spec = GridSpec::from_emulate("2x3").unwrap();
+
+        let layout = spec.layout();
+        assert_eq!((layout.site_count(), layout.node_count(), layout.pe_count()), (2, 6, 6));
+        assert_eq!(layout.site_name(SiteId(1)), "b");
+        assert_eq!(spec.host(NodeId(5)), "b3");
+        assert_eq!(spec.link(NodeId(0), NodeId(5)), &Link::wan());
+        assert_eq!(spec.link(NodeId(0), NodeId(1)), &Link::lan());
+    }
+
+    #[test]
+    fn a_third_number_is_the_pes_of_each_host() {
+        assert_eq!(GridSpec::from_emulate("2x2x4").unwrap().layout().pe_count(), 16);
+    }
+
+    #[test]
+    fn options_set_the_links() {
+        let text =
+            "2x1, wan=32ms, rate=100mbit,jitter=1ms,loss=0.1%,queue=1MB,lan=9us,lanrate=1gbit";
+
+        let spec = GridSpec::from_emulate(text).unwrap();
+
+        let wan = Link::new(Latency::from_millis(32), Bandwidth::from_bits_per_second(100_000_000))
+            .with_jitter(Duration::from_millis(1))
+            .with_loss(0.001)
+            .with_queue_bytes(1_000_000);
+        let lan =
+            Link::new(Latency::from_micros(9), Bandwidth::from_bits_per_second(1_000_000_000));
+        assert_eq!(spec.link(NodeId(0), NodeId(1)), &wan);
+        assert_eq!(spec.link_between(SiteId(1), SiteId(1)), &lan);
+    }
+
+    #[test]
+    fn the_twenty_seventh_site_is_aa() {
+        assert_eq!([0, 25, 26, 27, 701, 702].map(letters), ["a", "z", "aa", "ab", "zz", "aaa"]);
+    }
+
+    #[test]
+    fn a_refusal_says_what_to_write() {
+        let message = |text| GridSpec::from_emulate(text).unwrap_err().to_string();
+        assert_eq!(
+            message("two"),
+            "`two` is no shape; write SITESxHOSTS or SITESxHOSTSxPES, such as `2x4`"
+        );
+        assert_eq!(
+            message("2x2,wan32ms"),
+            "there is no option `wan32ms`; write one of `wan`, `rate`, `jitter`, `loss`, `queue`, \
+             `lan`, `lanrate`, such as `wan=32ms`"
+        );
+        assert_eq!(
+            message("2x2,wan=32"),
+            "option `wan`: `32` has no known unit; write one of ns, us, µs, ms, s, min, h, such as \
+             `32ms`"
+        );
+        assert_eq!(message("2x2,wan=1ms,wan=2ms"), "`wan` is given twice; remove one");
+        assert_eq!(
+            message("2x2,wan=1h,jitter=1h"),
+            "latency plus jitter is 7200s; write at most an hour"
+        );
+    }
+
+    #[test]
+    fn shapes_without_anything_or_beyond_the_limits_are_refused() {
+        for text in ["", "2", "0x1", "1x0", "1x1x0", "1x1x1x1", "x", "2x", "-1x2", "2,wan=1ms"] {
+            let refused = GridSpec::from_emulate(text);
+            assert!(matches!(refused, Err(EmulateError::Shape { .. })), "{text}");
+        }
+        for (text, error) in [
+            ("5000x1", SiteError::TooManySites),
+            ("99999999999999999999x1", SiteError::TooManySites),
+            ("2x40000", SiteError::TooManyHosts),
+            ("1x65536x17", SiteError::TooManyPes),
+            ("4096x4294967295x4294967295", SiteError::TooManyHosts),
+        ] {
+            assert_eq!(GridSpec::from_emulate(text), Err(EmulateError::Site(error)), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "\\PC{0,60}", near in "[0-9]{0,3}x[0-9]{0,3}(,[a-z]{0,5}=[0-9.]{0,3}[a-z%]{0,3}){0,3}") {
+            let _ = GridSpec::from_emulate(&text);
+            let _ = GridSpec::from_emulate(&near);
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Reads a grid file.
+
+use crate::id::SiteId;
+use crate::link::Link;
+use crate::quantity::{ByteCount, Probability};
+use crate::spec::file_error::{GridFileError, GridFileProblem, Located};
+use crate::spec::grid::GridSpec;
+use crate::spec::host_range::expand;
+use crate::spec::site::{HostSpec, SiteSpec, Sites, check_host_name};
+use crate::spec::source::{Key, Section, Value, located, text};
+use crate::units::Latency;
+use std::collections::{BTreeMap, BTreeSet};
+use toml::de::DeTable;
+
+/// A file of this size describes the largest grid many times over.
+const MAX_FILE_BYTES: usize = 1 << 20;
+/// A message names at most this many sites.
+const MAX_SITES_SHOWN: usize = 10;
+
+const fn key(name: &'static str, expected: &'static str, example: &'static str) -> Key {
+    Key { name, expected, example }
+}
+
+const SITE: Key = key("site", "tables with a name each", "[site.delft]");
+const LINK: Key = key("link", "a list of tables", "[[link]]");
+const WAN: Key = key("wan", "a table", "[wan]");
+const LAN: Key = key("lan", "a table", "lan = { latency = \"50us\" }");
+const LOOPBACK: Key = key("loopback", "a string with a unit", "loopback = \"0.5us\"");
+const ROOT_KEYS: &[Key] = &[SITE, LINK, WAN, LAN, LOOPBACK];
+
+const HOSTS: Key = key("hosts", "a list of strings", "hosts = [\"d[01-04]\"]");
+const PES: Key = key("pes", "a whole number from 1", "pes = 2");
+const SITE_KEYS: &[Key] = &[HOSTS, PES, LAN];
+
+const LATENCY: Key = key("latency", "a string with a unit", "latency = \"32ms\"");
+const BANDWIDTH: Key = key("bandwidth", "a string with a unit", "bandwidth = \"100mbit\"");
+const JITTER: Key = key("jitter", "a string with a unit", "jitter = \"1ms\"");
+const LOSS: Key = key("loss", "a string", "loss = \"0.1%\"");
+const QUEUE: Key = key("queue", "a string with a unit", "queue = \"1MB\"");
+const REORDER: Key = key("reorder", "true or false", "reorder = true");
+const LINK_KEYS: &[Key] = &[LATENCY, BANDWIDTH, JITTER, LOSS, QUEUE, REORDER];
+
+const BETWEEN: Key = key("between", "two names of sites", "between = [\"delft\", \"urbana\"]");
+const FROM: Key = key("from", "the name of a site", "from = \"delft\"");
+const TO: Key = key("to", "the name of a site", "to = \"urbana\"");
+const LINK_ENTRY_KEYS: &[Key] =
+    &[BETWEEN, FROM, TO, LATENCY, BANDWIDTH, JITTER, LOSS, QUEUE, REORDER];
+
+impl GridSpec {
+    /// Reads a grid file: TOML of at most 1 MiB with these tables.
+    ///
+    /// | where | key | meaning | default |
+    /// | --- | --- | --- | --- |
+    /// | top | `loopback` | latency between PEs of one node | `"0.5us"` |
+    /// | `[site.NAME]` | `hosts` | host names; `d[01-04,7]` stands for five. Listed twice, a host runs two nodes | required |
+    /// | | `pes` | PEs per host, at least 1 | `1` |
+    /// | | `lan` | the link inside this site | `[lan]` |
+    /// | `[lan]` | | the link inside sites | [`Link::lan`] |
+    /// | `[wan]` | | the link between sites | [`Link::wan`] |
+    /// | `[[link]]` | `between` | two sites: the link in both directions | |
+    /// | | `from`, `to` | two sites: the link in this direction | |
+    ///
+    /// A link has the keys `latency` (one way), `bandwidth`, `jitter`, `loss`, `queue` and
+    /// `reorder`, as in [`Link`]; what an entry leaves out it takes from `[wan]` or `[lan]`, and a
+    /// direction takes it from the entry for both directions. Sites are numbered in the order of
+    /// the file.
+    ///
+    /// ```
+    /// use gridspan_topology::{GridSpec, Latency, NodeId};
+    ///
+    /// let spec = GridSpec::from_toml(r#"
+    ///     [site.delft]
+    ///     hosts = ["d[01-04]"]
+    ///     pes = 2
+    ///     lan = { latency = "50us", bandwidth = "10gbit" }
+    ///
+    ///     [site.urbana]
+    ///     hosts = ["u1", "u2"]
+    ///
+    ///     [[link]]
+    ///     between = ["delft", "urbana"]
+    ///     latency = "32ms"
+    ///     loss = "0.1%"
+    /// "#)?;
+    /// assert_eq!(spec.host(NodeId(3)), "d04");
+    /// assert_eq!(spec.layout().pe_count(), 10);
+    /// assert_eq!(spec.link(NodeId(3), NodeId(4)).latency, Latency::from_millis(32));
+    /// # Ok::<(), gridspan_topology::GridFileError>(())
+    /// ```
+    pub fn from_toml(text: &str) -> Result<Self, GridFileError> {
+        read(text).map_err(|problem| GridFileError::new(text, problem))
+    }
+}
+
+fn read(text: &str) -> Result<GridSpec, Located> {
+    if text.len() > MAX_FILE_BYTES {
+        let problem = GridFileProblem::TooLarge { max_bytes: MAX_FILE_BYTES };
+        return Err(Located { offset: 0, problem });
+    }
+    let root = DeTable::parse(text).map_err(|error| Located {
+        offset: error.span().map_or(0, |span| span.start),
+        problem: GridFileProblem::Syntax { message: error.message().to_owned() },
+    })?;
+    let root = Section::new(root.get_ref(), 0, "a grid file", ROOT_KEYS)?;
+    let wan = read_table(&root, WAN, Link::wan())?;
+    let lan = read_table(&root, LAN, Link::lan())?;
+
+    let mut sites = Sites::default();
+    for (name, value) in root.tables(SITE)? {
+        let hosts_left = sites.room_for_hosts();
+        let site = read_site(name.get_ref(), value, lan, hosts_left)?;
+        sites.push(site).map_err(|error| located(name, error))?;
+    }
+    let sites = sites.into_vec();
+    if sites.is_empty() {
+        return Err(root.located(GridFileProblem::NoSites));
+    }
+    let mut spec = GridSpec::from_checked(sites).with_wan(wan);
+    if let Some(loopback) = root.quantity(LOOPBACK)? {
+        spec = spec.with_loopback(loopback);
+    }
+    read_links(&root, &mut spec)?;
+    Ok(spec)
+}
+
+fn read_site(
+    name: &str,
+    value: &Value<'_>,
+    lan: Link,
+    hosts_left: usize,
+) -> Result<SiteSpec, Located> {
+    let section = Section::of(value, SITE, "a site", SITE_KEYS)?;
+    let pes = section.count(PES)?.unwrap_or(1);
+    if let (0, Some(value)) = (pes, section.value(PES)) {
+        return Err(PES.refuse(value));
+    }
+    let mut hosts = Vec::new();
+    for value in section.array(HOSTS)? {
+        let pattern = text(value, HOSTS)?;
+        let names = expand(pattern, hosts_left - hosts.len()).map_err(|error| {
+            located(value, GridFileProblem::Hosts { pattern: pattern.to_owned(), error })
+        })?;
+        for name in names {
+            check_host_name(&name).map_err(|error| located(value, error))?;
+            hosts.push(HostSpec { name, pes });
+        }
+    }
+    let lan = read_table(&section, LAN, lan)?;
+    Ok(SiteSpec { name: name.to_owned(), hosts, lan })
+}
+
+/// The link in the table at `key`, or `base` if there is none.
+fn read_table(section: &Section<'_, '_>, key: Key, base: Link) -> Result<Link, Located> {
+    let Some(value) = section.value(key) else { return Ok(base) };
+    read_link(&Section::of(value, key, "a link", LINK_KEYS)?, base)
+}
+
+/// `base` with what the table says otherwise.
+fn read_link(section: &Section<'_, '_>, base: Link) -> Result<Link, Located> {
+    let link = Link {
+        latency: section.quantity(LATENCY)?.unwrap_or(base.latency),
+        bandwidth: section.quantity(BANDWIDTH)?.unwrap_or(base.bandwidth),
+        jitter: section.quantity(JITTER)?.map_or(base.jitter, Latency::duration),
+        loss: section.quantity(LOSS)?.map_or(base.loss, |Probability(loss)| loss),
+        queue_bytes: section.quantity(QUEUE)?.map_or(base.queue_bytes, |ByteCount(bytes)| bytes),
+        reorder: section.flag(REORDER)?.unwrap_or(base.reorder),
+    };
+    link.validate().map_err(|error| section.located(error))?;
+    Ok(link)
+}
+
+/// The sites that an entry joins.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Ends {
+    /// Ordered, so that `between = ["b", "a"]` is the same pair.
+    Between(SiteId, SiteId),
+    Directed(SiteId, SiteId),
+}
+
+fn read_links(root: &Section<'_, '_>, spec: &mut GridSpec) -> Result<(), Located> {
+    let layout = spec.layout().clone();
+    let names: BTreeMap<&str, SiteId> =
+        layout.sites().map(|site| (layout.site_name(site), site)).collect();
+    let mut seen = BTreeSet::new();
+    let mut entries = Vec::new();
+    for value in root.array(LINK)? {
+        let section = Section::of(value, LINK, "a link", LINK_ENTRY_KEYS)?;
+        let ends = read_ends(&section, &names)?;
+        if !seen.insert(ends) {
+            let (Ends::Between(from, to) | Ends::Directed(from, to)) = ends;
+            let name = |site| layout.site_name(site).to_owned();
+            let problem = GridFileProblem::DuplicateLink { from: name(from), to: name(to) };
+            return Err(section.located(problem));
+        }
+        entries.push((ends, section));
+    }
+    // A direction builds on the entry for both directions, wherever in the file that stands.
+    entries.sort_by_key(|&(ends, _)| ends);
+    for (ends, section) in entries {
+        match ends {
+            Ends::Between(one, other) => {
+                let link = read_link(&section, *spec.link_between(one, other))?;
+                spec.set_link(one, other, link);
+                spec.set_link(other, one, link);
+            }
+            Ends::Directed(from, to) => {
+                let link = read_link(&section, *spec.link_between(from, to))?;
+                spec.set_link(from, to, link);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn read_ends(section: &Section<'_, '_>, names: &BTreeMap<&str, SiteId>) -> Result<Ends, Located> {
+    let site = |value: &Value<'_>, key: Key| {
+        let name = text(value, key)?;
+        names.get(name).copied().ok_or_else(|| {
+            let known: Vec<_> =
+                names.keys().take(MAX_SITES_SHOWN).map(|n| format!("`{n}`")).collect();
+            let problem =
+                GridFileProblem::UnknownSite { name: name.to_owned(), known: known.join(", ") };
+            located(value, problem)
+        })
+    };
+    let (ends, other_end) = match (section.value(BETWEEN), section.value(FROM), section.value(TO)) {
+        (Some(value), None, None) => {
+            let [one, other] = section.array(BETWEEN)? else { return Err(BETWEEN.refuse(value)) };
+            let (a, b) = (site(one, BETWEEN)?, site(other, BETWEEN)?);
+            (Ends::Between(a.min(b), a.max(b)), other)
+        }
+        (None, Some(from), Some(to)) => (Ends::Directed(site(from, FROM)?, site(to, TO)?), to),
+        _ => return Err(section.located(GridFileProblem::LinkEnds)),
+    };
+    let (Ends::Between(one, other) | Ends::Directed(one, other)) = ends;
+    if one == other {
+        let name = other_end.get_ref().as_str().unwrap_or_default().to_owned();
+        return Err(located(other_end, GridFileProblem::SameSite { name }));
+    }
+    Ok(ends)
+}
+
+#[cfg(test)]
+mod tests;

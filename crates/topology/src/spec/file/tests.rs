@@ -1,0 +1,224 @@
+//! Tests of the grid file: what is read, what is refused and where.
+
+use super::*;
+use crate::id::NodeId;
+use crate::units::Bandwidth;
+use proptest::prelude::*;
+use std::time::Duration;
+
+const EXAMPLE: &str = r#"
+loopback = "1us"
+
+[site.urbana]
+hosts = ["u1", "u2"]
+
+[site.delft]
+hosts = ["d[01-02]"]
+pes = 2
+lan = { latency = "20us", bandwidth = "40gbit" }
+
+[site.ankara]
+hosts = ["a1"]
+
+[[link]]
+from = "delft"
+to = "urbana"
+loss = "0.1%"
+
+[[link]]
+between = ["urbana", "delft"]
+latency = "32ms"
+jitter = "1ms"
+queue = "1MB"
+reorder = true
+
+[wan]
+latency = "12ms"
+bandwidth = "100mbit"
+"#;
+
+fn refusal(text: &str) -> String {
+    GridSpec::from_toml(text).unwrap_err().to_string()
+}
+
+#[test]
+fn sites_keep_the_order_of_the_file() {
+    let spec = GridSpec::from_toml(EXAMPLE).unwrap();
+
+    let layout = spec.layout();
+    let names: Vec<&str> = layout.sites().map(|site| layout.site_name(site)).collect();
+    assert_eq!(names, ["urbana", "delft", "ankara"]);
+    let hosts: Vec<&str> = spec.hosts().map(|(_, host)| host).collect();
+    assert_eq!(hosts, ["u1", "u2", "d01", "d02", "a1"]);
+    assert_eq!(layout.place(NodeId(2)).pes, 2..4);
+    assert_eq!(layout.pe_count(), 7);
+    assert_eq!(spec.loopback(), Latency::from_micros(1));
+}
+
+#[test]
+fn an_entry_takes_what_it_leaves_out_from_the_wan_and_a_direction_from_the_pair() {
+    let spec = GridSpec::from_toml(EXAMPLE).unwrap();
+
+    let wan = Link::new(Latency::from_millis(12), Bandwidth::from_bits_per_second(100_000_000));
+    let pair = wan
+        .with_latency(Latency::from_millis(32))
+        .with_jitter(Duration::from_millis(1))
+        .with_queue_bytes(1_000_000)
+        .with_reorder(true);
+    let (urbana, delft, ankara) = (NodeId(0), NodeId(2), NodeId(4));
+    assert_eq!(spec.link(urbana, ankara), &wan);
+    assert_eq!(spec.link(urbana, delft), &pair);
+    assert_eq!(spec.link(delft, urbana), &pair.with_loss(0.001));
+}
+
+#[test]
+fn a_site_may_have_its_own_lan() {
+    let spec = GridSpec::from_toml(EXAMPLE).unwrap();
+
+    let fast = Link::new(Latency::from_micros(20), Bandwidth::from_bits_per_second(40_000_000_000));
+    assert_eq!(spec.link(NodeId(2), NodeId(3)), &fast);
+    assert_eq!(spec.link(NodeId(0), NodeId(1)), &Link::lan());
+}
+
+#[test]
+fn an_error_names_its_line_and_column() {
+    let place = |text: &str| {
+        let error = GridSpec::from_toml(text).unwrap_err();
+        (error.line, error.column)
+    };
+    assert_eq!(place("[site.a]\nhosts = [\"ä\", 7]"), (2, 10));
+    assert_eq!(place("[site.a]\nhosts = [\"a\", 7]"), (2, 15));
+    assert_eq!(place("[site.a]\nhosts = [\"a\"]\n\n  colour = 1"), (4, 3));
+    assert_eq!(place("[site.a]\nhosts = [\"a\"]\nlan = { latency = \"1\" }"), (3, 19));
+    assert_eq!(place("[site.ü]\nhosts = [\"a\"]"), (1, 7));
+    assert_eq!(place("[site.b]\nhosts = []"), (1, 7));
+    assert_eq!(place("[site.a]\nhosts = [\"a\"]\n[[link]]\nlatency = \"1ms\""), (3, 1));
+}
+
+#[test]
+fn a_refusal_says_what_to_write() {
+    assert_eq!(
+        refusal("[site.a]\nhost = [\"a\"]"),
+        "line 2, column 1: there is no `host` in a site; write one of `hosts`, `pes`, `lan`"
+    );
+    assert_eq!(
+        refusal("[site.a]\nhosts = \"a\""),
+        "line 2, column 9: `hosts` must be a list of strings; write it as in \
+         `hosts = [\"d[01-04]\"]`"
+    );
+    assert_eq!(
+        refusal("[wan]\nlatency = 32"),
+        "line 2, column 11: `latency` must be a string with a unit; write it as in \
+         `latency = \"32ms\"`"
+    );
+    assert_eq!(
+        refusal("[wan]\nbandwidth = \"100mbps\""),
+        "line 2, column 13: `100mbps` has no known unit; write one of bit, kbit, mbit, gbit, tbit, \
+         such as `100mbit`"
+    );
+    assert_eq!(
+        refusal("[site.a]\nhosts = [\"a[4-1]\"]"),
+        "line 2, column 10: `a[4-1]` cannot be expanded: the range 4-1 runs backwards; write 1-4"
+    );
+    assert_eq!(
+        refusal(""),
+        "line 1, column 1: the file has no site; write `[site.NAME]` and below it \
+         `hosts = [\"HOST\"]`"
+    );
+    assert_eq!(
+        refusal("[[link]]\nbetween = [\"a\", \"c\"]\n[site.a]\nhosts = [\"a\"]"),
+        "line 2, column 17: there is no site `c`; write one of `a`"
+    );
+    assert!(refusal("[site.a\nhosts").starts_with("line 1, column 8: this is not TOML: "));
+}
+
+#[test]
+fn link_entries_that_contradict_themselves_or_each_other_are_refused() {
+    let problem = |links: &str| {
+        let sites = "[site.a]\nhosts = [\"a\"]\n[site.b]\nhosts = [\"b\"]\n";
+        GridSpec::from_toml(&format!("{sites}{links}")).unwrap_err().problem
+    };
+    let (a, b) = ("a".to_owned(), "b".to_owned());
+    assert_eq!(problem("[[link]]\nfrom = \"a\""), GridFileProblem::LinkEnds);
+    assert_eq!(
+        problem("[[link]]\nbetween = [\"a\", \"b\"]\nto = \"b\""),
+        GridFileProblem::LinkEnds
+    );
+    assert_eq!(
+        problem("[[link]]\nbetween = [\"a\", \"a\"]"),
+        GridFileProblem::SameSite { name: a.clone() }
+    );
+    assert_eq!(
+        problem("[[link]]\nbetween = [\"a\", \"b\"]\n[[link]]\nbetween = [\"b\", \"a\"]"),
+        GridFileProblem::DuplicateLink { from: a, to: b }
+    );
+    assert!(matches!(
+        problem("[[link]]\nbetween = [\"a\"]"),
+        GridFileProblem::Kind { expected: "two names of sites", .. }
+    ));
+}
+
+#[test]
+fn numbers_out_of_range_are_refused() {
+    for pes in ["0", "-1", "4294967296", "1.5", "\"2\""] {
+        let error = GridSpec::from_toml(&format!("[site.a]\nhosts = [\"a\"]\npes = {pes}"));
+        let problem = error.unwrap_err().problem;
+        assert!(matches!(problem, GridFileProblem::Kind { .. }), "{pes}: {problem}");
+    }
+}
+
+#[test]
+fn hostile_files_are_refused_without_being_expanded() {
+    let refused = |text: &str| GridSpec::from_toml(text).is_err();
+    assert!(refused("[site.a]\nhosts = [\"a[0-9999999999]\"]"));
+    assert!(refused("[site.a]\nhosts = [\"a[1-60000]\", \"b[1-60000]\"]"));
+    assert!(refused("[site.a]\nhosts = [\"a[1-60000]\"]\n[site.b]\nhosts = [\"b[1-60000]\"]"));
+    assert!(refused("[site.a]\nhosts = [\"a[1-60000]\"]\npes = 4000000000"));
+    assert!(refused(&" ".repeat(MAX_FILE_BYTES + 1)));
+    assert!(refused(&format!("a = {}", "[".repeat(500_000))));
+    assert!(refused(&"a.".repeat(500_000)));
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in "\\PC{0,200}") {
+        let _ = GridSpec::from_toml(&text);
+    }
+
+    #[test]
+    fn no_damage_to_a_good_file_panics(
+        cuts in prop::collection::vec((0..EXAMPLE.len(), 0..20_usize, "\\PC{0,4}"), 0..4),
+    ) {
+        let mut bytes = EXAMPLE.as_bytes().to_vec();
+        for (start, len, insert) in cuts {
+            let start = start.min(bytes.len());
+            let end = (start + len).min(bytes.len());
+            bytes.splice(start..end, insert.into_bytes());
+        }
+        let _ = GridSpec::from_toml(&String::from_utf8_lossy(&bytes));
+    }
+
+    #[test]
+    fn a_grid_survives_being_stored(
+        shape in prop::collection::vec((1..4_u32, 1..4_u32), 1..5),
+        latency_us in 0..1_000_000_u64,
+        loss in 0.0..=1.0_f64,
+        ends in (0..5_u32, 0..5_u32),
+    ) {
+        let mut text = String::new();
+        for (n, (hosts, pes)) in shape.iter().enumerate() {
+            text += &format!("[site.s{n}]\nhosts = [\"h[1-{hosts}]\"]\npes = {pes}\n");
+        }
+        let (from, to) = ends;
+        let sites = shape.len() as u32;
+        if from != to && from < sites && to < sites {
+            text += &format!("[[link]]\nfrom = \"s{from}\"\nto = \"s{to}\"\n");
+            text += &format!("latency = \"{latency_us}us\"\nloss = \"{loss}\"\n");
+        }
+        let spec = GridSpec::from_toml(&text).unwrap();
+
+        let stored = postcard::to_stdvec(&spec).unwrap();
+
+        prop_assert_eq!(postcard::from_bytes::<GridSpec>(&stored).unwrap(), spec);
+    }
+}

@@ -1,0 +1,222 @@
+//! One site of a grid and the limits that keep every description small.
+
+use crate::link::Link;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use thiserror::Error;
+
+/// At most this many sites: links are looked up by pairs of sites.
+pub const MAX_SITES: usize = 4096;
+/// At most this many hosts, far beyond what one job was ever run on.
+pub const MAX_HOSTS: usize = 65_536;
+/// At most this many PEs: a layout holds four bytes for each, on every node.
+pub const MAX_PES: u32 = 1 << 20;
+/// At most this many bytes in a host's name, as in the DNS.
+const MAX_HOST_NAME_BYTES: usize = 253;
+/// At most this many bytes in a site's name, so that a line of a report can hold it.
+const MAX_SITE_NAME_BYTES: usize = 64;
+
+/// One site: its hosts and the network that joins them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SiteSpec {
+    /// Letters, digits, `.`, `-` and `_`; unique in the grid.
+    pub name: String,
+    /// One node runs on each; a host that is listed twice runs two.
+    pub hosts: Vec<HostSpec>,
+    /// The link between any two nodes of the site.
+    pub lan: Link,
+}
+
+/// A host and the node on it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostSpec {
+    /// What the launcher calls the host: a name or an address, perhaps `user@host`.
+    pub name: String,
+    /// How many PEs its node runs, at least one.
+    pub pes: u32,
+}
+
+/// Why a site cannot be part of a grid. Nothing was added; correct the site named.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SiteError {
+    /// The name is empty, too long or has other characters than it may.
+    #[error("`{}` is no site name; write at most {MAX_SITE_NAME_BYTES} letters, digits, `.`, `-` and `_`", shorten(.name))]
+    Name {
+        /// The name refused.
+        name: String,
+    },
+    /// Another site has the name.
+    #[error("there are two sites named `{name}`; rename one of them")]
+    Duplicate {
+        /// The name of both.
+        name: String,
+    },
+    /// The site has no hosts.
+    #[error("site `{site}` has no hosts; list at least one")]
+    NoHosts {
+        /// The site's name.
+        site: String,
+    },
+    /// The name of a host is empty, too long or has other characters than it may.
+    #[error("`{}` is no host name; write at most {MAX_HOST_NAME_BYTES} letters, digits, `.`, `-`, `_`, `:` and `@`, not starting with `-`", shorten(.name))]
+    HostName {
+        /// The name refused.
+        name: String,
+    },
+    /// A host has no PEs.
+    #[error("host `{host}` has 0 PEs; write at least 1")]
+    NoPes {
+        /// The host's name.
+        host: String,
+    },
+    /// The grid has more than [`MAX_SITES`] sites.
+    #[error("there are more than {MAX_SITES} sites; write fewer")]
+    TooManySites,
+    /// The grid has more than [`MAX_HOSTS`] hosts.
+    #[error("there are more than {MAX_HOSTS} hosts; write fewer")]
+    TooManyHosts,
+    /// The grid has more than [`MAX_PES`] PEs.
+    #[error("there are more than {MAX_PES} PEs; write fewer hosts or fewer PEs per host")]
+    TooManyPes,
+}
+
+/// Sites that were accepted so far, within the limits of a grid.
+#[derive(Debug, Default)]
+pub(super) struct Sites {
+    accepted: Vec<SiteSpec>,
+    names: BTreeSet<String>,
+    hosts: usize,
+    pes: u64,
+}
+
+impl Sites {
+    /// How many more hosts the grid may have.
+    pub(super) fn room_for_hosts(&self) -> usize {
+        MAX_HOSTS - self.hosts
+    }
+
+    /// Accepts one more site, or says what is wrong with it.
+    pub(super) fn push(&mut self, site: SiteSpec) -> Result<(), SiteError> {
+        if !is_name(&site.name, MAX_SITE_NAME_BYTES, "") {
+            return Err(SiteError::Name { name: site.name });
+        }
+        if self.names.contains(&site.name) {
+            return Err(SiteError::Duplicate { name: site.name });
+        }
+        if self.accepted.len() == MAX_SITES {
+            return Err(SiteError::TooManySites);
+        }
+        if site.hosts.is_empty() {
+            return Err(SiteError::NoHosts { site: site.name });
+        }
+        if site.hosts.len() > self.room_for_hosts() {
+            return Err(SiteError::TooManyHosts);
+        }
+        for host in &site.hosts {
+            check_host_name(&host.name)?;
+            if host.pes == 0 {
+                return Err(SiteError::NoPes { host: host.name.clone() });
+            }
+        }
+        let pes = self.pes + site.hosts.iter().map(|host| u64::from(host.pes)).sum::<u64>();
+        if pes > u64::from(MAX_PES) {
+            return Err(SiteError::TooManyPes);
+        }
+        self.pes = pes;
+        self.hosts += site.hosts.len();
+        self.names.insert(site.name.clone());
+        self.accepted.push(site);
+        Ok(())
+    }
+
+    /// The accepted sites in the order they were pushed.
+    pub(super) fn into_vec(self) -> Vec<SiteSpec> {
+        self.accepted
+    }
+}
+
+/// Whether a launcher may be given this name. A leading `-` would read as an option of `ssh`.
+pub(super) fn check_host_name(name: &str) -> Result<(), SiteError> {
+    if is_name(name, MAX_HOST_NAME_BYTES, ":@") && !name.starts_with('-') {
+        return Ok(());
+    }
+    Err(SiteError::HostName { name: name.to_owned() })
+}
+
+fn is_name(name: &str, max_bytes: usize, also: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c) || also.contains(c);
+    !name.is_empty() && name.len() <= max_bytes && name.chars().all(fits)
+}
+
+/// The beginning of a text that may be long, for a message.
+pub(super) fn shorten(text: &str) -> String {
+    const SHOWN_CHARS: usize = 40;
+    let mut shown: String = text.chars().take(SHOWN_CHARS).flat_map(char::escape_debug).collect();
+    if text.chars().nth(SHOWN_CHARS).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(name: &str, hosts: &[(&str, u32)]) -> SiteSpec {
+        let hosts =
+            hosts.iter().map(|&(name, pes)| HostSpec { name: name.to_owned(), pes }).collect();
+        SiteSpec { name: name.to_owned(), hosts, lan: Link::lan() }
+    }
+
+    #[test]
+    fn a_site_with_hosts_is_accepted() {
+        let mut sites = Sites::default();
+
+        let accepted = sites.push(site("delft-1", &[("ann@d1.example", 2), ("10.0.0.1", 1)]));
+
+        assert_eq!(accepted, Ok(()));
+        assert_eq!(sites.room_for_hosts(), 65_534);
+    }
+
+    #[test]
+    fn names_that_could_mislead_are_refused() {
+        let long = "x".repeat(65);
+        for name in ["", "a b", "a/b", "ä", "a\n", &long] {
+            let refused = Sites::default().push(site(name, &[("h", 1)]));
+            assert_eq!(refused, Err(SiteError::Name { name: name.to_owned() }));
+        }
+        for host in ["", "-oProxyCommand=x", "a b", "h[1]"] {
+            let refused = Sites::default().push(site("a", &[(host, 1)]));
+            assert_eq!(refused, Err(SiteError::HostName { name: host.to_owned() }));
+        }
+    }
+
+    #[test]
+    fn a_site_without_hosts_a_host_without_pes_and_a_second_site_of_a_name_are_refused() {
+        let mut sites = Sites::default();
+        assert_eq!(sites.push(site("a", &[])), Err(SiteError::NoHosts { site: "a".to_owned() }));
+        let no_pes = Err(SiteError::NoPes { host: "h".to_owned() });
+        assert_eq!(sites.push(site("a", &[("h", 0)])), no_pes);
+        assert_eq!(sites.push(site("a", &[("h", 1)])), Ok(()));
+        let duplicate = Err(SiteError::Duplicate { name: "a".to_owned() });
+        assert_eq!(sites.push(site("a", &[("h", 1)])), duplicate);
+        assert_eq!(sites.into_vec().len(), 1);
+    }
+
+    #[test]
+    fn the_limits_count_over_all_sites() {
+        let mut sites = Sites::default();
+        assert_eq!(sites.push(site("a", &[("h", MAX_PES)])), Ok(()));
+        assert_eq!(sites.push(site("b", &[("h", 1)])), Err(SiteError::TooManyPes));
+
+        let mut sites = Sites::default();
+        assert_eq!(sites.push(site("a", &vec![("h", 1); MAX_HOSTS])), Ok(()));
+        assert_eq!(sites.push(site("b", &[("h", 1)])), Err(SiteError::TooManyHosts));
+    }
+
+    #[test]
+    fn a_message_shows_the_beginning_of_a_long_name_only() {
+        let message = SiteError::Name { name: "\u{7}".repeat(100) }.to_string();
+        assert!(message.len() < 400 && !message.contains('\u{7}'), "{message}");
+    }
+}

@@ -1,0 +1,137 @@
+//! Units as types: points in time, latencies and bandwidths.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub};
+use std::time::Duration;
+
+/// A point in time: nanoseconds since the job began. It is real in the embedded and cluster
+/// drivers and virtual in the simulator; unlike `std::time::Instant` it can be recorded and replayed.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Time(pub u64);
+
+impl Time {
+    /// The beginning of the job.
+    pub const ZERO: Self = Self(0);
+    /// Later than every time a job can reach.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// Nanoseconds since the job began.
+    #[inline]
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Seconds since the job began.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 * 1e-9
+    }
+
+    /// The time from `earlier` to `self`, zero if `earlier` is in fact later.
+    #[inline]
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Time {
+    type Output = Self;
+    /// Saturates at [`Time::MAX`].
+    #[inline]
+    fn add(self, duration: Duration) -> Self {
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_add(nanos))
+    }
+}
+
+impl AddAssign<Duration> for Time {
+    #[inline]
+    fn add_assign(&mut self, duration: Duration) {
+        *self = *self + duration;
+    }
+}
+
+impl Sub for Time {
+    type Output = Duration;
+    /// The same as [`Time::since`].
+    #[inline]
+    fn sub(self, earlier: Self) -> Duration {
+        self.since(earlier)
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.6}s", self.as_secs_f64())
+    }
+}
+
+/// How long the first byte takes over a link, one way.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Latency(pub Duration);
+
+impl Latency {
+    /// No delay at all.
+    pub const ZERO: Self = Self(Duration::ZERO);
+
+    /// A latency of whole microseconds.
+    pub const fn from_micros(micros: u64) -> Self {
+        Self(Duration::from_micros(micros))
+    }
+
+    /// A latency of whole milliseconds.
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(Duration::from_millis(millis))
+    }
+
+    /// The latency as a span of time.
+    pub const fn duration(self) -> Duration {
+        self.0
+    }
+}
+
+/// How fast bytes follow each other over a link. Zero bits per second never occurs: a link without
+/// a limit is [`Bandwidth::UNLIMITED`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Bandwidth(#[serde(deserialize_with = "at_least_one")] u64);
+
+impl Bandwidth {
+    /// No limit.
+    pub const UNLIMITED: Self = Self(u64::MAX);
+
+    /// `bits_per_second`, at least one.
+    pub const fn from_bits_per_second(bits_per_second: u64) -> Self {
+        Self(if bits_per_second == 0 { 1 } else { bits_per_second })
+    }
+
+    /// Bits per second; `u64::MAX` when unlimited.
+    pub const fn bits_per_second(self) -> u64 {
+        self.0
+    }
+
+    /// Whether the link has no limit.
+    pub const fn is_unlimited(self) -> bool {
+        self.0 == u64::MAX
+    }
+
+    /// How long `bytes` take to leave a sender, rounded up to the nanosecond.
+    pub fn time_for(self, bytes: u64) -> Duration {
+        if self.is_unlimited() {
+            return Duration::ZERO;
+        }
+        let nanos = (u128::from(bytes) * 8 * 1_000_000_000).div_ceil(u128::from(self.0));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+/// Keeps the promise of [`Bandwidth`] for values that come from outside.
+fn at_least_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    Ok(u64::deserialize(deserializer)?.max(1))
+}

@@ -1,2 +1,31 @@
-//! gridctl
-fn main() {}
+//! `gridctl`: runs and simulates Gridspan jobs.
+
+mod args;
+mod dry_run;
+mod error;
+mod grid;
+mod jobs;
+mod launch;
+mod logging;
+mod program;
+mod run;
+mod sim;
+
+use args::{Cli, Verb};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    logging::init(cli.verbose);
+    let outcome = match cli.verb {
+        Verb::Run(args) => run::run(&args, cli.verbose),
+        Verb::Sim(args) => sim::run(&args, cli.verbose),
+        Verb::Jobs => jobs::list(&mut std::io::stdout().lock()),
+        Verb::Job(args) => program::run_here(&args.command),
+    };
+    outcome.unwrap_or_else(|error| {
+        error.report();
+        error.exit_code()
+    })
+}

@@ -1,15 +1,24 @@
-//! The reference workloads: programs with known answers that tests, benches, the simulator and `gridctl` all run.
+//! The reference workloads: programs with known answers that tests, benches, the simulator and `gridctl`
+//! all run.
 //!
-//! - [`leanmd`]: molecular dynamics, the application of the paper on topology-aware load balancing (section 4.2)
+//! - [`leanmd`]: molecular dynamics, the application of the paper on topology-aware load balancing
+//!   (section 4.2)
 //! - [`pic`]: particles moving through a grid of charges, an exact and moving load imbalance
 //! - [`stencil`]: Jacobi sweeps over a square with an analytic solution
 //! - [`pingpong`]: the Java Grande ladder of message sizes
+//! - [`ring`], [`drill`]: a token, and failures on request
+//! - [`registry`]: all of them by name
 //! - [`random`]: the NAS random stream that starts several of them
 //!
 //! Everything here computes: no sockets, no clocks, no dice but seeded ones.
 
+pub mod drill;
 pub mod leanmd;
 pub mod pic;
 pub mod pingpong;
 pub mod random;
+pub mod registry;
+pub mod ring;
 pub mod stencil;
+
+pub use registry::{ENTRIES, Entry, find};

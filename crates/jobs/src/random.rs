@@ -1,7 +1,8 @@
-//! The random stream of the NAS Parallel Benchmarks: portable to the last bit, and any number of it can be reached at once.
+//! The random stream of the NAS Parallel Benchmarks: portable to the last bit, and any number of it can
+//! be reached at once.
 //!
-//! `x <- 5^13 x mod 2^46`, and the number drawn is `x / 2^46`. Source: Bailey and others, "The NAS Parallel Benchmarks",
-//! RNR-94-007, section 2.3.
+//! `x <- 5^13 x mod 2^46`, and the number drawn is `x / 2^46`. Source: Bailey and others, "The NAS
+//! Parallel Benchmarks", RNR-94-007, section 2.3.
 
 /// The multiplier, `5^13`.
 pub const MULTIPLIER: u64 = 1_220_703_125;

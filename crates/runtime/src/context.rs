@@ -22,17 +22,13 @@ pub(crate) struct Seat {
     pub(crate) slot: u32,
 }
 
-/// Who sends a message: an actor, or the PE itself.
+/// Who sends a message.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sender {
-    pub(crate) id: ActorId,
-    pub(crate) seat: Option<(KindId, u32)>,
-}
-
-impl Sender {
-    pub(crate) fn system(pe: PeId) -> Self {
-        Self { id: ActorId::system(pe), seat: None }
-    }
+pub(crate) enum Sender {
+    /// The PE itself: for main, and when a timer fires or an answer comes.
+    Pe,
+    /// The actor that is being handled.
+    Actor(Seat),
 }
 
 /// Who receives the result of a reduction.
@@ -61,45 +57,37 @@ impl To {
 pub struct Context<'a, A> {
     core: &'a mut Core,
     seat: Seat,
-    id: Option<ActorId>,
     kind: PhantomData<fn() -> A>,
 }
 
 impl<'a, A: Actor> Context<'a, A> {
     #[inline]
     pub(crate) fn new(core: &'a mut Core, kind: KindId, slot: u32) -> Self {
-        Self { core, seat: Seat { kind, slot }, id: None, kind: PhantomData }
+        Self { core, seat: Seat { kind, slot }, kind: PhantomData }
     }
 
     #[inline]
-    fn id(&mut self) -> ActorId {
-        match self.id {
-            Some(id) => id,
-            None => {
-                let id = self.core.seat_id(self.seat);
-                self.id = Some(id);
-                id
-            }
-        }
+    fn id(&self) -> ActorId {
+        self.core.seat_id(self.seat)
     }
 
     #[inline]
-    fn sender(&mut self) -> Sender {
-        Sender { id: self.id(), seat: Some((self.seat.kind, self.seat.slot)) }
+    fn sender(&self) -> Sender {
+        Sender::Actor(self.seat)
     }
 
     /// This actor's index.
-    pub fn index(&mut self) -> A::Index {
+    pub fn index(&self) -> A::Index {
         A::Index::from_key(self.id().key)
     }
 
     /// A reference to this actor.
-    pub fn me(&mut self) -> ActorRef<A> {
+    pub fn me(&self) -> ActorRef<A> {
         ActorRef::new(self.id())
     }
 
     /// The collection that this actor belongs to.
-    pub fn collection(&mut self) -> CollectionRef<A> {
+    pub fn collection(&self) -> CollectionRef<A> {
         CollectionRef::new(self.id().collection)
     }
 
@@ -166,8 +154,8 @@ impl<'a, A: Actor> Context<'a, A> {
         answered: impl FnOnce(Result<T, AskError>) -> A::Message + Send + 'static,
     ) {
         let me = self.id();
-        let reply = self.core.expect_reply(timeout, move |core, answer| {
-            core.send::<A>(Sender::system(core.me), me, 0, answered(answer));
+        let reply = self.core.expect_reply_for_actor(timeout, move |core, answer| {
+            core.send::<A>(Sender::Pe, me, 0, answered(answer));
         });
         self.send(to, question(reply));
     }

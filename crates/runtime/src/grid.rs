@@ -199,7 +199,7 @@ impl<A: Actor> Collection<A> {
     pub fn broadcast(&self, message: A::Message) {
         let collection = self.reference.id;
         self.grid.run(move |core| {
-            core.broadcast::<A>(Sender::system(core.me), collection, 0, message);
+            core.broadcast::<A>(Sender::Pe, collection, 0, message);
         });
     }
 
@@ -207,7 +207,7 @@ impl<A: Actor> Collection<A> {
     pub fn multicast(&self, section: &SectionRef<A>, message: A::Message) {
         let section = section.clone();
         self.grid.run(move |core| {
-            core.multicast::<A>(Sender::system(core.me), &section, 0, message);
+            core.multicast::<A>(Sender::Pe, &section, 0, message);
         });
     }
 
@@ -257,7 +257,7 @@ impl<A: Actor> Member<A> {
     /// Sends a message with a priority; lower numbers are handled first.
     pub fn send_with_priority(&self, priority: i32, message: A::Message) {
         let to = self.reference.id;
-        self.grid.run(move |core| core.send::<A>(Sender::system(core.me), to, priority, message));
+        self.grid.run(move |core| core.send::<A>(Sender::Pe, to, priority, message));
     }
 
     /// Asks a question and awaits the answer, at most for `timeout`.
@@ -273,7 +273,7 @@ impl<A: Actor> Member<A> {
                 resolve.with(answer.map_err(GridError::from));
             };
             let reply = core.expect_reply(timeout, answered);
-            core.send::<A>(Sender::system(core.me), to, 0, question(reply));
+            core.send::<A>(Sender::Pe, to, 0, question(reply));
         });
         wait(answer).await
     }

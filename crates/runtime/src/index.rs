@@ -54,7 +54,20 @@ impl Shape {
         self.len() == 0
     }
 
+    /// The index at a position in row-major order.
+    pub(crate) fn key(&self, mut rank: u64) -> Key {
+        let dimensions = usize::from(self.dimensions);
+        let mut key = 0;
+        for axis in (0..dimensions).rev() {
+            let extent = u64::from(self.extents[axis]);
+            key |= u128::from(rank % extent) << (32 * (dimensions - 1 - axis));
+            rank /= extent;
+        }
+        Key(key)
+    }
+
     /// The position of `key` in row-major order, or `None` outside of the box.
+    #[inline]
     pub fn rank(&self, key: Key) -> Option<u64> {
         let dimensions = usize::from(self.dimensions);
         let mut rank = 0;
@@ -84,16 +97,7 @@ impl<I: ActorIndex> IndexSet for IndexBox<I> {
     }
 
     fn into_indices(self) -> impl Iterator<Item = I> {
-        let Shape { dimensions, extents } = self.shape;
-        (0..self.shape.len()).map(move |mut rank| {
-            let mut key = 0;
-            for axis in (0..usize::from(dimensions)).rev() {
-                let coordinate = rank % u64::from(extents[axis]);
-                rank /= u64::from(extents[axis]);
-                key |= u128::from(coordinate) << (32 * (usize::from(dimensions) - 1 - axis));
-            }
-            I::from_key(Key(key))
-        })
+        (0..self.shape.len()).map(move |rank| I::from_key(self.shape.key(rank)))
     }
 }
 

@@ -142,6 +142,7 @@ impl Job {
             limits: self.limits,
             strategy: self.strategy.as_str().into(),
             seed: self.seed,
+            fingerprint: self.fingerprint(),
             fault: self.fault,
         }
     }

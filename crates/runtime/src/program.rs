@@ -34,6 +34,11 @@ impl Program {
         self.job.name()
     }
 
+    /// The byte budgets of a PE.
+    pub fn limits(&self) -> crate::Limits {
+        self.common.limits
+    }
+
     /// Makes one of the PEs.
     pub fn pe(&self, pe: PeId) -> Pe {
         Pe::new(pe, self.common.clone())

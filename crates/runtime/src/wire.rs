@@ -217,8 +217,8 @@ pub(crate) enum Control {
     Wave { wave: u64 },
     /// Messages made and handled so far.
     WaveReply { wave: u64, created: u64, processed: u64 },
-    /// Report the loads of your actors.
-    Measure { collection: CollectionId },
+    /// Report the loads of your actors. `syncs`: how many sync points will be complete after it.
+    Measure { collection: CollectionId, syncs: u64 },
     /// The loads and epochs.
     Loads { collection: CollectionId, actors: Vec<(ActorLoad, u32)> },
     /// Everyone learns the whole plan; those named as origin carry it out.
@@ -231,6 +231,8 @@ pub(crate) enum Control {
     Publish { id: u32, value: Bytes },
     /// The sender has it.
     Published { id: u32 },
+    /// To PE 0: the sender's node is there and runs the job with this fingerprint.
+    Greet { fingerprint: u64 },
     /// To PE 0: the job cannot go on.
     Failed { error: JobError },
     /// The job is over.

@@ -1,1 +1,28 @@
-//! sim
+//! The virtual-time driver: a whole grid of PEs on one thread.
+//!
+//! It runs the same PE machines as the embedded and the cluster drivers, over modelled links and in
+//! virtual time, so that a run depends on its seed alone and can be repeated byte for byte.
+//!
+//! - [`Simulation`] runs a [`Job`](gridspan_runtime::Job) on a
+//!   [`GridSpec`](gridspan_topology::GridSpec); [`SimOptions`] says what things cost, and
+//!   [`SimReport`] what happened.
+//! - [`FaultPlan`]: delays, reordering, lost connections and paused nodes.
+//! - [`campaign`]: random jobs under random faults, against a reference model.
+
+pub mod campaign;
+mod connection;
+mod faults;
+mod log;
+mod main_task;
+mod network;
+mod options;
+mod queue;
+mod report;
+mod simulation;
+mod station;
+
+pub use faults::{FaultCounts, FaultPlan, PauseFaults, SessionFaults};
+pub use log::LogEntry;
+pub use options::SimOptions;
+pub use report::{Ending, SimError, SimReport};
+pub use simulation::Simulation;

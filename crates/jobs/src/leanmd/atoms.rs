@@ -1,10 +1,11 @@
 //! The atoms of one cell, and how they change cells.
 //!
-//! Atoms are kept sorted by id. That makes the order of every sum over them, and with it every bit of the trajectory, independent
-//! of the order in which migrating atoms arrive.
+//! Atoms are kept sorted by id. That makes the order of every sum over them, and with it every bit of the
+//! trajectory, independent of the order in which migrating atoms arrive.
 //!
-//! Between two calls of [`CellAtoms::take_leavers`] positions are not wrapped: a cell's images are fixed shifts, so an atom that
-//! has just crossed the boundary of the box must stay next to its cell until it changes cells.
+//! Between two calls of [`CellAtoms::take_leavers`] positions are not wrapped: a cell's images are fixed
+//! shifts, so an atom that has just crossed the boundary of the box must stay next to its cell until it
+//! changes cells.
 
 use std::collections::BTreeMap;
 
@@ -37,9 +38,12 @@ pub struct CellAtoms {
     velocities: Vectors,
 }
 
-/// Lists of different lengths came in where the atoms of a cell were expected; the sender is broken or of another version.
+/// Lists of different lengths came in where the atoms of a cell were expected; the sender is broken or of
+/// another version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("a cell has {ids} ids, {species} species, {positions} positions and {velocities} velocities; they must be equally many")]
+#[error(
+    "a cell has {ids} ids, {species} species, {positions} positions and {velocities} velocities; they must be equally many"
+)]
 pub struct Uneven {
     ids: usize,
     species: usize,
@@ -51,13 +55,17 @@ pub struct Uneven {
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum Runaway {
     /// Its position overflowed: atoms overlap, or the time step is far too long.
-    #[error("the position of atom {id} is no longer finite; reduce the time step or start without overlapping atoms")]
+    #[error(
+        "the position of atom {id} is no longer finite; reduce the time step or start without overlapping atoms"
+    )]
     NotFinite {
         /// Of the atom.
         id: u32,
     },
     /// It jumped over a cell: the time step is too long, or atoms change cells too rarely.
-    #[error("atom {id} moved from cell {from:?} past its neighbours to {to:?}; reduce the time step or let atoms change cells more often")]
+    #[error(
+        "atom {id} moved from cell {from:?} past its neighbours to {to:?}; reduce the time step or let atoms change cells more often"
+    )]
     TooFar {
         /// Of the atom.
         id: u32,
@@ -65,6 +73,20 @@ pub enum Runaway {
         from: CellIndex,
         /// The cell it is in now.
         to: CellIndex,
+    },
+    /// It strayed so far from its cell that pairs may have been missed.
+    #[error(
+        "atom {id} strayed {distance:.3} sigma from cell {from:?}, more than {most:.3}; let atoms change cells more often"
+    )]
+    Strayed {
+        /// Of the atom.
+        id: u32,
+        /// The cell it belongs to.
+        from: CellIndex,
+        /// From the cell, along one axis, in sigma.
+        distance: f64,
+        /// The bound in sigma; see [`Cells::stray_max`].
+        most: f64,
     },
 }
 
@@ -85,7 +107,12 @@ impl TryFrom<Lists> for CellAtoms {
         if [species.len(), positions.len(), velocities.len()] == [ids.len(); 3] {
             Ok(Self { ids, species, positions, velocities })
         } else {
-            Err(Uneven { ids: ids.len(), species: species.len(), positions: positions.len(), velocities: velocities.len() })
+            Err(Uneven {
+                ids: ids.len(),
+                species: species.len(),
+                positions: positions.len(),
+                velocities: velocities.len(),
+            })
         }
     }
 }
@@ -152,11 +179,16 @@ impl CellAtoms {
         }
     }
 
-    /// Wraps all positions into the box and removes the atoms that are no longer in the cell `home`, by the cell they are in now.
+    /// Wraps all positions into the box and removes the atoms that are no longer in the cell `home`, by
+    /// the cell they are in now.
     ///
     /// # Errors
     /// If an atom went farther than a neighbouring cell. The cell's atoms are then left as they were.
-    pub fn take_leavers(&mut self, cells: &Cells, home: CellIndex) -> Result<BTreeMap<CellIndex, Vec<Atom>>, Runaway> {
+    pub fn take_leavers(
+        &mut self,
+        cells: &Cells,
+        home: CellIndex,
+    ) -> Result<BTreeMap<CellIndex, Vec<Atom>>, Runaway> {
         let neighbours = cells.neighbours(home);
         let mut stayers = Vec::with_capacity(self.len());
         let mut leavers: BTreeMap<CellIndex, Vec<Atom>> = BTreeMap::new();
@@ -177,6 +209,26 @@ impl CellAtoms {
         }
         self.rebuild(&stayers);
         Ok(leavers)
+    }
+
+    /// Checks that no atom is farther than `most` sigma outside of the cell `home`, along any axis.
+    ///
+    /// # Errors
+    /// If an atom is, or has no finite position.
+    pub fn check_strays(&self, cells: &Cells, home: CellIndex, most: f64) -> Result<(), Runaway> {
+        for (index, position) in self.positions.iter().enumerate() {
+            let distance = cells.stray(home, position);
+            // A NaN is not within any distance.
+            if distance <= most {
+                continue;
+            }
+            let id = self.ids[index];
+            return Err(match distance.is_finite() {
+                true => Runaway::Strayed { id, from: home, distance, most },
+                false => Runaway::NotFinite { id },
+            });
+        }
+        Ok(())
     }
 
     fn push(&mut self, atom: Atom) {
@@ -213,7 +265,8 @@ mod tests {
     fn atoms_are_sorted_by_id_in_whatever_order_they_arrive() {
         let mut one: CellAtoms = [at(5, 0.5), at(1, 0.1)].into_iter().collect();
         one.absorb([at(3, 0.3), at(0, 0.0)]);
-        let other: CellAtoms = [at(0, 0.0), at(3, 0.3), at(1, 0.1), at(5, 0.5)].into_iter().collect();
+        let other: CellAtoms =
+            [at(0, 0.0), at(3, 0.3), at(1, 0.1), at(5, 0.5)].into_iter().collect();
         assert_eq!(one, other);
         assert_eq!(one.ids(), [0, 1, 3, 5]);
         assert_eq!(one.positions().x(), [0.0, 0.1, 0.3, 0.5]);
@@ -222,7 +275,8 @@ mod tests {
     #[test]
     fn atoms_leave_to_the_cell_that_their_image_is_in() {
         let cells = Cells::with_dims([9.0; 3], [3; 3], 3.0).unwrap();
-        let mut home: CellAtoms = [at(0, -0.25), at(1, 1.0), at(2, 3.0), at(3, 3.5)].into_iter().collect();
+        let mut home: CellAtoms =
+            [at(0, -0.25), at(1, 1.0), at(2, 3.0), at(3, 3.5)].into_iter().collect();
         let leavers = home.take_leavers(&cells, [0, 0, 0]).unwrap();
         assert_eq!(home.ids(), [1]);
         assert_eq!(leavers[&[1, 0, 0]], [at(2, 3.0), at(3, 3.5)]);
@@ -245,6 +299,18 @@ mod tests {
         let runaway = home.take_leavers(&cells, [0, 0, 0]).unwrap_err();
         assert_eq!(runaway, Runaway::TooFar { id: 9, from: [0, 0, 0], to: [2, 0, 0] });
         assert_eq!(home, before);
+    }
+
+    #[test]
+    fn an_atom_that_strays_too_far_is_reported() {
+        let cells = Cells::with_dims([15.0; 3], [5; 3], 2.0).unwrap();
+        let home: CellAtoms = [at(4, 2.5), at(9, 3.75)].into_iter().collect();
+        assert_eq!(home.check_strays(&cells, [0, 0, 0], 0.75), Ok(()));
+        let strayed = Runaway::Strayed { id: 9, from: [0, 0, 0], distance: 0.75, most: 0.5 };
+        assert_eq!(home.check_strays(&cells, [0, 0, 0], 0.5), Err(strayed));
+        let broken: CellAtoms = [at(4, f64::NAN)].into_iter().collect();
+        let error = broken.check_strays(&cells, [0, 0, 0], 0.5);
+        assert_eq!(error, Err(Runaway::NotFinite { id: 4 }));
     }
 
     #[test]

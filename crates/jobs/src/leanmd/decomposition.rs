@@ -1,8 +1,9 @@
 //! The periodic box cut into cells, and the pairs of cells whose atoms can act on each other.
 //!
-//! A cell's edges are at least as long as the cutoff, so an atom acts only on atoms of its own and the touching cells. With three
-//! or more cells per axis two cells touch at most once. With two they touch on both sides, and with one a cell touches itself:
-//! such a pair has several periodic *images*, each an explicit shift. Every pair of atoms and images is met exactly once.
+//! A cell's edges are at least as long as the cutoff, so an atom acts only on atoms of its own and the
+//! touching cells. With three or more cells per axis two cells touch at most once. With two they touch on
+//! both sides, and with one a cell touches itself: such a pair has several periodic *images*, each an
+//! explicit shift. Every pair of atoms and images is met exactly once.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +18,25 @@ pub const CELLS_MAX: u64 = 1 << 20;
 
 /// The box, and how many cells it has per axis.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Grid")]
 pub struct Cells {
     dims: [u32; 3],
     lengths: [f64; 3],
+}
+
+/// What [`Cells`] look like before they are checked.
+#[derive(Deserialize)]
+struct Grid {
+    dims: [u32; 3],
+    lengths: [f64; 3],
+}
+
+impl TryFrom<Grid> for Cells {
+    type Error = CellsError;
+
+    fn try_from(grid: Grid) -> Result<Self, CellsError> {
+        Self::with_dims(grid.lengths, grid.dims, 0.0)
+    }
 }
 
 /// Two cells that touch, or a cell and itself: one unit of force computation.
@@ -29,8 +46,8 @@ pub struct CellPair {
     pub a: CellIndex,
     /// The other cell, or the same.
     pub b: CellIndex,
-    /// Where B is met, in box lengths to be added to B's positions; ascending, usually just one. `[0, 0, 0]` of a cell with
-    /// itself stands for the pairs within the cell.
+    /// Where B is met, in box lengths to be added to B's positions; ascending, usually just one. `[0, 0,
+    /// 0]` of a cell with itself stands for the pairs within the cell.
     pub images: Vec<[i32; 3]>,
 }
 
@@ -46,7 +63,9 @@ pub enum CellsError {
         length: f64,
     },
     /// A cell would be narrower than the cutoff, so that pairs of atoms would be missed.
-    #[error("{cells} cells on axis {axis} are {edge} sigma wide, less than the cutoff {cutoff}; use fewer cells or a larger box")]
+    #[error(
+        "{cells} cells on axis {axis} are {edge} sigma wide, less than the cutoff {cutoff}; use fewer cells or a larger box"
+    )]
     Narrow {
         /// 0, 1 or 2.
         axis: usize,
@@ -58,7 +77,9 @@ pub enum CellsError {
         cutoff: f64,
     },
     /// More than [`CELLS_MAX`].
-    #[error("the box would have {cells} cells, more than {CELLS_MAX}; use a longer cutoff or give the number of cells")]
+    #[error(
+        "the box would have {cells} cells, more than {CELLS_MAX}; use a longer cutoff or give the number of cells"
+    )]
     TooMany {
         /// As computed or asked for.
         cells: u64,
@@ -79,7 +100,8 @@ impl Cells {
         Self::with_dims(lengths, lengths.map(fitting), cutoff)
     }
 
-    /// Cuts a box of `lengths` (sigma) into `dims` cells, which must have edges of at least `cutoff` (sigma).
+    /// Cuts a box of `lengths` (sigma) into `dims` cells, which must have edges of at least `cutoff`
+    /// (sigma).
     ///
     /// # Errors
     /// If a length is no length, a cell is narrower than the cutoff, or there are too many cells.
@@ -94,8 +116,13 @@ impl Cells {
                 return Err(CellsError::Narrow { axis, cells: dims[axis], edge, cutoff });
             }
         }
-        let cells = dims.iter().fold(1_u64, |product, &cells| product.saturating_mul(u64::from(cells)));
-        if cells > CELLS_MAX { Err(CellsError::TooMany { cells }) } else { Ok(Self { dims, lengths }) }
+        let cells =
+            dims.iter().fold(1_u64, |product, &cells| product.saturating_mul(u64::from(cells)));
+        if cells > CELLS_MAX {
+            Err(CellsError::TooMany { cells })
+        } else {
+            Ok(Self { dims, lengths })
+        }
     }
 
     /// Cells per axis.
@@ -113,11 +140,25 @@ impl Cells {
         self.dims.iter().map(|&cells| cells as usize).product()
     }
 
-    /// How far (sigma) an atom may stray from its cell before pairs are missed: half of what the narrowest edge has over the
-    /// cutoff. Atoms must change cells before; with every step they may stray no distance at all.
+    /// How far (sigma) an atom may stray from its cell before pairs are missed: half of what the
+    /// narrowest edge has over the cutoff. Atoms must change cells before; with every step they may stray
+    /// no distance at all.
     pub fn stray_max(&self, cutoff: f64) -> f64 {
-        let narrowest = (0..3).map(|axis| self.lengths[axis] / f64::from(self.dims[axis])).fold(f64::INFINITY, f64::min);
+        let narrowest = (0..3)
+            .map(|axis| self.lengths[axis] / f64::from(self.dims[axis]))
+            .fold(f64::INFINITY, f64::min);
         (narrowest - cutoff) / 2.0
+    }
+
+    /// How far (sigma) `position`, not wrapped, is outside of `cell`, along the axis where it is farthest;
+    /// 0 inside, NaN if it has no finite position.
+    pub fn stray(&self, cell: CellIndex, position: [f64; 3]) -> f64 {
+        (0..3).fold(0.0, |most: f64, axis| {
+            let edge = self.lengths[axis] / f64::from(self.dims[axis]);
+            let low = f64::from(cell[axis]) * edge;
+            let outside = (low - position[axis]).max(position[axis] - low - edge);
+            if outside.is_finite() && !most.is_nan() { most.max(outside) } else { f64::NAN }
+        })
     }
 
     /// The image of `position` (sigma) inside the box: each coordinate at least 0 and below the length.
@@ -151,22 +192,31 @@ impl Cells {
         (0..nx).flat_map(move |x| (0..ny).flat_map(move |y| (0..nz).map(move |z| [x, y, z])))
     }
 
-    /// The cells that touch `cell`, each once, without itself, by ascending number: 26 with three or more cells per axis.
+    /// The cells that touch `cell`, each once, without itself, by ascending number: 26 with three or more
+    /// cells per axis.
     pub fn neighbours(&self, cell: CellIndex) -> Vec<CellIndex> {
-        let mut touching: Vec<CellIndex> = offsets().map(|offset| self.step(cell, offset).0).filter(|&other| other != cell).collect();
+        let mut touching: Vec<CellIndex> = offsets()
+            .map(|offset| self.step(cell, offset).0)
+            .filter(|&other| other != cell)
+            .collect();
         touching.sort_unstable();
         touching.dedup();
         touching
     }
 
-    /// All units of force computation, by ascending numbers of A and B: `14 * count` with three or more cells per axis.
+    /// All units of force computation, by ascending numbers of A and B: `14 * count` with three or more
+    /// cells per axis.
     pub fn pairs(&self) -> Vec<CellPair> {
         let mut images: BTreeMap<(CellIndex, CellIndex), Vec<[i32; 3]>> = BTreeMap::new();
         for cell in self.indices() {
             // Half of the offsets: the other half meets the same pairs from the other side.
             for offset in offsets().filter(|&offset| offset >= [0, 0, 0]) {
                 let (other, image) = self.step(cell, offset);
-                let (key, image) = if other < cell { ((other, cell), image.map(|axis| -axis)) } else { ((cell, other), image) };
+                let (key, image) = if other < cell {
+                    ((other, cell), image.map(|axis| -axis))
+                } else {
+                    ((cell, other), image)
+                };
                 images.entry(key).or_default().push(image);
             }
         }
@@ -177,8 +227,9 @@ impl Cells {
         images.into_iter().map(pair).collect()
     }
 
-    /// The partners of `cell` in [`pairs`](Self::pairs), itself among them, by ascending number: the order in which the cell adds
-    /// up forces. The pair with `other` is the one of the lower and the higher of both.
+    /// The partners of `cell` in [`pairs`](Self::pairs), itself among them, by ascending number: the
+    /// order in which the cell adds up forces. The pair with `other` is the one of the lower and the
+    /// higher of both.
     pub fn pairs_of(&self, cell: CellIndex) -> Vec<CellIndex> {
         let mut partners = self.neighbours(cell);
         partners.insert(partners.partition_point(|&other| other < cell), cell);
@@ -194,7 +245,10 @@ impl Cells {
     fn step(&self, cell: CellIndex, offset: [i32; 3]) -> (CellIndex, [i32; 3]) {
         let dims = self.dims.map(|cells| cells as i32);
         let target: [i32; 3] = std::array::from_fn(|axis| cell[axis] + offset[axis]);
-        (std::array::from_fn(|axis| target[axis].rem_euclid(dims[axis])), std::array::from_fn(|axis| target[axis].div_euclid(dims[axis])))
+        (
+            std::array::from_fn(|axis| target[axis].rem_euclid(dims[axis])),
+            std::array::from_fn(|axis| target[axis].div_euclid(dims[axis])),
+        )
     }
 }
 
@@ -228,7 +282,10 @@ mod tests {
                 for image in pair.images {
                     assert!(met.insert((pair.a, pair.b, image)), "{dims:?}: twice");
                     let inside = pair.a == pair.b && image == [0, 0, 0];
-                    assert!(inside || met.insert((pair.b, pair.a, image.map(|axis| -axis))), "{dims:?}: from both sides");
+                    assert!(
+                        inside || met.insert((pair.b, pair.a, image.map(|axis| -axis))),
+                        "{dims:?}: from both sides"
+                    );
                 }
             }
             // Every one of the 27 places around every cell, found by plain arithmetic.
@@ -236,9 +293,14 @@ mod tests {
                 for offset in offsets() {
                     let place: [i32; 3] = std::array::from_fn(|axis| cell[axis] + offset[axis]);
                     let n = dims.map(|axis| axis as i32);
-                    let image: [i32; 3] = std::array::from_fn(|axis| place[axis].div_euclid(n[axis]));
-                    let other: [i32; 3] = std::array::from_fn(|axis| place[axis] - image[axis] * n[axis]);
-                    assert!(met.remove(&(cell, other, image)), "{dims:?}: {cell:?} misses {place:?}");
+                    let image: [i32; 3] =
+                        std::array::from_fn(|axis| place[axis].div_euclid(n[axis]));
+                    let other: [i32; 3] =
+                        std::array::from_fn(|axis| place[axis] - image[axis] * n[axis]);
+                    assert!(
+                        met.remove(&(cell, other, image)),
+                        "{dims:?}: {cell:?} misses {place:?}"
+                    );
                 }
             }
             assert!(met.is_empty());
@@ -279,9 +341,15 @@ mod tests {
     #[test]
     fn boxes_that_cannot_be_cut_are_refused_with_the_reason() {
         let narrow = Cells::with_dims([8.0, 8.0, 4.0], [2, 2, 2], 3.0).unwrap_err();
-        assert_eq!(narrow.to_string(), "2 cells on axis 2 are 2 sigma wide, less than the cutoff 3; use fewer cells or a larger box");
+        assert_eq!(
+            narrow.to_string(),
+            "2 cells on axis 2 are 2 sigma wide, less than the cutoff 3; use fewer cells or a larger box"
+        );
         assert!(matches!(Cells::for_cutoff([1e9; 3], 1.0), Err(CellsError::TooMany { .. })));
-        assert!(matches!(Cells::for_cutoff([8.0, f64::NAN, 8.0], 1.0), Err(CellsError::Length { axis: 1, .. })));
+        assert!(matches!(
+            Cells::for_cutoff([8.0, f64::NAN, 8.0], 1.0),
+            Err(CellsError::Length { axis: 1, .. })
+        ));
         assert!(Cells::for_cutoff([2.0; 3], 3.0).is_err());
     }
 }

@@ -1,14 +1,16 @@
 //! The pair kernel: forces between the atoms of two cells, several pairs at a time.
 //!
-//! Cells are wider than the cutoff, so most pairs of atoms are too far apart to act on each other. The atoms that can act are
-//! first packed into groups and sorted along the line between the cells; then each packed atom of A meets the groups of B within
-//! its reach. A group is computed whole and without branches: a lane beyond the cutoff divides 0 instead of 1 by its clamped
-//! squared distance, and everything that follows from it is zero. A group with no lane inside the cutoff is skipped.
+//! Cells are wider than the cutoff, so most pairs of atoms are too far apart to act on each other. The
+//! atoms that can act are first packed into groups and sorted along the line between the cells; then each
+//! packed atom of A meets the groups of B within its reach. A group is computed whole and without
+//! branches: a lane beyond the cutoff divides 0 instead of 1 by its clamped squared distance, and
+//! everything that follows from it is zero. A group with no lane inside the cutoff is skipped.
 //!
-//! The image of B that is meant is chosen once per cell pair by shifting B, so there is no minimum-image rounding per pair and
-//! boxes of one or two cells per axis need nothing special.
+//! The image of B that is meant is chosen once per cell pair by shifting B, so there is no minimum-image
+//! rounding per pair and boxes of one or two cells per axis need nothing special.
 //!
-//! All additions happen in an order that only the inputs determine: the same two cells give the same bits on every PE.
+//! All additions happen in an order that only the inputs determine: the same two cells give the same bits
+//! on every PE.
 
 use serde::{Deserialize, Serialize};
 
@@ -37,15 +39,16 @@ impl PairSums {
     }
 }
 
-/// Memory that the kernel keeps between calls. It never influences a result; a fresh one works as well and costs allocations.
+/// Memory that the kernel keeps between calls. It never influences a result; a fresh one works as well
+/// and costs allocations.
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
     a: Packed,
     b: Packed,
 }
 
-/// Adds the forces between every atom of A and every atom of B moved by `shift_b` (sigma), for two different sets of atoms or a
-/// set and its periodic image; `on_a` and `on_b` are as long as `a` and `b`.
+/// Adds the forces between every atom of A and every atom of B moved by `shift_b` (sigma), for two
+/// different sets of atoms or a set and its periodic image; `on_a` and `on_b` are as long as `a` and `b`.
 ///
 /// Time: linear in the atoms of both cells, plus the product of those near the other cell.
 ///
@@ -76,7 +79,12 @@ pub fn between(
 ///
 /// # Panics
 /// If `on` is shorter than `atoms`.
-pub fn within(law: &LennardJones, atoms: &Vectors, on: &mut Vectors, scratch: &mut Scratch) -> PairSums {
+pub fn within(
+    law: &LennardJones,
+    atoms: &Vectors,
+    on: &mut Vectors,
+    scratch: &mut Scratch,
+) -> PairSums {
     let Some(bounds) = Bounds::of(atoms, [0.0; 3]) else {
         return PairSums::default();
     };
@@ -113,16 +121,24 @@ fn run(law: &LennardJones, a: &mut Packed, b: &mut Packed, same: bool) -> PairSu
 fn full(inverse: Lanes) -> (Lanes, Lanes) {
     let inverse_6 = inverse * inverse * inverse;
     let energy = Lanes::splat(4.0) * inverse_6 * (inverse_6 - Lanes::splat(1.0));
-    let force_over_r = Lanes::splat(24.0) * inverse_6 * (inverse_6 + inverse_6 - Lanes::splat(1.0)) * inverse;
+    let force_over_r =
+        Lanes::splat(24.0) * inverse_6 * (inverse_6 + inverse_6 - Lanes::splat(1.0)) * inverse;
     (energy, force_over_r)
 }
 
-/// All pairs of packed atoms within reach; where `same`, A and B hold the same atoms and each pair counts once.
+/// All pairs of packed atoms within reach; where `same`, A and B hold the same atoms and each pair counts
+/// once.
 ///
-/// `law` gets the squared distance clamped to the cutoff, the weight (1 inside, 0 outside) and the weight over the squared
-/// distance, and returns the energy and the force over distance.
+/// `law` gets the squared distance clamped to the cutoff, the weight (1 inside, 0 outside) and the weight
+/// over the squared distance, and returns the energy and the force over distance.
 #[inline(always)]
-fn sweep(cutoff: f64, a: &mut Packed, b: &mut Packed, same: bool, law: impl Fn(Lanes, Lanes, Lanes) -> (Lanes, Lanes)) -> PairSums {
+fn sweep(
+    cutoff: f64,
+    a: &mut Packed,
+    b: &mut Packed,
+    same: bool,
+    law: impl Fn(Lanes, Lanes, Lanes) -> (Lanes, Lanes),
+) -> PairSums {
     let limit = Lanes::splat(cutoff * cutoff);
     let (mut energy, mut virial, mut pairs) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
     let mut end = 0;
@@ -131,6 +147,8 @@ fn sweep(cutoff: f64, a: &mut Packed, b: &mut Packed, same: bool, law: impl Fn(L
         let own = &a.groups[group];
         let [x, y, z] = [own.x, own.y, own.z].map(|axis| Lanes::splat(axis.0[lane]));
         let (mut fx, mut fy, mut fz) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
+        // Called from two places, so it stays a function of its own: inlined into the loop, the compiler
+        // runs out of vector registers and the sweep takes almost twice as long.
         let mut meet = |other: &mut Group, handicap: Lanes| {
             let (dx, dy, dz) = (x - other.x, y - other.y, z - other.z);
             let r2 = dx * dx + dy * dy + dz * dz + handicap;
@@ -150,7 +168,8 @@ fn sweep(cutoff: f64, a: &mut Packed, b: &mut Packed, same: bool, law: impl Fn(L
         end = b.advance(end, a, atom, cutoff);
         let mut start = 0;
         if same {
-            // The atom's own group: a handicap of one cutoff puts itself and those before it out of reach.
+            // The atom's own group: a handicap of one cutoff puts itself and those before it out of
+            // reach.
             meet(&mut b.groups[group], limit.up_to(lane));
             start = group + 1;
         }
@@ -168,17 +187,24 @@ mod tests {
     use super::*;
     use crate::random::NasRandom;
 
-    const TRUNCATIONS: [Truncation; 3] = [Truncation::Truncated, Truncation::EnergyShift, Truncation::LinearForceShift];
+    const TRUNCATIONS: [Truncation; 3] =
+        [Truncation::Truncated, Truncation::EnergyShift, Truncation::LinearForceShift];
 
     #[test]
     fn two_cells_get_the_forces_of_the_plain_double_loop() {
         for truncation in TRUNCATIONS {
             let law = LennardJones::new(2.5, truncation).unwrap();
-            for (direction, size) in [([1.0, 0.0, 0.0], 97), ([1.0, -1.0, 0.0], 50), ([-1.0, 1.0, 1.0], 3), ([0.0, 0.0, 1.0], 1)] {
+            for (direction, size) in [
+                ([1.0, 0.0, 0.0], 97),
+                ([1.0, -1.0, 0.0], 50),
+                ([-1.0, 1.0, 1.0], 3),
+                ([0.0, 0.0, 1.0], 1),
+            ] {
                 let (a, b) = (cloud(size, 1), cloud(size + 5, 7));
                 let shift: [f64; 3] = direction.map(|axis: f64| axis * 4.0);
                 let (mut on_a, mut on_b) = (Vectors::zeros(a.len()), Vectors::zeros(b.len()));
-                let sums = between(&law, &a, &b, shift, &mut on_a, &mut on_b, &mut Scratch::default());
+                let sums =
+                    between(&law, &a, &b, shift, &mut on_a, &mut on_b, &mut Scratch::default());
                 let (expected, plain_a, plain_b) = plain(&law, &a, &b, shift, false);
                 assert_close(&sums, &expected);
                 assert_near(&on_a, &plain_a);
@@ -221,7 +247,15 @@ mod tests {
     fn a_pair_exactly_at_the_cutoff_does_not_count() {
         let law = LennardJones::new(2.5, Truncation::Truncated).unwrap();
         let (a, b) = ([[0.0; 3]].into_iter().collect(), [[2.5, 0.0, 0.0]].into_iter().collect());
-        let sums = between(&law, &a, &b, [0.0; 3], &mut Vectors::zeros(1), &mut Vectors::zeros(1), &mut Scratch::default());
+        let sums = between(
+            &law,
+            &a,
+            &b,
+            [0.0; 3],
+            &mut Vectors::zeros(1),
+            &mut Vectors::zeros(1),
+            &mut Scratch::default(),
+        );
         assert_eq!(sums, PairSums::default());
     }
 
@@ -229,7 +263,15 @@ mod tests {
     fn empty_cells_add_nothing() {
         let law = LennardJones::new(2.5, Truncation::Truncated).unwrap();
         let (none, some) = (Vectors::default(), cloud(5, 1));
-        let sums = between(&law, &none, &some, [0.0; 3], &mut Vectors::default(), &mut Vectors::zeros(5), &mut Scratch::default());
+        let sums = between(
+            &law,
+            &none,
+            &some,
+            [0.0; 3],
+            &mut Vectors::default(),
+            &mut Vectors::zeros(5),
+            &mut Scratch::default(),
+        );
         assert_eq!(sums, PairSums::default());
     }
 
@@ -238,11 +280,23 @@ mod tests {
         let mut random = NasRandom::new(seed);
         let per_axis = (1..).find(|n: &usize| n.pow(3) >= size).unwrap();
         let spacing = 4.0 / per_axis as f64;
-        let site = |number: usize| [number % per_axis, number / per_axis % per_axis, number / per_axis / per_axis];
-        (0..size).map(|number| site(number).map(|axis| (axis as f64 + 0.2 + 0.6 * random.next_unit()) * spacing)).collect()
+        let site = |number: usize| {
+            [number % per_axis, number / per_axis % per_axis, number / per_axis / per_axis]
+        };
+        (0..size)
+            .map(|number| {
+                site(number).map(|axis| (axis as f64 + 0.2 + 0.6 * random.next_unit()) * spacing)
+            })
+            .collect()
     }
 
-    fn plain(law: &LennardJones, a: &Vectors, b: &Vectors, shift: [f64; 3], same: bool) -> (PairSums, Vectors, Vectors) {
+    fn plain(
+        law: &LennardJones,
+        a: &Vectors,
+        b: &Vectors,
+        shift: [f64; 3],
+        same: bool,
+    ) -> (PairSums, Vectors, Vectors) {
         let mut sums = PairSums::default();
         let (mut on_a, mut on_b) = (Vectors::zeros(a.len()), Vectors::zeros(b.len()));
         for i in 0..a.len() {
@@ -263,8 +317,14 @@ mod tests {
 
     fn assert_close(found: &PairSums, expected: &PairSums) {
         assert_eq!(found.pairs, expected.pairs);
-        assert!((found.energy - expected.energy).abs() <= 1e-11 * expected.energy.abs().max(1.0), "{found:?} {expected:?}");
-        assert!((found.virial - expected.virial).abs() <= 1e-11 * expected.virial.abs().max(1.0), "{found:?} {expected:?}");
+        assert!(
+            (found.energy - expected.energy).abs() <= 1e-11 * expected.energy.abs().max(1.0),
+            "{found:?} {expected:?}"
+        );
+        assert!(
+            (found.virial - expected.virial).abs() <= 1e-11 * expected.virial.abs().max(1.0),
+            "{found:?} {expected:?}"
+        );
     }
 
     fn assert_near(found: &Vectors, expected: &Vectors) {

@@ -1,12 +1,13 @@
-//! A few numbers that are computed on together, written so that the compiler turns them into vector instructions.
+//! A few numbers that are computed on together, written so that the compiler turns them into vector
+//! instructions.
 //!
-//! Plain arrays and loops of constant length: no `unsafe`, no processor features beyond the baseline, and the same bits on every
-//! processor, because nothing is contracted or reordered.
+//! Plain arrays and loops of constant length: no `unsafe`, no processor features beyond the baseline, and
+//! the same bits on every processor, because nothing is contracted or reordered.
 
 use std::ops::{Add, Div, Mul, Sub};
 
-/// How many numbers are computed on together: two baseline vectors. With one the latency of the division shows, with four the
-/// registers run out.
+/// How many numbers are computed on together: two baseline vectors. With one the latency of the division
+/// shows, with four the registers run out.
 pub(crate) const LANES: usize = 4;
 
 /// [`LANES`] numbers.
@@ -27,7 +28,8 @@ impl Lanes {
         Self(self.0.map(f64::sqrt))
     }
 
-    /// 1 in the lanes below `other`, 0 in the others; a number and not a flag, as flags tempt the compiler into branches.
+    /// 1 in the lanes below `other`, 0 in the others; a number and not a flag, as flags tempt the
+    /// compiler into branches.
     #[inline(always)]
     pub(crate) fn below(self, other: Self) -> Self {
         self.zip(other, |a, b| if a < b { 1.0 } else { 0.0 })
@@ -107,7 +109,10 @@ mod tests {
 
     #[test]
     fn comparing_yields_weights_and_nan_is_below_nothing() {
-        assert_eq!(Lanes([1.0, 3.0, f64::NAN, 2.0]).below(Lanes::splat(2.5)), Lanes([1.0, 0.0, 0.0, 1.0]));
+        assert_eq!(
+            Lanes([1.0, 3.0, f64::NAN, 2.0]).below(Lanes::splat(2.5)),
+            Lanes([1.0, 0.0, 0.0, 1.0])
+        );
         assert!(!Lanes::splat(f64::NAN).any_below(SOME) && SOME.any_below(Lanes::splat(1.5)));
         assert_eq!(Lanes::splat(f64::NAN).min(SOME), SOME);
     }

@@ -1,12 +1,15 @@
 //! The Lennard-Jones potential, the three ways of cutting it off, and what the cut leaves out.
 //!
-//! Reduced units: lengths in sigma, energies in epsilon, masses 1. With `r` the distance and `rc` the cutoff:
+//! Reduced units: lengths in sigma, energies in epsilon, masses 1. With `r` the distance and `rc` the
+//! cutoff:
 //!
 //! - truncated: `u(r) = 4 (r^-12 - r^-6)`
 //! - energy shift: `u(r) - u(rc)`; the energy is continuous, the force is not
-//! - linear force shift: `u(r) - u(rc) - (r - rc) u'(rc)`; both are continuous, so that the energy is conserved
+//! - linear force shift: `u(r) - u(rc) - (r - rc) u'(rc)`; both are continuous, so that the energy is
+//!   conserved
 //!
-//! and nothing at `r >= rc`. Source: Allen and Tildesley, "Computer Simulation of Liquids", sections 2.8 and 5.2.
+//! and nothing at `r >= rc`. Source: Allen and Tildesley, "Computer Simulation of Liquids", sections 2.8
+//! and 5.2.
 
 use std::f64::consts::PI;
 
@@ -53,7 +56,11 @@ impl LennardJones {
     /// # Errors
     /// If the cutoff is not a positive finite number.
     pub fn new(cutoff: f64, truncation: Truncation) -> Result<Self, CutoffError> {
-        if cutoff.is_finite() && cutoff > 0.0 { Ok(Self { cutoff, truncation }) } else { Err(CutoffError { cutoff }) }
+        if cutoff.is_finite() && cutoff > 0.0 {
+            Ok(Self { cutoff, truncation })
+        } else {
+            Err(CutoffError { cutoff })
+        }
     }
 
     /// Where the potential ends, in sigma.
@@ -66,7 +73,8 @@ impl LennardJones {
         self.truncation
     }
 
-    /// What the truncation subtracts: the energy at the cutoff and the force at the cutoff, each zero where it is left alone.
+    /// What the truncation subtracts: the energy at the cutoff and the force at the cutoff, each zero
+    /// where it is left alone.
     pub fn shift(&self) -> (f64, f64) {
         let (energy, force_over_r) = full(self.cutoff * self.cutoff);
         match self.truncation {
@@ -76,7 +84,8 @@ impl LennardJones {
         }
     }
 
-    /// Energy (epsilon) and force over distance (epsilon / sigma^2, positive when repulsive) at the squared distance `r2`.
+    /// Energy (epsilon) and force over distance (epsilon / sigma^2, positive when repulsive) at the
+    /// squared distance `r2`.
     ///
     /// The readable form; [`force`](super::force) computes the same, many pairs at a time.
     pub fn at_squared(&self, r2: f64) -> (f64, f64) {
@@ -89,8 +98,8 @@ impl LennardJones {
         (energy - energy_shift + (r - self.cutoff) * force_shift, force_over_r - force_shift / r)
     }
 
-    /// The correction for the pairs beyond the cutoff, for `atoms` atoms in `volume` sigma^3; zero unless plainly truncated,
-    /// as a shifted potential is a different one that ends where it ends.
+    /// The correction for the pairs beyond the cutoff, for `atoms` atoms in `volume` sigma^3; zero unless
+    /// plainly truncated, as a shifted potential is a different one that ends where it ends.
     pub fn long_range(&self, atoms: usize, volume: f64) -> LongRange {
         if self.truncation != Truncation::Truncated {
             return LongRange { energy: 0.0, virial: 0.0 };
@@ -127,15 +136,19 @@ mod tests {
 
     #[test]
     fn a_linear_force_shift_ends_smoothly() {
-        let (energy, force) = potential(Truncation::LinearForceShift).at_squared(2.5_f64.powi(2) * (1.0 - 1e-12));
+        let (energy, force) =
+            potential(Truncation::LinearForceShift).at_squared(2.5_f64.powi(2) * (1.0 - 1e-12));
         assert!(energy.abs() < 1e-12 && force.abs() < 1e-12);
     }
 
     #[test]
     fn the_force_is_the_slope_of_the_energy() {
-        for truncation in [Truncation::Truncated, Truncation::EnergyShift, Truncation::LinearForceShift] {
+        for truncation in
+            [Truncation::Truncated, Truncation::EnergyShift, Truncation::LinearForceShift]
+        {
             let (law, r, h) = (potential(truncation), 1.3_f64, 1e-5);
-            let slope = (law.at_squared((r + h).powi(2)).0 - law.at_squared((r - h).powi(2)).0) / (2.0 * h);
+            let slope =
+                (law.at_squared((r + h).powi(2)).0 - law.at_squared((r - h).powi(2)).0) / (2.0 * h);
             assert!((slope + law.at_squared(r * r).1 * r).abs() < 1e-8, "{truncation:?}");
         }
     }

@@ -1,9 +1,11 @@
-//! The whole computation in one loop on one thread: the reference that the actors must reproduce bit for bit.
+//! The whole computation in one loop on one thread: the reference that the actors must reproduce bit for
+//! bit.
 
 use serde::{Deserialize, Serialize};
 
 use super::atoms::{CellAtoms, Runaway};
 use super::decomposition::{CellPair, Cells};
+use super::fingerprint::Fingerprint;
 use super::force::{PairSums, Scratch};
 use super::integrate::{Motion, drift, kick};
 use super::pair::pair_forces;
@@ -41,16 +43,19 @@ pub struct Serial {
     pairs: Vec<CellPair>,
     law: LennardJones,
     dt: f64,
+    migrate_every: u64,
     step: u64,
     names: Vec<String>,
     atoms: Vec<CellAtoms>,
+    fingerprints: Vec<Fingerprint>,
     forces: Vec<Vectors>,
     sums: PairSums,
     scratch: Scratch,
 }
 
 impl Serial {
-    /// Distributes the atoms over the cells and computes the first forces; `dt` is the time step in reduced units.
+    /// Distributes the atoms over the cells and computes the first forces; `dt` is the time step in
+    /// reduced units.
     ///
     /// The edges of `cells` must be at least the cutoff of `law`, or pairs are missed.
     pub fn new(system: &System, cells: Cells, law: LennardJones, dt: f64) -> Self {
@@ -60,32 +65,47 @@ impl Serial {
             cells,
             law,
             dt,
+            migrate_every: 1,
             step: 0,
             names: system.names.clone(),
+            fingerprints: vec![Fingerprint::default(); atoms.len()],
             forces: vec![Vectors::default(); atoms.len()],
             atoms,
             sums: PairSums::default(),
             scratch: Scratch::default(),
         };
         run.compute_forces();
+        run.take_fingerprints();
         run
+    }
+
+    /// Lets atoms change cells every so many steps (at least 1) instead of with every step.
+    pub fn migrating_every(mut self, steps: u64) -> Self {
+        self.migrate_every = steps.max(1);
+        self
     }
 
     /// Does one step of velocity Verlet; atoms change cells between drift and forces.
     ///
     /// # Errors
-    /// If an atom went farther than a neighbouring cell; the run is then of no more use.
+    /// If an atom went farther than a neighbouring cell, or strayed too far in a step without changes of
+    /// cells; the run is then of no more use.
     pub fn step(&mut self) -> Result<(), Runaway> {
         for (atoms, forces) in self.atoms.iter_mut().zip(&self.forces) {
             kick(atoms, forces, self.dt / 2.0);
             drift(atoms, self.dt);
         }
-        self.migrate()?;
+        self.step += 1;
+        if self.step.is_multiple_of(self.migrate_every) {
+            self.migrate()?;
+        } else {
+            self.check_strays()?;
+        }
         self.compute_forces();
         for (atoms, forces) in self.atoms.iter_mut().zip(&self.forces) {
             kick(atoms, forces, self.dt / 2.0);
         }
-        self.step += 1;
+        self.take_fingerprints();
         Ok(())
     }
 
@@ -96,6 +116,11 @@ impl Serial {
             motion.add(Motion::of(atoms));
         }
         Observation { step: self.step, sums: self.sums, motion }
+    }
+
+    /// A hash of all states so far, cell by cell.
+    pub fn fingerprints(&self) -> &[Fingerprint] {
+        &self.fingerprints
     }
 
     /// The atoms cell by cell, by ascending cell number.
@@ -114,6 +139,18 @@ impl Serial {
             names: self.names.clone(),
             lengths: self.cells.lengths(),
         }
+    }
+
+    fn take_fingerprints(&mut self) {
+        for (fingerprint, atoms) in self.fingerprints.iter_mut().zip(&self.atoms) {
+            fingerprint.add(atoms);
+        }
+    }
+
+    fn check_strays(&self) -> Result<(), Runaway> {
+        let most = self.cells.stray_max(self.law.cutoff());
+        let mut all = self.cells.indices().zip(&self.atoms);
+        all.try_for_each(|(home, atoms)| atoms.check_strays(&self.cells, home, most))
     }
 
     fn migrate(&mut self) -> Result<(), Runaway> {
@@ -166,38 +203,44 @@ mod tests {
             (start.motion.kinetic, 2.1556800000),
             (start.energy(), -3.5375982757),
         ] {
-            assert!((found / 500.0 - expected).abs() < 5e-11, "{} instead of {expected}", found / 500.0);
+            assert!(
+                (found / 500.0 - expected).abs() < 5e-11,
+                "{} instead of {expected}",
+                found / 500.0
+            );
+        }
+    }
+
+    #[test]
+    fn the_drift_of_the_energy_falls_with_the_square_of_the_step() {
+        for (steps, dt, expected) in [(100, 0.004, 2.55e-4), (200, 0.002, 6.36e-5)] {
+            let drift = drift_over(&mut golden(dt), steps);
+            assert!((drift / expected - 1.0).abs() < 0.005, "dt {dt}: {drift}");
         }
     }
 
     #[test]
     fn the_crystal_has_the_golden_potential_energy_at_time_0_4_and_keeps_its_momentum() {
         let mut run = golden(0.001);
-        for _ in 0..400 {
-            run.step().unwrap();
-        }
+        let drift = drift_over(&mut run, 400);
         let end = run.observe();
-        assert!((end.sums.energy / 500.0 + 4.6963183751).abs() < 1e-9, "{}", end.sums.energy / 500.0);
-        assert!(end.motion.momentum.iter().all(|axis| axis.abs() < 1e-12), "{:?}", end.motion.momentum);
-    }
-
-    #[test]
-    fn the_drift_of_the_energy_falls_with_the_square_of_the_step() {
-        for (steps, dt, expected) in [(100, 0.004, 2.55e-4), (200, 0.002, 6.36e-5), (400, 0.001, 1.59e-5)] {
-            let mut run = golden(dt);
-            let start = run.observe().energy();
-            let mut drift = 0.0_f64;
-            for _ in 0..steps {
-                run.step().unwrap();
-                drift = drift.max(((run.observe().energy() - start) / start).abs());
-            }
-            assert!((drift / expected - 1.0).abs() < 0.005, "dt {dt}: {drift}");
-        }
+        assert!((drift / 1.59e-5 - 1.0).abs() < 0.005, "{drift}");
+        assert!(
+            (end.sums.energy / 500.0 + 4.6963183751).abs() < 1e-9,
+            "{}",
+            end.sums.energy / 500.0
+        );
+        assert!(
+            end.motion.momentum.iter().all(|axis| axis.abs() < 1e-13),
+            "{:?}",
+            end.motion.momentum
+        );
     }
 
     #[test]
     fn the_reference_configuration_has_the_energies_published_by_nist() {
-        let nist = io::read(include_bytes!("../../data/nist-lj-4.xyz"), Some("nist-lj-4.xyz")).unwrap();
+        let nist =
+            io::read(include_bytes!("../../data/nist-lj-4.xyz"), Some("nist-lj-4.xyz")).unwrap();
         let system = nist.into_system(None).unwrap();
         for (cutoff, truncation, energy, virial) in [
             (3.0, Truncation::Truncated, -16.790, -46.249),
@@ -206,9 +249,24 @@ mod tests {
         ] {
             let law = LennardJones::new(cutoff, truncation).unwrap();
             for dims in [[1; 3], [2; 3], [2, 1, 2]] {
-                let sums = Serial::new(&system, Cells::with_dims(system.lengths, dims, cutoff).unwrap(), law, 0.001).observe().sums;
-                assert!((sums.energy - energy).abs() < 5.1e-4, "{cutoff} {truncation:?} {dims:?}: {}", sums.energy);
-                assert!((sums.virial - virial).abs() < 5.1e-4, "{cutoff} {truncation:?} {dims:?}: {}", sums.virial);
+                let sums = Serial::new(
+                    &system,
+                    Cells::with_dims(system.lengths, dims, cutoff).unwrap(),
+                    law,
+                    0.001,
+                )
+                .observe()
+                .sums;
+                assert!(
+                    (sums.energy - energy).abs() < 5.1e-4,
+                    "{cutoff} {truncation:?} {dims:?}: {}",
+                    sums.energy
+                );
+                assert!(
+                    (sums.virial - virial).abs() < 5.1e-4,
+                    "{cutoff} {truncation:?} {dims:?}: {}",
+                    sums.virial
+                );
             }
         }
     }
@@ -218,13 +276,21 @@ mod tests {
         let system = System::uniform_fcc(6, 0.7, 1.0).unwrap();
         let law = LennardJones::new(2.5, Truncation::LinearForceShift).unwrap();
         let energies = [[1, 1, 1], [2, 3, 1], [4, 4, 4]].map(|dims| {
-            let mut run = Serial::new(&system, Cells::with_dims(system.lengths, dims, 2.5).unwrap(), law, 0.004);
+            let mut run = Serial::new(
+                &system,
+                Cells::with_dims(system.lengths, dims, 2.5).unwrap(),
+                law,
+                0.004,
+            );
             (0..25).for_each(|_| run.step().unwrap());
             run.observe().sums
         });
         for other in &energies[1..] {
             assert_eq!(other.pairs, energies[0].pairs);
-            assert!((other.energy - energies[0].energy).abs() < 1e-8 && (other.virial - energies[0].virial).abs() < 1e-7);
+            assert!(
+                (other.energy - energies[0].energy).abs() < 1e-8
+                    && (other.virial - energies[0].virial).abs() < 1e-7
+            );
         }
     }
 
@@ -235,5 +301,28 @@ mod tests {
         let system = run.system();
         assert_eq!((system.len(), run.observe().motion.atoms), (500, 500));
         assert!(run.atoms().iter().all(|cell| cell.ids().is_sorted()));
+    }
+
+    #[test]
+    fn atoms_that_change_cells_rarely_follow_the_same_physics_or_are_reported() {
+        let run = |dims, every, steps| {
+            let system = System::uniform_fcc(5, 0.8442, 1.44).unwrap();
+            let law = LennardJones::new(2.5, Truncation::LinearForceShift).unwrap();
+            let cells = Cells::with_dims(system.lengths, dims, 2.5).unwrap();
+            let mut run = Serial::new(&system, cells, law, 0.004).migrating_every(every);
+            (0..steps).try_for_each(|_| run.step()).map(|()| run.observe().energy())
+        };
+        let [often, rarely] = [1, 20].map(|every| run([2; 3], every, 40).unwrap());
+        assert!((often - rarely).abs() < 1e-8, "{often} and {rarely}");
+        assert!(matches!(run([3; 3], 100, 99), Err(Runaway::Strayed { .. })));
+    }
+
+    /// The largest relative change of the energy over a number of steps.
+    fn drift_over(run: &mut Serial, steps: u32) -> f64 {
+        let start = run.observe().energy();
+        (0..steps).fold(0.0, |most: f64, _| {
+            run.step().unwrap();
+            most.max(((run.observe().energy() - start) / start).abs())
+        })
     }
 }

@@ -1,7 +1,8 @@
 //! All atoms of a run in one place: what a job starts from, and what it is written out as.
 //!
-//! Reduced Lennard-Jones units throughout: lengths in sigma, energies in epsilon, masses 1, times in `sigma sqrt(m / epsilon)`,
-//! temperatures in `epsilon / k`. Files in other units are read as they are and can be [scaled](System::scale_lengths).
+//! Reduced Lennard-Jones units throughout: lengths in sigma, energies in epsilon, masses 1, times in
+//! `sigma sqrt(m / epsilon)`, temperatures in `epsilon / k`. Files in other units are read as they are
+//! and can be [scaled](System::scale_lengths).
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -10,14 +11,15 @@ use super::atoms::{Atom, CellAtoms};
 use super::decomposition::Cells;
 use crate::random::NasRandom;
 
-/// The seed of the NAS stream that starting velocities are drawn from.
+/// The seed of the NAS stream that the built-in systems draw their velocities from.
 pub const VELOCITY_SEED: u64 = 271_828_183;
 
 /// Most atoms: ids are 32 bits, and this many already need 25 GB.
 pub const ATOMS_MAX: usize = 1 << 28;
 
 /// Where the four atoms of a face-centred cubic cell are, in cell edges.
-pub(super) const FCC_BASIS: [[f64; 3]; 4] = [[0.0, 0.0, 0.0], [0.0, 0.5, 0.5], [0.5, 0.0, 0.5], [0.5, 0.5, 0.0]];
+pub(super) const FCC_BASIS: [[f64; 3]; 4] =
+    [[0.0, 0.0, 0.0], [0.0, 0.5, 0.5], [0.5, 0.0, 0.5], [0.5, 0.5, 0.0]];
 
 /// Atoms in a periodic box; an atom's id is its index. All lists have the same length.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -65,20 +67,26 @@ pub enum SystemError {
 }
 
 impl System {
-    /// A face-centred cubic crystal of `cells`^3 cells with four atoms each, at `density` (atoms / sigma^3) in a cube, with
-    /// velocities of `temperature`: 5 cells at density 0.8442 and temperature 1.44 is the 500-atom system of the tests.
+    /// A face-centred cubic crystal of `cells`^3 cells with four atoms each, at `density` (atoms /
+    /// sigma^3) in a cube, with velocities of `temperature`: 5 cells at density 0.8442 and temperature
+    /// 1.44 is the 500-atom system of the tests.
     ///
-    /// Atom order: cells with the last index fastest, inside a cell as in the basis `000, 0 1/2 1/2, 1/2 0 1/2, 1/2 1/2 0`; each
-    /// atom a quarter of a cell edge from its lattice point along all axes.
+    /// Atom order: cells with the last index fastest, inside a cell as in the basis `000, 0 1/2 1/2, 1/2
+    /// 0 1/2, 1/2 1/2 0`; each atom a quarter of a cell edge from its lattice point along all axes.
     ///
     /// # Errors
     /// If there would be no or too many atoms, or a parameter is not a positive finite number.
     pub fn uniform_fcc(cells: u32, density: f64, temperature: f64) -> Result<Self, SystemError> {
         positive("density", density)?;
-        let atoms = (cells as usize).checked_pow(3).and_then(|cells| cells.checked_mul(4)).unwrap_or(usize::MAX);
+        let atoms = (cells as usize)
+            .checked_pow(3)
+            .and_then(|cells| cells.checked_mul(4))
+            .unwrap_or(usize::MAX);
         check_atoms(atoms)?;
         let edge = (4.0 / density).cbrt();
-        let place = |cell: [u32; 3], basis: [f64; 3]| std::array::from_fn(|axis| (f64::from(cell[axis]) + basis[axis] + 0.25) * edge);
+        let place = |cell: [u32; 3], basis: [f64; 3]| {
+            std::array::from_fn(|axis| (f64::from(cell[axis]) + basis[axis] + 0.25) * edge)
+        };
         let mut positions = Vec::with_capacity(atoms);
         for x in 0..cells {
             for y in 0..cells {
@@ -95,7 +103,13 @@ impl System {
     /// Atoms of one species, "Ar", without velocities.
     pub fn at_rest(positions: Vec<[f64; 3]>, lengths: [f64; 3]) -> Self {
         let atoms = positions.len();
-        Self { positions, velocities: vec![[0.0; 3]; atoms], species: vec![0; atoms], names: vec!["Ar".to_owned()], lengths }
+        Self {
+            positions,
+            velocities: vec![[0.0; 3]; atoms],
+            species: vec![0; atoms],
+            names: vec!["Ar".to_owned()],
+            lengths,
+        }
     }
 
     /// How many atoms there are.
@@ -113,24 +127,36 @@ impl System {
         self.lengths.iter().product()
     }
 
-    /// Gives each atom a velocity, components uniform from the NAS stream of [`VELOCITY_SEED`] (x, y, z, atom by atom), without
-    /// total momentum and scaled to `temperature` exactly, counted over `3 (N - 1)` degrees of freedom.
+    /// [Draws](Self::draw_velocities_from) velocities from the stream of [`VELOCITY_SEED`].
     ///
     /// # Errors
     /// If the temperature is not a positive finite number.
     pub fn draw_velocities(&mut self, temperature: f64) -> Result<(), SystemError> {
+        self.draw_velocities_from(VELOCITY_SEED, temperature)
+    }
+
+    /// Gives each atom a velocity, components uniform from the NAS stream of `seed` (x, y, z, atom by
+    /// atom), without total momentum and scaled to `temperature` exactly, counted over `3 (N - 1)`
+    /// degrees of freedom.
+    ///
+    /// # Errors
+    /// If the temperature is not a positive finite number.
+    pub fn draw_velocities_from(&mut self, seed: u64, temperature: f64) -> Result<(), SystemError> {
         positive("temperature", temperature)?;
-        let mut random = NasRandom::new(VELOCITY_SEED);
+        let mut random = NasRandom::new(seed);
         for velocity in &mut self.velocities {
             *velocity = std::array::from_fn(|_| random.next_unit() - 0.5);
         }
         let count = self.velocities.len() as f64;
-        let mean: [f64; 3] = std::array::from_fn(|axis| self.velocities.iter().map(|velocity| velocity[axis]).sum::<f64>() / count);
+        let mean: [f64; 3] = std::array::from_fn(|axis| {
+            self.velocities.iter().map(|velocity| velocity[axis]).sum::<f64>() / count
+        });
         for velocity in &mut self.velocities {
             *velocity = std::array::from_fn(|axis| velocity[axis] - mean[axis]);
         }
         let squared: f64 = self.velocities.iter().flatten().map(|axis| axis * axis).sum();
-        let factor = if squared > 0.0 { (3.0 * (count - 1.0) * temperature / squared).sqrt() } else { 0.0 };
+        let factor =
+            if squared > 0.0 { (3.0 * (count - 1.0) * temperature / squared).sqrt() } else { 0.0 };
         self.velocities.iter_mut().flatten().for_each(|axis| *axis *= factor);
         Ok(())
     }
@@ -147,6 +173,9 @@ impl System {
     }
 
     /// The atoms cell by cell, by ascending cell number, with positions wrapped into the box.
+    ///
+    /// # Panics
+    /// If the lists have different lengths.
     pub fn distribute(&self, cells: &Cells) -> Vec<CellAtoms> {
         let mut members: Vec<Vec<Atom>> = vec![Vec::new(); cells.count()];
         for (index, &position) in self.positions.iter().enumerate() {
@@ -164,7 +193,11 @@ impl System {
 
 /// Refuses what is not a positive finite number.
 pub(super) fn positive(what: &'static str, value: f64) -> Result<(), SystemError> {
-    if value.is_finite() && value > 0.0 { Ok(()) } else { Err(SystemError::Parameter { what, value }) }
+    if value.is_finite() && value > 0.0 {
+        Ok(())
+    } else {
+        Err(SystemError::Parameter { what, value })
+    }
 }
 
 /// Refuses systems of no or too many atoms.
@@ -190,7 +223,9 @@ mod tests {
         let kinetic: f64 = system.velocities.iter().flatten().map(|axis| axis * axis / 2.0).sum();
         assert!((kinetic / 500.0 - 2.15568).abs() < 1e-12);
         for axis in 0..3 {
-            assert!(system.velocities.iter().map(|velocity| velocity[axis]).sum::<f64>().abs() < 1e-13);
+            assert!(
+                system.velocities.iter().map(|velocity| velocity[axis]).sum::<f64>().abs() < 1e-13
+            );
         }
     }
 
@@ -198,7 +233,8 @@ mod tests {
     fn every_atom_is_in_exactly_one_cell() {
         let system = System::uniform_fcc(5, 0.8442, 1.44).unwrap();
         let cells = Cells::for_cutoff(system.lengths, 2.5).unwrap();
-        let mut ids: Vec<u32> = system.distribute(&cells).iter().flat_map(|cell| cell.ids().to_vec()).collect();
+        let mut ids: Vec<u32> =
+            system.distribute(&cells).iter().flat_map(|cell| cell.ids().to_vec()).collect();
         ids.sort_unstable();
         assert_eq!(ids, (0..500).collect::<Vec<u32>>());
     }
@@ -213,8 +249,17 @@ mod tests {
     #[test]
     fn impossible_systems_are_refused() {
         assert_eq!(System::uniform_fcc(0, 0.8442, 1.44), Err(SystemError::Atoms { atoms: 0 }));
-        assert!(matches!(System::uniform_fcc(u32::MAX, 0.8442, 1.44), Err(SystemError::Atoms { .. })));
-        assert!(matches!(System::uniform_fcc(5, -1.0, 1.44), Err(SystemError::Parameter { what: "density", .. })));
-        assert!(matches!(System::uniform_fcc(5, 1.0, f64::NAN), Err(SystemError::Parameter { what: "temperature", .. })));
+        assert!(matches!(
+            System::uniform_fcc(u32::MAX, 0.8442, 1.44),
+            Err(SystemError::Atoms { .. })
+        ));
+        assert!(matches!(
+            System::uniform_fcc(5, -1.0, 1.44),
+            Err(SystemError::Parameter { what: "density", .. })
+        ));
+        assert!(matches!(
+            System::uniform_fcc(5, 1.0, f64::NAN),
+            Err(SystemError::Parameter { what: "temperature", .. })
+        ));
     }
 }

@@ -1,44 +1,43 @@
-//! A list of 3-vectors, one array per axis: the shape in which positions, velocities and forces are computed on and sent.
+//! A list of 3-vectors, one array per axis: the shape in which positions, velocities and forces are
+//! computed on and sent.
 
-use serde::{Deserialize, Serialize};
+use gridspan_runtime::Numbers;
+use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 
-/// 3-vectors as structure of arrays. The three arrays always have the same length, also after deserialisation.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Axes")]
+/// 3-vectors as structure of arrays. The three arrays always have the same length, also after
+/// deserialisation. Serialised as one block of numbers: all x, all y, all z.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(try_from = "Numbers<f64>")]
 pub struct Vectors {
     x: Vec<f64>,
     y: Vec<f64>,
     z: Vec<f64>,
 }
 
-/// Three arrays of different lengths came in where a list of 3-vectors was expected; the sender is broken or of another version.
+/// A block came in that cannot be cut into three equal parts; the sender is broken or of another version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("a list of 3-vectors has {x} x, {y} y and {z} z components; they must be equally many")]
+#[error("a list of 3-vectors has {numbers} numbers; they must be a multiple of three")]
 pub struct Ragged {
-    x: usize,
-    y: usize,
-    z: usize,
+    numbers: usize,
 }
 
-/// What [`Vectors`] look like before their lengths are checked.
-#[derive(Deserialize)]
-struct Axes {
-    x: Vec<f64>,
-    y: Vec<f64>,
-    z: Vec<f64>,
+impl Serialize for Vectors {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Numbers::from([&*self.x, &*self.y, &*self.z].concat()).serialize(serializer)
+    }
 }
 
-impl TryFrom<Axes> for Vectors {
+impl TryFrom<Numbers<f64>> for Vectors {
     type Error = Ragged;
 
-    fn try_from(axes: Axes) -> Result<Self, Ragged> {
-        let Axes { x, y, z } = axes;
-        if x.len() == y.len() && y.len() == z.len() {
-            Ok(Self { x, y, z })
-        } else {
-            Err(Ragged { x: x.len(), y: y.len(), z: z.len() })
+    fn try_from(numbers: Numbers<f64>) -> Result<Self, Ragged> {
+        if !numbers.len().is_multiple_of(3) {
+            return Err(Ragged { numbers: numbers.len() });
         }
+        let (x, rest) = numbers.split_at(numbers.len() / 3);
+        let (y, z) = rest.split_at(x.len());
+        Ok(Self { x: x.to_vec(), y: y.to_vec(), z: z.to_vec() })
     }
 }
 
@@ -121,7 +120,8 @@ impl Vectors {
         }
     }
 
-    /// Adds `factor * other`, vector by vector; both lists must be equally long (the longer one's rest stays as it is).
+    /// Adds `factor * other`, vector by vector; both lists must be equally long (the longer one's rest
+    /// stays as it is).
     pub fn add_scaled(&mut self, factor: f64, other: &Vectors) {
         let axes = [(&mut self.x, &other.x), (&mut self.y, &other.y), (&mut self.z, &other.z)];
         for (to, from) in axes {
@@ -131,7 +131,8 @@ impl Vectors {
         }
     }
 
-    /// Adds `other`, vector by vector; both lists must be equally long (the longer one's rest stays as it is).
+    /// Adds `other`, vector by vector; both lists must be equally long (the longer one's rest stays as it
+    /// is).
     pub fn add(&mut self, other: &Vectors) {
         let axes = [(&mut self.x, &other.x), (&mut self.y, &other.y), (&mut self.z, &other.z)];
         for (to, from) in axes {
@@ -194,8 +195,21 @@ mod tests {
     }
 
     #[test]
-    fn arrays_of_different_lengths_are_refused() {
-        let ragged = Vectors::try_from(Axes { x: vec![0.0; 2], y: vec![0.0; 2], z: vec![0.0] });
-        assert_eq!(ragged.unwrap_err().to_string(), "a list of 3-vectors has 2 x, 2 y and 1 z components; they must be equally many");
+    fn a_list_travels_as_one_block_bit_for_bit() {
+        let list: Vectors = [[1.0, -0.0, 3.0], [4.0, f64::MIN_POSITIVE, 6.0]].into_iter().collect();
+        let bytes = postcard::to_stdvec(&list).unwrap();
+        let back: Vectors = postcard::from_bytes(&bytes).unwrap();
+        assert_eq!(bytes.len(), 1 + 6 * 8);
+        assert_eq!(back, list);
+        assert!(back.y()[0].is_sign_negative());
+    }
+
+    #[test]
+    fn a_block_that_is_no_list_of_3_vectors_is_refused() {
+        let ragged = Vectors::try_from(Numbers::from(vec![0.0; 5]));
+        assert_eq!(
+            ragged.unwrap_err().to_string(),
+            "a list of 3-vectors has 5 numbers; they must be a multiple of three"
+        );
     }
 }

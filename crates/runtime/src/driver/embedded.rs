@@ -1,56 +1,71 @@
-//! The embedded driver: one node, whose PEs are threads of this process.
+//! The embedded driver: all PEs are threads of this process.
 
-use super::inbox::Inbox;
 use super::main_thread::{block_on, port};
-use super::switch::Switch;
-use super::worker::{self, Park};
+use super::node::Node;
 use crate::Job;
 use crate::error::JobError;
 use crate::program::{Program, end_packet};
 use gridspan_topology::{Layout, NodeId, PeId};
-use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-/// Runs a job on the PEs of one node, each a thread of this process. Main runs on the calling
-/// thread. Returns when the job has ended on all PEs.
+/// Runs a job on the PEs of one node. Main runs on the calling thread. Returns when the job has
+/// ended on all PEs.
 pub fn run(job: Job, pes: u32) -> Result<(), JobError> {
     let program = Program::new(job, Layout::single(pes))?;
     let begin = Instant::now();
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let spin = (pes as usize) < cores.max(2);
     thread::scope(|scope| {
-        let (handles, inboxes): (Vec<_>, Vec<_>) = program
+        let node = Node::start(scope, &program, NodeId(0), None, begin);
+        let main = program.begin_main(port(&node.switch));
+        let outcome = block_on(main);
+        node.switch.inbox(PeId(0)).push([(PeId(0), end_packet(outcome))]);
+        node.join()
+    })
+}
+
+/// Runs a job over the nodes of `spec`, all in this process, connected by QUIC over loopback, with
+/// the links between sites emulated under it. Main runs on the calling thread.
+#[cfg(feature = "net")]
+pub fn run_emulated(job: Job, spec: &gridspan_topology::GridSpec) -> Result<(), JobError> {
+    use super::uplink::Uplink;
+    use crate::net::bootstrap::{Joined, issue};
+    use crate::net::{Authority, TransportLimits, UdpPort};
+    use std::net::Ipv4Addr;
+    use std::sync::Arc;
+
+    let setup = |error: &dyn std::fmt::Display| JobError::Failed(format!("cannot start: {error}"));
+    let authority = Authority::new("embedded").map_err(|error| setup(&error))?;
+    let bundles = issue(&authority, spec).map_err(|error| setup(&error))?;
+    let mut ports = Vec::new();
+    let mut addresses = Vec::new();
+    for _ in &bundles {
+        let port = UdpPort::bind((Ipv4Addr::LOCALHOST, 0).into()).map_err(|error| setup(&error))?;
+        addresses.push(port.local_address().map_err(|error| setup(&error))?);
+        ports.push(port);
+    }
+    let program = Program::new(job, spec.layout().clone())?;
+    let mut uplinks = Vec::new();
+    for (mut bundle, port) in bundles.into_iter().zip(ports) {
+        bundle.emulate = true;
+        let joined = Joined { bundle, port, addresses: addresses.clone() };
+        let net = joined.into_loop(TransportLimits::default()).map_err(|error| setup(&error))?;
+        uplinks.push(Arc::new(Uplink::new(net)));
+    }
+    let begin = Instant::now();
+    thread::scope(|scope| {
+        let mut nodes: Vec<_> = program
             .layout()
-            .pes()
-            .map(|pe| {
-                let machine = program.pe(pe);
-                // Each thread waits for the switch, which needs to know all threads first.
-                let (give, take) = std::sync::mpsc::channel::<Arc<Switch>>();
-                let handle = scope.spawn(move || match take.recv() {
-                    Ok(switch) => worker::run(machine, &switch, begin, &mut Park { spin }),
-                    Err(_) => Ok(()),
-                });
-                let thread = handle.thread().clone();
-                ((handle, give), Inbox::new(Box::new(move || thread.unpark())))
-            })
-            .unzip();
-        let layout = program.layout().clone();
-        let switch = Arc::new(Switch::new(layout, NodeId(0), inboxes, None));
-        for (_, give) in &handles {
-            // A thread that is gone has panicked outside of all handlers; joining it reports that.
-            let _ = give.send(switch.clone());
-        }
+            .nodes()
+            .zip(uplinks)
+            .map(|(node, uplink)| Node::start(scope, &program, node, Some(uplink), begin))
+            .collect();
+        let switch = nodes[0].switch.clone();
         let main = program.begin_main(port(&switch));
         let outcome = block_on(main);
         switch.inbox(PeId(0)).push([(PeId(0), end_packet(outcome))]);
-        let mut outcomes = handles.into_iter().map(|(handle, _)| handle.join());
-        let first = outcomes.next();
-        outcomes.for_each(drop);
-        switch.close();
-        match first {
-            Some(Ok(outcome)) => outcome,
-            _ => Err(JobError::Failed("the thread of pe0 died; this is a bug in Gridspan".into())),
-        }
+        let others = nodes.split_off(1);
+        let outcome = nodes.pop().map_or(Ok(()), Node::join);
+        others.into_iter().for_each(|node| drop(node.join()));
+        outcome
     })
 }

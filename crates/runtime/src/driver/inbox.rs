@@ -2,7 +2,7 @@
 
 use crate::wire::Packet;
 use gridspan_topology::PeId;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Packets from other threads for one PE.
@@ -12,6 +12,8 @@ pub(super) struct Inbox {
     ready: AtomicBool,
     /// Whether the PE's thread sleeps, or is about to.
     asleep: AtomicBool,
+    /// Encoded bytes that wait here.
+    bytes: AtomicUsize,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -28,6 +30,7 @@ impl Inbox {
             packets: Mutex::default(),
             ready: AtomicBool::new(false),
             asleep: AtomicBool::new(false),
+            bytes: AtomicUsize::new(0),
             wake,
         }
     }
@@ -39,7 +42,10 @@ impl Inbox {
             if contents.closed {
                 return;
             }
-            contents.packets.extend(packets);
+            for (from, packet) in packets {
+                self.bytes.fetch_add(packet.wire_len(), Ordering::Relaxed);
+                contents.packets.push((from, packet));
+            }
         }
         self.ready.store(true, Ordering::SeqCst);
         if self.asleep.swap(false, Ordering::SeqCst) {
@@ -53,12 +59,18 @@ impl Inbox {
         self.ready.load(Ordering::SeqCst)
     }
 
+    /// Encoded bytes that wait here.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
     /// Swaps the packets with an empty vector.
     #[inline]
     pub(super) fn take(&self, empty: &mut Vec<(PeId, Packet)>) {
         if self.is_ready() {
             let mut contents = self.packets.lock().unwrap_or_else(PoisonError::into_inner);
             self.ready.store(false, Ordering::SeqCst);
+            self.bytes.store(0, Ordering::Relaxed);
             std::mem::swap(&mut contents.packets, empty);
         }
     }

@@ -1,9 +1,18 @@
 //! The loops around PE machines, in real time.
 //!
-//! - [`embedded`]: one node, whose PEs are threads of this process.
+//! - [`embedded`]: all PEs are threads of this process; optionally several nodes with emulated links.
+//! - [`cluster`]: this process is one node of a job (feature `net`).
+//!
+//! Inside: `worker` is the thread of a PE, `inbox` where packets wait for it, `switch` the way to
+//! other PEs, `uplink` the way to other nodes.
 
+#[cfg(feature = "net")]
+pub mod cluster;
 pub mod embedded;
 mod inbox;
 mod main_thread;
+mod node;
 mod switch;
+#[cfg(feature = "net")]
+mod uplink;
 mod worker;

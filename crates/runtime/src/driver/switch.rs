@@ -19,6 +19,8 @@ pub(super) struct Switch {
     first_pe: u32,
     inboxes: Vec<Inbox>,
     network: Option<Arc<dyn Network>>,
+    /// Bytes in an inbox at which the network should bring no more.
+    soft_bytes: usize,
 }
 
 impl Switch {
@@ -27,14 +29,21 @@ impl Switch {
         node: NodeId,
         inboxes: Vec<Inbox>,
         network: Option<Arc<dyn Network>>,
+        soft_bytes: usize,
     ) -> Self {
         let first_pe = layout.place(node).pes.start;
-        Self { layout, node, first_pe, inboxes, network }
+        Self { layout, node, first_pe, inboxes, network, soft_bytes }
     }
 
     /// The inbox of a PE of this node.
     pub(super) fn inbox(&self, pe: PeId) -> &Inbox {
         &self.inboxes[(pe.0 - self.first_pe) as usize]
+    }
+
+    /// Whether the network should not bring more.
+    #[cfg(feature = "net")]
+    pub(super) fn is_congested(&self) -> bool {
+        self.inboxes.iter().any(|inbox| inbox.bytes() >= self.soft_bytes)
     }
 
     pub(super) fn close(&self) {
@@ -61,6 +70,7 @@ impl Switch {
         }
     }
 
+    #[cfg(feature = "net")]
     /// Delivers a frame from another node. A frame that does not decode, or is for or from no PE
     /// that it can be, is refused.
     pub(super) fn receive(&self, from: NodeId, frame: &Bytes) -> Result<(), crate::DecodeError> {

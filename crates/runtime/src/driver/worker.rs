@@ -74,6 +74,7 @@ pub(super) fn run(
             for (from, packet) in incoming.drain(..) {
                 pe.handle(from, packet);
             }
+            pe.set_waiting_bytes(inbox.bytes());
             pe.run(TURN_MESSAGES);
             pe.finish_turn();
         })) {

@@ -30,6 +30,8 @@ pub struct TransportConfig {
     /// Whether links between sites are emulated, so that loopback addresses do not mean that the
     /// path takes packets of any size.
     pub emulated: bool,
+    /// Congestion control; chosen by the path unless said otherwise.
+    pub congestion: Congestion,
     /// A bug to plant, for tests of the tests.
     #[doc(hidden)]
     pub fault: PlantedFault,
@@ -45,9 +47,22 @@ impl TransportConfig {
             detector: DetectorSettings::default(),
             seed,
             emulated: false,
+            congestion: Congestion::Auto,
             fault: PlantedFault::None,
         }
     }
+}
+
+/// How the sending rate follows the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Congestion {
+    /// Cubic inside a site, loss-tolerant between sites.
+    #[default]
+    Auto,
+    /// Cubic everywhere (RFC 9438).
+    Cubic,
+    /// Cubic that does not take random loss for congestion, everywhere.
+    LossTolerant,
 }
 
 /// Bounds for memory and work, per node unless said otherwise.
@@ -69,8 +84,8 @@ pub struct TransportLimits {
     /// Bytes handed to QUIC and not yet acknowledged, per peer. Default 16 MiB; in use is twice the congestion
     /// window, since every packet searches these bytes.
     pub send_window_max: u64,
-    /// Bulk frames under way at once, per peer and direction. Default 4: enough to keep a link busy while
-    /// one ends.
+    /// Bulk frames under way at once, per peer and direction. Default 256: a round trip must pass, or two
+    /// if a packet is lost, before the next may take the place of one, so few would limit a long link.
     pub bulk_streams: u32,
     /// Connections that have not yet said hello. Default 256; more are ignored.
     pub handshakes_max: usize,
@@ -90,7 +105,7 @@ impl Default for TransportLimits {
             assembly_bytes_max: 256 << 20,
             receive_window: 32 << 20,
             send_window_max: 16 << 20,
-            bulk_streams: 4,
+            bulk_streams: 256,
             handshakes_max: 256,
             retry_above: 32,
             connect_patience: Duration::from_secs(20),
@@ -124,7 +139,7 @@ const WINDOW_WIDE: u64 = 256 << 10;
 /// less than a link that is down for a moment takes.
 const PERSISTENT_CONGESTION: u32 = 8;
 /// Datagrams hold a sign of life each; the newest is enough.
-const DATAGRAM_BYTES: usize = 16 << 10;
+pub(super) const DATAGRAM_BYTES: usize = 16 << 10;
 /// Handshake bytes out of order: two certificates and some room.
 const CRYPTO_BYTES: usize = 16 << 10;
 /// Bytes of early packets kept per handshake, and of all handshakes.
@@ -160,7 +175,12 @@ impl PathKind {
 
 /// quinn's settings for one path. `window` is the congestion window that the last connection to
 /// the same node ended with, if it did well.
-pub(super) fn quic_config(limits: &TransportLimits, path: PathKind, window: Option<u64>) -> QuicConfig {
+pub(super) fn quic_config(
+    transport: &TransportConfig,
+    path: PathKind,
+    window: Option<u64>,
+) -> QuicConfig {
+    let limits = &transport.limits;
     let mut config = QuicConfig::default();
     let streams = VarInt::from_u32(limits.bulk_streams + 1);
     config
@@ -194,17 +214,16 @@ pub(super) fn quic_config(limits: &TransportLimits, path: PathKind, window: Opti
         PathKind::Site => WINDOW_SITE,
         PathKind::Wide => WINDOW_WIDE,
     });
-    match path {
-        PathKind::Loopback | PathKind::Site => {
-            let mut cubic = CubicConfig::default();
-            cubic.initial_window(initial_window);
-            config.congestion_controller_factory(Arc::new(cubic));
-        }
-        PathKind::Emulated | PathKind::Wide => {
-            let window_max = limits.send_window_max;
-            let tolerant = LossTolerantConfig { initial_window, window_max };
-            config.congestion_controller_factory(Arc::new(tolerant));
-        }
+    let is_near = matches!(path, PathKind::Loopback | PathKind::Site);
+    if transport.congestion == Congestion::Cubic
+        || (transport.congestion == Congestion::Auto && is_near)
+    {
+        let mut cubic = CubicConfig::default();
+        cubic.initial_window(initial_window);
+        config.congestion_controller_factory(Arc::new(cubic));
+    } else {
+        let tolerant = LossTolerantConfig { initial_window, window_max: limits.send_window_max };
+        config.congestion_controller_factory(Arc::new(tolerant));
     }
     config
 }
@@ -219,17 +238,15 @@ pub(super) fn endpoint_config(seed: [u8; 32]) -> EndpointConfig {
 }
 
 /// quinn's settings for incoming connections.
-pub(super) fn server_config(
-    identity: &Identity,
-    limits: &TransportLimits,
-) -> Result<ServerConfig, IdentityError> {
-    let mut config = ServerConfig::with_crypto(identity.quic_server()?);
+pub(super) fn server_config(transport: &TransportConfig) -> Result<ServerConfig, IdentityError> {
+    let limits = &transport.limits;
+    let mut config = ServerConfig::with_crypto(transport.identity.quic_server()?);
     config
         .migration(false)
         .max_incoming(limits.handshakes_max)
         .incoming_buffer_size(INCOMING_BYTES)
         .incoming_buffer_size_total(INCOMING_BYTES_TOTAL)
-        .transport_config(Arc::new(quic_config(limits, PathKind::Wide, None)));
+        .transport_config(Arc::new(quic_config(transport, PathKind::Wide, None)));
     config.validation_token.sent(0);
     Ok(config)
 }

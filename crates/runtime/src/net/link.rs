@@ -14,7 +14,7 @@
 //!
 //! Whatever ends the connection ends the link; it reports why, once, and is not used again.
 
-use super::config::PathKind;
+use super::config::{DATAGRAM_BYTES, PathKind};
 use super::hello::{Hello, Refusal};
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
@@ -71,6 +71,8 @@ pub(super) struct Link {
     hello_stream: Option<StreamId>,
     hello: BytesMut,
     is_hello_read: bool,
+    /// QUIC frames that had arrived when last asked.
+    frames_seen: u64,
 }
 
 impl Link {
@@ -93,6 +95,7 @@ impl Link {
             hello_stream: None,
             hello: BytesMut::new(),
             is_hello_read: false,
+            frames_seen: 0,
         }
     }
 
@@ -103,9 +106,11 @@ impl Link {
             match event {
                 Event::Connected if self.dialled.is_some() => on_event(LinkEvent::HelloDue),
                 Event::Connected | Event::HandshakeDataReady | Event::DatagramsUnblocked => {}
+                // A connection that ended can still be reset by its peer.
                 Event::ConnectionLost { reason } => {
-                    self.stage = Stage::Closed;
-                    on_event(LinkEvent::Ended(reason));
+                    if std::mem::replace(&mut self.stage, Stage::Closed) != Stage::Closed {
+                        on_event(LinkEvent::Ended(reason));
+                    }
                 }
                 Event::DatagramReceived => {
                     while let Some(datagram) = self.connection.datagrams().recv() {
@@ -156,6 +161,19 @@ impl Link {
         if let Err(error) = self.connection.datagrams().send(beat, true) {
             tracing::debug!(%error, "a sign of life was not sent");
         }
+    }
+
+    /// Whether anything that only the other side can have sent arrived since the last call, be it an
+    /// acknowledgement.
+    pub(super) fn was_heard(&mut self) -> bool {
+        let frames = self.connection.stats().frame_rx;
+        let seen = frames.acks + frames.datagram + frames.stream + frames.ping;
+        std::mem::replace(&mut self.frames_seen, seen) != seen
+    }
+
+    /// Whether a sign of life waits for a window that is full.
+    pub(super) fn is_stuck(&mut self) -> bool {
+        self.connection.datagrams().send_buffer_space() < DATAGRAM_BYTES
     }
 
     /// Ends the link; the other side sees `code` and `reason`.

@@ -132,9 +132,12 @@ impl Links {
                 Ok(())
             }
             Err(error) => {
-                if let Some(transmit) = error.response {
-                    self.respond(transmit);
-                }
+                // Without an answer it was a late packet of a handshake that is over, or noise.
+                let Some(transmit) = error.response else {
+                    tracing::debug!(cause = %error.cause, "packet dropped");
+                    return Ok(());
+                };
+                self.respond(transmit);
                 Err(error.cause.to_string())
             }
         }
@@ -163,7 +166,8 @@ impl Links {
         }
     }
 
-    /// Takes the news of one link that has some; false if none has.
+    /// Takes the news of one link that has some; none if none has. When it was worked off,
+    /// [`settle`](Self::settle) must be called.
     pub(super) fn poll(
         &mut self,
         on_event: &mut dyn FnMut(ConnectionHandle, LinkEvent),
@@ -173,7 +177,6 @@ impl Links {
             entry.is_touched = false;
             entry.link.poll(&mut |event| on_event(handle, event));
             self.wake(handle);
-            self.settle(handle);
         }
         Some(handle)
     }
@@ -257,8 +260,9 @@ impl Links {
         self.touch(handle);
     }
 
-    /// Exchanges news between a connection and the endpoint, and learns when it wants to be called.
-    fn settle(&mut self, handle: ConnectionHandle) {
+    /// Exchanges news between a connection and the endpoint, learns when it wants to be called, and
+    /// forgets the link if it is over.
+    pub(super) fn settle(&mut self, handle: ConnectionHandle) {
         let Some(entry) = self.links.get_mut(handle.0).and_then(Option::as_mut) else { return };
         while let Some(event) = entry.link.connection.poll_endpoint_events() {
             if let Some(event) = self.endpoint.handle_event(handle, event) {

@@ -6,7 +6,9 @@
 //! | [`UdpPort`], [`Emulator`] | the socket, and wide-area links under it |
 //! | [`NetLoop`] | the loop around both |
 //! | [`Authority`], [`Identity`] | who may take part |
+//! | [`bootstrap`] | how a node process learns who it is |
 
+pub mod bootstrap;
 mod config;
 mod congestion;
 mod driver;
@@ -23,7 +25,7 @@ mod transport;
 mod udp;
 mod wire;
 
-pub use config::{TransportLimits, TransportConfig};
+pub use config::{Congestion, TransportConfig, TransportLimits};
 pub use driver::NetLoop;
 pub use emulator::{DueBatch, Emulator, EmulatorStats};
 pub use event::{FrameClass, LinkStats, LossReason, SendError, TransportEvent};

@@ -14,6 +14,8 @@ use quinn_proto::{Connection, Dir, FinishError, StreamId, WriteError};
 /// The size at which a chunk is complete: large enough that a window holds few of them, small
 /// enough that what follows can still overtake bulk.
 const CHUNK_BYTES: usize = 32 << 10;
+/// Bulk frames that are written at once: one would do, a second fills the window while the first ends.
+const BULK_WRITES: usize = 2;
 /// Small frames overtake bulk frames.
 const PRIORITY_SMALL: i32 = 1;
 
@@ -54,17 +56,15 @@ impl Outgoing {
         }
     }
 
-    /// Writes what `sender` has until quinn takes no more. At most `bulk_streams` bulk frames are
-    /// under way at once.
+    /// Writes what `sender` has until quinn takes no more.
     pub(super) fn write(
         &mut self,
         connection: &mut Connection,
         sender: &mut Sender,
-        bulk_streams: usize,
     ) -> Result<(), Stopped> {
         self.write_small(connection, sender)?;
         if !self.bulk.is_empty() || sender.has_next(Class::Bulk) {
-            self.write_bulk(connection, sender, bulk_streams)?;
+            self.write_bulk(connection, sender)?;
         }
         Ok(())
     }
@@ -127,7 +127,6 @@ impl Outgoing {
         &mut self,
         connection: &mut Connection,
         sender: &mut Sender,
-        bulk_streams: usize,
     ) -> Result<(), Stopped> {
         loop {
             let mut at = 0;
@@ -138,7 +137,7 @@ impl Outgoing {
                     at += 1;
                 }
             }
-            if self.bulk.len() >= bulk_streams || self.bulk_blocked || !sender.has_next(Class::Bulk)
+            if self.bulk.len() >= BULK_WRITES || self.bulk_blocked || !sender.has_next(Class::Bulk)
             {
                 return Ok(());
             }

@@ -93,7 +93,7 @@ impl Transport {
     pub fn new(config: TransportConfig, now: Instant) -> Result<Self, IdentityError> {
         check_job_name(&config.identity.job)?;
         let client = config.identity.quic_client()?;
-        let server = server_config(&config.identity, &config.limits)?;
+        let server = server_config(&config)?;
         let retained = config.limits.retained_bytes_max;
         let peers = config.layout.nodes().map(|_| Peer::new(retained, config.fault)).collect();
         let mut dice_seed = [0; 16];
@@ -210,15 +210,14 @@ impl Transport {
         buffer: &mut Vec<u8>,
     ) -> Option<Transmit> {
         self.advance(now);
-        let Self { links, peers, config, is_closed, .. } = self;
+        let Self { links, peers, is_closed, .. } = self;
         let mut broken = None;
         let transmit = links.poll_transmit(now, segments, buffer, &mut |link| {
             let (Some(node), Stage::Open, false) = (link.peer, link.stage, *is_closed) else {
                 return true;
             };
             let sender = &mut peers[node.index()].session.sender;
-            let streams = config.limits.bulk_streams as usize;
-            let written = link.outgoing.write(&mut link.connection, sender, streams);
+            let written = link.outgoing.write(&mut link.connection, sender);
             if written.is_err() {
                 link.close(now, Refusal::Malformed.code(), "a stream was stopped");
                 broken = Some(node);
@@ -321,6 +320,15 @@ impl Transport {
         }
     }
 
+    /// Breaks the connection to `node`, as a network might, for tests of what follows.
+    #[doc(hidden)]
+    pub fn break_connection(&mut self, now: Instant, node: NodeId) {
+        self.advance(now);
+        if let Some(handle) = self.peers[node.index()].open_link() {
+            self.misbehaved(handle, node, "broken by a test");
+        }
+    }
+
     fn time(&self) -> Time {
         Time::ZERO + self.now.saturating_duration_since(self.began)
     }
@@ -338,6 +346,7 @@ impl Transport {
                 self.handle_link_event(handle, event);
             }
             self.read(handle);
+            self.links.settle(handle);
         }
         for node in std::mem::take(&mut self.wanted) {
             if self.peers[node.index()].phase == Phase::Idle && !self.is_closed {

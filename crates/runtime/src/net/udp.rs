@@ -203,7 +203,9 @@ mod tests {
         let destination = receiver.local_address().unwrap();
         let contents: Vec<u8> = (0..2_500).map(|at| (at / 1_000) as u8).collect();
         let segments = sender.segments_max();
-        for part in if segments > 2 { vec![&contents[..]] } else { contents.chunks(1_000).collect() } {
+        for part in
+            if segments > 2 { vec![&contents[..]] } else { contents.chunks(1_000).collect() }
+        {
             let segment_size = (part.len() > 1_000).then_some(1_000);
             let outbound = Outbound { destination, ecn: None, contents: part, segment_size };
             assert!(sender.send(outbound).unwrap());

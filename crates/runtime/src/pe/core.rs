@@ -1,8 +1,9 @@
 //! Everything a PE knows except for the actors themselves.
 
 use super::channel::Channels;
-use super::collective::{Broadcasts, GroupState, Held, Root};
+use super::collective::{GroupState, Held, Root};
 use super::directory::Directory;
+use super::local::Collections;
 use super::migrate::Departing;
 use super::outbox::Outbox;
 use super::queue::{Lanes, Queue, TypedQueue, message_bytes};
@@ -10,11 +11,10 @@ use super::store::Request;
 use super::timers::Timers;
 use super::waits::Waits;
 use crate::Actor;
-use crate::collection::{CollectionInfo, PlacementMap};
+use crate::collection::PlacementMap;
 use crate::context::{Seat, Sender};
 use crate::envelope::AnyEnvelope;
 use crate::error::JobError;
-use crate::index::Key;
 use crate::limits::Limits;
 use crate::reduce::CustomOp;
 use crate::reference::{ActorId, CollectionId};
@@ -22,7 +22,7 @@ use crate::registry::{Kind, KindId};
 use crate::wire::{Control, Packet, ReductionGroup};
 use gridspan_bcast::Tree;
 use gridspan_topology::{Layout, PeId, Time};
-use rustc_hash::FxHashMap;
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +39,7 @@ pub(crate) struct Common {
     pub(crate) limits: Limits,
     pub(crate) strategy: Arc<str>,
     pub(crate) seed: u64,
+    pub(crate) fingerprint: u64,
     pub(crate) fault: super::PlantedFault,
 }
 
@@ -62,16 +63,6 @@ pub(super) enum Early {
     Control(PeId, Box<Control>),
 }
 
-/// A collection as this PE knows it.
-pub(super) struct Local {
-    pub(super) info: CollectionInfo,
-    /// Members that live here, by index.
-    pub(super) slots: FxHashMap<Key, u32>,
-    pub(super) broadcasts: Broadcasts,
-    /// How many sync points are complete.
-    pub(super) resumed: u64,
-}
-
 /// All bookkeeping of one PE. Handlers reach it through [`Context`](crate::Context).
 pub struct Core {
     pub(crate) me: PeId,
@@ -81,21 +72,26 @@ pub struct Core {
     pub(super) lanes: Lanes,
     queues: Vec<Box<dyn Queue>>,
     pub(super) ready_bytes: usize,
+    /// Bytes that wait outside of the machine.
+    pub(super) waiting_bytes: usize,
     // Members and their places.
     pub(super) members: Vec<Vec<Option<Member>>>,
     pub(super) free: Vec<Vec<u32>>,
-    pub(super) collections: FxHashMap<CollectionId, Local>,
+    pub(super) collections: Collections,
     pub(super) directory: Directory,
     /// Messages for actors that should arrive here.
     pub(super) awaiting: BTreeMap<ActorId, Held>,
     /// What came for collections that are not known here yet.
     pub(super) early: BTreeMap<CollectionId, Vec<Early>>,
     pub(super) departing: BTreeMap<ActorId, Departing>,
+    /// Actors that were accepted and not yet committed.
+    pub(super) arriving: BTreeSet<ActorId>,
     /// Broadcasts still owed to actors that have left: the first and the end of their numbers.
     pub(super) debts: BTreeMap<ActorId, (u64, u64)>,
     pub(super) requests: Vec<Request>,
-    /// Collections whose plan is being made or carried out; migrations on request wait for the end.
-    pub(super) balancing: BTreeSet<CollectionId>,
+    /// Collections whose plan is being made or carried out, and the number of the sync point after
+    /// it; migrations on request wait for the end.
+    pub(super) balancing: BTreeMap<CollectionId, u64>,
     pub(super) deferred: Vec<(ActorId, PeId)>,
     /// The counters of what the PE itself sends, for main and on behalf of actors.
     pub(super) system: Channels,
@@ -129,16 +125,18 @@ impl Core {
             lanes: Lanes::default(),
             queues: common.kinds.iter().map(|kind| kind.new_queue()).collect(),
             ready_bytes: 0,
+            waiting_bytes: 0,
             members: (0..kinds).map(|_| Vec::new()).collect(),
             free: vec![Vec::new(); kinds],
-            collections: FxHashMap::default(),
+            collections: Collections::default(),
             directory: Directory::default(),
             awaiting: BTreeMap::new(),
             early: BTreeMap::new(),
             departing: BTreeMap::new(),
+            arriving: BTreeSet::new(),
             debts: BTreeMap::new(),
             requests: Vec::new(),
-            balancing: BTreeSet::new(),
+            balancing: BTreeMap::new(),
             deferred: Vec::new(),
             system: Channels::default(),
             waits: Waits::default(),
@@ -169,7 +167,8 @@ impl Core {
 
     #[inline]
     pub(super) fn queue<A: Actor>(&mut self, kind: KindId) -> Option<&mut TypedQueue<A>> {
-        self.queues.get_mut(kind.index())?.as_any_mut().downcast_mut()
+        let queue: &mut dyn Any = &mut **self.queues.get_mut(kind.index())?;
+        queue.downcast_mut()
     }
 
     pub(super) fn split_queue(&mut self, kind: KindId) -> (&mut dyn Queue, &mut Lanes) {
@@ -184,8 +183,8 @@ impl Core {
     /// The member with this identity, if it lives here.
     #[inline]
     pub(super) fn resident(&self, id: ActorId) -> Option<(KindId, u32)> {
-        let local = self.collections.get(&id.collection)?;
-        Some((local.info.kind, *local.slots.get(&id.key)?))
+        let local = self.collections.get(id.collection)?;
+        Some((local.info.kind, local.slots.get(id.key)?))
     }
 
     /// Enters a member into an empty slot.
@@ -202,7 +201,7 @@ impl Core {
                 members.len() as u32 - 1
             }
         };
-        if let Some(local) = self.collections.get_mut(&id.collection) {
+        if let Some(local) = self.collections.get_mut(id.collection) {
             local.slots.insert(id.key, slot);
         }
         self.directory.forget(id);
@@ -210,7 +209,7 @@ impl Core {
     }
 
     pub(super) fn home(&self, id: ActorId) -> Option<PeId> {
-        let info = &self.collections.get(&id.collection)?.info;
+        let info = &self.collections.get(id.collection)?.info;
         Some(info.home(id.key, &self.common.layout, &self.common.maps))
     }
 
@@ -295,11 +294,21 @@ impl Control {
             Self::Create { .. }
                 | Self::InsertRequest { .. }
                 | Self::Insert { .. }
+                | Self::Inserted { .. }
+                | Self::Destroyed { .. }
                 | Self::Multicast(_)
                 | Self::BroadcastRequest { .. }
                 | Self::Broadcast { .. }
                 | Self::Contribution(_)
                 | Self::Reply { .. }
+                | Self::MigrateOffer(_)
+                | Self::MigrateAccept { .. }
+                | Self::MigrateRefuse { .. }
+                | Self::MigrateCommit { .. }
+                | Self::Measure { .. }
+                | Self::Loads { .. }
+                | Self::Plan { .. }
+                | Self::PlanDone { .. }
                 | Self::Resume { .. }
         )
     }
@@ -337,6 +346,7 @@ impl NewMembers {
 
 impl Core {
     /// Who sits in a seat.
+    #[inline]
     pub(crate) fn seat_id(&self, seat: Seat) -> ActorId {
         let member =
             self.members.get(seat.kind.index()).and_then(|all| all.get(seat.slot as usize));

@@ -13,7 +13,7 @@ impl Core {
     pub(super) fn may_leave(&mut self, (kind, slot): (KindId, u32), to: PeId) -> bool {
         let Some(id) = self.member(kind, slot).map(|member| member.id) else { return false };
         let migratable =
-            self.collections.get(&id.collection).is_some_and(|local| local.info.migratable());
+            self.collections.get(id.collection).is_some_and(|local| local.info.migratable());
         if !migratable || !self.common.layout.contains(to) {
             self.fail(JobError::Failed(format!(
                 "member {:?} of collection {} cannot move to {to}: {}",
@@ -44,8 +44,8 @@ impl Core {
 
     /// The type of the collection that a new member is to enter, if it does not exist yet.
     pub(super) fn insertable(&mut self, id: ActorId) -> Option<(KindId, CollectionId)> {
-        let local = self.collections.get(&id.collection)?;
-        if local.slots.contains_key(&id.key) {
+        let local = self.collections.get(id.collection)?;
+        if local.slots.get(id.key).is_some() {
             self.fail(JobError::Failed(format!(
                 "collection {} already has a member {:?}; destroy it first or choose another index",
                 id.collection.0, id.key
@@ -58,8 +58,8 @@ impl Core {
     /// Forgets a member that was destroyed, and the messages in its mailbox.
     pub(super) fn unseat(&mut self, id: ActorId, kind: KindId, slot: u32) {
         let Some(member) = self.members[kind.index()][slot as usize].take() else { return };
-        if let Some(local) = self.collections.get_mut(&id.collection) {
-            local.slots.remove(&id.key);
+        if let Some(local) = self.collections.get_mut(id.collection) {
+            local.slots.remove(id.key);
         }
         self.free[kind.index()].push(slot);
         let (queue, lanes) = self.split_queue(kind);
@@ -87,8 +87,11 @@ impl Core {
         collection: CollectionId,
         syncs: u64,
     ) -> Option<(KindId, Vec<u32>)> {
-        self.balancing.remove(&collection);
-        let local = self.collections.get_mut(&collection)?;
+        // News of an earlier sync point may be late.
+        if self.balancing.get(&collection).is_some_and(|&balancing| balancing <= syncs) {
+            self.balancing.remove(&collection);
+        }
+        let local = self.collections.get_mut(collection)?;
         local.resumed = local.resumed.max(syncs);
         let kind = local.info.kind;
         let mut slots = Vec::new();
@@ -108,13 +111,14 @@ impl Core {
     /// Ends the job when the mailboxes outgrow their budget.
     pub(super) fn check_budget(&mut self) {
         let limit = self.common.limits.hard_bytes;
-        if self.ready_bytes <= limit || self.failure.is_some() {
+        let queued = self.ready_bytes + self.waiting_bytes;
+        if queued <= limit || self.failure.is_some() {
             return;
         }
         let error = JobError::OverBudget {
             pe: self.me,
             place: self.place_name(),
-            queued_bytes: self.ready_bytes as u64,
+            queued_bytes: queued as u64,
             limit_bytes: limit as u64,
             fullest: self.fullest_mailboxes(),
         };
@@ -147,10 +151,44 @@ impl Core {
         }
     }
 
+    /// Stops. The root tells the first PE of every node, and that one the others of its node, so
+    /// that no node which was lost stands between.
     pub(super) fn handle_stop(&mut self, outcome: Result<(), JobError>) {
-        for child in self.tree_children() {
-            self.post(child, Control::Stop { outcome: outcome.clone() });
+        if self.outcome.is_some() {
+            return;
         }
-        self.outcome.get_or_insert(outcome);
+        let layout = self.common.layout.clone();
+        let node = layout.node_of(self.me);
+        if layout.leader(node) == self.me {
+            for pe in layout.place(node).pes.clone().skip(1).map(PeId) {
+                self.post(pe, Control::Stop { outcome: outcome.clone() });
+            }
+        }
+        if self.me == Self::ROOT {
+            for other in layout.nodes().skip(1) {
+                self.post(layout.leader(other), Control::Stop { outcome: outcome.clone() });
+            }
+        }
+        self.outcome = Some(outcome);
+    }
+
+    /// A node was lost. Without it the job cannot go on.
+    #[cfg(feature = "net")]
+    pub(crate) fn node_lost(&mut self, node: gridspan_topology::NodeId, error: JobError) {
+        if node == self.common.layout.node_of(Self::ROOT) {
+            self.handle_stop(Err(error));
+        } else {
+            self.fail(error);
+        }
+    }
+
+    /// Another node runs the job with this fingerprint.
+    pub(super) fn handle_greet(&mut self, from: PeId, fingerprint: u64) {
+        if fingerprint != self.common.fingerprint {
+            let node = self.common.layout.node_of(from);
+            self.fail(JobError::Failed(format!(
+                "{node} runs another program or another version of it; start all nodes from one build"
+            )));
+        }
     }
 }

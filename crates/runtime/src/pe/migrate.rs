@@ -59,8 +59,8 @@ pub(super) fn depart(
 ) {
     let Some(member) = core.members[kind.index()][slot as usize].take() else { return };
     let id = member.id;
-    if let Some(local) = core.collections.get_mut(&id.collection) {
-        local.slots.remove(&id.key);
+    if let Some(local) = core.collections.get_mut(id.collection) {
+        local.slots.remove(id.key);
     }
     let (queue, lanes) = core.split_queue(kind);
     let (mailbox, bytes) = queue.extract(kind, slot, lanes);
@@ -161,8 +161,9 @@ pub(super) fn handle_offer(
     match verdict {
         Ok(state) => {
             let broadcasts =
-                core.collections.get(&id.collection).map_or(0, |local| local.broadcasts.next);
+                core.collections.get(id.collection).map_or(0, |local| local.broadcasts.next);
             tentatives.insert(id, Tentative { migrant, state });
+            core.arriving.insert(id);
             core.post(from, Control::MigrateAccept { id, epoch, broadcasts });
         }
         Err(reason) => {
@@ -189,7 +190,7 @@ pub(super) fn handle_accept(
     core.statistics.migrations += 1;
     core.directory.learn(id, Place { pe: to, epoch, gone: false }, core.common.fault);
     // Broadcasts that passed there before the actor came and have not come here yet.
-    let passed_here = core.collections.get(&id.collection).map_or(0, |local| local.broadcasts.next);
+    let passed_here = core.collections.get(id.collection).map_or(0, |local| local.broadcasts.next);
     if broadcasts > passed_here {
         core.debts.insert(id, (passed_here.max(member.broadcasts), broadcasts));
     }
@@ -214,7 +215,7 @@ pub(super) fn handle_refuse(core: &mut Core, id: ActorId, epoch: u32, reason: &s
     tracing::warn!(collection = id.collection.0, index = ?id.key, %to, reason, "migration refused");
     member.epoch = epoch + 1;
     core.members[kind.index()][slot as usize] = Some(member);
-    if let Some(local) = core.collections.get_mut(&id.collection) {
+    if let Some(local) = core.collections.get_mut(id.collection) {
         local.slots.insert(id.key, slot);
     }
     core.directory.forget(id);
@@ -239,12 +240,13 @@ pub(super) fn handle_commit(
     id: ActorId,
 ) {
     let Some(Tentative { migrant, state, .. }) = tentatives.remove(&id) else { return };
+    core.arriving.remove(&id);
     let channels = match channels(core, &migrant) {
         Ok(channels) => channels,
         Err(error) => return core.fail(JobError::Protocol(error.to_string())),
     };
     let Migrant { kind, epoch, mailbox, record, .. } = migrant;
-    let resumed = core.collections.get(&id.collection).map_or(0, |local| local.resumed);
+    let resumed = core.collections.get(id.collection).map_or(0, |local| local.resumed);
     let overtaken = record.synced && record.syncs <= resumed;
     let slot = core.seat(
         kind,

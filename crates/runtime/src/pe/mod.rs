@@ -13,11 +13,13 @@ mod collective;
 mod core;
 mod directory;
 mod lifecycle;
+mod local;
 mod migrate;
 mod outbox;
 mod published;
 mod queue;
 mod send;
+mod standing;
 mod store;
 mod timers;
 mod waits;
@@ -27,6 +29,7 @@ use self::core::Early;
 pub(crate) use self::core::{Common, NewMembers};
 pub use outbox::Outbox;
 pub(crate) use queue::{Queue, TypedQueue};
+pub use standing::Standing;
 pub(crate) use store::{Request, Store, TypedStore, Wish};
 
 use crate::error::JobError;
@@ -80,6 +83,17 @@ pub struct Statistics {
     pub dead_letters: u64,
     /// Answers that came after their time-out.
     pub late_answers: u64,
+}
+
+impl std::ops::AddAssign for Statistics {
+    fn add_assign(&mut self, other: Self) {
+        self.handled += other.handled;
+        self.forwarded += other.forwarded;
+        self.migrations += other.migrations;
+        self.repeated += other.repeated;
+        self.dead_letters += other.dead_letters;
+        self.late_answers += other.late_answers;
+    }
 }
 
 /// One processing element.
@@ -153,7 +167,11 @@ impl Pe {
         if !self.core.awaiting.is_empty() {
             self.core.expire_awaiting();
         }
-        if !self.core.waves_pending.is_empty() && self.core.lanes.is_empty() {
+        // Contributions that wait here lead to a message sooner or later, so the PE is not idle.
+        if !self.core.waves_pending.is_empty()
+            && self.core.lanes.is_empty()
+            && self.core.next_accumulator().is_none()
+        {
             self.core.answer_waves();
         }
         self.core.check_budget();
@@ -163,6 +181,17 @@ impl Pe {
     pub fn next_wakeup(&self) -> Option<Time> {
         let held = self.core.awaiting.values().map(|held| held.deadline).min();
         [self.core.timers.next(), self.core.next_accumulator(), held].into_iter().flatten().min()
+    }
+
+    /// Tells how many bytes wait outside of the machine, for the memory budget.
+    pub fn set_waiting_bytes(&mut self, bytes: usize) {
+        self.core.waiting_bytes = bytes;
+    }
+
+    /// Tells the root which job this node runs, so that different programs do not mix.
+    pub(crate) fn greet(&mut self) {
+        let fingerprint = self.core.common.fingerprint;
+        self.core.post(Core::ROOT, Control::Greet { fingerprint });
     }
 
     /// Whether messages are ready.
@@ -213,7 +242,7 @@ impl Pe {
 
     fn handle_control(&mut self, from: PeId, control: Control) {
         if let Some(collection) = control.needs_collection()
-            && !self.core.collections.contains_key(&collection)
+            && self.core.collections.get(collection).is_none()
         {
             let early = self.core.early.entry(collection).or_default();
             return early.push(Early::Control(from, Box::new(control)));
@@ -280,6 +309,7 @@ impl Pe {
             }
             Control::Publish { id, value } => core.handle_publish(id, value),
             Control::Published { id } => core.handle_published(id),
+            Control::Greet { fingerprint } => core.handle_greet(from, fingerprint),
             Control::Failed { error } => core.stop(Err(error)),
             Control::Stop { outcome } => core.handle_stop(outcome),
             control => self.handle_movement(from, control),
@@ -301,7 +331,7 @@ impl Pe {
             Control::MigrateCommit { id, .. } => {
                 migrate::handle_commit(core, stores, tentatives, id);
             }
-            Control::Measure { collection } => core.handle_measure(collection),
+            Control::Measure { collection, syncs } => core.handle_measure(collection, syncs),
             Control::Loads { collection, actors } => core.handle_loads(collection, actors),
             Control::Plan { collection, moves } => {
                 let mine = core.learn_plan(collection, moves);

@@ -24,6 +24,16 @@ pub(super) struct Publications {
     waiting: BTreeMap<u32, (u32, Action)>,
 }
 
+impl Publications {
+    /// What main waits for here, for people.
+    pub(super) fn waits(&self) -> impl Iterator<Item = String> {
+        let line = |(id, (missing, _)): (&u32, &(u32, Action))| {
+            format!("publication {id} to reach {missing} more PEs")
+        };
+        self.waiting.iter().map(line)
+    }
+}
+
 impl Core {
     /// Gives `value` to every PE, one copy per node over the network; then calls `done`.
     pub(crate) fn publish(

@@ -101,8 +101,7 @@ fn pop_front(lane: &mut VecDeque<Run>) {
 }
 
 /// A queue of messages whose type is not known here.
-pub(crate) trait Queue: Send {
-    fn as_any_mut(&mut self) -> &mut dyn Any;
+pub(crate) trait Queue: Any + Send {
     /// Takes out all messages for a member, as priority and encoded message in order, and takes
     /// them off `lanes`. Also returns how many bytes of the memory budget they held.
     fn extract(&mut self, kind: KindId, slot: u32, lanes: &mut Lanes)
@@ -171,10 +170,6 @@ impl<A: Actor> TypedQueue<A> {
 }
 
 impl<A: Actor> Queue for TypedQueue<A> {
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
-
     fn extract(
         &mut self,
         kind: KindId,

@@ -5,7 +5,7 @@ use super::core::{Core, Early};
 use super::directory::Place;
 use super::{HOPS_MAX, UNKNOWN_MEMBER_HOLD};
 use crate::Actor;
-use crate::context::Sender;
+use crate::context::{Seat, Sender};
 use crate::envelope::{AnyEnvelope, Envelope};
 use crate::error::JobError;
 use crate::parcel::Parcel;
@@ -17,23 +17,30 @@ use std::collections::BTreeMap;
 
 impl Core {
     pub(super) fn channels(&mut self, sender: Sender) -> &mut Channels {
-        match sender.seat {
-            Some((kind, slot)) if self.member(kind, slot).is_some() => {
-                let member = self.member(kind, slot).expect("just found");
-                member.channels.get_or_insert_default()
-            }
+        let Sender::Actor(Seat { kind, slot }) = sender else { return &mut self.system };
+        let members = &mut self.members[kind.index()];
+        match members.get_mut(slot as usize) {
+            Some(Some(member)) => member.channels.get_or_insert_default(),
             _ => &mut self.system,
+        }
+    }
+
+    /// The name under which the sender's messages are numbered.
+    pub(super) fn sender_id(&self, sender: Sender) -> ActorId {
+        match sender {
+            Sender::Pe => ActorId::system(self.me),
+            Sender::Actor(seat) => self.seat_id(seat),
         }
     }
 
     #[inline]
     fn is_numbered(&mut self, sender: Sender, to: ActorId, priority: i32) -> bool {
-        match sender.seat {
-            Some((kind, slot)) => self
+        match sender {
+            Sender::Actor(Seat { kind, slot }) => self
                 .member(kind, slot)
                 .and_then(|member| member.channels.as_ref())
                 .is_some_and(|channels| channels.is_numbered(to, priority)),
-            None => self.system.is_numbered(to, priority),
+            Sender::Pe => self.system.is_numbered(to, priority),
         }
     }
 
@@ -62,7 +69,7 @@ impl Core {
         priority: i32,
         message: A::Message,
     ) {
-        let Some(local) = self.collections.get(&to.collection) else {
+        let Some(local) = self.collections.get(to.collection) else {
             return self.fail(JobError::Protocol(format!(
                 "a message was sent to collection {}, which does not exist",
                 to.collection.0
@@ -72,7 +79,8 @@ impl Core {
         let sequence = self.channels(sender).take_next(to, priority);
         let (pe, epoch) = self.believed(to);
         let origin = self.me;
-        let header = Header { to, source: sender.id, sequence, priority, epoch, hops: 0, origin };
+        let source = self.sender_id(sender);
+        let header = Header { to, source, sequence, priority, epoch, hops: 0, origin };
         let envelope = Envelope::<A> { header, message };
         if pe == self.me {
             self.arrive(kind, envelope);
@@ -171,11 +179,11 @@ impl Core {
             return early.push(Early::Message(kind, envelope));
         };
         let next = match self.directory.place(to) {
-            Some(Place { gone: true, .. }) => return self.dead_letter(to, "it was destroyed"),
             // Whoever sent it here knows of a later move than this PE: the actor is on its way here.
             Some(place) if place.epoch < epoch => {
                 return self.hold_boxed(to, kind, envelope);
             }
+            Some(Place { gone: true, .. }) => return self.dead_letter(to, "it was destroyed"),
             Some(place) if hops < HOPS_MAX || home == self.me => {
                 if origin != self.me {
                     let Place { pe, epoch, .. } = place;
@@ -224,23 +232,29 @@ impl Core {
         }
     }
 
-    /// Gives up on messages for members that nobody knows.
+    /// Deals with messages whose receiver has not turned up for long: home gives up on members that
+    /// it does not know, other PEs leave the messages to home.
     pub(super) fn expire_awaiting(&mut self) {
         let now = self.now;
-        let late: Vec<_> = self
-            .awaiting
-            .iter()
-            .filter(|(id, held)| held.deadline <= now && self.directory.place(**id).is_none())
-            .map(|(&id, _)| id)
-            .collect();
+        let expired = self.awaiting.iter().filter(|(_, held)| held.deadline <= now);
+        let late: Vec<_> = expired.map(|(&id, _)| id).collect();
         for id in late {
-            if self.home(id) != Some(self.me) {
-                continue;
-            }
-            let held = self.awaiting.remove(&id).map_or(0, |held| held.envelopes.len());
-            for _ in 0..held {
-                let reason = format!("no such member after {UNKNOWN_MEMBER_HOLD:?}");
-                self.dead_letter(id, &reason);
+            let Some(mut held) = self.awaiting.remove(&id) else { continue };
+            match self.home(id) {
+                Some(home) if home != self.me => {
+                    for mut envelope in held.envelopes {
+                        envelope.header_mut().epoch = 0;
+                        envelope.forward(held.kind, home, self);
+                    }
+                }
+                _ if self.directory.place(id).is_some() => {
+                    held.deadline = now + UNKNOWN_MEMBER_HOLD;
+                    self.awaiting.insert(id, held);
+                }
+                _ => {
+                    let reason = format!("no such member after {UNKNOWN_MEMBER_HOLD:?}");
+                    held.envelopes.iter().for_each(|_| self.dead_letter(id, &reason));
+                }
             }
         }
     }
@@ -267,7 +281,7 @@ impl Core {
                 remote.entry(pe).or_default().push(MulticastMember { key, sequence, epoch });
             }
         }
-        let Some(kind) = self.collections.get(&collection).map(|local| local.info.kind) else {
+        let Some(kind) = self.collections.get(collection).map(|local| local.info.kind) else {
             return;
         };
         if remote.is_empty() {
@@ -280,7 +294,7 @@ impl Core {
         self.spread(Multicast {
             kind,
             collection,
-            source: sender.id,
+            source: self.sender_id(sender),
             priority,
             origin,
             targets,

@@ -21,6 +21,13 @@ pub(super) struct Waits {
     slots: u64,
 }
 
+impl Waits {
+    /// How many questions have no answer yet.
+    pub(super) fn len(&self) -> usize {
+        self.pending.len()
+    }
+}
+
 impl Core {
     /// Opens a slot for an answer. `resume` is called once: with the answer, or after `timeout`.
     pub(crate) fn expect_reply<T: DeserializeOwned + 'static>(
@@ -46,6 +53,20 @@ impl Core {
         });
         self.waits.pending.insert(slot, (resume, timer));
         Reply::new(self.me, slot)
+    }
+
+    /// Opens a slot for an answer to an actor. The job is not quiescent before it has come, or its
+    /// time is up, since either leads to a message.
+    pub(crate) fn expect_reply_for_actor<T: DeserializeOwned + 'static>(
+        &mut self,
+        timeout: Duration,
+        resume: impl FnOnce(&mut Self, Result<T, AskError>) + Send + 'static,
+    ) -> Reply<T> {
+        self.created += 1;
+        self.expect_reply(timeout, move |core, answer| {
+            core.processed += 1;
+            resume(core, answer);
+        })
     }
 
     /// Answers a question.
@@ -78,7 +99,7 @@ impl Core {
         self.created += 1;
         let action = Box::new(move |core: &mut Self| {
             core.processed += 1;
-            core.send::<A>(Sender::system(core.me), to, 0, message);
+            core.send::<A>(Sender::Pe, to, 0, message);
         });
         self.timers.set(self.now + delay, action);
     }

@@ -1,7 +1,9 @@
 //! What a transport does by the clock: signs of life, redials, the verdict on silent nodes.
 
 use super::super::hello::Refusal;
+use super::super::link::Link;
 use super::*;
+use quinn_proto::TransportErrorCode;
 
 impl Transport {
     /// Has the chores done at `due`, at the latest.
@@ -20,14 +22,14 @@ impl Transport {
         if slept > Duration::ZERO {
             tracing::debug!(?slept, "this node did not run");
         }
+        for handle in self.links.handles() {
+            self.look_after_link(handle, now);
+        }
         for node in self.config.layout.nodes() {
             if let Some(detector) = &mut self.peers[node.index()].detector {
                 detector.forgive(slept, now);
             }
             self.look_after(node, now);
-        }
-        for handle in self.links.handles() {
-            self.look_after_link(handle, now);
         }
         if self.links.handles().next().is_some() {
             self.chores_at(self.now + CHORES_EVERY);
@@ -41,6 +43,7 @@ impl Transport {
                 Health::Suspected => {
                     tracing::info!(%node, "suspected");
                     self.events.push_back(TransportEvent::Suspected(node));
+                    self.free_if_stuck(node);
                 }
                 Health::Lost => {
                     let silence = self.config.detector.lost_after;
@@ -73,6 +76,19 @@ impl Transport {
         }
     }
 
+    /// Dials a silent node anew if not even signs of life leave the connection: its window is full of
+    /// packets that the network lost, and QUIC tries again only after pauses that grow with the silence.
+    fn free_if_stuck(&mut self, node: NodeId) {
+        let Some(handle) = self.peers[node.index()].open_link() else { return };
+        if let Some(link) = self.links.get_mut(handle)
+            && link.is_stuck()
+        {
+            link.close(self.now, CODE_REPLACED, "stuck");
+            self.links.wake(handle);
+            self.link_down(node);
+        }
+    }
+
     fn give_up_or_redial(&mut self, node: NodeId, now: Time) {
         let patience = self.config.limits.connect_patience;
         let peer = &self.peers[node.index()];
@@ -91,12 +107,23 @@ impl Transport {
             Stage::Greeting
                 if link.dialled.is_none() && now.since(link.opened) >= GREETING_TIMEOUT =>
             {
-                self.refuse(handle, Refusal::Silent);
+                // A node that is known gave up its dial, and the packet that said so was lost.
+                let address = link.address;
+                if self.node_at(address).is_some() {
+                    self.replace(handle);
+                } else {
+                    self.refuse(handle, Refusal::Silent);
+                }
             }
             Stage::Open => {
                 let window = 2 * link.connection.congestion_state().window();
                 let window = window.clamp(SEND_WINDOW_MIN, send_window_max.max(SEND_WINDOW_MIN));
                 link.connection.set_send_window(window);
+                if link.was_heard()
+                    && let Some(node) = link.peer
+                {
+                    self.heard(node);
+                }
             }
             Stage::Greeting | Stage::Closed => {}
         }
@@ -129,7 +156,8 @@ impl Transport {
                 if close.error_code == CODE_CLOSED && self.is_current(handle, node) {
                     return self.lose(node, LossReason::Closed(text));
                 }
-                if Refusal::is_code(close.error_code) && self.is_current(handle, node) {
+                let is_refusal = Refusal::is_code(close.error_code);
+                if is_refusal && self.is_current(handle, node) && self.is_of_session(handle, node) {
                     let refusal = Refusal::ByPeer(text);
                     self.report_refusal(address, dialled, refusal.clone());
                     return self.lose(node, LossReason::Refused(refusal));
@@ -139,13 +167,19 @@ impl Transport {
         match (peer, dialled) {
             (Some(node), _) if self.is_current(handle, node) => self.link_down(node),
             (None, Some(node)) if self.is_current(handle, node) => {
-                let why = Refusal::Handshake(reason.to_string());
-                if !std::mem::replace(&mut self.peers[node.index()].is_refusal_reported, true) {
-                    self.report_refusal(address, Some(node), why);
+                let is_new = !self.peers[node.index()].is_refusal_reported;
+                let is_handshake = !matches!(reason, ConnectionError::ApplicationClosed(_));
+                if is_new && is_handshake && !is_withdrawal(reason) {
+                    self.peers[node.index()].is_refusal_reported = true;
+                    self.report_refusal(
+                        address,
+                        Some(node),
+                        Refusal::Handshake(reason.to_string()),
+                    );
                 }
                 self.give_up_or_redial(node, self.time());
             }
-            (None, None) => {
+            (None, None) if !is_withdrawal(reason) => {
                 self.report_refusal(address, None, Refusal::Handshake(reason.to_string()));
             }
             _ => {}
@@ -209,9 +243,30 @@ impl Transport {
         }
     }
 
+    /// Whether the other side of a link has the certificate of the life that this node has a session with: what
+    /// an earlier life of a node says does not end the session with a later one.
+    fn is_of_session(&self, handle: ConnectionHandle, node: NodeId) -> bool {
+        let Some(incarnation) = self.peers[node.index()].incarnation else { return true };
+        let presented = self.links.get(handle).map(Link::presented).unwrap_or_default();
+        identity::certifies(&presented, &self.config.identity.job, node, incarnation)
+    }
+
     fn is_current(&self, handle: ConnectionHandle, node: NodeId) -> bool {
         matches!(self.peers[node.index()].phase,
             Phase::Open { handle: current } | Phase::Dialling { handle: current, .. }
                 if current == handle)
+    }
+}
+
+/// Whether a connection ended for no reason that lies in the two nodes: another takes its place, or somebody gave
+/// up waiting. During the handshake QUIC does not say which application error it was.
+fn is_withdrawal(reason: &ConnectionError) -> bool {
+    match reason {
+        ConnectionError::ApplicationClosed(close) => close.error_code == CODE_REPLACED,
+        ConnectionError::ConnectionClosed(close) => {
+            close.error_code == TransportErrorCode::APPLICATION_ERROR
+        }
+        ConnectionError::Reset | ConnectionError::TimedOut | ConnectionError::LocallyClosed => true,
+        _ => false,
     }
 }

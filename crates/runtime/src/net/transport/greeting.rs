@@ -18,7 +18,7 @@ impl Transport {
         } else {
             let path = PathKind::of(&self.config, self.node_at(address), address);
             let mut server = self.server.clone();
-            server.transport_config(Arc::new(quic_config(&self.config.limits, path, None)));
+            server.transport_config(Arc::new(quic_config(&self.config, path, None)));
             let accepted = self.links.accept((now, self.time()), incoming, Arc::new(server), path);
             if let Err(problem) = accepted {
                 self.report_refusal(address, None, Refusal::Handshake(problem));
@@ -35,7 +35,7 @@ impl Transport {
         peer.trying_since.get_or_insert(time);
         let path = PathKind::of(&self.config, Some(node), address);
         let mut client = ClientConfig::new(self.client.clone());
-        client.transport_config(Arc::new(quic_config(&self.config.limits, path, peer.window)));
+        client.transport_config(Arc::new(quic_config(&self.config, path, peer.window)));
         let name = identity::node_name(&self.config.identity.job, node);
         tracing::debug!(%node, %address, "dial");
         let now = (self.now, time);
@@ -45,19 +45,13 @@ impl Transport {
                 self.chores_at(self.now + CHORES_EVERY);
             }
             Err(error) => {
-                self.dial_failed(node, address, Refusal::Handshake(error.to_string()));
+                self.report_refusal(address, Some(node), Refusal::Handshake(error.to_string()));
+                self.wait_and_redial(node);
             }
         }
     }
 
-    /// A dial did not lead to a connection: tries again later.
-    pub(super) fn dial_failed(&mut self, node: NodeId, address: SocketAddr, why: Refusal) {
-        if !std::mem::replace(&mut self.peers[node.index()].is_refusal_reported, true) {
-            self.report_refusal(address, Some(node), why);
-        }
-        self.wait_and_redial(node);
-    }
-
+    /// A connection or dial failed: tries again later.
     pub(super) fn wait_and_redial(&mut self, node: NodeId) {
         let (me, now, dice) = (self.node(), self.time(), self.dice.next_u64());
         let until = self.peers[node.index()].failed(me, node, now, dice);
@@ -203,7 +197,7 @@ impl Transport {
     }
 
     /// Ends a link that another takes the place of.
-    fn replace(&mut self, handle: ConnectionHandle) {
+    pub(super) fn replace(&mut self, handle: ConnectionHandle) {
         if let Some(link) = self.links.get_mut(handle) {
             link.close(self.now, CODE_REPLACED, "replaced");
             self.links.wake(handle);

@@ -9,8 +9,8 @@
 //!
 //! **Migration.** A member may leave a PE before a broadcast arrives there, and reach another one
 //! after it has passed. The PE it left therefore owes it the broadcasts up to the number that the
-//! new PE had reached when it accepted the member, and sends them after it. What was supplied twice
-//! is dropped by number.
+//! new PE had reached when it accepted the member, and sends them after it; the new PE keeps later
+//! ones for it from then on. What was supplied twice is dropped by number.
 //!
 //! There is no order between a broadcast and messages that the same sender sent to single members.
 
@@ -49,14 +49,14 @@ impl Core {
         priority: i32,
         message: A::Message,
     ) {
-        let Some(kind) = self.collections.get(&collection).map(|local| local.info.kind) else {
+        let Some(kind) = self.collections.get(collection).map(|local| local.info.kind) else {
             return;
         };
         let sequence = self.take_sequence(sender, source(collection));
         let request = Control::BroadcastRequest {
             kind,
             collection,
-            source: sender.id,
+            source: self.sender_id(sender),
             sequence,
             message: Parcel::new(message),
             priority,
@@ -82,12 +82,17 @@ impl Core {
             ready.push(request);
         }
         for request in ready {
-            let Some(family) = self.family(collection) else { return };
-            if family.inserting > 0 {
-                family.waiting.push_back(request);
-            } else {
-                self.number_broadcast(collection, request);
-            }
+            self.accept_broadcast(collection, request);
+        }
+    }
+
+    /// Gives a broadcast its number, once no insertion is under way.
+    pub(super) fn accept_broadcast(&mut self, collection: CollectionId, request: BroadcastRequest) {
+        let Some(family) = self.family(collection) else { return };
+        if family.inserting > 0 {
+            family.waiting.push_back(request);
+        } else {
+            self.number_broadcast(collection, request);
         }
     }
 
@@ -120,9 +125,9 @@ impl Core {
             let kind = kind_id;
             self.post(child, Control::Broadcast { kind, collection, number, message, priority });
         }
-        let Some(local) = self.collections.get_mut(&collection) else { return };
+        let Some(local) = self.collections.get_mut(collection) else { return };
         local.broadcasts.early.insert(number, (message, priority));
-        while let Some(local) = self.collections.get_mut(&collection)
+        while let Some(local) = self.collections.get_mut(collection)
             && let Some((message, priority)) = local.broadcasts.early.remove(&local.broadcasts.next)
         {
             let number = local.broadcasts.next;
@@ -159,9 +164,10 @@ impl Core {
         if let Err(error) = kind.multicast(self, multicast, &members) {
             return self.fail(crate::error::JobError::Protocol(error.to_string()));
         }
-        // Members that are leaving or have left: they get it wherever they are.
+        // Members that are arriving, are leaving or have left: they get it wherever they are.
         let in_collection = |id: &&ActorId| id.collection == collection;
         let mut owed: Vec<_> = self.departing.keys().filter(in_collection).copied().collect();
+        owed.extend(self.arriving.iter().filter(in_collection));
         for (&id, &(from, end)) in &self.debts {
             if id.collection == collection && (from..end).contains(&number) {
                 owed.push(id);
@@ -182,12 +188,20 @@ impl Core {
             };
             self.created += 1;
             match kind.envelope(header, kind.copy(message)) {
+                Ok(envelope) if self.arriving.contains(&to) => {
+                    self.hold_boxed(to, kind_id, envelope);
+                }
                 Ok(envelope) => envelope.arrive(kind_id, self),
                 Err(error) => {
                     return self.fail(crate::error::JobError::Protocol(error.to_string()));
                 }
             }
         }
+    }
+
+    /// Broadcasts that came before an earlier one.
+    pub(in crate::pe) fn early_broadcasts(&self) -> u64 {
+        self.collections.values().map(|local| local.broadcasts.early.len() as u64).sum()
     }
 
     /// The PEs below this one in the tree.

@@ -13,14 +13,12 @@ use crate::collection::{CollectionInfo, Map};
 use crate::error::{GridError, JobError};
 use crate::index::{Key, Shape};
 use crate::parcel::Parcel;
-use crate::pe::collective::Broadcasts;
-use crate::pe::core::{Core, Local, Member};
+use crate::pe::core::{Core, Member};
 use crate::pe::directory::Place;
 use crate::reference::{ActorId, CollectionId};
 use crate::registry::KindId;
 use crate::wire::Control;
 use gridspan_topology::PeId;
-use rustc_hash::FxHashMap;
 
 impl Core {
     /// Makes a collection. Runs on the root; `done` is called when all PEs have made their members.
@@ -60,9 +58,11 @@ impl Core {
 
     /// Makes a collection known here. Its first members follow.
     pub(in crate::pe) fn enter_collection(&mut self, info: CollectionInfo) {
-        let slots = FxHashMap::default();
-        let local = Local { info, slots, broadcasts: Broadcasts::default(), resumed: 0 };
-        self.collections.insert(local.info.id, local);
+        let pes = u64::from(self.common.layout.pe_count());
+        let members = info.members.div_ceil(pes) as usize;
+        if !self.collections.enter(info, members) {
+            self.fail(JobError::Protocol("too many collections".to_owned()));
+        }
     }
 
     pub(in crate::pe) fn handle_created(&mut self, collection: CollectionId) {

@@ -22,6 +22,15 @@ pub(super) struct Waves {
     waiting: Vec<Done>,
 }
 
+impl Waves {
+    /// What main waits for here, for people.
+    pub(super) fn waits(&self) -> Option<String> {
+        let Self { wave, missing, .. } = self;
+        (!self.waiting.is_empty())
+            .then(|| format!("quiescence (round {wave} waits for {missing} PEs)"))
+    }
+}
+
 impl Core {
     /// Calls `done` once the job is quiescent. Runs on the root.
     pub(crate) fn await_quiescence(&mut self, done: impl FnOnce(&mut Self) + Send + 'static) {

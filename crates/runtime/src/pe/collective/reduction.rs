@@ -21,6 +21,13 @@ pub(in crate::pe) struct Accumulator {
     deadline: Time,
 }
 
+impl Accumulator {
+    /// How many contributions have come.
+    pub(super) fn count(&self) -> u64 {
+        self.contribution.count
+    }
+}
+
 /// What a PE remembers about the reductions over a group.
 #[derive(Default)]
 pub(in crate::pe) struct GroupState {
@@ -125,7 +132,7 @@ impl Core {
             Some(state) => state.outstanding(sequence),
             None => self
                 .collections
-                .get(&group_collection(group))
+                .get(group_collection(group))
                 .map_or(0, |local| local.slots.len() as u64),
         };
         if count >= outstanding {
@@ -193,7 +200,9 @@ impl Core {
                 match group {
                     ReductionGroup::Collection(_) => family.reductions.complete(),
                     ReductionGroup::Sync(_) => family.syncs.complete(),
-                    ReductionGroup::Section(_) => {}
+                    ReductionGroup::Section(section) => {
+                        *family.sections.entry(section.name).or_default() += 1;
+                    }
                 }
             }
             match partial.finish() {
@@ -217,7 +226,10 @@ impl Core {
                 contribution.sequence == family.syncs.next
                     && contribution.count >= family.syncs.expected(contribution.sequence)
             }
-            ReductionGroup::Section(_) => contribution.count >= contribution.expected,
+            ReductionGroup::Section(section) => {
+                let next = family.sections.get(&section.name).copied().unwrap_or_default();
+                contribution.sequence == next && contribution.count >= contribution.expected
+            }
         };
         self.accumulators
             .iter()
@@ -257,7 +269,7 @@ impl Core {
     ) {
         let Some(kind) = self
             .collections
-            .get(&receivers)
+            .get(receivers)
             .map(|local| local.info.kind)
             .and_then(|kind| self.kind(kind))
         else {
@@ -273,7 +285,7 @@ impl Core {
             None => {
                 let priority = 0;
                 let request = super::root::BroadcastRequest { kind: kind.id(), message, priority };
-                self.number_broadcast(receivers, request);
+                self.accept_broadcast(receivers, request);
             }
             Some(to) => {
                 let (source, priority) = (crate::reference::ActorId::system(self.me), 0);

@@ -9,6 +9,7 @@ use crate::pe::timers::Action;
 use crate::reduce::{Op, Value};
 use crate::reference::{ActorId, CollectionId};
 use crate::registry::KindId;
+use crate::wire::ReductionGroup;
 use gridspan_balance::{ActorLoad, Strategy};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -22,6 +23,8 @@ pub(in crate::pe) struct Root {
     pub(super) waves: Waves,
     pub(in crate::pe) publications: Publications,
     pub(super) strategy: Box<dyn Strategy>,
+    /// Collections at their sync point: the first is being balanced, the others wait.
+    pub(super) balances: VecDeque<CollectionId>,
 }
 
 /// Broadcasts that one sender asked for.
@@ -54,6 +57,8 @@ pub(super) struct Family {
     /// nor repeats one.
     pub(super) inserting: u32,
     pub(super) waiting: VecDeque<BroadcastRequest>,
+    /// The number of the next reduction over each section, by name.
+    pub(super) sections: BTreeMap<u64, u64>,
     /// Results of reductions to main, and main's waits for them, in order.
     pub(super) results: VecDeque<(Op, Value)>,
     pub(super) main_waits: VecDeque<MainWait>,
@@ -115,7 +120,32 @@ impl Root {
             waves: Waves::default(),
             publications: Publications::default(),
             strategy,
+            balances: VecDeque::new(),
         }
+    }
+}
+
+impl Core {
+    /// What main waits for, for people. Only the root knows.
+    pub(in crate::pe) fn main_waits(&self) -> Vec<String> {
+        let Some(root) = &self.root else { return Vec::new() };
+        let mut waits: Vec<String> = root.publications.waits().chain(root.waves.waits()).collect();
+        for (id, family) in &root.collections {
+            if family.creating > 0 {
+                waits.push(format!("collection {} on {} more PEs", id.0, family.creating));
+            }
+            if !family.main_waits.is_empty() {
+                let number = family.reductions.next;
+                let here = self.accumulators.get(&(ReductionGroup::Collection(*id), number));
+                let come = here.map_or(0, super::reduction::Accumulator::count);
+                let due = family.reductions.expected(number);
+                waits.push(format!(
+                    "a reduction over collection {} ({come} of {due} contributions to its next one have come)",
+                    id.0
+                ));
+            }
+        }
+        waits
     }
 }
 

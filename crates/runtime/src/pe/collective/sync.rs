@@ -17,23 +17,29 @@ impl Core {
         let pes = self.common.layout.pes();
         let Some(root) = &mut self.root else { return };
         if root.strategy.name() == "none" {
-            return self.finish_balance(collection);
+            return self.resume_synced(collection);
+        }
+        // A plan may move every actor of the job, so that two at a time would contradict each other.
+        root.balances.push_back(collection);
+        if root.balances.front() != Some(&collection) {
+            return;
         }
         let Some(family) = root.collections.get_mut(&collection) else { return };
         family.missing = pes.len() as u32;
         family.loads.clear();
+        let syncs = family.syncs.next;
         for pe in pes {
-            self.post(pe, Control::Measure { collection });
+            self.post(pe, Control::Measure { collection, syncs });
         }
     }
 
     /// Reports the loads of the actors that live here and may move.
-    pub(in crate::pe) fn handle_measure(&mut self, collection: CollectionId) {
-        self.balancing.insert(collection);
+    pub(in crate::pe) fn handle_measure(&mut self, collection: CollectionId, syncs: u64) {
+        self.balancing.insert(collection, syncs);
         let mut actors = Vec::new();
         for member in self.members.iter_mut().flatten().flatten() {
             let id = member.id;
-            if self.collections.get(&id.collection).is_some_and(|local| local.info.migratable()) {
+            if self.collections.get(id.collection).is_some_and(|local| local.info.migratable()) {
                 let load = ActorLoad {
                     id: ActorKey { collection: id.collection.0, index: id.key.0 },
                     pe: self.me,
@@ -120,6 +126,16 @@ impl Core {
     }
 
     fn finish_balance(&mut self, collection: CollectionId) {
+        self.resume_synced(collection);
+        let Some(root) = &mut self.root else { return };
+        root.balances.pop_front();
+        if let Some(next) = root.balances.pop_front() {
+            self.begin_balance(next);
+        }
+    }
+
+    /// Lets the members of a collection go on from their sync point.
+    fn resume_synced(&mut self, collection: CollectionId) {
         let Some(Family { syncs, .. }) = self.family(collection) else { return };
         let syncs = syncs.next;
         self.post(Self::ROOT, Control::Resume { collection, syncs });

@@ -1,0 +1,194 @@
+//! What can be written on the command line.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+/// Runs one tightly-coupled parallel job across many sites as if they were one computer.
+#[derive(Debug, Parser)]
+#[command(name = "gridctl", version, disable_help_subcommand = true, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+    /// Log what the runtime does to standard error; twice for more. RUST_LOG chooses in detail.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+const EXAMPLES: &str = "Examples:
+  gridctl jobs                            what there is to run
+  gridctl run ring                        on all cores of this machine
+  gridctl run --emulate 2x2,wan=20ms ring on two sites, 20 ms apart, on this machine
+  gridctl run -n 4 ./my-program --steps 9 four processes of a program of your own
+  gridctl sim --pes 512 ring              on 512 PEs, in virtual time
+
+Exit codes: 0 done, 1 the job failed, 2 usage, 130 after Ctrl-C.";
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Run a job: a built-in one, or a program linked with the `gridspan` crate.
+    Run(RunArgs),
+    /// Run a job in virtual time: any number of PEs, and the same seed gives the same run.
+    Sim(SimArgs),
+    /// List the built-in jobs.
+    Jobs,
+    /// Run a built-in job as the environment says; how gridctl starts itself.
+    #[command(name = "__job", hide = true)]
+    Job(JobArgs),
+}
+
+/// Where and how to run.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "gridctl run [OPTIONS] PROGRAM [ARGS]...",
+    subcommand_value_name = "PROGRAM",
+    subcommand_help_heading = "Program",
+    disable_help_subcommand = true,
+    after_help = RUN_HELP
+)]
+pub(crate) struct RunArgs {
+    /// Start N node processes of one PE each, in one site on this machine.
+    #[arg(short, long = "nodes", value_name = "N", group = "place")]
+    pub(crate) nodes: Option<NonZeroU32>,
+    /// Start a node process on each host of this grid file.
+    #[arg(short, long, value_name = "FILE", group = "place")]
+    pub(crate) grid: Option<PathBuf>,
+    /// Put sites with emulated links between them on this machine: SITESxHOSTS[xPES] and options,
+    /// such as 2x4,wan=32ms,loss=0.1%, or a grid file.
+    #[arg(short, long, value_name = "SPEC", group = "place")]
+    pub(crate) emulate: Option<String>,
+    /// Threads of one process, or a process per node.
+    #[arg(short, long, value_enum)]
+    pub(crate) driver: Option<DriverName>,
+    /// Move actors at sync points by this strategy, whatever the program says.
+    #[arg(long, value_name = "STRATEGY", value_parser = strategies())]
+    pub(crate) balance: Option<String>,
+    /// Seed everything that is random by intent.
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Print events as JSON, one a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print which PEs would run where, and run nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// The program and its arguments.
+    #[command(subcommand)]
+    pub(crate) program: Option<Command>,
+}
+
+const RUN_HELP: &str = "PROGRAM is the name of a built-in job (see `gridctl jobs`) or the path of a program.
+Everything after PROGRAM belongs to the program.
+
+Without options a built-in job runs on all cores, as threads of gridctl itself;
+a program of your own runs as one node process per core.
+
+Ctrl-C asks all nodes to end; a second one kills them.";
+
+/// What to simulate.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "gridctl sim [OPTIONS] PROGRAM [ARGS]...",
+    subcommand_value_name = "PROGRAM",
+    subcommand_help_heading = "Program",
+    disable_help_subcommand = true,
+    after_help = SIM_HELP
+)]
+pub(crate) struct SimArgs {
+    /// Simulate one node of N PEs.
+    #[arg(short, long, value_name = "N", group = "place")]
+    pub(crate) pes: Option<NonZeroU32>,
+    /// Simulate the grid of this file.
+    #[arg(short, long, value_name = "FILE", group = "place")]
+    pub(crate) grid: Option<PathBuf>,
+    /// Simulate sites and links given in short: SITESxHOSTS[xPES] and options, such as
+    /// 2x4,wan=32ms,loss=0.1%.
+    #[arg(short, long, value_name = "SPEC", group = "place")]
+    pub(crate) emulate: Option<String>,
+    /// Move actors at sync points by this strategy, whatever the program says.
+    #[arg(long, value_name = "STRATEGY", value_parser = strategies())]
+    pub(crate) balance: Option<String>,
+    /// Seed everything that is random.
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Print events as JSON, one a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The program and its arguments.
+    #[command(subcommand)]
+    pub(crate) program: Option<Command>,
+}
+
+const SIM_HELP: &str = "PROGRAM is the name of a built-in job (see `gridctl jobs`) or the path of a program.
+Everything after PROGRAM belongs to the program. A summary follows on standard error.";
+
+/// A built-in job and its arguments.
+#[derive(Debug, Args)]
+pub(crate) struct JobArgs {
+    /// The job and its arguments.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// A program and its arguments, as written.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum Command {
+    /// All of it; the first is the program.
+    #[command(external_subcommand)]
+    Program(Vec<OsString>),
+}
+
+impl Command {
+    /// The program and its arguments.
+    pub(crate) fn words(&self) -> &[OsString] {
+        let Self::Program(words) = self;
+        words
+    }
+}
+
+/// Drivers in real time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DriverName {
+    /// Threads of one process.
+    Embedded,
+    /// A process per node, connected by QUIC.
+    Cluster,
+}
+
+fn strategies() -> clap::builder::PossibleValuesParser {
+    gridspan::balance::NAMES.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_contradicts_itself_nowhere() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn everything_after_the_program_is_the_programs() {
+        let line = ["gridctl", "run", "-n", "2", "ring", "-n", "9", "--seed", "--", "-v"];
+        let Verb::Run(args) = Cli::try_parse_from(line).unwrap().verb else { panic!() };
+
+        assert_eq!(args.nodes, NonZeroU32::new(2));
+        assert_eq!(args.seed, None);
+        assert_eq!(args.program.unwrap().words(), ["ring", "-n", "9", "--seed", "--", "-v"]);
+    }
+
+    #[test]
+    fn an_unknown_flag_before_the_program_is_refused() {
+        assert!(Cli::try_parse_from(["gridctl", "run", "--bogus", "ring"]).is_err());
+    }
+
+    #[test]
+    fn the_place_is_given_once() {
+        assert!(Cli::try_parse_from(["gridctl", "run", "-n", "2", "-e", "2x2", "ring"]).is_err());
+    }
+}

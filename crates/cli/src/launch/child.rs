@@ -1,0 +1,238 @@
+//! One process of a job: its launch, its pipes and its end.
+//!
+//! The process is in a group of its own, so that Ctrl-C on the terminal reaches the launcher alone, which then
+//! asks the processes to end. Threads write to its standard input and read its output, so that a process that
+//! does neither read nor print stalls nobody.
+
+use super::event::{Event, Exit};
+use super::lines::{LineSplitter, Tail};
+use super::queue::Queue;
+use super::report::{Report, Stream};
+use gridspan::control::{self, Control};
+use gridspan_runtime::net::bootstrap::listening_address;
+use gridspan_topology::NodeId;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::io::{self, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{self, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+/// Bytes read at once.
+const READ_BYTES: usize = 32 << 10;
+/// A process says where it listens, how it failed or what it simulated; more lines of this kind are
+/// output like any other, which waits for room.
+const CONTROLS_MAX: u32 = 8;
+/// The stacks of the threads, which call nothing deep.
+const STACK_BYTES: usize = 256 << 10;
+
+/// A process of the job.
+pub(super) struct Child {
+    process: process::Child,
+    is_over: bool,
+    /// Lines for its standard input; none once that is closed.
+    stdin: Option<Sender<String>>,
+    tail: Arc<Mutex<Tail>>,
+}
+
+/// Where what a process prints goes.
+#[derive(Clone)]
+pub(super) struct Outlets {
+    /// To the one who decides.
+    pub(super) events: Sender<Event>,
+    /// To the user.
+    pub(super) reports: Arc<Queue<Report>>,
+}
+
+impl Child {
+    /// Starts the process of `node`. Must be called from a thread that lives as long as the job: the
+    /// processes ask the kernel to kill them when that thread ends.
+    pub(super) fn start(node: NodeId, mut command: Command, outlets: &Outlets) -> io::Result<Self> {
+        let mut process = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()?;
+        let tail = Arc::new(Mutex::new(Tail::default()));
+        let pipes = (process.stdin.take(), process.stdout.take(), process.stderr.take());
+        let mut child = Self { process, is_over: false, stdin: None, tail: tail.clone() };
+        let connected = child.connect(node, pipes, outlets);
+        if let Err(error) = connected {
+            child.signal(Signal::KILL);
+            // It is gone either way.
+            let _ = child.process.wait();
+            return Err(error);
+        }
+        Ok(child)
+    }
+
+    fn connect(
+        &mut self,
+        node: NodeId,
+        pipes: (Option<ChildStdin>, Option<process::ChildStdout>, Option<process::ChildStderr>),
+        outlets: &Outlets,
+    ) -> io::Result<()> {
+        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+            return Err(io::Error::other("a pipe is missing"));
+        };
+        let (send, lines) = channel::<String>();
+        self.stdin = Some(send);
+        spawn("stdin", move || write_lines(stdin, lines.iter()))?;
+        let reader = Reader { node, outlets: outlets.clone(), tail: None, controls: 0 };
+        spawn("stdout", move || reader.read(stdout))?;
+        let reader = Reader { node, outlets: outlets.clone(), tail: Some(self.tail.clone()), controls: 0 };
+        spawn("stderr", move || reader.read(stderr))
+    }
+
+    /// The process's number.
+    pub(super) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Writes a line to its standard input, sooner or later.
+    pub(super) fn tell(&self, line: String) {
+        if let Some(stdin) = &self.stdin {
+            // A process that has ended reads no more; its end is noticed elsewhere.
+            let _ = stdin.send(line);
+        }
+    }
+
+    /// Asks it to end: sends SIGTERM. Its standard input stays open, since the end of that would not
+    /// let a program that takes SIGTERM as a wish finish its work.
+    pub(super) fn ask(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Ends it, and what it has started in its group.
+    pub(super) fn kill(&mut self) {
+        self.stdin = None;
+        self.signal(Signal::KILL);
+    }
+
+    /// How it ended, the first time that this is asked after it has.
+    pub(super) fn take_exit(&mut self) -> Option<Exit> {
+        if self.is_over {
+            return None;
+        }
+        let status = self.process.try_wait().ok().flatten()?;
+        self.is_over = true;
+        self.stdin = None;
+        Some(status.into())
+    }
+
+    /// What it printed last on standard error.
+    pub(super) fn last_lines(&self) -> Vec<String> {
+        self.tail.lock().unwrap_or_else(PoisonError::into_inner).lines()
+    }
+
+    /// Sends a signal. Its number stays its own until its end was taken note of.
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw);
+        if let Some(pid) = pid.filter(|_| !self.is_over)
+            && kill_process_group(pid, signal).is_err()
+        {
+            // It fails only if the process has just ended.
+            let _ = kill_process(pid, signal);
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(run).map(drop)
+}
+
+fn write_lines(mut stdin: ChildStdin, lines: impl Iterator<Item = String>) {
+    for line in lines {
+        if stdin.write_all(line.as_bytes()).and_then(|()| stdin.flush()).is_err() {
+            return;
+        }
+    }
+}
+
+/// Reads one output stream of a process.
+struct Reader {
+    node: NodeId,
+    outlets: Outlets,
+    /// Keeps the last lines of standard error; none for standard output.
+    tail: Option<Arc<Mutex<Tail>>>,
+    /// Control lines so far.
+    controls: u32,
+}
+
+impl Reader {
+    fn read(mut self, mut from: impl Read) {
+        let mut splitter = LineSplitter::default();
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            match from.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(read) => splitter.push(&buffer[..read], &mut |line| self.line(line)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        splitter.finish(&mut |line| self.line(line));
+        // The launcher may have ended already.
+        let _ = self.outlets.events.send(Event::StreamEnded { node: self.node });
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        match &self.tail {
+            None => self.stdout_line(line),
+            Some(tail) => {
+                tail.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+                self.output(Stream::Stderr, line);
+            }
+        }
+    }
+
+    /// Looks for a control line, which may follow a line that the program has not ended.
+    fn stdout_line(&mut self, line: &[u8]) {
+        let mark = control::MARK.as_bytes();
+        let at = line.iter().position(|&byte| byte == mark[0]);
+        let at = at.filter(|&at| line[at..].starts_with(mark) && self.controls < CONTROLS_MAX);
+        let Some(at) = at else { return self.output(Stream::Stdout, line) };
+        self.controls += 1;
+        if at > 0 {
+            self.output(Stream::Stdout, &line[..at]);
+        }
+        if !self.control(&line[at..]) {
+            self.output(Stream::Stdout, &line[at..]);
+        }
+    }
+
+    /// Acts on a control line. False if it makes no sense.
+    fn control(&self, line: &[u8]) -> bool {
+        let node = self.node;
+        let text = &line[control::MARK.len()..];
+        let event = if let Some(address) = str::from_utf8(line).ok().and_then(listening_address) {
+            self.outlets.reports.push(Report::Listening { node, address });
+            Event::Listening { node, address }
+        } else {
+            match Control::parse(text) {
+                Some(Control::Failed(failure)) => Event::Failed { node, failure },
+                Some(Control::Simulated(summary)) => {
+                    self.outlets.reports.push(Report::Simulated(summary));
+                    return true;
+                }
+                None => return false,
+            }
+        };
+        // The launcher may have ended already.
+        let _ = self.outlets.events.send(event);
+        true
+    }
+
+    fn output(&self, stream: Stream, line: &[u8]) {
+        let report = Report::Output { node: self.node, stream, text: line.to_vec() };
+        self.outlets.reports.push_waiting(report, line.len());
+    }
+}

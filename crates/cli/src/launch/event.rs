@@ -1,0 +1,100 @@
+//! What happens to the processes of a job, what is done about it, and how it all ended.
+
+use gridspan::control::Failure;
+use gridspan_topology::NodeId;
+use std::net::SocketAddr;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+/// What has happened.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Event {
+    /// A node says where it listens.
+    Listening {
+        /// The node.
+        node: NodeId,
+        /// Where.
+        address: SocketAddr,
+    },
+    /// A node says that the job failed.
+    Failed {
+        /// The node that says so.
+        node: NodeId,
+        /// How.
+        failure: Failure,
+    },
+    /// One of the two output streams of a node has ended.
+    StreamEnded {
+        /// The node.
+        node: NodeId,
+    },
+    /// The process of a node has ended.
+    Exited {
+        /// The node.
+        node: NodeId,
+        /// How.
+        exit: Exit,
+    },
+    /// Some process has ended; which, the system tells.
+    ChildrenChanged,
+    /// The user, or what stands for them, wants the job to end.
+    Interrupted {
+        /// By which signal.
+        signal: i32,
+    },
+    /// All that was to be printed is.
+    Printed,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Exit {
+    /// With this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl From<ExitStatus> for Exit {
+    fn from(status: ExitStatus) -> Self {
+        match (status.code(), status.signal()) {
+            (Some(code), _) => Self::Code(code),
+            (None, signal) => Self::Signal(signal.unwrap_or(0)),
+        }
+    }
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    /// Write the addresses of all nodes to each of them.
+    Introduce(Vec<SocketAddr>),
+    /// Ask a node to end: send SIGTERM.
+    Ask(NodeId),
+    /// End a node: close its standard input and send SIGKILL.
+    Kill(NodeId),
+    /// Tell the user that a process has ended.
+    TellExit(NodeId, Exit),
+    /// Tell the user that the nodes were asked to end.
+    TellStopping,
+}
+
+/// How the job ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Outcome {
+    /// The exit code.
+    pub(super) code: u8,
+    /// What failed first, unless the user wanted the end.
+    pub(super) blame: Option<Blame>,
+}
+
+/// Which node failed, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Blame {
+    /// The node.
+    pub(super) node: NodeId,
+    /// What happened.
+    pub(super) message: String,
+    /// What to do about it.
+    pub(super) hint: Option<String>,
+}

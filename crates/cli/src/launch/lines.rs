@@ -1,0 +1,124 @@
+//! Cuts what a process prints into lines, however long they are.
+
+use std::collections::VecDeque;
+
+/// The longest piece of a line that is passed on at once. Longer lines are cut.
+pub(super) const LINE_BYTES_MAX: usize = 64 << 10;
+/// How many of the last lines of a stream are kept.
+const KEPT_LINES: usize = 20;
+/// How much of each.
+const KEPT_BYTES: usize = 1 << 10;
+
+/// Cuts a stream of bytes into lines of at most [`LINE_BYTES_MAX`].
+#[derive(Debug, Default)]
+pub(super) struct LineSplitter {
+    partial: Vec<u8>,
+}
+
+impl LineSplitter {
+    /// Takes more bytes, and hands on each line that they complete, without its end.
+    pub(super) fn push(&mut self, mut bytes: &[u8], on_line: &mut impl FnMut(&[u8])) {
+        while !bytes.is_empty() {
+            let room = LINE_BYTES_MAX - self.partial.len();
+            let reach = &bytes[..bytes.len().min(room)];
+            match reach.iter().position(|&byte| byte == b'\n') {
+                Some(end) => {
+                    self.complete(&reach[..end], on_line);
+                    bytes = &bytes[end + 1..];
+                }
+                None => {
+                    let taken = reach.len();
+                    self.partial.extend_from_slice(reach);
+                    bytes = &bytes[taken..];
+                    if self.partial.len() == LINE_BYTES_MAX {
+                        self.complete(&[], on_line);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Hands on what is left when the stream ends within a line.
+    pub(super) fn finish(&mut self, on_line: &mut impl FnMut(&[u8])) {
+        if !self.partial.is_empty() {
+            self.complete(&[], on_line);
+        }
+    }
+
+    fn complete(&mut self, end: &[u8], on_line: &mut impl FnMut(&[u8])) {
+        let line = if self.partial.is_empty() {
+            end
+        } else {
+            self.partial.extend_from_slice(end);
+            &self.partial
+        };
+        on_line(line.strip_suffix(b"\r").unwrap_or(line));
+        self.partial.clear();
+    }
+}
+
+/// The last lines of a stream.
+#[derive(Debug, Default)]
+pub(super) struct Tail {
+    lines: VecDeque<String>,
+}
+
+impl Tail {
+    /// Adds a line, and forgets the oldest if there are too many.
+    pub(super) fn push(&mut self, line: &[u8]) {
+        if self.lines.len() == KEPT_LINES {
+            self.lines.pop_front();
+        }
+        let kept = &line[..line.len().min(KEPT_BYTES)];
+        self.lines.push_back(String::from_utf8_lossy(kept).into_owned());
+    }
+
+    /// The lines, oldest first.
+    pub(super) fn lines(&self) -> Vec<String> {
+        self.lines.iter().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(chunks: &[&[u8]]) -> Vec<Vec<u8>> {
+        let (mut splitter, mut lines) = (LineSplitter::default(), vec![]);
+        let mut on_line = |line: &[u8]| lines.push(line.to_vec());
+        for chunk in chunks {
+            splitter.push(chunk, &mut on_line);
+        }
+        splitter.finish(&mut on_line);
+        lines
+    }
+
+    #[test]
+    fn lines_are_whole_however_the_bytes_arrive() {
+        let expected: Vec<Vec<u8>> = vec![b"one".into(), b"".into(), b"two".into(), b"rest".into()];
+        assert_eq!(split(&[b"one\n\ntwo\r\nrest"]), expected);
+        assert_eq!(split(&[b"o", b"ne", b"\n", b"\ntw", b"o\r", b"\nre", b"st"]), expected);
+    }
+
+    #[test]
+    fn a_line_without_end_is_cut_and_nothing_is_lost() {
+        let chunk = vec![b'x'; 100_000];
+
+        let lines = split(&[&chunk, &chunk]);
+
+        assert_eq!(lines.iter().map(Vec::len).sum::<usize>(), 200_000);
+        assert!(lines.iter().all(|line| line.len() <= LINE_BYTES_MAX));
+    }
+
+    #[test]
+    fn the_tail_keeps_the_last_twenty_lines_and_not_too_much_of_each() {
+        let mut tail = Tail::default();
+        for number in 0..100 {
+            tail.push(format!("{number}{}", "x".repeat(10_000)).as_bytes());
+        }
+        let lines = tail.lines();
+        assert_eq!(lines.len(), 20);
+        assert!(lines[0].starts_with("80x") && lines[19].starts_with("99x"));
+        assert!(lines.iter().all(|line| line.len() == 1024));
+    }
+}

@@ -1,0 +1,266 @@
+//! Starts the processes of a job and stays with them to the end.
+//!
+//! | part | what it does |
+//! | --- | --- |
+//! | `supervisor` | decides: who is introduced, asked to end, killed, blamed |
+//! | `child` | one process and its pipes |
+//! | `lines`, `queue`, `printer` | from what processes print to what the user sees |
+//! | `report` | what the user is told, and its form for scripts |
+//!
+//! The loop here feeds events to the supervisor and carries out its commands. It alone waits for processes, so
+//! that a signal can never reach a stranger who got the number of one that has ended.
+
+mod child;
+mod event;
+mod lines;
+mod printer;
+mod queue;
+mod report;
+mod supervisor;
+
+use crate::error::CliError;
+use crate::program::Program;
+use child::{Child, Outlets};
+use event::{Command, Event, Outcome};
+use gridspan::Settings;
+use gridspan::variables::{DRIVER, REPORT};
+use gridspan_runtime::net::bootstrap::{Addresses, issue};
+use gridspan_runtime::net::Authority;
+use gridspan_topology::{GridSpec, NodeId, Time};
+use printer::{Style, node_names};
+use queue::Queue;
+use report::{FirstFailure, Report, StartedNode};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Instant;
+use supervisor::Supervisor;
+
+/// A job to launch.
+pub(crate) struct Launch<'a> {
+    /// What to run.
+    pub(crate) program: &'a Program,
+    /// Where.
+    pub(crate) spec: &'a GridSpec,
+    /// As which processes.
+    pub(crate) processes: Processes,
+    /// Whether to print JSON.
+    pub(crate) json: bool,
+}
+
+/// Which processes a job consists of.
+pub(crate) enum Processes {
+    /// One for each node; they meet over the network.
+    Nodes {
+        /// Whether the links between sites are emulated.
+        is_emulated: bool,
+        /// What overrides the program's own settings.
+        settings: Settings,
+        /// Further variables.
+        variables: Vec<(&'static str, OsString)>,
+    },
+    /// One for the whole job, told by variables how to run it.
+    Single {
+        /// The variables.
+        variables: Vec<(&'static str, OsString)>,
+    },
+}
+
+/// Runs the job, and returns the exit code of the launcher.
+pub(crate) fn run(launch: &Launch<'_>) -> Result<ExitCode, CliError> {
+    let (events, incoming) = channel();
+    // Before the first process, so that no end is missed.
+    forward_signals(events.clone())?;
+    let reports = Arc::new(Queue::new());
+    let style = match launch.json {
+        true => Style::Json,
+        false => Style::Text(printer::Prefixes::new(launch.spec)),
+    };
+    let outlets = Outlets { events: events.clone(), reports: reports.clone() };
+    let begin = Instant::now();
+    let children = start(launch, &outlets)?;
+    let started = |(node, child): (usize, &Child)| {
+        StartedNode::new(launch.spec, NodeId::from(node), child.pid())
+    };
+    let nodes = match launch.processes {
+        Processes::Nodes { .. } => children.iter().enumerate().map(started).collect(),
+        Processes::Single { .. } => vec![],
+    };
+    // The first processes may have printed something by now.
+    reports.push_first(Report::Started { job: launch.program.name(), nodes });
+    let queue = reports.clone();
+    thread::Builder::new()
+        .name("printer".to_owned())
+        .spawn(move || printer::run(&style, &queue, &events))
+        .map_err(CliError::system("start a thread"))?;
+    let must_meet = matches!(launch.processes, Processes::Nodes { .. });
+    let mut names = node_names(launch.spec);
+    names.truncate(children.len());
+    let supervisor = Supervisor::new(names, must_meet, Time(0));
+    let mut work = Work { children, supervisor, reports, incoming, begin };
+    let outcome = work.attend();
+    Ok(work.conclude(outcome))
+}
+
+/// Starts all processes. If one cannot be started, those before it are killed.
+fn start(launch: &Launch<'_>, outlets: &Outlets) -> Result<Vec<Child>, CliError> {
+    let path = launch.program.path()?;
+    let start = |node, variables: &[(&'static str, OsString)]| {
+        let command = launch.program.command(variables)?;
+        Child::start(node, command, outlets)
+            .map_err(|error| CliError::Start { path: path.clone(), error })
+    };
+    match &launch.processes {
+        Processes::Single { variables } => {
+            let mut variables = variables.clone();
+            variables.push((REPORT, "lines".into()));
+            Ok(vec![start(NodeId(0), &variables)?])
+        }
+        Processes::Nodes { is_emulated, settings, variables } => {
+            let settings = serde_json::to_value(settings).map_err(encoding)?;
+            let mut variables = variables.clone();
+            variables.push((DRIVER, "node".into()));
+            let mut children = vec![];
+            for mut bundle in issue(&Authority::new(&job_name(launch.program))?, launch.spec)? {
+                bundle.emulate = *is_emulated;
+                bundle.settings = settings.clone();
+                let child = start(bundle.identity.node, &variables)?;
+                child.tell(bundle.to_line().map_err(encoding)?);
+                children.push(child);
+            }
+            Ok(children)
+        }
+    }
+}
+
+fn encoding(error: serde_json::Error) -> CliError {
+    CliError::System { what: "describe the job to its nodes", error: error.into() }
+}
+
+/// A name for certificates, such as `ring-4711`: the program's, as far as it is of the letters that are possible,
+/// and this process's number.
+fn job_name(program: &Program) -> String {
+    let name = program.name().to_ascii_lowercase();
+    let name = name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
+    let name: String = name.trim_matches('-').chars().take(24).collect();
+    let name = if name.is_empty() { "job" } else { &name };
+    format!("{name}-{}", std::process::id())
+}
+
+/// Turns signals into events from now on.
+fn forward_signals(events: Sender<Event>) -> Result<(), CliError> {
+    let failed = CliError::system("watch for signals");
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCHLD]).map_err(&failed)?;
+    let forward = move || {
+        for signal in signals.forever() {
+            let event = match signal {
+                SIGCHLD => Event::ChildrenChanged,
+                signal => Event::Interrupted { signal },
+            };
+            if events.send(event).is_err() {
+                return;
+            }
+        }
+    };
+    thread::Builder::new().name("signals".to_owned()).spawn(forward).map_err(&failed)?;
+    Ok(())
+}
+
+/// The loop between processes and supervisor.
+struct Work {
+    children: Vec<Child>,
+    supervisor: Supervisor,
+    reports: Arc<Queue<Report>>,
+    incoming: Receiver<Event>,
+    begin: Instant,
+}
+
+impl Work {
+    /// Attends to the processes until all have ended.
+    fn attend(&mut self) -> Outcome {
+        loop {
+            // A process may have ended before signals were watched for, or several at one signal.
+            self.notice_exits();
+            while let Some(command) = self.supervisor.poll_command() {
+                self.carry_out(command);
+            }
+            if let Some(outcome) = self.supervisor.outcome() {
+                return outcome;
+            }
+            let event = match self.supervisor.poll_timeout() {
+                Some(due) => self.incoming.recv_timeout(due.since(self.now())),
+                None => self.incoming.recv().map_err(RecvTimeoutError::from),
+            };
+            let now = self.now();
+            match event {
+                Ok(event) => self.supervisor.handle(event, now),
+                Err(_) => self.supervisor.handle_timeout(now),
+            }
+        }
+    }
+
+    fn now(&self) -> Time {
+        Time(u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    fn notice_exits(&mut self) {
+        let now = self.now();
+        for (node, child) in self.children.iter_mut().enumerate() {
+            if let Some(exit) = child.take_exit() {
+                let node = NodeId::from(node);
+                self.supervisor.handle(Event::Exited { node, exit }, now);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, command: Command) {
+        match command {
+            Command::Introduce(addresses) => match Addresses(addresses).to_line() {
+                Ok(line) => self.children.iter().for_each(|child| child.tell(line.clone())),
+                Err(error) => tracing::error!(%error, "cannot describe the addresses"),
+            },
+            Command::Ask(node) => self.children[node.index()].ask(),
+            Command::Kill(node) => self.children[node.index()].kill(),
+            Command::TellExit(node, exit) => self.reports.push(Report::exited(node, exit)),
+            Command::TellStopping => self.reports.push(Report::Stopping),
+        }
+    }
+
+    /// Tells how it ended, and waits until all is printed; not if the user wants to end that too.
+    fn conclude(self, outcome: Outcome) -> ExitCode {
+        let children = &self.children;
+        let failure = outcome.blame.map(|blame| FirstFailure {
+            stderr: children[blame.node.index().min(children.len() - 1)].last_lines(),
+            node: blame.node,
+            message: blame.message,
+            hint: blame.hint,
+        });
+        let seconds = self.begin.elapsed().as_secs_f64();
+        self.reports.push(Report::Finished { exit_code: outcome.code, seconds, failure });
+        self.reports.close();
+        while let Ok(event) = self.incoming.recv() {
+            if matches!(event, Event::Printed | Event::Interrupted { .. }) {
+                break;
+            }
+        }
+        ExitCode::from(outcome.code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_runtime::net::check_job_name;
+
+    #[test]
+    fn any_program_gives_a_job_name_that_certificates_take() {
+        for path in ["./a.out", "/usr/bin/My Program", "./ü", &format!("./{}", "x".repeat(300))] {
+            let program = Program::File { path: path.into(), arguments: vec![] };
+            assert!(check_job_name(&job_name(&program)).is_ok(), "{path}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Prints reports: for people, whole lines behind `site/node│`; for scripts, JSON.
+
+use super::event::Event;
+use super::queue::Queue;
+use super::report::{FirstFailure, Report, Stream};
+use anstream::{AutoStream, ColorChoice};
+use gridspan_topology::{GridSpec, NodeId};
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+/// The colours of sites, in turn: those that can be read on dark and on light ground.
+const COLOURS: [&str; 6] =
+    ["\u{1b}[36m", "\u{1b}[33m", "\u{1b}[35m", "\u{1b}[32m", "\u{1b}[34m", "\u{1b}[31m"];
+const RED: &str = "\u{1b}[1;31m";
+const RESET: &str = "\u{1b}[0m";
+
+/// The form of what is printed.
+pub(super) enum Style {
+    /// A line of JSON for each report, on standard output.
+    Json,
+    /// The lines of the nodes, each behind the name of its node.
+    Text(Prefixes),
+}
+
+/// What stands before the lines of each node.
+pub(super) struct Prefixes {
+    names: Vec<String>,
+    plain: Vec<String>,
+    coloured: Vec<String>,
+    is_coloured: [bool; 2],
+}
+
+impl Prefixes {
+    /// The prefixes for the nodes of `spec`, of equal width. Colours only where there is a terminal
+    /// and the environment does not refuse them (NO_COLOR).
+    pub(super) fn new(spec: &GridSpec) -> Self {
+        let is_coloured = [
+            AutoStream::choice(&io::stdout()) != ColorChoice::Never,
+            AutoStream::choice(&io::stderr()) != ColorChoice::Never,
+        ];
+        let names = node_names(spec);
+        let width = names.iter().map(String::len).max().unwrap_or(0);
+        let layout = spec.layout();
+        let coloured = |(node, name): (NodeId, &String)| {
+            let colour = COLOURS[layout.site_of_node(node).index() % COLOURS.len()];
+            format!("{colour}{name:>width$}│{RESET} ")
+        };
+        Self {
+            coloured: layout.nodes().zip(&names).map(coloured).collect(),
+            plain: names.iter().map(|name| format!("{name:>width$}│ ")).collect(),
+            names,
+            is_coloured,
+        }
+    }
+
+    fn is_coloured(&self, stream: Stream) -> bool {
+        self.is_coloured[usize::from(stream == Stream::Stderr)]
+    }
+
+    /// A failure in words, with what the node printed last and what to do.
+    fn explain(&self, failure: &FirstFailure) -> String {
+        let (red, reset) = if self.is_coloured(Stream::Stderr) { (RED, RESET) } else { ("", "") };
+        let mut text = format!("{red}error:{reset} {}\n", failure.message);
+        if !failure.stderr.is_empty() {
+            let name = self.names.get(failure.node.index()).map_or("the job", String::as_str);
+            text += &format!("the last lines of {name} on standard error:\n");
+            for line in &failure.stderr {
+                text += &format!("    {line}\n");
+            }
+        }
+        if let Some(hint) = &failure.hint {
+            text += &format!("hint: {hint}\n");
+        }
+        text
+    }
+
+    fn append(&self, node: NodeId, stream: Stream, text: &[u8], to: &mut Vec<u8>) {
+        let is_coloured = self.is_coloured(stream);
+        let prefixes = if is_coloured { &self.coloured } else { &self.plain };
+        to.extend_from_slice(prefixes[node.index()].as_bytes());
+        to.extend_from_slice(text);
+        if is_coloured && text.contains(&0x1b) {
+            // The program's own colours must not run into the next line.
+            to.extend_from_slice(RESET.as_bytes());
+        }
+        to.push(b'\n');
+    }
+}
+
+/// What the nodes of `spec` are called: `site/node`.
+pub(super) fn node_names(spec: &GridSpec) -> Vec<String> {
+    let layout = spec.layout();
+    let name = |node| format!("{}/{}", layout.site_name(layout.site_of_node(node)), node.0);
+    layout.nodes().map(name).collect()
+}
+
+impl Style {
+    /// Adds a report to what is to be printed, and says where.
+    fn append(&self, report: &Report, to: &mut Vec<u8>) -> Stream {
+        let prefixes = match self {
+            Self::Json => {
+                to.extend_from_slice(report.to_json_line().as_bytes());
+                return Stream::Stdout;
+            }
+            Self::Text(prefixes) => prefixes,
+        };
+        match report {
+            Report::Output { node, stream, text } => {
+                prefixes.append(*node, *stream, text, to);
+                return *stream;
+            }
+            Report::Stopping => {
+                to.extend_from_slice(b"stopping; once more to kill\n");
+            }
+            Report::Simulated(summary) => to.extend_from_slice(format!("{summary}\n").as_bytes()),
+            Report::Finished { failure: Some(failure), .. } => {
+                to.extend_from_slice(
+                    prefixes.explain(failure).as_bytes(),
+                );
+            }
+            // People see what the nodes print and what goes wrong.
+            Report::Started { .. }
+            | Report::Listening { .. }
+            | Report::Exited { .. }
+            | Report::Finished { failure: None, .. } => {}
+        }
+        Stream::Stderr
+    }
+}
+
+/// Prints what is in the queue until it is closed, and says so when done. If nobody reads any more, the
+/// job is to end, as by SIGPIPE.
+pub(super) fn run(style: &Style, queue: &Arc<Queue<Report>>, events: &Sender<Event>) {
+    let (mut reports, mut text) = (vec![], vec![]);
+    while queue.take(&mut reports) {
+        if print(style, &mut reports, &mut text).is_err() {
+            queue.close();
+            let signal = signal_hook::consts::SIGPIPE;
+            // The launcher may have ended already.
+            let _ = events.send(Event::Interrupted { signal });
+        }
+    }
+    let _ = events.send(Event::Printed);
+}
+
+/// Prints reports, those in a row for one stream at once.
+fn print(style: &Style, reports: &mut Vec<Report>, text: &mut Vec<u8>) -> io::Result<()> {
+    text.clear();
+    let mut stream = Stream::Stdout;
+    for report in reports.drain(..) {
+        let begin = text.len();
+        let wanted = style.append(&report, text);
+        if wanted != stream {
+            write(stream, &text[..begin])?;
+            text.drain(..begin);
+            stream = wanted;
+        }
+    }
+    write(stream, text)
+}
+
+fn write(stream: Stream, text: &[u8]) -> io::Result<()> {
+    match stream {
+        _ if text.is_empty() => Ok(()),
+        Stream::Stdout => {
+            let mut stdout = io::stdout().lock();
+            stdout.write_all(text)?;
+            stdout.flush()
+        }
+        Stream::Stderr => io::stderr().write_all(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(colours: bool, reports: &[Report]) -> String {
+        let mut prefixes = Prefixes::new(&GridSpec::from_emulate("2x1").unwrap());
+        prefixes.is_coloured = [colours; 2];
+        let style = Style::Text(prefixes);
+        let mut text = vec![];
+        for report in reports {
+            style.append(report, &mut text);
+        }
+        String::from_utf8(text).unwrap()
+    }
+
+    fn output(node: u32, text: &str) -> Report {
+        Report::Output { node: NodeId(node), stream: Stream::Stdout, text: text.into() }
+    }
+
+    #[test]
+    fn lines_stand_behind_the_name_of_their_node() {
+        assert_eq!(text(false, &[output(0, "hello"), output(1, "")]), "a/0│ hello\nb/1│ \n");
+    }
+
+    #[test]
+    fn sites_differ_in_colour_and_a_lines_own_colours_end_with_it() {
+        let text = text(true, &[output(0, "hello"), output(1, "\u{1b}[1mbold")]);
+        let expected = "\u{1b}[36ma/0│\u{1b}[0m hello\n\u{1b}[33mb/1│\u{1b}[0m \u{1b}[1mbold\u{1b}[0m\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_failure_comes_with_its_last_lines_and_a_hint() {
+        let failure = FirstFailure {
+            node: NodeId(1),
+            message: "b/1 was killed by SIGKILL (9)".to_owned(),
+            hint: Some("look at dmesg".to_owned()),
+            stderr: vec!["out of luck".to_owned()],
+        };
+        let report = Report::Finished { exit_code: 1, seconds: 1.0, failure: Some(failure) };
+        let expected = "\
+error: b/1 was killed by SIGKILL (9)
+the last lines of b/1 on standard error:
+    out of luck
+hint: look at dmesg
+";
+        assert_eq!(text(false, &[report]), expected);
+    }
+}

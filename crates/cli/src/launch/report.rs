@@ -1,0 +1,144 @@
+//! What the user is told about a job, and its form for scripts: one JSON object a line.
+//!
+//! | `event` | says |
+//! | --- | --- |
+//! | `started` | the job's name and its nodes, each with site, host, PEs and process id |
+//! | `listening` | a node's address |
+//! | `output` | a line that a node printed, and on which `stream`: `stdout` or `stderr` |
+//! | `exited` | how a node's process ended: by `code` or by `signal` |
+//! | `simulated` | what a simulation amounted to |
+//! | `finished` | the exit code, the seconds it took, and the first failure if there was one |
+//!
+//! Every object has a `version`, which changes when a script could break.
+
+use super::event::Exit;
+use crate::dry_run::PlannedNode;
+use gridspan::simulated::Summary;
+use gridspan_topology::{GridSpec, NodeId};
+use serde::{Serialize, Serializer};
+use std::net::SocketAddr;
+
+/// The version of the objects.
+pub(crate) const VERSION: u32 = 1;
+
+/// Something to tell.
+#[derive(Debug, Serialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub(super) enum Report {
+    /// All processes have been started.
+    Started { job: String, nodes: Vec<StartedNode> },
+    /// A node says where it listens.
+    Listening { node: NodeId, address: SocketAddr },
+    /// A node has printed a line.
+    Output {
+        node: NodeId,
+        stream: Stream,
+        #[serde(serialize_with = "as_text")]
+        text: Vec<u8>,
+    },
+    /// A process has ended.
+    Exited { node: NodeId, code: Option<i32>, signal: Option<i32> },
+    /// The nodes were asked to end.
+    Stopping,
+    /// The job has been simulated.
+    Simulated(Summary),
+    /// The job has ended.
+    Finished { exit_code: u8, seconds: f64, failure: Option<FirstFailure> },
+}
+
+/// A node that has been started.
+#[derive(Debug, Serialize)]
+pub(super) struct StartedNode {
+    site: String,
+    host: String,
+    node: u32,
+    first_pe: u32,
+    pes: u32,
+    pid: u32,
+}
+
+/// What failed first.
+#[derive(Debug, Serialize)]
+pub(super) struct FirstFailure {
+    /// The node to blame.
+    pub(super) node: NodeId,
+    /// What happened.
+    pub(super) message: String,
+    /// What to do about it.
+    pub(super) hint: Option<String>,
+    /// What it printed last on standard error.
+    pub(super) stderr: Vec<String>,
+}
+
+/// Where a process prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+impl Report {
+    /// The report that a process has ended.
+    pub(super) fn exited(node: NodeId, exit: Exit) -> Self {
+        match exit {
+            Exit::Code(code) => Self::Exited { node, code: Some(code), signal: None },
+            Exit::Signal(signal) => Self::Exited { node, code: None, signal: Some(signal) },
+        }
+    }
+
+    /// The report as a line of JSON.
+    pub(super) fn to_json_line(&self) -> String {
+        #[derive(Serialize)]
+        struct Versioned<'a> {
+            version: u32,
+            #[serde(flatten)]
+            report: &'a Report,
+        }
+        let versioned = Versioned { version: VERSION, report: self };
+        let mut line = serde_json::to_string(&versioned).expect("reports consist of plain data");
+        line.push('\n');
+        line
+    }
+}
+
+impl StartedNode {
+    /// A node of `spec` that runs as the process `pid`.
+    pub(super) fn new(spec: &GridSpec, node: NodeId, pid: u32) -> Self {
+        let PlannedNode { site, host, node, first_pe, pes } = PlannedNode::new(spec, node);
+        Self { site: site.to_owned(), host: host.to_owned(), node, first_pe, pes, pid }
+    }
+}
+
+fn as_text<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&String::from_utf8_lossy(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_one_line_with_a_version_whatever_was_printed() {
+        let text = b"a\xff\"\x1b\nb".to_vec();
+        let report = Report::Output { node: NodeId(3), stream: Stream::Stderr, text };
+
+        let line = report.to_json_line();
+
+        assert_eq!(line.matches('\n').count(), 1);
+        let object: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let expected = serde_json::json!({
+            "version": 1, "event": "output", "node": 3, "stream": "stderr", "text": "a\u{fffd}\"\u{1b}\nb",
+        });
+        assert_eq!(object, expected);
+    }
+
+    #[test]
+    fn an_exit_is_by_code_or_by_signal() {
+        let line = Report::exited(NodeId(0), Exit::Signal(9)).to_json_line();
+        let object: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!((&object["code"], &object["signal"]), (&serde_json::Value::Null, &9.into()));
+    }
+}

@@ -1,0 +1,307 @@
+//! Decides when the processes of a job start to talk, when they must end, and which of them failed first.
+//!
+//! # Start
+//!
+//! Every node says where it listens; when all have, they are introduced to each other. A node that
+//! ends before, or says nothing for 30 s, has failed.
+//!
+//! # Failure
+//!
+//! When a node fails, the others get a second to notice and end by themselves, then they are asked to
+//! end, and five seconds later killed. All nodes report the failure of a job, and some of them only
+//! lost sight of the one where it arose; the first report or death that is not of this kind is
+//! blamed. The user's first wish to end the job asks at once, a second one kills.
+//!
+//! It does nothing itself: events in, [`Command`]s out, and time is an argument.
+
+use super::event::{Blame, Command, Event, Exit, Outcome};
+use gridspan::advice;
+use gridspan::control::Failure;
+use gridspan_topology::{NodeId, Time};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// How long a node may take to say where it listens: a cold start from a slow disk.
+const START_PATIENCE: Duration = Duration::from_secs(30);
+/// How long nodes may take to end by themselves after one has failed: the notice crosses the widest link in a
+/// tenth of it.
+const SETTLE: Duration = Duration::from_secs(1);
+/// How long nodes that were asked to end may take.
+const GRACE: Duration = Duration::from_secs(5);
+/// How long to wait for processes that were killed. They are gone unless the kernel is stuck.
+const KILL_PATIENCE: Duration = Duration::from_secs(5);
+/// How long output may follow the end of its process. A process of its own that it left behind can
+/// keep the stream open for ever.
+const DRAIN: Duration = Duration::from_secs(1);
+
+/// Standard output and standard error.
+const STREAMS: u8 = 2;
+
+/// The state of all processes of a job.
+pub(super) struct Supervisor {
+    nodes: Vec<Node>,
+    phase: Phase,
+    interrupted: Option<i32>,
+    /// What failed first, and whether that may be the consequence of another failure.
+    blame: Option<(bool, Blame)>,
+    /// The exit code of the node to blame.
+    code: u8,
+    commands: VecDeque<Command>,
+}
+
+struct Node {
+    name: String,
+    address: Option<SocketAddr>,
+    exit: Option<(Exit, Time)>,
+    open_streams: u8,
+    has_reported: bool,
+    /// Whether it was asked to end, so that its end is no failure.
+    is_asked: bool,
+    /// Whether all is over, its output included.
+    is_over: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Nodes have yet to say where they listen.
+    Starting { until: Time },
+    Running,
+    Ending { next: Step, at: Time },
+    /// Nobody can do more.
+    GivenUp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Ask,
+    Kill,
+    GiveUp,
+}
+
+impl Supervisor {
+    /// Supervises processes with these names, all just started. Nodes of a job must meet before they
+    /// begin; a single process need not.
+    pub(super) fn new(names: Vec<String>, must_meet: bool, now: Time) -> Self {
+        let node = |name| Node {
+            name,
+            address: None,
+            exit: None,
+            open_streams: STREAMS,
+            has_reported: false,
+            is_asked: false,
+            is_over: false,
+        };
+        let phase =
+            if must_meet { Phase::Starting { until: now + START_PATIENCE } } else { Phase::Running };
+        Self {
+            nodes: names.into_iter().map(node).collect(),
+            phase,
+            interrupted: None,
+            blame: None,
+            code: 0,
+            commands: VecDeque::new(),
+        }
+    }
+
+    /// Takes note of what happened.
+    pub(super) fn handle(&mut self, event: Event, now: Time) {
+        match event {
+            Event::Listening { node, address } => {
+                self.nodes[node.index()].address.get_or_insert(address);
+                self.introduce();
+            }
+            Event::Failed { node, failure } => self.reported(node, failure, now),
+            Event::StreamEnded { node } => {
+                let node = &mut self.nodes[node.index()];
+                node.open_streams = node.open_streams.saturating_sub(1);
+            }
+            Event::Exited { node, exit } => self.exited(node, exit, now),
+            Event::Interrupted { signal } => self.interrupt(signal, now),
+            Event::ChildrenChanged | Event::Printed => {}
+        }
+        self.settle(now);
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout) if nothing happens before.
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
+        let phase = match self.phase {
+            Phase::Starting { until } => Some(until),
+            Phase::Ending { at, .. } => Some(at),
+            Phase::Running | Phase::GivenUp => None,
+        };
+        let drains = self.nodes.iter().filter(|node| !node.is_over);
+        drains.filter_map(|node| Some(node.exit?.1 + DRAIN)).chain(phase).min()
+    }
+
+    /// Takes note of the time.
+    pub(super) fn handle_timeout(&mut self, now: Time) {
+        match self.phase {
+            Phase::Starting { until } if until <= now => {
+                let silent = self.nodes.iter().position(|node| node.address.is_none());
+                let node = NodeId::from(silent.unwrap_or(0));
+                let name = &self.nodes[node.index()].name;
+                let seconds = START_PATIENCE.as_secs();
+                let message = format!("{name} did not join the job within {seconds} s");
+                self.fail(node, 1, message, NOT_A_JOB, now);
+            }
+            Phase::Ending { next, at } if at <= now => match next {
+                Step::Ask => self.ask_all(now),
+                Step::Kill => self.kill_all(now),
+                Step::GiveUp => self.phase = Phase::GivenUp,
+            },
+            _ => {}
+        }
+        self.settle(now);
+    }
+
+    /// What to do next.
+    pub(super) fn poll_command(&mut self) -> Option<Command> {
+        self.commands.pop_front()
+    }
+
+    /// How the job ended, once all processes have.
+    pub(super) fn outcome(&self) -> Option<Outcome> {
+        if self.phase != Phase::GivenUp && !self.nodes.iter().all(|node| node.is_over) {
+            return None;
+        }
+        if let Some(signal) = self.interrupted {
+            let code = 128 + u8::try_from(signal & 0x7f).unwrap_or(0);
+            return Some(Outcome { code, blame: None });
+        }
+        let blame = self.blame.clone().map(|(_, blame)| blame);
+        Some(Outcome { code: self.code, blame })
+    }
+
+    fn introduce(&mut self) {
+        if matches!(self.phase, Phase::Starting { .. })
+            && let Some(addresses) = self.nodes.iter().map(|node| node.address).collect()
+        {
+            self.phase = Phase::Running;
+            self.commands.push_back(Command::Introduce(addresses));
+        }
+    }
+
+    fn reported(&mut self, reporter: NodeId, failure: Failure, now: Time) {
+        let node = &mut self.nodes[reporter.index()];
+        node.has_reported = true;
+        if node.is_asked {
+            return;
+        }
+        let Failure { message, hint, node, is_loss } = failure;
+        // Without a place it is most often main that gave up, which runs on node 0.
+        let node = node.filter(|node| node.index() < self.nodes.len()).unwrap_or(NodeId(0));
+        self.blame(is_loss, 1, Blame { node, message, hint }, now);
+    }
+
+    fn exited(&mut self, id: NodeId, exit: Exit, now: Time) {
+        let is_starting = matches!(self.phase, Phase::Starting { .. });
+        let node = &mut self.nodes[id.index()];
+        node.exit = Some((exit, now));
+        if node.is_asked || node.has_reported {
+            return;
+        }
+        let name = node.name.clone();
+        match exit {
+            Exit::Code(0) if is_starting => {
+                self.fail(id, 1, format!("{name} ended before it joined the job"), NOT_A_JOB, now);
+            }
+            Exit::Code(0) => {}
+            Exit::Code(2) if is_starting => {
+                let hint = "correct the arguments of the program or what the environment says";
+                self.fail(id, 2, format!("{name} could not start: exit code 2"), hint, now);
+            }
+            Exit::Code(code) => {
+                let message = format!("{name} ended on its own with exit code {code}");
+                self.fail(id, 1, message, "what it printed last may say why", now);
+            }
+            Exit::Signal(signal) => {
+                let message = format!("{name} was killed by {}", signal_name(signal));
+                self.fail(id, 1, message, signal_hint(signal), now);
+            }
+        }
+    }
+
+    fn fail(&mut self, node: NodeId, code: u8, message: String, hint: &str, now: Time) {
+        let hint = Some(hint.to_owned());
+        self.blame(false, code, Blame { node, message, hint }, now);
+    }
+
+    fn blame(&mut self, is_consequence: bool, code: u8, blame: Blame, now: Time) {
+        let is_first = match &self.blame {
+            None => true,
+            Some((was_consequence, _)) => *was_consequence && !is_consequence,
+        };
+        if is_first {
+            self.blame = Some((is_consequence, blame));
+            self.code = code;
+        }
+        if matches!(self.phase, Phase::Starting { .. } | Phase::Running) {
+            self.phase = Phase::Ending { next: Step::Ask, at: now + SETTLE };
+        }
+    }
+
+    fn interrupt(&mut self, signal: i32, now: Time) {
+        if self.interrupted.is_some() {
+            self.kill_all(now);
+            return;
+        }
+        self.interrupted = Some(signal);
+        self.commands.push_back(Command::TellStopping);
+        self.ask_all(now);
+    }
+
+    fn ask_all(&mut self, now: Time) {
+        for (id, node) in self.nodes.iter_mut().enumerate() {
+            if node.exit.is_none() && !std::mem::replace(&mut node.is_asked, true) {
+                self.commands.push_back(Command::Ask(NodeId::from(id)));
+            }
+        }
+        self.phase = Phase::Ending { next: Step::Kill, at: now + GRACE };
+    }
+
+    fn kill_all(&mut self, now: Time) {
+        for (id, node) in self.nodes.iter_mut().enumerate() {
+            if node.exit.is_none() {
+                node.is_asked = true;
+                self.commands.push_back(Command::Kill(NodeId::from(id)));
+            }
+        }
+        self.phase = Phase::Ending { next: Step::GiveUp, at: now + KILL_PATIENCE };
+    }
+
+    /// Finds nodes that are over: ended, and their output read.
+    fn settle(&mut self, now: Time) {
+        for (id, node) in self.nodes.iter_mut().enumerate() {
+            let Some((exit, at)) = node.exit else { continue };
+            if !node.is_over && (node.open_streams == 0 || at + DRAIN <= now) {
+                node.is_over = true;
+                self.commands.push_back(Command::TellExit(NodeId::from(id), exit));
+            }
+        }
+    }
+}
+
+const NOT_A_JOB: &str =
+    "is the program linked with the `gridspan` crate, and does its main end in `gridspan::main`?";
+
+/// What a signal is called, such as `SIGKILL (9)`.
+fn signal_name(signal: i32) -> String {
+    match signal_hook::low_level::signal_name(signal) {
+        Some(name) => format!("{name} ({signal})"),
+        None => format!("signal {signal}"),
+    }
+}
+
+fn signal_hint(signal: i32) -> &'static str {
+    match signal {
+        signal_hook::consts::SIGKILL => {
+            "if nobody killed it, the machine ran out of memory; `dmesg` tells"
+        }
+        signal_hook::consts::SIGABRT => advice::backtrace(),
+        _ => "a debugger on its core dump tells where; `coredumpctl debug` finds it",
+    }
+}
+
+#[cfg(test)]
+mod tests;

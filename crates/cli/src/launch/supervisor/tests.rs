@@ -1,0 +1,172 @@
+//! The supervisor, event by event.
+
+use super::*;
+
+const A: NodeId = NodeId(0);
+const B: NodeId = NodeId(1);
+
+/// Two nodes that have met.
+fn running() -> Supervisor {
+    let mut supervisor = starting();
+    for (node, port) in [(B, 2), (A, 1)] {
+        supervisor.handle(Event::Listening { node, address: address(port) }, Time(0));
+    }
+    let introduced = Command::Introduce(vec![address(1), address(2)]);
+    assert_eq!(commands(&mut supervisor), [introduced]);
+    supervisor
+}
+
+fn starting() -> Supervisor {
+    Supervisor::new(vec!["a/0".to_owned(), "b/1".to_owned()], true, Time(0))
+}
+
+fn address(port: u16) -> SocketAddr {
+    ([127, 0, 0, 1], port).into()
+}
+
+fn commands(supervisor: &mut Supervisor) -> Vec<Command> {
+    std::iter::from_fn(|| supervisor.poll_command()).collect()
+}
+
+fn ends(supervisor: &mut Supervisor, node: NodeId, exit: Exit, now: Time) {
+    supervisor.handle(Event::Exited { node, exit }, now);
+    supervisor.handle(Event::StreamEnded { node }, now);
+    supervisor.handle(Event::StreamEnded { node }, now);
+}
+
+fn report(message: &str, node: Option<NodeId>, is_loss: bool) -> Failure {
+    Failure { message: message.to_owned(), hint: None, node, is_loss }
+}
+
+fn seconds(seconds: u64) -> Time {
+    Time(seconds * 1_000_000_000)
+}
+
+#[test]
+fn nodes_that_all_end_well_make_a_job_that_is_done() {
+    let mut supervisor = running();
+
+    ends(&mut supervisor, A, Exit::Code(0), seconds(1));
+    assert_eq!(supervisor.outcome(), None);
+    ends(&mut supervisor, B, Exit::Code(0), seconds(1));
+
+    assert_eq!(supervisor.outcome(), Some(Outcome { code: 0, blame: None }));
+    let told = [Command::TellExit(A, Exit::Code(0)), Command::TellExit(B, Exit::Code(0))];
+    assert_eq!(commands(&mut supervisor), told);
+}
+
+#[test]
+fn a_node_that_dies_is_to_blame_although_another_lost_it_before() {
+    let mut supervisor = running();
+
+    let failure = report("lost node1", Some(B), true);
+    supervisor.handle(Event::Failed { node: A, failure }, seconds(3));
+    ends(&mut supervisor, A, Exit::Code(1), seconds(3));
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(3));
+
+    let outcome = supervisor.outcome().unwrap();
+    let blame = outcome.blame.unwrap();
+    assert_eq!((outcome.code, blame.node), (1, B));
+    assert_eq!(blame.message, "b/1 was killed by SIGKILL (9)");
+}
+
+#[test]
+fn a_report_blames_the_node_that_it_names_and_the_first_one_counts() {
+    let mut supervisor = running();
+
+    let failure = report("a handler panicked", Some(B), false);
+    supervisor.handle(Event::Failed { node: A, failure: failure.clone() }, seconds(1));
+    supervisor.handle(Event::Failed { node: B, failure: report("later", None, false) }, seconds(1));
+    ends(&mut supervisor, A, Exit::Code(1), seconds(1));
+    ends(&mut supervisor, B, Exit::Signal(6), seconds(1));
+
+    let blame = supervisor.outcome().unwrap().blame.unwrap();
+    assert_eq!((blame.node, blame.message), (B, failure.message));
+}
+
+#[test]
+fn the_others_get_a_second_then_are_asked_then_killed() {
+    let mut supervisor = running();
+
+    ends(&mut supervisor, A, Exit::Signal(11), seconds(10));
+    assert_eq!(commands(&mut supervisor), [Command::TellExit(A, Exit::Signal(11))]);
+    assert_eq!(supervisor.poll_timeout(), Some(seconds(11)));
+    supervisor.handle_timeout(seconds(11));
+    assert_eq!(commands(&mut supervisor), [Command::Ask(B)]);
+    assert_eq!(supervisor.poll_timeout(), Some(seconds(16)));
+    supervisor.handle_timeout(seconds(16));
+    assert_eq!(commands(&mut supervisor), [Command::Kill(B)]);
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(16));
+
+    let blame = supervisor.outcome().unwrap().blame.unwrap();
+    assert_eq!(blame.node, A, "a node that was asked to end has not failed");
+}
+
+#[test]
+fn a_process_that_even_the_kernel_cannot_kill_is_given_up() {
+    let mut supervisor = running();
+    for _ in 0..2 {
+        supervisor.handle(Event::Interrupted { signal: 2 }, seconds(1));
+    }
+
+    supervisor.handle_timeout(seconds(6));
+
+    assert_eq!(supervisor.outcome(), Some(Outcome { code: 130, blame: None }));
+}
+
+#[test]
+fn the_first_interrupt_asks_and_the_second_kills() {
+    let mut supervisor = running();
+
+    supervisor.handle(Event::Interrupted { signal: 2 }, seconds(1));
+    let asked = [Command::TellStopping, Command::Ask(A), Command::Ask(B)];
+    assert_eq!(commands(&mut supervisor), asked);
+    ends(&mut supervisor, A, Exit::Signal(15), seconds(1));
+    commands(&mut supervisor);
+    supervisor.handle(Event::Interrupted { signal: 2 }, seconds(2));
+    assert_eq!(commands(&mut supervisor), [Command::Kill(B)]);
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(2));
+
+    assert_eq!(supervisor.outcome(), Some(Outcome { code: 130, blame: None }));
+}
+
+#[test]
+fn a_program_that_does_not_join_has_failed() {
+    let mut supervisor = starting();
+    ends(&mut supervisor, A, Exit::Code(0), seconds(1));
+    supervisor.handle_timeout(seconds(2));
+    assert_eq!(commands(&mut supervisor)[1..], [Command::Ask(B)]);
+    ends(&mut supervisor, B, Exit::Signal(15), seconds(2));
+    let blame = supervisor.outcome().unwrap().blame.unwrap();
+    assert_eq!(blame.message, "a/0 ended before it joined the job");
+
+    let mut supervisor = starting();
+    supervisor.handle(Event::Listening { node: A, address: address(1) }, seconds(1));
+    supervisor.handle_timeout(seconds(30));
+    for node in [A, B] {
+        ends(&mut supervisor, node, Exit::Signal(15), seconds(31));
+    }
+    let blame = supervisor.outcome().unwrap().blame.unwrap();
+    assert_eq!(blame.message, "b/1 did not join the job within 30 s");
+}
+
+#[test]
+fn a_usage_error_of_the_program_is_one_of_the_job() {
+    let mut supervisor = starting();
+    for node in [A, B] {
+        ends(&mut supervisor, node, Exit::Code(2), seconds(1));
+    }
+    assert_eq!(supervisor.outcome().unwrap().code, 2);
+}
+
+#[test]
+fn output_that_never_ends_does_not_hold_up_the_end() {
+    let mut supervisor = Supervisor::new(vec!["local/0".to_owned()], false, Time(0));
+    supervisor.handle(Event::Exited { node: A, exit: Exit::Code(0) }, seconds(1));
+    assert_eq!(supervisor.outcome(), None);
+    assert_eq!(supervisor.poll_timeout(), Some(seconds(2)));
+
+    supervisor.handle_timeout(seconds(2));
+
+    assert_eq!(supervisor.outcome(), Some(Outcome { code: 0, blame: None }));
+}

@@ -1,0 +1,123 @@
+//! What to run: a built-in job, or a program of the user's own.
+
+use crate::args::Command;
+use crate::error::CliError;
+use crate::jobs;
+use gridspan::Start;
+use gridspan_jobs::Entry;
+use gridspan_runtime::Job;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{self, ExitCode};
+
+/// A program with its arguments.
+pub(crate) enum Program {
+    /// A job that gridctl contains.
+    BuiltIn {
+        /// Which.
+        entry: &'static Entry,
+        /// What follows its name.
+        arguments: Vec<String>,
+    },
+    /// A program that is linked with the `gridspan` crate.
+    File {
+        /// Where it is.
+        path: PathBuf,
+        /// What follows its path.
+        arguments: Vec<OsString>,
+    },
+}
+
+impl Program {
+    /// Finds out what the words of a command mean. What contains a `/` is a path, all else the name
+    /// of a built-in job. The arguments of a built-in job are checked.
+    pub(crate) fn resolve(command: Option<&Command>) -> Result<Self, CliError> {
+        let Some((first, rest)) = command.and_then(|command| command.words().split_first()) else {
+            return Err(CliError::NoProgram);
+        };
+        if first.as_encoded_bytes().contains(&b'/') {
+            return Ok(Self::File { path: first.into(), arguments: rest.to_vec() });
+        }
+        let name = first.to_string_lossy();
+        let Some(entry) = gridspan_jobs::find(&name) else {
+            let is_file = Path::new(first).is_file();
+            let near = jobs::near(&name);
+            return Err(CliError::UnknownJob { name: name.into_owned(), near, is_file });
+        };
+        let text = |word: &OsString| word.to_str().map(str::to_owned).ok_or(CliError::NotText);
+        let arguments = rest.iter().map(text).collect::<Result<Vec<_>, _>>()?;
+        (entry.build)(&arguments)?;
+        Ok(Self::BuiltIn { entry, arguments })
+    }
+
+    /// What the program is called, without its path.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::BuiltIn { entry, .. } => entry.name.to_owned(),
+            Self::File { path, .. } => {
+                path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+            }
+        }
+    }
+
+    /// The job, if it is built in.
+    pub(crate) fn job(&self) -> Result<Option<Job>, CliError> {
+        match self {
+            Self::BuiltIn { entry, arguments } => Ok(Some((entry.build)(arguments)?)),
+            Self::File { .. } => Ok(None),
+        }
+    }
+
+    /// The file to execute: the program's, or gridctl's own.
+    pub(crate) fn path(&self) -> Result<PathBuf, CliError> {
+        match self {
+            Self::BuiltIn { .. } => {
+                std::env::current_exe().map_err(CliError::system("find gridctl's own path"))
+            }
+            Self::File { path, .. } => Ok(path.clone()),
+        }
+    }
+
+    /// A process that runs the program, told by `variables` alone how.
+    pub(crate) fn command(
+        &self,
+        variables: &[(&'static str, OsString)],
+    ) -> Result<process::Command, CliError> {
+        let mut command = process::Command::new(self.path()?);
+        match self {
+            Self::BuiltIn { entry, arguments } => {
+                command.arg("__job").arg(entry.name).args(arguments);
+            }
+            Self::File { arguments, .. } => {
+                command.args(arguments);
+            }
+        }
+        for name in gridspan::variables::ALL {
+            command.env_remove(name);
+        }
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        Ok(command)
+    }
+
+    /// Runs the job in this process, or becomes the program.
+    pub(crate) fn run_or_become(
+        &self,
+        start: &Start,
+        variables: &[(&'static str, OsString)],
+    ) -> Result<ExitCode, CliError> {
+        if let Some(job) = self.job()? {
+            return Ok(gridspan::run(job, start));
+        }
+        let error = self.command(variables)?.exec();
+        Err(CliError::Start { path: self.path()?, error })
+    }
+}
+
+/// Runs a built-in job as the environment says.
+pub(crate) fn run_here(command: &Command) -> Result<ExitCode, CliError> {
+    match Program::resolve(Some(command))?.job()? {
+        Some(job) => Ok(gridspan::main(job)),
+        None => Err(CliError::NoProgram),
+    }
+}

@@ -1,0 +1,114 @@
+//! A job that goes wrong on request: to see how a failure looks, and to try out what watches jobs.
+
+use crate::registry::{Entry, parse};
+use clap::Parser;
+use gridspan_runtime::{Actor, Context, Grid, Ix1, Job, JobError, Op, Per, To};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+const ABOUT: &str = "A job that goes wrong on request, for fire drills";
+
+pub(crate) const ENTRY: Entry =
+    Entry { name: "drill", about: ABOUT, build: |arguments| Ok(job(parse("drill", arguments)?)) };
+
+#[derive(Clone, Debug, Parser)]
+#[command(about = ABOUT)]
+struct Options {
+    /// Every node prints so many lines to standard output and as many to standard error.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    lines: u32,
+    /// An actor on this node panics.
+    #[arg(long, value_name = "NODE")]
+    panic: Option<u32>,
+    /// The process of this node aborts.
+    #[arg(long, value_name = "NODE")]
+    abort: Option<u32>,
+    /// The process of this node exits with code 3.
+    #[arg(long, value_name = "NODE")]
+    exit: Option<u32>,
+    /// Main gives up.
+    #[arg(long)]
+    fail: bool,
+    /// Main waits for so many seconds before it ends.
+    #[arg(long, default_value_t = 0, value_name = "SECONDS")]
+    wait: u64,
+}
+
+/// One on every node.
+#[derive(Serialize, Deserialize)]
+struct Warden;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Order {
+    Print { lines: u32 },
+    Panic,
+    Abort,
+    Exit,
+}
+
+impl Actor for Warden {
+    type Index = Ix1;
+    type Init = ();
+    type Message = Order;
+
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
+        Self
+    }
+
+    fn handle(&mut self, order: Order, cx: &mut Context<'_, Self>) {
+        let node = cx.index().0;
+        match order {
+            Order::Print { lines } => {
+                for line in 1..=lines {
+                    println!("node {node}, line {line} of {lines}");
+                    eprintln!("node {node}, error line {line} of {lines}");
+                }
+                cx.contribute(Op::Sum, u64::from(lines), To::main());
+            }
+            Order::Panic => panic!("node {node} was told to panic"),
+            Order::Abort => {
+                eprintln!("node {node} was told to abort");
+                std::process::abort();
+            }
+            Order::Exit => {
+                eprintln!("node {node} was told to exit");
+                std::process::exit(3);
+            }
+        }
+    }
+}
+
+fn job(options: Options) -> Job {
+    Job::new("drill").actor::<Warden>().main(async move |grid| run(&grid, &options).await)
+}
+
+async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
+    let nodes = grid.layout().node_count();
+    let wardens = grid.create_group::<Warden>(Per::Node, |_| ()).await?;
+    wardens.broadcast(Order::Print { lines: options.lines });
+    let printed: u64 = wardens.reduction(Op::Sum).await?;
+    println!("{printed} lines from {nodes} nodes");
+    let orders = [
+        (options.panic, Order::Panic),
+        (options.abort, Order::Abort),
+        (options.exit, Order::Exit),
+    ];
+    let mut is_wrong = false;
+    for (node, order) in orders {
+        let Some(node) = node else { continue };
+        if node >= nodes {
+            return Err(format!("there is no node {node}, only {nodes}").into());
+        }
+        wardens.member(Ix1(node as i32)).send(order);
+        is_wrong = true;
+    }
+    if options.fail {
+        return Err("main was told to fail".into());
+    }
+    if is_wrong {
+        // What was ordered ends the job.
+        grid.sleep(Duration::from_secs(3600)).await?;
+    }
+    grid.sleep(Duration::from_secs(options.wait)).await?;
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! A hash over the states that a cell went through: two runs with equal fingerprints had the same
+//! trajectory, bit for bit.
+
+use serde::{Deserialize, Serialize};
+
+use super::atoms::CellAtoms;
+
+/// Odd, with well-spread bits: the golden ratio in 64 bits.
+const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The hash of a cell's atoms at all steps so far. It finds differences; it does not withstand an
+/// adversary.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fingerprint(pub u64);
+
+impl Fingerprint {
+    /// Adds a state: ids, positions and velocities. About 10 ns for each atom.
+    pub fn add(&mut self, atoms: &CellAtoms) {
+        self.mix(atoms.len() as u64);
+        atoms.ids().iter().for_each(|&id| self.mix(u64::from(id)));
+        for list in [atoms.positions(), atoms.velocities()] {
+            for axis in [list.x(), list.y(), list.z()] {
+                axis.iter().for_each(|number| self.mix(number.to_bits()));
+            }
+        }
+    }
+
+    /// One fingerprint for all cells, which must come in order.
+    pub fn of_all(cells: impl IntoIterator<Item = Self>) -> Self {
+        let mut all = Self::default();
+        cells.into_iter().for_each(|cell| all.mix(cell.0));
+        all
+    }
+
+    fn mix(&mut self, word: u64) {
+        let mixed = (self.0 ^ word).wrapping_mul(FACTOR);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::leanmd::atoms::Atom;
+
+    #[test]
+    fn a_single_bit_of_a_single_state_makes_a_difference() {
+        let mut prints = Vec::new();
+        for (x, vx) in [(1.0, 0.0), (1.0_f64.next_up(), 0.0), (1.0, -0.0)] {
+            let mut print = Fingerprint::default();
+            print.add(&one(x, vx));
+            print.add(&one(2.0, 0.0));
+            prints.push(print);
+        }
+        assert!(prints[0] != prints[1] && prints[0] != prints[2] && prints[1] != prints[2]);
+    }
+
+    #[test]
+    fn the_order_of_states_and_of_cells_counts() {
+        let (mut here, mut there) = (Fingerprint::default(), Fingerprint::default());
+        here.add(&one(1.0, 0.0));
+        there.add(&one(2.0, 0.0));
+        assert_ne!(Fingerprint::of_all([here, there]), Fingerprint::of_all([there, here]));
+        here.add(&one(2.0, 0.0));
+        there.add(&one(1.0, 0.0));
+        assert_ne!(here, there);
+    }
+
+    fn one(x: f64, vx: f64) -> CellAtoms {
+        let atom = Atom { id: 7, species: 0, position: [x, 0.0, 0.0], velocity: [vx, 0.0, 0.0] };
+        [atom].into_iter().collect()
+    }
+}

@@ -1,0 +1,253 @@
+//! How many particles start in each cell: the four clouds of the Parallel Research Kernels.
+//!
+//! The expected number of a cell depends on its column; the actual one is drawn from a linear
+//! congruential generator, two draws per cell, column by column and upwards in each. Any column can be
+//! reached at once by skipping draws, so every actor places its own particles without asking anyone, and
+//! all together place what one alone would.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::field::Field;
+use super::particle::{Particle, SPEED_MAX, Speed};
+
+/// Most particles asked for: 80 bytes each, this is 80 GB.
+pub const PARTICLES_MAX: u64 = 1_000_000_000;
+
+/// The shape of a cloud.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Shape {
+    /// Each column has `rho` times the particles of the one to its left; `rho` is positive and not 1.
+    Geometric {
+        /// The factor.
+        rho: f64,
+    },
+    /// The squared cosine over half a period.
+    Sinusoidal,
+    /// Falls linearly with the column, as `beta - alpha x` with x from 0 to 1; `beta` is at least 0 and
+    /// at least `alpha`.
+    Linear {
+        /// The slope.
+        alpha: f64,
+        /// The start.
+        beta: f64,
+    },
+    /// Even inside a rectangle of cells, bounds included, and nothing outside.
+    Patch {
+        /// First column.
+        left: u32,
+        /// Last column.
+        right: u32,
+        /// First row.
+        bottom: u32,
+        /// Last row.
+        top: u32,
+    },
+}
+
+/// A cloud of particles that have not been placed yet.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cloud {
+    /// How many particles about; the draws decide.
+    pub particles: u64,
+    /// How they are spread.
+    pub shape: Shape,
+    /// How fast they move.
+    pub speed: Speed,
+}
+
+/// The cloud cannot be placed in the square.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum CloudError {
+    /// The number of particles is 0 or more than [`PARTICLES_MAX`].
+    #[error("the cloud has {particles} particles; it must have between 1 and {PARTICLES_MAX}")]
+    Particles {
+        /// As asked for.
+        particles: u64,
+    },
+    /// A parameter of the shape makes a negative or infinite number of particles.
+    #[error("{what}")]
+    Shape {
+        /// What the parameter must be.
+        what: &'static str,
+    },
+    /// Particles would be faster than [`SPEED_MAX`].
+    #[error("k is {k} and m is {m}; neither may exceed {SPEED_MAX}")]
+    Speed {
+        /// As asked for.
+        k: u32,
+        /// As asked for.
+        m: i32,
+    },
+}
+
+impl Cloud {
+    /// The reference problem of the Parallel Research Kernels, for a square of 1000 cells: a million
+    /// particles, `rho` 0.99.
+    pub const REFERENCE: Self = Self {
+        particles: 1_000_000,
+        shape: Shape::Geometric { rho: 0.99 },
+        speed: Speed { k: 1, m: 2 },
+    };
+
+    /// Whether the cloud can be placed in the square.
+    ///
+    /// # Errors
+    /// If a parameter is out of its bounds.
+    pub fn check(&self, field: &Field) -> Result<(), CloudError> {
+        if !(1..=PARTICLES_MAX).contains(&self.particles) {
+            return Err(CloudError::Particles { particles: self.particles });
+        }
+        let Speed { k, m } = self.speed;
+        if k > SPEED_MAX || m.unsigned_abs() > SPEED_MAX {
+            return Err(CloudError::Speed { k, m });
+        }
+        let wrong = |what| Err(CloudError::Shape { what });
+        match self.shape {
+            Shape::Geometric { rho } if !(rho.is_finite() && rho > 0.0 && rho != 1.0) => {
+                wrong("rho of a geometric cloud must be positive and not 1; 0.99 is usual")
+            }
+            Shape::Linear { alpha, beta }
+                if !(alpha.is_finite() && beta.is_finite() && beta > 0.0 && beta >= alpha) =>
+            {
+                wrong(
+                    "a linear cloud must not become negative: beta must be positive and at least alpha",
+                )
+            }
+            Shape::Patch { left, right, bottom, top }
+                if left > right
+                    || bottom > top
+                    || right >= field.cells()
+                    || top >= field.cells() =>
+            {
+                wrong(
+                    "a patch must lie inside the square, left not after right and bottom not above top",
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The number of particles that a cell of `column` has on average.
+    pub fn mean(&self, column: u32, field: &Field) -> f64 {
+        let (wanted, edge, x) =
+            (self.particles as f64, f64::from(field.cells()), f64::from(column));
+        match self.shape {
+            Shape::Geometric { rho } => {
+                let first = wanted * ((1.0 - rho) / (1.0 - rho.powf(edge))) / edge;
+                first * rho.powf(x)
+            }
+            Shape::Sinusoidal => {
+                let cosine = (x * (std::f64::consts::PI / (edge - 1.0))).cos();
+                2.0 * cosine * cosine * wanted / (edge * edge)
+            }
+            Shape::Linear { alpha, beta } => {
+                let step = 1.0 / edge;
+                let total = beta * edge - alpha * 0.5 * step * edge * (edge - 1.0);
+                wanted * ((beta - alpha * step * x) / total) / edge
+            }
+            Shape::Patch { left, right, bottom, top } => {
+                wanted / (f64::from(right - left + 1) * f64::from(top - bottom + 1))
+            }
+        }
+    }
+
+    /// How many particles start in each cell of some columns: `(column, row, particles)`, column by
+    /// column, without empty cells.
+    pub fn counts(
+        &self,
+        columns: Range<u32>,
+        field: &Field,
+    ) -> impl Iterator<Item = (u32, u32, u64)> + use<> {
+        let (cloud, field) = (*self, *field);
+        let mut dice = Dice::new();
+        dice.skip(2 * u64::from(field.cells()) * u64::from(columns.start));
+        columns.flat_map(move |column| (0..field.cells()).map(move |row| (column, row))).filter_map(
+            move |(column, row)| {
+                let drawn = dice.draw(cloud.mean(column, &field));
+                let inside = match cloud.shape {
+                    Shape::Patch { left, right, bottom, top } => {
+                        (left..=right).contains(&column) && (bottom..=top).contains(&row)
+                    }
+                    _ => true,
+                };
+                (inside && drawn > 0).then_some((column, row, drawn))
+            },
+        )
+    }
+
+    /// How many particles the whole cloud has. Time linear in the number of cells.
+    pub fn placed(&self, field: &Field) -> u64 {
+        self.counts(0..field.cells(), field).map(|(_, _, particles)| particles).sum()
+    }
+
+    /// The particles that start in some `columns`, with ids from `first_id`: the number that the columns
+    /// to the left have.
+    pub fn place(&self, columns: Range<u32>, first_id: u64, field: &Field) -> Vec<Particle> {
+        let mut particles = Vec::new();
+        for (column, row, count) in self.counts(columns, field) {
+            for _ in 0..count {
+                let id = first_id + particles.len() as u64;
+                particles.push(Particle::in_cell(id, column, row, self.speed, field));
+            }
+        }
+        particles
+    }
+}
+
+/// The generator of the Parallel Research Kernels: `s <- a s + c mod 2^64`.
+#[derive(Clone, Copy, Debug)]
+struct Dice {
+    state: u64,
+}
+
+const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
+const INCREMENT: u64 = 1_442_695_040_888_963_407;
+const SEED: u64 = 27_182_818_285;
+
+/// The width of the bell from which numbers of at least 1 are drawn, as a share of the mean.
+const SPREAD: f64 = 0.15;
+
+impl Dice {
+    fn new() -> Self {
+        Self { state: SEED }
+    }
+
+    fn next(&mut self) -> u64 {
+        self.state = MULTIPLIER.wrapping_mul(self.state).wrapping_add(INCREMENT);
+        self.state
+    }
+
+    /// Passes over `count` numbers, by squaring the step.
+    fn skip(&mut self, mut count: u64) {
+        let (mut factor, mut addend) = (MULTIPLIER, INCREMENT);
+        while count > 0 {
+            if count & 1 == 1 {
+                self.state = factor.wrapping_mul(self.state).wrapping_add(addend);
+            }
+            addend = addend.wrapping_mul(factor.wrapping_add(1));
+            factor = factor.wrapping_mul(factor);
+            count >>= 1;
+        }
+    }
+
+    /// A whole number around `mean`: rounded from a bell for means of at least 1, else 1 with probability
+    /// `mean`. Two draws.
+    fn draw(&mut self, mean: f64) -> u64 {
+        let (first, second) = (self.next(), self.next());
+        if mean >= 1.0 {
+            let unit = |number: u64| (number % u64::MAX) as f64 * (1.0 / u64::MAX as f64);
+            let bell = (-2.0 * unit(first).ln()).sqrt()
+                * (2.0 * std::f64::consts::PI * unit(second)).cos();
+            (bell * mean * SPREAD + mean + 0.5) as u64
+        } else {
+            let most = u64::from(u32::MAX);
+            u64::from(second % most <= (mean * most as f64) as u64)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

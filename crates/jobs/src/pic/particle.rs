@@ -1,0 +1,184 @@
+//! One particle: how it starts, its step, and where it must be.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::field::Field;
+
+/// How far (cells) a particle may be from where it must be; the arithmetic is exact for the clouds here.
+pub const TOLERANCE: f64 = 1e-6;
+
+/// The largest `k`, and the largest `m` up or down: products with the number of steps stay exact.
+pub const SPEED_MAX: u32 = 1 << 16;
+
+/// A particle, also on its way between actors.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Particle {
+    /// Unique in the cloud, in the order of placement.
+    pub id: u64,
+    /// Position in cells.
+    pub x: f64,
+    /// Position in cells.
+    pub y: f64,
+    /// Velocity in cells per step.
+    pub vx: f64,
+    /// Velocity in cells per step.
+    pub vy: f64,
+    /// Charge, in units of the field's.
+    pub charge: f64,
+    /// Where it started.
+    pub x0: f64,
+    /// Where it started.
+    pub y0: f64,
+}
+
+/// How fast the particles of a cloud move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Speed {
+    /// A step goes `2k + 1` cells sideways; at most [`SPEED_MAX`].
+    pub k: u32,
+    /// A step goes `m` cells up, or down where negative; at most [`SPEED_MAX`].
+    pub m: i32,
+}
+
+/// A particle is not where it must be: a step or a particle was lost, or done twice.
+#[derive(Clone, Copy, Debug, PartialEq, Error)]
+#[error(
+    "particle {id} is at ({x}, {y}) after {steps} steps and must be at ({x_expected}, {y_expected})"
+)]
+pub struct Misplaced {
+    /// Of the particle.
+    pub id: u64,
+    /// Steps done.
+    pub steps: u64,
+    /// Where it is.
+    pub x: f64,
+    /// Where it is.
+    pub y: f64,
+    /// Where it must be.
+    pub x_expected: f64,
+    /// Where it must be.
+    pub y_expected: f64,
+}
+
+impl Particle {
+    /// A particle at rest (but for its rise) in the middle of the cell in `column` and `row`, charged to
+    /// go right.
+    pub fn in_cell(id: u64, column: u32, row: u32, speed: Speed, field: &Field) -> Self {
+        let (x, y) = (f64::from(column) + 0.5, f64::from(row) + 0.5);
+        // The two corners of one side pull as the two of the other push; half the force of all four for a
+        // unit charge.
+        let (left, low) = (0.5_f64, 0.5_f64);
+        let r2 = left * left + low * low;
+        let cosine = left / r2.sqrt();
+        let unit = 1.0 / (cosine / r2 + cosine / r2);
+        let hop = f64::from(2 * speed.k + 1);
+        Self {
+            id,
+            x,
+            y,
+            vx: 0.0,
+            vy: f64::from(speed.m),
+            charge: field.charge(column) * hop * unit,
+            x0: x,
+            y0: y,
+        }
+    }
+
+    /// One step under the forces of the field.
+    pub fn advance(&mut self, field: &Field) {
+        let [ax, ay] = field.force(self.charge, self.x, self.y);
+        self.x = field.wrap(self.x + self.vx + 0.5 * ax);
+        self.y = field.wrap(self.y + self.vy + 0.5 * ay);
+        self.vx += ax;
+        self.vy += ay;
+    }
+
+    /// Where the particle must be `steps` steps after its start: `2k + 1` cells to the right and `m` up
+    /// for each.
+    pub fn expected(&self, steps: u64, speed: Speed, field: &Field) -> (f64, f64) {
+        let edge = u64::from(field.cells());
+        // Whole displacements modulo the edge, in integers: exact for any number of steps.
+        let steps = steps % edge;
+        let hops = steps * (u64::from(2 * speed.k + 1) % edge) % edge;
+        let rises = steps * u64::from(speed.m.rem_euclid(field.cells() as i32) as u32) % edge;
+        let (column, _) = field.cell_of(self.x0, self.y0);
+        let x = if self.charge * field.charge(column) > 0.0 {
+            self.x0 + hops as f64
+        } else {
+            self.x0 - hops as f64
+        };
+        (field.wrap(x), field.wrap(self.y0 + rises as f64))
+    }
+
+    /// Whether the particle is where it must be after `steps` steps.
+    ///
+    /// # Errors
+    /// If it is farther off than [`TOLERANCE`].
+    pub fn verify(&self, steps: u64, speed: Speed, field: &Field) -> Result<(), Misplaced> {
+        let (x_expected, y_expected) = self.expected(steps, speed, field);
+        // A NaN is near nothing.
+        if (self.x - x_expected).abs() <= TOLERANCE && (self.y - y_expected).abs() <= TOLERANCE {
+            Ok(())
+        } else {
+            Err(Misplaced { id: self.id, steps, x: self.x, y: self.y, x_expected, y_expected })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn particles_follow_the_published_closed_form_exactly() {
+        let field = Field::new(20).unwrap();
+        for speed in [
+            Speed { k: 0, m: 0 },
+            Speed { k: 1, m: 2 },
+            Speed { k: 3, m: -1 },
+            Speed { k: 17, m: -45 },
+        ] {
+            for column in 0..20 {
+                let mut particle = Particle::in_cell(0, column, 11, speed, &field);
+                for step in 1..=101_i64 {
+                    particle.advance(&field);
+                    // x = x0 + step (2k + 1) mod L, y = y0 + m step mod L.
+                    let x = (i64::from(column) + step * i64::from(2 * speed.k + 1)).rem_euclid(20)
+                        as f64
+                        + 0.5;
+                    let y = (11 + step * i64::from(speed.m)).rem_euclid(20) as f64 + 0.5;
+                    assert!(
+                        (particle.x - x).abs() < 1e-9 && (particle.y - y).abs() < 1e-9,
+                        "{speed:?} {particle:?}"
+                    );
+                    particle.verify(step as u64, speed, &field).unwrap();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_particle_of_the_other_charge_goes_left() {
+        let (field, speed) = (Field::new(10).unwrap(), Speed { k: 1, m: 0 });
+        let mut particle = Particle::in_cell(0, 4, 0, speed, &field);
+        particle.charge = -particle.charge;
+        (0..3).for_each(|_| particle.advance(&field));
+        assert!((particle.x - 5.5).abs() < 1e-12);
+        particle.verify(3, speed, &field).unwrap();
+    }
+
+    #[test]
+    fn a_missed_step_is_noticed() {
+        let (field, speed) = (Field::new(10).unwrap(), Speed { k: 0, m: 0 });
+        let mut particle = Particle::in_cell(3, 4, 5, speed, &field);
+        particle.advance(&field);
+        let misplaced = particle.verify(2, speed, &field).unwrap_err();
+        assert_eq!(
+            misplaced.to_string(),
+            "particle 3 is at (5.5, 5.5) after 2 steps and must be at (6.5, 5.5)"
+        );
+        particle.y = f64::NAN;
+        assert!(particle.verify(1, speed, &field).is_err());
+    }
+}

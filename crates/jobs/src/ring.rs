@@ -1,0 +1,92 @@
+//! A token runs around a ring of actors: the smallest job whose time is all latency.
+//!
+//! The members lie in blocks, so that the token crosses from one PE to the next once per PE and
+//! round, and back to the first at the end.
+
+use crate::registry::{Entry, parse};
+use clap::Parser;
+use gridspan_runtime::{Actor, Context, Grid, Ix1, Job, JobError, Op, To};
+use serde::{Deserialize, Serialize};
+
+const ABOUT: &str = "A token runs around a ring of actors and counts them";
+
+pub(crate) const ENTRY: Entry =
+    Entry { name: "ring", about: ABOUT, build: |arguments| Ok(job(parse("ring", arguments)?)) };
+
+#[derive(Clone, Copy, Debug, Parser)]
+#[command(about = ABOUT)]
+struct Options {
+    /// How many actors the ring has.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    members: u32,
+    /// How often the token goes around.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+}
+
+/// One place in the ring.
+#[derive(Serialize, Deserialize)]
+struct Place {
+    members: u32,
+    seen: u64,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+enum Message {
+    /// The token, which still has so many hops to go.
+    Token { hops: u64 },
+    /// The token has stopped: tell main how often it was here.
+    Report,
+}
+
+impl Actor for Place {
+    type Index = Ix1;
+    type Init = u32;
+    type Message = Message;
+
+    fn create(members: u32, _cx: &mut Context<'_, Self>) -> Self {
+        Self { members, seen: 0 }
+    }
+
+    fn handle(&mut self, message: Message, cx: &mut Context<'_, Self>) {
+        match message {
+            Message::Token { hops } => {
+                self.seen += 1;
+                if hops > 1 {
+                    let next = (cx.index().0 as u32 + 1) % self.members;
+                    let next = cx.collection().at(Ix1(next as i32));
+                    cx.send(&next, Message::Token { hops: hops - 1 });
+                } else {
+                    let all = cx.collection();
+                    cx.broadcast(&all, Message::Report);
+                }
+            }
+            Message::Report => {
+                cx.contribute(Op::Sum, self.seen, To::main());
+                cx.contribute(Op::Min, self.seen, To::main());
+            }
+        }
+    }
+}
+
+fn job(options: Options) -> Job {
+    Job::new("ring").actor::<Place>().main(async move |grid| run(&grid, options).await)
+}
+
+async fn run(grid: &Grid, Options { members, rounds }: Options) -> Result<(), JobError> {
+    let ring = grid.create::<Place>(Ix1::range(members), |_| members).await?;
+    let hops = u64::from(members) * u64::from(rounds);
+    let begin = grid.now().await?;
+    ring.member(Ix1(0)).send(Message::Token { hops });
+    let total: u64 = ring.reduction(Op::Sum).await?;
+    let fewest: u64 = ring.reduction(Op::Min).await?;
+    let elapsed = grid.now().await?.since(begin);
+    if (total, fewest) != (hops, u64::from(rounds)) {
+        return Err(format!("the token was seen {total} times instead of {hops}").into());
+    }
+    println!(
+        "{rounds} rounds over {members} actors on {} PEs: {total} hops in {elapsed:.3?}",
+        grid.layout().pe_count()
+    );
+    Ok(())
+}

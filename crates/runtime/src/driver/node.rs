@@ -1,0 +1,136 @@
+//! One node: the threads of its PEs and, if the job has others, its uplink.
+
+use super::inbox::Inbox;
+use super::switch::Switch;
+#[cfg(feature = "net")]
+use super::uplink::{Drive, Uplink};
+use super::worker::{self, Idle, Park};
+use crate::error::JobError;
+use crate::program::Program;
+use gridspan_topology::{NodeId, PeId};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, Scope, ScopedJoinHandle, Thread};
+use std::time::Instant;
+
+/// The uplink of a node; without the network there is none.
+#[cfg(not(feature = "net"))]
+pub(super) enum Uplink {}
+
+/// A node that runs.
+pub(super) struct Node<'scope> {
+    pub(super) switch: Arc<Switch>,
+    pes: Vec<ScopedJoinHandle<'scope, Result<(), JobError>>>,
+    uplink: Option<Arc<Uplink>>,
+    watch: Option<ScopedJoinHandle<'scope, ()>>,
+}
+
+/// Wakes a PE's thread, wherever it sleeps.
+fn wake(
+    thread: Arc<OnceLock<Thread>>,
+    _uplink: Option<&Arc<Uplink>>,
+) -> Box<dyn Fn() + Send + Sync> {
+    #[cfg(feature = "net")]
+    if let Some(uplink) = _uplink {
+        let waker = uplink.waker();
+        return Box::new(move || waker.wake());
+    }
+    Box::new(move || {
+        if let Some(thread) = thread.get() {
+            thread.unpark();
+        }
+    })
+}
+
+impl<'scope> Node<'scope> {
+    /// Starts the threads of a node.
+    pub(super) fn start<'env>(
+        scope: &'scope Scope<'scope, 'env>,
+        program: &Program,
+        node: NodeId,
+        uplink: Option<Arc<Uplink>>,
+        begin: Instant,
+    ) -> Self {
+        let layout = program.layout().clone();
+        let pes: Vec<PeId> = layout.place(node).pes.clone().map(PeId).collect();
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let spin = layout.pe_count() as usize <= cores && pes.len() > 1;
+        let threads: Vec<_> = pes.iter().map(|_| Arc::new(OnceLock::new())).collect();
+        let inboxes = threads.iter().enumerate().map(|(position, thread)| {
+            // The first PE sleeps in the socket, if there is one.
+            let uplink = uplink.as_ref().filter(|_| position == 0);
+            Inbox::new(wake(Arc::clone(thread), uplink))
+        });
+        #[cfg(not(feature = "net"))]
+        let network = None;
+        #[cfg(feature = "net")]
+        let network = uplink.clone().map(|uplink| uplink as Arc<dyn super::switch::Network>);
+        let soft_bytes = program.limits().soft_bytes;
+        let switch = Arc::new(Switch::new(layout, node, inboxes.collect(), network, soft_bytes));
+        let mut handles = Vec::new();
+        for (&pe, thread) in pes.iter().zip(threads) {
+            let mut machine = program.pe(pe);
+            if uplink.is_some() && pe == pes[0] {
+                machine.greet();
+            }
+            let mut idle: Box<dyn Idle + Send> = Box::new(Park { spin });
+            #[cfg(feature = "net")]
+            if let Some(uplink) = uplink.as_ref().filter(|_| pe == pes[0]) {
+                idle = Box::new(Drive { uplink: uplink.clone(), switch: switch.clone() });
+            }
+            let switch = switch.clone();
+            handles.push(scope.spawn(move || {
+                // Set once, here.
+                let _ = thread.set(thread::current());
+                worker::run(machine, &switch, begin, &mut *idle)
+            }));
+        }
+        let watch = Self::start_watch(scope, uplink.as_ref(), &switch);
+        Self { switch, pes: handles, uplink, watch }
+    }
+
+    #[cfg(feature = "net")]
+    fn start_watch<'env>(
+        scope: &'scope Scope<'scope, 'env>,
+        uplink: Option<&Arc<Uplink>>,
+        switch: &Arc<Switch>,
+    ) -> Option<ScopedJoinHandle<'scope, ()>> {
+        let (uplink, switch) = (uplink?.clone(), switch.clone());
+        if switch.node != NodeId(0) {
+            uplink.connect(NodeId(0));
+        }
+        Some(scope.spawn(move || uplink.watch(&switch)))
+    }
+
+    #[cfg(not(feature = "net"))]
+    fn start_watch<'env>(
+        _: &'scope Scope<'scope, 'env>,
+        _: Option<&Arc<Uplink>>,
+        _: &Arc<Switch>,
+    ) -> Option<ScopedJoinHandle<'scope, ()>> {
+        None
+    }
+
+    /// Waits until the job is over on this node. Returns how it ended.
+    pub(super) fn join(self) -> Result<(), JobError> {
+        let Self { switch, pes, uplink: _uplink, watch } = self;
+        let mut outcome = Err(JobError::Failed("a node without PEs".to_owned()));
+        for (position, pe) in pes.into_iter().enumerate() {
+            let ended = pe.join().unwrap_or_else(|_| {
+                Err(JobError::Failed("the thread of a PE died; this is a bug in Gridspan".into()))
+            });
+            if position == 0 {
+                outcome = ended;
+            }
+        }
+        #[cfg(feature = "net")]
+        if let Some(uplink) = _uplink {
+            uplink.finish(&switch);
+        }
+        switch.close();
+        if let Some(watch) = watch {
+            // It ends by itself, and has nothing to say.
+            let _ = watch.join();
+        }
+        outcome
+    }
+}

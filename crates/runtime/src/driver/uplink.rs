@@ -1,0 +1,238 @@
+//! A node's way to the other nodes, and who of its threads drives it.
+//!
+//! A wake-up of another thread costs more than all of QUIC, so the node's first PE drives the
+//! network itself while it has nothing else to do: it waits in the socket, and what arrives for it
+//! is handled on the same thread. While it computes, a second thread, the *watch*, takes over; it
+//! looks every few milliseconds whether the network was attended to, and drives it until the PE
+//! wants it back.
+
+use super::inbox::Inbox;
+use super::switch::{Network, Switch};
+use super::worker::Idle;
+use crate::error::JobError;
+use crate::net::{FrameClass, LossReason, NetLoop, TransportEvent, Waker};
+use crate::program::main_packet;
+use bytes::Bytes;
+use gridspan_topology::NodeId;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often the watch looks, and how long the network may go unattended before it takes over.
+/// Short against a wide-area round trip; 200 looks a second cost little.
+const WATCH: Duration = Duration::from_millis(5);
+/// How long a busy PE leaves the network alone between two turns, unless it has something to send.
+const ATTEND: Duration = Duration::from_micros(200);
+/// How long the watch waits in the socket at a time while it drives.
+const DRIVE: Duration = Duration::from_millis(50);
+/// How long a node that is done waits until the others have confirmed all it sent.
+const FLUSH: Duration = Duration::from_secs(3);
+
+/// A node's way to the other nodes.
+pub(super) struct Uplink {
+    frames: Mutex<Vec<(NodeId, Bytes)>>,
+    has_frames: AtomicBool,
+    /// Whether whoever drives waits in the socket.
+    waiting: AtomicBool,
+    waker: Waker,
+    net: Mutex<NetLoop>,
+    /// Whether the PE wants to drive.
+    wanted: AtomicBool,
+    /// When the network was last driven, in nanoseconds since `begin`.
+    driven_ns: AtomicU64,
+    begin: Instant,
+    /// The job is over: peers that go away are no loss.
+    over: AtomicBool,
+}
+
+impl Network for Uplink {
+    fn send(&self, to: NodeId, frame: Bytes) {
+        lock(&self.frames).push((to, frame));
+        self.has_frames.store(true, Ordering::SeqCst);
+        if self.waiting.swap(false, Ordering::SeqCst) {
+            self.waker.wake();
+        }
+    }
+}
+
+impl Uplink {
+    pub(super) fn new(net: NetLoop) -> Self {
+        Self {
+            frames: Mutex::default(),
+            has_frames: AtomicBool::new(false),
+            waiting: AtomicBool::new(false),
+            waker: net.waker(),
+            net: Mutex::new(net),
+            wanted: AtomicBool::new(false),
+            driven_ns: AtomicU64::new(0),
+            begin: Instant::now(),
+            over: AtomicBool::new(false),
+        }
+    }
+
+    /// Ends a wait of the driving thread.
+    pub(super) fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    /// Opens the connection over which this node and the root watch each other.
+    pub(super) fn connect(&self, node: NodeId) {
+        lock(&self.net).transport().connect(node);
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        self.begin.elapsed().as_nanos() as u64
+    }
+
+    fn unattended(&self) -> Duration {
+        let driven = self.driven_ns.load(Ordering::Relaxed);
+        Duration::from_nanos(self.elapsed_ns().saturating_sub(driven))
+    }
+
+    /// Sends what is queued, receives, and waits at most `timeout` if there is nothing.
+    fn turn(&self, net: &mut NetLoop, switch: &Switch, timeout: Duration, own: Option<&Inbox>) {
+        if self.has_frames.swap(false, Ordering::SeqCst) {
+            let frames = std::mem::take(&mut *lock(&self.frames));
+            for (to, frame) in frames {
+                if let Err(error) = net.transport().send(to, FrameClass::Auto, frame)
+                    && !self.over.load(Ordering::SeqCst)
+                {
+                    fail(switch, JobError::Failed(format!("cannot send to {to}: {error}")));
+                }
+            }
+        }
+        net.transport().pause_reading(switch.is_congested());
+        let timeout = if timeout.is_zero() {
+            timeout
+        } else {
+            self.waiting.store(true, Ordering::SeqCst);
+            if self.has_frames.load(Ordering::SeqCst) { Duration::ZERO } else { timeout }
+        };
+        let result = net.turn(Some(timeout), &mut |event| {
+            if let Some(own) = own {
+                // This thread is awake; nobody has to wake it for what it brings itself.
+                own.wake_up();
+            }
+            self.handle(switch, event);
+        });
+        self.waiting.store(false, Ordering::SeqCst);
+        self.driven_ns.store(self.elapsed_ns(), Ordering::Relaxed);
+        if let Err(error) = result {
+            fail(switch, JobError::Failed(format!("the node's UDP socket failed: {error}")));
+        }
+    }
+
+    fn handle(&self, switch: &Switch, event: TransportEvent) {
+        match event {
+            TransportEvent::Frame { from, bytes } => {
+                if let Err(error) = switch.receive(from, &bytes) {
+                    fail(switch, JobError::Protocol(format!("from {from}: {error}")));
+                }
+            }
+            TransportEvent::Connected(node) => tracing::info!(%node, "connected"),
+            TransportEvent::Suspected(node) => tracing::warn!(%node, "silent; suspected"),
+            TransportEvent::Recovered(node) => tracing::info!(%node, "heard of again"),
+            TransportEvent::Refused { address, node, reason } => {
+                tracing::warn!(%address, ?node, %reason, "refused");
+            }
+            TransportEvent::Lost { node, reason } => self.lose(switch, node, &reason),
+        }
+    }
+
+    fn lose(&self, switch: &Switch, node: NodeId, reason: &LossReason) {
+        if self.over.load(Ordering::SeqCst) {
+            return;
+        }
+        let layout = &switch.layout;
+        let site = layout.site_name(layout.site_of_node(node)).to_owned();
+        let error = JobError::NodeLost { node, site, reason: reason.to_string() };
+        tracing::info!(%error, "node lost");
+        let leader = layout.leader(switch.node);
+        let packet = main_packet(Box::new(move |core| core.node_lost(node, error)));
+        switch.inbox(leader).push([(leader, packet)]);
+    }
+
+    /// The job is over: sends what is left, and says goodbye.
+    pub(super) fn finish(&self, switch: &Switch) {
+        self.over.store(true, Ordering::SeqCst);
+        self.waker.wake();
+        let mut net = lock(&self.net);
+        self.turn(&mut net, switch, Duration::ZERO, None);
+        let done = net.flush(FLUSH, &mut |_| {}).and_then(|_| net.close("the job is over"));
+        if let Err(error) = done {
+            tracing::debug!(%error, "closing");
+        }
+    }
+
+    /// Drives the network whenever nobody else does, until the job is over.
+    pub(super) fn watch(&self, switch: &Switch) {
+        while !self.over.load(Ordering::SeqCst) {
+            thread::sleep(WATCH);
+            if self.waiting.load(Ordering::SeqCst) || self.unattended() < WATCH {
+                continue;
+            }
+            let Some(mut net) = try_lock(&self.net) else { continue };
+            while !self.wanted.load(Ordering::SeqCst) && !self.over.load(Ordering::SeqCst) {
+                self.turn(&mut net, switch, DRIVE, None);
+            }
+        }
+    }
+}
+
+/// Ends the job; the first PE of this node tells the root.
+fn fail(switch: &Switch, error: JobError) {
+    let leader = switch.layout.leader(switch.node);
+    let packet = main_packet(Box::new(move |core| core.fail(error)));
+    switch.inbox(leader).push([(leader, packet)]);
+}
+
+/// The first PE of a node waits in the node's socket.
+pub(super) struct Drive {
+    pub(super) uplink: Arc<Uplink>,
+    pub(super) switch: Arc<Switch>,
+}
+
+/// The longest wait where nothing sets a limit; the transport's own timers are shorter.
+const FOREVER: Duration = Duration::from_secs(3600);
+
+impl Idle for Drive {
+    fn wait(&mut self, inbox: &Inbox, timeout: Option<Duration>) {
+        let uplink = &self.uplink;
+        let mut net = match try_lock(&uplink.net) {
+            Some(net) => net,
+            None => {
+                uplink.wanted.store(true, Ordering::SeqCst);
+                uplink.waker.wake();
+                let net = lock(&uplink.net);
+                uplink.wanted.store(false, Ordering::SeqCst);
+                net
+            }
+        };
+        if inbox.fall_asleep() {
+            uplink.turn(&mut net, &self.switch, timeout.unwrap_or(FOREVER), Some(inbox));
+            inbox.wake_up();
+        }
+    }
+
+    fn attend(&mut self) {
+        let uplink = &self.uplink;
+        if (uplink.has_frames.load(Ordering::SeqCst) || uplink.unattended() > ATTEND)
+            && let Some(mut net) = try_lock(&uplink.net)
+        {
+            uplink.turn(&mut net, &self.switch, Duration::ZERO, None);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}

@@ -1,0 +1,172 @@
+//! Collections as one PE knows them, and where their members sit here.
+
+use super::collective::Broadcasts;
+use crate::collection::CollectionInfo;
+use crate::index::{Key, Shape};
+use crate::reference::CollectionId;
+use rustc_hash::FxHashMap;
+
+/// Collections of a job. Bounds what a peer can make this PE allocate.
+const COLLECTIONS_MAX: usize = 1 << 16;
+/// A box of indices gets a table if at least one in this many of its members lives here; a table
+/// entry takes a twelfth of a hash map's.
+const TABLE_SHARE: u64 = 16;
+/// The empty entry of a table.
+const NOBODY: u32 = u32::MAX;
+
+/// A collection as this PE knows it.
+pub(super) struct Local {
+    pub(super) info: CollectionInfo,
+    /// Members that live here, by index.
+    pub(super) slots: Slots,
+    pub(super) broadcasts: Broadcasts,
+    /// How many sync points are complete.
+    pub(super) resumed: u64,
+}
+
+/// All collections, by their dense identifiers.
+#[derive(Default)]
+pub(super) struct Collections(Vec<Option<Local>>);
+
+impl Collections {
+    #[inline]
+    pub(super) fn get(&self, id: CollectionId) -> Option<&Local> {
+        self.0.get(id.0 as usize)?.as_ref()
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, id: CollectionId) -> Option<&mut Local> {
+        self.0.get_mut(id.0 as usize)?.as_mut()
+    }
+
+    pub(super) fn values(&self) -> impl Iterator<Item = &Local> {
+        self.0.iter().flatten()
+    }
+
+    /// Enters a collection of which `members` are about to live here. Returns false if there are
+    /// too many.
+    pub(super) fn enter(&mut self, info: CollectionInfo, members: usize) -> bool {
+        let position = info.id.0 as usize;
+        if position >= COLLECTIONS_MAX {
+            return false;
+        }
+        if self.0.len() <= position {
+            self.0.resize_with(position + 1, || None);
+        }
+        let slots = Slots::new(info.shape, members);
+        let broadcasts = Broadcasts::default();
+        self.0[position] = Some(Local { info, slots, broadcasts, resumed: 0 });
+        true
+    }
+}
+
+/// The slots of members, by index.
+pub(super) enum Slots {
+    /// By position in the box of indices.
+    Table { shape: Shape, table: Vec<u32>, len: usize },
+    /// By key.
+    Map(FxHashMap<Key, u32>),
+}
+
+impl Slots {
+    fn new(shape: Option<Shape>, members: usize) -> Self {
+        match shape {
+            Some(shape) if shape.len() <= TABLE_SHARE * members as u64 => {
+                Self::Table { shape, table: vec![NOBODY; shape.len() as usize], len: 0 }
+            }
+            _ => Self::Map(FxHashMap::default()),
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, key: Key) -> Option<u32> {
+        match self {
+            Self::Table { shape, table, .. } => {
+                let slot = *table.get(shape.rank(key)? as usize)?;
+                (slot != NOBODY).then_some(slot)
+            }
+            Self::Map(map) => map.get(&key).copied(),
+        }
+    }
+
+    pub(super) fn insert(&mut self, key: Key, slot: u32) {
+        match self {
+            Self::Map(map) => {
+                map.insert(key, slot);
+            }
+            Self::Table { shape, table, len } => match shape.rank(key) {
+                Some(rank) => {
+                    let entry = &mut table[rank as usize];
+                    *len += usize::from(*entry == NOBODY);
+                    *entry = slot;
+                }
+                // A member beyond the box that the collection was made with.
+                None => {
+                    self.become_map();
+                    self.insert(key, slot);
+                }
+            },
+        }
+    }
+
+    pub(super) fn remove(&mut self, key: Key) {
+        match self {
+            Self::Map(map) => {
+                map.remove(&key);
+            }
+            Self::Table { shape, table, len } => {
+                if let Some(rank) = shape.rank(key) {
+                    let entry = &mut table[rank as usize];
+                    *len -= usize::from(*entry != NOBODY);
+                    *entry = NOBODY;
+                }
+            }
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Table { len, .. } => *len,
+            Self::Map(map) => map.len(),
+        }
+    }
+
+    fn become_map(&mut self) {
+        if let Self::Table { shape, table, .. } = self {
+            let present = table.iter().enumerate().filter(|&(_, &slot)| slot != NOBODY);
+            *self =
+                Self::Map(present.map(|(rank, &slot)| (shape.key(rank as u64), slot)).collect());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::{ActorIndex, IndexSet, Ix2};
+
+    #[test]
+    fn a_table_and_a_map_hold_the_same() {
+        for members in [0, 6] {
+            let mut slots = Slots::new(Ix2::grid(2, 3).shape(), members);
+            for (slot, index) in Ix2::grid(2, 3).into_indices().enumerate() {
+                slots.insert(index.key(), slot as u32);
+            }
+            slots.remove(Ix2(1, 1).key());
+            assert_eq!(slots.len(), 5);
+            assert_eq!(slots.get(Ix2(1, 2).key()), Some(5));
+            assert_eq!(slots.get(Ix2(1, 1).key()), None);
+            assert_eq!(slots.get(Ix2(7, 7).key()), None);
+        }
+    }
+
+    #[test]
+    fn a_member_beyond_the_box_turns_the_table_into_a_map() {
+        let mut slots = Slots::new(Ix2::grid(2, 3).shape(), 6);
+        slots.insert(Ix2(1, 0).key(), 4);
+        slots.insert(Ix2(9, 9).key(), 5);
+        assert_eq!(slots.get(Ix2(1, 0).key()), Some(4));
+        assert_eq!(slots.get(Ix2(9, 9).key()), Some(5));
+        assert_eq!(slots.len(), 2);
+    }
+}

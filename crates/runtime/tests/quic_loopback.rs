@@ -1,0 +1,130 @@
+//! Two nodes over real sockets of this machine.
+#![cfg(feature = "net")]
+
+use bytes::Bytes;
+use gridspan_runtime::net::{
+    Authority, Emulator, FrameClass, NetLoop, Transport, TransportConfig, TransportEvent, UdpPort,
+};
+use gridspan_topology::{Bandwidth, GridSpec, Latency, Layout, Link, NodeId};
+use std::time::{Duration, Instant};
+
+const A: NodeId = NodeId(0);
+const B: NodeId = NodeId(1);
+
+/// Two nodes in two sites that know each other's address; `link` lies between them, if any.
+fn pair(link: Option<Link>) -> [NetLoop; 2] {
+    let layout = Layout::new(vec![("a".to_owned(), vec![1]), ("b".to_owned(), vec![1])]);
+    let authority = Authority::new("loopback").unwrap();
+    let now = Instant::now();
+    let mut nodes = [A, B].map(|node| {
+        let identity = authority.issue(node, 1).unwrap();
+        let mut config = TransportConfig::new(layout.clone(), identity, [7 + node.0 as u8; 32]);
+        config.emulated = link.is_some();
+        let transport = Transport::new(config, now).unwrap();
+        let port = UdpPort::bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let emulator = link.map(|link| {
+            let spec = GridSpec::from_layout(&layout).unwrap().with_wan(link);
+            Emulator::new(spec, node, 1, now)
+        });
+        NetLoop::new(transport, port, emulator)
+    });
+    let addresses = [0, 1].map(|at| nodes[at].local_address().unwrap());
+    for node in &mut nodes {
+        node.transport().set_address(A, addresses[0]);
+        node.transport().set_address(B, addresses[1]);
+    }
+    nodes
+}
+
+/// Answers every frame with the same frame until the other side closes.
+fn echo(mut node: NetLoop) -> std::thread::JoinHandle<()> {
+    std::thread::spawn(move || {
+        let mut answers = vec![];
+        let mut is_over = false;
+        while !is_over {
+            node.turn(Some(Duration::from_secs(1)), &mut |event| match event {
+                TransportEvent::Frame { from, bytes } => answers.push((from, bytes)),
+                TransportEvent::Lost { .. } => is_over = true,
+                _ => {}
+            })
+            .unwrap();
+            for (to, bytes) in answers.drain(..) {
+                node.transport().send(to, FrameClass::Auto, bytes).unwrap();
+            }
+        }
+    })
+}
+
+/// Sends a frame and waits for the answer.
+fn ask(node: &mut NetLoop, frame: &Bytes) -> Duration {
+    let begin = Instant::now();
+    node.transport().send(B, FrameClass::Auto, frame.clone()).unwrap();
+    let mut answered = false;
+    while !answered {
+        node.turn(Some(Duration::from_secs(10)), &mut |event| {
+            if let TransportEvent::Frame { bytes, .. } = event {
+                assert_eq!(bytes.len(), frame.len());
+                answered = true;
+            }
+        })
+        .unwrap();
+        assert!(begin.elapsed() < Duration::from_secs(60), "no answer");
+    }
+    begin.elapsed()
+}
+
+#[test]
+fn ten_thousand_frames_arrive_and_one_of_them_has_twenty_megabytes() {
+    let [mut a, mut b] = pair(None);
+    let receiver = std::thread::spawn(move || {
+        let (mut small, mut large) = (vec![], 0);
+        let mut is_over = false;
+        while !is_over {
+            b.turn(Some(Duration::from_secs(1)), &mut |event| match event {
+                TransportEvent::Frame { bytes, .. } if bytes.len() > 1_000_000 => {
+                    assert!(bytes.iter().all(|&byte| byte == 9));
+                    large += bytes.len();
+                }
+                TransportEvent::Frame { bytes, .. } => {
+                    small.push(u32::from_le_bytes(bytes[..4].try_into().unwrap()));
+                }
+                TransportEvent::Lost { .. } => is_over = true,
+                _ => {}
+            })
+            .unwrap();
+        }
+        (small, large)
+    });
+    let large = Bytes::from(vec![9u8; 20 << 20]);
+    for number in 0..10_000u32 {
+        if number == 5_000 {
+            a.transport().send(B, FrameClass::Auto, large.clone()).unwrap();
+        }
+        let mut frame = vec![0; 4 + number as usize % 200];
+        frame[..4].copy_from_slice(&number.to_le_bytes());
+        a.transport().send(B, FrameClass::Auto, frame.into()).unwrap();
+        if number % 100 == 0 {
+            a.turn(Some(Duration::ZERO), &mut |_| {}).unwrap();
+        }
+    }
+    assert!(a.flush(Duration::from_secs(60), &mut |_| {}).unwrap());
+    a.close("done").unwrap();
+    let (small, large) = receiver.join().unwrap();
+    assert_eq!(small, (0..10_000).collect::<Vec<_>>());
+    assert_eq!(large, 20 << 20);
+}
+
+#[test]
+fn a_megabyte_there_and_back_over_twenty_milliseconds_takes_at_most_fifty_five() {
+    let link = Link::new(Latency::from_millis(10), Bandwidth::from_bits_per_second(1_000_000_000));
+    let [mut a, b] = pair(Some(link));
+    let echo = echo(b);
+    let megabyte = Bytes::from(vec![1u8; 1_000_000]);
+    ask(&mut a, &Bytes::from_static(b"warm"));
+    let times: Vec<_> = (0..10).map(|_| ask(&mut a, &megabyte)).collect();
+    a.close("done").unwrap();
+    echo.join().unwrap();
+    let best = times.iter().min().unwrap();
+    println!("1 MB round trips: {times:?}");
+    assert!(*best <= Duration::from_millis(55), "{times:?}");
+}

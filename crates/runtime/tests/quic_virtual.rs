@@ -1,0 +1,333 @@
+//! The transport against a reference, in virtual time: what a rough network does to it must not be seen above it.
+#![cfg(feature = "net")]
+
+mod quic_world;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use gridspan_runtime::net::{FrameClass, LossReason, TransportEvent};
+use gridspan_runtime::session::PlantedFault;
+use gridspan_topology::NodeId;
+use quic_world::{Weather, World};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+const SMALL: u8 = 1;
+const BULK: u8 = 2;
+
+/// What was sent between each pair of nodes: the number of small frames and of bulk frames.
+type Sent = BTreeMap<(NodeId, NodeId), [u64; 2]>;
+
+fn frame(kind: u8, number: u64, bytes: usize) -> Bytes {
+    let mut frame = BytesMut::with_capacity(9 + bytes);
+    frame.put_u8(kind);
+    frame.put_u64_le(number);
+    frame.put_bytes(number as u8, bytes);
+    frame.freeze()
+}
+
+fn send_something(world: &mut World, sent: &mut Sent) {
+    let nodes = world.layout.node_count();
+    let from = NodeId(world.below(nodes));
+    let to = NodeId((from.0 + 1 + world.below(nodes - 1)) % nodes);
+    if world.below(20) == 0 {
+        let counts = sent.entry((from, to)).or_default();
+        let number = counts[1];
+        counts[1] += 1;
+        let bytes = 70_000 + world.below(200_000) as usize;
+        world.send(from, to, FrameClass::Bulk, frame(BULK, number, bytes));
+    } else {
+        for _ in 0..=world.below(3) {
+            let counts = sent.entry((from, to)).or_default();
+            let number = counts[0];
+            counts[0] += 1;
+            let bytes = world.below(2_000) as usize;
+            world.send(from, to, FrameClass::Small, frame(SMALL, number, bytes));
+        }
+    }
+}
+
+/// Something that happens to a network or a node, short enough for nobody to be declared lost. A
+/// partition or a stop only if `severe`.
+fn trouble(world: &mut World, severe: bool) -> bool {
+    let nodes = world.layout.node_count();
+    let node = NodeId(world.below(nodes));
+    let other = NodeId((node.0 + 1 + world.below(nodes - 1)) % nodes);
+    match world.below(4) {
+        0 if severe => world.part(&[node]),
+        1 if severe => {
+            let millis = 100 + world.below(1_200);
+            world.stop(node, Duration::from_millis(millis.into()));
+        }
+        _ => {
+            let now = world.now;
+            world.transport(node).break_connection(now, other);
+            return false;
+        }
+    }
+    severe
+}
+
+/// Sends for a while in trouble, then waits for calm. Says what is wrong, if anything.
+fn run(seed: u64, nodes: u32, rounds: u32, fault: PlantedFault) -> Result<World, String> {
+    let mut world = World::with_fault(nodes, seed, fault);
+    world.weather = Weather::ROUGH;
+    let mut sent = Sent::new();
+    // A partition ends after 1.5 s, and the next severe trouble comes 1.5 s later at the earliest.
+    let mut since_trouble = 30;
+    for _ in 0..rounds {
+        for _ in 0..3 {
+            send_something(&mut world, &mut sent);
+        }
+        since_trouble += 1;
+        let until = world.now + Duration::from_millis(100);
+        // Trouble comes while frames and acknowledgements are under way.
+        for _ in 0..world.below(3) {
+            let millis = world.below(40);
+            world.run_for(Duration::from_millis(millis.into()));
+            if trouble(&mut world, since_trouble >= 30) {
+                since_trouble = 0;
+            }
+        }
+        if since_trouble == 15 {
+            world.parted.clear();
+        }
+        world.run_for(until - world.now);
+    }
+    world.parted.clear();
+    world.weather = Weather::FINE;
+    let is_calm = world.run_until(Duration::from_secs(20), |world| {
+        world.members.iter().flatten().all(|member| member.transport.is_flushed())
+    });
+    if !is_calm {
+        return Err("frames stay unacknowledged".to_owned());
+    }
+    check(&world, &sent)?;
+    Ok(world)
+}
+
+fn check(world: &World, sent: &Sent) -> Result<(), String> {
+    for (node, event) in &world.events {
+        if let TransportEvent::Lost { .. } | TransportEvent::Refused { .. } = event {
+            return Err(format!("{node} reports {event:?}"));
+        }
+    }
+    for (&(from, to), &[small, bulk]) in sent {
+        let received = world.received.get(&(to, from)).map_or(&[][..], |frames| frames);
+        let mut next = 0;
+        let mut seen = BTreeSet::new();
+        for bytes in received {
+            let number = u64::from_le_bytes(bytes[1..9].try_into().unwrap());
+            if bytes[9..].iter().any(|&byte| byte != number as u8) {
+                return Err(format!("{from} to {to}: frame {number} is damaged"));
+            }
+            match bytes[0] {
+                SMALL if number == next => next += 1,
+                SMALL => return Err(format!("{from} to {to}: small {number}, not {next}")),
+                _ if !seen.insert(number) => {
+                    return Err(format!("{from} to {to}: bulk {number} twice"));
+                }
+                _ => {}
+            }
+        }
+        if (next, seen.len() as u64) != (small, bulk) {
+            let (n, b) = (next, seen.len());
+            return Err(format!("{from} to {to}: {n} of {small} small, {b} of {bulk} bulk"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_frame_arrives_exactly_once_through_loss_reordering_stops_and_broken_connections() {
+    for seed in 0..10 {
+        if let Err(problem) = run(seed, 8, 100, PlantedFault::None) {
+            panic!("seed {seed}: {problem}");
+        }
+    }
+}
+
+#[test]
+fn sixty_four_nodes_exchange_frames() {
+    if let Err(problem) = run(1, 64, 40, PlantedFault::None) {
+        panic!("{problem}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    for seed in [3, 4] {
+        let [first, second] = [0, 1].map(|_| run(seed, 6, 30, PlantedFault::None).unwrap());
+        let differs = first.log.iter().zip(&second.log).position(|(a, b)| a != b);
+        if let Some(at) = differs {
+            panic!("seed {seed}, line {at}: {} | {}", first.log[at], second.log[at]);
+        }
+        assert_eq!(first.log.len(), second.log.len());
+        assert!(first.log.len() > 100);
+    }
+}
+
+#[test]
+fn planted_bugs_are_found() {
+    for fault in [
+        PlantedFault::ResendWithoutSequence,
+        PlantedFault::ForgottenReceiveState,
+        PlantedFault::AcknowledgeBeforeApply,
+    ] {
+        let found = (0..20).find(|&seed| run(seed, 4, 60, fault).is_err());
+        assert!(found.is_some(), "{fault:?} was not found in 20 seeds");
+    }
+}
+
+#[test]
+fn a_silent_node_is_suspected_and_lost_by_all_and_its_next_life_is_welcome() {
+    let mut world = World::new(4, 7);
+    let victim = NodeId(3);
+    for node in [0, 1, 2].map(NodeId) {
+        world.send(node, victim, FrameClass::Auto, frame(SMALL, 0, 10));
+    }
+    world.run_for(Duration::from_secs(2));
+    let crashed = world.now;
+    world.crash(victim);
+    world.run_for(Duration::from_millis(1_300));
+    let suspected = |event: &TransportEvent| *event == TransportEvent::Suspected(victim);
+    assert_eq!(world.events.iter().filter(|(_, event)| suspected(event)).count(), 3);
+    assert!(!world.transport(NodeId(0)).is_lost(victim));
+    let all_know = world.run_until(Duration::from_secs(5), |world| {
+        [0, 1, 2].map(NodeId).iter().all(|&node| world.transport(node).is_lost(victim))
+    });
+    assert!(all_know && world.now - crashed <= Duration::from_millis(3_500), "{:?}", world.log);
+    let refused = world.transport(NodeId(0)).send(victim, FrameClass::Auto, Bytes::new());
+    assert!(refused.is_err());
+
+    world.start(victim, 2);
+    world.send(victim, NodeId(0), FrameClass::Auto, frame(SMALL, 0, 10));
+    world.run_for(Duration::from_secs(1));
+    world.send(NodeId(0), victim, FrameClass::Auto, frame(SMALL, 0, 10));
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(world.received[&(NodeId(0), victim)].len(), 1);
+    assert_eq!(world.received[&(victim, NodeId(0))].len(), 2, "one for each life");
+    let lost = |event: &TransportEvent| matches!(event, TransportEvent::Lost { .. });
+    assert_eq!(world.events.iter().filter(|(_, event)| lost(event)).count(), 3, "once each");
+}
+
+#[test]
+fn a_restart_before_the_detector_notices_ends_the_old_session() {
+    let mut world = World::new(2, 8);
+    let (a, b) = (NodeId(0), NodeId(1));
+    world.send(a, b, FrameClass::Auto, frame(SMALL, 0, 10));
+    world.run_for(Duration::from_millis(500));
+    world.crash(b);
+    world.start(b, 2);
+    world.send(b, a, FrameClass::Auto, frame(SMALL, 0, 10));
+    world.run_for(Duration::from_secs(2));
+    let reason = LossReason::Restarted { incarnation: 2 };
+    let events: Vec<_> = world.events.iter().filter(|(node, _)| *node == a).collect();
+    let lost = TransportEvent::Lost { node: b, reason };
+    let connected = TransportEvent::Connected(b);
+    assert_eq!(events, [&(a, connected.clone()), &(a, lost), &(a, connected)]);
+    assert_eq!(world.received[&(a, b)].len(), 1);
+}
+
+#[test]
+fn both_sides_of_a_long_partition_give_each_other_up_and_stay_so() {
+    let mut world = World::new(4, 9);
+    for (from, to) in [(0, 2), (1, 3), (0, 1), (2, 3)] {
+        world.send(NodeId(from), NodeId(to), FrameClass::Auto, frame(SMALL, 0, 10));
+    }
+    world.run_for(Duration::from_secs(2));
+    world.part(&[NodeId(2), NodeId(3)]);
+    world.run_for(Duration::from_secs(5));
+    for (from, to) in [(0, 2), (2, 0), (1, 3), (3, 1)] {
+        assert!(world.transport(NodeId(from)).is_lost(NodeId(to)), "{from} {to}");
+    }
+    world.parted.clear();
+    world.run_for(Duration::from_secs(5));
+    assert!(world.transport(NodeId(0)).is_lost(NodeId(2)), "the lost stay lost");
+    assert!(!world.transport(NodeId(0)).is_lost(NodeId(1)), "the near stay near");
+}
+
+#[test]
+fn a_node_that_was_stopped_for_long_does_not_blame_the_others() {
+    let mut world = World::new(3, 10);
+    for (from, to) in [(0, 1), (1, 2), (2, 0)] {
+        world.send(NodeId(from), NodeId(to), FrameClass::Auto, frame(SMALL, 0, 10));
+    }
+    world.run_for(Duration::from_secs(2));
+    world.stop(NodeId(0), Duration::from_millis(2_500));
+    world.run_for(Duration::from_secs(6));
+    let blamed = world.events.iter().any(|(node, event)| {
+        *node == NodeId(0)
+            && matches!(event, TransportEvent::Suspected(_) | TransportEvent::Lost { .. })
+    });
+    assert!(!blamed, "{:?}", world.log);
+    let lost = world.events.iter().any(|(_, event)| matches!(event, TransportEvent::Lost { .. }));
+    assert!(!lost, "nor is it lost itself");
+}
+
+#[test]
+fn a_node_that_stops_reading_stalls_its_senders_and_lives() {
+    let mut world = World::new(2, 11);
+    world.limits.receive_window = 1 << 20;
+    let (a, b) = (NodeId(0), NodeId(1));
+    for node in [a, b] {
+        world.start(node, 1);
+    }
+    world.send(a, b, FrameClass::Auto, frame(SMALL, 0, 10));
+    world.run_for(Duration::from_millis(500));
+    world.transport(b).pause_reading(true);
+    for number in 1..400 {
+        world.send(a, b, FrameClass::Small, frame(SMALL, number, 20_000));
+    }
+    world.run_for(Duration::from_secs(6));
+    let arrived = world.received[&(b, a)].len();
+    assert_eq!(arrived, 1);
+    let sent = world.transport(a).stats(b).bytes_sent;
+    assert!(sent < 2 << 20, "{sent} bytes crossed the network");
+    world.transport(b).pause_reading(false);
+    world.run_for(Duration::from_secs(5));
+    assert_eq!(world.received[&(b, a)].len(), 400);
+    let events = world.events.iter().filter(|(_, e)| !matches!(e, TransportEvent::Connected(_)));
+    assert_eq!(events.count(), 0, "nobody was suspected meanwhile");
+}
+
+#[test]
+fn when_both_dial_at_once_one_connection_stays() {
+    for seed in 0..10 {
+        let mut world = World::new(2, seed);
+        let (a, b) = (NodeId(0), NodeId(1));
+        world.weather.jitter = Duration::from_millis(3);
+        for (from, to) in [(a, b), (b, a)] {
+            world.send(from, to, FrameClass::Auto, frame(SMALL, 0, 10));
+        }
+        world.run_for(Duration::from_secs(2));
+        for (from, to) in [(a, b), (b, a)] {
+            assert_eq!(world.received[&(to, from)].len(), 1, "seed {seed}");
+            assert_eq!(world.transport(from).stats(to).connections, 1, "seed {seed}");
+        }
+        let only = |event: &TransportEvent| matches!(event, TransportEvent::Connected(_));
+        assert!(world.events.iter().all(|(_, event)| only(event)), "{:?}", world.events);
+    }
+}
+
+#[test]
+fn a_node_that_never_answers_is_given_up_after_the_patience() {
+    let mut world = World::new(2, 12);
+    world.crash(NodeId(1));
+    world.send(NodeId(0), NodeId(1), FrameClass::Auto, frame(SMALL, 0, 10));
+    world.run_for(Duration::from_secs(25));
+    let patience = world.limits.connect_patience;
+    let reason = LossReason::Unreachable(patience);
+    assert!(world.events.contains(&(NodeId(0), TransportEvent::Lost { node: NodeId(1), reason })));
+}
+
+#[test]
+fn a_graceful_end_is_told_to_the_others() {
+    let mut world = World::new(2, 13);
+    world.send(NodeId(0), NodeId(1), FrameClass::Auto, frame(SMALL, 0, 10));
+    world.run_for(Duration::from_secs(1));
+    let now = world.now;
+    world.transport(NodeId(0)).close(now, "the job is done");
+    world.run_for(Duration::from_secs(1));
+    let reason = LossReason::Closed("the job is done".to_owned());
+    assert!(world.events.contains(&(NodeId(1), TransportEvent::Lost { node: NodeId(0), reason })));
+}

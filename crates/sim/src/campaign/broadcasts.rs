@@ -1,0 +1,169 @@
+//! The model of broadcasts: one order for all members of a collection, each once.
+
+use gridspan_runtime::{ActorId, CollectionId};
+use std::collections::BTreeMap;
+
+/// What a member has handled.
+#[derive(Default)]
+struct Member {
+    log: Vec<u64>,
+    /// How many broadcasts had been asked for when it was made; it may not miss later ones.
+    asked_before: u64,
+    /// Whether it was there from the beginning.
+    founder: bool,
+    gone: bool,
+}
+
+/// Broadcasts of one collection.
+#[derive(Default)]
+struct Family {
+    /// Who asked for each broadcast, and its place among what that sender asked for.
+    asked: BTreeMap<u64, (ActorId, u64)>,
+    by_sender: BTreeMap<ActorId, u64>,
+    members: BTreeMap<ActorId, Member>,
+}
+
+/// Broadcasts of all collections.
+#[derive(Default)]
+pub(super) struct Broadcasts {
+    families: BTreeMap<CollectionId, Family>,
+    asked: u64,
+}
+
+impl Broadcasts {
+    /// The number for a broadcast that is about to be asked for.
+    pub(super) fn asked(&mut self, from: ActorId, collection: CollectionId) -> u64 {
+        let number = self.asked;
+        self.asked += 1;
+        let family = self.families.entry(collection).or_default();
+        let place = family.by_sender.entry(from).or_default();
+        family.asked.insert(number, (from, *place));
+        *place += 1;
+        number
+    }
+
+    pub(super) fn joined(&mut self, id: ActorId) {
+        let asked_before = self.asked;
+        let family = self.families.entry(id.collection).or_default();
+        let founder = asked_before == 0;
+        let member = Member { asked_before, founder, ..Member::default() };
+        family.members.insert(id, member);
+    }
+
+    pub(super) fn left(&mut self, id: ActorId) {
+        if let Some(family) = self.families.get_mut(&id.collection)
+            && let Some(member) = family.members.get_mut(&id)
+        {
+            member.gone = true;
+        }
+    }
+
+    pub(super) fn handled(&mut self, id: ActorId, number: u64) {
+        if let Some(family) = self.families.get_mut(&id.collection)
+            && let Some(member) = family.members.get_mut(&id)
+        {
+            member.log.push(number);
+        }
+    }
+
+    /// Checks that all members have handled all that they should, in one order.
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.families.values().try_for_each(Family::check)
+    }
+}
+
+impl Family {
+    fn check(&self) -> Result<(), String> {
+        // Whoever was there first and still is has handled everything, so its order is the order.
+        let founder = self.members.values().find(|member| member.founder && !member.gone);
+        let Some(Member { log: order, .. }) = founder else { return Ok(()) };
+        self.check_order(order)?;
+        self.members.iter().try_for_each(|(id, member)| self.check_member(*id, member, order))
+    }
+
+    fn check_order(&self, order: &[u64]) -> Result<(), String> {
+        let mut sorted = order.to_vec();
+        sorted.sort_unstable();
+        if !sorted.iter().eq(self.asked.keys()) {
+            let (come, asked) = (order.len(), self.asked.len());
+            return Err(format!("{come} broadcasts were handled, not the {asked} asked for"));
+        }
+        let mut next: BTreeMap<ActorId, u64> = BTreeMap::new();
+        for number in order {
+            let (from, place) = self.asked[number];
+            let next = next.entry(from).or_default();
+            if place != *next {
+                return Err(format!("broadcast {number} of {from:?} came out of order"));
+            }
+            *next += 1;
+        }
+        Ok(())
+    }
+
+    fn check_member(&self, id: ActorId, member: &Member, order: &[u64]) -> Result<(), String> {
+        let Member { log, asked_before, founder, gone } = member;
+        let start = match log.first() {
+            _ if *founder => 0,
+            Some(first) => order.iter().position(|number| number == first).unwrap_or(order.len()),
+            None => order.len(),
+        };
+        let same = order[start..].iter().zip(log).all(|(ordered, handled)| ordered == handled);
+        let whole = start + log.len() == order.len();
+        if !same || start + log.len() > order.len() || (!gone && !whole) {
+            return Err(format!(
+                "{id:?} handled the broadcasts {log:?} of {:?} (all: {order:?})",
+                &order[start..]
+            ));
+        }
+        if !gone && let Some(missed) = order[..start].iter().find(|number| *number >= asked_before) {
+            return Err(format!("{id:?} missed broadcast {missed}, asked for after it was made"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_runtime::Key;
+
+    const FAMILY: CollectionId = CollectionId(0);
+
+    fn member(key: u128) -> ActorId {
+        ActorId { collection: FAMILY, key: Key(key) }
+    }
+
+    fn run(logs: [&[u64]; 3]) -> Result<(), String> {
+        let mut broadcasts = Broadcasts::default();
+        broadcasts.joined(member(0));
+        broadcasts.joined(member(1));
+        broadcasts.asked(member(0), FAMILY);
+        broadcasts.joined(member(2));
+        broadcasts.asked(member(0), FAMILY);
+        broadcasts.asked(member(1), FAMILY);
+        for (key, log) in logs.iter().enumerate() {
+            log.iter().for_each(|&number| broadcasts.handled(member(key as u128), number));
+        }
+        broadcasts.check()
+    }
+
+    #[test]
+    fn one_order_is_fine_and_a_late_member_may_miss_the_beginning() {
+        assert_eq!(run([&[0, 2, 1], &[0, 2, 1], &[2, 1]]), Ok(()));
+        assert_eq!(run([&[0, 1, 2], &[0, 1, 2], &[0, 1, 2]]), Ok(()));
+    }
+
+    #[test]
+    fn two_orders_gaps_and_repetitions_are_not() {
+        for logs in [
+            [&[0, 2, 1][..], &[0, 1, 2], &[2, 1]],
+            [&[1, 0, 2], &[1, 0, 2], &[2]],
+            [&[0, 1], &[0, 1], &[1]],
+            [&[0, 1, 2], &[0, 1, 1, 2], &[1, 2]],
+            [&[0, 1, 2], &[0, 1, 2], &[2]],
+            [&[0, 1, 2], &[0, 1, 2], &[]],
+        ] {
+            assert!(run(logs).is_err(), "{logs:?}");
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! The reference model: what must be true of members and messages, kept beside the run.
+//!
+//! Actors cross the network as bytes, so nothing that they hold can point to the model. It is kept
+//! by the thread instead: one simulation runs on one thread from beginning to end. The model sees
+//! every send and every handler at the moment it happens and says at once what is wrong; what must
+//! not be missing is asked at the end, and whenever main has been told that all is quiet.
+
+use super::broadcasts::Broadcasts;
+use super::dice::Dice;
+use super::rounds::Rounds;
+use gridspan_runtime::{ActorId, CollectionId, Key, PeId};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+
+thread_local! {
+    static LEDGER: RefCell<Option<Ledger>> = const { RefCell::new(None) };
+}
+
+/// The sender of what main sends.
+pub(super) const MAIN: ActorId = ActorId { collection: CollectionId(u32::MAX), key: Key(0) };
+
+/// What the model knows of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    /// Its insertion was asked for.
+    Expected,
+    /// It lives, has moved so often, and was last seen there.
+    Here { moves: u32, pe: PeId },
+    /// It is no more.
+    Gone,
+}
+
+/// How often things happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Doings {
+    /// Messages from one member to another, multicasts counted once per receiver.
+    pub messages: u64,
+    /// Members that arrived on another PE.
+    pub migrations: u64,
+    /// Migrations that were refused.
+    pub refusals: u64,
+    /// Members that were inserted.
+    pub insertions: u64,
+    /// Members that were destroyed.
+    pub destructions: u64,
+    /// Broadcasts.
+    pub broadcasts: u64,
+    /// Reductions that were completed.
+    pub reductions: u64,
+    /// Sync points that were completed.
+    pub syncs: u64,
+    /// Questions.
+    pub questions: u64,
+    /// Times that main was told that all is quiet.
+    pub quiescences: u64,
+}
+
+impl std::ops::AddAssign for Doings {
+    fn add_assign(&mut self, other: Self) {
+        self.messages += other.messages;
+        self.migrations += other.migrations;
+        self.refusals += other.refusals;
+        self.insertions += other.insertions;
+        self.destructions += other.destructions;
+        self.broadcasts += other.broadcasts;
+        self.reductions += other.reductions;
+        self.syncs += other.syncs;
+        self.questions += other.questions;
+        self.quiescences += other.quiescences;
+    }
+}
+
+/// All that the model knows.
+pub(super) struct Ledger {
+    pub(super) dice: Dice,
+    members: BTreeMap<ActorId, Life>,
+    /// Messages that were sent and not handled, in order.
+    channels: BTreeMap<(ActorId, ActorId, i32), VecDeque<u64>>,
+    /// Sender and priority of each message.
+    messages: Vec<(ActorId, i32)>,
+    /// Things that happen once, and to whom: timers that are armed and questions that are open.
+    open: BTreeMap<u64, ActorId>,
+    tokens: u64,
+    pub(super) broadcasts: Broadcasts,
+    pub(super) rounds: Rounds,
+    pub(super) doings: Doings,
+    /// The probability that an arriving member is refused.
+    pub(super) refusal: f64,
+    problem: Option<String>,
+}
+
+/// Puts a fresh model in place.
+pub(super) fn install(dice: Dice, refusal: f64) {
+    let ledger = Ledger {
+        dice,
+        members: BTreeMap::new(),
+        channels: BTreeMap::new(),
+        messages: Vec::new(),
+        open: BTreeMap::new(),
+        tokens: 0,
+        broadcasts: Broadcasts::default(),
+        rounds: Rounds::default(),
+        doings: Doings::default(),
+        refusal,
+        problem: None,
+    };
+    LEDGER.set(Some(ledger));
+}
+
+/// Takes the model away. `None` if there is none.
+pub(super) fn take() -> Option<Ledger> {
+    LEDGER.take()
+}
+
+/// Lets `look` see and change the model.
+pub(super) fn with<R>(look: impl FnOnce(&mut Ledger) -> R) -> R {
+    LEDGER.with_borrow_mut(|ledger| look(ledger.as_mut().expect("a campaign has installed a model")))
+}
+
+impl Ledger {
+    /// Notes the first thing that is wrong.
+    pub(super) fn violated(&mut self, what: String) {
+        self.problem.get_or_insert(what);
+    }
+
+    /// The first thing that was wrong.
+    pub(super) fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
+    }
+
+    /// Members that live or are expected, in order.
+    pub(super) fn living(&self, collection: CollectionId) -> Vec<ActorId> {
+        let of = |(id, life): (&ActorId, &Life)| {
+            (id.collection == collection && *life != Life::Gone).then_some(*id)
+        };
+        self.members.iter().filter_map(of).collect()
+    }
+
+    /// How many members live.
+    pub(super) fn living_count(&self) -> u64 {
+        self.members.values().filter(|life| matches!(life, Life::Here { .. })).count() as u64
+    }
+
+    pub(super) fn insertion_asked(&mut self, id: ActorId) {
+        if self.members.insert(id, Life::Expected).is_some_and(|life| life != Life::Gone) {
+            self.violated(format!("{id:?} was inserted twice by the campaign itself"));
+        }
+        self.doings.insertions += 1;
+    }
+
+    pub(super) fn created(&mut self, id: ActorId, pe: PeId) {
+        let before = self.members.insert(id, Life::Here { moves: 0, pe });
+        if matches!(before, Some(Life::Here { .. })) {
+            self.violated(format!("{id:?} was created a second time, on {pe}"));
+        }
+        self.broadcasts.joined(id);
+        self.rounds.joined(id);
+    }
+
+    /// Checks that the member that runs is the only one of its name.
+    pub(super) fn runs(&mut self, id: ActorId, pe: PeId, moves: u32) {
+        let here = Life::Here { moves, pe };
+        let known = self.members.get(&id).copied();
+        if known != Some(here) {
+            self.violated(format!("{id:?} runs as {here:?}, but the model knows {known:?}"));
+        }
+    }
+
+    pub(super) fn arrived(&mut self, id: ActorId, pe: PeId, moves: u32) {
+        let known = self.members.get(&id).copied();
+        if !matches!(known, Some(Life::Here { moves: before, .. }) if before + 1 == moves) {
+            self.violated(format!("{id:?} arrived on {pe} for the {moves}th time after {known:?}"));
+        }
+        self.members.insert(id, Life::Here { moves, pe });
+        self.doings.migrations += 1;
+    }
+
+    pub(super) fn destroyed(&mut self, id: ActorId) {
+        self.members.insert(id, Life::Gone);
+        self.channels.retain(|(_, to, _), _| *to != id);
+        self.open.retain(|_, whom| *whom != id);
+        self.broadcasts.left(id);
+        self.rounds.left(id);
+        self.doings.destructions += 1;
+    }
+
+    /// The number for a message that is about to be sent to `to`.
+    pub(super) fn sent(&mut self, from: ActorId, to: &[ActorId], priority: i32) -> u64 {
+        let number = self.messages.len() as u64;
+        self.messages.push((from, priority));
+        for &to in to {
+            if matches!(self.members.get(&to), Some(life) if *life != Life::Gone) {
+                self.channels.entry((from, to, priority)).or_default().push_back(number);
+                self.doings.messages += 1;
+            }
+        }
+        number
+    }
+
+    /// Checks that it is the turn of a message.
+    pub(super) fn handled(&mut self, id: ActorId, number: u64) {
+        let Some(&(from, priority)) = self.messages.get(number as usize) else {
+            return self.violated(format!("{id:?} handled message {number}, which nobody sent"));
+        };
+        let queue = self.channels.entry((from, id, priority)).or_default();
+        if queue.front() == Some(&number) {
+            queue.pop_front();
+            return;
+        }
+        let way = format!("from {from:?} to {id:?} at priority {priority}");
+        let problem = match queue.iter().position(|&waiting| waiting == number) {
+            Some(ahead) => format!("message {number} {way} overtook {ahead} others"),
+            None => format!("message {number} {way} was handled twice"),
+        };
+        self.violated(problem);
+    }
+
+    /// A name for something that will happen once, to `whom`.
+    pub(super) fn begun(&mut self, whom: ActorId) -> u64 {
+        self.tokens += 1;
+        if self.members.get(&whom) != Some(&Life::Gone) {
+            self.open.insert(self.tokens, whom);
+        }
+        self.tokens
+    }
+
+    pub(super) fn ended(&mut self, token: u64, what: &str) {
+        if self.open.remove(&token).is_none() {
+            self.violated(format!("{what} {token} came a second time"));
+        }
+    }
+
+    /// A reduction whose result goes to one receiver, or to all of a collection.
+    pub(super) fn round_begins(&mut self, to_all: Option<CollectionId>) -> u64 {
+        let round = self.rounds.next();
+        // Results to all are in order with broadcasts, and each has a sender of its own.
+        let sender = ActorId { key: Key(u128::from(round) + 1), ..MAIN };
+        let broadcast = to_all.map(|collection| self.broadcasts.asked(sender, collection));
+        self.rounds.begin(broadcast);
+        round
+    }
+
+    /// A receiver gets the result of a reduction.
+    pub(super) fn result(&mut self, id: ActorId, round: u64, value: u64) {
+        match self.rounds.result(round, value) {
+            Ok(Some(broadcast)) => self.broadcasts.handled(id, broadcast),
+            Ok(None) => {}
+            Err(problem) => self.violated(problem),
+        }
+    }
+
+    /// Checks that nothing is on its way, as main was told.
+    pub(super) fn quiet(&mut self) {
+        self.doings.quiescences += 1;
+        let waiting = self.channels.iter().find(|(_, queue)| !queue.is_empty());
+        if let Some(((from, to, priority), queue)) = waiting {
+            let count = queue.len();
+            return self.violated(format!(
+                "not quiet: {count} messages from {from:?} to {to:?} at priority {priority}"
+            ));
+        }
+        if let Some((token, whom)) = self.open.first_key_value() {
+            let problem = format!("not quiet: timer or question {token} of {whom:?} is open");
+            return self.violated(problem);
+        }
+        if let Some(id) = self.expected_member() {
+            return self.violated(format!("not quiet: {id:?} was not inserted yet"));
+        }
+        let result = self.broadcasts.check().and_then(|()| self.rounds.check());
+        if let Err(problem) = result {
+            self.violated(format!("not quiet: {problem}"));
+        }
+    }
+
+    fn expected_member(&self) -> Option<ActorId> {
+        let mut members = self.members.iter();
+        members.find(|(_, life)| **life == Life::Expected).map(|(id, _)| *id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(key: u128) -> ActorId {
+        ActorId { collection: CollectionId(0), key: Key(key) }
+    }
+
+    fn ledger() -> Ledger {
+        install(Dice::new(1), 0.0);
+        let mut ledger = take().unwrap();
+        ledger.created(member(1), PeId(0));
+        ledger.created(member(2), PeId(1));
+        ledger
+    }
+
+    #[test]
+    fn overtaking_and_repeating_are_noticed_and_priorities_are_apart() {
+        let mut ledger = ledger();
+        let first = ledger.sent(member(1), &[member(2)], 0);
+        let urgent = ledger.sent(member(1), &[member(2)], -1);
+        let second = ledger.sent(member(1), &[member(2)], 0);
+        ledger.handled(member(2), urgent);
+        assert_eq!(ledger.problem(), None);
+        ledger.handled(member(2), second);
+        assert!(ledger.problem().unwrap().contains("overtook 1"));
+        ledger.problem = None;
+        ledger.handled(member(2), first);
+        ledger.handled(member(2), first);
+        assert!(ledger.problem().unwrap().contains("twice"));
+    }
+
+    #[test]
+    fn a_member_in_two_places_is_noticed() {
+        let mut ledger = ledger();
+        ledger.arrived(member(1), PeId(1), 1);
+        assert_eq!(ledger.problem(), None);
+        ledger.runs(member(1), PeId(0), 0);
+        assert!(ledger.problem().unwrap().contains("runs as"));
+    }
+
+    #[test]
+    fn a_message_on_its_way_is_not_quiet_unless_its_receiver_is_gone() {
+        let mut ledger = ledger();
+        ledger.sent(member(1), &[member(2)], 0);
+        ledger.destroyed(member(2));
+        ledger.quiet();
+        assert_eq!(ledger.problem(), None);
+        ledger.sent(member(2), &[member(1)], 0);
+        ledger.quiet();
+        assert!(ledger.problem().unwrap().contains("1 messages"));
+    }
+}

@@ -1,0 +1,60 @@
+//! Random jobs under random faults, against a reference model.
+//!
+//! A seed stands for a [`Scenario`]: a grid, its faults, a strategy, and two collections of actors
+//! that send, multicast, broadcast, ask, set timers, contribute, move, insert and destroy at random.
+//! The model sees every send and every handler, and checks what DESIGN.md promises:
+//!
+//! - every message is handled once, and messages from one member to another at one priority in the
+//!   order sent, multicasts included;
+//! - broadcasts of a collection are handled by each of its members once, in one order;
+//! - reductions are the sum of what was contributed, and come after the last contribution;
+//! - nobody leaves a sync point before all have reached it;
+//! - a member is never in two places and never lost;
+//! - when main is told that all is quiet, it is.
+//!
+//! A run that fails says its seed. The same seed gives the same run, packet by packet.
+//!
+//! [`Planted`] bugs show that the campaign finds bugs.
+
+mod broadcasts;
+mod dice;
+mod ledger;
+mod rounds;
+mod runner;
+mod scenario;
+mod script;
+mod walker;
+
+pub use ledger::Doings;
+pub use runner::{Campaign, CampaignReport, Failure, run_scenario};
+pub use scenario::Scenario;
+
+use gridspan_runtime::{pe, session};
+
+/// A bug on purpose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Planted {
+    /// None.
+    #[default]
+    None,
+    /// One in the PE machine.
+    Pe(pe::PlantedFault),
+    /// One in the session machine.
+    Session(session::PlantedFault),
+}
+
+impl Planted {
+    fn in_pe(self) -> pe::PlantedFault {
+        match self {
+            Self::Pe(fault) => fault,
+            Self::None | Self::Session(_) => pe::PlantedFault::None,
+        }
+    }
+
+    fn in_session(self) -> session::PlantedFault {
+        match self {
+            Self::Session(fault) => fault,
+            Self::None | Self::Pe(_) => session::PlantedFault::None,
+        }
+    }
+}

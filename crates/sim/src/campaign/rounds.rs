@@ -1,0 +1,162 @@
+//! The model of reductions and sync points.
+
+use gridspan_runtime::{ActorId, CollectionId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One reduction.
+#[derive(Default)]
+struct Round {
+    sum: u64,
+    contributions: u64,
+    /// How many have received the result.
+    results: u64,
+    /// The broadcast that brings the result, if it goes to all of a collection.
+    broadcast: Option<u64>,
+}
+
+/// The members of a collection on their way to and from a sync point.
+#[derive(Default)]
+struct Sync {
+    waiting: BTreeSet<ActorId>,
+    /// How many sync points were begun, and how many each member has reached or came after.
+    begun: u64,
+    reached: BTreeMap<ActorId, u64>,
+}
+
+/// All reductions and sync points.
+#[derive(Default)]
+pub(super) struct Rounds {
+    rounds: Vec<Round>,
+    syncs: BTreeMap<CollectionId, Sync>,
+}
+
+impl Rounds {
+    /// The number of the next reduction.
+    pub(super) fn next(&self) -> u64 {
+        self.rounds.len() as u64
+    }
+
+    /// Begins a reduction whose result one receiver gets, or all, by a broadcast.
+    pub(super) fn begin(&mut self, broadcast: Option<u64>) {
+        self.rounds.push(Round { broadcast, ..Round::default() });
+    }
+
+    pub(super) fn contributed(&mut self, round: u64, value: u64) -> Result<(), String> {
+        let state = self.round(round)?;
+        if state.results > 0 {
+            return Err(format!("reduction {round} had its result before its last contribution"));
+        }
+        state.sum = state.sum.wrapping_add(value);
+        state.contributions += 1;
+        Ok(())
+    }
+
+    /// A receiver gets a result. Returns the broadcast that brought it.
+    pub(super) fn result(&mut self, round: u64, value: u64) -> Result<Option<u64>, String> {
+        let state = self.round(round)?;
+        state.results += 1;
+        if state.sum != value {
+            let Round { sum, contributions, .. } = *state;
+            return Err(format!(
+                "reduction {round} gave {value}, but the {contributions} contributions make {sum}"
+            ));
+        }
+        Ok(state.broadcast)
+    }
+
+    fn round(&mut self, round: u64) -> Result<&mut Round, String> {
+        self.rounds.get_mut(round as usize).ok_or(format!("there is no reduction {round}"))
+    }
+
+    /// How many reductions and how many sync points were completed.
+    pub(super) fn completed(&self) -> (u64, u64) {
+        let reductions = self.rounds.iter().filter(|round| round.results > 0).count() as u64;
+        (reductions, self.syncs.values().map(|sync| sync.begun).sum())
+    }
+
+    /// All members of a collection are asked to go to their sync point.
+    pub(super) fn sync_begins(&mut self, collection: CollectionId) {
+        self.syncs.entry(collection).or_default().begun += 1;
+    }
+
+    pub(super) fn joined(&mut self, id: ActorId) {
+        let sync = self.syncs.entry(id.collection).or_default();
+        sync.reached.insert(id, sync.begun);
+    }
+
+    pub(super) fn sync_reached(&mut self, id: ActorId) {
+        let sync = self.syncs.entry(id.collection).or_default();
+        sync.waiting.insert(id);
+        *sync.reached.entry(id).or_default() += 1;
+    }
+
+    /// A member leaves its sync point, which all others must have reached.
+    pub(super) fn sync_left(&mut self, id: ActorId) -> Result<(), String> {
+        let sync = self.syncs.entry(id.collection).or_default();
+        if !sync.waiting.remove(&id) {
+            return Err(format!("{id:?} left a sync point where it did not wait"));
+        }
+        let reached = sync.reached.get(&id).copied().unwrap_or_default();
+        match sync.reached.iter().find(|(_, count)| **count < reached) {
+            Some((other, _)) => Err(format!("{id:?} left a sync point before {other:?} was there")),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn left(&mut self, id: ActorId) {
+        if let Some(sync) = self.syncs.get_mut(&id.collection) {
+            sync.waiting.remove(&id);
+            sync.reached.remove(&id);
+        }
+    }
+
+    /// Checks that every reduction had its result, and nobody waits at a sync point.
+    pub(super) fn check(&self) -> Result<(), String> {
+        for (number, round) in self.rounds.iter().enumerate() {
+            let Round { results, contributions, broadcast, .. } = round;
+            // Who gets a broadcast is checked with the broadcasts.
+            if *results == 0 || (broadcast.is_none() && *results > 1) {
+                return Err(format!(
+                    "reduction {number} of {contributions} had {results} results"
+                ));
+            }
+        }
+        match self.syncs.values().find_map(|sync| sync.waiting.first()) {
+            Some(id) => Err(format!("{id:?} waits at its sync point")),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_must_be_the_sum_and_come_after_all_contributions() {
+        let mut rounds = Rounds::default();
+        let round = rounds.next();
+        rounds.begin(None);
+        rounds.contributed(round, 2).unwrap();
+        rounds.contributed(round, 3).unwrap();
+        assert!(rounds.check().is_err(), "no result yet");
+        assert_eq!(rounds.result(round, 5), Ok(None));
+        assert_eq!(rounds.check(), Ok(()));
+        assert!(rounds.contributed(round, 1).is_err(), "too late");
+        assert!(rounds.result(round, 4).is_err(), "wrong");
+    }
+
+    #[test]
+    fn nobody_leaves_a_sync_point_before_all_have_reached_it() {
+        let member = |key| ActorId { collection: CollectionId(0), key: gridspan_runtime::Key(key) };
+        let mut rounds = Rounds::default();
+        (0..3).for_each(|key| rounds.joined(member(key)));
+        rounds.sync_begins(CollectionId(0));
+        rounds.sync_reached(member(0));
+        rounds.sync_reached(member(1));
+        assert!(rounds.sync_left(member(1)).is_err());
+        rounds.left(member(2));
+        assert_eq!(rounds.sync_left(member(0)), Ok(()));
+        assert!(rounds.sync_left(member(0)).is_err(), "it has left already");
+    }
+}

@@ -1,0 +1,180 @@
+//! Runs many seeds and sums them up.
+
+use super::ledger::{self, Doings};
+use super::{Planted, Scenario};
+use crate::faults::FaultCounts;
+use crate::report::{Ending, SimReport};
+use std::fmt;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// A range of seeds.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// The seeds.
+    pub seeds: Range<u64>,
+    /// For how many seconds of virtual time each job begins new things. Default 60.
+    pub virtual_seconds: u64,
+    /// How many threads run seeds. The result does not depend on it. Default 1.
+    pub threads: usize,
+    /// The bug to plant. Default none.
+    pub planted: Planted,
+}
+
+impl Campaign {
+    /// These seeds, with the defaults.
+    pub fn new(seeds: Range<u64>) -> Self {
+        Self { seeds, virtual_seconds: 60, threads: 1, planted: Planted::None }
+    }
+
+    /// Runs all seeds, or as many as it takes to find the first that fails.
+    pub fn run(&self) -> CampaignReport {
+        let next = AtomicU64::new(self.seeds.start);
+        let failed = AtomicU64::new(u64::MAX);
+        let report = Mutex::new(CampaignReport::default());
+        let work = || {
+            loop {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if seed >= self.seeds.end || seed > failed.load(Ordering::Relaxed) {
+                    return;
+                }
+                let run = self.run_seed(seed);
+                if run.failure.is_some() {
+                    failed.fetch_min(seed, Ordering::Relaxed);
+                }
+                report.lock().unwrap_or_else(PoisonError::into_inner).add(run);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..self.threads.max(1) {
+                scope.spawn(work);
+            }
+            work();
+        });
+        report.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run_seed(&self, seed: u64) -> CampaignReport {
+        let duration = Duration::from_secs(self.virtual_seconds);
+        let scenario = Scenario::new(seed, duration, self.planted);
+        let (report, doings, problem) = run_scenario(&scenario, false);
+        CampaignReport {
+            runs: 1,
+            virtual_time: Duration::from_nanos(report.virtual_time.as_nanos()),
+            events: report.events,
+            messages: report.messages,
+            frames: report.frames,
+            doings,
+            faults: report.faults,
+            failure: problem.map(|what| Failure { seed, what }),
+        }
+    }
+}
+
+/// Runs one scenario. Returns what happened, and what was wrong, if anything.
+pub fn run_scenario(scenario: &Scenario, log: bool) -> (SimReport, Doings, Option<String>) {
+    scenario.install_model();
+    let report = match scenario.simulation(log) {
+        Ok(simulation) => simulation.run(),
+        Err(error) => unreachable!("the campaign's own job is well defined: {error}"),
+    };
+    let Some(ledger) = ledger::take() else {
+        unreachable!("the model was installed above and only this function takes it")
+    };
+    let mut doings = ledger.doings;
+    (doings.reductions, doings.syncs) = ledger.rounds.completed();
+    let problem = match (ledger.problem(), &report.outcome) {
+        (Some(problem), _) => Some(problem.to_owned()),
+        (None, Err(error)) => Some(error.to_string()),
+        (None, Ok(())) => leftovers(&report, ledger.living_count()),
+    };
+    (report, doings, problem)
+}
+
+/// What a job that ended well may not leave behind.
+fn leftovers(report: &SimReport, living: u64) -> Option<String> {
+    let standing = &report.standing;
+    let unfinished = [
+        standing.held,
+        standing.awaiting,
+        standing.early,
+        standing.departing,
+        standing.arriving,
+        standing.early_broadcasts,
+        standing.created - standing.processed,
+    ];
+    if report.ending != Ending::Finished || unfinished != [0; 7] {
+        return Some(format!("the job ended well, but left something behind: {standing}"));
+    }
+    (standing.members != living).then(|| {
+        format!("{} members live according to the PEs, {living} to the model", standing.members)
+    })
+}
+
+/// The first seed that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The seed.
+    pub seed: u64,
+    /// What was wrong.
+    pub what: String,
+}
+
+/// What a campaign found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CampaignReport {
+    /// Seeds that were run.
+    pub runs: u64,
+    /// Virtual time of all of them.
+    pub virtual_time: Duration,
+    /// Events that were simulated.
+    pub events: u64,
+    /// Messages that were handled.
+    pub messages: u64,
+    /// Frames between nodes.
+    pub frames: u64,
+    /// What the jobs did.
+    pub doings: Doings,
+    /// What went wrong around them.
+    pub faults: FaultCounts,
+    /// The failure with the lowest seed, if any.
+    pub failure: Option<Failure>,
+}
+
+impl CampaignReport {
+    fn add(&mut self, other: Self) {
+        self.runs += other.runs;
+        self.virtual_time += other.virtual_time;
+        self.events += other.events;
+        self.messages += other.messages;
+        self.frames += other.frames;
+        self.doings += other.doings;
+        self.faults += other.faults;
+        let later = |this: &Failure, that: &Failure| this.seed > that.seed;
+        match (&self.failure, other.failure) {
+            (Some(first), Some(found)) if later(first, &found) => self.failure = Some(found),
+            (None, found) => self.failure = found,
+            _ => {}
+        }
+    }
+}
+
+impl fmt::Display for CampaignReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { runs, events, messages, frames, doings, faults, .. } = self;
+        writeln!(f, "{runs} seeds, {:.0} virtual seconds", self.virtual_time.as_secs_f64())?;
+        writeln!(f, "  {events} events, {messages} messages handled, {frames} frames")?;
+        writeln!(f, "  {doings:?}")?;
+        writeln!(f, "  {faults:?}")?;
+        match &self.failure {
+            None => write!(f, "  no failure"),
+            Some(Failure { seed, what }) => write!(
+                f,
+                "  seed {seed} FAILED: {what}\n  repeat it with: cargo run --release -p gridspan-sim --example campaign -- --seeds {seed}..{}",
+                seed + 1
+            ),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What a seed stands for: a grid, its faults, and how the job goes about.
+
+use super::dice::Dice;
+use super::{Planted, ledger, script};
+use crate::faults::{FaultPlan, PauseFaults, SessionFaults};
+use crate::options::SimOptions;
+use crate::report::SimError;
+use crate::simulation::Simulation;
+use gridspan_runtime::{Job, Layout, Placement};
+use gridspan_topology::{GridSpec, Latency, Link};
+use std::time::Duration;
+
+/// Everything that a seed decides, apart from what happens while it runs.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The seed.
+    pub seed: u64,
+    /// The bug that was planted, if any.
+    pub planted: Planted,
+    /// For how long the job begins new things.
+    pub duration: Duration,
+    /// The sites, nodes, PEs and links.
+    pub grid: GridSpec,
+    /// What goes wrong.
+    pub faults: FaultPlan,
+    /// The strategy for sync points.
+    pub strategy: &'static str,
+    /// How many members stay for the whole run.
+    pub old: u32,
+    /// With how many members the other collection begins.
+    pub young: u32,
+    /// The probability that an arriving member is refused.
+    pub refusal: f64,
+}
+
+impl Scenario {
+    /// The scenario of a seed.
+    pub fn new(seed: u64, duration: Duration, planted: Planted) -> Self {
+        let mut dice = Dice::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x7363_656e_6172_696f);
+        let grid = grid(&mut dice);
+        let faults = faults(&mut dice, planted);
+        Self {
+            seed,
+            planted,
+            duration,
+            grid,
+            faults,
+            strategy: dice.one_of(&["none", "rotate", "random"]),
+            old: 3 + dice.below(18) as u32,
+            young: 2 + dice.below(10) as u32,
+            refusal: if dice.chance(0.3) { 0.2 } else { 0.0 },
+        }
+    }
+
+    /// The job and its simulation. The model must have been installed on this thread.
+    pub(super) fn simulation(&self, log: bool) -> Result<Simulation, SimError> {
+        let job = Job::new("campaign").actor::<super::walker::Walker>();
+        let job = job.strategy(self.strategy).seed(self.seed).planted_fault(self.planted.in_pe());
+        let mut dice = Dice::new(self.seed);
+        let placements =
+            [Placement::Block, Placement::RoundRobin, Placement::BySite, Placement::Scatter];
+        let plan = script::Plan {
+            duration: self.duration,
+            old: self.old,
+            young: self.young,
+            placement: placements[dice.below(4) as usize].clone(),
+        };
+        let job = job.main(async move |grid| script::run(grid, plan).await);
+        let options = SimOptions {
+            seed: self.seed,
+            faults: Some(self.faults.clone()),
+            log,
+            // What waits for the longest time-out ends within it.
+            time_limit: self.duration + Duration::from_secs(3600),
+            ..SimOptions::default()
+        };
+        Simulation::new(job, self.grid.clone(), options)
+    }
+
+    /// Puts the model of this scenario in place.
+    pub(super) fn install_model(&self) {
+        ledger::install(Dice::new(!self.seed), self.refusal);
+    }
+}
+
+fn grid(dice: &mut Dice) -> GridSpec {
+    let sites = 1 + dice.below(3);
+    let mut layout = Vec::new();
+    for site in 0..sites {
+        let nodes = (0..1 + dice.below(3)).map(|_| 1 + dice.below(3) as u32).collect();
+        layout.push((format!("site{site}"), nodes));
+    }
+    let wan = Link::wan()
+        .with_latency(Latency(dice.span(Duration::from_millis(60))))
+        .with_jitter(dice.span(Duration::from_millis(10)))
+        .with_loss(dice.one_of(&[0.0, 0.0, 0.01, 0.1]));
+    let spec = GridSpec::from_layout(&Layout::new(layout));
+    spec.unwrap_or_else(|_| GridSpec::single(2)).with_wan(wan)
+}
+
+fn faults(dice: &mut Dice, planted: Planted) -> FaultPlan {
+    let mut faults = FaultPlan {
+        frame_delay: dice.one_of(&[0.0, 0.1, 0.3]),
+        local_delay: dice.one_of(&[0.0, 0.1]),
+        delay_max: dice.span(Duration::from_millis(100)),
+        reorder: dice.chance(0.7),
+        ..FaultPlan::default()
+    };
+    let sessions = SessionFaults {
+        disconnect: dice.one_of(&[0.002, 0.01]),
+        outage_max: dice.span(Duration::from_millis(300)),
+        bulk_bytes: dice.one_of(&[64, 256, 1024]),
+        planted: planted.in_session(),
+        ..SessionFaults::default()
+    };
+    if dice.chance(0.5) {
+        faults.sessions = Some(sessions);
+    }
+    if dice.chance(0.3) {
+        let longest = Duration::from_millis(300);
+        faults.pauses = Some(PauseFaults { probability: 0.0005, longest });
+    }
+    faults
+}

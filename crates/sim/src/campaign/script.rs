@@ -1,0 +1,231 @@
+//! The main function of the campaign's job: phases of random activity, with checks in between.
+
+use super::ledger::{self, MAIN};
+use super::walker::{Call, Freedom, Msg, Receiver, Walker, World, in_section};
+use gridspan_runtime::{
+    ActorId, Collection, Grid, GridError, Ix1, JobError, Op, PeId, Placement,
+};
+use std::time::Duration;
+
+/// The longest wait for an answer to main.
+const CENSUS_TIMEOUT: Duration = Duration::from_secs(300);
+/// The longest rest between two phases.
+const REST_MAX: Duration = Duration::from_secs(2);
+
+/// What the job is about to do.
+pub(super) struct Plan {
+    pub(super) duration: Duration,
+    pub(super) old: u32,
+    pub(super) young: u32,
+    pub(super) placement: Placement,
+}
+
+/// Main with what it works on.
+struct Main {
+    grid: Grid,
+    old: Collection<Walker>,
+    young: Collection<Walker>,
+    world: World,
+    /// Whether insertions may be under way.
+    inserting: bool,
+    /// Reductions to main that it has not awaited, by collection.
+    awaited: Vec<(bool, u64)>,
+}
+
+/// Runs the whole job.
+pub(super) async fn run(grid: Grid, plan: Plan) -> Result<(), JobError> {
+    let old = grid.create_placed(plan.placement, Ix1::range(plan.old), |_| None).await?;
+    let young = grid.create::<Walker>(Ix1::range(plan.young), |_| None).await?;
+    let members = (0..plan.old as i32).filter(|&index| in_section(index)).map(Ix1);
+    let world = World {
+        old: old.reference(),
+        young: young.reference(),
+        immortal: 1 + plan.young as i32 / 2,
+        section: old.section(1, members),
+        pes: grid.layout().pe_count(),
+    };
+    old.broadcast(Msg::Meet(world.clone()));
+    young.broadcast(Msg::Meet(world.clone()));
+    let mut main = Main { grid, old, young, world, inserting: false, awaited: Vec::new() };
+    main.quiescence().await?;
+    while main.grid.now().await?.as_nanos() < plan.duration.as_nanos() as u64 {
+        main.phase().await?;
+    }
+    main.settle().await?;
+    main.census().await
+}
+
+/// What is wrong according to the model ends the job.
+fn check() -> Result<(), JobError> {
+    match ledger::with(|ledger| ledger.problem().map(str::to_owned)) {
+        Some(problem) => Err(JobError::Failed(problem)),
+        None => Ok(()),
+    }
+}
+
+impl Main {
+    async fn phase(&mut self) -> Result<(), JobError> {
+        let (kicks, rest, kind, insert) = ledger::with(|ledger| {
+            let kicks = 1 + ledger.dice.below(6);
+            let rest = ledger.dice.span(REST_MAX);
+            (kicks, rest, ledger.dice.below(10), ledger.dice.chance(0.3))
+        });
+        let freedom = Freedom { insert: insert && kind < 6, destroy: true, migrate: true };
+        self.inserting |= freedom.insert;
+        self.kick(kicks, freedom);
+        match kind {
+            0..6 => self.reduce(false),
+            6..8 => {
+                self.settle_insertions().await?;
+                self.reduce(true);
+            }
+            8 => {
+                self.settle().await?;
+                self.synchronise();
+                self.kick(kicks, Freedom { insert: false, ..freedom });
+            }
+            _ => self.settle().await?,
+        }
+        self.grid.sleep(rest).await?;
+        check()
+    }
+
+    /// Sends some members a message that makes them do things.
+    fn kick(&self, kicks: u64, freedom: Freedom) {
+        for _ in 0..kicks {
+            let (id, priority, left, number) = ledger::with(|ledger| {
+                let of_old = ledger.dice.chance(0.5);
+                let living = ledger.living(self.collection(of_old).id());
+                let id = ledger.dice.one_of(&living);
+                let priority = ledger.dice.one_of(&[0, 0, 5]);
+                let left = 1 + ledger.dice.below(3) as u8;
+                (id, priority, left, ledger.sent(MAIN, &[id], priority))
+            });
+            let message = Msg::Act { number, left, freedom };
+            self.member(id).send_with_priority(priority, message);
+        }
+        if freedom.insert && ledger::with(|ledger| ledger.dice.chance(0.2)) {
+            self.insert(freedom);
+        }
+    }
+
+    /// Asks for up to three reductions, one behind the other.
+    fn reduce(&mut self, of_young: bool) {
+        let count = ledger::with(|ledger| ledger.dice.below(4));
+        for _ in 0..count {
+            let (kind, index) = ledger::with(|ledger| {
+                let old = ledger.living(self.old.id());
+                (ledger.dice.below(5), ledger.dice.one_of(&old).key.0 as i32)
+            });
+            let to = match kind {
+                0 => Receiver::AllOld,
+                1 => Receiver::AllYoung,
+                2 => Receiver::Member(index),
+                _ => Receiver::Main,
+            };
+            let to_all = match to {
+                Receiver::AllOld => Some(self.old.id()),
+                Receiver::AllYoung => Some(self.young.id()),
+                Receiver::Main | Receiver::Member(_) => None,
+            };
+            let round = ledger::with(|ledger| ledger.round_begins(to_all));
+            let of_old = !(of_young && round % 2 == 0);
+            if matches!(to, Receiver::Main) {
+                self.awaited.push((of_old, round));
+            }
+            self.call(of_old, Call::Contribute { round, to });
+            if ledger::with(|ledger| ledger.dice.chance(0.3)) {
+                let round = ledger::with(|ledger| ledger.round_begins(None));
+                self.call(true, Call::ContributeToSection { round });
+            }
+        }
+    }
+
+    /// Sends members to their sync point.
+    fn synchronise(&self) {
+        for of_old in [true, false] {
+            if ledger::with(|ledger| ledger.dice.chance(0.7)) {
+                let collection = self.collection(of_old).id();
+                ledger::with(|ledger| ledger.rounds.sync_begins(collection));
+                self.call(of_old, Call::Sync);
+            }
+        }
+    }
+
+    fn call(&self, of_old: bool, call: Call) {
+        let collection = self.collection(of_old);
+        let number = ledger::with(|ledger| {
+            ledger.doings.broadcasts += 1;
+            ledger.broadcasts.asked(MAIN, collection.id())
+        });
+        collection.broadcast(Msg::Call { number, call });
+    }
+
+    fn insert(&self, freedom: Freedom) {
+        let (fresh, pe, number) = ledger::with(|ledger| {
+            let fresh = super::walker::FIRST_INSERTED + ledger.doings.insertions as i32;
+            let id = self.young.at(Ix1(fresh)).id();
+            ledger.insertion_asked(id);
+            let pe = ledger.dice.below(u64::from(self.grid.layout().pe_count()));
+            (Ix1(fresh), PeId(pe as u32), ledger.sent(MAIN, &[id], 0))
+        });
+        self.young.insert(fresh, Some(self.world.clone()), pe);
+        self.young.member(fresh).send(Msg::Act { number, left: 1, freedom });
+    }
+
+    async fn settle_insertions(&mut self) -> Result<(), JobError> {
+        if self.inserting { self.settle().await } else { Ok(()) }
+    }
+
+    /// Awaits what was asked for, and quiescence.
+    async fn settle(&mut self) -> Result<(), JobError> {
+        for (of_old, round) in std::mem::take(&mut self.awaited) {
+            let value: u64 = self.collection(of_old).reduction(Op::Sum).await?;
+            ledger::with(|ledger| ledger.result(MAIN, round, value));
+            check()?;
+        }
+        self.quiescence().await?;
+        self.inserting = false;
+        Ok(())
+    }
+
+    async fn quiescence(&self) -> Result<(), JobError> {
+        self.grid.quiescence().await?;
+        ledger::with(ledger::Ledger::quiet);
+        check()
+    }
+
+    /// Asks every member for a sign of life.
+    async fn census(&self) -> Result<(), JobError> {
+        for of_old in [true, false] {
+            let living = ledger::with(|ledger| ledger.living(self.collection(of_old).id()));
+            for id in living {
+                self.ask(id).await.map_err(|error| format!("{id:?} does not answer: {error}"))?;
+            }
+        }
+        self.quiescence().await
+    }
+
+    async fn ask(&self, id: ActorId) -> Result<(), GridError> {
+        let (token, number) =
+            ledger::with(|ledger| (ledger.begun(MAIN), ledger.sent(MAIN, &[id], 0)));
+        let question = move |reply| Msg::Question { number, token, reply };
+        let answer: u64 = self.member(id).ask(CENSUS_TIMEOUT, question).await?;
+        ledger::with(|ledger| {
+            ledger.ended(token, "answer");
+            if answer != !token {
+                ledger.violated(format!("{id:?} answered {answer} to {token}"));
+            }
+        });
+        Ok(())
+    }
+
+    fn collection(&self, of_old: bool) -> &Collection<Walker> {
+        if of_old { &self.old } else { &self.young }
+    }
+
+    fn member(&self, id: ActorId) -> gridspan_runtime::Member<Walker> {
+        let of_old = id.collection == self.old.id();
+        self.collection(of_old).member(Ix1(id.key.0 as u32 as i32))
+    }
+}

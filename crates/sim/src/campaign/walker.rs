@@ -1,0 +1,389 @@
+//! The actor of the campaign: it does a few random things with every message.
+
+use super::ledger::{self, Ledger};
+use gridspan_runtime::{
+    Actor, ActorId, ActorRef, CollectionRef, Context, Ix1, Op, PeId, Reduction, Reply, SectionRef,
+    To,
+};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::time::Duration;
+
+/// The longest wait for an answer that will come; with all pauses and outages it takes seconds.
+const PATIENT: Duration = Duration::from_secs(300);
+/// The longest wait for an answer that may not come.
+const IMPATIENT: Duration = Duration::from_millis(300);
+/// The longest time until a timer fires.
+const TIMER_MAX: Duration = Duration::from_secs(2);
+/// The most bytes that a member carries; enough for it to travel as bulk.
+const BALLAST_MAX: u64 = 1500;
+/// Members of the second collection from this index on were inserted.
+pub(super) const FIRST_INSERTED: i32 = 1000;
+
+/// What members may do beyond sending messages.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Freedom {
+    pub(super) insert: bool,
+    pub(super) destroy: bool,
+    pub(super) migrate: bool,
+}
+
+/// All that members know of each other.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct World {
+    /// The collection whose members stay.
+    pub(super) old: CollectionRef<Walker>,
+    /// The collection whose members come and go; the first `immortal` stay.
+    pub(super) young: CollectionRef<Walker>,
+    pub(super) immortal: i32,
+    /// Some of the old.
+    pub(super) section: SectionRef<Walker>,
+    pub(super) pes: u32,
+}
+
+/// What a broadcast asks for.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) enum Call {
+    /// Nothing.
+    Hear,
+    /// To contribute to a reduction whose result goes there.
+    Contribute { round: u64, to: Receiver },
+    /// To contribute to one over the section.
+    ContributeToSection { round: u64 },
+    /// To go to the sync point.
+    Sync,
+}
+
+/// Who gets the result of a reduction.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) enum Receiver {
+    Main,
+    Member(i32),
+    AllOld,
+    AllYoung,
+}
+
+/// What members tell each other. Numbers are those of the model.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum Msg {
+    Meet(World),
+    Act { number: u64, left: u8, freedom: Freedom },
+    Question { number: u64, token: u64, reply: Reply<u64> },
+    /// A question passed on.
+    Delegate { number: u64, token: u64, reply: Reply<u64> },
+    Answer { token: u64, value: Option<u64>, must: bool },
+    Tick { token: u64, left: u8, freedom: Freedom },
+    Call { number: u64, call: Call },
+    Result { round: u64, value: u64 },
+}
+
+/// A member.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Walker {
+    moves: u32,
+    world: Option<World>,
+    ballast: Ballast,
+}
+
+/// Bytes that make a member large, and a door at which it may be refused.
+#[derive(Serialize)]
+struct Ballast(Vec<u8>);
+
+impl<'de> Deserialize<'de> for Ballast {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let ballast = Self(Vec::deserialize(deserializer)?);
+        let refused = ledger::with(|ledger| {
+            let refused = ledger.refusal > 0.0 && ledger.dice.chance(ledger.refusal);
+            ledger.doings.refusals += u64::from(refused);
+            refused
+        });
+        match refused {
+            true => Err(serde::de::Error::custom("the campaign refuses it")),
+            false => Ok(ballast),
+        }
+    }
+}
+
+/// What a member contributes to a reduction.
+fn contribution(id: ActorId, round: u64) -> u64 {
+    (id.key.0 as u64 + 1).wrapping_mul(round.wrapping_mul(0x9e37_79b9) + 1)
+}
+
+impl Actor for Walker {
+    type Index = Ix1;
+    type Init = Option<World>;
+    type Message = Msg;
+
+    fn create(world: Option<World>, cx: &mut Context<'_, Self>) -> Self {
+        let (id, pe) = (cx.me().id(), cx.pe());
+        let bytes = ledger::with(|ledger| {
+            ledger.created(id, pe);
+            ledger.dice.below(BALLAST_MAX)
+        });
+        Self { moves: 0, world, ballast: Ballast(vec![7; bytes as usize]) }
+    }
+
+    fn handle(&mut self, message: Msg, cx: &mut Context<'_, Self>) {
+        let (id, pe) = (cx.me().id(), cx.pe());
+        ledger::with(|ledger| ledger.runs(id, pe, self.moves));
+        match message {
+            Msg::Meet(world) => self.world = Some(world),
+            Msg::Act { number, left, freedom } => {
+                ledger::with(|ledger| ledger.handled(id, number));
+                self.act(left, freedom, cx);
+            }
+            Msg::Question { number, token, reply } => {
+                ledger::with(|ledger| ledger.handled(id, number));
+                self.answer_or_delegate(token, reply, cx);
+            }
+            Msg::Delegate { number, token, reply } => {
+                ledger::with(|ledger| ledger.handled(id, number));
+                cx.reply(reply, !token);
+            }
+            Msg::Answer { token, value, must } => {
+                ledger::with(|ledger| check_answer(ledger, token, value, must));
+            }
+            Msg::Tick { token, left, freedom } => {
+                ledger::with(|ledger| ledger.ended(token, "timer"));
+                self.act(left, freedom, cx);
+            }
+            Msg::Call { number, call } => {
+                ledger::with(|ledger| ledger.broadcasts.handled(id, number));
+                self.obey(call, cx);
+            }
+            Msg::Result { round, value } => {
+                ledger::with(|ledger| ledger.result(id, round, value));
+            }
+        }
+        if let Some(problem) = ledger::with(|ledger| ledger.problem().map(str::to_owned)) {
+            cx.fail(problem);
+        }
+    }
+
+    fn reduced(reduction: Reduction) -> Option<Msg> {
+        let round = u64::from(reduction.tag);
+        Some(Msg::Result { round, value: reduction.get()? })
+    }
+
+    fn resume(&mut self, cx: &mut Context<'_, Self>) {
+        let (id, pe) = (cx.me().id(), cx.pe());
+        let freedom = ledger::with(|ledger| {
+            ledger.runs(id, pe, self.moves);
+            if let Err(problem) = ledger.rounds.sync_left(id) {
+                ledger.violated(problem);
+            }
+            ledger.dice.chance(0.3)
+        });
+        if freedom {
+            self.act(1, Freedom { insert: false, destroy: false, migrate: true }, cx);
+        }
+    }
+
+    fn arrived(&mut self, cx: &mut Context<'_, Self>) {
+        self.moves += 1;
+        let (id, pe, moves) = (cx.me().id(), cx.pe(), self.moves);
+        let talkative = ledger::with(|ledger| {
+            ledger.arrived(id, pe, moves);
+            ledger.dice.chance(0.2)
+        });
+        if talkative {
+            self.act(1, Freedom { insert: false, destroy: false, migrate: true }, cx);
+        }
+    }
+}
+
+fn check_answer(ledger: &mut Ledger, token: u64, value: Option<u64>, must: bool) {
+    ledger.ended(token, "answer");
+    match value {
+        Some(value) if value != !token => ledger.violated(format!("question {token} got {value}")),
+        None if must => ledger.violated(format!("question {token} got no answer")),
+        _ => {}
+    }
+}
+
+impl Walker {
+    /// Does up to three random things.
+    fn act(&mut self, left: u8, freedom: Freedom, cx: &mut Context<'_, Self>) {
+        let Some(world) = &self.world else { return };
+        let count = ledger::with(|ledger| ledger.dice.below(4));
+        for _ in 0..count {
+            match ledger::with(|ledger| ledger.dice.below(100)) {
+                0..40 if left > 0 => world.send(left, freedom, cx),
+                40..50 if left > 0 => world.multicast(left, freedom, cx),
+                50..62 => world.ask(cx),
+                62..70 if left > 0 => world.set_timer(left, freedom, cx),
+                70..73 => world.broadcast(Call::Hear, cx),
+                73..78 if freedom.insert => world.insert(left, freedom, cx),
+                78..82 if freedom.destroy => world.destroy(cx),
+                82.. if freedom.migrate => {
+                    let pe = ledger::with(|ledger| ledger.dice.below(u64::from(world.pes)));
+                    cx.migrate_to(PeId(pe as u32));
+                }
+                _ => {}
+            }
+        }
+        cx.charge(Duration::from_micros(ledger::with(|ledger| ledger.dice.below(200))));
+    }
+
+    fn answer_or_delegate(&self, token: u64, reply: Reply<u64>, cx: &mut Context<'_, Self>) {
+        let Some(world) = &self.world else { return cx.reply(reply, !token) };
+        let me = cx.me().id();
+        let other = ledger::with(|ledger| {
+            let others = ledger.living(world.old.id());
+            let other = ledger.dice.one_of(&others);
+            ledger.dice.chance(0.3).then(|| (other, ledger.sent(me, &[other], 0)))
+        });
+        match other {
+            Some((other, number)) => {
+                cx.send(&world.member(other), Msg::Delegate { number, token, reply });
+            }
+            None => cx.reply(reply, !token),
+        }
+    }
+
+    fn obey(&self, call: Call, cx: &mut Context<'_, Self>) {
+        let Some(world) = &self.world else { return };
+        let id = cx.me().id();
+        let contribute = |round| {
+            let value = contribution(id, round);
+            ledger::with(|ledger| {
+                if let Err(problem) = ledger.rounds.contributed(round, value) {
+                    ledger.violated(problem);
+                }
+            });
+            value
+        };
+        match call {
+            Call::Hear => {}
+            Call::Contribute { round, to } => {
+                let tag = round as u32;
+                let to = match to {
+                    Receiver::Main => To::main(),
+                    Receiver::Member(index) => To::member(world.old.at(Ix1(index)), tag),
+                    Receiver::AllOld => To::all(world.old, tag),
+                    Receiver::AllYoung => To::all(world.young, tag),
+                };
+                cx.contribute(Op::Sum, contribute(round), to);
+            }
+            Call::ContributeToSection { round } => {
+                let to = To::member(world.old.at(Ix1(0)), round as u32);
+                if world.in_section(cx.index()) {
+                    cx.contribute_to_section(&world.section, Op::Sum, contribute(round), to);
+                }
+            }
+            Call::Sync => {
+                ledger::with(|ledger| ledger.rounds.sync_reached(id));
+                cx.at_sync();
+            }
+        }
+    }
+}
+
+/// What members do with each other.
+impl World {
+    fn member(&self, id: ActorId) -> ActorRef<Walker> {
+        let collection = if id.collection == self.old.id() { self.old } else { self.young };
+        collection.at(Ix1(id.key.0 as u32 as i32))
+    }
+
+    fn in_section(&self, index: Ix1) -> bool {
+        in_section(index.0)
+    }
+
+    /// Any member that lives or is expected.
+    fn anyone(&self, ledger: &mut Ledger) -> ActorId {
+        let collection = if ledger.dice.chance(0.6) { self.old.id() } else { self.young.id() };
+        let living = ledger.living(collection);
+        ledger.dice.one_of(&living)
+    }
+
+    fn send(&self, left: u8, freedom: Freedom, cx: &mut Context<'_, Walker>) {
+        let me = cx.me().id();
+        let (to, priority, burst) = ledger::with(|ledger| {
+            let to = self.anyone(ledger);
+            (to, ledger.dice.one_of(&[0, 0, 0, -1, 3]), 1 + ledger.dice.below(3))
+        });
+        for position in 0..burst {
+            let number = ledger::with(|ledger| ledger.sent(me, &[to], priority));
+            let left = if position == 0 { left - 1 } else { 0 };
+            let message = Msg::Act { number, left, freedom };
+            cx.send_with_priority(&self.member(to), priority, message);
+        }
+    }
+
+    fn multicast(&self, left: u8, freedom: Freedom, cx: &mut Context<'_, Walker>) {
+        let me = cx.me().id();
+        let number = ledger::with(|ledger| {
+            let all = ledger.living(self.old.id());
+            let members: Vec<_> =
+                all.into_iter().filter(|id| in_section(id.key.0 as u32 as i32)).collect();
+            ledger.sent(me, &members, 0)
+        });
+        let left = left.saturating_sub(2);
+        cx.multicast(&self.section, Msg::Act { number, left, freedom });
+    }
+
+    fn ask(&self, cx: &mut Context<'_, Walker>) {
+        let me = cx.me().id();
+        let (to, token, number, patient) = ledger::with(|ledger| {
+            let to = self.anyone(ledger);
+            ledger.doings.questions += 1;
+            let patient = to.collection == self.old.id() && ledger.dice.chance(0.9);
+            (to, ledger.begun(me), ledger.sent(me, &[to], 0), patient)
+        });
+        let timeout = if patient { PATIENT } else { IMPATIENT };
+        cx.ask(
+            &self.member(to),
+            timeout,
+            |reply| Msg::Question { number, token, reply },
+            move |answer| Msg::Answer { token, value: answer.ok(), must: patient },
+        );
+    }
+
+    fn set_timer(&self, left: u8, freedom: Freedom, cx: &mut Context<'_, Walker>) {
+        let (token, delay, to) = ledger::with(|ledger| {
+            let living = ledger.living(self.old.id());
+            let to = ledger.dice.one_of(&living);
+            (ledger.begun(to), ledger.dice.span(TIMER_MAX), to)
+        });
+        cx.send_after(delay, &self.member(to), Msg::Tick { token, left: left - 1, freedom });
+    }
+
+    fn broadcast(&self, call: Call, cx: &mut Context<'_, Walker>) {
+        let me = cx.me().id();
+        let (collection, number) = ledger::with(|ledger| {
+            let collection = ledger.dice.one_of(&[self.old, self.young]);
+            ledger.doings.broadcasts += 1;
+            (collection, ledger.broadcasts.asked(me, collection.id()))
+        });
+        cx.broadcast(&collection, Msg::Call { number, call });
+    }
+
+    fn insert(&self, left: u8, freedom: Freedom, cx: &mut Context<'_, Walker>) {
+        let (fresh, pe, greet) = ledger::with(|ledger| {
+            let fresh = FIRST_INSERTED + ledger.doings.insertions as i32;
+            let pe = PeId(ledger.dice.below(u64::from(self.pes)) as u32);
+            (self.young.at(Ix1(fresh)), pe, ledger.dice.below(3))
+        });
+        ledger::with(|ledger| ledger.insertion_asked(fresh.id()));
+        cx.insert_on(&fresh, Some(self.clone()), pe);
+        let me = cx.me().id();
+        for _ in 0..greet {
+            let number = ledger::with(|ledger| ledger.sent(me, &[fresh.id()], 0));
+            cx.send(&fresh, Msg::Act { number, left: left.saturating_sub(1), freedom });
+        }
+    }
+
+    fn destroy(&self, cx: &mut Context<'_, Walker>) {
+        let me = cx.me().id();
+        if me.collection == self.young.id() && me.key.0 >= self.immortal as u128 {
+            cx.destroy();
+            // The model hears of it now; nothing that is sent to it from here on counts.
+            ledger::with(|ledger| ledger.destroyed(me));
+        }
+    }
+}
+
+/// Which of the old members are in the section.
+pub(super) fn in_section(index: i32) -> bool {
+    index % 3 != 1
+}

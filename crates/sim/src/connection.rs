@@ -1,0 +1,298 @@
+//! Connections between nodes that break, with the session machine on both ends.
+//!
+//! A connection is modelled as the transport that production uses looks from above. Small frames share
+//! one stream and arrive in order; each bulk frame goes on its own and may overtake. While the
+//! connection stands nothing is lost, but acknowledgements are, and frames may arrive twice. When it
+//! breaks, everything under way is cut off; some of it turns up later. After an outage each side
+//! tells what it has received, and frames that arrive while that message travels are still taken.
+//!
+//! Every connection stands from the beginning, and breaks only while a frame is under way: so an
+//! idle network has no events, and a job that stalls is found out.
+
+use crate::faults::{FaultCounts, SessionFaults, Throw};
+use crate::network::Network;
+use bytes::Bytes;
+use gridspan_runtime::session::{Class, Received, Receiver, Sender, Session, Verdict};
+use gridspan_runtime::{NodeId, Time};
+use rand_core::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The longest wait before an acknowledgement is sent; it covers all frames until then.
+const ACKNOWLEDGEMENT_DELAY_MAX: Duration = Duration::from_millis(2);
+/// How long after a lost acknowledgement another is sent.
+const ACKNOWLEDGEMENT_AGAIN: Duration = Duration::from_millis(20);
+/// How much later than its turn a bulk frame may arrive.
+const BULK_DELAY_MAX: Duration = Duration::from_millis(5);
+
+/// From one node to another.
+type Way = (NodeId, NodeId);
+
+/// What happens on connections.
+pub(crate) enum Happening {
+    /// A bulk frame begins to arrive.
+    Begins { way: Way, life: u64, number: u64 },
+    /// A whole frame arrives.
+    Arrives { way: Way, life: u64, class: Class, number: u64, frame: Bytes, late: bool },
+    /// It is time for an acknowledgement of what came this way.
+    AcknowledgeNow { way: Way },
+    /// The acknowledgement arrives.
+    Acknowledged { way: Way, received: Received },
+    /// The connection between two nodes breaks.
+    Breaks { way: Way, life: u64 },
+    /// It is made again.
+    Connects { way: Way, life: u64 },
+    /// The sender learns what the receiver had received when the connection was made.
+    Resumes { way: Way, life: u64, received: Received },
+}
+
+/// What the simulation has to do.
+pub(crate) enum Command {
+    /// Come back with this at that time.
+    Schedule(Time, Happening),
+    /// Hand a frame up.
+    Deliver(Bytes),
+    /// The session broke its promise.
+    Fail(String),
+}
+
+/// One direction of a connection: the sender on one node and the receiver on the other.
+struct Direction {
+    sender: Sender,
+    receiver: Receiver,
+    /// Whether the sender may write.
+    open: bool,
+    acknowledging: bool,
+}
+
+/// All connections.
+pub(crate) struct Connections {
+    faults: SessionFaults,
+    dice: Pcg64Mcg,
+    directions: BTreeMap<Way, Direction>,
+    /// How often the connection between two nodes, the lower first, was lost.
+    lives: BTreeMap<Way, u64>,
+    pub(crate) counts: FaultCounts,
+    commands: Vec<Command>,
+}
+
+/// The two ends in order.
+fn pair((from, to): Way) -> Way {
+    (from.min(to), from.max(to))
+}
+
+impl Connections {
+    pub(crate) fn new(faults: SessionFaults, seed: u64) -> Self {
+        Self {
+            faults,
+            dice: Pcg64Mcg::seed_from_u64(seed ^ 0x7365_7373_696f_6e73),
+            directions: BTreeMap::new(),
+            lives: BTreeMap::new(),
+            counts: FaultCounts::default(),
+            commands: Vec::new(),
+        }
+    }
+
+    /// What the last call led to, in order.
+    pub(crate) fn take_commands(&mut self) -> Vec<Command> {
+        std::mem::take(&mut self.commands)
+    }
+
+    /// Takes a frame for another node.
+    pub(crate) fn send(&mut self, now: Time, way: Way, frame: Bytes, network: &mut Network) {
+        let class = match frame.len() < self.faults.bulk_bytes {
+            true => Class::Small,
+            false => Class::Bulk,
+        };
+        let direction = self.direction(way);
+        if let Err(error) = direction.sender.push(class, frame) {
+            self.commands.push(Command::Fail(error.to_string()));
+        }
+        self.write(now, way, network);
+    }
+
+    /// Deals with something that was scheduled.
+    pub(crate) fn handle(&mut self, now: Time, happening: Happening, network: &mut Network) {
+        match happening {
+            Happening::Begins { way, life, number } => {
+                if life == self.life(way) {
+                    self.direction(way).receiver.begin_bulk(number);
+                    self.acknowledge_soon(now, way);
+                }
+            }
+            Happening::Arrives { way, life, class, number, frame, late } => {
+                if life == self.life(way) || late {
+                    self.arrive(now, way, class, number, frame, late);
+                } else {
+                    self.cut_off(now, Happening::Arrives { way, life, class, number, frame, late });
+                }
+            }
+            Happening::AcknowledgeNow { way } => self.acknowledge(now, way, network),
+            Happening::Acknowledged { way, received } => {
+                if let Err(error) = self.direction(way).sender.acknowledge(&received) {
+                    self.commands.push(Command::Fail(error.to_string()));
+                }
+                self.write(now, way, network);
+            }
+            Happening::Breaks { way, life } => self.break_connection(now, way, life, network),
+            Happening::Connects { way, life } => {
+                if life == self.life(way) {
+                    for way in [way, (way.1, way.0)] {
+                        let received = self.direction(way).receiver.resume();
+                        let at = now + network.latency(way.1, way.0);
+                        self.schedule(at, Happening::Resumes { way, life, received });
+                    }
+                }
+            }
+            Happening::Resumes { way, life, received } => {
+                if life == self.life(way) {
+                    let direction = self.direction(way);
+                    direction.open = true;
+                    if let Err(error) = direction.sender.resume(&received) {
+                        self.commands.push(Command::Fail(error.to_string()));
+                    }
+                    self.write(now, way, network);
+                }
+            }
+        }
+    }
+
+    fn schedule(&mut self, at: Time, happening: Happening) {
+        self.commands.push(Command::Schedule(at, happening));
+    }
+
+    fn life(&self, way: Way) -> u64 {
+        self.lives.get(&pair(way)).copied().unwrap_or_default()
+    }
+
+    fn direction(&mut self, way: Way) -> &mut Direction {
+        let planted = self.faults.planted;
+        self.directions.entry(way).or_insert_with(|| {
+            // Each direction has one half of the session on each of its two nodes.
+            let Session { sender, receiver } = Session::new(u64::MAX, planted);
+            Direction { sender, receiver, open: true, acknowledging: false }
+        })
+    }
+
+    /// Writes what waits to the connection, if it stands.
+    fn write(&mut self, now: Time, way: Way, network: &mut Network) {
+        let life = self.life(way);
+        for class in [Class::Small, Class::Bulk] {
+            loop {
+                let direction = self.direction(way);
+                if !direction.open {
+                    return;
+                }
+                let Some((number, frame)) = direction.sender.next(class) else { break };
+                self.put_on_the_way(now, way, life, (class, number, frame), network);
+            }
+        }
+    }
+
+    fn put_on_the_way(
+        &mut self,
+        now: Time,
+        way: Way,
+        life: u64,
+        (class, number, frame): (Class, u64, Bytes),
+        network: &mut Network,
+    ) {
+        let Some(mut at) = network.carry(now, way.0, way.1, frame.len() as u64) else { return };
+        if class == Class::Bulk {
+            at += self.dice.up_to(BULK_DELAY_MAX);
+            let begins = now + self.dice.up_to(at.since(now));
+            self.schedule(begins, Happening::Begins { way, life, number });
+        }
+        if self.dice.chance(self.faults.disconnect) {
+            let breaks = now + self.dice.up_to(at.since(now));
+            self.schedule(breaks, Happening::Breaks { way, life });
+        }
+        if self.dice.chance(self.faults.duplicate) {
+            self.counts.duplicated += 1;
+            let again = at + self.dice.up_to(self.faults.outage_max);
+            let (frame, late) = (frame.clone(), true);
+            self.schedule(again, Happening::Arrives { way, life, class, number, frame, late });
+        }
+        let late = false;
+        self.schedule(at, Happening::Arrives { way, life, class, number, frame, late });
+    }
+
+    fn arrive(&mut self, now: Time, way: Way, class: Class, number: u64, frame: Bytes, late: bool) {
+        let receiver = &mut self.direction(way).receiver;
+        // A stream hands nothing up behind a gap, and what is late comes without its stream.
+        if late && class == Class::Small && number >= receiver.received().small {
+            return;
+        }
+        match receiver.accept(class, number, frame.len() as u64) {
+            Verdict::Deliver => {
+                self.commands.push(Command::Deliver(frame));
+                self.acknowledge_soon(now, way);
+            }
+            Verdict::Duplicate => {}
+            Verdict::OutOfOrder { expected } => {
+                let (from, to) = way;
+                self.commands.push(Command::Fail(format!(
+                    "the session from {from} to {to} got {class:?} frame {number} when {expected} was due"
+                )));
+            }
+        }
+    }
+
+    /// A frame was under way when its connection broke. It may turn up yet.
+    fn cut_off(&mut self, now: Time, happening: Happening) {
+        self.counts.cut_off += 1;
+        if let Happening::Arrives { way, life, class, number, frame, .. } = happening
+            && self.dice.chance(self.faults.late)
+        {
+            self.counts.late += 1;
+            let at = now + self.dice.up_to(self.faults.outage_max * 2);
+            let late = true;
+            self.schedule(at, Happening::Arrives { way, life, class, number, frame, late });
+        }
+    }
+
+    fn acknowledge_soon(&mut self, now: Time, way: Way) {
+        let direction = self.direction(way);
+        if !direction.acknowledging {
+            direction.acknowledging = true;
+            let at = now + self.dice.up_to(ACKNOWLEDGEMENT_DELAY_MAX);
+            self.schedule(at, Happening::AcknowledgeNow { way });
+        }
+    }
+
+    fn acknowledge(&mut self, now: Time, way: Way, network: &Network) {
+        let direction = self.direction(way);
+        direction.acknowledging = false;
+        let received = direction.receiver.received().clone();
+        direction.receiver.acknowledged();
+        if self.dice.chance(self.faults.acknowledgement_loss) {
+            self.counts.acknowledgements_lost += 1;
+            self.direction(way).acknowledging = true;
+            return self
+                .schedule(now + ACKNOWLEDGEMENT_AGAIN, Happening::AcknowledgeNow { way });
+        }
+        let at = now + network.latency(way.1, way.0);
+        if self.dice.chance(self.faults.duplicate) {
+            self.counts.duplicated += 1;
+            let again = at + self.dice.up_to(self.faults.outage_max);
+            let received = received.clone();
+            self.schedule(again, Happening::Acknowledged { way, received });
+        }
+        self.schedule(at, Happening::Acknowledged { way, received });
+    }
+
+    fn break_connection(&mut self, now: Time, way: Way, life: u64, network: &mut Network) {
+        if life != self.life(way) || !self.direction(way).open {
+            return;
+        }
+        self.counts.disconnects += 1;
+        *self.lives.entry(pair(way)).or_default() += 1;
+        for way in [way, (way.1, way.0)] {
+            self.direction(way).open = false;
+            network.forget_order(way.0, way.1);
+        }
+        let at = now + self.dice.up_to(self.faults.outage_max);
+        self.schedule(at, Happening::Connects { way, life: life + 1 });
+    }
+}

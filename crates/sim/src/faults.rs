@@ -1,0 +1,179 @@
+//! What may go wrong in a simulation.
+
+use gridspan_runtime::{NodeId, PeId, Time, session};
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Faults, each drawn from the seed of the simulation. The default has none. All of them leave the
+/// delivery promise intact, so that a correct runtime hides every one.
+#[derive(Clone, Debug, Default)]
+pub struct FaultPlan {
+    /// The probability that a frame to another node is delayed.
+    pub frame_delay: f64,
+    /// The probability that a packet to another PE of the same node is delayed.
+    pub local_delay: f64,
+    /// The longest such delay.
+    pub delay_max: Duration,
+    /// Whether delayed frames and packets may be overtaken. Otherwise those behind them wait.
+    pub reorder: bool,
+    /// Nodes that stop for a while.
+    pub pauses: Option<PauseFaults>,
+    /// Runs the frames between nodes through the session machine, over connections that fail. Frames
+    /// are then in the hands of the session: `frame_delay` does not apply.
+    pub sessions: Option<SessionFaults>,
+}
+
+/// Nodes that stop for a while: all PEs of a node do nothing, and then go on.
+#[derive(Clone, Copy, Debug)]
+pub struct PauseFaults {
+    /// The probability that a node stops after the turn of one of its PEs.
+    pub probability: f64,
+    /// The longest pause.
+    pub longest: Duration,
+}
+
+/// Connections between nodes that fail.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionFaults {
+    /// Frames of at least this many bytes go as bulk and overtake others.
+    pub bulk_bytes: usize,
+    /// The probability that an acknowledgement is lost.
+    pub acknowledgement_loss: f64,
+    /// The probability that a frame, or an acknowledgement, arrives twice.
+    pub duplicate: f64,
+    /// The probability that a connection breaks while a given frame is under way.
+    pub disconnect: f64,
+    /// The probability that a frame under way on a broken connection still turns up, later.
+    pub late: f64,
+    /// The longest time before a broken connection is made again.
+    pub outage_max: Duration,
+    /// The bug in the session, if any.
+    pub planted: session::PlantedFault,
+}
+
+impl Default for SessionFaults {
+    /// Connections that break about once in a hundred frames.
+    fn default() -> Self {
+        Self {
+            bulk_bytes: 256,
+            acknowledgement_loss: 0.1,
+            duplicate: 0.05,
+            disconnect: 0.01,
+            late: 0.3,
+            outage_max: Duration::from_millis(200),
+            planted: session::PlantedFault::None,
+        }
+    }
+}
+
+/// How often each kind of fault happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultCounts {
+    /// Frames and packets that were delayed.
+    pub delayed: u64,
+    /// Frames and packets that were sent later than another that arrived after them.
+    pub reordered: u64,
+    /// Pauses of nodes.
+    pub pauses: u64,
+    /// Connections that broke.
+    pub disconnects: u64,
+    /// Frames that were under way then.
+    pub cut_off: u64,
+    /// Of those, frames that turned up after all.
+    pub late: u64,
+    /// Frames and acknowledgements that arrived twice.
+    pub duplicated: u64,
+    /// Acknowledgements that were lost.
+    pub acknowledgements_lost: u64,
+}
+
+impl std::ops::AddAssign for FaultCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.delayed += other.delayed;
+        self.reordered += other.reordered;
+        self.pauses += other.pauses;
+        self.disconnects += other.disconnects;
+        self.cut_off += other.cut_off;
+        self.late += other.late;
+        self.duplicated += other.duplicated;
+        self.acknowledgements_lost += other.acknowledgements_lost;
+    }
+}
+
+/// Throws the dice for delays, and counts them.
+pub(crate) struct Delays {
+    plan: FaultPlan,
+    dice: Pcg64Mcg,
+    /// The latest arrival between two places so far.
+    latest: BTreeMap<(u32, u32), Time>,
+    pub(crate) counts: FaultCounts,
+}
+
+impl Delays {
+    pub(crate) fn new(plan: FaultPlan, seed: u64) -> Self {
+        let dice = Pcg64Mcg::seed_from_u64(seed ^ 0x6465_6c61_7973_0000);
+        Self { plan, dice, latest: BTreeMap::new(), counts: FaultCounts::default() }
+    }
+
+    /// When a frame from one node to another arrives that would arrive at `at`.
+    pub(crate) fn frame(&mut self, from: NodeId, to: NodeId, at: Time) -> Time {
+        let probability = self.plan.frame_delay;
+        self.arrival((!from.0, !to.0), probability, at)
+    }
+
+    /// When a packet between PEs of one node arrives that would arrive at `at`.
+    pub(crate) fn local(&mut self, from: PeId, to: PeId, at: Time) -> Time {
+        let probability = self.plan.local_delay;
+        self.arrival((from.0, to.0), probability, at)
+    }
+
+    fn arrival(&mut self, way: (u32, u32), probability: f64, mut at: Time) -> Time {
+        if probability <= 0.0 {
+            return at;
+        }
+        if self.dice.chance(probability) {
+            at += self.dice.up_to(self.plan.delay_max);
+            self.counts.delayed += 1;
+        }
+        let latest = self.latest.entry(way).or_default();
+        if at < *latest {
+            match self.plan.reorder {
+                true => self.counts.reordered += 1,
+                false => at = *latest,
+            }
+        }
+        *latest = at.max(*latest);
+        at
+    }
+
+    /// How long a node stops after a turn of one of its PEs, if it does.
+    pub(crate) fn pause(&mut self) -> Option<Duration> {
+        let PauseFaults { probability, longest } = self.plan.pauses?;
+        if !self.dice.chance(probability) {
+            return None;
+        }
+        self.counts.pauses += 1;
+        Some(self.dice.up_to(longest))
+    }
+}
+
+/// Dice as faults throw them.
+pub(crate) trait Throw {
+    /// True with this probability.
+    fn chance(&mut self, probability: f64) -> bool;
+    /// A span of time, uniform from zero to `longest`.
+    fn up_to(&mut self, longest: Duration) -> Duration;
+}
+
+impl Throw for Pcg64Mcg {
+    fn chance(&mut self, probability: f64) -> bool {
+        ((self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64) < probability
+    }
+
+    fn up_to(&mut self, longest: Duration) -> Duration {
+        let nanos = (u128::from(self.next_u64()) * (longest.as_nanos() + 1)) >> 64;
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}

@@ -1,0 +1,93 @@
+//! The record of a run, by which two runs are compared.
+
+use gridspan_topology::{PeId, Time};
+
+/// One packet, as it arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogEntry {
+    /// When it arrived.
+    pub time: Time,
+    /// The PE that sent it.
+    pub from: PeId,
+    /// The PE it is for.
+    pub to: PeId,
+    /// The first two bytes of its content on the network: what kind of packet it is. Zero for
+    /// packets that move as values inside a node.
+    pub kind: u16,
+    /// A hash of its bytes on the network. Zero for packets that move as values inside a node.
+    pub bytes: u64,
+}
+
+/// Collects entries, or at least their hash.
+pub(crate) struct Log {
+    entries: Option<Vec<LogEntry>>,
+    hash: u64,
+}
+
+impl Log {
+    pub(crate) fn new(keep: bool) -> Self {
+        Self { entries: keep.then(Vec::new), hash: FNV_OFFSET }
+    }
+
+    /// Notes a packet; `frame` is its form on the network, if it had one.
+    pub(crate) fn add(&mut self, time: Time, from: PeId, to: PeId, frame: Option<&[u8]>) {
+        // Sender and receiver take up the first eight bytes of a frame.
+        let content = frame.and_then(|frame| frame.get(8..)).unwrap_or_default();
+        let kind = match content {
+            [tag, what, ..] => u16::from_be_bytes([*tag, *what]),
+            _ => 0,
+        };
+        let bytes = frame.map_or(0, |frame| words(frame).fold(FNV_OFFSET, mix));
+        let entry = LogEntry { time, from, to, kind, bytes };
+        let ends = u64::from(from.0) << 32 | u64::from(to.0);
+        self.hash = [time.0, ends, u64::from(kind), bytes].into_iter().fold(self.hash, mix);
+        if let Some(entries) = &mut self.entries {
+            entries.push(entry);
+        }
+    }
+
+    /// The hash, and the entries if they were kept.
+    pub(crate) fn finish(self) -> (u64, Vec<LogEntry>) {
+        (self.hash, self.entries.unwrap_or_default())
+    }
+}
+
+/// FNV-1a, taken eight bytes at a time.
+const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+
+fn mix(hash: u64, word: u64) -> u64 {
+    let mixed = (hash ^ word).wrapping_mul(0x0100_0000_01b3);
+    mixed ^ (mixed >> 29)
+}
+
+fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    bytes.chunks(8).map(|chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        u64::from_le_bytes(word)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash(frames: &[(u64, &[u8])]) -> u64 {
+        let mut log = Log::new(false);
+        for &(time, frame) in frames {
+            log.add(Time(time), PeId(0), PeId(1), Some(frame));
+        }
+        log.finish().0
+    }
+
+    #[test]
+    fn any_difference_in_time_bytes_or_order_changes_the_hash() {
+        let (a, b) = (&b"01234567ab"[..], &b"01234567ac"[..]);
+        let all = [&[(1, a), (2, b)], &[(1, b), (2, a)], &[(1, a), (3, b)], &[(1, a), (2, a)]];
+        for (i, one) in all.iter().enumerate() {
+            for (j, other) in all.iter().enumerate() {
+                assert_eq!(hash(*one) == hash(*other), i == j);
+            }
+        }
+    }
+}

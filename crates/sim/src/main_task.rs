@@ -1,0 +1,67 @@
+//! The job's main function, polled between events.
+
+use gridspan_runtime::pe::Core;
+use gridspan_runtime::wire::Packet;
+use gridspan_runtime::{JobError, MainFuture, MainPort, Program, main_packet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+type Action = Box<dyn FnOnce(&mut Core) + Send>;
+
+/// Says that main should be polled.
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Main, and the work that it has for PE 0.
+pub(crate) struct MainTask {
+    future: Option<MainFuture>,
+    flag: Arc<Flag>,
+    waker: Waker,
+    actions: Arc<Mutex<Vec<Action>>>,
+}
+
+impl MainTask {
+    /// Takes main out of a program. It begins when it is polled first.
+    pub(crate) fn new(program: Program) -> Self {
+        let actions: Arc<Mutex<Vec<Action>>> = Arc::default();
+        let queue = actions.clone();
+        let port: MainPort = Arc::new(move |action| {
+            queue.lock().unwrap_or_else(PoisonError::into_inner).push(action);
+        });
+        let flag = Arc::new(Flag(AtomicBool::new(true)));
+        let waker = Waker::from(flag.clone());
+        Self { future: Some(program.begin_main(port)), flag, waker, actions }
+    }
+
+    /// Polls main if it was woken. Returns its outcome once.
+    pub(crate) fn poll(&mut self) -> Option<Result<(), JobError>> {
+        let future = self.future.as_mut()?;
+        if !self.flag.0.swap(false, Ordering::Relaxed) {
+            return None;
+        }
+        match future.as_mut().poll(&mut Context::from_waker(&self.waker)) {
+            Poll::Ready(outcome) => {
+                self.future = None;
+                Some(outcome)
+            }
+            Poll::Pending => None,
+        }
+    }
+
+    /// Whether main has returned.
+    pub(crate) fn is_done(&self) -> bool {
+        self.future.is_none()
+    }
+
+    /// What main wants PE 0 to do, in order.
+    pub(crate) fn take_packets(&self) -> Vec<Packet> {
+        let mut actions = self.actions.lock().unwrap_or_else(PoisonError::into_inner);
+        actions.drain(..).map(main_packet).collect()
+    }
+}

@@ -1,0 +1,166 @@
+//! The links between nodes, as a reliable transport over them looks from above.
+//!
+//! A frame meets the [`Shaper`] of its link: between two nodes of a site each pair has its own, and
+//! all pairs of two sites share one, since that is the link that is scarce.
+//!
+//! **Loss.** A transport that is reliable turns loss into delay. A frame is cut into packets, and as
+//! long as some of them are lost, one more round trip passes. Retransmissions take no bandwidth in
+//! the model. What does not fit the link's queue waits at the sender, which paces itself. A link that
+//! loses everything delivers nothing.
+//!
+//! **Order.** Frames between two nodes arrive in the order sent, unless the link says
+//! [`Link::reorder`].
+
+use gridspan_topology::{GridSpec, Link, NodeId, SiteId, Time};
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use gridspan_topology::{Fate, Shaper};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Bytes of a frame in one packet.
+const PACKET_BYTES: u64 = 1200;
+/// After this many round trips a frame counts as arrived; what still loses packets then is so close
+/// to a cut that no job would survive it.
+const ROUNDS_MAX: u32 = 1000;
+
+/// All links of a grid.
+pub(crate) struct Network {
+    spec: GridSpec,
+    lans: BTreeMap<(NodeId, NodeId), Shaper>,
+    wans: BTreeMap<(SiteId, SiteId), Shaper>,
+    last_arrival: BTreeMap<(NodeId, NodeId), Time>,
+    seed: u64,
+    dice: Pcg64Mcg,
+}
+
+impl Network {
+    pub(crate) fn new(spec: GridSpec, seed: u64) -> Self {
+        Self {
+            spec,
+            lans: BTreeMap::new(),
+            wans: BTreeMap::new(),
+            last_arrival: BTreeMap::new(),
+            seed,
+            dice: Pcg64Mcg::seed_from_u64(seed ^ 0x6e65_7477_6f72_6b00),
+        }
+    }
+
+    pub(crate) fn spec(&self) -> &GridSpec {
+        &self.spec
+    }
+
+    /// How long a bit takes from one node to another, one way.
+    pub(crate) fn latency(&self, from: NodeId, to: NodeId) -> Duration {
+        self.spec.link(from, to).latency.duration()
+    }
+
+    /// Sends a frame of `bytes` at `now`. Returns when it arrives, or `None` if it never does.
+    pub(crate) fn carry(&mut self, now: Time, from: NodeId, to: NodeId, bytes: u64) -> Option<Time> {
+        let link = *self.spec.link(from, to);
+        if link.loss >= 1.0 {
+            return None;
+        }
+        let Fate::Deliver { at } = self.shaper(&link, from, to).send(now, bytes) else {
+            return None;
+        };
+        let rounds = match link.loss > 0.0 {
+            true => self.lossy_rounds(link.loss, bytes.div_ceil(PACKET_BYTES)),
+            false => 0,
+        };
+        let round_trip = link.latency.duration() + self.latency(to, from);
+        let mut at = at + round_trip * rounds;
+        if !link.reorder {
+            let last = self.last_arrival.entry((from, to)).or_default();
+            at = at.max(*last);
+            *last = at;
+        }
+        Some(at)
+    }
+
+    /// Brings the link between two nodes back into an order in which nothing follows what was sent
+    /// before: a new connection has a new stream.
+    pub(crate) fn forget_order(&mut self, from: NodeId, to: NodeId) {
+        self.last_arrival.remove(&(from, to));
+    }
+
+    fn shaper(&mut self, link: &Link, from: NodeId, to: NodeId) -> &mut Shaper {
+        let layout = self.spec.layout();
+        let sites = (layout.site_of_node(from), layout.site_of_node(to));
+        let smooth = link.with_loss(0.0).with_queue_bytes(Link::UNLIMITED_QUEUE);
+        let seed = |a: u32, b: u32| {
+            self.seed ^ (u64::from(a) << 32 | u64::from(b)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        };
+        match sites.0 == sites.1 {
+            true => {
+                let seed = seed(from.0, to.0);
+                self.lans.entry((from, to)).or_insert_with(|| Shaper::new(smooth, seed))
+            }
+            false => {
+                let seed = !seed(sites.0.0, sites.1.0);
+                self.wans.entry(sites).or_insert_with(|| Shaper::new(smooth, seed))
+            }
+        }
+    }
+
+    /// How many round trips pass before all packets of a frame have come through.
+    fn lossy_rounds(&mut self, loss: f64, mut packets: u64) -> u32 {
+        for rounds in 0..ROUNDS_MAX {
+            let dice = (self.dice.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+            if dice < power(1.0 - loss, packets) {
+                return rounds;
+            }
+            packets = ((packets as f64 * loss) as u64).max(1);
+        }
+        ROUNDS_MAX
+    }
+}
+
+/// `base` to a whole power, by squaring: the same on every machine.
+fn power(mut base: f64, mut exponent: u64) -> f64 {
+    let mut result = 1.0;
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            result *= base;
+        }
+        base *= base;
+        exponent >>= 1;
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_topology::{Bandwidth, Latency, Layout};
+
+    fn network(wan: Link) -> Network {
+        let layout = Layout::new(vec![("a".into(), vec![1, 1]), ("b".into(), vec![1])]);
+        Network::new(GridSpec::from_layout(&layout).unwrap().with_wan(wan), 1)
+    }
+
+    #[test]
+    fn pairs_of_nodes_share_the_link_between_their_sites() {
+        let wan = Link::new(Latency::from_millis(10), Bandwidth::from_bits_per_second(8_000_000));
+        let mut network = network(wan);
+        let first = network.carry(Time(0), NodeId(0), NodeId(2), 1000).unwrap();
+        let second = network.carry(Time(0), NodeId(1), NodeId(2), 1000).unwrap();
+        // One megabyte per second: each kilobyte takes a millisecond.
+        assert_eq!((first.0, second.0), (11_000_000, 12_000_000));
+    }
+
+    #[test]
+    fn loss_shows_as_round_trips_and_keeps_the_order() {
+        let mut network = network(Link::wan().with_loss(0.3));
+        let arrivals: Vec<Time> =
+            (0..200).map(|i| network.carry(Time(i), NodeId(0), NodeId(2), 100).unwrap()).collect();
+        assert!(arrivals.is_sorted());
+        assert!(arrivals[199] >= Time(30_000_000), "one frame at least was lost once");
+    }
+
+    #[test]
+    fn a_cut_link_delivers_nothing() {
+        let mut network = network(Link::wan().with_loss(1.0));
+        assert_eq!(network.carry(Time(0), NodeId(0), NodeId(2), 1), None);
+    }
+}

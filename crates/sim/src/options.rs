@@ -1,0 +1,56 @@
+//! What things cost in virtual time, and when to give up.
+
+use crate::faults::FaultPlan;
+use std::time::Duration;
+
+/// The settings of a simulation. The network is not among them; it is part of the
+/// [`GridSpec`](gridspan_topology::GridSpec).
+#[derive(Clone, Debug)]
+pub struct SimOptions {
+    /// Seeds jitter, loss and faults. Default 0.
+    pub seed: u64,
+    /// How long a PE takes for a message whose handler charges nothing. Default 1 µs.
+    pub message_cost: Duration,
+    /// How long a PE takes to accept a packet from another PE, before it handles anything. Default
+    /// 200 ns.
+    pub packet_cost: Duration,
+    /// How long a PE takes to send a packet to a PE of its own node. Default 100 ns.
+    pub local_send_cost: Duration,
+    /// How long a PE takes to encode a frame and send it to another node. Default 500 ns.
+    pub remote_send_cost: Duration,
+    /// What goes wrong. Default nothing.
+    pub faults: Option<FaultPlan>,
+    /// Whether to keep a [`LogEntry`](crate::LogEntry) for each packet, 40 bytes each. The hash of
+    /// the log is computed in any case. Default false.
+    pub log: bool,
+    /// The virtual time after which a job that still runs is ended with an error. Default one day.
+    pub time_limit: Duration,
+}
+
+impl Default for SimOptions {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            message_cost: Duration::from_micros(1),
+            packet_cost: Duration::from_nanos(200),
+            local_send_cost: Duration::from_nanos(100),
+            remote_send_cost: Duration::from_nanos(500),
+            faults: None,
+            log: false,
+            time_limit: Duration::from_secs(86_400),
+        }
+    }
+}
+
+impl SimOptions {
+    /// The defaults with another seed.
+    pub fn with_seed(seed: u64) -> Self {
+        Self { seed, ..Self::default() }
+    }
+
+    /// The same settings with faults.
+    pub fn with_faults(mut self, faults: FaultPlan) -> Self {
+        self.faults = Some(faults);
+        self
+    }
+}

@@ -1,0 +1,332 @@
+//! The loop: takes the next event, steps a PE or a connection, schedules what follows.
+//!
+//! **Time.** A PE that is free takes what has come and handles one message; it is busy for as long
+//! as the handler charged, or for the default cost. What it sends leaves when the handler ends, one
+//! packet after the other. Idle PEs take no time at all.
+//!
+//! **Packets.** Between PEs of one node packets move as values, after the latency of the loopback.
+//! To another node they are encoded, meet the link, and are decoded where they arrive, so that what
+//! crosses the network in a simulation is what crosses it in production.
+//!
+//! **Main** is polled between events. What it asks of PE 0 reaches it at once.
+
+use crate::connection::{Command, Connections, Happening};
+use crate::faults::Delays;
+use crate::log::Log;
+use crate::main_task::MainTask;
+use crate::network::Network;
+use crate::options::SimOptions;
+use crate::queue::EventQueue;
+use crate::report::{Ending, SimError, SimReport};
+use crate::station::Station;
+use bytes::Bytes;
+use gridspan_runtime::pe::{Standing, Statistics};
+use gridspan_runtime::wire::Packet;
+use gridspan_runtime::{Job, JobError, Layout, NodeId, PeId, Program, Time, end_packet};
+use gridspan_topology::GridSpec;
+use std::sync::Arc;
+
+/// What happens at some time.
+enum Event {
+    /// A PE may go on.
+    Turn(PeId),
+    /// A packet arrives from a PE of the same node.
+    Packet { from: PeId, to: PeId, packet: Packet },
+    /// A handler has ended, and what it sent to other nodes leaves.
+    Leave(Vec<Outgoing>),
+    /// A frame arrives from another node.
+    Frame(Bytes),
+    /// Something happens on a connection that can break.
+    Connection(Happening),
+}
+
+/// A frame for another node.
+struct Outgoing {
+    leaves: Time,
+    from: NodeId,
+    to: NodeId,
+    frame: Bytes,
+}
+
+/// A job on a simulated grid.
+pub struct Simulation {
+    layout: Arc<Layout>,
+    stations: Vec<Station>,
+    main: MainTask,
+    network: Network,
+    connections: Option<Connections>,
+    delays: Option<Delays>,
+    /// Until when each node is paused.
+    paused: Vec<Time>,
+    queue: EventQueue<Event>,
+    now: Time,
+    options: SimOptions,
+    log: Log,
+    counts: Counts,
+    /// What was unfinished when main returned.
+    standing: Option<Standing>,
+    broken: Option<JobError>,
+}
+
+#[derive(Default)]
+struct Counts {
+    events: u64,
+    packets: u64,
+    frames: u64,
+    wide_area_frames: u64,
+    wide_area_bytes: u64,
+}
+
+impl Simulation {
+    /// Lays a job out on a grid. Memory: about 3 KB for each PE, and what its actors hold.
+    pub fn new(job: Job, spec: GridSpec, options: SimOptions) -> Result<Self, SimError> {
+        let program = Program::new(job, spec.layout().clone())?;
+        let layout = program.layout().clone();
+        let stations = layout.pes().map(|pe| Station::new(program.pe(pe))).collect();
+        let seed = options.seed;
+        let faults = options.faults.clone();
+        let connections = faults
+            .as_ref()
+            .and_then(|faults| faults.sessions)
+            .map(|sessions| Connections::new(sessions, seed));
+        Ok(Self {
+            stations,
+            main: MainTask::new(program),
+            network: Network::new(spec, seed),
+            connections,
+            delays: faults.map(|faults| Delays::new(faults, seed)),
+            paused: vec![Time::ZERO; layout.node_count() as usize],
+            queue: EventQueue::new(),
+            now: Time::ZERO,
+            log: Log::new(options.log),
+            options,
+            counts: Counts::default(),
+            standing: None,
+            broken: None,
+            layout,
+        })
+    }
+
+    /// Runs the job to its end.
+    pub fn run(mut self) -> SimReport {
+        self.poll_main();
+        let limit = Time::ZERO + self.options.time_limit;
+        loop {
+            if let Some(error) = self.broken.take() {
+                return self.report(Ending::Finished, Err(error));
+            }
+            if let Some(outcome) = self.stations[0].machine.outcome().cloned() {
+                return self.report(Ending::Finished, outcome);
+            }
+            let Some((now, number, event)) = self.queue.pop() else {
+                return self.give_up(Ending::Stalled);
+            };
+            if now > limit {
+                return self.give_up(Ending::TimeLimit);
+            }
+            self.now = now;
+            self.step(number, event);
+        }
+    }
+
+    fn step(&mut self, number: u64, event: Event) {
+        match event {
+            // A turn that was brought forward leaves its old event behind.
+            Event::Turn(pe) if self.stations[pe.index()].next_turn != Some((self.now, number)) => {
+                return;
+            }
+            Event::Turn(pe) => self.turn(pe),
+            Event::Packet { from, to, packet } => {
+                self.log.add(self.now, from, to, None);
+                self.deliver(from, to, packet);
+            }
+            Event::Leave(frames) => frames.into_iter().for_each(|frame| self.send_remote(frame)),
+            Event::Frame(frame) => self.receive(&frame),
+            Event::Connection(happening) => {
+                if let Some(connections) = &mut self.connections {
+                    connections.handle(self.now, happening, &mut self.network);
+                    self.obey_connections();
+                }
+            }
+        }
+        self.counts.events += 1;
+    }
+
+    /// Lets a PE handle its next message.
+    fn turn(&mut self, pe: PeId) {
+        let node = self.layout.node_of(pe);
+        let station = &mut self.stations[pe.index()];
+        station.next_turn = None;
+        let paused = self.paused[node.index()];
+        if paused > self.now {
+            station.next_turn = Some((paused, self.queue.push(paused, Event::Turn(pe))));
+            return;
+        }
+        let mut leaves = self.now + station.turn(self.now, &self.options);
+        let ends = leaves;
+        let packets: Vec<_> = station.machine.outbox().drain().collect();
+        let mut frames = Vec::new();
+        for (to, packet) in packets {
+            if to == pe {
+                self.stations[pe.index()].inbox.push((pe, packet));
+            } else if self.layout.node_of(to) == node {
+                leaves += self.options.local_send_cost;
+                self.send_local(leaves, pe, to, packet);
+            } else {
+                leaves += self.options.remote_send_cost;
+                let mut frame = Vec::new();
+                packet.append_frame(pe, to, &mut frame);
+                let to = self.layout.node_of(to);
+                frames.push(Outgoing { leaves, from: node, to, frame: frame.into() });
+            }
+        }
+        if !frames.is_empty() {
+            // Links see frames in the order in which they leave, and this handler may take long.
+            self.queue.push(ends, Event::Leave(frames));
+        }
+        self.stations[pe.index()].busy_until = leaves;
+        if let Some(pause) = self.delays.as_mut().and_then(Delays::pause) {
+            self.paused[node.index()] = self.now + pause;
+        }
+        if pe == PeId(0) {
+            self.poll_main();
+        }
+        self.schedule_turn(pe);
+    }
+
+    /// Sees to it that a PE has its next turn when it has something to do.
+    fn schedule_turn(&mut self, pe: PeId) {
+        let station = &mut self.stations[pe.index()];
+        let Some(at) = station.wakeup().map(|at| at.max(self.now)) else { return };
+        if station.next_turn.is_none_or(|(planned, _)| at < planned) {
+            station.next_turn = Some((at, self.queue.push(at, Event::Turn(pe))));
+        }
+    }
+
+    fn send_local(&mut self, leaves: Time, from: PeId, to: PeId, packet: Packet) {
+        let mut at = leaves + self.network.spec().loopback().duration();
+        if let Some(delays) = &mut self.delays {
+            at = delays.local(from, to, at);
+        }
+        self.counts.packets += 1;
+        self.queue.push(at, Event::Packet { from, to, packet });
+    }
+
+    fn send_remote(&mut self, Outgoing { leaves, from, to, frame }: Outgoing) {
+        self.counts.packets += 1;
+        self.counts.frames += 1;
+        if self.network.spec().is_wide_area(from, to) {
+            self.counts.wide_area_frames += 1;
+            self.counts.wide_area_bytes += frame.len() as u64;
+        }
+        if let Some(connections) = &mut self.connections {
+            connections.send(leaves, (from, to), frame, &mut self.network);
+            self.obey_connections();
+        } else if let Some(at) = self.arrival(leaves, from, to, frame.len() as u64) {
+            self.queue.push(at, Event::Frame(frame));
+        }
+    }
+
+    fn arrival(&mut self, leaves: Time, from: NodeId, to: NodeId, bytes: u64) -> Option<Time> {
+        let at = self.network.carry(leaves, from, to, bytes)?;
+        Some(self.delays.as_mut().map_or(at, |delays| delays.frame(from, to, at)))
+    }
+
+    fn obey_connections(&mut self) {
+        let Some(connections) = &mut self.connections else { return };
+        for command in connections.take_commands() {
+            match command {
+                Command::Schedule(at, happening) => {
+                    self.queue.push(at.max(self.now), Event::Connection(happening));
+                }
+                Command::Deliver(frame) => self.receive(&frame),
+                Command::Fail(reason) => {
+                    self.broken.get_or_insert(JobError::Protocol(reason));
+                }
+            }
+        }
+    }
+
+    fn receive(&mut self, frame: &Bytes) {
+        match Packet::from_frame(frame) {
+            Ok((from, to, packet)) => {
+                self.log.add(self.now, from, to, Some(frame));
+                self.deliver(from, to, packet);
+            }
+            Err(error) => {
+                self.broken.get_or_insert(JobError::Protocol(error.to_string()));
+            }
+        }
+    }
+
+    fn deliver(&mut self, from: PeId, to: PeId, packet: Packet) {
+        self.stations[to.index()].inbox.push((from, packet));
+        self.schedule_turn(to);
+    }
+
+    /// Lets main go on if what it waited for has come.
+    fn poll_main(&mut self) {
+        let ended = self.main.poll();
+        for packet in self.main.take_packets() {
+            self.deliver(PeId(0), PeId(0), packet);
+        }
+        if let Some(outcome) = ended {
+            self.standing = Some(self.standing_now());
+            self.deliver(PeId(0), PeId(0), end_packet(outcome));
+        }
+    }
+
+    fn standing_now(&self) -> Standing {
+        let mut sum = Standing::default();
+        for station in &self.stations {
+            sum += station.machine.standing();
+        }
+        sum
+    }
+
+    /// Ends a job that does not end by itself, and says what it waits for.
+    fn give_up(mut self, ending: Ending) -> SimReport {
+        let standing = self.standing_now();
+        let what = match ending {
+            Ending::Stalled => "stalled: every PE is idle and nothing is on its way, but",
+            _ => "still running when the time limit was reached:",
+        };
+        let returned = if self.main.is_done() { "main has returned; " } else { "" };
+        let reason = format!("the job has {what} {returned}{standing} (at {})", self.now);
+        self.standing = Some(standing);
+        self.report(ending, Err(JobError::Failed(reason)))
+    }
+
+    fn report(self, ending: Ending, outcome: Result<(), JobError>) -> SimReport {
+        let mut statistics = Statistics::default();
+        for station in &self.stations {
+            statistics += station.machine.statistics();
+        }
+        let mut faults = self.delays.as_ref().map(|delays| delays.counts).unwrap_or_default();
+        if let Some(connections) = &self.connections {
+            faults += connections.counts;
+        }
+        let standing = match &self.standing {
+            Some(standing) => standing.clone(),
+            None => self.standing_now(),
+        };
+        let (log_hash, log) = self.log.finish();
+        let Counts { events, packets, frames, wide_area_frames, wide_area_bytes } = self.counts;
+        SimReport {
+            outcome,
+            ending,
+            virtual_time: self.now,
+            events,
+            messages: statistics.handled,
+            packets,
+            frames,
+            wide_area_frames,
+            wide_area_bytes,
+            statistics,
+            standing,
+            faults,
+            log_hash,
+            log,
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Heat spreads over a plate, in twenty minutes of reading.
+//!
+//! A square plate is cut into cells, one actor each. In every step a cell tells its four neighbours
+//! its temperature, and once it has heard from all four it takes a weighted mean. Nobody waits for
+//! anybody but its neighbours: cells far apart can be many steps apart, which is what hides the
+//! latency between sites.
+//!
+//! ```text
+//! cargo run --release --example heat
+//! cargo run --release --example heat -- 64 200
+//! GRIDSPAN_EMULATE=2x1,wan=20ms cargo run --release --example heat
+//! gridctl sim --emulate 2x64,wan=20ms target/release/examples/heat
+//! ```
+
+use gridspan::prelude::*;
+
+/// The plate: so many cells along each side, and so many steps.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Plate {
+    side: u32,
+    steps: u32,
+}
+
+/// The share of its heat that a cell gives to each neighbour in a step. More than a quarter would
+/// make the temperatures swing.
+const SHARE: f64 = 0.2;
+const NEIGHBOURS: u8 = 4;
+
+/// One cell. All of it moves along when the cell migrates.
+#[derive(Serialize, Deserialize)]
+struct Cell {
+    plate: Plate,
+    temperature: f64,
+    /// Steps completed.
+    step: u32,
+    /// What was heard for this step and the next: neighbours are never further ahead.
+    heard: [Heard; 2],
+}
+
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+struct Heard {
+    neighbours: u8,
+    sum: f64,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+enum Message {
+    Start,
+    Neighbour { step: u32, temperature: f64 },
+}
+
+impl Actor for Cell {
+    type Index = Ix2;
+    type Init = (Plate, f64);
+    type Message = Message;
+
+    fn create((plate, temperature): (Plate, f64), _cx: &mut Context<Self>) -> Self {
+        Self { plate, temperature, step: 0, heard: [Heard::default(); 2] }
+    }
+
+    fn handle(&mut self, message: Message, cx: &mut Context<Self>) {
+        match message {
+            Message::Start => self.tell_neighbours(cx),
+            Message::Neighbour { step, temperature } => {
+                let heard = &mut self.heard[step as usize % 2];
+                heard.neighbours += 1;
+                heard.sum += temperature;
+            }
+        }
+        // The last message of a step may complete it, and the next one, which others had begun.
+        while self.step < self.plate.steps
+            && self.heard[self.step as usize % 2].neighbours == NEIGHBOURS
+        {
+            self.advance(cx);
+        }
+    }
+}
+
+impl Cell {
+    fn advance(&mut self, cx: &mut Context<Self>) {
+        let heard = std::mem::take(&mut self.heard[self.step as usize % 2]);
+        let given = SHARE * f64::from(NEIGHBOURS) * self.temperature;
+        self.temperature += SHARE * heard.sum - given;
+        self.step += 1;
+        if self.step < self.plate.steps {
+            self.tell_neighbours(cx);
+        } else {
+            // Every member contributes to the first reduction, then to the second.
+            cx.contribute(Sum, self.temperature, To::main());
+            cx.contribute(Max, self.temperature, To::main());
+        }
+    }
+
+    /// The plate has no rim: what leaves at one side comes in at the other.
+    fn tell_neighbours(&self, cx: &mut Context<Self>) {
+        let side = self.plate.side as i32;
+        let (Ix2(row, column), cells) = (cx.index(), cx.collection());
+        for (down, right) in [(1, 0), (side - 1, 0), (0, 1), (0, side - 1)] {
+            let neighbour = Ix2((row + down) % side, (column + right) % side);
+            let message = Message::Neighbour { step: self.step, temperature: self.temperature };
+            cx.send(&cells.at(neighbour), message);
+        }
+    }
+}
+
+/// The job's own thread of thought: it creates, starts, and awaits.
+async fn spread(grid: Grid, plate: Plate) -> Result<(), JobError> {
+    let Plate { side, steps } = plate;
+    let init = |Ix2(row, column)| (plate, if (row, column) == (0, 0) { 1000.0 } else { 20.0 });
+    let cells = grid.create::<Cell>(Ix2::grid(side, side), init).await?;
+
+    let begin = grid.now().await?;
+    cells.broadcast(Message::Start);
+    let total: f64 = cells.reduction(Sum).await?;
+    let hottest: f64 = cells.reduction(Max).await?;
+    let elapsed = grid.now().await?.since(begin);
+
+    let pes = grid.layout().pe_count();
+    println!("{side} x {side} cells, {steps} steps on {pes} PEs in {elapsed:.3?}");
+    println!("the hottest cell has {hottest:.3} degrees, all together {total:.3}");
+    let expected = 20.0 * f64::from(side * side) + 980.0;
+    if (total - expected).abs() > 1e-6 * expected {
+        return Err(format!("heat was lost: there should be {expected:.3}").into());
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let numbers: Result<Vec<u32>, _> = std::env::args().skip(1).map(|word| word.parse()).collect();
+    let plate = match numbers.as_deref() {
+        Ok([]) => Plate { side: 16, steps: 100 },
+        Ok(&[side @ 2..=1000, steps @ 1..]) => Plate { side, steps },
+        _ => {
+            eprintln!("usage: heat [SIDE STEPS], with a side of 2 to 1000 cells");
+            return ExitCode::from(2);
+        }
+    };
+    let job = Job::new("heat").actor::<Cell>();
+    gridspan::main(job.main(async move |grid: Grid| spread(grid, plate).await))
+}

@@ -1,0 +1,45 @@
+//! The smallest job: one actor on every PE says where it lives.
+//!
+//! ```text
+//! cargo run --example hello
+//! GRIDSPAN_EMULATE=2x2,wan=20ms cargo run --example hello
+//! gridctl run -n 4 target/debug/examples/hello
+//! GRIDSPAN_DRIVER=sim GRIDSPAN_PES=512 cargo run --example hello
+//! ```
+
+use gridspan::prelude::*;
+
+/// Lives on one PE and greets.
+#[derive(Serialize, Deserialize)]
+struct Greeter;
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Greet;
+
+impl Actor for Greeter {
+    type Index = Ix1;
+    type Init = ();
+    type Message = Greet;
+
+    fn create((): (), _cx: &mut Context<Self>) -> Self {
+        Self
+    }
+
+    fn handle(&mut self, _message: Greet, cx: &mut Context<Self>) {
+        let (pe, layout) = (cx.pe(), cx.layout());
+        println!("hello from {pe} of {}", layout.site_name(layout.site_of(pe)));
+        cx.contribute(Sum, 1_u64, To::main());
+    }
+}
+
+async fn greet(grid: Grid) -> Result<(), JobError> {
+    let greeters = grid.create_group::<Greeter>(Per::Pe, |_pe| ()).await?;
+    greeters.broadcast(Greet);
+    let greetings: u64 = greeters.reduction(Sum).await?;
+    println!("{greetings} greetings");
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    gridspan::main(Job::new("hello").actor::<Greeter>().main(greet))
+}

@@ -1,0 +1,58 @@
+//! What to do about a job that failed.
+
+use gridspan_runtime::{JobError, NodeId};
+use gridspan_topology::Layout;
+
+/// The next step for someone whose job ended with `error`.
+pub fn hint(error: &JobError) -> &'static str {
+    match error {
+        JobError::Failed(_) => "the program itself gave up; RUST_LOG=debug shows what led to it",
+        JobError::Panicked { .. } => backtrace(),
+        JobError::NodeLost { .. } => {
+            "look at what that node printed last, and at the link to its site"
+        }
+        JobError::OverBudget { .. } => {
+            "send less before receiving, or raise the budget with `Job::limits`"
+        }
+        JobError::Protocol(_) => "start all nodes from one build of the program",
+    }
+}
+
+/// The next step for someone whose program broke off.
+pub fn backtrace() -> &'static str {
+    match std::env::var_os("RUST_BACKTRACE") {
+        Some(value) if value != "0" => "its backtrace, on its standard error, shows where",
+        _ => "set RUST_BACKTRACE=1 to see where",
+    }
+}
+
+/// The node where the error arose, as far as the error tells.
+pub fn culprit(error: &JobError, layout: &Layout) -> Option<NodeId> {
+    match error {
+        JobError::Panicked { pe, .. } | JobError::OverBudget { pe, .. } => {
+            layout.contains(*pe).then(|| layout.node_of(*pe))
+        }
+        JobError::NodeLost { node, .. } => Some(*node),
+        JobError::Failed(_) | JobError::Protocol(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_runtime::PeId;
+
+    #[test]
+    fn a_panic_is_blamed_on_the_node_of_its_pe() {
+        let layout = Layout::new(vec![("a".to_owned(), vec![2, 2])]);
+        let at = |pe| JobError::Panicked {
+            actor: "Cell".to_owned(),
+            pe: PeId(pe),
+            place: "a/1".to_owned(),
+            reason: "no luck".to_owned(),
+        };
+
+        assert_eq!(culprit(&at(3), &layout), Some(NodeId(1)));
+        assert_eq!(culprit(&at(4), &layout), None, "a PE that the job does not have");
+    }
+}

@@ -1,0 +1,61 @@
+//! One node of a job that a launcher started: it learns who it is, takes part, and ends with it.
+//!
+//! # Failure
+//!
+//! A node never outlives its launcher. The end of standard input ends the process; should it be stuck, the kernel
+//! kills it when the launcher's main thread is gone.
+
+use crate::start::{EXIT_FAILED, EXIT_USAGE, Settings, complain, conclude};
+use gridspan_runtime::driver::cluster;
+use gridspan_runtime::net::bootstrap;
+use gridspan_runtime::{Job, JobError};
+use serde::Deserialize;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Runs this process's part of the job.
+pub(crate) fn run(job: Job) -> ExitCode {
+    die_with_launcher();
+    let joined = match bootstrap::join(&mut io::stdin().lock(), &mut io::stdout().lock()) {
+        Ok(joined) => joined,
+        Err(error) => {
+            complain(&error.to_string(), "`gridctl run` starts nodes; unset GRIDSPAN_DRIVER otherwise");
+            return ExitCode::from(EXIT_USAGE);
+        }
+    };
+    let layout = joined.bundle.spec.layout().clone();
+    let outcome = match (watch(), settings(&joined.bundle.settings)) {
+        (Ok(()), Ok(settings)) => cluster::run(settings.apply(job), joined),
+        (Err(error), _) => Err(JobError::Failed(format!("cannot watch the launcher: {error}"))),
+        (_, Err(error)) => Err(JobError::Protocol(format!(
+            "the launcher sent settings that make no sense: {error}"
+        ))),
+    };
+    conclude(outcome, &layout, true)
+}
+
+/// Has the kernel kill this process should its launcher be gone.
+pub(crate) fn die_with_launcher() {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{Signal, set_parent_process_death_signal};
+        // Without it, the end of standard input still ends the process.
+        let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    }
+}
+
+/// Ends this process when standard input ends.
+fn watch() -> io::Result<()> {
+    bootstrap::watch_launcher(io::stdin(), || {
+        let _ = writeln!(io::stderr(), "the launcher is gone, this node ends too");
+        std::process::exit(i32::from(EXIT_FAILED));
+    })?;
+    Ok(())
+}
+
+fn settings(value: &serde_json::Value) -> Result<Settings, serde_json::Error> {
+    if value.is_null() {
+        return Ok(Settings::default());
+    }
+    Settings::deserialize(value)
+}

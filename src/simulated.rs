@@ -1,0 +1,113 @@
+//! Runs a job in virtual time and sums up what happened.
+
+use gridspan_runtime::{Job, JobError};
+use gridspan_sim::{SimOptions, Simulation};
+use gridspan_topology::GridSpec;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// What a simulated run amounted to. All but `wall_ns` are the same for the same job, grid and seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The seed.
+    pub seed: u64,
+    /// How many PEs were simulated.
+    pub pes: u32,
+    /// How long the job took, in virtual time.
+    pub virtual_ns: u64,
+    /// How many events were processed.
+    pub events: u64,
+    /// How many messages were handled.
+    pub messages: u64,
+    /// How many frames crossed from one site to another.
+    pub wide_area_frames: u64,
+    /// How many bytes these had.
+    pub wide_area_bytes: u64,
+    /// How long the simulation took, in real time.
+    pub wall_ns: u64,
+}
+
+/// Runs a job in virtual time. There is no summary of a job that is not well defined.
+pub(crate) fn run(
+    job: Job,
+    spec: &GridSpec,
+    seed: u64,
+) -> (Result<(), JobError>, Option<Summary>) {
+    let begin = Instant::now();
+    let simulation = match Simulation::new(job, spec.clone(), SimOptions::with_seed(seed)) {
+        Ok(simulation) => simulation,
+        Err(error) => return (Err(JobError::Failed(error.to_string())), None),
+    };
+    let report = simulation.run();
+    let summary = Summary {
+        seed,
+        pes: spec.layout().pe_count(),
+        virtual_ns: report.virtual_time.as_nanos(),
+        events: report.events,
+        messages: report.messages,
+        wide_area_frames: report.wide_area_frames,
+        wide_area_bytes: report.wide_area_bytes,
+        wall_ns: u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX),
+    };
+    (report.outcome, Some(summary))
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, pes, events, messages, wide_area_frames, wide_area_bytes, .. } = *self;
+        let (frames, bytes) = (grouped(wide_area_frames), grouped(wide_area_bytes));
+        let (time, wall) = (Duration::from_nanos(self.virtual_ns), Duration::from_nanos(self.wall_ns));
+        let rate = events as f64 / wall.as_secs_f64().max(1e-9);
+        writeln!(f, "simulated {pes} PEs with seed {seed}")?;
+        writeln!(f, "  virtual time  {time:.3?}")?;
+        writeln!(f, "  events        {}, {} messages handled", grouped(events), grouped(messages))?;
+        writeln!(f, "  wide area     {frames} frames, {bytes} bytes")?;
+        write!(f, "  real time     {wall:.3?}, {} events/s", grouped(rate as u64))
+    }
+}
+
+/// A number with a comma after every three digits.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position) % 3 == 0 {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_numbers_are_grouped_by_three_digits() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1_000), "1,000");
+        assert_eq!(grouped(12_345_678), "12,345,678");
+    }
+
+    #[test]
+    fn a_summary_keeps_real_time_to_its_last_line() {
+        let summary = Summary {
+            seed: 7,
+            pes: 512,
+            virtual_ns: 1_500_000_000,
+            events: 2_000_000,
+            messages: 900_000,
+            wide_area_frames: 1234,
+            wide_area_bytes: 5678,
+            wall_ns: 500_000_000,
+        };
+        let text = summary.to_string();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[1], "  virtual time  1.500s");
+        assert_eq!(lines[3], "  wide area     1,234 frames, 5,678 bytes");
+        assert_eq!(lines[4], "  real time     500.000ms, 4,000,000 events/s");
+    }
+}

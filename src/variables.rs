@@ -1,0 +1,242 @@
+//! What the environment can say about how to run a job. Flags of `gridctl` come before all of them.
+//!
+//! | variable | value | default |
+//! | --- | --- | --- |
+//! | `GRIDSPAN_DRIVER` | `embedded` (threads of this process), `sim` (virtual time); `node` is set by the launcher | `embedded` |
+//! | `GRIDSPAN_PES` | how many PEs, on one node | the number of cores |
+//! | `GRIDSPAN_EMULATE` | a grid on this machine, such as `2x4,wan=32ms` (see [`GridSpec::from_emulate`]) | none |
+//! | `GRIDSPAN_GRID` | the path of a grid file (see [`GridSpec::from_toml`]), or a [`GridSpec`] as JSON | none |
+//! | `GRIDSPAN_SEED` | a number that seeds everything random by intent | the program's, else 0 |
+//! | `GRIDSPAN_BALANCE` | the balancing strategy at sync points: `none`, `rotate` or `random` | the program's, else `none` |
+//! | `GRIDSPAN_REPORT` | `lines`: report to a launcher in [control lines](crate::control) | reports are for people |
+//!
+//! At most one of `GRIDSPAN_PES`, `GRIDSPAN_EMULATE` and `GRIDSPAN_GRID` may be set. Where one asks
+//! for several nodes, the embedded driver connects them within the process.
+
+use crate::start::{Driver, Settings, Start};
+use gridspan_topology::{EmulateError, GridFileError, GridSpec};
+use std::env::VarError;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Which driver runs the job.
+pub const DRIVER: &str = "GRIDSPAN_DRIVER";
+/// How many PEs.
+pub const PES: &str = "GRIDSPAN_PES";
+/// A shorthand for an emulated grid.
+pub const EMULATE: &str = "GRIDSPAN_EMULATE";
+/// A grid file or a grid.
+pub const GRID: &str = "GRIDSPAN_GRID";
+/// The seed.
+pub const SEED: &str = "GRIDSPAN_SEED";
+/// The balancing strategy.
+pub const BALANCE: &str = "GRIDSPAN_BALANCE";
+/// Whether to report in control lines.
+pub const REPORT: &str = "GRIDSPAN_REPORT";
+/// Those that describe the grid.
+pub const GRIDS: [&str; 3] = [PES, EMULATE, GRID];
+/// All of them.
+pub const ALL: [&str; 7] = [DRIVER, PES, EMULATE, GRID, SEED, BALANCE, REPORT];
+
+/// The environment asks for something that cannot be. Nothing was started; correct the variable.
+#[derive(Debug, Error)]
+pub enum VariableError {
+    /// A value that is none of those possible.
+    #[error("{name}={value:?} is not {expected}")]
+    Value {
+        /// The variable.
+        name: &'static str,
+        /// What it is set to.
+        value: String,
+        /// What it could be set to.
+        expected: &'static str,
+    },
+    /// The value is not text.
+    #[error("{0} is set to bytes that are no UTF-8 text; set it anew")]
+    NotText(&'static str),
+    /// Two variables that each describe the grid.
+    #[error("{0} and {1} are both set; unset one of them")]
+    Both(&'static str, &'static str),
+    /// A shorthand that cannot be read.
+    #[error("{EMULATE}: {0}")]
+    Emulate(#[from] EmulateError),
+    /// A grid in JSON that cannot be read.
+    #[error("{GRID} is no grid in JSON: {0}")]
+    Json(serde_json::Error),
+    /// A grid file that cannot be used.
+    #[error("{GRID}: {0}")]
+    File(#[from] GridLoadError),
+}
+
+/// A grid file could not be used.
+#[derive(Debug, Error)]
+pub enum GridLoadError {
+    /// It cannot be read.
+    #[error("cannot read the grid file {}: {error}", .path.display())]
+    Read {
+        /// Its path.
+        path: PathBuf,
+        /// Why not.
+        error: std::io::Error,
+    },
+    /// It says something wrong.
+    #[error("grid file {}, {error}", .path.display())]
+    Content {
+        /// Its path.
+        path: PathBuf,
+        /// What is wrong, and where.
+        error: GridFileError,
+    },
+}
+
+/// Reads a grid file.
+pub fn load_grid(path: &Path) -> Result<GridSpec, GridLoadError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| GridLoadError::Read { path: path.to_owned(), error })?;
+    GridSpec::from_toml(&text)
+        .map_err(|error| GridLoadError::Content { path: path.to_owned(), error })
+}
+
+/// One PE for each core that this process may use.
+pub fn cores() -> u32 {
+    std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(1))
+}
+
+/// Reads one variable.
+type Get<'a> = &'a dyn Fn(&'static str) -> Result<Option<String>, VariableError>;
+
+impl Start {
+    /// What the environment asks for.
+    pub fn from_environment() -> Result<Self, VariableError> {
+        start(&from_process)
+    }
+}
+
+impl Settings {
+    /// What the environment asks for.
+    pub fn from_environment() -> Result<Self, VariableError> {
+        settings(&from_process)
+    }
+}
+
+/// The grid that the environment describes, if it does.
+pub fn grid_from_environment() -> Result<Option<GridSpec>, VariableError> {
+    grid(&from_process)
+}
+
+fn from_process(name: &'static str) -> Result<Option<String>, VariableError> {
+    match std::env::var(name) {
+        // A variable set to nothing is as good as unset: some shells cannot unset for one command.
+        Ok(value) => Ok((!value.is_empty()).then_some(value)),
+        Err(VarError::NotPresent) => Ok(None),
+        Err(VarError::NotUnicode(_)) => Err(VariableError::NotText(name)),
+    }
+}
+
+fn start(get: Get<'_>) -> Result<Start, VariableError> {
+    let report_lines = match get(REPORT)?.as_deref() {
+        None => false,
+        Some("lines") => true,
+        Some(value) => return Err(wrong(REPORT, value, "`lines`")),
+    };
+    let grid = || -> Result<GridSpec, VariableError> {
+        Ok(grid(get)?.unwrap_or_else(|| GridSpec::single(cores())))
+    };
+    let driver = match get(DRIVER)?.as_deref() {
+        None | Some("embedded") => Driver::Embedded(grid()?),
+        Some("sim") => Driver::Simulated(grid()?),
+        Some("node") => Driver::Node,
+        Some(value) => return Err(wrong(DRIVER, value, "`embedded` or `sim`")),
+    };
+    Ok(Start { driver, settings: settings(get)?, report_lines })
+}
+
+fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
+    let seed = match get(SEED)? {
+        None => None,
+        Some(value) => Some(value.parse().map_err(|_| wrong(SEED, &value, "a number"))?),
+    };
+    Ok(Settings { seed, strategy: get(BALANCE)? })
+}
+
+fn grid(get: Get<'_>) -> Result<Option<GridSpec>, VariableError> {
+    let mut described = None;
+    for name in GRIDS {
+        if let Some(value) = get(name)? {
+            if let Some((other, _)) = described {
+                return Err(VariableError::Both(other, name));
+            }
+            described = Some((name, value));
+        }
+    }
+    let Some((name, value)) = described else { return Ok(None) };
+    Ok(Some(match name {
+        PES => match value.parse::<NonZeroU32>() {
+            Ok(pes) => GridSpec::single(pes.get()),
+            Err(_) => return Err(wrong(PES, &value, "a number from 1")),
+        },
+        EMULATE => GridSpec::from_emulate(&value)?,
+        _ if value.starts_with('{') => {
+            serde_json::from_str(&value).map_err(VariableError::Json)?
+        }
+        _ => load_grid(Path::new(&value))?,
+    }))
+}
+
+fn wrong(name: &'static str, value: &str, expected: &'static str) -> VariableError {
+    VariableError::Value { name, value: value.to_owned(), expected }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(variables: &[(&'static str, &str)]) -> Result<Start, VariableError> {
+        super::start(&|name| {
+            let found = variables.iter().find(|(found, _)| *found == name);
+            Ok(found.map(|(_, value)| (*value).to_owned()))
+        })
+    }
+
+    #[test]
+    fn an_empty_environment_asks_for_a_pe_on_every_core() {
+        let start = start(&[]).unwrap();
+        assert_eq!(start.driver, Driver::Embedded(GridSpec::single(cores())));
+        assert_eq!(start.settings, Settings::default());
+    }
+
+    #[test]
+    fn every_variable_has_its_effect() {
+        let start =
+            start(&[(DRIVER, "sim"), (PES, "512"), (SEED, "7"), (BALANCE, "rotate")]).unwrap();
+        assert_eq!(start.driver, Driver::Simulated(GridSpec::single(512)));
+        assert_eq!(start.settings.seed, Some(7));
+        assert_eq!(start.settings.strategy.as_deref(), Some("rotate"));
+    }
+
+    #[test]
+    fn a_grid_can_come_as_a_shorthand_and_as_json() {
+        let spec = GridSpec::from_emulate("2x3,wan=5ms").unwrap();
+        let json = serde_json::to_string(&spec).unwrap();
+        let expected = Driver::Embedded(spec);
+        assert_eq!(start(&[(EMULATE, "2x3,wan=5ms")]).unwrap().driver, expected);
+        assert_eq!(start(&[(GRID, &json)]).unwrap().driver, expected);
+    }
+
+    #[test]
+    fn a_wrong_value_is_refused_by_the_name_of_its_variable() {
+        let wrongs: [(&[(&'static str, &str)], &str); 6] = [
+            (&[(PES, "0")], "GRIDSPAN_PES=\"0\" is not a number from 1"),
+            (&[(SEED, "x")], "GRIDSPAN_SEED=\"x\" is not a number"),
+            (&[(DRIVER, "gpu")], "GRIDSPAN_DRIVER=\"gpu\" is not `embedded` or `sim`"),
+            (&[(REPORT, "x")], "GRIDSPAN_REPORT=\"x\" is not `lines`"),
+            (&[(PES, "1"), (EMULATE, "2x2")], "GRIDSPAN_PES and GRIDSPAN_EMULATE are both set"),
+            (&[(GRID, "/nowhere.toml")], "GRIDSPAN_GRID: cannot read the grid file /nowhere.toml"),
+        ];
+        for (variables, message) in wrongs {
+            let error = start(variables).unwrap_err().to_string();
+            assert!(error.starts_with(message), "{error}");
+        }
+    }
+}

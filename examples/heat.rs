@@ -1,4 +1,4 @@
-//! Heat spreads over a plate, in twenty minutes of reading.
+//! Heat spreads over a plate: a first job whose actors talk to each other.
 //!
 //! A square plate is cut into cells, one actor each. In every step a cell tells its four neighbours
 //! its temperature, and once it has heard from all four it takes a weighted mean. Nobody waits for
@@ -54,11 +54,11 @@ impl Actor for Cell {
     type Init = (Plate, f64);
     type Message = Message;
 
-    fn create((plate, temperature): (Plate, f64), _cx: &mut Context<Self>) -> Self {
+    fn create((plate, temperature): (Plate, f64), _cx: &mut Context<'_, Self>) -> Self {
         Self { plate, temperature, step: 0, heard: [Heard::default(); 2] }
     }
 
-    fn handle(&mut self, message: Message, cx: &mut Context<Self>) {
+    fn handle(&mut self, message: Message, cx: &mut Context<'_, Self>) {
         match message {
             Message::Start => self.tell_neighbours(cx),
             Message::Neighbour { step, temperature } => {
@@ -77,7 +77,7 @@ impl Actor for Cell {
 }
 
 impl Cell {
-    fn advance(&mut self, cx: &mut Context<Self>) {
+    fn advance(&mut self, cx: &mut Context<'_, Self>) {
         let heard = std::mem::take(&mut self.heard[self.step as usize % 2]);
         let given = SHARE * f64::from(NEIGHBOURS) * self.temperature;
         self.temperature += SHARE * heard.sum - given;
@@ -92,7 +92,7 @@ impl Cell {
     }
 
     /// The plate has no rim: what leaves at one side comes in at the other.
-    fn tell_neighbours(&self, cx: &mut Context<Self>) {
+    fn tell_neighbours(&self, cx: &mut Context<'_, Self>) {
         let side = self.plate.side as i32;
         let (Ix2(row, column), cells) = (cx.index(), cx.collection());
         for (down, right) in [(1, 0), (side - 1, 0), (0, 1), (0, side - 1)] {
@@ -125,16 +125,30 @@ async fn spread(grid: Grid, plate: Plate) -> Result<(), JobError> {
     Ok(())
 }
 
+fn job(plate: Plate) -> Job {
+    Job::new("heat").actor::<Cell>().main(async move |grid| spread(grid, plate).await)
+}
+
 fn main() -> ExitCode {
     let numbers: Result<Vec<u32>, _> = std::env::args().skip(1).map(|word| word.parse()).collect();
     let plate = match numbers.as_deref() {
         Ok([]) => Plate { side: 16, steps: 100 },
-        Ok(&[side @ 2..=1000, steps @ 1..]) => Plate { side, steps },
+        Ok(&[side @ 2..=1000, steps @ 1..=u32::MAX]) => Plate { side, steps },
         _ => {
             eprintln!("usage: heat [SIDE STEPS], with a side of 2 to 1000 cells");
             return ExitCode::from(2);
         }
     };
-    let job = Job::new("heat").actor::<Cell>();
-    gridspan::main(job.main(async move |grid: Grid| spread(grid, plate).await))
+    gridspan::main(job(plate))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Plate, job};
+
+    #[test]
+    fn no_heat_is_lost() {
+        let job = job(Plate { side: 8, steps: 20 });
+        gridspan::runtime::driver::embedded::run(job, 2).unwrap();
+    }
 }

@@ -21,11 +21,11 @@ impl Actor for Greeter {
     type Init = ();
     type Message = Greet;
 
-    fn create((): (), _cx: &mut Context<Self>) -> Self {
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
         Self
     }
 
-    fn handle(&mut self, _message: Greet, cx: &mut Context<Self>) {
+    fn handle(&mut self, _message: Greet, cx: &mut Context<'_, Self>) {
         let (pe, layout) = (cx.pe(), cx.layout());
         println!("hello from {pe} of {}", layout.site_name(layout.site_of(pe)));
         cx.contribute(Sum, 1_u64, To::main());
@@ -40,6 +40,18 @@ async fn greet(grid: Grid) -> Result<(), JobError> {
     Ok(())
 }
 
+fn job() -> Job {
+    Job::new("hello").actor::<Greeter>().main(greet)
+}
+
 fn main() -> ExitCode {
-    gridspan::main(Job::new("hello").actor::<Greeter>().main(greet))
+    gridspan::main(job())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_pe_greets() {
+        gridspan::runtime::driver::embedded::run(super::job(), 2).unwrap();
+    }
 }

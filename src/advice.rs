@@ -6,7 +6,7 @@ use gridspan_topology::Layout;
 /// The next step for someone whose job ended with `error`.
 pub fn hint(error: &JobError) -> &'static str {
     match error {
-        JobError::Failed(_) => "the program itself gave up; RUST_LOG=debug shows what led to it",
+        JobError::Failed(_) => "the program itself gave up; what it printed before may say why",
         JobError::Panicked { .. } => backtrace(),
         JobError::NodeLost { .. } => {
             "look at what that node printed last, and at the link to its site"

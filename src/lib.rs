@@ -1,8 +1,9 @@
 //! Gridspan runs one tightly-coupled parallel job across many sites as if they were one computer.
 //!
-//! A job is written as many small message-driven [actors](prelude::Actor). The runtime decides where
-//! each lives. The same program runs on the threads of one process, on many processes connected by
-//! QUIC, and in virtual time; [`main`] asks the environment which, so that no program needs to know.
+//! A job is written as many small message-driven [actors](prelude::Actor). The runtime decides
+//! where each lives. The same program runs on the threads of one process, on many processes
+//! connected by QUIC, and in virtual time; [`main`] asks the environment which, so that no program
+//! needs to know.
 //!
 //! Heat spreads along a ring of cells, ten steps of it, and none gets lost:
 //!
@@ -41,13 +42,19 @@
 //!         match message {
 //!             Msg::Start => self.tell(cx),
 //!             // A neighbour may be one step ahead, never two.
-//!             Msg::Neighbour { step, temperature } => self.heard[step as usize % 2].push(temperature),
+//!             Msg::Neighbour { step, temperature } => {
+//!                 self.heard[step as usize % 2].push(temperature);
+//!             }
 //!         }
 //!         while self.step < STEPS && self.heard[self.step as usize % 2].len() == 2 {
 //!             let around: f64 = self.heard[self.step as usize % 2].drain(..).sum();
 //!             self.temperature = 0.5 * self.temperature + 0.25 * around;
 //!             self.step += 1;
-//!             if self.step < STEPS { self.tell(cx) } else { cx.contribute(Sum, self.temperature, To::main()) }
+//!             if self.step < STEPS {
+//!                 self.tell(cx);
+//!             } else {
+//!                 cx.contribute(Sum, self.temperature, To::main());
+//!             }
 //!         }
 //!     }
 //! }
@@ -80,7 +87,9 @@
 pub mod advice;
 pub mod control;
 mod node;
+mod outcome;
 pub mod prelude;
+mod settings;
 pub mod simulated;
 mod start;
 pub mod variables;
@@ -89,4 +98,6 @@ pub use gridspan_balance as balance;
 pub use gridspan_runtime as runtime;
 pub use gridspan_sim as sim;
 pub use gridspan_topology as topology;
-pub use start::{Driver, EXIT_FAILED, EXIT_USAGE, Settings, Start, main, run};
+pub use outcome::{EXIT_FAILED, EXIT_USAGE};
+pub use settings::{Driver, Settings, Start};
+pub use start::{main, run};

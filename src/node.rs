@@ -2,10 +2,11 @@
 //!
 //! # Failure
 //!
-//! A node never outlives its launcher. The end of standard input ends the process; should it be stuck, the kernel
-//! kills it when the launcher's main thread is gone.
+//! A node never outlives its launcher. The end of standard input ends the process; should it be
+//! stuck, the kernel kills it when the launcher's main thread is gone.
 
-use crate::start::{EXIT_FAILED, EXIT_USAGE, Settings, complain, conclude};
+use crate::outcome::{EXIT_FAILED, EXIT_USAGE, complain, conclude};
+use crate::settings::Settings;
 use gridspan_runtime::driver::cluster;
 use gridspan_runtime::net::bootstrap;
 use gridspan_runtime::{Job, JobError};
@@ -19,7 +20,10 @@ pub(crate) fn run(job: Job) -> ExitCode {
     let joined = match bootstrap::join(&mut io::stdin().lock(), &mut io::stdout().lock()) {
         Ok(joined) => joined,
         Err(error) => {
-            complain(&error.to_string(), "`gridctl run` starts nodes; unset GRIDSPAN_DRIVER otherwise");
+            complain(
+                &error.to_string(),
+                "`gridctl run` starts nodes; unset GRIDSPAN_DRIVER otherwise",
+            );
             return ExitCode::from(EXIT_USAGE);
         }
     };

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// What a simulated run amounted to. All but `wall_ns` are the same for the same job, grid and seed.
+/// What a simulated run amounted to. All but `wall_ns` are the same for the same job, grid and
+/// seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// The seed.
@@ -29,11 +30,7 @@ pub struct Summary {
 }
 
 /// Runs a job in virtual time. There is no summary of a job that is not well defined.
-pub(crate) fn run(
-    job: Job,
-    spec: &GridSpec,
-    seed: u64,
-) -> (Result<(), JobError>, Option<Summary>) {
+pub(crate) fn run(job: Job, spec: &GridSpec, seed: u64) -> (Result<(), JobError>, Option<Summary>) {
     let begin = Instant::now();
     let simulation = match Simulation::new(job, spec.clone(), SimOptions::with_seed(seed)) {
         Ok(simulation) => simulation,
@@ -57,7 +54,8 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { seed, pes, events, messages, wide_area_frames, wide_area_bytes, .. } = *self;
         let (frames, bytes) = (grouped(wide_area_frames), grouped(wide_area_bytes));
-        let (time, wall) = (Duration::from_nanos(self.virtual_ns), Duration::from_nanos(self.wall_ns));
+        let (time, wall) =
+            (Duration::from_nanos(self.virtual_ns), Duration::from_nanos(self.wall_ns));
         let rate = events as f64 / wall.as_secs_f64().max(1e-9);
         writeln!(f, "simulated {pes} PEs with seed {seed}")?;
         writeln!(f, "  virtual time  {time:.3?}")?;
@@ -72,7 +70,7 @@ fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
     for (position, digit) in digits.chars().enumerate() {
-        if position > 0 && (digits.len() - position) % 3 == 0 {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);

@@ -13,7 +13,8 @@
 //! At most one of `GRIDSPAN_PES`, `GRIDSPAN_EMULATE` and `GRIDSPAN_GRID` may be set. Where one asks
 //! for several nodes, the embedded driver connects them within the process.
 
-use crate::start::{Driver, Settings, Start};
+use crate::settings::{Driver, Settings, Start};
+use gridspan_balance::UnknownStrategy;
 use gridspan_topology::{EmulateError, GridFileError, GridSpec};
 use std::env::VarError;
 use std::num::NonZeroU32;
@@ -61,6 +62,9 @@ pub enum VariableError {
     /// A shorthand that cannot be read.
     #[error("{EMULATE}: {0}")]
     Emulate(#[from] EmulateError),
+    /// A strategy that does not exist.
+    #[error("{BALANCE}: {0}")]
+    Strategy(#[from] UnknownStrategy),
     /// A grid in JSON that cannot be read.
     #[error("{GRID} is no grid in JSON: {0}")]
     Json(serde_json::Error),
@@ -157,7 +161,11 @@ fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
         None => None,
         Some(value) => Some(value.parse().map_err(|_| wrong(SEED, &value, "a number"))?),
     };
-    Ok(Settings { seed, strategy: get(BALANCE)? })
+    let strategy = get(BALANCE)?;
+    if let Some(name) = &strategy {
+        gridspan_balance::by_name(name, 0)?;
+    }
+    Ok(Settings { seed, strategy })
 }
 
 fn grid(get: Get<'_>) -> Result<Option<GridSpec>, VariableError> {
@@ -177,9 +185,7 @@ fn grid(get: Get<'_>) -> Result<Option<GridSpec>, VariableError> {
             Err(_) => return Err(wrong(PES, &value, "a number from 1")),
         },
         EMULATE => GridSpec::from_emulate(&value)?,
-        _ if value.starts_with('{') => {
-            serde_json::from_str(&value).map_err(VariableError::Json)?
-        }
+        _ if value.starts_with('{') => serde_json::from_str(&value).map_err(VariableError::Json)?,
         _ => load_grid(Path::new(&value))?,
     }))
 }
@@ -226,7 +232,8 @@ mod tests {
 
     #[test]
     fn a_wrong_value_is_refused_by_the_name_of_its_variable() {
-        let wrongs: [(&[(&'static str, &str)], &str); 6] = [
+        let wrongs: [(&[(&'static str, &str)], &str); 7] = [
+            (&[(BALANCE, "best")], "GRIDSPAN_BALANCE: there is no strategy `best`; write one of"),
             (&[(PES, "0")], "GRIDSPAN_PES=\"0\" is not a number from 1"),
             (&[(SEED, "x")], "GRIDSPAN_SEED=\"x\" is not a number"),
             (&[(DRIVER, "gpu")], "GRIDSPAN_DRIVER=\"gpu\" is not `embedded` or `sim`"),

@@ -18,11 +18,11 @@ pub(crate) struct Cli {
 }
 
 const EXAMPLES: &str = "Examples:
-  gridctl jobs                            what there is to run
-  gridctl run ring                        on all cores of this machine
-  gridctl run --emulate 2x2,wan=20ms ring on two sites, 20 ms apart, on this machine
-  gridctl run -n 4 ./my-program --steps 9 four processes of a program of your own
-  gridctl sim --pes 512 ring              on 512 PEs, in virtual time
+  gridctl jobs                             what there is to run
+  gridctl run ring                         on all cores of this machine
+  gridctl run --emulate 2x2,wan=20ms ring  on two sites, 20 ms apart, all on this machine
+  gridctl run -n 4 ./my-program --steps 9  four processes of a program of your own
+  gridctl sim --pes 512 ring               on 512 PEs, in virtual time
 
 Exit codes: 0 done, 1 the job failed, 2 usage, 130 after Ctrl-C.";
 
@@ -60,8 +60,8 @@ pub(crate) struct RunArgs {
     /// such as 2x4,wan=32ms,loss=0.1%, or a grid file.
     #[arg(short, long, value_name = "SPEC", group = "place")]
     pub(crate) emulate: Option<String>,
-    /// Threads of one process, or a process per node.
-    #[arg(short, long, value_enum)]
+    /// `embedded`: threads of one process; `cluster`: a process per node, connected by QUIC.
+    #[arg(short, long, value_enum, hide_possible_values = true)]
     pub(crate) driver: Option<DriverName>,
     /// Move actors at sync points by this strategy, whatever the program says.
     #[arg(long, value_name = "STRATEGY", value_parser = strategies())]
@@ -80,12 +80,14 @@ pub(crate) struct RunArgs {
     pub(crate) program: Option<Command>,
 }
 
-const RUN_HELP: &str = "PROGRAM is the name of a built-in job (see `gridctl jobs`) or the path of a program.
+const RUN_HELP: &str =
+    "PROGRAM is the name of a built-in job (see `gridctl jobs`) or the path of a program.
 Everything after PROGRAM belongs to the program.
 
 Without options a built-in job runs on all cores, as threads of gridctl itself;
 a program of your own runs as one node process per core.
 
+Nodes have no standard input: it belongs to gridctl, and they end when it does.
 Ctrl-C asks all nodes to end; a second one kills them.";
 
 /// What to simulate.
@@ -122,7 +124,8 @@ pub(crate) struct SimArgs {
     pub(crate) program: Option<Command>,
 }
 
-const SIM_HELP: &str = "PROGRAM is the name of a built-in job (see `gridctl jobs`) or the path of a program.
+const SIM_HELP: &str =
+    "PROGRAM is the name of a built-in job (see `gridctl jobs`) or the path of a program.
 Everything after PROGRAM belongs to the program. A summary follows on standard error.";
 
 /// A built-in job and its arguments.

@@ -93,7 +93,9 @@ impl CliError {
             Self::NotText => "write the argument in UTF-8".into(),
             Self::Start { error, .. } => match error.kind() {
                 io::ErrorKind::NotFound => "check the path".into(),
-                io::ErrorKind::PermissionDenied => "is it a program? `chmod +x` makes it one".into(),
+                io::ErrorKind::PermissionDenied => {
+                    "is it a program? `chmod +x` makes it one".into()
+                }
                 _ => "is it a program for this machine?".into(),
             },
             Self::RemoteHost { .. } => {

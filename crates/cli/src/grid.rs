@@ -69,9 +69,7 @@ impl Place {
         let (grid, is_emulated) = if let Some(nodes) = args.nodes {
             (pes(nodes.get())?, false)
         } else if let Some(path) = &args.grid {
-            let grid = Described::file(path)?;
-            all_here(&grid.spec)?;
-            (grid, false)
+            (Described::file(path)?, false)
         } else if let Some(text) = &args.emulate {
             (Described::emulated(text)?, true)
         } else if let Some(grid) = Described::environment()? {
@@ -112,7 +110,7 @@ fn local(nodes: u32) -> Result<Described, CliError> {
 }
 
 /// Checks that all hosts of a grid are this machine.
-fn all_here(spec: &GridSpec) -> Result<(), CliError> {
+pub(crate) fn all_here(spec: &GridSpec) -> Result<(), CliError> {
     let system = rustix::system::uname();
     let own = system.nodename().to_string_lossy();
     let is_here = |host: &str| ["localhost", "127.0.0.1", "::1", &own].contains(&host);

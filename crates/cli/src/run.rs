@@ -2,7 +2,7 @@
 
 use crate::args::{DriverName, RunArgs};
 use crate::error::CliError;
-use crate::grid::{Described, Place, sharing};
+use crate::grid::{Described, Place, all_here, sharing};
 use crate::launch::{self, Launch, Processes};
 use crate::program::Program;
 use crate::{dry_run, logging};
@@ -17,7 +17,13 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let program = Program::resolve(args.program.as_ref())?;
     let Place { driver, grid, is_emulated } = Place::of_run(args, &program)?;
     let spec = &grid.spec;
-    if let Some(note) = sharing(spec.layout().pe_count(), cores()) {
+    let here = match driver {
+        DriverName::Cluster if !is_emulated => all_here(spec),
+        _ => Ok(()),
+    };
+    if here.is_ok()
+        && let Some(note) = sharing(spec.layout().pe_count(), cores())
+    {
         // Only a courtesy.
         let _ = io::Write::write_all(&mut io::stderr(), format!("{note}\n").as_bytes());
     }
@@ -25,6 +31,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         dry_run::print(spec, args.json, &mut io::stdout().lock())?;
         return Ok(ExitCode::SUCCESS);
     }
+    here?;
     let settings = settings(args.seed, args.balance.as_ref())?;
     let processes = match driver {
         DriverName::Cluster => {
@@ -44,10 +51,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
 }
 
 /// The settings that flags ask for, or else the environment.
-pub(crate) fn settings(
-    seed: Option<u64>,
-    balance: Option<&String>,
-) -> Result<Settings, CliError> {
+pub(crate) fn settings(seed: Option<u64>, balance: Option<&String>) -> Result<Settings, CliError> {
     let environment = Settings::from_environment()?;
     Ok(Settings {
         seed: seed.or(environment.seed),

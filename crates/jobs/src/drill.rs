@@ -1,6 +1,6 @@
 //! A job that goes wrong on request: to see how a failure looks, and to try out what watches jobs.
 
-use crate::registry::{Entry, parse};
+use crate::entry::{Entry, parse};
 use clap::Parser;
 use gridspan_runtime::{Actor, Context, Grid, Ix1, Job, JobError, Op, Per, To};
 use serde::{Deserialize, Serialize};
@@ -88,11 +88,8 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
     wardens.broadcast(Order::Print { lines: options.lines });
     let printed: u64 = wardens.reduction(Op::Sum).await?;
     println!("{printed} lines from {nodes} nodes");
-    let orders = [
-        (options.panic, Order::Panic),
-        (options.abort, Order::Abort),
-        (options.exit, Order::Exit),
-    ];
+    let orders =
+        [(options.panic, Order::Panic), (options.abort, Order::Abort), (options.exit, Order::Exit)];
     let mut is_wrong = false;
     for (node, order) in orders {
         let Some(node) = node else { continue };

@@ -3,7 +3,7 @@
 //! The members lie in blocks, so that the token crosses from one PE to the next once per PE and
 //! round, and back to the first at the end.
 
-use crate::registry::{Entry, parse};
+use crate::entry::{Entry, parse};
 use clap::Parser;
 use gridspan_runtime::{Actor, Context, Grid, Ix1, Job, JobError, Op, To};
 use serde::{Deserialize, Serialize};

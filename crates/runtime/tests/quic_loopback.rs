@@ -1,5 +1,6 @@
 //! Two nodes over real sockets of this machine.
 #![cfg(feature = "net")]
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use bytes::Bytes;
 use gridspan_runtime::net::{

@@ -1,8 +1,10 @@
-//! Who is turned away, how, and that it changes nothing: the threat table's rows on transport and launch.
+//! Who is turned away, how, and that it changes nothing: the threat table's rows on transport and
+//! launch.
 //!
-//! 0-RTT and session tickets are checked beside the TLS settings, lines from the launcher beside the bootstrap, and
-//! memory for announced lengths beside the frame reader.
+//! 0-RTT and session tickets are checked beside the TLS settings, lines from the launcher beside
+//! the bootstrap, and memory for announced lengths beside the frame reader.
 #![cfg(feature = "net")]
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod quic_world;
 
@@ -38,7 +40,8 @@ struct Raw {
 }
 
 impl Raw {
-    /// Dials node A of `world` with the authority of `identity`, and its certificate if `with_certificate`.
+    /// Dials node A of `world` with the authority of `identity`, and its certificate if
+    /// `with_certificate`.
     fn dial(world: &World, identity: &Identity, with_certificate: bool, protocol: &str) -> Self {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut roots = rustls::RootCertStore::empty();
@@ -49,7 +52,8 @@ impl Raw {
             .unwrap()
             .with_root_certificates(roots);
         let mut tls = if with_certificate {
-            let chain = vec![CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap()];
+            let chain =
+                vec![CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap()];
             let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).unwrap();
             builder.with_client_auth_cert(chain, key).unwrap()
         } else {
@@ -59,8 +63,7 @@ impl Raw {
         let config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
         let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, false, None);
         let name = "n0.virtual.gridspan.invalid";
-        let (handle, connection) =
-            endpoint.connect(world.now, config, address(A), name).unwrap();
+        let (handle, connection) = endpoint.connect(world.now, config, address(A), name).unwrap();
         let address = ([10, 9, 9, 9], 9).into();
         Self { endpoint, connection, handle, address, is_connected: false, ended: None }
     }

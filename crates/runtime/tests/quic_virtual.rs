@@ -1,5 +1,7 @@
-//! The transport against a reference, in virtual time: what a rough network does to it must not be seen above it.
+//! The transport against a reference, in virtual time: what a rough network does to it must not be
+//! seen above it.
 #![cfg(feature = "net")]
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod quic_world;
 

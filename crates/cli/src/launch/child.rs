@@ -1,8 +1,8 @@
 //! One process of a job: its launch, its pipes and its end.
 //!
-//! The process is in a group of its own, so that Ctrl-C on the terminal reaches the launcher alone, which then
-//! asks the processes to end. Threads write to its standard input and read its output, so that a process that
-//! does neither read nor print stalls nobody.
+//! The process is in a group of its own, so that Ctrl-C on the terminal reaches the launcher alone,
+//! which then asks the processes to end. Threads write to its standard input and read its output,
+//! so that a process that does neither read nor print stalls nobody.
 
 use super::event::{Event, Exit};
 use super::lines::{LineSplitter, Tail};
@@ -46,8 +46,8 @@ pub(super) struct Outlets {
 }
 
 impl Child {
-    /// Starts the process of `node`. Must be called from a thread that lives as long as the job: the
-    /// processes ask the kernel to kill them when that thread ends.
+    /// Starts the process of `node`. Must be called from a thread that lives as long as the job:
+    /// the processes ask the kernel to kill them when that thread ends.
     pub(super) fn start(node: NodeId, mut command: Command, outlets: &Outlets) -> io::Result<Self> {
         let mut process = command
             .stdin(Stdio::piped())
@@ -55,9 +55,8 @@ impl Child {
             .stderr(Stdio::piped())
             .process_group(0)
             .spawn()?;
-        let tail = Arc::new(Mutex::new(Tail::default()));
         let pipes = (process.stdin.take(), process.stdout.take(), process.stderr.take());
-        let mut child = Self { process, is_over: false, stdin: None, tail: tail.clone() };
+        let mut child = Self { process, is_over: false, stdin: None, tail: Arc::default() };
         let connected = child.connect(node, pipes, outlets);
         if let Err(error) = connected {
             child.signal(Signal::KILL);
@@ -82,7 +81,8 @@ impl Child {
         spawn("stdin", move || write_lines(stdin, lines.iter()))?;
         let reader = Reader { node, outlets: outlets.clone(), tail: None, controls: 0 };
         spawn("stdout", move || reader.read(stdout))?;
-        let reader = Reader { node, outlets: outlets.clone(), tail: Some(self.tail.clone()), controls: 0 };
+        let reader =
+            Reader { node, outlets: outlets.clone(), tail: Some(self.tail.clone()), controls: 0 };
         spawn("stderr", move || reader.read(stderr))
     }
 
@@ -99,8 +99,8 @@ impl Child {
         }
     }
 
-    /// Asks it to end: sends SIGTERM. Its standard input stays open, since the end of that would not
-    /// let a program that takes SIGTERM as a wish finish its work.
+    /// Asks it to end: sends SIGTERM. Its standard input stays open, since the end of that would
+    /// not let a program that takes SIGTERM as a wish finish its work.
     pub(super) fn ask(&self) {
         self.signal(Signal::TERM);
     }

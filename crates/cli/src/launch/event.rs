@@ -84,6 +84,8 @@ pub(super) enum Command {
 pub(super) struct Outcome {
     /// The exit code.
     pub(super) code: u8,
+    /// Whether it ended because the user wanted it to.
+    pub(super) is_interrupted: bool,
     /// What failed first, unless the user wanted the end.
     pub(super) blame: Option<Blame>,
 }

@@ -7,8 +7,8 @@
 //! | `lines`, `queue`, `printer` | from what processes print to what the user sees |
 //! | `report` | what the user is told, and its form for scripts |
 //!
-//! The loop here feeds events to the supervisor and carries out its commands. It alone waits for processes, so
-//! that a signal can never reach a stranger who got the number of one that has ended.
+//! The loop here feeds events to the supervisor and carries out its commands. It alone waits for
+//! processes, so that a signal can never reach a stranger who got the number of one that has ended.
 
 mod child;
 mod event;
@@ -24,8 +24,8 @@ use child::{Child, Outlets};
 use event::{Command, Event, Outcome};
 use gridspan::Settings;
 use gridspan::variables::{DRIVER, REPORT};
-use gridspan_runtime::net::bootstrap::{Addresses, issue};
 use gridspan_runtime::net::Authority;
+use gridspan_runtime::net::bootstrap::{Addresses, issue};
 use gridspan_topology::{GridSpec, NodeId, Time};
 use printer::{Style, node_names};
 use queue::Queue;
@@ -37,8 +37,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use supervisor::Supervisor;
+
+/// How long an interrupted launcher waits for a reader of its output that may have stopped reading.
+const INTERRUPTED_PATIENCE: Duration = Duration::from_millis(500);
 
 /// A job to launch.
 pub(crate) struct Launch<'a> {
@@ -83,13 +86,12 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<ExitCode, CliError> {
     let outlets = Outlets { events: events.clone(), reports: reports.clone() };
     let begin = Instant::now();
     let children = start(launch, &outlets)?;
-    let started = |(node, child): (usize, &Child)| {
-        StartedNode::new(launch.spec, NodeId::from(node), child.pid())
+    let started = |node: NodeId| {
+        // A single process runs all nodes.
+        let child = children.get(node.index()).unwrap_or(&children[0]);
+        StartedNode::new(launch.spec, node, child.pid())
     };
-    let nodes = match launch.processes {
-        Processes::Nodes { .. } => children.iter().enumerate().map(started).collect(),
-        Processes::Single { .. } => vec![],
-    };
+    let nodes = launch.spec.layout().nodes().map(started).collect();
     // The first processes may have printed something by now.
     reports.push_first(Report::Started { job: launch.program.name(), nodes });
     let queue = reports.clone();
@@ -101,7 +103,7 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<ExitCode, CliError> {
     let mut names = node_names(launch.spec);
     names.truncate(children.len());
     let supervisor = Supervisor::new(names, must_meet, Time(0));
-    let mut work = Work { children, supervisor, reports, incoming, begin };
+    let mut work = Work { children, supervisor, reports, incoming, begin, is_printed: false };
     let outcome = work.attend();
     Ok(work.conclude(outcome))
 }
@@ -141,8 +143,8 @@ fn encoding(error: serde_json::Error) -> CliError {
     CliError::System { what: "describe the job to its nodes", error: error.into() }
 }
 
-/// A name for certificates, such as `ring-4711`: the program's, as far as it is of the letters that are possible,
-/// and this process's number.
+/// A name for certificates, such as `ring-4711`: the program's, as far as it is of the letters that
+/// are possible, and this process's number.
 fn job_name(program: &Program) -> String {
     let name = program.name().to_ascii_lowercase();
     let name = name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
@@ -177,6 +179,8 @@ struct Work {
     reports: Arc<Queue<Report>>,
     incoming: Receiver<Event>,
     begin: Instant,
+    /// Whether there will be no more output: all is printed, or nobody wants it.
+    is_printed: bool,
 }
 
 impl Work {
@@ -197,6 +201,7 @@ impl Work {
             };
             let now = self.now();
             match event {
+                Ok(Event::Printed) => self.is_printed = true,
                 Ok(event) => self.supervisor.handle(event, now),
                 Err(_) => self.supervisor.handle_timeout(now),
             }
@@ -230,8 +235,8 @@ impl Work {
         }
     }
 
-    /// Tells how it ended, and waits until all is printed; not if the user wants to end that too.
-    fn conclude(self, outcome: Outcome) -> ExitCode {
+    /// Tells how it ended, and waits until all is printed; not for long if the user wants the end.
+    fn conclude(mut self, outcome: Outcome) -> ExitCode {
         let children = &self.children;
         let failure = outcome.blame.map(|blame| FirstFailure {
             stderr: children[blame.node.index().min(children.len() - 1)].last_lines(),
@@ -242,9 +247,11 @@ impl Work {
         let seconds = self.begin.elapsed().as_secs_f64();
         self.reports.push(Report::Finished { exit_code: outcome.code, seconds, failure });
         self.reports.close();
-        while let Ok(event) = self.incoming.recv() {
-            if matches!(event, Event::Printed | Event::Interrupted { .. }) {
-                break;
+        let patience = if outcome.is_interrupted { INTERRUPTED_PATIENCE } else { Duration::MAX };
+        while !self.is_printed {
+            match self.incoming.recv_timeout(patience) {
+                Ok(Event::Printed | Event::Interrupted { .. }) | Err(_) => self.is_printed = true,
+                Ok(_) => {}
             }
         }
         ExitCode::from(outcome.code)

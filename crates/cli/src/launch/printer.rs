@@ -111,13 +111,11 @@ impl Style {
                 return *stream;
             }
             Report::Stopping => {
-                to.extend_from_slice(b"stopping; once more to kill\n");
+                to.extend_from_slice(b"stopping all nodes; press Ctrl-C again to kill them\n");
             }
             Report::Simulated(summary) => to.extend_from_slice(format!("{summary}\n").as_bytes()),
             Report::Finished { failure: Some(failure), .. } => {
-                to.extend_from_slice(
-                    prefixes.explain(failure).as_bytes(),
-                );
+                to.extend_from_slice(prefixes.explain(failure).as_bytes());
             }
             // People see what the nodes print and what goes wrong.
             Report::Started { .. }
@@ -129,8 +127,8 @@ impl Style {
     }
 }
 
-/// Prints what is in the queue until it is closed, and says so when done. If nobody reads any more, the
-/// job is to end, as by SIGPIPE.
+/// Prints what is in the queue until it is closed, and says so when done. If nobody reads any more,
+/// the job is to end, as by SIGPIPE.
 pub(super) fn run(style: &Style, queue: &Arc<Queue<Report>>, events: &Sender<Event>) {
     let (mut reports, mut text) = (vec![], vec![]);
     while queue.take(&mut reports) {
@@ -199,7 +197,8 @@ mod tests {
     #[test]
     fn sites_differ_in_colour_and_a_lines_own_colours_end_with_it() {
         let text = text(true, &[output(0, "hello"), output(1, "\u{1b}[1mbold")]);
-        let expected = "\u{1b}[36ma/0│\u{1b}[0m hello\n\u{1b}[33mb/1│\u{1b}[0m \u{1b}[1mbold\u{1b}[0m\n";
+        let expected =
+            "\u{1b}[36ma/0│\u{1b}[0m hello\n\u{1b}[33mb/1│\u{1b}[0m \u{1b}[1mbold\u{1b}[0m\n";
         assert_eq!(text, expected);
     }
 

@@ -1,5 +1,5 @@
-//! What waits to be printed. Output waits for room, so that a flood stalls the program that prints it and not
-//! this one's memory; what the launcher itself has to say never waits.
+//! What waits to be printed. Output waits for room, so that a flood stalls the program that prints
+//! it and not this one's memory; what the launcher itself has to say never waits.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -25,11 +25,7 @@ impl<T> Queue<T> {
     /// An empty queue.
     pub(super) fn new() -> Self {
         let state = State { items: vec![], bytes: 0, is_closed: false };
-        Self {
-            state: Mutex::new(state),
-            has_room: Condvar::new(),
-            has_items: Condvar::new(),
-        }
+        Self { state: Mutex::new(state), has_room: Condvar::new(), has_items: Condvar::new() }
     }
 
     /// Adds an item of so many bytes once there is room. Items for a closed queue are dropped.
@@ -61,7 +57,8 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Swaps all items with an empty vector, waiting for some. False if the queue is closed and empty.
+    /// Swaps all items with an empty vector, waiting for some. False if the queue is closed and
+    /// empty.
     pub(super) fn take(&self, empty: &mut Vec<T>) -> bool {
         let state = self.lock();
         let mut state = self

@@ -130,7 +130,8 @@ mod tests {
         assert_eq!(line.matches('\n').count(), 1);
         let object: serde_json::Value = serde_json::from_str(&line).unwrap();
         let expected = serde_json::json!({
-            "version": 1, "event": "output", "node": 3, "stream": "stderr", "text": "a\u{fffd}\"\u{1b}\nb",
+            "version": 1, "event": "output", "node": 3, "stream": "stderr",
+            "text": "a\u{fffd}\"\u{1b}\nb",
         });
         assert_eq!(object, expected);
     }

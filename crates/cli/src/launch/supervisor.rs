@@ -1,4 +1,5 @@
-//! Decides when the processes of a job start to talk, when they must end, and which of them failed first.
+//! Decides when the processes of a job start to talk, when they must end, and which of them failed
+//! first.
 //!
 //! # Start
 //!
@@ -7,9 +8,9 @@
 //!
 //! # Failure
 //!
-//! When a node fails, the others get a second to notice and end by themselves, then they are asked to
-//! end, and five seconds later killed. All nodes report the failure of a job, and some of them only
-//! lost sight of the one where it arose; the first report or death that is not of this kind is
+//! When a node fails, the others get a second to notice and end by themselves, then they are asked
+//! to end, and five seconds later killed. All nodes report the failure of a job, and some of them
+//! only lost sight of the one where it arose; the first report or death that is not of this kind is
 //! blamed. The user's first wish to end the job asks at once, a second one kills.
 //!
 //! It does nothing itself: events in, [`Command`]s out, and time is an argument.
@@ -24,8 +25,8 @@ use std::time::Duration;
 
 /// How long a node may take to say where it listens: a cold start from a slow disk.
 const START_PATIENCE: Duration = Duration::from_secs(30);
-/// How long nodes may take to end by themselves after one has failed: the notice crosses the widest link in a
-/// tenth of it.
+/// How long nodes may take to end by themselves after one has failed: the notice crosses the widest
+/// link in a tenth of it.
 const SETTLE: Duration = Duration::from_secs(1);
 /// How long nodes that were asked to end may take.
 const GRACE: Duration = Duration::from_secs(5);
@@ -56,8 +57,10 @@ struct Node {
     exit: Option<(Exit, Time)>,
     open_streams: u8,
     has_reported: bool,
-    /// Whether it was asked to end, so that its end is no failure.
+    /// Whether it was asked to end.
     is_asked: bool,
+    /// Whether it was when it ended, so that its end is no failure.
+    was_asked: bool,
     /// Whether all is over, its output included.
     is_over: bool,
 }
@@ -65,9 +68,14 @@ struct Node {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Nodes have yet to say where they listen.
-    Starting { until: Time },
+    Starting {
+        until: Time,
+    },
     Running,
-    Ending { next: Step, at: Time },
+    Ending {
+        next: Step,
+        at: Time,
+    },
     /// Nobody can do more.
     GivenUp,
 }
@@ -80,8 +88,8 @@ enum Step {
 }
 
 impl Supervisor {
-    /// Supervises processes with these names, all just started. Nodes of a job must meet before they
-    /// begin; a single process need not.
+    /// Supervises processes with these names, all just started. Nodes of a job must meet before
+    /// they begin; a single process need not.
     pub(super) fn new(names: Vec<String>, must_meet: bool, now: Time) -> Self {
         let node = |name| Node {
             name,
@@ -90,10 +98,14 @@ impl Supervisor {
             open_streams: STREAMS,
             has_reported: false,
             is_asked: false,
+            was_asked: false,
             is_over: false,
         };
-        let phase =
-            if must_meet { Phase::Starting { until: now + START_PATIENCE } } else { Phase::Running };
+        let phase = if must_meet {
+            Phase::Starting { until: now + START_PATIENCE }
+        } else {
+            Phase::Running
+        };
         Self {
             nodes: names.into_iter().map(node).collect(),
             phase,
@@ -167,10 +179,10 @@ impl Supervisor {
         }
         if let Some(signal) = self.interrupted {
             let code = 128 + u8::try_from(signal & 0x7f).unwrap_or(0);
-            return Some(Outcome { code, blame: None });
+            return Some(Outcome { code, is_interrupted: true, blame: None });
         }
         let blame = self.blame.clone().map(|(_, blame)| blame);
-        Some(Outcome { code: self.code, blame })
+        Some(Outcome { code: self.code, is_interrupted: false, blame })
     }
 
     fn introduce(&mut self) {
@@ -195,10 +207,16 @@ impl Supervisor {
     }
 
     fn exited(&mut self, id: NodeId, exit: Exit, now: Time) {
-        let is_starting = matches!(self.phase, Phase::Starting { .. });
         let node = &mut self.nodes[id.index()];
         node.exit = Some((exit, now));
-        if node.is_asked || node.has_reported {
+        node.was_asked = node.is_asked;
+    }
+
+    /// Blames a process for its end, unless it was asked to end or has said itself what is wrong.
+    fn judge(&mut self, id: NodeId, exit: Exit, now: Time) {
+        let is_starting = matches!(self.phase, Phase::Starting { .. });
+        let node = &self.nodes[id.index()];
+        if node.was_asked || node.has_reported {
             return;
         }
         let name = node.name.clone();
@@ -270,13 +288,16 @@ impl Supervisor {
         self.phase = Phase::Ending { next: Step::GiveUp, at: now + KILL_PATIENCE };
     }
 
-    /// Finds nodes that are over: ended, and their output read.
+    /// Finds nodes that are over: ended, and their output read, which may say why.
     fn settle(&mut self, now: Time) {
-        for (id, node) in self.nodes.iter_mut().enumerate() {
+        for id in 0..self.nodes.len() {
+            let node = &mut self.nodes[id];
             let Some((exit, at)) = node.exit else { continue };
             if !node.is_over && (node.open_streams == 0 || at + DRAIN <= now) {
                 node.is_over = true;
-                self.commands.push_back(Command::TellExit(NodeId::from(id), exit));
+                let id = NodeId::from(id);
+                self.commands.push_back(Command::TellExit(id, exit));
+                self.judge(id, exit, now);
             }
         }
     }

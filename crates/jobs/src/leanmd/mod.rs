@@ -1,4 +1,4 @@
-//! Molecular dynamics in cells: the computation of the LeanMD job, without the actors that carry it out.
+//! Molecular dynamics in cells: the computation of the LeanMD job, and the actors that carry it out.
 //!
 //! Source: Koenig and Kale, "Using topology-aware load balancing in Grid environments", section 4.2.
 //! Space is divided into cells; every pair of neighbouring cells is a separate piece of work. Per step,
@@ -12,7 +12,9 @@
 //! | what a cell holds, and what crosses cells | [`atoms`], [`vectors`] |
 //! | forces of a pair | [`pair`], on the kernel in [`force`] and the law in [`potential`] |
 //! | motion | [`integrate`] |
-//! | all of it in one place, as a reference | [`serial`] |
+//! | all of it in one place, as a reference | [`serial`], [`fingerprint`] |
+//! | the actors | [`cell_actor`] with its [`gather`], [`pair_actor`], named by [`index`] |
+//! | the job: options, what happens when, main, verification | [`args`], [`schedule`], [`job`], [`outcome`] |
 //!
 //! # Same bits everywhere
 //!
@@ -20,17 +22,25 @@
 //! in a cell are sorted by id, a pair's forces depend on its two cells only, and a cell adds its pairs'
 //! forces in the order of [`Cells::pairs_of`](decomposition::Cells::pairs_of).
 
+pub mod args;
 pub mod atoms;
+pub mod cell_actor;
 pub mod decomposition;
 pub mod droplet;
 pub mod fingerprint;
 pub mod force;
+pub mod gather;
+pub mod index;
 pub mod integrate;
 pub mod io;
+pub mod job;
 mod lanes;
+pub mod outcome;
 mod packed;
 pub mod pair;
+pub mod pair_actor;
 pub mod potential;
+pub mod schedule;
 pub mod serial;
 pub mod system;
 pub mod vectors;

@@ -1,11 +1,13 @@
 //! Runs main on a thread of its own.
 
 use super::switch::Switch;
+use super::worker::panic_message;
 use crate::MainFuture;
 use crate::error::JobError;
 use crate::grid::MainPort;
 use crate::program::main_packet;
 use gridspan_topology::PeId;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
@@ -18,14 +20,18 @@ impl Wake for Unpark {
     }
 }
 
-/// Polls main on this thread until it is done.
+/// Polls main on this thread until it is done. A panic is an outcome, since the PEs have to stop.
 pub(super) fn block_on(mut main: MainFuture) -> Result<(), JobError> {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
     loop {
-        match main.as_mut().poll(&mut context) {
-            Poll::Ready(outcome) => return outcome,
-            Poll::Pending => thread::park(),
+        match catch_unwind(AssertUnwindSafe(|| main.as_mut().poll(&mut context))) {
+            Ok(Poll::Ready(outcome)) => return outcome,
+            Ok(Poll::Pending) => thread::park(),
+            Err(panic) => {
+                let reason = panic_message(&*panic);
+                return Err(JobError::Failed(format!("main panicked: {reason}")));
+            }
         }
     }
 }

@@ -97,7 +97,8 @@ pub(super) fn run(
     }
 }
 
-fn panic_message(panic: &(dyn Any + Send)) -> String {
+/// What a panic said.
+pub(super) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "no message".to_owned())

@@ -1,4 +1,5 @@
-//! How a node process learns who it is and where the others are, over its standard input and output.
+//! How a node process learns who it is and where the others are, over its standard input and
+//! output.
 //!
 //! # Start
 //!
@@ -6,7 +7,8 @@
 //! 2. The process opens its socket and prints one line: [`LISTENING`] and the address.
 //! 3. When all have, the launcher writes one more line: the [`Addresses`] of all nodes.
 //!
-//! Keys travel over standard input only: arguments and the environment of a process can be read by others.
+//! Keys travel over standard input only: arguments and the environment of a process can be read by
+//! others.
 //!
 //! # Steady state
 //!
@@ -15,8 +17,9 @@
 //!
 //! # Failure
 //!
-//! The end of standard input means that the launcher is gone: the process must end ([`watch_launcher`]). A line that is too long,
-//! malformed or missing ends the process with an error before it has opened anything to the network.
+//! The end of standard input means that the launcher is gone: the process must end
+//! ([`watch_launcher`]). A line that is too long, malformed or missing ends the process with an
+//! error before it has opened anything to the network.
 
 use super::config::{TransportConfig, TransportLimits};
 use super::driver::NetLoop;
@@ -27,6 +30,7 @@ use super::udp::{PortError, UdpPort};
 use gridspan_topology::{GridSpec, NodeId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread::JoinHandle;
@@ -40,6 +44,10 @@ pub const LISTENING: &str = "\u{1e}gridspan listening ";
 const BUNDLE_VERSION: u32 = 1;
 /// The longest line of the launcher: the grid file of the largest job takes a tenth of it.
 const LINE_BYTES_MAX: u64 = 64 << 20;
+
+/// The bounds of a first congestion window: a few packets, and what the initial burst of a node to all
+/// others at once may reasonably take.
+const WINDOW_BOUNDS: (u64, u64) = (32 << 10, 4 << 20);
 
 /// A node could not join its job.
 #[derive(Debug, Error)]
@@ -156,8 +164,9 @@ pub fn issue(authority: &Authority, spec: &GridSpec) -> Result<Vec<NodeBundle>, 
     spec.layout().nodes().map(|node| NodeBundle::issue(authority, spec, node, 1)).collect()
 }
 
-/// The address in the line in which a process says where it listens; none in any other line. If
-/// the process listens on all its interfaces, the launcher must put in the one that the others can reach.
+/// The address in the line in which a process says where it listens; none in any other line. If the
+/// process listens on all its interfaces, the launcher must put in the one that the others can
+/// reach.
 pub fn listening_address(line: &str) -> Option<SocketAddr> {
     line.trim_end().strip_prefix(LISTENING)?.parse().ok()
 }
@@ -182,6 +191,9 @@ impl Joined {
         let mut config = TransportConfig::new(layout, bundle.identity, bundle.seed);
         config.limits = limits;
         config.emulated = bundle.emulate;
+        if bundle.emulate {
+            config.windows = windows(&bundle.spec, node);
+        }
         let mut transport = Transport::new(config, now)?;
         for (other, address) in addresses.into_iter().enumerate() {
             if NodeId::from(other) != node {
@@ -193,6 +205,19 @@ impl Joined {
         let emulator = bundle.emulate.then(|| Emulator::new(bundle.spec, node, seed, now));
         Ok(NetLoop::new(transport, port, emulator))
     }
+}
+
+/// What the emulated links to the other sites hold, and a quarter more, as first congestion windows: QUIC need
+/// not find out what the grid says.
+fn windows(spec: &GridSpec, node: NodeId) -> BTreeMap<NodeId, u64> {
+    let others = spec.layout().nodes().filter(|&other| spec.is_wide_area(node, other));
+    let window = |other| {
+        let link = spec.link(node, other);
+        let seconds = 2.0 * link.latency.duration().as_secs_f64();
+        let bytes = link.bandwidth.bits_per_second() as f64 / 8.0 * seconds * 1.25;
+        (other, (bytes as u64).clamp(WINDOW_BOUNDS.0, WINDOW_BOUNDS.1))
+    };
+    others.map(window).collect()
 }
 
 /// The process's side: reads the bundle, opens the socket, says where, and reads the addresses.

@@ -9,6 +9,7 @@ use quinn_proto::{
     AckFrequencyConfig, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, ServerConfig,
     TransportConfig as QuicConfig, VarInt,
 };
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +31,9 @@ pub struct TransportConfig {
     /// Whether links between sites are emulated, so that loopback addresses do not mean that the
     /// path takes packets of any size.
     pub emulated: bool,
+    /// The first congestion window, in bytes, to nodes whose link is known. Others get one by the kind
+    /// of the path.
+    pub windows: BTreeMap<NodeId, u64>,
     /// Congestion control; chosen by the path unless said otherwise.
     pub congestion: Congestion,
     /// A bug to plant, for tests of the tests.
@@ -47,6 +51,7 @@ impl TransportConfig {
             detector: DetectorSettings::default(),
             seed,
             emulated: false,
+            windows: BTreeMap::new(),
             congestion: Congestion::Auto,
             fault: PlantedFault::None,
         }
@@ -70,22 +75,23 @@ pub enum Congestion {
 pub struct TransportLimits {
     /// The largest frame sent and taken. Default 64 MiB.
     pub frame_bytes_max: u64,
-    /// The largest frame that shares the ordered stream; larger ones are bulk. Default 64 KiB: it delays
-    /// what follows it by half a millisecond at 1 Gbit/s.
+    /// The largest frame that shares the ordered stream; larger ones are bulk. Default 64 KiB: it
+    /// delays what follows it by half a millisecond at 1 Gbit/s.
     pub small_bytes_max: u64,
     /// Unacknowledged bytes kept per peer. Default 256 MiB: one second of a 2 Gbit/s link.
     pub retained_bytes_max: u64,
-    /// Bytes of bulk frames that may be assembled at once, over all peers; at least one frame always may.
-    /// Default 256 MiB.
+    /// Bytes of bulk frames that may be assembled at once, over all peers; at least one frame
+    /// always may. Default 256 MiB.
     pub assembly_bytes_max: u64,
     /// Bytes that one peer may have sent and this node not yet read. Default 32 MiB: twice what
     /// 1 Gbit/s at 100 ms holds.
     pub receive_window: u64,
-    /// Bytes handed to QUIC and not yet acknowledged, per peer. Default 16 MiB; in use is twice the congestion
-    /// window, since every packet searches these bytes.
+    /// Bytes handed to QUIC and not yet acknowledged, per peer. Default 16 MiB; in use is twice the
+    /// congestion window, since every packet searches these bytes.
     pub send_window_max: u64,
-    /// Bulk frames under way at once, per peer and direction. Default 256: a round trip must pass, or two
-    /// if a packet is lost, before the next may take the place of one, so few would limit a long link.
+    /// Bulk frames under way at once, per peer and direction. Default 256: a round trip must pass,
+    /// or two if a packet is lost, before the next may take the place of one, so few would limit a
+    /// long link.
     pub bulk_streams: u32,
     /// Connections that have not yet said hello. Default 256; more are ignored.
     pub handshakes_max: usize,
@@ -115,7 +121,8 @@ impl Default for TransportLimits {
 
 /// How long a connection lives without any packet. It must outlast the detector, which decides.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The round trip assumed before the first is measured: it sets when a lost first packet is sent again.
+/// The round trip assumed before the first is measured: it sets when a lost first packet is sent
+/// again.
 const INITIAL_RTT: Duration = Duration::from_millis(100);
 /// Packets that may arrive before one is acknowledged: measured 36 % less CPU for small frames.
 const ACK_THRESHOLD: u32 = 10;
@@ -132,8 +139,8 @@ const UDP_PAYLOAD_MAX: u16 = 65_000;
 const WINDOW_LOOPBACK: u64 = 2 << 20;
 /// The first congestion window inside a site: 1 MB, since its network is provisioned for the job.
 const WINDOW_SITE: u64 = 1 << 20;
-/// The first congestion window over a real wide-area link of unknown rate: 1 Gbit/s at 2 ms or 20 Mbit/s at
-/// 100 ms, paced over the first round trip.
+/// The first congestion window over a real wide-area link of unknown rate: 1 Gbit/s at 2 ms or 20
+/// Mbit/s at 100 ms, paced over the first round trip.
 const WINDOW_WIDE: u64 = 256 << 10;
 /// QUIC packets lost in a row, in probe timeouts, that count as persistent congestion. quinn's 3 is
 /// less than a link that is down for a moment takes.
@@ -173,8 +180,7 @@ impl PathKind {
     }
 }
 
-/// quinn's settings for one path. `window` is the congestion window that the last connection to
-/// the same node ended with, if it did well.
+/// quinn's settings for one path. `window` is the first congestion window, if the path is known.
 pub(super) fn quic_config(
     transport: &TransportConfig,
     path: PathKind,

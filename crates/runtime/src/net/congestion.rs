@@ -6,31 +6,36 @@
 //!
 //! # Start
 //!
-//! Slow start from a window that fits the path, doubled each round trip, until the first sign of
-//! congestion.
+//! Slow start from a window that fits the path, doubled each round trip, until all packets of a
+//! round had to wait (much as in HyStart++, RFC 9406). The window then becomes what the path was
+//! seen to carry and a quarter more, so that a deep queue is not filled only to be found.
 //!
 //! # Steady state
 //!
-//! The window grows by Cubic's curve (RFC 9438). A loss counts as bad luck, and changes
-//! nothing, as long as both hold:
+//! The window grows by Cubic's curve (RFC 9438), faster while there is no queue, and not at all
+//! while packets wait for longer than they travel. A loss counts as bad luck, and changes nothing,
+//! as long as both hold:
 //!
-//! - **No queue.** The smallest round trip of the latest round is within [`QUEUE_SHARE`] of the
-//!   smallest of the last [`BASE_AGE`] (at least [`QUEUE_MIN`]): packets do not wait, so no queue overflows.
+//! - **No queue.** The smallest round trip of the last round is within [`QUEUE_SHARE`] of the
+//!   smallest of the last [`BASE_AGE`] (at least [`QUEUE_MIN`]): packets do not wait, so no queue
+//!   overflows.
 //! - **Little loss.** The share of lost packets, over the last [`LOSS_MEMORY`] or so,
 //!   stays below [`LOSS_TOLERATED`]. A queue that is too short to be seen in the round trip, and
 //!   a policer, thus still push back, as with BBRv2, whose threshold is similar.
 //!
 //! # Failure
 //!
-//! Any other loss, and congestion that routers mark (ECN), is answered as Cubic does, by 0.7. When
-//! at least [`FLOOD_SHARE`] of a round was lost, the start was far too fast: the window becomes what
-//! the last round delivered. Persistent congestion resets it to the minimum.
+//! Any other loss, and congestion that routers mark (ECN), is answered as Cubic does, by 0.7, at
+//! most once per round trip. When at least [`FLOOD_SHARE`] of a round was lost, the start was far
+//! too fast, and the factor is 0.5; but the window stays above 0.7 of what arrived. Persistent
+//! congestion resets it to the minimum.
 //!
 //! # Fairness and bounds
 //!
 //! Beside Cubic flows in a full queue it is Cubic, with the same curve and the same factor. On a
-//! noisy link it takes the capacity that Cubic would leave unused. It never holds more than `window_max` in flight
-//! and never causes more than [`LOSS_TOLERATED`] loss for longer than the memory of losses.
+//! noisy link it takes the capacity that Cubic would leave unused. It never holds more than
+//! `window_max` in flight and never causes more than [`LOSS_TOLERATED`] loss for longer than the
+//! memory of losses.
 
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory};
@@ -47,9 +52,16 @@ const LOSS_MEMORY: f64 = 400.0;
 const QUEUE_SHARE: f64 = 0.15;
 /// The same as a minimum, since schedulers and interrupts delay packets as well.
 const QUEUE_MIN: Duration = Duration::from_millis(4);
+/// How long packets may wait, at least, before the window stops to grow.
+const WAIT_MIN: Duration = Duration::from_millis(20);
 /// For how long the shortest round trip counts; routes change.
 const BASE_AGE: Duration = Duration::from_secs(30);
-/// The share of a round that must be lost for the window to fall to what was delivered.
+/// The shortest span over which a rate is measured: several acknowledgements.
+const SPAN_MIN: Duration = Duration::from_millis(5);
+/// By which share the window grows each round trip, at least, while there is no queue. Cubic alone
+/// takes minutes to refill a long fat path after one loss.
+const GROWTH_SHARE: f64 = 1.0 / 32.0;
+/// The share of a round that must be lost for the window to be halved.
 const FLOOD_SHARE: f64 = 0.25;
 /// Cubic's factor after a loss and growth constant (RFC 9438, section 4).
 const BETA: f64 = 0.7;
@@ -57,11 +69,11 @@ const C: f64 = 0.4;
 
 /// Makes [`LossTolerant`] controllers.
 #[derive(Clone, Debug)]
-pub struct LossTolerantConfig {
+pub(super) struct LossTolerantConfig {
     /// Bytes in flight at the start.
-    pub initial_window: u64,
+    pub(super) initial_window: u64,
     /// Bytes in flight at most.
-    pub window_max: u64,
+    pub(super) window_max: u64,
 }
 
 impl ControllerFactory for LossTolerantConfig {
@@ -72,7 +84,7 @@ impl ControllerFactory for LossTolerantConfig {
 
 /// The controller of one connection.
 #[derive(Clone, Debug)]
-pub struct LossTolerant {
+pub(super) struct LossTolerant {
     initial_window: u64,
     window_max: u64,
     mtu: u64,
@@ -86,9 +98,11 @@ pub struct LossTolerant {
     /// Fraction of a packet by which the window has grown.
     growth: f64,
     base: Shortest,
-    round: Round,
-    /// The smallest round trip of the last complete round.
-    round_trip: Option<Duration>,
+    /// When the present round began: it ends when a packet sent since is acknowledged.
+    round_began: Option<Instant>,
+    /// The shortest round trip in this round, and in the one before.
+    shortest: (Option<Duration>, Option<Duration>),
+    meter: Meter,
     /// Moving share of lost packets.
     loss_share: f64,
     /// Bytes acknowledged and lost in this round and the one before.
@@ -120,11 +134,40 @@ impl Shortest {
     }
 }
 
-/// One round trip: it ends when a packet sent after its begin is acknowledged.
+/// The rate at which bytes are acknowledged while there are any to be: the higher of the last two
+/// spans, each a quarter of the shortest round trip or [`SPAN_MIN`].
 #[derive(Clone, Copy, Debug, Default)]
-struct Round {
+struct Meter {
     began: Option<Instant>,
-    shortest: Option<Duration>,
+    latest: Option<Instant>,
+    bytes: u64,
+    rates: [Option<f64>; 2],
+}
+
+impl Meter {
+    fn update(&mut self, now: Instant, bytes: u64, base: Duration) {
+        let span = SPAN_MIN.max(base / 4);
+        let is_idle = self.latest.is_none_or(|latest| now.saturating_duration_since(latest) > span);
+        self.latest = Some(now);
+        let Some(began) = self.began.filter(|_| !is_idle) else {
+            // What ends a pause was not sent at the rate of what follows.
+            self.began = Some(now);
+            self.bytes = 0;
+            return;
+        };
+        self.bytes += bytes;
+        let elapsed = now.saturating_duration_since(began);
+        if elapsed >= span {
+            self.rates = [Some(self.bytes as f64 / elapsed.as_secs_f64()), self.rates[0]];
+            self.began = Some(now);
+            self.bytes = 0;
+        }
+    }
+
+    fn rate(&self) -> Option<f64> {
+        let [latest, before] = self.rates;
+        latest.map(|latest| latest.max(before.unwrap_or(0.0)))
+    }
 }
 
 impl LossTolerant {
@@ -140,8 +183,9 @@ impl LossTolerant {
             recovery: None,
             growth: 0.0,
             base: Shortest { current: Duration::MAX, before: Duration::MAX, since: None },
-            round: Round::default(),
-            round_trip: None,
+            round_began: None,
+            shortest: (None, None),
+            meter: Meter::default(),
             loss_share: 0.0,
             acknowledged: (0, 0),
             lost: (0, 0),
@@ -152,16 +196,68 @@ impl LossTolerant {
         4 * self.mtu
     }
 
-    /// Whether packets waited in a queue during the last round.
+    /// How long each packet of a whole round waited in a queue, at least. A pause of one of the two
+    /// hosts delays many packets, but not those of a whole round.
+    fn wait(&self) -> Duration {
+        self.shortest.1.unwrap_or_default().saturating_sub(self.base.get())
+    }
+
+    /// Whether the packets of a whole round met a queue.
     fn is_queueing(&self) -> bool {
-        let base = self.base.get();
-        let Some(round_trip) = self.round_trip.or(self.round.shortest) else { return false };
-        round_trip.saturating_sub(base) > QUEUE_MIN.max(base.mul_f64(QUEUE_SHARE))
+        self.wait() > QUEUE_MIN.max(self.base.get().mul_f64(QUEUE_SHARE))
+    }
+
+    /// How many bytes the path carries without a queue: the rate at which they are acknowledged,
+    /// times the shortest round trip. None until enough was seen to tell.
+    fn carried(&self) -> Option<f64> {
+        Some(self.meter.rate()? * self.base.get().as_secs_f64())
+    }
+
+    /// Ends slow start at what the path was seen to carry, and a quarter more.
+    fn end_slow_start(&mut self, now: Instant) {
+        let Some(carried) = self.carried() else { return };
+        let target = ((carried * 1.25) as u64).max(self.window / 4);
+        self.window = self.window.min(target).max(self.minimum_window());
+        self.plateau = self.window as f64;
+        self.slow_start = false;
+        self.epoch = Some(now);
+        self.growth = 0.0;
     }
 
     fn note_packets(&mut self, bytes: u64, lost: bool) {
         let weight = (bytes as f64 / self.mtu as f64 / LOSS_MEMORY).min(1.0);
         self.loss_share += (f64::from(u8::from(lost)) - self.loss_share) * weight;
+    }
+
+    fn acknowledge(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        bytes: u64,
+        app_limited: bool,
+        rtt: Duration,
+    ) {
+        let sample = now.saturating_duration_since(sent);
+        self.base.update(now, sample);
+        self.note_packets(bytes, false);
+        self.acknowledged.0 += bytes;
+        self.shortest.0 = Some(self.shortest.0.map_or(sample, |shortest| shortest.min(sample)));
+        self.meter.update(now, bytes, self.base.get());
+        if self.round_began.is_none_or(|began| sent >= began) {
+            self.round_began = Some(now);
+            self.shortest = (None, self.shortest.0);
+            self.acknowledged = (0, self.acknowledged.0);
+            self.lost = (0, self.lost.0);
+        }
+        if app_limited || self.recovery.is_some_and(|recovery| sent <= recovery) {
+            return;
+        }
+        if self.slow_start && self.is_queueing() {
+            self.end_slow_start(now);
+        }
+        if self.wait() <= WAIT_MIN.max(self.base.get()) {
+            self.grow(now, bytes, rtt);
+        }
     }
 
     fn grow(&mut self, now: Instant, bytes: u64, rtt: Duration) {
@@ -179,7 +275,8 @@ impl LossTolerant {
             let reno = plateau * BETA
                 + 3.0 * (1.0 - BETA) / (1.0 + BETA) * t / rtt.as_secs_f64().max(1e-6);
             let target = cubic.max(reno).min(window * 1.5);
-            self.growth += ((target - window) / window).max(0.0) * bytes as f64 / mtu;
+            let share = if self.is_queueing() { 0.0 } else { GROWTH_SHARE };
+            self.growth += ((target - window) / window).max(share) * bytes as f64 / mtu;
             let packets = self.growth.floor();
             self.growth -= packets;
             self.window += (packets * mtu) as u64;
@@ -193,11 +290,11 @@ impl LossTolerant {
         self.plateau = if window < self.plateau { window * (1.0 + BETA) / 2.0 } else { window };
         let acknowledged = self.acknowledged.0 + self.acknowledged.1;
         let lost = self.lost.0 + self.lost.1;
-        let mut reduced = window * BETA;
-        if lost as f64 >= FLOOD_SHARE * (lost + acknowledged) as f64 {
-            reduced = reduced.min(acknowledged.max(self.acknowledged.1) as f64);
-            self.plateau = reduced / BETA;
-        }
+        let is_flood = lost as f64 >= FLOOD_SHARE * (lost + acknowledged) as f64;
+        let reduced = window * if is_flood { 0.5 } else { BETA };
+        // Losses of one burst that is too large may be noticed over several round trips; what
+        // arrived meanwhile says where to stop.
+        let reduced = reduced.max(self.carried().unwrap_or(0.0) * BETA).min(window);
         self.window = (reduced as u64).max(self.minimum_window());
         self.slow_start = false;
         self.epoch = Some(now);
@@ -215,21 +312,7 @@ impl Controller for LossTolerant {
         app_limited: bool,
         rtt: &RttEstimator,
     ) {
-        let sample = now.saturating_duration_since(sent);
-        self.base.update(now, sample);
-        self.note_packets(bytes, false);
-        self.acknowledged.0 += bytes;
-        self.round.shortest = Some(self.round.shortest.map_or(sample, |s| s.min(sample)));
-        if self.round.began.is_none_or(|began| sent >= began) {
-            self.round_trip = self.round.shortest;
-            self.round = Round { began: Some(now), shortest: None };
-            self.acknowledged = (0, self.acknowledged.0);
-            self.lost = (0, self.lost.0);
-        }
-        if app_limited || self.recovery.is_some_and(|recovery| sent <= recovery) {
-            return;
-        }
-        self.grow(now, bytes, rtt.get());
+        self.acknowledge(now, sent, bytes, app_limited, rtt.get());
     }
 
     fn on_congestion_event(
@@ -277,3 +360,6 @@ impl Controller for LossTolerant {
         self
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,12 +1,14 @@
-//! The loop that gives a transport its socket and clock, for a thread of its own or inline in another's loop.
+//! The loop that gives a transport its socket and clock, for a thread of its own or inline in
+//! another's loop.
 //!
-//! One [`turn`](NetLoop::turn) sends what is due, takes what has arrived, waits if nothing has,
-//! and hands up events. It waits only if nothing else is to be done. Answers that the caller sends in response go out at
-//! the begin of the next turn, in one packet with the acknowledgement of what they answer.
+//! One [`turn`](NetLoop::turn) sends what is due, takes what has arrived, waits if nothing has, and
+//! hands up events. It waits only if nothing else is to be done. Answers that the caller sends in
+//! response go out at the begin of the next turn, in one packet with the acknowledgement of what
+//! they answer.
 //!
-//! A node is silent while nobody turns its loop. A caller whose own work can take longer than a second
-//! between two turns must give the loop a thread of its own, or the others will suspect this node,
-//! and declare it lost after three.
+//! A node is silent while nobody turns its loop. A caller whose own work can take longer than a
+//! second between two turns must give the loop a thread of its own, or the others will suspect this
+//! node, and declare it lost after three.
 
 use super::emulator::Emulator;
 use super::event::TransportEvent;
@@ -17,7 +19,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// Sends per turn, of up to 64 KiB each: what arrives meanwhile must not wait for longer than a millisecond.
+/// Sends per turn, of up to 64 KiB each: what arrives meanwhile must not wait for longer than a
+/// millisecond.
 const SENDS_PER_TURN: usize = 16;
 
 /// A transport with its socket; see the [module](self).
@@ -46,7 +49,8 @@ impl NetLoop {
     }
 
     /// Has [`turn`](Self::turn) look again and again for so long before it waits. It saves the
-    /// wake-up of a core, some 20 µs each way, and is worth it only if a core is free for it. Default zero.
+    /// wake-up of a core, some 20 µs each way, and is worth it only if a core is free for it.
+    /// Default zero.
     pub fn set_spin(&mut self, spin: Duration) {
         self.spin = spin;
     }
@@ -102,7 +106,8 @@ impl NetLoop {
         Ok(events)
     }
 
-    /// Turns until everything sent is acknowledged, but no longer than `patience`. Returns whether it is.
+    /// Turns until everything sent is acknowledged, but no longer than `patience`. Returns whether
+    /// it is.
     pub fn flush(
         &mut self,
         patience: Duration,

@@ -1,9 +1,11 @@
-//! Wide-area links under QUIC, in real time: packets between sites are held until they are due, or dropped.
+//! Wide-area links under QUIC, in real time: packets between sites are held until they are due, or
+//! dropped.
 //!
-//! The sender's side emulates: each packet to another site passes the [`Shaper`] of the link and waits in a heap
-//! until it would arrive; then it is really sent, and arrives at once. Packets inside a site pass.
-//! QUIC sees the delay, rate, jitter and loss of the link, as it would see those of a network. How
-//! late packets leave depends on how often the caller looks; a busy machine adds its own delay.
+//! The sender's side emulates: each packet to another site passes the [`Shaper`] of the link and
+//! waits in a heap until it would arrive; then it is really sent, and arrives at once. Packets
+//! inside a site pass. QUIC sees the delay, rate, jitter and loss of the link, as it would see
+//! those of a network. How late packets leave depends on how often the caller looks; a busy machine
+//! adds its own delay.
 
 use bytes::Bytes;
 use gridspan_topology::{Fate, GridSpec, NodeId, Shaper, Time};
@@ -40,7 +42,8 @@ pub struct EmulatorStats {
     pub packets: u64,
     /// Packets that were dropped.
     pub dropped: u64,
-    /// By how much a packet left too late, at most: if it is much, the figures are the machine's and not the link's.
+    /// By how much a packet left too late, at most: if it is much, the figures are the machine's
+    /// and not the link's.
     pub late_max: Duration,
 }
 

@@ -103,7 +103,8 @@ pub enum FrameClass {
 /// What is known of the link to a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkStats {
-    /// Whether a connection is open. If not, the other figures are zero but for `bytes_unacknowledged`.
+    /// Whether a connection is open. If not, the other figures are zero but for
+    /// `bytes_unacknowledged`.
     pub is_open: bool,
     /// The smoothed round trip.
     pub rtt: Duration,

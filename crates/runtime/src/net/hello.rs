@@ -2,10 +2,10 @@
 //!
 //! # Start
 //!
-//! Whoever dialled opens the only two-way stream and writes a [`Hello`]. The other side checks it, and
-//! that the certificate of the connection is the one of the node and life it names, and answers with its own.
-//! Neither reads or writes a frame before it has accepted the other's hello. (In TLS 1.3 the
-//! client believes itself connected before the server has seen its certificate, so a
+//! Whoever dialled opens the only two-way stream and writes a [`Hello`]. The other side checks it,
+//! and that the certificate of the connection is the one of the node and life it names, and answers
+//! with its own. Neither reads or writes a frame before it has accepted the other's hello. (In TLS
+//! 1.3 the client believes itself connected before the server has seen its certificate, so a
 //! finished handshake alone proves nothing to the one who dialled.)
 //!
 //! # Failure
@@ -203,7 +203,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arbitrary_bytes_never_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..200), prefix: bool) {
+        fn arbitrary_bytes_never_panic(
+            mut bytes in prop::collection::vec(any::<u8>(), 0..200),
+            prefix: bool,
+        ) {
             if prefix {
                 let start = b"GSPN\x00\x01\x00\x20";
                 bytes.splice(0..bytes.len().min(8), start.iter().copied());

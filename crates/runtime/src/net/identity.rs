@@ -1,18 +1,20 @@
-//! Who a node is: a throw-away certificate authority per job and one certificate per life of a node.
+//! Who a node is: a throw-away certificate authority per job and one certificate per life of a
+//! node.
 //!
 //! # Start
 //!
 //! The launcher makes an [`Authority`] for the job and has it issue an [`Identity`] to each node.
 //! The authority's key never leaves the launcher; a node's key reaches it over the launch channel
-//! and is not written anywhere else. A certificate names the node twice: `n3.<job>.gridspan.invalid`, which
-//! whoever dials node 3 demands, and `n3.i1.<job>.gridspan.invalid`, with the incarnation (which life
-//! of the node it is), which both sides demand when the other has said who it is.
+//! and is not written anywhere else. A certificate names the node twice:
+//! `n3.<job>.gridspan.invalid`, which whoever dials node 3 demands, and
+//! `n3.i1.<job>.gridspan.invalid`, with the incarnation (which life of the node it is), which both
+//! sides demand when the other has said who it is.
 //!
 //! # Steady state
 //!
 //! TLS 1.3 with both certificates required; nothing but this job's authority is trusted, and the
-//! protocol name contains the job, so that jobs on one host cannot meet by accident. There are no session
-//! tickets and no 0-RTT, since 0-RTT data can be replayed.
+//! protocol name contains the job, so that jobs on one host cannot meet by accident. There are no
+//! session tickets and no 0-RTT, since 0-RTT data can be replayed.
 //!
 //! # Failure
 //!
@@ -31,10 +33,10 @@ use std::sync::Arc;
 use thiserror::Error;
 
 /// The version of everything that crosses the network before and after the hello.
-pub const PROTOCOL_VERSION: u16 = 1;
+pub(super) const PROTOCOL_VERSION: u16 = 1;
 
 /// The longest job name: with the node and incarnation it must fit a DNS label and name.
-pub const JOB_NAME_BYTES_MAX: usize = 40;
+pub(super) const JOB_NAME_BYTES_MAX: usize = 40;
 
 /// An identity could not be made or used. Nothing changed.
 #[derive(Debug, Error)]

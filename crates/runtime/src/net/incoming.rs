@@ -1,10 +1,10 @@
 //! Reads frames from the streams of one connection.
 //!
 //! A frame that lies in one packet is handed up as a slice of that packet, without a copy; it keeps
-//! the packet's memory while it lives. Memory for a longer frame grows as its bytes arrive, never by what its
-//! header claims. Whole bulk frames reserve their length in a budget shared by all connections before
-//! they are read; one that finds no room waits in QUIC's windows, which stalls its sender. The
-//! first always has room, so that some frame always ends.
+//! the packet's memory while it lives. Memory for a longer frame grows as its bytes arrive, never
+//! by what its header claims. Whole bulk frames reserve their length in a budget shared by all
+//! connections before they are read; one that finds no room waits in QUIC's windows, which stalls
+//! its sender. The first always has room, so that some frame always ends.
 
 use super::wire::{Header, STREAM_BULK, STREAM_SMALL, WireError};
 use crate::session::{Class, Receiver, Verdict};
@@ -237,7 +237,8 @@ impl FrameReader {
         self.header.is_none() && self.partial.is_empty()
     }
 
-    /// The next frame that `data` completes. Takes what it uses from `data`, all if it returns none.
+    /// The next frame that `data` completes. Takes what it uses from `data`, all if it returns
+    /// none.
     fn next(
         &mut self,
         data: &mut Bytes,

@@ -2,19 +2,19 @@
 //!
 //! # Start
 //!
-//! Whoever dialled opens the two-way stream when the handshake is complete and says hello on it; the other
-//! side answers there. The stream is then finished from both sides and never used again.
+//! Whoever dialled opens the two-way stream when the handshake is complete and says hello on it;
+//! the other side answers there. The stream is then finished from both sides and never used again.
 //!
 //! # Steady state
 //!
-//! Frames travel on one-way streams ([`Outgoing`], [`Incoming`]), signs of life in datagrams. Streams that the
-//! other side opens before its hello was accepted are not read.
+//! Frames travel on one-way streams ([`Outgoing`], [`Incoming`]), signs of life in datagrams.
+//! Streams that the other side opens before its hello was accepted are not read.
 //!
 //! # Failure
 //!
 //! Whatever ends the connection ends the link; it reports why, once, and is not used again.
 
-use super::config::{DATAGRAM_BYTES, PathKind};
+use super::config::DATAGRAM_BYTES;
 use super::hello::{Hello, Refusal};
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
@@ -59,7 +59,6 @@ pub(super) enum LinkEvent {
 pub(super) struct Link {
     pub(super) connection: Connection,
     pub(super) address: SocketAddr,
-    pub(super) path: PathKind,
     /// The node that this side dialled; none if the other side dialled.
     pub(super) dialled: Option<NodeId>,
     /// The node at the other end, once its hello was accepted.
@@ -76,16 +75,10 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(
-        connection: Connection,
-        path: PathKind,
-        dialled: Option<NodeId>,
-        opened: Time,
-    ) -> Self {
+    pub(super) fn new(connection: Connection, dialled: Option<NodeId>, opened: Time) -> Self {
         Self {
             address: connection.remote_address(),
             connection,
-            path,
             dialled,
             peer: None,
             stage: Stage::Greeting,
@@ -143,8 +136,8 @@ impl Link {
         }
     }
 
-    /// Says hello. A hello is far smaller than the first window, so that it is always taken whole; if it
-    /// were not, the other side would wait in vain and end the link.
+    /// Says hello. A hello is far smaller than the first window, so that it is always taken whole;
+    /// if it were not, the other side would wait in vain and end the link.
     pub(super) fn say_hello(&mut self, hello: &[u8]) {
         let Some(stream) = self.hello_stream.or_else(|| self.connection.streams().open(Dir::Bi))
         else {
@@ -163,8 +156,8 @@ impl Link {
         }
     }
 
-    /// Whether anything that only the other side can have sent arrived since the last call, be it an
-    /// acknowledgement.
+    /// Whether anything that only the other side can have sent arrived since the last call, be it
+    /// an acknowledgement.
     pub(super) fn was_heard(&mut self) -> bool {
         let frames = self.connection.stats().frame_rx;
         let seen = frames.acks + frames.datagram + frames.stream + frames.ping;

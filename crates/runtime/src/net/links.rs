@@ -1,8 +1,10 @@
-//! All QUIC connections of one node: which packet belongs to which, who is due to transmit, and when.
+//! All QUIC connections of one node: which packet belongs to which, who is due to transmit, and
+//! when.
 //!
-//! This is the plumbing between quinn's endpoint and its connections. It knows nothing of nodes and sessions.
+//! This is the plumbing between quinn's endpoint and its connections. It knows nothing of nodes and
+//! sessions.
 
-use super::config::{PathKind, endpoint_config};
+use super::config::endpoint_config;
 use super::link::{Link, LinkEvent, Stage};
 use bytes::BytesMut;
 use gridspan_topology::{NodeId, Time};
@@ -17,8 +19,8 @@ use std::time::Instant;
 
 /// The most bytes in one segmented send: the kernel refuses more than 64 KiB.
 const BATCH_BYTES_MAX: usize = 65_000;
-/// The most answers to packets that belong to no connection that wait to be sent; more are dropped, as a
-/// network would.
+/// The most answers to packets that belong to no connection that wait to be sent; more are dropped,
+/// as a network would.
 const RESPONSES_MAX: usize = 64;
 
 /// The connections of one node.
@@ -83,10 +85,9 @@ impl Links {
         config: ClientConfig,
         (node, address): (NodeId, SocketAddr),
         name: &str,
-        path: PathKind,
     ) -> Result<ConnectionHandle, ConnectError> {
         let (handle, connection) = self.endpoint.connect(now.0, config, address, name)?;
-        self.insert(handle, Link::new(connection, path, Some(node), now.1));
+        self.insert(handle, Link::new(connection, Some(node), now.1));
         Ok(handle)
     }
 
@@ -123,12 +124,11 @@ impl Links {
         now: (Instant, Time),
         incoming: Incoming,
         config: Arc<ServerConfig>,
-        path: PathKind,
     ) -> Result<(), String> {
         self.scratch.clear();
         match self.endpoint.accept(incoming, now.0, &mut self.scratch, Some(config)) {
             Ok((handle, connection)) => {
-                self.insert(handle, Link::new(connection, path, None, now.1));
+                self.insert(handle, Link::new(connection, None, now.1));
                 Ok(())
             }
             Err(error) => {

@@ -1,10 +1,10 @@
 //! Writes a session's frames to the streams of one connection.
 //!
-//! Small frames are collected into chunks before quinn sees them, because quinn searches its unacknowledged
-//! pieces for every packet it makes: many small pieces cost more than the network. A chunk is made when the
-//! connection is about to transmit, so what was sent in one turn shares packets, and nothing waits
-//! for a chunk to fill. What quinn does not take (its window is full) stays in the session; thus a
-//! slow link costs references, not copies.
+//! Small frames are collected into chunks before quinn sees them, because quinn searches its
+//! unacknowledged pieces for every packet it makes: many small pieces cost more than the network. A
+//! chunk is made when the connection is about to transmit, so what was sent in one turn shares
+//! packets, and nothing waits for a chunk to fill. What quinn does not take (its window is full)
+//! stays in the session; thus a slow link costs references, not copies.
 
 use super::wire::{HEADER_BYTES_MAX, Header, STREAM_BULK, STREAM_SMALL};
 use crate::session::{Class, Sender};
@@ -14,7 +14,8 @@ use quinn_proto::{Connection, Dir, FinishError, StreamId, WriteError};
 /// The size at which a chunk is complete: large enough that a window holds few of them, small
 /// enough that what follows can still overtake bulk.
 const CHUNK_BYTES: usize = 32 << 10;
-/// Bulk frames that are written at once: one would do, a second fills the window while the first ends.
+/// Bulk frames that are written at once: one would do, a second fills the window while the first
+/// ends.
 const BULK_WRITES: usize = 2;
 /// Small frames overtake bulk frames.
 const PRIORITY_SMALL: i32 = 1;

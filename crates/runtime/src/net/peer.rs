@@ -6,15 +6,17 @@
 //! lower number dialled stays, and each side can tell so by itself:
 //!
 //! - While it dials, the lower one refuses the other's connection, and the higher one drops its own
-//!   for it. A dial older than [`COLLISION_WINDOW`] no longer counts, in case only one direction works.
-//! - While a connection is open, a new one replaces it if the other side gave up the old one. It has if it was the
-//!   one that dialled the old one, or if its hello counts the old one among the past. Otherwise
-//!   its hello is older than the connection, and is refused.
+//!   for it. A dial older than [`COLLISION_WINDOW`] no longer counts, in case only one direction
+//!   works.
+//! - While a connection is open, a new one replaces it if the other side gave up the old one. It
+//!   has if it was the one that dialled the old one, or if its hello counts the old one among the
+//!   past. Otherwise its hello is older than the connection, and is refused.
 //!
 //! # Failure
 //!
-//! A broken connection is dialled again after a pause that doubles from [`PAUSE_MIN`] to [`PAUSE_MAX`], with a
-//! random share so that nodes do not act in step. The lower node starts; the higher waits [`HIGHER_WAITS`] longer.
+//! A broken connection is dialled again after a pause that doubles from [`PAUSE_MIN`] to
+//! [`PAUSE_MAX`], with a random share so that nodes do not act in step. The lower node starts; the
+//! higher waits [`HIGHER_WAITS`] longer.
 
 use crate::session::{Detector, PlantedFault, Session};
 use gridspan_topology::{NodeId, Time};
@@ -22,7 +24,8 @@ use quinn_proto::ConnectionHandle;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// For how long a dial of the lower node makes it refuse the other's. Longer than a handshake takes.
+/// For how long a dial of the lower node makes it refuse the other's. Longer than a handshake
+/// takes.
 const COLLISION_WINDOW: Duration = Duration::from_secs(1);
 /// The first pause before a broken connection is dialled again.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
@@ -30,8 +33,9 @@ const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// By how much the higher node waits longer: the time of a handshake within a continent.
 const HIGHER_WAITS: Duration = Duration::from_millis(100);
-/// How long one dial may take before another is tried. A lost first packet is sent again after 0.3 s
-/// and 0.9 s; a fresh dial does not double its pauses further, and is through soon after a network heals.
+/// How long one dial may take before another is tried. A lost first packet is sent again after 0.3
+/// s and 0.9 s; a fresh dial does not double its pauses further, and is through soon after a
+/// network heals.
 pub(super) const DIAL_TIMEOUT: Duration = Duration::from_millis(1_200);
 
 /// What connects this node with the other.
@@ -69,7 +73,7 @@ pub(super) struct Peer {
     pub(super) is_refusal_reported: bool,
     /// When a sign of life, with an acknowledgement, is due.
     pub(super) beat_due: Time,
-    /// The congestion window that the last connection ended with.
+    /// The first congestion window of the next connection, if the path is known.
     pub(super) window: Option<u64>,
 }
 
@@ -94,7 +98,8 @@ impl Peer {
     /// Ends the session; a later life of the node begins a new one.
     pub(super) fn reset(&mut self, retained_bytes_max: u64, fault: PlantedFault) {
         let fresh = Self::new(retained_bytes_max, fault);
-        *self = Self { address: self.address, incarnation: self.incarnation, ..fresh };
+        let (address, incarnation, window) = (self.address, self.incarnation, self.window);
+        *self = Self { address, incarnation, window, ..fresh };
     }
 
     /// The open connection.

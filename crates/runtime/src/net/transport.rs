@@ -2,33 +2,34 @@
 //!
 //! # Start
 //!
-//! A [`Transport`] is told the job's layout, who it is, and the others' addresses. The first frame to a node opens
-//! a connection; the two say hello to each other and frames flow.
+//! A [`Transport`] is told the job's layout, who it is, and the others' addresses. The first frame
+//! to a node opens a connection; the two say hello to each other and frames flow.
 //!
 //! # Steady state
 //!
-//! One connection per pair of nodes, whoever opened it. Small frames share an ordered stream, bulk frames have
-//! streams of their own, and a datagram each beat says that the node lives and what it has
-//! received. The caller moves packets: [`handle_datagram`](Transport::handle_datagram) for each that arrives,
-//! [`poll_transmit`](Transport::poll_transmit) until there is none, [`handle_timeout`](Transport::handle_timeout)
-//! when [`poll_timeout`](Transport::poll_timeout) says, and [`poll_event`](Transport::poll_event)
-//! until there is none.
+//! One connection per pair of nodes, whoever opened it. Small frames share an ordered stream, bulk
+//! frames have streams of their own, and a datagram each beat says that the node lives and what it
+//! has received. The caller moves packets: [`handle_datagram`](Transport::handle_datagram) for each
+//! that arrives, [`poll_transmit`](Transport::poll_transmit) until there is none,
+//! [`handle_timeout`](Transport::handle_timeout) when [`poll_timeout`](Transport::poll_timeout)
+//! says, and [`poll_event`](Transport::poll_event) until there is none.
 //!
 //! # Failure
 //!
-//! A broken connection is made again and the session resumed, and nothing above notices. A node that stays silent is
-//! suspected and then lost, once. A caller that cannot take more frames stops reading
-//! ([`pause_reading`](Transport::pause_reading)); QUIC's windows then stall the senders, while signs
-//! of life go on.
+//! A broken connection is made again and the session resumed, and nothing above notices. A node
+//! that stays silent is suspected and then lost, once. A caller that cannot take more frames stops
+//! reading ([`pause_reading`](Transport::pause_reading)); QUIC's windows then stall the senders,
+//! while signs of life go on.
 
 mod chores;
 mod greeting;
+mod inbound;
 
 use super::config::{PathKind, TransportConfig, quic_config, server_config};
 use super::event::{FrameClass, LinkStats, LossReason, SendError, TransportEvent};
 use super::hello::{CODE_CLOSED, CODE_REPLACED, Refusal};
 use super::identity::{self, IdentityError, check_job_name};
-use super::incoming::{Assembly, FrameLimits};
+use super::incoming::Assembly;
 use super::link::{LinkEvent, Stage};
 use super::links::Links;
 use super::peer::{DIAL_TIMEOUT, Peer, Phase};
@@ -42,7 +43,7 @@ use quinn_proto::{
 };
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -72,6 +73,7 @@ pub struct Transport {
     links: Links,
     /// By node; this node's own entry is never used.
     peers: Vec<Peer>,
+    nodes_by_address: BTreeMap<SocketAddr, NodeId>,
     events: VecDeque<TransportEvent>,
     inbox: VecDeque<(ConnectionHandle, LinkEvent)>,
     /// Peers with frames and no connection.
@@ -95,7 +97,12 @@ impl Transport {
         let client = config.identity.quic_client()?;
         let server = server_config(&config)?;
         let retained = config.limits.retained_bytes_max;
-        let peers = config.layout.nodes().map(|_| Peer::new(retained, config.fault)).collect();
+        let new_peer = |node: NodeId| {
+            let mut peer = Peer::new(retained, config.fault);
+            peer.window = config.windows.get(&node).copied();
+            peer
+        };
+        let peers = config.layout.nodes().map(new_peer).collect();
         let mut dice_seed = [0; 16];
         dice_seed.copy_from_slice(&config.seed[..16]);
         Ok(Self {
@@ -103,6 +110,7 @@ impl Transport {
             client,
             server,
             peers,
+            nodes_by_address: BTreeMap::new(),
             events: VecDeque::new(),
             inbox: VecDeque::new(),
             wanted: vec![],
@@ -123,7 +131,10 @@ impl Transport {
     /// Says where `node` receives packets. Frames for it may have been sent before.
     pub fn set_address(&mut self, node: NodeId, address: SocketAddr) {
         let Some(peer) = self.peers.get_mut(node.index()) else { return };
-        peer.address = Some(address);
+        if let Some(old) = peer.address.replace(address) {
+            self.nodes_by_address.remove(&old);
+        }
+        self.nodes_by_address.insert(address, node);
         if peer.phase == Phase::Idle && !peer.session.sender.is_flushed() {
             self.wanted.push(node);
         }
@@ -131,7 +142,7 @@ impl Transport {
 
     /// Who receives packets at `address`.
     pub fn node_at(&self, address: SocketAddr) -> Option<NodeId> {
-        self.peers.iter().position(|peer| peer.address == Some(address)).map(NodeId::from)
+        self.nodes_by_address.get(&address).copied()
     }
 
     /// This node.
@@ -139,7 +150,8 @@ impl Transport {
         self.config.identity.node
     }
 
-    /// Sends a frame: it is kept until `to` has it. Costs a reference now, and a copy later if it is small.
+    /// Sends a frame: it is kept until `to` has it. Costs a reference now, and a copy later if it
+    /// is small.
     pub fn send(&mut self, to: NodeId, class: FrameClass, frame: Bytes) -> Result<(), SendError> {
         let limits = &self.config.limits;
         let bytes = frame.len() as u64;
@@ -297,9 +309,9 @@ impl Transport {
         }
     }
 
-    /// Ends all connections: the others learn `reason` and take this node for gone. What is not
-    /// yet acknowledged is dropped, so call it when [`is_flushed`](Self::is_flushed). Transmit once more
-    /// afterwards; nothing else happens any more.
+    /// Ends all connections: the others learn `reason` and take this node for gone. What is not yet
+    /// acknowledged is dropped, so call it when [`is_flushed`](Self::is_flushed). Transmit once
+    /// more afterwards; nothing else happens any more.
     pub fn close(&mut self, now: Instant, reason: &str) {
         self.advance(now);
         self.is_closed = true;
@@ -352,96 +364,6 @@ impl Transport {
             if self.peers[node.index()].phase == Phase::Idle && !self.is_closed {
                 self.dial(node);
             }
-        }
-    }
-
-    fn handle_link_event(&mut self, handle: ConnectionHandle, event: LinkEvent) {
-        let peer = self.links.get(handle).and_then(|link| link.peer);
-        match event {
-            LinkEvent::HelloDue => self.say_hello(handle),
-            LinkEvent::Hello(Ok(hello)) => self.handle_hello(handle, &hello),
-            LinkEvent::Hello(Err(refusal)) => self.refuse(handle, refusal),
-            LinkEvent::Beat(received) => {
-                let Some(node) = peer else { return };
-                if self.peers[node.index()].session.sender.acknowledge(&received).is_err() {
-                    self.misbehaved(handle, node, "acknowledges what was not sent");
-                    return;
-                }
-                self.heard(node);
-                // Room may have come for bulk frames that the receiver could not have taken.
-                self.links.wake(handle);
-            }
-            LinkEvent::Misbehaved(error) => match peer {
-                Some(node) => self.misbehaved(handle, node, &error.to_string()),
-                None => self.refuse(handle, Refusal::Malformed),
-            },
-            LinkEvent::Ended(reason) => self.link_ended(handle, &reason),
-        }
-    }
-
-    fn read(&mut self, handle: ConnectionHandle) {
-        let Some(link) = self.links.get_mut(handle) else { return };
-        let (Some(node), Stage::Open, false) = (link.peer, link.stage, self.is_paused) else {
-            return;
-        };
-        if !link.incoming.is_readable() {
-            return;
-        }
-        let peer = &mut self.peers[node.index()];
-        let limits = FrameLimits {
-            small_bytes_max: self.config.limits.small_bytes_max,
-            frame_bytes_max: self.config.limits.frame_bytes_max,
-        };
-        let events = &mut self.events;
-        let read = link.incoming.read(
-            &mut link.connection,
-            &mut peer.session.receiver,
-            limits,
-            &mut self.assembly,
-            &mut |bytes| events.push_back(TransportEvent::Frame { from: node, bytes }),
-        );
-        self.is_starved |= link.incoming.starved;
-        let (frames, bytes) = peer.session.receiver.unacknowledged();
-        if let Err(error) = read {
-            self.misbehaved(handle, node, &error.to_string());
-            return;
-        }
-        self.links.wake(handle);
-        if frames == 0 {
-            return;
-        }
-        if frames >= ACKNOWLEDGE_FRAMES || bytes >= ACKNOWLEDGE_BYTES {
-            self.send_beat(node);
-        } else {
-            let due = self.time() + ACKNOWLEDGE_AFTER;
-            let peer = &mut self.peers[node.index()];
-            if due < peer.beat_due {
-                peer.beat_due = due;
-                self.chores_at(self.now + ACKNOWLEDGE_AFTER);
-            }
-        }
-        self.heard(node);
-        if std::mem::take(&mut self.is_starved) {
-            self.retry_starved();
-        }
-    }
-
-    fn retry_starved(&mut self) {
-        for handle in self.links.handles() {
-            if let Some(link) = self.links.get_mut(handle) {
-                link.incoming.retry_starved();
-                self.links.touch(handle);
-            }
-        }
-    }
-
-    fn heard(&mut self, node: NodeId) {
-        let now = self.time();
-        if let Some(detector) = &mut self.peers[node.index()].detector
-            && detector.heard(now)
-        {
-            tracing::info!(%node, "recovered");
-            self.events.push_back(TransportEvent::Recovered(node));
         }
     }
 }

@@ -1,7 +1,8 @@
 //! A UDP socket with segmentation offload, batches and ECN, and a way to wait for it.
 //!
-//! The kernel cuts one large send into packets (GSO) and joins packets into one receive (GRO), which is
-//! worth a factor of four at 1,452 bytes. Waiting is one `ppoll` over the socket and a wake-up channel, in nanoseconds.
+//! The kernel cuts one large send into packets (GSO) and joins packets into one receive (GRO),
+//! which is worth a factor of four at 1,452 bytes. Waiting is one `ppoll` over the socket and a
+//! wake-up channel, in nanoseconds.
 
 use bytes::BytesMut;
 use quinn_proto::EcnCodepoint;
@@ -15,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Kernel buffers for each direction. The usual 208 KB overflow in the pauses of a busy receiver; the
-/// kernel may grant less.
+/// Kernel buffers for each direction. The usual 208 KB overflow in the pauses of a busy receiver;
+/// the kernel may grant less.
 const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 /// Receives per system call. Each may hold 64 KiB of joined packets.
 const BATCH: usize = 8;
@@ -159,8 +160,8 @@ impl UdpPort {
     }
 }
 
-/// Errors that say nothing about the socket: a packet sent earlier was refused by its destination, or a
-/// signal came.
+/// Errors that say nothing about the socket: a packet sent earlier was refused by its destination,
+/// or a signal came.
 fn is_temporary(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, ConnectionReset, Interrupted, WouldBlock};
     matches!(error.kind(), ConnectionRefused | ConnectionReset | Interrupted | WouldBlock)

@@ -7,9 +7,9 @@
 //! | [`STREAM_SMALL`] | frames one after another: number, length, bytes |
 //! | [`STREAM_BULK`] | one frame: number, length, bytes, end of stream |
 //!
-//! Numbers and lengths are LEB128. A QUIC datagram carries one [`Received`]: it is the sign of life and the
-//! acknowledgement in one. Datagrams are read even while streams are not, so that a node that
-//! takes no more frames still lives and still lets the other side forget what it has.
+//! Numbers and lengths are LEB128. A QUIC datagram carries one [`Received`]: it is the sign of life
+//! and the acknowledgement in one. Datagrams are read even while streams are not, so that a node
+//! that takes no more frames still lives and still lets the other side forget what it has.
 
 use crate::session::Received;
 use bytes::{BufMut, BytesMut};
@@ -185,7 +185,10 @@ mod tests {
         }
 
         #[test]
-        fn signs_of_life_survive_the_wire(small: u64, steps in prop::collection::vec((1u64..9, 1u64..9), 0..9)) {
+        fn signs_of_life_survive_the_wire(
+            small: u64,
+            steps in prop::collection::vec((1u64..9, 1u64..9), 0..9),
+        ) {
             let mut received = Received { small, bulk: 5, bulk_above: vec![] };
             let mut end = 5;
             for (gap, length) in steps {

@@ -209,11 +209,20 @@ pub(super) fn handle_accept(
 }
 
 /// Lets an actor that was refused elsewhere go on here.
-pub(super) fn handle_refuse(core: &mut Core, id: ActorId, epoch: u32, reason: &str) {
+pub(super) fn handle_refuse(
+    core: &mut Core,
+    stores: &mut [Box<dyn Store>],
+    id: ActorId,
+    epoch: u32,
+    reason: &str,
+) {
     let Some(departing) = core.departing.remove(&id) else { return };
     let Departing { kind, slot, to, mut member, mailbox, arrivals, plan } = departing;
     tracing::warn!(collection = id.collection.0, index = ?id.key, %to, reason, "migration refused");
     member.epoch = epoch + 1;
+    let resumed = core.collections.get(id.collection).map_or(0, |local| local.resumed);
+    let overtaken = member.synced && member.syncs <= resumed;
+    member.synced &= !overtaken;
     core.members[kind.index()][slot as usize] = Some(member);
     if let Some(local) = core.collections.get_mut(id.collection) {
         local.slots.insert(id.key, slot);
@@ -228,6 +237,9 @@ pub(super) fn handle_refuse(core: &mut Core, id: ActorId, epoch: u32, reason: &s
     core.refill(kind, slot, &mailbox);
     for envelope in arrivals {
         envelope.arrive(kind, core);
+    }
+    if overtaken {
+        stores[kind.index()].resume(core, slot);
     }
     core.plan_step(plan);
 }

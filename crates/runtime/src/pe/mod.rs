@@ -326,7 +326,7 @@ impl Pe {
                 migrate::handle_accept(core, stores, id, epoch, broadcasts);
             }
             Control::MigrateRefuse { id, epoch, reason } => {
-                migrate::handle_refuse(core, id, epoch, &reason);
+                migrate::handle_refuse(core, stores, id, epoch, &reason);
             }
             Control::MigrateCommit { id, .. } => {
                 migrate::handle_commit(core, stores, tentatives, id);
@@ -396,10 +396,13 @@ impl Pe {
     /// Does what handlers asked for their own actors.
     fn grant_requests(&mut self) {
         while !self.core.requests.is_empty() {
-            for Request { id, wish } in std::mem::take(&mut self.core.requests) {
+            let requests = std::mem::take(&mut self.core.requests);
+            for &Request { id, wish } in &requests {
                 // The actor may have asked for something else before.
                 let Some(seat) = self.core.resident(id) else { continue };
+                let dying = Request { id, wish: Wish::Destroy };
                 match wish {
+                    Wish::Migrate(_) if requests.contains(&dying) => {}
                     Wish::Migrate(to) => self.migrate(seat, to),
                     Wish::Destroy => self.destroy(id, seat),
                 }

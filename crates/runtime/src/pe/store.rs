@@ -124,12 +124,14 @@ impl<A: Actor> Store for TypedStore<A> {
 }
 
 /// What an actor asked for itself while it was being handled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) id: ActorId,
     pub(crate) wish: Wish,
 }
 
 /// What an actor can ask for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
     /// To live on another PE.
     Migrate(gridspan_topology::PeId),

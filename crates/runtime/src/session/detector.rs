@@ -7,21 +7,22 @@
 //!
 //! # Steady state
 //!
-//! The longer the silence compared with the usual intervals, the higher phi: it is the negative decimal logarithm
-//! of the probability that a node that lives is silent for so long, with normally distributed
-//! intervals (Hayashibara et al., "The phi accrual failure detector", SRDS 2004). A node is
-//! suspected when phi passes its threshold, at the latest after
-//! [`suspect_after`](DetectorSettings::suspect_after). Suspicion must have no effect that cannot be undone.
+//! The longer the silence compared with the usual intervals, the higher phi: it is the negative
+//! decimal logarithm of the probability that a node that lives is silent for so long, with normally
+//! distributed intervals (Hayashibara et al., "The phi accrual failure detector", SRDS 2004). A
+//! node is suspected when phi passes its threshold, at the latest after
+//! [`suspect_after`](DetectorSettings::suspect_after). Suspicion must have no effect that cannot be
+//! undone.
 //!
 //! # Failure
 //!
-//! After [`lost_after`](DetectorSettings::lost_after) of silence the node is lost, for good. Measured
-//! over twelve hosts with 10 % loss, stops of up to 1.5 s and saturated links, 3 s gave no false alarm;
-//! 1 s gave some, phi alone many.
+//! After [`lost_after`](DetectorSettings::lost_after) of silence the node is lost, for good.
+//! Measured over twelve hosts with 10 % loss, stops of up to 1.5 s and saturated links, 3 s gave no
+//! false alarm; 1 s gave some, phi alone many.
 //!
-//! A node that did not run itself (stopped, swapped, starved of CPU) must not blame the others for the silence
-//! it slept through (Dadgar et al., "Lifeguard", 2017). [`LocalHealth`] notices the gap between
-//! its own polls, and the detectors do not count that time.
+//! A node that did not run itself (stopped, swapped, starved of CPU) must not blame the others for
+//! the silence it slept through (Dadgar et al., "Lifeguard", 2017). [`LocalHealth`] notices the gap
+//! between its own polls, and the detectors do not count that time.
 
 use gridspan_topology::Time;
 use std::collections::VecDeque;
@@ -36,7 +37,8 @@ pub struct DetectorSettings {
     pub phi: f64,
     /// Silence that phi forgives on top of the usual interval.
     pub acceptable_pause: Duration,
-    /// The standard deviation that phi assumes at least, because very regular beats would make it hasty.
+    /// The standard deviation that phi assumes at least, because very regular beats would make it
+    /// hasty.
     pub sigma_min: Duration,
     /// Suspect after this silence, whatever phi says.
     pub suspect_after: Duration,
@@ -152,7 +154,8 @@ impl Detector {
         // A logistic approximation of the normal distribution, exact to 0.014 %.
         let exponent = -y * (1.5976 + 0.070566 * y * y);
         if y > 0.0 {
-            // Beyond e^-700 the quotient would be zero; for small values the exponent is the answer.
+            // Beyond e^-700 the quotient would be zero; for small values the exponent is the
+            // answer.
             if exponent < -300.0 {
                 return -exponent / std::f64::consts::LN_10;
             }

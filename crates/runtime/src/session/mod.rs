@@ -15,8 +15,8 @@
 //! # Steady state
 //!
 //! The [`Sender`] keeps every frame (a reference, not a copy) until the other side acknowledges it.
-//! The [`Receiver`] acknowledges a frame only after it has handed it up. Acknowledgements describe the whole
-//! state, so that one that is lost, repeated or late does no harm.
+//! The [`Receiver`] acknowledges a frame only after it has handed it up. Acknowledgements describe
+//! the whole state, so that one that is lost, repeated or late does no harm.
 //!
 //! # Failure
 //!

@@ -38,8 +38,8 @@ impl Receiver {
         }
     }
 
-    /// A whole frame of `bytes` is here. On [`Verdict::Deliver`] it counts as received, so the caller
-    /// must hand it up before it does anything else with this session.
+    /// A whole frame of `bytes` is here. On [`Verdict::Deliver`] it counts as received, so the
+    /// caller must hand it up before it does anything else with this session.
     pub fn accept(&mut self, class: Class, number: u64, bytes: u64) -> Verdict {
         let verdict = self.judge(class, number);
         if verdict == Verdict::Deliver {

@@ -2,6 +2,8 @@
 //!
 //! The world is one thread and one clock that jumps from event to event. Everything that happens by
 //! chance is drawn from one seed, so that a seed repeats a run.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "only tests call it")]
 
 use bytes::{Bytes, BytesMut};
 use gridspan_runtime::net::{
@@ -197,7 +199,11 @@ impl World {
     }
 
     /// Lets time pass until `done` holds, at most `patience`. Returns whether it does.
-    pub(crate) fn run_until(&mut self, patience: Duration, done: impl FnMut(&mut Self) -> bool) -> bool {
+    pub(crate) fn run_until(
+        &mut self,
+        patience: Duration,
+        done: impl FnMut(&mut Self) -> bool,
+    ) -> bool {
         let end = self.now + patience;
         self.run(end, done)
     }
@@ -286,7 +292,7 @@ impl World {
             };
             let size = transmit.segment_size.unwrap_or(transmit.size).max(1);
             for part in buffer[..transmit.size].chunks(size) {
-                self.travel(node, transmit.destination, part.to_vec());
+                self.travel(node, transmit.destination, part);
             }
         }
         while let Some(event) = member.transport.poll_event() {
@@ -295,7 +301,7 @@ impl World {
         self.members[node.index()] = Some(member);
     }
 
-    fn travel(&mut self, node: NodeId, to: SocketAddr, bytes: Vec<u8>) {
+    fn travel(&mut self, node: NodeId, to: SocketAddr, bytes: &[u8]) {
         let from = address(node);
         *self.bytes_from.entry(from).or_default() += bytes.len() as u64;
         let other = self.layout.nodes().find(|&other| address(other) == to);
@@ -306,7 +312,7 @@ impl World {
             let share = self.dice.next_u64() as f64 / u64::MAX as f64;
             if !is_parted && !is_lost {
                 let delay = self.weather.latency + self.weather.jitter.mul_f64(share);
-                self.launch(Packet { from, to, bytes: bytes.clone() }, delay);
+                self.launch(Packet { from, to, bytes: bytes.to_vec() }, delay);
             }
         }
     }

@@ -86,7 +86,10 @@ impl Family {
         sorted.sort_unstable();
         if !sorted.iter().eq(self.asked.keys()) {
             let (come, asked) = (order.len(), self.asked.len());
-            return Err(format!("{come} broadcasts were handled, not the {asked} asked for"));
+            let missing = self.asked.iter().find(|(number, _)| !order.contains(number));
+            return Err(format!(
+                "{come} broadcasts were handled of the {asked} asked for; missing: {missing:?}"
+            ));
         }
         let mut next: BTreeMap<ActorId, u64> = BTreeMap::new();
         for number in order {

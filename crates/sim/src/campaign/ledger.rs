@@ -266,7 +266,7 @@ impl Ledger {
         if let Some(id) = self.expected_member() {
             return self.violated(format!("not quiet: {id:?} was not inserted yet"));
         }
-        let result = self.broadcasts.check().and_then(|()| self.rounds.check());
+        let result = self.rounds.check().and_then(|()| self.broadcasts.check());
         if let Err(problem) = result {
             self.violated(format!("not quiet: {problem}"));
         }

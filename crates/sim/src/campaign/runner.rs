@@ -86,7 +86,7 @@ pub fn run_scenario(scenario: &Scenario, log: bool) -> (SimReport, Doings, Optio
     let mut doings = ledger.doings;
     (doings.reductions, doings.syncs) = ledger.rounds.completed();
     let problem = match (ledger.problem(), &report.outcome) {
-        (Some(problem), _) => Some(problem.to_owned()),
+        (Some(problem), _) => Some(format!("{problem} ({})", report.standing)),
         (None, Err(error)) => Some(error.to_string()),
         (None, Ok(())) => leftovers(&report, ledger.living_count()),
     };

@@ -26,8 +26,11 @@ struct Main {
     old: Collection<Walker>,
     young: Collection<Walker>,
     world: World,
-    /// Whether insertions may be under way.
+    /// Whether insertions may be under way. Whether a new member takes part in a reduction that has
+    /// begun is not promised, so the two do not overlap.
     inserting: bool,
+    /// Whether a reduction or a sync point of the collection that is inserted into may be.
+    reducing: bool,
     /// Reductions to main that it has not awaited, by collection.
     awaited: Vec<(bool, u64)>,
 }
@@ -46,7 +49,15 @@ pub(super) async fn run(grid: Grid, plan: Plan) -> Result<(), JobError> {
     };
     old.broadcast(Msg::Meet(world.clone()));
     young.broadcast(Msg::Meet(world.clone()));
-    let mut main = Main { grid, old, young, world, inserting: false, awaited: Vec::new() };
+    let mut main = Main {
+        grid,
+        old,
+        young,
+        world,
+        inserting: false,
+        reducing: false,
+        awaited: Vec::new(),
+    };
     main.quiescence().await?;
     while main.grid.now().await?.as_nanos() < plan.duration.as_nanos() as u64 {
         main.phase().await?;
@@ -71,17 +82,24 @@ impl Main {
             (kicks, rest, ledger.dice.below(10), ledger.dice.chance(0.3))
         });
         let freedom = Freedom { insert: insert && kind < 6, destroy: true, migrate: true };
+        if freedom.insert && self.reducing {
+            self.settle().await?;
+        }
         self.inserting |= freedom.insert;
         self.kick(kicks, freedom);
         match kind {
             0..6 => self.reduce(false),
             6..8 => {
-                self.settle_insertions().await?;
+                if self.inserting {
+                    self.settle().await?;
+                }
                 self.reduce(true);
+                self.reducing = true;
             }
             8 => {
                 self.settle().await?;
                 self.synchronise();
+                self.reducing = true;
                 self.kick(kicks, Freedom { insert: false, ..freedom });
             }
             _ => self.settle().await?,
@@ -173,10 +191,6 @@ impl Main {
         self.young.member(fresh).send(Msg::Act { number, left: 1, freedom });
     }
 
-    async fn settle_insertions(&mut self) -> Result<(), JobError> {
-        if self.inserting { self.settle().await } else { Ok(()) }
-    }
-
     /// Awaits what was asked for, and quiescence.
     async fn settle(&mut self) -> Result<(), JobError> {
         for (of_old, round) in std::mem::take(&mut self.awaited) {
@@ -185,7 +199,7 @@ impl Main {
             check()?;
         }
         self.quiescence().await?;
-        self.inserting = false;
+        (self.inserting, self.reducing) = (false, false);
         Ok(())
     }
 

@@ -5,6 +5,9 @@ use super::*;
 const A: NodeId = NodeId(0);
 const B: NodeId = NodeId(1);
 
+const DONE: Outcome = Outcome { code: 0, is_interrupted: false, blame: None };
+const INTERRUPTED: Outcome = Outcome { code: 130, is_interrupted: true, blame: None };
+
 /// Two nodes that have met.
 fn running() -> Supervisor {
     let mut supervisor = starting();
@@ -50,7 +53,7 @@ fn nodes_that_all_end_well_make_a_job_that_is_done() {
     assert_eq!(supervisor.outcome(), None);
     ends(&mut supervisor, B, Exit::Code(0), seconds(1));
 
-    assert_eq!(supervisor.outcome(), Some(Outcome { code: 0, blame: None }));
+    assert_eq!(supervisor.outcome(), Some(DONE));
     let told = [Command::TellExit(A, Exit::Code(0)), Command::TellExit(B, Exit::Code(0))];
     assert_eq!(commands(&mut supervisor), told);
 }
@@ -85,6 +88,21 @@ fn a_report_blames_the_node_that_it_names_and_the_first_one_counts() {
 }
 
 #[test]
+fn a_report_that_is_read_after_the_end_of_its_process_still_counts() {
+    let mut supervisor = running();
+    supervisor.handle(Event::Exited { node: B, exit: Exit::Code(1) }, seconds(1));
+
+    let failure = report("main gave up", Some(B), false);
+    supervisor.handle(Event::Failed { node: B, failure }, seconds(1));
+    for _ in 0..STREAMS {
+        supervisor.handle(Event::StreamEnded { node: B }, seconds(1));
+    }
+    ends(&mut supervisor, A, Exit::Code(0), seconds(1));
+
+    assert_eq!(supervisor.outcome().unwrap().blame.unwrap().message, "main gave up");
+}
+
+#[test]
 fn the_others_get_a_second_then_are_asked_then_killed() {
     let mut supervisor = running();
 
@@ -111,7 +129,7 @@ fn a_process_that_even_the_kernel_cannot_kill_is_given_up() {
 
     supervisor.handle_timeout(seconds(6));
 
-    assert_eq!(supervisor.outcome(), Some(Outcome { code: 130, blame: None }));
+    assert_eq!(supervisor.outcome(), Some(INTERRUPTED));
 }
 
 #[test]
@@ -127,7 +145,7 @@ fn the_first_interrupt_asks_and_the_second_kills() {
     assert_eq!(commands(&mut supervisor), [Command::Kill(B)]);
     ends(&mut supervisor, B, Exit::Signal(9), seconds(2));
 
-    assert_eq!(supervisor.outcome(), Some(Outcome { code: 130, blame: None }));
+    assert_eq!(supervisor.outcome(), Some(INTERRUPTED));
 }
 
 #[test]
@@ -168,5 +186,5 @@ fn output_that_never_ends_does_not_hold_up_the_end() {
 
     supervisor.handle_timeout(seconds(2));
 
-    assert_eq!(supervisor.outcome(), Some(Outcome { code: 0, blame: None }));
+    assert_eq!(supervisor.outcome(), Some(DONE));
 }

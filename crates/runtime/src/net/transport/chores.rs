@@ -76,8 +76,9 @@ impl Transport {
         }
     }
 
-    /// Dials a silent node anew if not even signs of life leave the connection: its window is full of
-    /// packets that the network lost, and QUIC tries again only after pauses that grow with the silence.
+    /// Dials a silent node anew if not even signs of life leave the connection: its window is full
+    /// of packets that the network lost, and QUIC tries again only after pauses that grow with the
+    /// silence.
     fn free_if_stuck(&mut self, node: NodeId) {
         let Some(handle) = self.peers[node.index()].open_link() else { return };
         if let Some(link) = self.links.get_mut(handle)
@@ -209,7 +210,9 @@ impl Transport {
                 let (least, most) = WINDOW_REMEMBERED;
                 // A window that lost more than one packet in fifty was too large for the path.
                 let is_good = path.lost_packets * 50 < path.sent_packets;
-                self.peers[node.index()].window = is_good.then(|| path.cwnd.clamp(least, most));
+                let known = self.config.windows.get(&node).copied();
+                let window = if is_good { Some(path.cwnd.clamp(least, most)) } else { known };
+                self.peers[node.index()].window = window;
             }
         }
         self.wait_and_redial(node);
@@ -243,8 +246,8 @@ impl Transport {
         }
     }
 
-    /// Whether the other side of a link has the certificate of the life that this node has a session with: what
-    /// an earlier life of a node says does not end the session with a later one.
+    /// Whether the other side of a link has the certificate of the life that this node has a
+    /// session with: what an earlier life of a node says does not end the session with a later one.
     fn is_of_session(&self, handle: ConnectionHandle, node: NodeId) -> bool {
         let Some(incarnation) = self.peers[node.index()].incarnation else { return true };
         let presented = self.links.get(handle).map(Link::presented).unwrap_or_default();
@@ -258,8 +261,8 @@ impl Transport {
     }
 }
 
-/// Whether a connection ended for no reason that lies in the two nodes: another takes its place, or somebody gave
-/// up waiting. During the handshake QUIC does not say which application error it was.
+/// Whether a connection ended for no reason that lies in the two nodes: another takes its place, or
+/// somebody gave up waiting. During the handshake QUIC does not say which application error it was.
 fn is_withdrawal(reason: &ConnectionError) -> bool {
     match reason {
         ConnectionError::ApplicationClosed(close) => close.error_code == CODE_REPLACED,

@@ -16,10 +16,12 @@ impl Transport {
         } else if greeting >= limits.retry_above && !incoming.remote_address_validated() {
             self.links.retry(incoming);
         } else {
-            let path = PathKind::of(&self.config, self.node_at(address), address);
+            let node = self.node_at(address);
+            let path = PathKind::of(&self.config, node, address);
+            let window = node.and_then(|node| self.peers[node.index()].window);
             let mut server = self.server.clone();
-            server.transport_config(Arc::new(quic_config(&self.config, path, None)));
-            let accepted = self.links.accept((now, self.time()), incoming, Arc::new(server), path);
+            server.transport_config(Arc::new(quic_config(&self.config, path, window)));
+            let accepted = self.links.accept((now, self.time()), incoming, Arc::new(server));
             if let Err(problem) = accepted {
                 self.report_refusal(address, None, Refusal::Handshake(problem));
             }
@@ -39,7 +41,7 @@ impl Transport {
         let name = identity::node_name(&self.config.identity.job, node);
         tracing::debug!(%node, %address, "dial");
         let now = (self.now, time);
-        match self.links.connect(now, client, (node, address), &name, path) {
+        match self.links.connect(now, client, (node, address), &name) {
             Ok(handle) => {
                 self.peers[node.index()].phase = Phase::Dialling { handle, since: time };
                 self.chores_at(self.now + CHORES_EVERY);

@@ -134,13 +134,13 @@ impl Core {
             if family.creating > 0 {
                 waits.push(format!("collection {} on {} more PEs", id.0, family.creating));
             }
-            if !family.main_waits.is_empty() {
-                let number = family.reductions.next;
-                let here = self.accumulators.get(&(ReductionGroup::Collection(*id), number));
-                let come = here.map_or(0, super::reduction::Accumulator::count);
+            let number = family.reductions.next;
+            let here = self.accumulators.get(&(ReductionGroup::Collection(*id), number));
+            let come = here.map_or(0, super::reduction::Accumulator::count);
+            if !family.main_waits.is_empty() || come > 0 {
                 let due = family.reductions.expected(number);
                 waits.push(format!(
-                    "a reduction over collection {} ({come} of {due} contributions to its next one have come)",
+                    "reduction {number} over collection {}, to which {come} of {due} have contributed",
                     id.0
                 ));
             }

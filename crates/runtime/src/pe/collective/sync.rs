@@ -14,17 +14,21 @@ use std::time::Duration;
 impl Core {
     /// All members of a collection have reached their sync point.
     pub(super) fn begin_balance(&mut self, collection: CollectionId) {
-        let pes = self.common.layout.pes();
         let Some(root) = &mut self.root else { return };
         if root.strategy.name() == "none" {
             return self.resume_synced(collection);
         }
         // A plan may move every actor of the job, so that two at a time would contradict each other.
         root.balances.push_back(collection);
-        if root.balances.front() != Some(&collection) {
-            return;
+        if root.balances.len() == 1 {
+            self.measure(collection);
         }
-        let Some(family) = root.collections.get_mut(&collection) else { return };
+    }
+
+    /// Asks all PEs for the loads of their actors.
+    fn measure(&mut self, collection: CollectionId) {
+        let pes = self.common.layout.pes();
+        let Some(family) = self.family(collection) else { return };
         family.missing = pes.len() as u32;
         family.loads.clear();
         let syncs = family.syncs.next;
@@ -129,8 +133,8 @@ impl Core {
         self.resume_synced(collection);
         let Some(root) = &mut self.root else { return };
         root.balances.pop_front();
-        if let Some(next) = root.balances.pop_front() {
-            self.begin_balance(next);
+        if let Some(&next) = root.balances.front() {
+            self.measure(next);
         }
     }
 

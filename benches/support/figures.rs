@@ -1,0 +1,203 @@
+//! Figures measured in turns, kept by criterion, and printed beside those they are compared with.
+//!
+//! All contenders of one comparison run once per round, so that whatever else the machine does hits
+//! all alike, and their medians can be divided. Criterion gets the same samples, for its history
+//! and its filters. A run as a test makes one short round.
+
+use criterion::{Criterion, SamplingMode};
+use std::cell::{OnceCell, RefCell};
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// What a contender did in one round.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// How long it took.
+    pub elapsed: Duration,
+    /// How many operations that were.
+    pub operations: u64,
+}
+
+impl Sample {
+    /// Measures `run`, which does so many operations.
+    pub fn of(operations: u64, run: impl FnOnce()) -> Self {
+        let begin = Instant::now();
+        run();
+        Self { elapsed: black_box(begin.elapsed()), operations }
+    }
+
+    fn nanoseconds_each(self) -> f64 {
+        self.elapsed.as_nanos() as f64 / self.operations.max(1) as f64
+    }
+}
+
+/// What a figure tells, and so whether more is better.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Unit {
+    /// The time of an operation; less is better.
+    Time,
+    /// Operations per second; more is better.
+    Rate,
+    /// Bits per second, with so many bytes an operation; more is better.
+    Bits(u64),
+}
+
+impl Unit {
+    fn show(self, nanoseconds: f64) -> String {
+        match self {
+            Self::Time if nanoseconds < 1e3 => format!("{nanoseconds:.2} ns"),
+            Self::Time if nanoseconds < 1e6 => format!("{:.2} µs", nanoseconds / 1e3),
+            Self::Time => format!("{:.2} ms", nanoseconds / 1e6),
+            Self::Rate if nanoseconds < 1e4 => format!("{:.2} M/s", 1e3 / nanoseconds),
+            Self::Rate => format!("{:.0} /s", 1e9 / nanoseconds),
+            Self::Bits(bytes) => {
+                let gigabits = 8.0 * bytes as f64 / nanoseconds;
+                if gigabits < 1.0 {
+                    format!("{:.2} Mbit/s", gigabits * 1e3)
+                } else {
+                    format!("{gigabits:.2} Gbit/s")
+                }
+            }
+        }
+    }
+
+    /// Ours against a peer's, in the direction of the unit.
+    fn ratio(self, ours: f64, peer: f64) -> f64 {
+        match self {
+            Self::Time => ours / peer,
+            Self::Rate | Self::Bits(_) => peer / ours,
+        }
+    }
+
+    fn judge(self, ratio: f64, goal: f64) -> String {
+        let (sign, met) = match self {
+            Self::Time => ("<=", ratio <= goal),
+            Self::Rate | Self::Bits(_) => (">=", ratio >= goal),
+        };
+        format!("{sign} {goal} {}", if met { "met" } else { "MISSED" })
+    }
+}
+
+/// One of those that are compared.
+pub struct Contender<'a> {
+    name: &'static str,
+    goal: Option<f64>,
+    run: Box<dyn FnMut() -> Sample + 'a>,
+}
+
+impl<'a> Contender<'a> {
+    /// Something that can be measured again and again.
+    pub fn new(name: &'static str, run: impl FnMut() -> Sample + 'a) -> Self {
+        Self { name, goal: None, run: Box::new(run) }
+    }
+
+    /// The ratio that ours should have to this peer: at most for times, at least for rates.
+    pub fn goal(mut self, ratio: f64) -> Self {
+        self.goal = Some(ratio);
+        self
+    }
+}
+
+/// All figures of one bench.
+pub struct Figures {
+    criterion: Criterion,
+    quick: bool,
+    lines: Vec<String>,
+}
+
+impl Figures {
+    /// Reads the arguments of the process.
+    pub fn new() -> Self {
+        let has = |name: &str| std::env::args().any(|argument| argument == name);
+        // Like criterion: `cargo test` does not say `--bench`.
+        let quick = has("--test") || !has("--bench");
+        let criterion = Criterion::default()
+            .sample_size(10)
+            .warm_up_time(Duration::from_nanos(1))
+            .measurement_time(Duration::from_millis(1))
+            .configure_from_args();
+        Self { criterion, quick, lines: Vec::new() }
+    }
+
+    /// One number for a real run, another for a run as a test.
+    pub fn choose<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// Measures contenders in turns, so many rounds. The first is ours.
+    pub fn compare(
+        &mut self,
+        title: &str,
+        unit: Unit,
+        rounds: usize,
+        contenders: Vec<Contender<'_>>,
+    ) {
+        let rounds = self.choose(rounds, 1);
+        let names: Vec<_> = contenders.iter().map(|contender| contender.name).collect();
+        let contenders = RefCell::new(contenders);
+        let measured = OnceCell::new();
+        // Measures when criterion first wants one of them, so that its filters save the time.
+        let samples = || measured.get_or_init(|| in_turns(&mut contenders.borrow_mut(), rounds));
+        let mut group = self.criterion.benchmark_group(title);
+        group.sampling_mode(SamplingMode::Flat);
+        for (position, name) in names.iter().enumerate() {
+            let mut next = 0;
+            group.bench_function(*name, |bencher| {
+                bencher.iter_custom(|iterations| {
+                    let all: &Vec<f64> = &samples()[position];
+                    next += 1;
+                    Duration::from_nanos((all[next % all.len()] * iterations as f64) as u64)
+                });
+            });
+        }
+        group.finish();
+        let Some(samples) = measured.get() else { return };
+        let medians: Vec<f64> = samples.iter().map(|all| median(all)).collect();
+        for (contender, &median) in contenders.borrow().iter().zip(&medians) {
+            let ratio = unit.ratio(medians[0], median);
+            let judged = contender.goal.map(|goal| unit.judge(ratio, goal)).unwrap_or_default();
+            let (name, value) = (contender.name, unit.show(median));
+            self.lines.push(format!("| {title} | {name} | {value} | {ratio:.2} | {judged} |"));
+        }
+    }
+
+    /// Adds a figure that was measured some other way.
+    pub fn note(&mut self, title: &str, name: &str, value: &str, judged: &str) {
+        self.lines.push(format!("| {title} | {name} | {value} | | {judged} |"));
+    }
+
+    /// Whether the filters of the command line leave room for figures that start with `title`.
+    pub fn wants(&self, title: &str) -> bool {
+        let mut filters = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
+        filters.next().is_none_or(|filter| title.contains(&filter))
+    }
+
+    /// Prints the table.
+    pub fn finish(self) {
+        self.criterion.final_summary();
+        let kind = if self.quick { " (one short round: no figures to quote)" } else { "" };
+        println!("\nMedians{kind}; the ratio is ours against this.\n");
+        println!("| figure | who | median | ratio | goal |\n| --- | --- | --- | --- | --- |");
+        self.lines.iter().for_each(|line| println!("{line}"));
+    }
+}
+
+fn in_turns(contenders: &mut [Contender<'_>], rounds: usize) -> Vec<Vec<f64>> {
+    let mut samples = vec![Vec::new(); contenders.len()];
+    for _ in 0..rounds {
+        for (contender, samples) in contenders.iter_mut().zip(&mut samples) {
+            samples.push((contender.run)().nanoseconds_each());
+        }
+    }
+    samples
+}
+
+fn median(samples: &[f64]) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() % 2 {
+        0 => (sorted[middle - 1] + sorted[middle]) / 2.0,
+        _ => sorted[middle],
+    }
+}

@@ -1,0 +1,168 @@
+//! Starts gridctl, waits for it, never for ever, and looks at its processes.
+// Each test file uses some of it.
+#![allow(missing_docs, dead_code, unreachable_pub, clippy::unwrap_used)]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// No test waits longer for anything.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// A finished command.
+#[derive(Debug)]
+pub struct Output {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// gridctl with nothing in its environment that could change what it does.
+pub fn gridctl(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gridctl"));
+    command.args(arguments).env_clear().stdin(Stdio::null());
+    command
+}
+
+/// Runs gridctl to its end.
+pub fn run(arguments: &[&str]) -> Output {
+    finish(gridctl(arguments))
+}
+
+/// Runs a command to its end.
+pub fn finish(mut command: Command) -> Output {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let (stdout, stderr) = (read(stdout), read(stderr));
+    let status = wait(&mut child, LIMIT).expect("gridctl should have ended");
+    Output {
+        code: status.code(),
+        stdout: stdout.recv_timeout(LIMIT).unwrap(),
+        stderr: stderr.recv_timeout(LIMIT).unwrap(),
+    }
+}
+
+fn read(mut from: impl Read + Send + 'static) -> Receiver<String> {
+    let (send, receive) = channel();
+    thread::spawn(move || {
+        let mut bytes = vec![];
+        from.read_to_end(&mut bytes).unwrap();
+        // The test may have given up.
+        let _ = send.send(String::from_utf8_lossy(&bytes).into_owned());
+    });
+    receive
+}
+
+/// Waits for a child; kills it if that takes too long.
+pub fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
+    let begin = Instant::now();
+    while begin.elapsed() < limit {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status);
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    None
+}
+
+/// A gridctl that runs, with its output line by line.
+pub struct Running {
+    pub child: Child,
+    lines: Receiver<String>,
+}
+
+impl Running {
+    /// Starts gridctl.
+    pub fn start(arguments: &[&str]) -> Self {
+        let mut command = gridctl(arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (send, lines) = channel();
+        let streams: [Box<dyn Read + Send>; 2] =
+            [Box::new(child.stdout.take().unwrap()), Box::new(child.stderr.take().unwrap())];
+        for stream in streams {
+            let send = send.clone();
+            thread::spawn(move || {
+                for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                    if send.send(line).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        Self { child, lines }
+    }
+
+    /// Waits for a line, of either stream, that contains `text`.
+    pub fn await_line(&self, text: &str) -> String {
+        loop {
+            let line = self.lines.recv_timeout(LIMIT).expect("the line should have come");
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_raw(self.child.id() as i32).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// The node processes, once there are so many.
+    pub fn nodes(&self, count: usize) -> Vec<u32> {
+        until(|| Some(children_of(self.child.id())).filter(|found| found.len() == count))
+    }
+
+    pub fn wait(&mut self, limit: Duration) -> Option<ExitStatus> {
+        wait(&mut self.child, limit)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended if all went well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Tries until there is something.
+pub fn until<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
+    let begin = Instant::now();
+    loop {
+        if let Some(found) = attempt() {
+            return found;
+        }
+        assert!(begin.elapsed() < LIMIT, "it should have happened");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Whether a process runs; one that is dead and only not yet buried does not.
+pub fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+/// The processes that this one has started.
+pub fn children_of(parent: u32) -> Vec<u32> {
+    let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let pid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (_, rest) = stat.rsplit_once(") ")?;
+        let found: u32 = rest.split(' ').nth(1)?.parse().ok()?;
+        (found == parent && is_alive(pid)).then_some(pid)
+    });
+    pids.collect()
+}
+
+/// The words of a file of /proc that separates them by zeros.
+pub fn proc_words(pid: u32, file: &str) -> Vec<String> {
+    let bytes = fs::read(format!("/proc/{pid}/{file}")).unwrap();
+    let words = bytes.split(|&byte| byte == 0).filter(|word| !word.is_empty());
+    words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}

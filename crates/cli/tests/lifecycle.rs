@@ -1,0 +1,168 @@
+//! What becomes of processes: none outlives its launcher, and none shows a secret.
+#![cfg(target_os = "linux")]
+#![allow(missing_docs)]
+
+mod common;
+
+use common::{LIMIT, Running, gridctl, is_alive, proc_words, until, wait};
+use gridspan_runtime::net::Authority;
+use gridspan_runtime::net::bootstrap::{Addresses, issue, listening_address};
+use gridspan_topology::GridSpec;
+use rustix::process::Signal;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A process that is told to end is gone after this time.
+const SOON: Duration = Duration::from_secs(5);
+/// A program that never joins and takes SIGTERM as no reason to end.
+const STUBBORN: &str = "trap '' TERM; echo ready; while :; do sleep 0.05; done";
+
+fn assert_gone_soon(pids: &[u32]) {
+    let begin = Instant::now();
+    until(|| (!pids.iter().any(|&pid| is_alive(pid))).then_some(()));
+    assert!(begin.elapsed() < SOON, "it took {:?}", begin.elapsed());
+}
+
+#[test]
+fn nodes_end_when_their_launcher_is_killed() {
+    let mut running = Running::start(&["run", "-n", "3", "drill", "--wait", "60"]);
+    let nodes = running.nodes(3);
+    running.await_line("3 lines from 3 nodes");
+
+    running.signal(Signal::KILL);
+
+    assert!(running.wait(SOON).is_some());
+    assert_gone_soon(&nodes);
+}
+
+#[test]
+fn nodes_end_when_their_launcher_is_killed_before_they_have_met() {
+    let mut running = Running::start(&["run", "-n", "3", "drill", "--wait", "60"]);
+    let nodes = running.nodes(3);
+
+    running.signal(Signal::KILL);
+
+    assert!(running.wait(SOON).is_some());
+    assert_gone_soon(&nodes);
+}
+
+#[test]
+fn a_node_ends_when_its_standard_input_ends() {
+    let spec = GridSpec::from_emulate("1x2").unwrap();
+    let bundle = issue(&Authority::new("test").unwrap(), &spec).unwrap().remove(0);
+    let mut command = gridctl(&["__job", "drill", "--wait", "60"]);
+    command.env("GRIDSPAN_DRIVER", "node").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut node = command.spawn().unwrap();
+    let mut stdin = node.stdin.take().unwrap();
+    stdin.write_all(bundle.to_line().unwrap().as_bytes()).unwrap();
+    let mut line = String::new();
+    let mut stdout = BufReader::new(node.stdout.take().unwrap());
+    stdout.read_line(&mut line).unwrap();
+    let address = listening_address(&line).unwrap();
+    let addresses = Addresses(vec![address, ([127, 0, 0, 1], 9).into()]);
+    stdin.write_all(addresses.to_line().unwrap().as_bytes()).unwrap();
+    thread::sleep(Duration::from_millis(200));
+    assert!(is_alive(node.id()));
+
+    drop(stdin);
+
+    let status = wait(&mut node, SOON).expect("it should have ended");
+    assert_eq!(status.code(), Some(1));
+}
+
+#[test]
+fn a_node_without_a_launcher_says_how_to_start_one() {
+    let mut command = gridctl(&["__job", "ring"]);
+    command.env("GRIDSPAN_DRIVER", "node");
+    let output = common::finish(command);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    assert!(output.stderr.contains("hint: `gridctl run` starts nodes"), "{output:?}");
+}
+
+#[test]
+fn an_interrupt_ends_the_job_with_130() {
+    let mut running = Running::start(&["run", "-n", "2", "drill", "--wait", "60"]);
+    let nodes = running.nodes(2);
+    running.await_line("2 lines from 2 nodes");
+
+    running.signal(Signal::INT);
+
+    running.await_line("stopping");
+    assert_eq!(running.wait(SOON).unwrap().code(), Some(130));
+    assert_gone_soon(&nodes);
+}
+
+#[test]
+fn a_second_interrupt_kills_what_the_first_could_not_end() {
+    let mut running = Running::start(&["run", "-n", "2", "/bin/sh", "-c", STUBBORN]);
+    let nodes = running.nodes(2);
+    for _ in &nodes {
+        running.await_line("ready");
+    }
+
+    running.signal(Signal::INT);
+    running.await_line("stopping");
+    thread::sleep(Duration::from_millis(300));
+    assert!(nodes.iter().all(|&pid| is_alive(pid)));
+    running.signal(Signal::INT);
+
+    assert_eq!(running.wait(Duration::from_secs(3)).unwrap().code(), Some(130));
+    assert_gone_soon(&nodes);
+}
+
+#[test]
+fn what_ignores_the_wish_to_end_is_killed_after_a_while() {
+    let mut running = Running::start(&["run", "-n", "1", "/bin/sh", "-c", STUBBORN]);
+    running.await_line("ready");
+    running.signal(Signal::TERM);
+    assert_eq!(running.wait(Duration::from_secs(10)).unwrap().code(), Some(143));
+}
+
+#[test]
+fn a_flood_that_nobody_reads_stalls_the_program_and_not_the_launcher() {
+    let mut command = gridctl(&["run", "-n", "1", "/bin/sh", "-c", "yes | tr -d '\\n'"]);
+    let mut launcher = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    thread::sleep(Duration::from_secs(2));
+    let status = fs::read_to_string(format!("/proc/{}/status", launcher.id())).unwrap();
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let kilobytes: u64 = resident.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(kilobytes < 100_000, "{kilobytes} kB");
+
+    let pid = rustix::process::Pid::from_raw(launcher.id() as i32).unwrap();
+    for _ in 0..3 {
+        // It may end at the second.
+        let _ = rustix::process::kill_process(pid, Signal::INT);
+        thread::sleep(Duration::from_millis(300));
+    }
+
+    assert_eq!(wait(&mut launcher, SOON).unwrap().code(), Some(130));
+}
+
+#[test]
+fn a_job_whose_output_nobody_wants_ends() {
+    let mut command = gridctl(&["run", "-n", "1", "/bin/sh", "-c", "yes"]);
+    let mut launcher = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut stdout = BufReader::new(launcher.stdout.take().unwrap());
+    stdout.read_line(&mut String::new()).unwrap();
+
+    drop(stdout);
+
+    assert_eq!(wait(&mut launcher, LIMIT).unwrap().code(), Some(141));
+}
+
+#[test]
+fn nothing_but_the_program_and_the_driver_shows_in_arguments_and_environment() {
+    let running = Running::start(&["run", "-n", "2", "drill", "--wait", "60"]);
+    let nodes = running.nodes(2);
+    running.await_line("2 lines from 2 nodes");
+    for node in nodes {
+        let words = proc_words(node, "cmdline");
+        assert_eq!(words[1..], ["__job", "drill", "--wait", "60"]);
+        assert_eq!(proc_words(node, "environ"), ["GRIDSPAN_DRIVER=node"]);
+    }
+    let launcher = running.child.id();
+    assert_eq!(proc_words(launcher, "environ"), Vec::<String>::new());
+}

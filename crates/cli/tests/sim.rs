@@ -1,0 +1,74 @@
+//! `gridctl sim`: the same seed gives the same run.
+#![allow(missing_docs)]
+
+mod common;
+
+use common::{Output, run};
+
+/// What a simulation prints, without the time it took in reality.
+fn simulated(arguments: &[&str]) -> (Output, String) {
+    let output = run(&[&["sim"], arguments].concat());
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let is_virtual = |line: &&str| !line.starts_with("  real time");
+    let summary = output.stderr.lines().filter(is_virtual).collect::<Vec<_>>().join("\n");
+    (output, summary)
+}
+
+#[test]
+fn the_same_seed_prints_the_same_twice() {
+    let arguments =
+        ["--emulate", "2x8,wan=20ms,jitter=2ms,loss=0.1%", "--seed", "7", "ring", "--rounds", "5"];
+
+    let (first, first_summary) = simulated(&arguments);
+    let (second, second_summary) = simulated(&arguments);
+
+    assert_eq!(first.stdout, second.stdout);
+    assert_eq!(first_summary, second_summary);
+}
+
+#[test]
+fn a_summary_follows_with_virtual_time_events_and_wide_area_frames() {
+    let (output, summary) = simulated(&["--emulate", "2x2,wan=20ms", "ring", "--rounds", "1"]);
+
+    assert!(output.stdout.starts_with("1 rounds over 64 actors on 4 PEs: 64 hops in "));
+    let lines: Vec<_> = summary.lines().collect();
+    assert_eq!(lines[0], "simulated 4 PEs with seed 0");
+    assert!(lines[1].starts_with("  virtual time  "), "{summary}");
+    assert!(lines[2].starts_with("  events        "), "{summary}");
+    assert!(lines[3].starts_with("  wide area     "), "{summary}");
+    assert!(output.stderr.contains(" events/s"), "{summary}");
+}
+
+#[test]
+fn a_token_that_crosses_the_wide_area_twice_takes_two_latencies() {
+    let (output, _) = simulated(&["--emulate", "2x1,wan=500ms", "ring", "--rounds", "1"]);
+    // There, and the reports of the members there back.
+    let seconds = output.stdout.rsplit_once("hops in ").unwrap().1.trim_end();
+    let seconds: f64 = seconds.strip_suffix('s').unwrap().parse().unwrap();
+    assert!((1.0..2.6).contains(&seconds), "{output:?}");
+}
+
+#[test]
+fn five_hundred_pes_are_no_trouble() {
+    let (output, summary) = simulated(&["--pes", "512", "ring"]);
+    assert!(output.stdout.contains("on 512 PEs"), "{output:?}");
+    assert!(summary.starts_with("simulated 512 PEs"), "{output:?}");
+}
+
+#[test]
+fn json_tells_the_summary_as_an_event() {
+    let output = run(&["sim", "--json", "--pes", "8", "ring"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let events: Vec<serde_json::Value> =
+        output.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let summary = events.iter().find(|event| event["event"] == "simulated").unwrap();
+    assert_eq!((&summary["pes"], &summary["version"]), (&8.into(), &1.into()));
+    assert!(summary["virtual_ns"].as_u64().is_some_and(|ns| ns > 0));
+}
+
+#[test]
+fn a_job_that_fails_exits_with_one_after_its_summary() {
+    let output = run(&["sim", "--pes", "2", "drill", "--fail"]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert!(output.stderr.contains("error: main was told to fail\nhint: "), "{output:?}");
+}

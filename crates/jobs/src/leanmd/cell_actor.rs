@@ -1,0 +1,311 @@
+//! The actor of a cell: sends positions, adds up forces, moves its atoms, exchanges those that leave.
+//!
+//! **Start.** Main creates cells and pairs and broadcasts [`CellMessage::Start`]. Nothing reaches a cell
+//! before: what pairs and neighbours send follows from its own positions.
+//!
+//! **Steady state.** In a step, a cell sends its positions to its pairs and waits for all forces. It
+//! finishes the step, reports if that is due, waits at a sync point if that is due, and begins the next
+//! step. In steps in which atoms change cells it first sends every neighbour those that went there, often
+//! none, and waits for the same from all of them. A neighbour may be there before: what comes for the next
+//! step is held. It cannot be two steps ahead, as its forces depend on this cell's positions.
+//!
+//! **Failure.** An atom that went too far, or a message that does not fit, fails the job.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use gridspan_runtime::{
+    Actor, CollectionRef, Context, Ix3, Numbers, Op, PeId, Published, SectionRef, To,
+};
+use serde::{Deserialize, Serialize};
+
+use super::atoms::{Atom, CellAtoms, Runaway};
+use super::decomposition::{CellIndex, Cells};
+use super::fingerprint::Fingerprint;
+use super::gather::Gather;
+use super::index::PairIx;
+use super::integrate::{Motion, drift, kick};
+use super::pair_actor::{Pair, PairMessage};
+use super::schedule::Schedule;
+use super::vectors::Vectors;
+
+/// One cell in so many moves after a step, if actors wander.
+const WANDER_ODDS: u64 = 8;
+
+/// Numbers per atom that main gets for a frame: id, species, position, velocity.
+pub const FRAME_NUMBERS: usize = 8;
+
+/// A cell.
+#[derive(Serialize, Deserialize)]
+pub struct Cell {
+    schedule: Published<Schedule>,
+    pairs: Option<SectionRef<Pair>>,
+    /// The numbers of the partners, ascending: the order in which forces are added.
+    partners: Vec<u32>,
+    atoms: CellAtoms,
+    step: u64,
+    forces: Gather,
+    /// Atoms that came from neighbours, for this and the next step.
+    arrivals: BTreeMap<u64, Arrivals>,
+    /// Whether positions wait for arrivals.
+    is_exchanging: bool,
+    fingerprint: Fingerprint,
+    /// When steps were done since the last report, in ns since the job began.
+    done_ns: Vec<f64>,
+}
+
+/// What neighbours have sent for a step.
+#[derive(Default, Serialize, Deserialize)]
+struct Arrivals {
+    senders: u32,
+    atoms: Vec<Atom>,
+}
+
+/// What a cell is built from.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CellInit {
+    /// The settings.
+    pub schedule: Published<Schedule>,
+    /// The atoms that are in it at the start.
+    pub atoms: CellAtoms,
+}
+
+/// What a cell handles.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum CellMessage {
+    /// Begin: compute the first forces.
+    Start {
+        /// The pairs.
+        pairs: CollectionRef<Pair>,
+    },
+    /// A pair has computed.
+    Forces {
+        /// The step.
+        step: u64,
+        /// The number of the other cell of the pair.
+        partner: u32,
+        /// On the atoms of this cell, by ascending id.
+        forces: Vectors,
+    },
+    /// A neighbour has moved its atoms.
+    Leavers {
+        /// The step.
+        step: u64,
+        /// Those that are now in this cell.
+        atoms: Numbers<f64>,
+    },
+}
+
+impl Actor for Cell {
+    type Index = Ix3;
+    type Init = CellInit;
+    type Message = CellMessage;
+
+    fn create(CellInit { schedule, atoms }: CellInit, _cx: &mut Context<'_, Self>) -> Self {
+        Self {
+            schedule,
+            pairs: None,
+            partners: Vec::new(),
+            atoms,
+            step: 0,
+            forces: Gather::default(),
+            arrivals: BTreeMap::new(),
+            is_exchanging: false,
+            fingerprint: Fingerprint::default(),
+            done_ns: Vec::new(),
+        }
+    }
+
+    fn handle(&mut self, message: CellMessage, cx: &mut Context<'_, Self>) {
+        let Some(schedule) = cx.read(&self.schedule) else { return };
+        match message {
+            CellMessage::Start { pairs } => {
+                self.meet(&schedule.cells, pairs, cx);
+                self.send_positions(cx);
+            }
+            CellMessage::Forces { step, partner, forces } => {
+                cx.charge(schedule.add_cost(forces.len()));
+                let position = self.partners.binary_search(&partner);
+                let fits = position.is_ok_and(|position| self.forces.take(position, forces));
+                if step != self.step || !fits {
+                    let (here, me) = (self.step, cx.index());
+                    cx.fail(format!(
+                        "{me:?} got forces of step {step} with {partner} in step {here}"
+                    ));
+                } else if self.forces.added() == self.partners.len() {
+                    self.finish_step(&schedule, cx);
+                }
+            }
+            CellMessage::Leavers { step, atoms } => {
+                let arrivals = self.arrivals.entry(step).or_default();
+                arrivals.senders += 1;
+                arrivals.atoms.extend(atoms.chunks_exact(FRAME_NUMBERS).map(unpack));
+                self.try_absorb(cx);
+            }
+        }
+    }
+
+    fn resume(&mut self, cx: &mut Context<'_, Self>) {
+        if let Some(schedule) = cx.read(&self.schedule) {
+            self.begin_step(&schedule, cx);
+        }
+    }
+
+    fn heap_bytes(message: &CellMessage) -> usize {
+        match message {
+            CellMessage::Start { .. } => 0,
+            CellMessage::Forces { forces, .. } => forces.len() * size_of::<[f64; 3]>(),
+            CellMessage::Leavers { atoms, .. } => atoms.len() * size_of::<f64>(),
+        }
+    }
+}
+
+impl Cell {
+    /// Finds out who its pairs are.
+    fn meet(&mut self, cells: &Cells, pairs: CollectionRef<Pair>, cx: &Context<'_, Self>) {
+        let home = coordinates(cx.index());
+        let me = cells.number(home) as u32;
+        let number = |cell: CellIndex| cells.number(cell) as u32;
+        self.partners = cells.pairs_of(home).into_iter().map(number).collect();
+        let count = cells.count() as u32;
+        let members = self.partners.iter().map(|&partner| PairIx {
+            cells: count,
+            a: me.min(partner),
+            b: me.max(partner),
+        });
+        self.pairs = Some(pairs.section(u64::from(me), members));
+    }
+
+    fn send_positions(&mut self, cx: &mut Context<'_, Self>) {
+        self.forces.begin(self.atoms.len());
+        let Some(cell) = self.number(cx) else { return };
+        let positions = Arc::new(self.atoms.positions().clone());
+        if let Some(pairs) = &self.pairs {
+            cx.multicast(pairs, PairMessage::Positions { step: self.step, cell, positions });
+        }
+    }
+
+    /// All forces have come: does the second half of the step.
+    fn finish_step(&mut self, schedule: &Schedule, cx: &mut Context<'_, Self>) {
+        cx.charge(schedule.step_cost(self.atoms.len()));
+        if self.step > 0 {
+            kick(&mut self.atoms, self.forces.sum(), schedule.dt / 2.0);
+        }
+        self.fingerprint.add(&self.atoms);
+        self.report(schedule, cx);
+        let name = u64::MAX - u64::from(self.number(cx).unwrap_or_default());
+        if let Some(toss) = schedule.wanders_at(self.step, name, WANDER_ODDS) {
+            cx.migrate_to(PeId(toss % cx.layout().pe_count()));
+        }
+        if self.step == schedule.steps {
+            cx.contribute(Op::Concat, self.fingerprint.0, To::main());
+        } else if schedule.syncs_at(self.step) {
+            cx.at_sync();
+        } else {
+            self.begin_step(schedule, cx);
+        }
+    }
+
+    fn report(&mut self, schedule: &Schedule, cx: &mut Context<'_, Self>) {
+        self.done_ns.push(cx.now().as_nanos() as f64);
+        if schedule.reports_at(self.step) {
+            cx.contribute(Op::Max, std::mem::take(&mut self.done_ns), To::main());
+            let Motion { atoms, kinetic, momentum: [x, y, z] } = Motion::of(&self.atoms);
+            cx.contribute(Op::Concat, [atoms as f64, kinetic, x, y, z], To::main());
+        }
+        if schedule.frames_at(self.step) {
+            let frame: Vec<f64> = self.atoms.iter().flat_map(pack).collect();
+            cx.contribute(Op::Concat, frame, To::main());
+        }
+    }
+
+    /// Does the first half of a step: moves the atoms, and lets go of those that left.
+    fn begin_step(&mut self, schedule: &Schedule, cx: &mut Context<'_, Self>) {
+        kick(&mut self.atoms, self.forces.sum(), schedule.dt / 2.0);
+        drift(&mut self.atoms, schedule.dt);
+        self.step += 1;
+        let home = coordinates(cx.index());
+        let moved = if schedule.migrates_at(self.step) {
+            self.exchange(schedule, home, cx)
+        } else {
+            let most = schedule.cells.stray_max(schedule.law.cutoff());
+            self.atoms.check_strays(&schedule.cells, home, most).map(|()| self.send_positions(cx))
+        };
+        if let Err(runaway) = moved {
+            cx.fail(format!("step {}: {runaway}", self.step));
+        }
+    }
+
+    fn exchange(
+        &mut self,
+        schedule: &Schedule,
+        home: CellIndex,
+        cx: &mut Context<'_, Self>,
+    ) -> Result<(), Runaway> {
+        let mut leavers = self.atoms.take_leavers(&schedule.cells, home)?;
+        for neighbour in schedule.cells.neighbours(home) {
+            let [x, y, z] = neighbour;
+            let to = cx.collection().at(Ix3(x, y, z));
+            let atoms = leavers.remove(&neighbour).unwrap_or_default();
+            let atoms: Vec<f64> = atoms.into_iter().flat_map(pack).collect();
+            cx.send(&to, CellMessage::Leavers { step: self.step, atoms: atoms.into() });
+        }
+        self.is_exchanging = true;
+        self.try_absorb(cx);
+        Ok(())
+    }
+
+    /// Goes on once all neighbours have sent what went here. The cell itself is also among its partners.
+    fn try_absorb(&mut self, cx: &mut Context<'_, Self>) {
+        let senders = self.arrivals.get(&self.step).map_or(0, |arrivals| arrivals.senders as usize);
+        if self.is_exchanging && senders + 1 == self.partners.len() {
+            self.is_exchanging = false;
+            if let Some(arrivals) = self.arrivals.remove(&self.step) {
+                self.atoms.absorb(arrivals.atoms);
+            }
+            self.send_positions(cx);
+        }
+    }
+
+    fn number(&self, cx: &mut Context<'_, Self>) -> Option<u32> {
+        let schedule = cx.read(&self.schedule)?;
+        Some(schedule.cells.number(coordinates(cx.index())) as u32)
+    }
+}
+
+fn coordinates(Ix3(x, y, z): Ix3) -> CellIndex {
+    [x, y, z]
+}
+
+/// An atom as it travels between cells and to main; 32-bit ids are exact as floating-point numbers.
+fn pack(
+    Atom { id, species, position: [x, y, z], velocity: [vx, vy, vz] }: Atom,
+) -> [f64; FRAME_NUMBERS] {
+    [f64::from(id), f64::from(species), x, y, z, vx, vy, vz]
+}
+
+/// The atom that [`pack`] packed into `numbers`, which are [`FRAME_NUMBERS`].
+pub(super) fn unpack(numbers: &[f64]) -> Atom {
+    Atom {
+        id: numbers[0] as u32,
+        species: numbers[1] as u16,
+        position: [numbers[2], numbers[3], numbers[4]],
+        velocity: [numbers[5], numbers[6], numbers[7]],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_atom_comes_out_as_it_was_packed() {
+        let atom = Atom {
+            id: u32::MAX,
+            species: 3,
+            position: [0.1, -2.5, 1e-300],
+            velocity: [-0.0, 1.0, 2.0],
+        };
+        assert_eq!(unpack(&pack(atom)), atom);
+    }
+}

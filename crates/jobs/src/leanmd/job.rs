@@ -1,0 +1,251 @@
+//! The job: creates cells and pairs, prints how they get on, and verifies what they found.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use gridspan_runtime::{Collection, Grid, Ix3, Job, JobError, Op, Placement};
+
+use super::args::{ABOUT, Options};
+use super::atoms::Atom;
+use super::cell_actor::{Cell, CellInit, CellMessage, FRAME_NUMBERS, unpack};
+use super::decomposition::Cells;
+use super::fingerprint::Fingerprint;
+use super::force::PairSums;
+use super::index::{BESIDE_A_CELL, PairIx, beside_a_cell};
+use super::integrate::Motion;
+use super::io::trajectory::{FrameInfo, write_frame};
+use super::outcome::Outcome;
+use super::pair_actor::{Pair, PairInit};
+use super::schedule::Schedule;
+use super::serial::Observation;
+use super::system::System;
+use crate::entry::{Entry, parse};
+
+pub(crate) const ENTRY: Entry =
+    Entry { name: "leanmd", about: ABOUT, build: |arguments| Ok(job(parse("leanmd", arguments)?)) };
+
+/// The job with these options.
+pub fn job(options: Options) -> Job {
+    job_with(options, |_, _| Ok(()))
+}
+
+/// The job, and what to do with its outcome once it is verified; for tests and studies.
+pub fn job_with(
+    options: Options,
+    then: impl FnOnce(&Schedule, &Outcome) -> Result<(), JobError> + Send + 'static,
+) -> Job {
+    Job::new("leanmd").actor::<Cell>().actor::<Pair>().placement(BESIDE_A_CELL, beside_a_cell).main(
+        async move |grid| {
+            let (system, schedule) = options.prepare()?;
+            let outcome = simulate(&grid, &options, &system, &schedule).await?;
+            summarise(&grid, &schedule, &outcome);
+            verify(&options, &system, &schedule, &outcome)?;
+            then(&schedule, &outcome)
+        },
+    )
+}
+
+/// Carries out the schedule.
+async fn simulate(
+    grid: &Grid,
+    options: &Options,
+    system: &System,
+    schedule: &Schedule,
+) -> Result<Outcome, JobError> {
+    let mut frames = match &options.trajectory {
+        Some(path) => Some(Frames::create(path, system)?),
+        None => None,
+    };
+    let (cells, pairs) = create(grid, system, schedule).await?;
+    let mut outcome = Outcome {
+        observations: Vec::new(),
+        done_ns: Vec::new(),
+        begin_ns: grid.now().await?.as_nanos() as f64,
+        pairs_computed: 0,
+        fingerprints: Vec::new(),
+    };
+    cells.broadcast(CellMessage::Start { pairs: pairs.reference() });
+    if !options.quiet {
+        println!("    step  ms/step     potential       kinetic         total");
+    }
+    for step in 0..=schedule.steps {
+        if schedule.reports_at(step) {
+            observe(step, &cells, &pairs, &mut outcome).await?;
+            if !options.quiet {
+                print_line(&outcome);
+            }
+        }
+        if let Some(frames) = frames.as_mut().filter(|_| schedule.frames_at(step)) {
+            let atoms: Vec<f64> = cells.reduction(Op::Concat).await?;
+            frames.write(&atoms, step, schedule.dt)?;
+        }
+    }
+    let prints: Vec<u64> = cells.reduction(Op::Concat).await?;
+    outcome.fingerprints = prints.into_iter().map(Fingerprint).collect();
+    frames.map_or(Ok(()), Frames::finish)?;
+    Ok(outcome)
+}
+
+async fn create(
+    grid: &Grid,
+    system: &System,
+    schedule: &Schedule,
+) -> Result<(Collection<Cell>, Collection<Pair>), JobError> {
+    let published = grid.publish(schedule).await?;
+    let geometry = schedule.cells;
+    let mut atoms = system.distribute(&geometry);
+    let [x, y, z] = geometry.dims();
+    let cells = grid.create::<Cell>(Ix3::grid(x, y, z), |Ix3(x, y, z)| CellInit {
+        schedule: published,
+        atoms: std::mem::take(&mut atoms[geometry.number([x, y, z])]),
+    });
+    let cells = cells.await?;
+    let mut units = geometry.pairs();
+    let indices: Vec<_> = units.iter().map(|unit| index(&geometry, [unit.a, unit.b])).collect();
+    units.sort_by_key(|unit| index(&geometry, [unit.a, unit.b]));
+    let members = cells.reference();
+    let placement = Placement::Custom(BESIDE_A_CELL.to_owned());
+    let pairs = grid.create_placed::<Pair>(placement, indices, |wanted| {
+        let found = units.binary_search_by_key(&wanted, |unit| index(&geometry, [unit.a, unit.b]));
+        let unit = units[found.expect("indices are those of the units")].clone();
+        PairInit { schedule: published, cells: members, unit }
+    });
+    Ok((cells, pairs.await?))
+}
+
+fn index(cells: &Cells, unit: [[i32; 3]; 2]) -> PairIx {
+    let [a, b] = unit.map(|cell| cells.number(cell) as u32);
+    PairIx { cells: cells.count() as u32, a, b }
+}
+
+/// Awaits what cells and pairs report after `step`, and adds it up in order.
+async fn observe(
+    step: u64,
+    cells: &Collection<Cell>,
+    pairs: &Collection<Pair>,
+    outcome: &mut Outcome,
+) -> Result<(), JobError> {
+    let done_ns: Vec<f64> = cells.reduction(Op::Max).await?;
+    let motions: Vec<f64> = cells.reduction(Op::Concat).await?;
+    let reports: Vec<f64> = pairs.reduction(Op::Concat).await?;
+    let mut motion = Motion::default();
+    for &[atoms, kinetic, x, y, z] in motions.as_chunks().0 {
+        motion.add(Motion { atoms: atoms as u64, kinetic, momentum: [x, y, z] });
+    }
+    let mut sums = PairSums::default();
+    outcome.pairs_computed = 0;
+    for &[energy, virial, pairs, computed] in reports.as_chunks().0 {
+        sums.add(PairSums { energy, virial, pairs: pairs as u64 });
+        outcome.pairs_computed += computed as u64;
+    }
+    outcome.done_ns.extend(done_ns);
+    outcome.observations.push(Observation { step, sums, motion });
+    Ok(())
+}
+
+/// The trajectory file.
+struct Frames {
+    name: String,
+    to: BufWriter<File>,
+    system: System,
+}
+
+impl Frames {
+    fn create(path: &Path, system: &System) -> Result<Self, JobError> {
+        let name = path.display().to_string();
+        let file = File::create(path).map_err(|error| format!("cannot create {name}: {error}"))?;
+        Ok(Self { name, to: BufWriter::new(file), system: system.clone() })
+    }
+
+    fn write(&mut self, atoms: &[f64], step: u64, dt: f64) -> Result<(), JobError> {
+        for Atom { id, species, position, velocity } in
+            atoms.chunks_exact(FRAME_NUMBERS).map(unpack)
+        {
+            let id = id as usize;
+            self.system.species[id] = species;
+            self.system.positions[id] = position;
+            self.system.velocities[id] = velocity;
+        }
+        let info = FrameInfo { step, time: step as f64 * dt, energy: None };
+        write_frame(&mut self.to, &self.system, info).map_err(|error| self.failed(&error))
+    }
+
+    fn finish(mut self) -> Result<(), JobError> {
+        self.to.flush().map_err(|error| self.failed(&error))
+    }
+
+    fn failed(&self, error: &std::io::Error) -> JobError {
+        format!("cannot write {}: {error}", self.name).into()
+    }
+}
+
+fn print_line(outcome: &Outcome) {
+    let Some(state) = outcome.observations.last() else { return };
+    // The time since the line before, over the steps in between.
+    let lines = &outcome.observations;
+    let before = lines.len().checked_sub(2).map_or(0, |line| lines[line].step);
+    let done = |step: u64| outcome.done_ns.get(step as usize).copied().unwrap_or_default();
+    let steps = (state.step - before).max(1) as f64;
+    let begin = if state.step == 0 { outcome.begin_ns } else { done(before) };
+    println!(
+        "{:8} {:8.3} {:13.4} {:13.4} {:13.4}",
+        state.step,
+        (done(state.step) - begin) / steps / 1e6,
+        state.sums.energy,
+        state.motion.kinetic,
+        state.energy()
+    );
+}
+
+fn summarise(grid: &Grid, schedule: &Schedule, outcome: &Outcome) {
+    let Some(end) = outcome.observations.last() else { return };
+    let layout = grid.layout();
+    println!(
+        "{} atoms in {} cells and {} pair actors on {} PEs at {} sites",
+        end.motion.atoms,
+        schedule.cells.count(),
+        schedule.cells.pairs().len(),
+        layout.pe_count(),
+        layout.sites().count(),
+    );
+    println!(
+        "temperature {:.4}, pressure {:.4}, trajectory {:016x}",
+        end.motion.temperature(),
+        end.pressure(schedule.cells.lengths().iter().product()),
+        Fingerprint::of_all(outcome.fingerprints.iter().copied()).0
+    );
+    println!(
+        "{} steps in {:.3} s: median {:.3} ms a step, {:.1} million pairs of atoms a second",
+        end.step,
+        outcome.elapsed().as_secs_f64(),
+        milliseconds(outcome.median_step()),
+        outcome.pairs_per_second() / 1e6
+    );
+}
+
+fn verify(
+    options: &Options,
+    system: &System,
+    schedule: &Schedule,
+    outcome: &Outcome,
+) -> Result<(), JobError> {
+    let conservation = outcome.conservation(schedule);
+    if !conservation.is_fine() {
+        let advice = "check the starting positions, or reduce --dt";
+        return Err(format!("verified: no ({conservation}); {advice}").into());
+    }
+    let mut compared = "";
+    if options.check_serial {
+        let same = outcome.compare_with_serial(system, schedule);
+        same.map_err(|difference| format!("verified: no ({difference})"))?;
+        compared = ", every bit as on one thread";
+    }
+    println!("verified: yes ({conservation}{compared})");
+    Ok(())
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}

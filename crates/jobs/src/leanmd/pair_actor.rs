@@ -1,0 +1,135 @@
+//! The actor of a cell pair: waits for the positions of both cells, computes, and hands forces back.
+//!
+//! Messages never come early: a cell sends its next positions only after it has had all forces, and so
+//! also those of this pair, which needs both cells for them. A message for another step than the present
+//! one fails the job.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use gridspan_runtime::{Actor, ActorIndex, CollectionRef, Context, Ix3, Op, PeId, Published, To};
+use serde::{Deserialize, Serialize};
+
+use super::cell_actor::{Cell, CellMessage};
+use super::decomposition::{CellIndex, CellPair};
+use super::force::Scratch;
+use super::index::PairIx;
+use super::pair::{PairForces, pair_forces};
+use super::schedule::Schedule;
+use super::vectors::Vectors;
+
+/// One pair in so many moves after a step, if actors wander.
+const WANDER_ODDS: u64 = 16;
+
+thread_local! {
+    /// Memory of the kernel, shared by all pairs of a PE.
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// A cell pair.
+#[derive(Serialize, Deserialize)]
+pub struct Pair {
+    schedule: Published<Schedule>,
+    cells: CollectionRef<Cell>,
+    unit: CellPair,
+    step: u64,
+    /// Positions of A and B, once they have come.
+    positions: [Option<Arc<Vectors>>; 2],
+    /// Pairs of atoms within the cutoff, in all steps so far.
+    computed: u64,
+}
+
+/// What a pair is built from.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PairInit {
+    /// The settings.
+    pub schedule: Published<Schedule>,
+    /// The cells.
+    pub cells: CollectionRef<Cell>,
+    /// Its two cells and their images.
+    pub unit: CellPair,
+}
+
+/// What a pair handles.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum PairMessage {
+    /// Where the atoms of a cell are before a step's forces.
+    Positions {
+        /// The step.
+        step: u64,
+        /// The number of the cell.
+        cell: u32,
+        /// In sigma, by ascending id.
+        positions: Arc<Vectors>,
+    },
+}
+
+impl Actor for Pair {
+    type Index = PairIx;
+    type Init = PairInit;
+    type Message = PairMessage;
+
+    fn create(init: PairInit, _cx: &mut Context<'_, Self>) -> Self {
+        let PairInit { schedule, cells, unit } = init;
+        Self { schedule, cells, unit, step: 0, positions: [None, None], computed: 0 }
+    }
+
+    fn handle(&mut self, message: PairMessage, cx: &mut Context<'_, Self>) {
+        let PairMessage::Positions { step, cell, positions } = message;
+        let side = usize::from(cell != cx.index().a);
+        if step != self.step || self.positions[side].is_some() {
+            let index = cx.index();
+            return cx
+                .fail(format!("{index:?} got positions of step {step} in step {}", self.step));
+        }
+        self.positions[side] = Some(positions);
+        let [Some(a), b] = &self.positions else { return };
+        match b {
+            Some(b) => self.compute(a.clone(), b.clone(), cx),
+            None if self.unit.a == self.unit.b => self.compute(a.clone(), Arc::default(), cx),
+            None => {}
+        }
+    }
+
+    /// Positions are shared with the other pairs of the cell: this one's part of them.
+    fn heap_bytes(message: &PairMessage) -> usize {
+        let PairMessage::Positions { positions, .. } = message;
+        positions.len() * size_of::<[f64; 3]>() / SHARERS
+    }
+}
+
+/// How many pairs a cell has in a grid of three or more cells per axis.
+const SHARERS: usize = 27;
+
+impl Pair {
+    fn compute(&mut self, a: Arc<Vectors>, b: Arc<Vectors>, cx: &mut Context<'_, Self>) {
+        let Some(schedule) = cx.read(&self.schedule) else { return };
+        let PairForces { on_a, on_b, sums } = SCRATCH.with_borrow_mut(|scratch| {
+            pair_forces(&self.unit, &schedule.cells, &schedule.law, &a, &b, scratch)
+        });
+        cx.charge(schedule.pair_cost(a.len() + b.len(), sums.pairs));
+        self.computed += sums.pairs;
+        let PairIx { a: number_a, b: number_b, .. } = cx.index();
+        if self.unit.a != self.unit.b {
+            self.answer(self.unit.b, number_a, on_b, cx);
+        }
+        self.answer(self.unit.a, number_b, on_a, cx);
+        if schedule.reports_at(self.step) {
+            // Counts are exact as floating-point numbers up to 2^53.
+            let report = [sums.energy, sums.virial, sums.pairs as f64, self.computed as f64];
+            cx.contribute(Op::Concat, report, To::main());
+        }
+        let name = cx.index().key().0 as u64;
+        if let Some(toss) = schedule.wanders_at(self.step, name, WANDER_ODDS) {
+            cx.migrate_to(PeId(toss % cx.layout().pe_count()));
+        }
+        self.step += 1;
+        self.positions = [None, None];
+    }
+
+    fn answer(&self, to: CellIndex, partner: u32, forces: Vectors, cx: &mut Context<'_, Self>) {
+        let [x, y, z] = to;
+        let cell = self.cells.at(Ix3(x, y, z));
+        cx.send(&cell, CellMessage::Forces { step: self.step, partner, forces });
+    }
+}

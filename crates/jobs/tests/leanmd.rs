@@ -1,0 +1,161 @@
+//! The molecular dynamics job under all drivers: the same bits as a serial run, and published values.
+#![allow(missing_docs)]
+
+mod common;
+
+use std::sync::mpsc;
+
+use clap::Parser;
+use common::{SITES, built_in, emulated, everywhere, simulate};
+use gridspan_jobs::leanmd::args::Options;
+use gridspan_jobs::leanmd::io;
+use gridspan_jobs::leanmd::job::job_with;
+use gridspan_jobs::leanmd::outcome::Outcome;
+use gridspan_runtime::Job;
+use gridspan_runtime::driver::embedded;
+
+/// 500 atoms in 3 x 3 x 3 cells that are exchanged with every step.
+const CRYSTAL: &str = "--quiet --system uniform --size 5 --cells 3 --check-serial";
+/// A small droplet in cells of very different work, some of them empty.
+const DROPLET: &str = "--quiet --atoms 700 --cutoff 2.5 --cells 4,4,3 --check-serial";
+
+#[test]
+fn trajectories_are_the_serial_ones_bit_for_bit_under_every_driver() {
+    everywhere(|| built_in("leanmd", &format!("{CRYSTAL} --steps 6 --report-every 4")));
+}
+
+#[test]
+fn atoms_that_change_cells_rarely_give_the_same_bits_too() {
+    everywhere(|| built_in("leanmd", &format!("{DROPLET} --steps 12 --migrate-every 5")));
+}
+
+#[test]
+fn boxes_of_one_and_two_cells_per_axis_work() {
+    for dims in ["1", "2", "1,2,3"] {
+        let words = format!("--quiet --system uniform --size 5 --cells {dims} --check-serial");
+        let job = || built_in("leanmd", &format!("{words} --steps 4 --migrate-every 2"));
+        embedded::run(job(), 3).unwrap();
+        simulate(job(), SITES).outcome.unwrap();
+    }
+}
+
+#[test]
+fn actors_that_move_at_random_change_no_bit() {
+    everywhere(|| built_in("leanmd", &format!("{CRYSTAL} --steps 6 --migrate-randomly --seed 3")));
+}
+
+#[test]
+fn moving_all_actors_at_sync_points_changes_no_bit() {
+    for strategy in ["rotate", "random"] {
+        let words = format!("{DROPLET} --steps 6 --sync-every 2");
+        everywhere(|| built_in("leanmd", &words).strategy(strategy).seed(5));
+        everywhere(|| {
+            built_in("leanmd", &format!("{words} --migrate-randomly")).strategy(strategy)
+        });
+    }
+}
+
+#[test]
+fn a_simulated_run_repeats_itself_to_the_last_byte() {
+    let run = || {
+        let words = format!("{DROPLET} --steps 4 --sync-every 2 --migrate-randomly");
+        let report = simulate(built_in("leanmd", &words).strategy("random"), SITES);
+        report.outcome.unwrap();
+        (report.log_hash, report.virtual_time, report.messages)
+    };
+    assert_eq!(run(), run());
+}
+
+#[test]
+fn the_actors_find_the_energies_that_nist_published() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/data/nist-lj-4.xyz");
+    for (cutoff, truncation, energy, virial) in [
+        (3.0, "truncated", -16.790, -46.249),
+        (4.0, "truncated", -17.060, -47.869),
+        (3.0, "force-shift", -15.001, -43.096),
+    ] {
+        for cells in ["1", "2", "2,1,2"] {
+            let words = format!(
+                "--quiet --input {file} --steps 0 --cutoff {cutoff} --truncation {truncation} --cells {cells}"
+            );
+            let start = outcome(&words, |job| embedded::run(job, 3).unwrap()).observations[0];
+            assert!((start.sums.energy - energy).abs() < 5.1e-4, "{}", start.sums.energy);
+            assert!((start.sums.virial - virial).abs() < 5.1e-4, "{}", start.sums.virial);
+        }
+    }
+}
+
+#[test]
+fn the_crystal_starts_with_the_golden_energies() {
+    let words = "--quiet --system uniform --size 5 --cells 3 --steps 0";
+    let start = outcome(words, |job| embedded::run(job, 2).unwrap()).observations[0];
+    assert_eq!(start.sums.pairs, 13_500);
+    assert!((start.sums.energy / 500.0 + 5.6932782757).abs() < 5e-11);
+    assert!((start.energy() / 500.0 + 3.5375982757).abs() < 5e-11);
+}
+
+#[test]
+fn the_energy_error_of_the_job_falls_with_the_square_of_the_step() {
+    let error = |dt: f64, steps: u32| {
+        let words = format!(
+            "--quiet --system uniform --size 5 --cells 3 --report-every 1 --dt {dt} --steps {steps}"
+        );
+        let outcome = outcome(&words, |job| embedded::run(job, 2).unwrap());
+        let start = outcome.observations[0].energy();
+        let errors =
+            outcome.observations.iter().map(|state| ((state.energy() - start) / start).abs());
+        errors.fold(0.0, f64::max)
+    };
+    let (coarse, fine) = (error(0.008, 10), error(0.004, 20));
+    assert!((coarse / fine - 4.0).abs() < 0.4, "{coarse} and {fine}");
+}
+
+#[test]
+fn a_step_that_is_far_too_long_is_not_verified() {
+    let words = "--quiet --system uniform --size 5 --cells 2 --dt 0.03 --temperature 8 --steps 10";
+    let error = embedded::run(built_in("leanmd", words), 2).unwrap_err().to_string();
+    assert!(error.contains("verified: no (energy error") || error.contains("atom"), "{error}");
+}
+
+#[test]
+fn the_trajectory_file_holds_every_frame_and_ends_with_the_last_state() {
+    let path = std::env::temp_dir().join(format!("gridspan-leanmd-{}.xyz", std::process::id()));
+    let words = format!("{CRYSTAL} --steps 4 --every 2 --trajectory {}", path.display());
+    emulated(built_in("leanmd", &words), "2x1,wan=2ms").unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let frames: Vec<&str> = text.split("500\n").filter(|frame| !frame.is_empty()).collect();
+    assert_eq!(frames.len(), 3);
+    for (frame, step) in frames.iter().zip([0, 2, 4]) {
+        assert!(frame.contains(&format!(" Step={step} ")), "{frame}");
+        assert_eq!(frame.lines().count(), 501);
+    }
+    // Started from the last frame, the energy goes on as it was.
+    let last = format!("500\n{}", frames[2]);
+    let system = io::read(last.as_bytes(), Some("last.xyz")).unwrap().into_system(None).unwrap();
+    let kinetic = system.velocities.iter().flatten().map(|axis| axis * axis / 2.0).sum::<f64>();
+    let words = format!("{CRYSTAL} --steps 4");
+    let end = outcome(&words, |job| embedded::run(job, 1).unwrap()).observations[1];
+    assert!((kinetic - end.motion.kinetic).abs() < 1e-9);
+}
+
+#[test]
+fn more_pes_take_less_virtual_time() {
+    let median = |emulate: &str| {
+        let words = "--quiet --atoms 3000 --steps 2";
+        let outcome = outcome(words, |job| simulate(job, emulate).outcome.unwrap());
+        outcome.median_step().as_secs_f64()
+    };
+    let (one, four) = (median("1x1"), median("1x1x4"));
+    assert!(one / four > 2.0 && one / four <= 4.0, "{one} and {four}");
+}
+
+/// What a run with the arguments in `words` found.
+fn outcome(words: &str, run: impl FnOnce(Job)) -> Outcome {
+    let words = std::iter::once("leanmd").chain(words.split_whitespace());
+    let (send, outcome) = mpsc::channel();
+    run(job_with(Options::parse_from(words), move |_, outcome| {
+        send.send(outcome.clone()).map_err(|_| "nobody listens".into())
+    }));
+    outcome.recv().unwrap()
+}

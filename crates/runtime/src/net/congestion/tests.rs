@@ -1,0 +1,89 @@
+//! The controller on paths of known rate, queue and loss.
+
+use super::*;
+
+const RTT: Duration = Duration::from_millis(50);
+const MTU: u64 = 1_452;
+
+/// A path that delivers `rate` bytes per second through a queue of `queue` bytes and loses one
+/// packet in `lose_one_in`. Sends windows, round by round, and returns the share of the path
+/// that was used.
+fn utilisation(rate: u64, queue: u64, lose_one_in: u64, rounds: u32) -> f64 {
+    let config = LossTolerantConfig { initial_window: 256 << 10, window_max: 64 << 20 };
+    let mut controller = LossTolerant::new(&config, MTU as u16);
+    let bdp = rate / 20;
+    let mut now = Instant::now();
+    let (mut delivered, mut elapsed, mut packets) = (0, 0.0, 0u64);
+    for _ in 0..rounds {
+        let window = controller.window();
+        let lost_to_queue = window.saturating_sub(bdp + queue);
+        let carried = window - lost_to_queue;
+        let wait = carried.saturating_sub(bdp) as f64 / rate as f64;
+        let rtt = RTT + Duration::from_secs_f64(wait);
+        let sent = now;
+        now += rtt;
+        elapsed += rtt.as_secs_f64();
+        for _ in 0..carried / MTU {
+            packets += 1;
+            if packets % lose_one_in == 0 {
+                controller.on_congestion_event(now, sent, false, MTU);
+            } else {
+                // The estimator of quinn cannot be made outside it; growth does not need it
+                // here.
+                controller.acknowledge(now, sent, MTU, false, rtt);
+                delivered += MTU;
+            }
+        }
+        if lost_to_queue > 0 {
+            controller.on_congestion_event(now, sent, false, lost_to_queue);
+        }
+        now += Duration::from_micros(1);
+    }
+    delivered as f64 / (elapsed * rate as f64)
+}
+
+#[test]
+fn one_percent_of_random_loss_leaves_most_of_the_path_usable() {
+    let share = utilisation(12_500_000, 1 << 20, 100, 400);
+    assert!(share > 0.7, "{share}");
+}
+
+#[test]
+fn a_clean_path_is_filled_with_deep_and_shallow_queues() {
+    for queue in [10_000, 60_000, 625_000, 10 << 20] {
+        let share = utilisation(12_500_000, queue, u64::MAX, 400);
+        assert!(share > 0.7, "{queue}: {share}");
+    }
+}
+
+#[test]
+fn sustained_heavy_loss_is_congestion() {
+    let config = LossTolerantConfig { initial_window: 1 << 20, window_max: 64 << 20 };
+    let mut controller = LossTolerant::new(&config, MTU as u16);
+    let mut now = Instant::now();
+    for _ in 0..40 {
+        let sent = now;
+        now += RTT;
+        for packet in 0..100 {
+            if packet % 10 == 0 {
+                controller.on_congestion_event(now, sent, false, MTU);
+            } else {
+                controller.acknowledge(now, sent, MTU, false, RTT);
+            }
+        }
+        now += Duration::from_micros(1);
+    }
+    assert!(controller.window() < 100 << 10, "{}", controller.window());
+}
+
+#[test]
+fn marks_of_routers_and_persistent_congestion_count_always() {
+    let config = LossTolerantConfig { initial_window: 1 << 20, window_max: 64 << 20 };
+    let mut controller = LossTolerant::new(&config, MTU as u16);
+    let now = Instant::now();
+    controller.acknowledge(now + RTT, now, 1 << 20, true, RTT);
+    controller.on_congestion_event(now + RTT, now, false, 0);
+    assert_eq!(controller.window(), ((1 << 20) as f64 * BETA) as u64);
+    controller.on_congestion_event(now + RTT * 3, now + RTT * 2, true, MTU);
+    assert_eq!(controller.window(), 4 * MTU);
+}

@@ -1,0 +1,104 @@
+//! The fault campaign: it finds nothing, it can be repeated, and it would find something.
+#![allow(missing_docs)]
+
+use gridspan_runtime::{pe, session};
+use gridspan_sim::campaign::{Campaign, Planted, Scenario, run_scenario};
+use std::time::Duration;
+
+/// Virtual seconds of each seed; `--example campaign` runs longer ones.
+const SECONDS: u64 = 10;
+
+fn campaign(seeds: std::ops::Range<u64>, planted: Planted) -> Campaign {
+    Campaign { virtual_seconds: SECONDS, threads: 2, planted, ..Campaign::new(seeds) }
+}
+
+#[test]
+fn random_jobs_keep_all_promises_under_random_faults() {
+    let report = campaign(0..60, Planted::None).run();
+
+    assert_eq!(report.failure, None, "{report}");
+    let (doings, faults) = (report.doings, report.faults);
+    let happened = [
+        doings.migrations,
+        doings.refusals,
+        doings.insertions,
+        doings.destructions,
+        doings.reductions,
+        doings.syncs,
+        doings.quiescences,
+        faults.delayed,
+        faults.reordered,
+        faults.pauses,
+        faults.disconnects,
+        faults.cut_off,
+        faults.late,
+        faults.duplicated,
+        faults.acknowledgements_lost,
+    ];
+    assert!(happened.iter().all(|&count| count > 50), "too little happened: {report}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_packets_at_the_same_times() {
+    for seed in [3, 4, 5] {
+        let scenario = Scenario::new(seed, Duration::from_secs(SECONDS), Planted::None);
+
+        let (one, _, _) = run_scenario(&scenario, true);
+        let (other, _, _) = run_scenario(&scenario, true);
+
+        assert!(one.log.len() > 1000, "only {} packets", one.log.len());
+        assert_eq!(one.log, other.log);
+        assert_eq!(one.log_hash, other.log_hash);
+        assert_eq!(one.virtual_time, other.virtual_time);
+    }
+}
+
+#[test]
+fn another_seed_gives_another_run() {
+    let run = |seed| {
+        let scenario = Scenario::new(seed, Duration::from_secs(1), Planted::None);
+        run_scenario(&scenario, false).0.log_hash
+    };
+
+    assert_ne!(run(1), run(2));
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    let run = |threads| Campaign { threads, ..campaign(0..6, Planted::None) }.run();
+
+    assert_eq!(run(1), run(3));
+}
+
+fn assert_found(planted: Planted) {
+    let report = campaign(0..100, planted).run();
+
+    let failure = report.failure.expect("a planted bug is found within 100 seeds");
+    let repeated = campaign(failure.seed..failure.seed + 1, planted).run();
+    assert_eq!(repeated.failure, Some(failure), "a seed repeats its failure");
+}
+
+#[test]
+fn handling_messages_as_they_come_is_found() {
+    assert_found(Planted::Pe(pe::PlantedFault::HoldSkipped));
+}
+
+#[test]
+fn believing_old_news_about_places_is_found() {
+    assert_found(Planted::Pe(pe::PlantedFault::EpochIgnored));
+}
+
+#[test]
+fn sending_frames_again_as_new_ones_is_found() {
+    assert_found(Planted::Session(session::PlantedFault::ResendWithoutSequence));
+}
+
+#[test]
+fn forgetting_what_was_received_is_found() {
+    assert_found(Planted::Session(session::PlantedFault::ForgottenReceiveState));
+}
+
+#[test]
+fn acknowledging_before_handing_up_is_found() {
+    assert_found(Planted::Session(session::PlantedFault::AcknowledgeBeforeApply));
+}

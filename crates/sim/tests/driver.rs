@@ -1,0 +1,176 @@
+//! The virtual-time driver: costs, ends, and agreement with the embedded driver.
+#![allow(missing_docs)]
+
+use gridspan_runtime::driver::embedded;
+use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Layout, Op, Reply, To};
+use gridspan_sim::{Ending, SimOptions, SimReport, Simulation};
+use gridspan_topology::{Bandwidth, GridSpec, Latency, Link};
+use serde::{Deserialize, Serialize};
+use std::sync::mpsc;
+use std::time::Duration;
+
+#[derive(Serialize, Deserialize)]
+struct Cell {
+    value: u64,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+enum Msg {
+    Add(u64),
+    Sum,
+    Compute(Duration),
+    Panic,
+    Get { reply: Reply<u64> },
+}
+
+impl Actor for Cell {
+    type Index = Ix1;
+    type Init = u64;
+    type Message = Msg;
+
+    fn create(value: u64, _cx: &mut Context<'_, Self>) -> Self {
+        Self { value }
+    }
+
+    fn handle(&mut self, message: Msg, cx: &mut Context<'_, Self>) {
+        match message {
+            Msg::Add(n) => {
+                self.value += n;
+                if n > 1 {
+                    let next = Ix1((cx.index().0 + 1) % 100);
+                    cx.send(&cx.collection().at(next), Msg::Add(n - 1));
+                }
+            }
+            Msg::Sum => cx.contribute(Op::Sum, self.value, To::main()),
+            Msg::Compute(time) => cx.charge(time),
+            Msg::Panic => panic!("on purpose"),
+            Msg::Get { reply } => cx.reply(reply, self.value),
+        }
+    }
+}
+
+/// Adds up along a ring; sends the total to `out`.
+fn ring(out: mpsc::Sender<u64>) -> Job {
+    Job::new("ring").actor::<Cell>().main(async move |grid| {
+        let cells = grid.create::<Cell>(Ix1::range(100), |ix| ix.0 as u64).await?;
+        cells.broadcast(Msg::Add(1));
+        cells.member(Ix1(7)).send(Msg::Add(1000));
+        grid.quiescence().await?;
+        cells.broadcast(Msg::Sum);
+        out.send(cells.reduction(Op::Sum).await?).map_err(|_| "nobody listens")?;
+        Ok(())
+    })
+}
+
+fn two_sites() -> GridSpec {
+    let layout = Layout::new(vec![("a".into(), vec![2, 2]), ("b".into(), vec![3])]);
+    GridSpec::from_layout(&layout).unwrap()
+}
+
+fn simulate(job: Job, spec: GridSpec) -> SimReport {
+    Simulation::new(job, spec, SimOptions::default()).unwrap().run()
+}
+
+#[test]
+fn a_job_gives_the_same_on_threads_and_in_virtual_time() {
+    let (out, results) = mpsc::channel();
+    let lossy = two_sites().with_wan(Link::wan().with_loss(0.2));
+
+    assert_eq!(embedded::run(ring(out.clone()), 3), Ok(()));
+    let near = simulate(ring(out.clone()), GridSpec::single(5));
+    let far = simulate(ring(out), lossy);
+
+    assert_eq!((near.outcome, far.outcome), (Ok(()), Ok(())));
+    let results: Vec<u64> = results.iter().collect();
+    assert_eq!(results, [4950 + 100 + 500_500; 3]);
+}
+
+/// Asks one member after so much computation, and reports when the answer came.
+fn question(member: i32, compute: Duration) -> Job {
+    Job::new("question").actor::<Cell>().main(async move |grid| {
+        let cells = grid.create::<Cell>(Ix1::range(7), |ix| ix.0 as u64).await?;
+        let begin = grid.now().await?;
+        cells.member(Ix1(member)).send(Msg::Compute(compute));
+        let get = |reply| Msg::Get { reply };
+        let answer: u64 = cells.member(Ix1(member)).ask(Duration::from_secs(60), get).await?;
+        let took = grid.now().await?.since(begin);
+        Err(JobError::Failed(format!("{answer} {}", took.as_micros())))
+    })
+}
+
+#[test]
+fn time_passes_by_links_and_by_what_handlers_charge() {
+    let link = Link::new(Latency::from_millis(10), Bandwidth::UNLIMITED);
+    let ask = |member, compute| {
+        let report = simulate(question(member, compute), two_sites().with_wan(link));
+        let text = report.outcome.unwrap_err().to_string();
+        text.split_once(' ').unwrap().1.parse::<u64>().unwrap()
+    };
+
+    let (near, far) = (ask(0, Duration::ZERO), ask(6, Duration::ZERO));
+    let busy = ask(6, Duration::from_millis(500));
+
+    assert!(near < 20, "{near} us on PE 0 itself");
+    assert!((20_000..20_100).contains(&far), "{far} us for a round trip of 20 ms");
+    assert!((520_000..520_100).contains(&busy), "{busy} us with 500 ms of work");
+}
+
+#[test]
+fn a_job_that_waits_for_what_never_comes_is_told_so() {
+    let job = Job::new("stall").actor::<Cell>().main(async |grid| {
+        let cells = grid.create::<Cell>(Ix1::range(10), |_| 0).await?;
+        cells.member(Ix1(1)).send(Msg::Sum);
+        let _: u64 = cells.reduction(Op::Sum).await?;
+        Ok(())
+    });
+
+    let report = simulate(job, two_sites());
+
+    assert_eq!(report.ending, Ending::Stalled);
+    let reason = report.outcome.unwrap_err().to_string();
+    assert!(reason.contains("every PE is idle"), "{reason}");
+    assert!(reason.contains("reduction 0 over collection 0, to which 1 of 10"), "{reason}");
+}
+
+#[test]
+fn a_job_that_never_ends_is_ended() {
+    let job = Job::new("endless").main(async |grid| {
+        loop {
+            grid.sleep(Duration::from_secs(1)).await?;
+        }
+    });
+    let options =
+        SimOptions { time_limit: Duration::from_secs(100), ..SimOptions::default() };
+
+    let report = Simulation::new(job, GridSpec::single(2), options).unwrap().run();
+
+    assert_eq!(report.ending, Ending::TimeLimit);
+    assert!(report.outcome.unwrap_err().to_string().contains("time limit"));
+}
+
+#[test]
+fn a_panic_in_a_handler_ends_the_job_and_names_the_place() {
+    let job = Job::new("panic").actor::<Cell>().main(async |grid| {
+        let cells = grid.create::<Cell>(Ix1::range(7), |_| 0).await?;
+        cells.member(Ix1(6)).send(Msg::Panic);
+        grid.quiescence().await?;
+        grid.sleep(Duration::from_secs(1)).await?;
+        Ok(())
+    });
+
+    let outcome = simulate(job, two_sites()).outcome;
+
+    let reason = outcome.unwrap_err().to_string();
+    assert!(reason.contains("site b") && reason.contains("on purpose"), "{reason}");
+}
+
+#[test]
+fn an_unknown_strategy_is_refused_before_anything_runs() {
+    let refused = Simulation::new(
+        Job::new("test").strategy("magic"),
+        GridSpec::single(1),
+        SimOptions::default(),
+    );
+
+    assert!(refused.err().unwrap().to_string().contains("no strategy `magic`"));
+}

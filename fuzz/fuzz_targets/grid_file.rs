@@ -1,0 +1,14 @@
+//! Arbitrary grid files and emulation specs: parsed, or refused with a message.
+#![no_main]
+
+use gridspan_topology::GridSpec;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    if let Err(error) = GridSpec::from_toml(text) {
+        assert!(!error.to_string().is_empty());
+    }
+    if let Err(error) = GridSpec::from_emulate(text) {
+        assert!(!error.to_string().is_empty());
+    }
+});

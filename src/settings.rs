@@ -1,0 +1,49 @@
+//! How to run a job: under which driver, and with what instead of the program's own settings.
+
+use gridspan_runtime::Job;
+use gridspan_topology::GridSpec;
+use serde::{Deserialize, Serialize};
+
+/// How to run a job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Start {
+    /// Where it runs.
+    pub driver: Driver,
+    /// What overrides the program's own settings.
+    pub settings: Settings,
+    /// Whether to report in [control lines](crate::control), to a launcher.
+    pub report_lines: bool,
+}
+
+/// Where a job runs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Driver {
+    /// In this process; the links of a grid with several nodes are emulated.
+    Embedded(GridSpec),
+    /// As one node of several; standard input says which. A launcher asks for this.
+    Node,
+    /// In virtual time.
+    Simulated(GridSpec),
+}
+
+/// What overrides the program's own settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Seeds everything random by intent.
+    pub seed: Option<u64>,
+    /// The balancing strategy at sync points, by name.
+    pub strategy: Option<String>,
+}
+
+impl Settings {
+    /// The job with these settings instead of its own.
+    pub fn apply(&self, mut job: Job) -> Job {
+        if let Some(seed) = self.seed {
+            job = job.seed(seed);
+        }
+        if let Some(strategy) = &self.strategy {
+            job = job.strategy(strategy);
+        }
+        job
+    }
+}

@@ -1,0 +1,192 @@
+//! The layout rules of ARCHITECTURE.md. A broken rule fails with its name.
+
+mod imports;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Which crates of the workspace each may depend on.
+const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
+    ("topology", &[]),
+    ("balance", &["topology"]),
+    ("bcast", &["topology"]),
+    ("runtime", &["topology", "balance", "bcast"]),
+    ("rpc", &["topology", "balance", "bcast", "runtime"]),
+    ("sim", &["topology", "balance", "bcast", "runtime"]),
+    ("jobs", &["topology", "balance", "bcast", "runtime"]),
+    ("cli", &["topology", "balance", "bcast", "runtime", "rpc", "sim", "jobs"]),
+];
+
+/// Code that decides: it reads no clock, opens nothing and starts nothing.
+const PURE: &[&str] = &[
+    "crates/topology/src",
+    "crates/balance/src",
+    "crates/bcast/src",
+    "crates/runtime/src/pe",
+    "crates/runtime/src/session",
+    "crates/runtime/src/reduce",
+    "crates/sim/src",
+];
+
+/// What pure code must not name.
+const IMPURE: &[&str] = &[
+    "std::time::Instant",
+    "Instant::now",
+    "SystemTime",
+    "std::net",
+    "std::thread",
+    "std::fs",
+    "std::process",
+    "tokio",
+    "thread_rng",
+    "rand::rng",
+    "RandomState",
+    "println!",
+];
+
+/// Files that refer to each other in a circle. An actor's handler takes the context of its PE, and
+/// the PE holds actors, queues and packets whose methods take the PE: these types are defined by
+/// each other. Nothing else may join them.
+const KNOTS: &[(&str, &[&str])] = &[(
+    "runtime",
+    &[
+        "actor", "context", "envelope", "pe", "pe/channel", "pe/collective",
+        "pe/collective/broadcast", "pe/collective/quiescence", "pe/collective/reduction",
+        "pe/collective/root", "pe/core", "pe/directory", "pe/local", "pe/migrate", "pe/outbox",
+        "pe/published", "pe/queue", "pe/store", "pe/timers", "pe/waits", "reference", "registry",
+        "wire",
+    ],
+)];
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+/// The code of a file without comments and without its test module.
+fn code(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap();
+    let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn is_test_file(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str().to_str().is_some_and(|part| {
+        part == "tests" || part == "tests.rs"
+    }))
+}
+
+#[test]
+fn crates_depend_only_on_those_below_them() {
+    for (member, allowed) in MAY_DEPEND_ON {
+        let manifest = root().join("crates").join(member).join("Cargo.toml");
+        let manifest: toml::Table = fs::read_to_string(&manifest).unwrap().parse().unwrap();
+        let dependencies = manifest["dependencies"].as_table().unwrap();
+        for name in dependencies.keys() {
+            if let Some(other) = name.strip_prefix("gridspan-") {
+                assert!(allowed.contains(&other), "rule: {member} must not depend on {other}");
+            }
+            let heavy = ["tokio", "quinn", "hyper"].contains(&name.as_str());
+            assert!(!heavy || *member == "cli", "rule: {member} must not depend on {name}");
+        }
+    }
+}
+
+#[test]
+fn every_crate_is_listed_in_the_rules() {
+    let mut folders: Vec<_> = fs::read_dir(root().join("crates"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    folders.sort();
+    let mut listed: Vec<_> = MAY_DEPEND_ON.iter().map(|(member, _)| (*member).to_owned()).collect();
+    listed.sort();
+    assert_eq!(folders, listed, "rule: every crate has its place in the layers");
+}
+
+#[test]
+fn code_that_decides_reads_no_clock_and_opens_nothing() {
+    for folder in PURE {
+        for path in rust_files(&root().join(folder)) {
+            if is_test_file(&path) || path.ends_with("campaign.rs") {
+                continue;
+            }
+            let code = code(&path);
+            for word in IMPURE {
+                assert!(
+                    !code.contains(word),
+                    "rule: deciding is pure; {} names {word}",
+                    path.display()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn the_runtime_without_net_has_neither_tokio_nor_quinn() {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "-p", "gridspan-runtime", "--no-default-features", "-e", "normal"])
+        .args(["--prefix", "none", "--offline"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let tree = String::from_utf8(output.stdout).unwrap();
+    assert!(tree.contains("gridspan-topology"), "the tree lists the crates below:\n{tree}");
+    for name in ["tokio", "quinn", "rustls", "polling"] {
+        let found = tree.lines().find(|line| line.starts_with(name));
+        assert_eq!(found, None, "rule: the runtime without `net` must not depend on {name}");
+    }
+}
+
+#[test]
+fn the_files_of_a_crate_import_each_other_in_no_circle() {
+    let knots: BTreeMap<_, _> = KNOTS.iter().copied().collect();
+    for (member, _) in MAY_DEPEND_ON {
+        let source = root().join("crates").join(member).join("src");
+        let files: Vec<_> = rust_files(&source)
+            .into_iter()
+            .filter(|path| !is_test_file(path))
+            .map(|path| {
+                let name = path.strip_prefix(&source).unwrap().with_extension("");
+                (name.to_str().unwrap().to_owned(), code(&path))
+            })
+            .collect();
+        let known = knots.get(member).copied().unwrap_or_default();
+        for circle in imports::circles(&files) {
+            let strangers: Vec<_> =
+                circle.iter().filter(|file| !known.contains(&file.as_str())).collect();
+            assert!(strangers.is_empty(), "rule: no import circles; in {member}: {circle:?}");
+        }
+    }
+}
+
+#[test]
+fn files_have_a_purpose_in_their_first_line() {
+    for folder in ["crates", "src", "tests", "benches", "examples"] {
+        for path in rust_files(&root().join(folder)) {
+            let text = fs::read_to_string(&path).unwrap();
+            assert!(text.starts_with("//! "), "rule: {} must say what it is for", path.display());
+        }
+    }
+}

@@ -76,7 +76,7 @@ fn populations(figures: &mut Figures) {
     figures.compare(TITLE, Unit::Rate, 3, contenders);
     if figures.wants(TITLE) {
         let bytes = population::in_fresh_process(actors).bytes_each;
-        figures.note(TITLE, "memory, with a state of 8 B", &format!("{bytes:.0} B each"), "");
+        figures.note(TITLE, "memory, with a state of 8 B", &format!("{bytes:.0} B each"));
     }
 }
 

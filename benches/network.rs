@@ -1,3 +1,109 @@
-//! Being written.
+//! Two processes over loopback: questions, small messages one way, and bulk.
+//!
+//! `cargo bench --bench network`; a word after `--` selects figures, as in `-- bulk`. With
+//! `GRIDSPAN_BENCH_FULL=1`, bulk is 1 GiB instead of 256 MiB.
+//!
+//! Each figure is taken with both processes on one core, where it tells the work, and on two, where it
+//! also tells what waking a core costs.
 
-fn main() {}
+#[path = "support/bare_quinn.rs"]
+mod bare_quinn;
+#[path = "support/bare_tcp.rs"]
+mod bare_tcp;
+#[path = "support/figures.rs"]
+mod figures;
+#[path = "support/grpc.rs"]
+mod grpc;
+#[path = "support/nodes.rs"]
+mod nodes;
+#[path = "support/wire.rs"]
+mod wire;
+
+use bare_quinn::Tuning;
+use figures::{Contender, Figures, Sample, Unit};
+use gridspan::topology::{GridSpec, Layout};
+use nodes::Cores;
+use wire::Task;
+
+/// The goal for a question and its answer: so many times a ping-pong over raw quinn.
+const ASK_RATIO: f64 = 1.25;
+/// The goal for bulk: so much of the rate of tuned quinn.
+const BULK_RATIO: f64 = 0.9;
+
+const MEBIBYTE: u32 = 1 << 20;
+
+fn main() {
+    match nodes::role().as_deref() {
+        Some(nodes::JOB) => return nodes::second_node(wire::job()),
+        Some(bare_quinn::ROLE) => return bare_quinn::serve(),
+        Some(bare_tcp::ROLE) => return bare_tcp::serve(),
+        Some(grpc::ROLE) => return grpc::serve(),
+        _ => {}
+    }
+    let mut figures = Figures::new();
+    for cores in [Cores::One, Cores::Two] {
+        questions(&mut figures, cores);
+        small_messages(&mut figures, cores);
+        bulk(&mut figures, cores);
+    }
+    figures.finish();
+}
+
+/// Two nodes of one PE at one site: nothing is emulated.
+fn two_nodes() -> GridSpec {
+    let layout = Layout::new(vec![("here".to_owned(), vec![1, 1])]);
+    GridSpec::from_layout(&layout).expect("the layout is small")
+}
+
+fn gridspan(cores: Cores, warm_up: Task, task: Task) -> Sample {
+    wire::measure(&two_nodes(), false, cores, warm_up, task)
+}
+
+fn title(what: &str, cores: Cores) -> String {
+    let on = match cores {
+        Cores::One => "one core",
+        Cores::Two => "two cores",
+    };
+    format!("{what}, {on}")
+}
+
+/// 64 bytes there and back.
+fn questions(figures: &mut Figures, cores: Cores) {
+    let count = figures.choose(20_000, 100);
+    let warm_up = Task::Ask(count / 10);
+    let contenders = vec![
+        Contender::new("gridspan", || gridspan(cores, warm_up, Task::Ask(count))),
+        Contender::new("quinn streams", || bare_quinn::ping_pong(count, cores)).goal(ASK_RATIO),
+        Contender::new("tonic unary", || grpc::unary(count, cores)),
+        Contender::new("tonic both ways", || grpc::both_ways(count, cores)),
+    ];
+    figures.compare(&title("ask", cores), Unit::Time, 7, contenders);
+}
+
+/// 64 bytes one way, as fast as they go.
+fn small_messages(figures: &mut Figures, cores: Cores) {
+    let count = figures.choose(1_000_000, 20_000);
+    let warm_up = Task::Stream(count / 10);
+    let contenders = vec![
+        Contender::new("gridspan", || gridspan(cores, warm_up, Task::Stream(count))),
+        Contender::new("tonic stream", || grpc::one_way(count, cores)),
+        Contender::new("TCP in batches", || bare_tcp::stream(count, cores)),
+    ];
+    figures.compare(&title("64 B one way", cores), Unit::Rate, 7, contenders);
+}
+
+/// Large messages one way.
+fn bulk(figures: &mut Figures, cores: Cores) {
+    let is_full = std::env::var_os("GRIDSPAN_BENCH_FULL").is_some_and(|value| value != "0");
+    let count = figures.choose(if is_full { 1024 } else { 256 }, 8);
+    let warm_up = Task::Bulk(count.min(64), MEBIBYTE);
+    let bare = |tuning| bare_quinn::bulk(count, tuning, cores, |address| address);
+    let contenders = vec![
+        Contender::new("gridspan", || gridspan(cores, warm_up, Task::Bulk(count, MEBIBYTE))),
+        Contender::new("quinn, 6,500 B packets", || bare(Tuning::Machine)).goal(BULK_RATIO),
+        Contender::new("quinn, 65,000 B packets", || bare(Tuning::Jumbo)),
+        Contender::new("quinn as it comes", || bare(Tuning::Default)),
+    ];
+    let unit = Unit::Bits(MEBIBYTE.into());
+    figures.compare(&title("bulk", cores), unit, 5, contenders);
+}

@@ -1,3 +1,76 @@
-//! Being written.
+//! The simulator: events per second on few and on many PEs, and a step of molecular dynamics on 128.
+//!
+//! `cargo bench --bench simulator`; a word after `--` selects figures, as in `-- ring`.
 
-fn main() {}
+#[path = "support/figures.rs"]
+mod figures;
+#[path = "support/talk.rs"]
+mod talk;
+
+use figures::{Contender, Figures, Sample, Unit};
+use gridspan::sim::{SimOptions, Simulation};
+use gridspan::topology::{GridSpec, Layout};
+use talk::Pattern;
+
+fn main() {
+    let mut figures = Figures::new();
+    for pes in [128, 4096] {
+        for pattern in [Pattern::Ring, Pattern::AllToAll] {
+            events(&mut figures, pattern, pes);
+        }
+    }
+    molecular_dynamics(&mut figures);
+    figures.finish();
+}
+
+/// Four sites, nodes of 16 PEs.
+fn grid(pes: u32) -> GridSpec {
+    let nodes = vec![16; (pes / 4 / 16) as usize];
+    let layout = (0..4).map(|site| (format!("s{site}"), nodes.clone())).collect();
+    GridSpec::from_layout(&Layout::new(layout)).expect("the layout is small")
+}
+
+/// Messages between actors, one per PE.
+fn events(figures: &mut Figures, pattern: Pattern, pes: u32) {
+    let messages = figures.choose(4_000_000, 40_000);
+    let title = format!("{} of {pes}", pattern.name());
+    let run = || {
+        let job = talk::job(pattern, pes, messages / u64::from(pes));
+        let mut sample = Sample { elapsed: std::time::Duration::ZERO, operations: 0 };
+        let simulation = Simulation::new(job, grid(pes), SimOptions::default());
+        let simulation = simulation.expect("the job can run");
+        let measured = Sample::of(1, || {
+            let report = simulation.run();
+            report.outcome.expect("all messages come");
+            sample.operations = report.events;
+        });
+        sample.elapsed = measured.elapsed;
+        sample
+    };
+    figures.compare(&title, Unit::Rate, 5, vec![Contender::new("events", run)]);
+}
+
+/// The standard droplet, whose forces are really computed.
+fn molecular_dynamics(figures: &mut Figures) {
+    let steps: u64 = figures.choose(10, 1);
+    let options = figures.choose(&[][..], &["--atoms", "3000"][..]);
+    let steps_text = steps.to_string();
+    let arguments: Vec<String> = ["--quiet", "--steps", &steps_text]
+        .iter()
+        .chain(options)
+        .map(|word| (*word).to_owned())
+        .collect();
+    let Some(entry) = gridspan_jobs::find("leanmd") else { return };
+    let run = || {
+        let job = (entry.build)(&arguments).expect("the arguments are right");
+        let simulation = Simulation::new(job, grid(128), SimOptions::default());
+        let simulation = simulation.expect("the job can run");
+        Sample::of(steps, || simulation.run().outcome.expect("the atoms move"))
+    };
+    figures.compare(
+        "leanmd on 128",
+        Unit::Time,
+        3,
+        vec![Contender::new("real time of a step", run)],
+    );
+}

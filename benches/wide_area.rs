@@ -1,3 +1,86 @@
-//! Being written.
+//! Two processes over an emulated wide-area link: throughput where packets are lost, and a megabyte there and
+//! back.
+//!
+//! `cargo bench --bench wide_area`; a word after `--` selects figures, as in `-- echo`.
 
-fn main() {}
+#[path = "support/bare_quinn.rs"]
+mod bare_quinn;
+#[path = "support/figures.rs"]
+mod figures;
+#[path = "support/nodes.rs"]
+mod nodes;
+#[path = "support/relay.rs"]
+mod relay;
+#[path = "support/wire.rs"]
+mod wire;
+
+use bare_quinn::Tuning;
+use figures::{Contender, Figures, Unit};
+use gridspan::topology::GridSpec;
+use nodes::Cores;
+use relay::Relay;
+use std::cell::Cell;
+use std::time::Duration;
+use wire::Task;
+
+/// The goal where packets are lost: so many times the rate of Cubic.
+const CUBIC_RATIO: f64 = 20.0;
+
+/// The goal for a megabyte there and back, which the link alone takes 36 ms for.
+const ECHO_MAX: Duration = Duration::from_millis(55);
+
+const MEBIBYTE: u32 = 1 << 20;
+const MEGABYTE: u32 = 1_000_000;
+
+fn main() {
+    match nodes::role().as_deref() {
+        Some(nodes::JOB) => return nodes::second_node(wire::job()),
+        Some(bare_quinn::ROLE) => return bare_quinn::serve(),
+        _ => {}
+    }
+    let mut figures = Figures::new();
+    noisy_link(&mut figures);
+    echo(&mut figures);
+    figures.finish();
+}
+
+fn link(text: &str) -> GridSpec {
+    GridSpec::from_emulate(text).expect("the shorthand is well formed")
+}
+
+/// 25 ms each way, 1 Gbit/s, and one packet in a hundred is lost.
+fn noisy_link(figures: &mut Figures) {
+    let spec = link("2x1,wan=25ms,loss=1%");
+    let count = figures.choose(64, 2);
+    let bulk = |count| Task::Bulk(count, MEBIBYTE);
+    let ours = || wire::measure(&spec, true, Cores::Two, bulk(count / 4), bulk(count));
+    let seed = Cell::new(1);
+    let cubic = || {
+        let relay = Cell::new(None);
+        seed.set(seed.get() + 2);
+        // A sixteenth, or it would take minutes.
+        let few = (count / 16).max(1);
+        bare_quinn::bulk(few, Tuning::WideArea, Cores::Two, |server| {
+            let running = Relay::start(&spec, server, seed.get());
+            let address = running.address();
+            relay.set(Some(running));
+            address
+        })
+    };
+    let contenders = vec![
+        Contender::new("gridspan", ours),
+        Contender::new("quinn with Cubic", cubic).goal(CUBIC_RATIO),
+    ];
+    let unit = Unit::Bits(MEBIBYTE.into());
+    figures.compare("bulk at 50 ms and 1 % loss", unit, 3, contenders);
+}
+
+/// 10 ms each way and 1 Gbit/s, which alone take 36 ms.
+fn echo(figures: &mut Figures) {
+    let spec = link("2x1,wan=10ms");
+    let count = figures.choose(50, 3);
+    let task = |count| Task::Echo(count, MEGABYTE);
+    let ours = || wire::measure(&spec, true, Cores::Two, task(count / 5), task(count));
+    let contenders = vec![Contender::new("gridspan", ours).limit(ECHO_MAX)];
+    figures.compare("1 MB echo at 20 ms", Unit::Time, 5, contenders);
+}

@@ -23,10 +23,10 @@ fn on_two_threads(
 }
 
 /// Tasks and unbounded channels, without any actor library.
-pub mod tokio_mpsc {
+pub(crate) mod tokio_mpsc {
     use super::*;
 
-    pub fn stream(messages: u64) -> Sample {
+    pub(crate) fn stream(messages: u64) -> Sample {
         on_two_threads(messages, async move {
             let (send, mut receive) = mpsc::unbounded_channel();
             let sink = tokio::spawn(async move {
@@ -46,7 +46,7 @@ pub mod tokio_mpsc {
         })
     }
 
-    pub fn ball(crossings: u64) -> Sample {
+    pub(crate) fn ball(crossings: u64) -> Sample {
         on_two_threads(crossings, async move {
             let (to_left, mut left) = mpsc::unbounded_channel::<u64>();
             let (to_right, mut right) = mpsc::unbounded_channel::<u64>();
@@ -73,7 +73,7 @@ pub mod tokio_mpsc {
 }
 
 /// Actors with unbounded mailboxes.
-pub mod kameo {
+pub(crate) mod kameo {
     use super::*;
     use ::kameo::actor::{Actor, ActorRef, Spawn};
     use ::kameo::error::Infallible;
@@ -146,7 +146,7 @@ pub mod kameo {
         Side::spawn_with_mailbox(side, mailbox::unbounded())
     }
 
-    pub fn stream(messages: u64) -> Sample {
+    pub(crate) fn stream(messages: u64) -> Sample {
         on_two_threads(messages, async move {
             let (done, all) = oneshot::channel();
             let sink = side(messages, Some(done));
@@ -160,7 +160,7 @@ pub mod kameo {
         })
     }
 
-    pub fn ball(crossings: u64) -> Sample {
+    pub(crate) fn ball(crossings: u64) -> Sample {
         // An even number of crossings ends where it began.
         let crossings = crossings & !1;
         on_two_threads(crossings, async move {
@@ -178,7 +178,7 @@ pub mod kameo {
 }
 
 /// Actors of ractor, whose mailboxes are always unbounded.
-pub mod ractor {
+pub(crate) mod ractor {
     use super::*;
     use ::ractor::{Actor, ActorProcessingErr, ActorRef};
 
@@ -248,7 +248,7 @@ pub mod ractor {
         actor
     }
 
-    pub fn stream(messages: u64) -> Sample {
+    pub(crate) fn stream(messages: u64) -> Sample {
         on_two_threads(messages, async move {
             let (done, all) = oneshot::channel();
             let sink = side(messages, Some(done)).await;
@@ -263,7 +263,7 @@ pub mod ractor {
         })
     }
 
-    pub fn ball(crossings: u64) -> Sample {
+    pub(crate) fn ball(crossings: u64) -> Sample {
         // An even number of crossings ends where it began.
         let crossings = crossings & !1;
         on_two_threads(crossings, async move {

@@ -85,11 +85,11 @@ fn run(first: Msg, expected: u64, operations: u64) -> Sample {
 }
 
 /// Streams so many messages from PE 0 to PE 1.
-pub fn stream(messages: u64) -> Sample {
+pub(crate) fn stream(messages: u64) -> Sample {
     run(Msg::Stream(messages), messages, messages)
 }
 
 /// Sends a message between the PEs so often, each when the one before has come.
-pub fn ball(crossings: u64) -> Sample {
+pub(crate) fn ball(crossings: u64) -> Sample {
     run(Msg::Ball(crossings), 0, crossings)
 }

@@ -11,16 +11,16 @@ use std::time::{Duration, Instant};
 
 /// What a contender did in one round.
 #[derive(Clone, Copy, Debug)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// How long it took.
-    pub elapsed: Duration,
+    pub(crate) elapsed: Duration,
     /// How many operations that were.
-    pub operations: u64,
+    pub(crate) operations: u64,
 }
 
 impl Sample {
     /// Measures `run`, which does so many operations.
-    pub fn of(operations: u64, run: impl FnOnce()) -> Self {
+    pub(crate) fn of(operations: u64, run: impl FnOnce()) -> Self {
         let begin = Instant::now();
         run();
         Self { elapsed: black_box(begin.elapsed()), operations }
@@ -33,7 +33,7 @@ impl Sample {
 
 /// What a figure tells, and so whether more is better.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Unit {
+pub(crate) enum Unit {
     /// The time of an operation; less is better.
     Time,
     /// Operations per second; more is better.
@@ -79,27 +79,45 @@ impl Unit {
 }
 
 /// One of those that are compared.
-pub struct Contender<'a> {
+pub(crate) struct Contender<'a> {
     name: &'static str,
     goal: Option<f64>,
+    limit: Option<Duration>,
     run: Box<dyn FnMut() -> Sample + 'a>,
 }
 
 impl<'a> Contender<'a> {
     /// Something that can be measured again and again.
-    pub fn new(name: &'static str, run: impl FnMut() -> Sample + 'a) -> Self {
-        Self { name, goal: None, run: Box::new(run) }
+    pub(crate) fn new(name: &'static str, run: impl FnMut() -> Sample + 'a) -> Self {
+        Self { name, goal: None, limit: None, run: Box::new(run) }
     }
 
     /// The ratio that ours should have to this peer: at most for times, at least for rates.
-    pub fn goal(mut self, ratio: f64) -> Self {
+    pub(crate) fn goal(mut self, ratio: f64) -> Self {
         self.goal = Some(ratio);
         self
+    }
+
+    /// The time that this one may take.
+    pub(crate) fn limit(mut self, limit: Duration) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    fn judge(&self, unit: Unit, ratio: f64, nanoseconds: f64) -> String {
+        match (self.goal, self.limit) {
+            (Some(goal), _) => unit.judge(ratio, goal),
+            (None, Some(limit)) => {
+                let met = nanoseconds <= limit.as_nanos() as f64;
+                format!("<= {limit:?} {}", if met { "met" } else { "MISSED" })
+            }
+            (None, None) => String::new(),
+        }
     }
 }
 
 /// All figures of one bench.
-pub struct Figures {
+pub(crate) struct Figures {
     criterion: Criterion,
     quick: bool,
     lines: Vec<String>,
@@ -107,7 +125,7 @@ pub struct Figures {
 
 impl Figures {
     /// Reads the arguments of the process.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let has = |name: &str| std::env::args().any(|argument| argument == name);
         // Like criterion: `cargo test` does not say `--bench`.
         let quick = has("--test") || !has("--bench");
@@ -120,12 +138,12 @@ impl Figures {
     }
 
     /// One number for a real run, another for a run as a test.
-    pub fn choose<T>(&self, full: T, quick: T) -> T {
+    pub(crate) fn choose<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
     }
 
     /// Measures contenders in turns, so many rounds. The first is ours.
-    pub fn compare(
+    pub(crate) fn compare(
         &mut self,
         title: &str,
         unit: Unit,
@@ -155,25 +173,25 @@ impl Figures {
         let medians: Vec<f64> = samples.iter().map(|all| median(all)).collect();
         for (contender, &median) in contenders.borrow().iter().zip(&medians) {
             let ratio = unit.ratio(medians[0], median);
-            let judged = contender.goal.map(|goal| unit.judge(ratio, goal)).unwrap_or_default();
+            let judged = contender.judge(unit, ratio, median);
             let (name, value) = (contender.name, unit.show(median));
             self.lines.push(format!("| {title} | {name} | {value} | {ratio:.2} | {judged} |"));
         }
     }
 
     /// Adds a figure that was measured some other way.
-    pub fn note(&mut self, title: &str, name: &str, value: &str, judged: &str) {
-        self.lines.push(format!("| {title} | {name} | {value} | | {judged} |"));
+    pub(crate) fn note(&mut self, title: &str, name: &str, value: &str) {
+        self.lines.push(format!("| {title} | {name} | {value} | | |"));
     }
 
     /// Whether the filters of the command line leave room for figures that start with `title`.
-    pub fn wants(&self, title: &str) -> bool {
+    pub(crate) fn wants(&self, title: &str) -> bool {
         let mut filters = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
         filters.next().is_none_or(|filter| title.contains(&filter))
     }
 
     /// Prints the table.
-    pub fn finish(self) {
+    pub(crate) fn finish(self) {
         self.criterion.final_summary();
         let kind = if self.quick { " (one short round: no figures to quote)" } else { "" };
         println!("\nMedians{kind}; the ratio is ours against this.\n");

@@ -30,16 +30,16 @@ impl Actor for Idle {
 
 /// What a population of idle actors took: time to make all, and memory by each.
 #[derive(Clone, Copy, Debug)]
-pub struct Population {
-    pub creation: Sample,
-    pub bytes_each: f64,
+pub(crate) struct Population {
+    pub(crate) creation: Sample,
+    pub(crate) bytes_each: f64,
 }
 
 /// The first argument of a process that only counts a population.
-pub const ROLE: &str = "--population";
+pub(crate) const ROLE: &str = "--population";
 
 /// Makes so many actors in a process of their own, whose memory holds nothing else.
-pub fn in_fresh_process(actors: u64) -> Population {
+pub(crate) fn in_fresh_process(actors: u64) -> Population {
     let path = std::env::current_exe().expect("the bench knows its own path");
     let mut command = Command::new(path);
     let output = command.args([ROLE, &actors.to_string()]).output().expect("the bench starts");
@@ -53,7 +53,7 @@ pub fn in_fresh_process(actors: u64) -> Population {
 }
 
 /// Makes so many actors here, and prints nanoseconds and bytes.
-pub fn report(actors: u32) {
+pub(crate) fn report(actors: u32) {
     let job = Job::new("population").actor::<Idle>().main(async move |grid| {
         let before = resident_bytes();
         let begin = Instant::now();
@@ -116,7 +116,7 @@ impl Actor for Nomad {
 }
 
 /// Moves `actors` actors of so many bytes between two PEs, `moves` times each.
-pub fn migrate(actors: u32, moves: u32, bytes: u32) -> Sample {
+pub(crate) fn migrate(actors: u32, moves: u32, bytes: u32) -> Sample {
     let (send, receive) = mpsc::channel();
     let job = Job::new("nomads").actor::<Nomad>().main(async move |grid| {
         let nomads = grid.create::<Nomad>(Ix1::range(actors), |_| (moves, bytes)).await?;

@@ -41,7 +41,7 @@ impl Actor for Member {
 }
 
 /// Sends one token around a ring of `size` actors until it was handled `hops` times.
-pub fn gridspan(size: u32, hops: u64) -> Sample {
+pub(crate) fn gridspan(size: u32, hops: u64) -> Sample {
     let (send, receive) = mpsc::channel();
     let job = Job::new("ring").actor::<Member>().main(async move |grid| {
         let ring = grid.create::<Member>(Ix1::range(size), |_| size as i32).await?;
@@ -80,7 +80,7 @@ impl Handle for Bare {
 }
 
 /// The same with nothing but a queue and a virtual call.
-pub fn bare(size: u32, hops: u64) -> Sample {
+pub(crate) fn bare(size: u32, hops: u64) -> Sample {
     let mut actors: Vec<Box<dyn Handle>> = (0..size)
         .map(|me| -> Box<dyn Handle> { Box::new(Bare { me, size, handled: 0 }) })
         .collect();

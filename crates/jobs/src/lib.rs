@@ -8,13 +8,17 @@
 //! - [`pingpong`]: the Java Grande ladder of message sizes
 //! - [`ring`], [`drill`]: a token, and failures on request
 //! - [`registry`]: all of them by name
+//! - [`bands`], [`pace`]: what several of them need: axes cut into parts, and the times of steps
 //! - [`random`]: the NAS random stream that starts several of them
 //!
-//! Everything here computes: no sockets, no clocks, no dice but seeded ones.
+//! Every job verifies what it computed, and fails if it is wrong. Everything here computes: no sockets,
+//! no clocks, no dice but seeded ones.
 
+pub mod bands;
 pub mod drill;
 mod entry;
 pub mod leanmd;
+pub mod pace;
 pub mod pic;
 pub mod pingpong;
 pub mod random;

@@ -1,10 +1,17 @@
 //! The built-in jobs by name: what `gridctl` and the benches can start.
 
 use crate::entry::Entry;
-use crate::{drill, leanmd, ring};
+use crate::{drill, leanmd, pic, pingpong, ring, stencil};
 
 /// All of them, by name.
-pub const ENTRIES: &[Entry] = &[drill::ENTRY, leanmd::job::ENTRY, ring::ENTRY];
+pub const ENTRIES: &[Entry] = &[
+    drill::ENTRY,
+    leanmd::job::ENTRY,
+    pic::job::ENTRY,
+    pingpong::job::ENTRY,
+    ring::ENTRY,
+    stencil::job::ENTRY,
+];
 
 /// The job of this name.
 pub fn find(name: &str) -> Option<&'static Entry> {

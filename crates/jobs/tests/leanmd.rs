@@ -157,5 +157,5 @@ fn outcome(words: &str, run: impl FnOnce(Job)) -> Outcome {
     run(job_with(Options::parse_from(words), move |_, outcome| {
         send.send(outcome.clone()).map_err(|_| "nobody listens".into())
     }));
-    outcome.recv().unwrap()
+    outcome.recv().expect("a verified run gives its outcome")
 }

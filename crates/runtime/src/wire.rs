@@ -156,6 +156,31 @@ pub(crate) struct MemberRecord {
     pub(crate) load_ns: u64,
 }
 
+/// A new member.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Insertion {
+    pub(crate) id: ActorId,
+    /// A `Vec<(Key, Init)>` with one element.
+    pub(crate) init: Parcel,
+    pub(crate) at: PeId,
+    pub(crate) epoch: u32,
+    /// The numbers that it begins with. Those of conversations are of an earlier member, if any.
+    pub(crate) record: MemberRecord,
+    /// What waits for an earlier message to that one.
+    pub(crate) held: Vec<Bytes>,
+}
+
+/// What is left of a member that was destroyed.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Buried {
+    pub(crate) id: ActorId,
+    pub(crate) kind: KindId,
+    pub(crate) epoch: u32,
+    pub(crate) record: MemberRecord,
+    /// Encoded envelopes that wait for an earlier message.
+    pub(crate) held: Vec<Bytes>,
+}
+
 /// Everything but messages to actors.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Control {
@@ -165,21 +190,14 @@ pub(crate) enum Control {
     Created { collection: CollectionId },
     /// To the root: a new member is wanted.
     InsertRequest { id: ActorId, init: Parcel, at: PeId },
-    /// From the root, by way of its home: make it. `reductions`, `broadcasts` and `syncs` are the
-    /// numbers that it begins with.
-    Insert {
-        id: ActorId,
-        init: Parcel,
-        at: PeId,
-        epoch: u32,
-        reductions: u64,
-        broadcasts: u64,
-        syncs: u64,
-    },
+    /// From the root, by way of its home: make it.
+    Insert(Box<Insertion>),
     /// To the root: it is made.
     Inserted { id: ActorId },
-    /// To the root and to the home: a member is no more.
-    Destroyed { id: ActorId, epoch: u32, reductions: u64, syncs: u64 },
+    /// To the root: a member is no more. It was part of so many reductions and sync points.
+    Destroyed { id: ActorId, reductions: u64, syncs: u64 },
+    /// To its home: what is left of it.
+    Buried(Box<Buried>),
     /// Where an actor lives now.
     Location { id: ActorId, pe: PeId, epoch: u32, gone: bool },
     /// One message for many members.

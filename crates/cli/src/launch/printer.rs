@@ -65,7 +65,7 @@ impl Prefixes {
         if !failure.stderr.is_empty() {
             let name = self.names.get(failure.node.index()).map_or("the job", String::as_str);
             text += &format!("the last lines of {name} on standard error:\n");
-            for line in &failure.stderr {
+            for line in failure.stderr.iter().skip_while(|line| line.is_empty()) {
                 text += &format!("    {line}\n");
             }
         }

@@ -14,87 +14,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use gridspan_runtime::{
-    Actor, CollectionRef, Context, Ix3, Numbers, Op, PeId, Published, SectionRef, To,
-};
-use serde::{Deserialize, Serialize};
+use gridspan_runtime::{Actor, CollectionRef, Context, Ix3, Op, PeId, To};
 
-use super::atoms::{Atom, CellAtoms, Runaway};
+use super::atoms::Runaway;
 use super::decomposition::{CellIndex, Cells};
 use super::fingerprint::Fingerprint;
 use super::gather::Gather;
 use super::index::PairIx;
 use super::integrate::{Motion, drift, kick};
-use super::pair_actor::{Pair, PairMessage};
+use super::protocol::{
+    Cell, CellInit, CellMessage, FRAME_NUMBERS, Pair, PairMessage, pack, unpack,
+};
 use super::schedule::Schedule;
-use super::vectors::Vectors;
 
 /// One cell in so many moves after a step, if actors wander.
 const WANDER_ODDS: u64 = 8;
-
-/// Numbers per atom that main gets for a frame: id, species, position, velocity.
-pub const FRAME_NUMBERS: usize = 8;
-
-/// A cell.
-#[derive(Serialize, Deserialize)]
-pub struct Cell {
-    schedule: Published<Schedule>,
-    pairs: Option<SectionRef<Pair>>,
-    /// The numbers of the partners, ascending: the order in which forces are added.
-    partners: Vec<u32>,
-    atoms: CellAtoms,
-    step: u64,
-    forces: Gather,
-    /// Atoms that came from neighbours, for this and the next step.
-    arrivals: BTreeMap<u64, Arrivals>,
-    /// Whether positions wait for arrivals.
-    is_exchanging: bool,
-    fingerprint: Fingerprint,
-    /// When steps were done since the last report, in ns since the job began.
-    done_ns: Vec<f64>,
-}
-
-/// What neighbours have sent for a step.
-#[derive(Default, Serialize, Deserialize)]
-struct Arrivals {
-    senders: u32,
-    atoms: Vec<Atom>,
-}
-
-/// What a cell is built from.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct CellInit {
-    /// The settings.
-    pub schedule: Published<Schedule>,
-    /// The atoms that are in it at the start.
-    pub atoms: CellAtoms,
-}
-
-/// What a cell handles.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum CellMessage {
-    /// Begin: compute the first forces.
-    Start {
-        /// The pairs.
-        pairs: CollectionRef<Pair>,
-    },
-    /// A pair has computed.
-    Forces {
-        /// The step.
-        step: u64,
-        /// The number of the other cell of the pair.
-        partner: u32,
-        /// On the atoms of this cell, by ascending id.
-        forces: Vectors,
-    },
-    /// A neighbour has moved its atoms.
-    Leavers {
-        /// The step.
-        step: u64,
-        /// Those that are now in this cell.
-        atoms: Numbers<f64>,
-    },
-}
 
 impl Actor for Cell {
     type Index = Ix3;
@@ -275,37 +209,4 @@ impl Cell {
 
 fn coordinates(Ix3(x, y, z): Ix3) -> CellIndex {
     [x, y, z]
-}
-
-/// An atom as it travels between cells and to main; 32-bit ids are exact as floating-point numbers.
-fn pack(
-    Atom { id, species, position: [x, y, z], velocity: [vx, vy, vz] }: Atom,
-) -> [f64; FRAME_NUMBERS] {
-    [f64::from(id), f64::from(species), x, y, z, vx, vy, vz]
-}
-
-/// The atom that [`pack`] packed into `numbers`, which are [`FRAME_NUMBERS`].
-pub(super) fn unpack(numbers: &[f64]) -> Atom {
-    Atom {
-        id: numbers[0] as u32,
-        species: numbers[1] as u16,
-        position: [numbers[2], numbers[3], numbers[4]],
-        velocity: [numbers[5], numbers[6], numbers[7]],
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_atom_comes_out_as_it_was_packed() {
-        let atom = Atom {
-            id: u32::MAX,
-            species: 3,
-            position: [0.1, -2.5, 1e-300],
-            velocity: [-0.0, 1.0, 2.0],
-        };
-        assert_eq!(unpack(&pack(atom)), atom);
-    }
 }

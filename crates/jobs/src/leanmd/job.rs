@@ -9,7 +9,6 @@ use gridspan_runtime::{Collection, Grid, Ix3, Job, JobError, Op, Placement};
 
 use super::args::{ABOUT, Options};
 use super::atoms::Atom;
-use super::cell_actor::{Cell, CellInit, CellMessage, FRAME_NUMBERS, unpack};
 use super::decomposition::Cells;
 use super::fingerprint::Fingerprint;
 use super::force::PairSums;
@@ -17,7 +16,7 @@ use super::index::{BESIDE_A_CELL, PairIx, beside_a_cell};
 use super::integrate::Motion;
 use super::io::trajectory::{FrameInfo, write_frame};
 use super::outcome::Outcome;
-use super::pair_actor::{Pair, PairInit};
+use super::protocol::{Cell, CellInit, CellMessage, FRAME_NUMBERS, Pair, PairInit, unpack};
 use super::schedule::Schedule;
 use super::serial::Observation;
 use super::system::System;

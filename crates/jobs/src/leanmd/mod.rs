@@ -13,7 +13,7 @@
 //! | forces of a pair | [`pair`], on the kernel in [`force`] and the law in [`potential`] |
 //! | motion | [`integrate`] |
 //! | all of it in one place, as a reference | [`serial`], [`fingerprint`] |
-//! | the actors | [`cell_actor`] with its [`gather`], [`pair_actor`], named by [`index`] |
+//! | the actors | [`protocol`], [`cell_actor`] with its [`gather`], [`pair_actor`], named by [`index`] |
 //! | the job: options, what happens when, main, verification | [`args`], [`schedule`], [`job`], [`outcome`] |
 //!
 //! # Same bits everywhere
@@ -40,6 +40,7 @@ mod packed;
 pub mod pair;
 pub mod pair_actor;
 pub mod potential;
+pub mod protocol;
 pub mod schedule;
 pub mod serial;
 pub mod system;

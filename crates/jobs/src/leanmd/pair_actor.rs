@@ -5,17 +5,14 @@
 //! one fails the job.
 
 use std::cell::RefCell;
-use std::sync::Arc;
 
-use gridspan_runtime::{Actor, ActorIndex, CollectionRef, Context, Ix3, Op, PeId, Published, To};
-use serde::{Deserialize, Serialize};
+use gridspan_runtime::{Actor, ActorIndex, Context, Ix3, Op, PeId, To};
 
-use super::cell_actor::{Cell, CellMessage};
-use super::decomposition::{CellIndex, CellPair};
+use super::decomposition::CellIndex;
 use super::force::Scratch;
 use super::index::PairIx;
 use super::pair::{PairForces, pair_forces};
-use super::schedule::Schedule;
+use super::protocol::{CellMessage, Pair, PairInit, PairMessage};
 use super::vectors::Vectors;
 
 /// One pair in so many moves after a step, if actors wander.
@@ -24,44 +21,6 @@ const WANDER_ODDS: u64 = 16;
 thread_local! {
     /// Memory of the kernel, shared by all pairs of a PE.
     static SCRATCH: RefCell<Scratch> = RefCell::default();
-}
-
-/// A cell pair.
-#[derive(Serialize, Deserialize)]
-pub struct Pair {
-    schedule: Published<Schedule>,
-    cells: CollectionRef<Cell>,
-    unit: CellPair,
-    step: u64,
-    /// Positions of A and B, once they have come.
-    positions: [Option<Arc<Vectors>>; 2],
-    /// Pairs of atoms within the cutoff, in all steps so far.
-    computed: u64,
-}
-
-/// What a pair is built from.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PairInit {
-    /// The settings.
-    pub schedule: Published<Schedule>,
-    /// The cells.
-    pub cells: CollectionRef<Cell>,
-    /// Its two cells and their images.
-    pub unit: CellPair,
-}
-
-/// What a pair handles.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum PairMessage {
-    /// Where the atoms of a cell are before a step's forces.
-    Positions {
-        /// The step.
-        step: u64,
-        /// The number of the cell.
-        cell: u32,
-        /// In sigma, by ascending id.
-        positions: Arc<Vectors>,
-    },
 }
 
 impl Actor for Pair {
@@ -83,11 +42,13 @@ impl Actor for Pair {
                 .fail(format!("{index:?} got positions of step {step} in step {}", self.step));
         }
         self.positions[side] = Some(positions);
-        let [Some(a), b] = &self.positions else { return };
-        match b {
-            Some(b) => self.compute(a.clone(), b.clone(), cx),
-            None if self.unit.a == self.unit.b => self.compute(a.clone(), Arc::default(), cx),
-            None => {}
+        let is_alone = self.unit.a == self.unit.b;
+        if let [Some(a), b] = &self.positions
+            && (b.is_some() || is_alone)
+        {
+            let (a, b) = (a.clone(), b.clone().unwrap_or_default());
+            self.positions = [None, None];
+            self.compute(&a, &b, cx);
         }
     }
 
@@ -102,10 +63,10 @@ impl Actor for Pair {
 const SHARERS: usize = 27;
 
 impl Pair {
-    fn compute(&mut self, a: Arc<Vectors>, b: Arc<Vectors>, cx: &mut Context<'_, Self>) {
+    fn compute(&mut self, a: &Vectors, b: &Vectors, cx: &mut Context<'_, Self>) {
         let Some(schedule) = cx.read(&self.schedule) else { return };
         let PairForces { on_a, on_b, sums } = SCRATCH.with_borrow_mut(|scratch| {
-            pair_forces(&self.unit, &schedule.cells, &schedule.law, &a, &b, scratch)
+            pair_forces(&self.unit, &schedule.cells, &schedule.law, a, b, scratch)
         });
         cx.charge(schedule.pair_cost(a.len() + b.len(), sums.pairs));
         self.computed += sums.pairs;
@@ -124,7 +85,6 @@ impl Pair {
             cx.migrate_to(PeId(toss % cx.layout().pe_count()));
         }
         self.step += 1;
-        self.positions = [None, None];
     }
 
     fn answer(&self, to: CellIndex, partner: u32, forces: Vectors, cx: &mut Context<'_, Self>) {

@@ -77,7 +77,7 @@ impl Schedule {
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         bits ^= bits >> 31;
-        (bits as u32 as u64 % odds == 0).then_some((bits >> 32) as u32)
+        u64::from(bits as u32).is_multiple_of(odds).then_some((bits >> 32) as u32)
     }
 
     /// Virtual time for a pair of cells with so many `atoms` together, `within` pairs of them closer than

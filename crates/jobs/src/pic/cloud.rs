@@ -161,21 +161,27 @@ impl Cloud {
         columns: Range<u32>,
         field: &Field,
     ) -> impl Iterator<Item = (u32, u32, u64)> + use<> {
+        self.counts_in(columns, 0..field.cells(), field)
+    }
+
+    /// The same of some rows only.
+    pub fn counts_in(
+        &self,
+        columns: Range<u32>,
+        rows: Range<u32>,
+        field: &Field,
+    ) -> impl Iterator<Item = (u32, u32, u64)> + use<> {
         let (cloud, field) = (*self, *field);
-        let mut dice = Dice::new();
-        dice.skip(2 * u64::from(field.cells()) * u64::from(columns.start));
-        columns.flat_map(move |column| (0..field.cells()).map(move |row| (column, row))).filter_map(
-            move |(column, row)| {
-                let drawn = dice.draw(cloud.mean(column, &field));
-                let inside = match cloud.shape {
-                    Shape::Patch { left, right, bottom, top } => {
-                        (left..=right).contains(&column) && (bottom..=top).contains(&row)
-                    }
-                    _ => true,
-                };
-                (inside && drawn > 0).then_some((column, row, drawn))
-            },
-        )
+        columns.flat_map(move |column| {
+            let mut dice = Dice::new();
+            let before = u64::from(field.cells()) * u64::from(column) + u64::from(rows.start);
+            dice.skip(2 * before);
+            let mean = cloud.mean(column, &field);
+            rows.clone().filter_map(move |row| {
+                let drawn = dice.draw(mean);
+                (cloud.shape.has(column, row) && drawn > 0).then_some((column, row, drawn))
+            })
+        })
     }
 
     /// How many particles the whole cloud has. Time linear in the number of cells.
@@ -186,14 +192,37 @@ impl Cloud {
     /// The particles that start in some `columns`, with ids from `first_id`: the number that the columns
     /// to the left have.
     pub fn place(&self, columns: Range<u32>, first_id: u64, field: &Field) -> Vec<Particle> {
+        self.place_in(columns, 0..field.cells(), first_id, field)
+    }
+
+    /// The particles that start in some `columns` and `rows`, with ids from `first_id`.
+    pub fn place_in(
+        &self,
+        columns: Range<u32>,
+        rows: Range<u32>,
+        first_id: u64,
+        field: &Field,
+    ) -> Vec<Particle> {
         let mut particles = Vec::new();
-        for (column, row, count) in self.counts(columns, field) {
+        for (column, row, count) in self.counts_in(columns, rows, field) {
             for _ in 0..count {
                 let id = first_id + particles.len() as u64;
                 particles.push(Particle::in_cell(id, column, row, self.speed, field));
             }
         }
         particles
+    }
+}
+
+impl Shape {
+    /// Whether particles can start in a cell at all.
+    fn has(&self, column: u32, row: u32) -> bool {
+        match *self {
+            Self::Patch { left, right, bottom, top } => {
+                (left..=right).contains(&column) && (bottom..=top).contains(&row)
+            }
+            _ => true,
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! Units: distances in cells, charges in units of the fixed ones, masses and time steps 1, Coulomb
 //! constant 1.
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Most cells along an edge: half-integer positions, with the largest displacement added, stay exact far
@@ -19,9 +20,24 @@ pub struct EdgeError {
 }
 
 /// The periodic square.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
 pub struct Field {
     cells: u32,
+}
+
+impl TryFrom<u32> for Field {
+    type Error = EdgeError;
+
+    fn try_from(cells: u32) -> Result<Self, EdgeError> {
+        Self::new(cells)
+    }
+}
+
+impl From<Field> for u32 {
+    fn from(field: Field) -> u32 {
+        field.cells
+    }
 }
 
 impl Field {

@@ -3,6 +3,7 @@
 use super::channel::Channels;
 use super::collective::{GroupState, Held, Root};
 use super::directory::Directory;
+use super::graves::Graves;
 use super::local::Collections;
 use super::migrate::Departing;
 use super::outbox::Outbox;
@@ -83,6 +84,7 @@ pub struct Core {
     pub(super) awaiting: BTreeMap<ActorId, Held>,
     /// What came for collections that are not known here yet.
     pub(super) early: BTreeMap<CollectionId, Vec<Early>>,
+    pub(super) graves: Graves,
     pub(super) departing: BTreeMap<ActorId, Departing>,
     /// Actors that were accepted and not yet committed.
     pub(super) arriving: BTreeSet<ActorId>,
@@ -132,6 +134,7 @@ impl Core {
             directory: Directory::default(),
             awaiting: BTreeMap::new(),
             early: BTreeMap::new(),
+            graves: Graves::default(),
             departing: BTreeMap::new(),
             arriving: BTreeSet::new(),
             debts: BTreeMap::new(),
@@ -281,7 +284,7 @@ impl Control {
                 Some(*collection)
             }
             Self::Multicast(multicast) => Some(multicast.collection),
-            Self::Insert { id, .. } => Some(id.collection),
+            Self::Insert(insertion) => Some(insertion.id.collection),
             Self::MigrateOffer(migrant) => Some(migrant.id.collection),
             _ => None,
         }
@@ -293,9 +296,10 @@ impl Control {
             self,
             Self::Create { .. }
                 | Self::InsertRequest { .. }
-                | Self::Insert { .. }
+                | Self::Insert(_)
                 | Self::Inserted { .. }
                 | Self::Destroyed { .. }
+                | Self::Buried(_)
                 | Self::Multicast(_)
                 | Self::BroadcastRequest { .. }
                 | Self::Broadcast { .. }
@@ -321,15 +325,17 @@ pub(crate) struct NewMembers {
     pub(super) reductions: u64,
     pub(super) broadcasts: u64,
     pub(super) syncs: u64,
+    /// The conversations of an earlier member of the same index.
+    pub(super) channels: Option<Box<Channels>>,
 }
 
 impl NewMembers {
     /// The members that a collection begins with.
     pub(super) fn first(collection: CollectionId) -> Self {
-        Self { collection, epoch: 0, reductions: 0, broadcasts: 0, syncs: 0 }
+        Self { collection, epoch: 0, reductions: 0, broadcasts: 0, syncs: 0, channels: None }
     }
 
-    pub(super) fn member(&self, id: ActorId) -> Member {
+    pub(super) fn member(&mut self, id: ActorId) -> Member {
         let Self { epoch, reductions, broadcasts, syncs, .. } = *self;
         Member {
             id,
@@ -339,7 +345,7 @@ impl NewMembers {
             syncs,
             synced: false,
             load_ns: 0,
-            channels: None,
+            channels: self.channels.take(),
         }
     }
 }

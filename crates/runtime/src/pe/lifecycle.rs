@@ -42,19 +42,6 @@ impl Core {
         }
     }
 
-    /// The type of the collection that a new member is to enter, if it does not exist yet.
-    pub(super) fn insertable(&mut self, id: ActorId) -> Option<(KindId, CollectionId)> {
-        let local = self.collections.get(id.collection)?;
-        if local.slots.get(id.key).is_some() {
-            self.fail(JobError::Failed(format!(
-                "collection {} already has a member {:?}; destroy it first or choose another index",
-                id.collection.0, id.key
-            )));
-            return None;
-        }
-        Some((local.info.kind, id.collection))
-    }
-
     /// Forgets a member that was destroyed, and the messages in its mailbox.
     pub(super) fn unseat(&mut self, id: ActorId, kind: KindId, slot: u32) {
         let Some(member) = self.members[kind.index()][slot as usize].take() else { return };
@@ -64,21 +51,18 @@ impl Core {
         self.free[kind.index()].push(slot);
         let (queue, lanes) = self.split_queue(kind);
         let (mailbox, bytes) = queue.extract(kind, slot, lanes);
-        let lost =
-            mailbox.len() + member.channels.as_ref().map_or(0, |channels| channels.held.len());
         self.ready_bytes -= bytes;
-        for _ in 0..lost {
+        for _ in mailbox {
             self.dead_letter(id, "it was destroyed");
         }
-        self.announce_death(&member);
+        self.announce_death(kind, member);
     }
 
-    /// A plan moves an actor that is no longer here: whoever believed the plan learns better.
+    /// A plan moves an actor that ended before: the PE where others believe it now learns better.
     pub(super) fn correct_plan(&mut self, entry: &PlanEntry) {
-        let gone = self.directory.place(entry.id).is_none_or(|place| place.gone);
-        let (id, pe, epoch) = (entry.id, self.me, entry.epoch + 1);
-        self.directory.learn(id, Place { pe, epoch, gone }, self.common.fault);
-        self.post(entry.to, Control::Location { id, pe, epoch, gone });
+        if let Some(Place { pe, epoch, gone }) = self.directory.place(entry.id) {
+            self.post(entry.to, Control::Location { id: entry.id, pe, epoch, gone });
+        }
     }
 
     /// The members of a collection that wait at the sync point number `syncs - 1`, which they leave.

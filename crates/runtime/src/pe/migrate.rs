@@ -80,7 +80,7 @@ pub(super) fn depart(
 }
 
 /// The part of a member's bookkeeping that moves, in a fixed order.
-fn record(member: &Member) -> MemberRecord {
+pub(super) fn record(member: &Member) -> MemberRecord {
     let mut record = MemberRecord {
         broadcasts: member.broadcasts,
         reductions: member.reductions,
@@ -90,34 +90,48 @@ fn record(member: &Member) -> MemberRecord {
         ..MemberRecord::default()
     };
     if let Some(channels) = &member.channels {
-        let counters = |counters: &rustc_hash::FxHashMap<(ActorId, i32), u64>| {
-            let mut list: Vec<_> =
-                counters.iter().map(|(&(id, priority), &next)| (id, priority, next)).collect();
-            list.sort_unstable();
-            list
-        };
-        record.expected = counters(&channels.expected);
-        record.next = counters(&channels.next);
-        record.section_reductions =
-            channels.section_reductions.iter().map(|(&section, &next)| (section, next)).collect();
+        write_counters(channels, &mut record);
     }
     record
 }
 
-fn held(member: &Member) -> Vec<Bytes> {
-    let held = member.channels.iter().flat_map(|channels| channels.held.values());
-    held.map(|envelope| {
+/// Writes the counters of conversations into a record.
+pub(super) fn write_counters(channels: &Channels, record: &mut MemberRecord) {
+    let counters = |counters: &rustc_hash::FxHashMap<(ActorId, i32), u64>| {
+        let mut list: Vec<_> =
+            counters.iter().map(|(&(id, priority), &next)| (id, priority, next)).collect();
+        list.sort_unstable();
+        list
+    };
+    record.expected = counters(&channels.expected);
+    record.next = counters(&channels.next);
+    record.section_reductions =
+        channels.section_reductions.iter().map(|(&section, &next)| (section, next)).collect();
+}
+
+/// The messages that wait for an earlier one, encoded.
+pub(super) fn held(member: &Member) -> Vec<Bytes> {
+    member.channels.as_deref().map_or_else(Vec::new, held_in)
+}
+
+pub(super) fn held_in(channels: &Channels) -> Vec<Bytes> {
+    let encoded = |envelope: &Box<dyn AnyEnvelope>| {
         let mut bytes = Vec::new();
         envelope.append(&mut bytes);
         bytes.into()
-    })
-    .collect()
+    };
+    channels.held.values().map(encoded).collect()
 }
 
-/// The actor's counters, as they arrive.
-fn channels(core: &Core, migrant: &Migrant) -> Result<Option<Box<Channels>>, codec::DecodeError> {
-    let MemberRecord { expected, next, section_reductions, .. } = &migrant.record;
-    if expected.len() + next.len() + section_reductions.len() + migrant.held.len() == 0 {
+/// The actor's conversations, as they arrive.
+pub(super) fn channels(
+    core: &Core,
+    kind: KindId,
+    record: &MemberRecord,
+    held: &[Bytes],
+) -> Result<Option<Box<Channels>>, codec::DecodeError> {
+    let MemberRecord { expected, next, section_reductions, .. } = record;
+    if expected.len() + next.len() + section_reductions.len() + held.len() == 0 {
         return Ok(None);
     }
     let counters = |list: &[(ActorId, i32, u64)]| {
@@ -129,8 +143,8 @@ fn channels(core: &Core, migrant: &Migrant) -> Result<Option<Box<Channels>>, cod
         section_reductions: section_reductions.iter().copied().collect(),
         held: BTreeMap::new(),
     };
-    if let Some(kind) = core.kind(migrant.kind) {
-        for bytes in &migrant.held {
+    if let Some(kind) = core.kind(kind) {
+        for bytes in held {
             let envelope = kind.decode_envelope(bytes)?;
             channels.held.insert(Channels::held_key(envelope.header()), envelope);
         }
@@ -253,7 +267,7 @@ pub(super) fn handle_commit(
 ) {
     let Some(Tentative { migrant, state, .. }) = tentatives.remove(&id) else { return };
     core.arriving.remove(&id);
-    let channels = match channels(core, &migrant) {
+    let channels = match channels(core, migrant.kind, &migrant.record, &migrant.held) {
         Ok(channels) => channels,
         Err(error) => return core.fail(JobError::Protocol(error.to_string())),
     };

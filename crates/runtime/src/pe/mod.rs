@@ -12,6 +12,7 @@ mod channel;
 mod collective;
 mod core;
 mod directory;
+mod graves;
 mod lifecycle;
 mod local;
 mod migrate;
@@ -36,7 +37,7 @@ use crate::error::JobError;
 use crate::parcel::Parcel;
 use crate::reference::{ActorId, CollectionId};
 use crate::registry::KindId;
-use crate::wire::{Content, Control, Packet, PlanEntry};
+use crate::wire::{Content, Control, Insertion, MemberRecord, Packet, PlanEntry};
 use gridspan_topology::{PeId, Time};
 use migrate::Tentatives;
 use std::time::Duration;
@@ -50,8 +51,14 @@ const UNKNOWN_MEMBER_HOLD: Duration = Duration::from_secs(5);
 /// How long contributions wait for others, if fewer come than last time. Short against a wide-area
 /// crossing, long against the handling of a message.
 const REDUCTION_HOLD: Duration = Duration::from_millis(1);
-/// The pause between two rounds of questions while messages are still on their way.
-const QUIESCENCE_PAUSE: Duration = Duration::from_micros(500);
+/// The pause between two rounds of questions while messages are still on their way: this share of
+/// the time waited so far, so that waiting is noticed at most that much later than it could be and
+/// long waits cost few messages.
+const QUIESCENCE_PAUSE_SHARE: u32 = 16;
+/// The shortest such pause.
+const QUIESCENCE_PAUSE_MIN: Duration = Duration::from_micros(500);
+/// The longest such pause.
+const QUIESCENCE_PAUSE_MAX: Duration = Duration::from_millis(100);
 /// The largest actor that may migrate, state and mailbox together; bounds what a PE has to hold
 /// aside for one offer.
 const MIGRATION_BYTES_MAX: usize = 1 << 30;
@@ -266,24 +273,12 @@ impl Pe {
             }
             Control::Created { collection } => core.handle_created(collection),
             Control::InsertRequest { id, init, at } => core.handle_insert_request(id, init, at),
-            Control::Insert { id, init, at, epoch, reductions, broadcasts, syncs } => {
-                if core.home(id) == Some(core.me) && at != core.me {
-                    let epoch = core.expect_elsewhere(id, at);
-                    let insert =
-                        Control::Insert { id, init, at, epoch, reductions, broadcasts, syncs };
-                    return core.post(at, insert);
-                }
-                let epoch =
-                    if core.home(id) == Some(core.me) { core.fresh_epoch(id) } else { epoch };
-                let Some((kind, collection)) = core.insertable(id) else { return };
-                let new = NewMembers { collection, epoch, reductions, broadcasts, syncs };
-                self.create(kind, new, init);
-                self.core.post(Core::ROOT, Control::Inserted { id });
-            }
+            Control::Insert(insertion) => self.insert(insertion),
             Control::Inserted { id } => core.handle_inserted(id),
-            Control::Destroyed { id, epoch, reductions, syncs } => {
-                core.handle_destroyed(id, epoch, reductions, syncs);
+            Control::Destroyed { id, reductions, syncs } => {
+                core.handle_destroyed(id, reductions, syncs);
             }
+            Control::Buried(buried) => core.handle_buried(&buried),
             Control::Location { id, pe, epoch, gone } => {
                 core.learn(id, directory::Place { pe, epoch, gone });
             }
@@ -351,6 +346,30 @@ impl Pe {
         if let Err(error) = result {
             self.core.fail(error);
         }
+    }
+
+    /// Makes a new member, or sends it on its way.
+    fn insert(&mut self, mut insertion: Box<Insertion>) {
+        let core = &mut self.core;
+        if core.home(insertion.id) == Some(core.me) {
+            match core.prepare_insertion(insertion) {
+                Some(ready) => insertion = ready,
+                None => return,
+            }
+        }
+        let Insertion { id, init, epoch, record, held, .. } = *insertion;
+        let collection = id.collection;
+        let Some(kind) = core.collections.get(collection).map(|local| local.info.kind) else {
+            return;
+        };
+        let channels = match migrate::channels(core, kind, &record, &held) {
+            Ok(channels) => channels,
+            Err(error) => return core.fail(JobError::Protocol(error.to_string())),
+        };
+        let MemberRecord { reductions, broadcasts, syncs, .. } = record;
+        let new = NewMembers { collection, epoch, reductions, broadcasts, syncs, channels };
+        self.create(kind, new, init);
+        self.core.post(Core::ROOT, Control::Inserted { id });
     }
 
     /// Moves the actors that a plan moves away from here.

@@ -140,6 +140,11 @@ impl Core {
                 return;
             }
         }
+        self.note_repeated();
+    }
+
+    /// A message came again and was dropped.
+    pub(super) fn note_repeated(&mut self) {
         self.processed += 1;
         self.statistics.repeated += 1;
     }
@@ -183,7 +188,8 @@ impl Core {
             Some(place) if place.epoch < epoch => {
                 return self.hold_boxed(to, kind, envelope);
             }
-            Some(Place { gone: true, .. }) => return self.dead_letter(to, "it was destroyed"),
+            Some(Place { gone: true, .. }) if home == self.me => return self.bury(envelope),
+            Some(Place { gone: true, epoch, .. }) => (home, epoch),
             Some(place) if hops < HOPS_MAX || home == self.me => {
                 if origin != self.me {
                     let Place { pe, epoch, .. } = place;
@@ -252,8 +258,9 @@ impl Core {
                     self.awaiting.insert(id, held);
                 }
                 _ => {
-                    let reason = format!("no such member after {UNKNOWN_MEMBER_HOLD:?}");
-                    held.envelopes.iter().for_each(|_| self.dead_letter(id, &reason));
+                    let nowhere = Place { pe: self.me, epoch: 0, gone: true };
+                    self.directory.learn(id, nowhere, self.common.fault);
+                    held.envelopes.into_iter().for_each(|envelope| self.bury(envelope));
                 }
             }
         }

@@ -77,7 +77,12 @@ impl<A: Actor> Store for TypedStore<A> {
         handled
     }
 
-    fn create(&mut self, core: &mut Core, new: NewMembers, inits: Parcel) -> Result<(), JobError> {
+    fn create(
+        &mut self,
+        core: &mut Core,
+        mut new: NewMembers,
+        inits: Parcel,
+    ) -> Result<(), JobError> {
         let inits: Vec<(Key, A::Init)> =
             inits.open().map_err(|error| JobError::Protocol(error.to_string()))?;
         for (key, init) in inits {

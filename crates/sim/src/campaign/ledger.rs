@@ -10,7 +10,7 @@ use super::dice::Dice;
 use super::rounds::Rounds;
 use gridspan_runtime::{ActorId, CollectionId, Key, PeId};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 thread_local! {
     static LEDGER: RefCell<Option<Ledger>> = const { RefCell::new(None) };
@@ -22,12 +22,21 @@ pub(super) const MAIN: ActorId = ActorId { collection: CollectionId(u32::MAX), k
 /// What the model knows of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
-    /// Its insertion was asked for.
-    Expected,
+    /// Its insertion was asked for; perhaps there was another member of the same index before.
+    Expected { again: bool },
     /// It lives, has moved so often, and was last seen there.
     Here { moves: u32, pe: PeId },
     /// It is no more.
     Gone,
+}
+
+/// A message on its way.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    number: u64,
+    /// Whether it must be handled. What was sent to a member that is gone is dropped, unless another
+    /// of the same index has come before it.
+    due: bool,
 }
 
 /// How often things happened.
@@ -41,6 +50,8 @@ pub struct Doings {
     pub refusals: u64,
     /// Members that were inserted.
     pub insertions: u64,
+    /// Of those, members with the index of one that was destroyed before.
+    pub insertions_again: u64,
     /// Members that were destroyed.
     pub destructions: u64,
     /// Broadcasts.
@@ -61,6 +72,7 @@ impl std::ops::AddAssign for Doings {
         self.migrations += other.migrations;
         self.refusals += other.refusals;
         self.insertions += other.insertions;
+        self.insertions_again += other.insertions_again;
         self.destructions += other.destructions;
         self.broadcasts += other.broadcasts;
         self.reductions += other.reductions;
@@ -75,11 +87,13 @@ pub(super) struct Ledger {
     pub(super) dice: Dice,
     members: BTreeMap<ActorId, Life>,
     /// Messages that were sent and not handled, in order.
-    channels: BTreeMap<(ActorId, ActorId, i32), VecDeque<u64>>,
+    channels: BTreeMap<(ActorId, ActorId, i32), VecDeque<Sent>>,
     /// Sender and priority of each message.
     messages: Vec<(ActorId, i32)>,
     /// Things that happen once, and to whom: timers that are armed and questions that are open.
     open: BTreeMap<u64, ActorId>,
+    /// Those of members that are gone; they may happen to whoever has the index by then.
+    orphaned: BTreeSet<u64>,
     tokens: u64,
     pub(super) broadcasts: Broadcasts,
     pub(super) rounds: Rounds,
@@ -97,6 +111,7 @@ pub(super) fn install(dice: Dice, refusal: f64) {
         channels: BTreeMap::new(),
         messages: Vec::new(),
         open: BTreeMap::new(),
+        orphaned: BTreeSet::new(),
         tokens: 0,
         broadcasts: Broadcasts::default(),
         rounds: Rounds::default(),
@@ -141,11 +156,24 @@ impl Ledger {
         self.members.values().filter(|life| matches!(life, Life::Here { .. })).count() as u64
     }
 
-    pub(super) fn insertion_asked(&mut self, id: ActorId) {
-        if self.members.insert(id, Life::Expected).is_some_and(|life| life != Life::Gone) {
-            self.violated(format!("{id:?} was inserted twice by the campaign itself"));
+    /// The index for a new member of a collection: one that was never used, or one that is free
+    /// again.
+    pub(super) fn free_index(&mut self, collection: CollectionId, fresh: i32) -> i32 {
+        let gone = |(id, life): (&ActorId, &Life)| {
+            (id.collection == collection && *life == Life::Gone).then_some(id.key.0 as u32 as i32)
+        };
+        let gone: Vec<i32> = self.members.iter().filter_map(gone).collect();
+        match gone.is_empty() || self.dice.chance(0.5) {
+            true => fresh + self.doings.insertions as i32,
+            false => self.dice.one_of(&gone),
         }
+    }
+
+    pub(super) fn insertion_asked(&mut self, id: ActorId) {
+        let again = self.members.contains_key(&id);
+        self.members.insert(id, Life::Expected { again });
         self.doings.insertions += 1;
+        self.doings.insertions_again += u64::from(again);
     }
 
     pub(super) fn created(&mut self, id: ActorId, pe: PeId) {
@@ -177,8 +205,12 @@ impl Ledger {
 
     pub(super) fn destroyed(&mut self, id: ActorId) {
         self.members.insert(id, Life::Gone);
-        self.channels.retain(|(_, to, _), _| *to != id);
-        self.open.retain(|_, whom| *whom != id);
+        for ((_, to, _), queue) in &mut self.channels {
+            if *to == id {
+                queue.iter_mut().for_each(|sent| sent.due = false);
+            }
+        }
+        self.orphaned.extend(self.open.extract_if(.., |_, whom| *whom == id).map(|(token, _)| token));
         self.broadcasts.left(id);
         self.rounds.left(id);
         self.doings.destructions += 1;
@@ -189,10 +221,13 @@ impl Ledger {
         let number = self.messages.len() as u64;
         self.messages.push((from, priority));
         for &to in to {
-            if matches!(self.members.get(&to), Some(life) if *life != Life::Gone) {
-                self.channels.entry((from, to, priority)).or_default().push_back(number);
-                self.doings.messages += 1;
-            }
+            let due = match self.members.get(&to) {
+                None | Some(Life::Gone | Life::Expected { again: true }) => false,
+                Some(Life::Here { .. } | Life::Expected { again: false }) => true,
+            };
+            let sent = Sent { number, due };
+            self.channels.entry((from, to, priority)).or_default().push_back(sent);
+            self.doings.messages += 1;
         }
         number
     }
@@ -203,40 +238,41 @@ impl Ledger {
             return self.violated(format!("{id:?} handled message {number}, which nobody sent"));
         };
         let queue = self.channels.entry((from, id, priority)).or_default();
-        if queue.front() == Some(&number) {
-            queue.pop_front();
-            return;
-        }
         let way = format!("from {from:?} to {id:?} at priority {priority}");
-        let problem = match queue.iter().position(|&waiting| waiting == number) {
-            Some(ahead) => format!("message {number} {way} overtook {ahead} others"),
-            None => format!("message {number} {way} was handled twice"),
+        let Some(ahead) = queue.iter().position(|sent| sent.number == number) else {
+            return self.violated(format!("message {number} {way} was handled twice"));
         };
-        self.violated(problem);
+        let overtaken = queue.drain(..=ahead).filter(|sent| sent.due && sent.number != number);
+        let overtaken = overtaken.count();
+        if overtaken > 0 {
+            self.violated(format!("message {number} {way} overtook {overtaken} others"));
+        }
     }
 
     /// A name for something that will happen once, to `whom`.
     pub(super) fn begun(&mut self, whom: ActorId) -> u64 {
         self.tokens += 1;
-        if self.members.get(&whom) != Some(&Life::Gone) {
-            self.open.insert(self.tokens, whom);
+        match self.members.get(&whom) {
+            // It asks for something with its last breath.
+            Some(Life::Gone) => drop(self.orphaned.insert(self.tokens)),
+            _ => drop(self.open.insert(self.tokens, whom)),
         }
         self.tokens
     }
 
     pub(super) fn ended(&mut self, token: u64, what: &str) {
-        if self.open.remove(&token).is_none() {
+        if self.open.remove(&token).is_none() && !self.orphaned.remove(&token) {
             self.violated(format!("{what} {token} came a second time"));
         }
     }
 
     /// A reduction whose result goes to one receiver, or to all of a collection.
-    pub(super) fn round_begins(&mut self, to_all: Option<CollectionId>) -> u64 {
+    pub(super) fn round_begins(&mut self, to_all: Option<CollectionId>, of_section: bool) -> u64 {
         let round = self.rounds.next();
         // Results to all are in order with broadcasts, and each has a sender of its own.
         let sender = ActorId { key: Key(u128::from(round) + 1), ..MAIN };
         let broadcast = to_all.map(|collection| self.broadcasts.asked(sender, collection));
-        self.rounds.begin(broadcast);
+        self.rounds.begin(broadcast, of_section);
         round
     }
 
@@ -252,8 +288,11 @@ impl Ledger {
     /// Checks that nothing is on its way, as main was told.
     pub(super) fn quiet(&mut self) {
         self.doings.quiescences += 1;
-        let waiting = self.channels.iter().find(|(_, queue)| !queue.is_empty());
-        if let Some(((from, to, priority), queue)) = waiting {
+        // What is not due was dropped, or it will never come.
+        self.channels.values_mut().for_each(|queue| queue.retain(|sent| sent.due));
+        self.channels.retain(|_, queue| !queue.is_empty());
+        self.orphaned.clear();
+        if let Some(((from, to, priority), queue)) = self.channels.first_key_value() {
             let count = queue.len();
             return self.violated(format!(
                 "not quiet: {count} messages from {from:?} to {to:?} at priority {priority}"
@@ -274,7 +313,7 @@ impl Ledger {
 
     fn expected_member(&self) -> Option<ActorId> {
         let mut members = self.members.iter();
-        members.find(|(_, life)| **life == Life::Expected).map(|(id, _)| *id)
+        members.find(|(_, life)| matches!(life, Life::Expected { .. })).map(|(id, _)| *id)
     }
 }
 

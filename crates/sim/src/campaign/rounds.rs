@@ -12,6 +12,8 @@ struct Round {
     results: u64,
     /// The broadcast that brings the result, if it goes to all of a collection.
     broadcast: Option<u64>,
+    /// Whether it is over the section.
+    of_section: bool,
 }
 
 /// The members of a collection on their way to and from a sync point.
@@ -28,6 +30,8 @@ struct Sync {
 pub(super) struct Rounds {
     rounds: Vec<Round>,
     syncs: BTreeMap<CollectionId, Sync>,
+    /// The last reduction over the section that had its result.
+    last_of_section: u64,
 }
 
 impl Rounds {
@@ -37,8 +41,8 @@ impl Rounds {
     }
 
     /// Begins a reduction whose result one receiver gets, or all, by a broadcast.
-    pub(super) fn begin(&mut self, broadcast: Option<u64>) {
-        self.rounds.push(Round { broadcast, ..Round::default() });
+    pub(super) fn begin(&mut self, broadcast: Option<u64>, of_section: bool) {
+        self.rounds.push(Round { broadcast, of_section, ..Round::default() });
     }
 
     pub(super) fn contributed(&mut self, round: u64, value: u64) -> Result<(), String> {
@@ -53,15 +57,23 @@ impl Rounds {
 
     /// A receiver gets a result. Returns the broadcast that brought it.
     pub(super) fn result(&mut self, round: u64, value: u64) -> Result<Option<u64>, String> {
+        let last = self.last_of_section;
         let state = self.round(round)?;
         state.results += 1;
+        if state.of_section && round < last {
+            return Err(format!("reduction {round} over the section came after {last}"));
+        }
         if state.sum != value {
             let Round { sum, contributions, .. } = *state;
             return Err(format!(
                 "reduction {round} gave {value}, but the {contributions} contributions make {sum}"
             ));
         }
-        Ok(state.broadcast)
+        let Round { broadcast, of_section, .. } = *state;
+        if of_section {
+            self.last_of_section = round;
+        }
+        Ok(broadcast)
     }
 
     fn round(&mut self, round: u64) -> Result<&mut Round, String> {
@@ -136,7 +148,7 @@ mod tests {
     fn a_result_must_be_the_sum_and_come_after_all_contributions() {
         let mut rounds = Rounds::default();
         let round = rounds.next();
-        rounds.begin(None);
+        rounds.begin(None, false);
         rounds.contributed(round, 2).unwrap();
         rounds.contributed(round, 3).unwrap();
         assert!(rounds.check().is_err(), "no result yet");

@@ -71,7 +71,7 @@ impl Scenario {
             faults: Some(self.faults.clone()),
             log,
             // What waits for the longest time-out ends within it.
-            time_limit: self.duration + Duration::from_secs(3600),
+            time_limit: self.duration + Duration::from_secs(200),
             ..SimOptions::default()
         };
         Simulation::new(job, self.grid.clone(), options)

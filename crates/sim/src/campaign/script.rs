@@ -8,7 +8,7 @@ use gridspan_runtime::{
 use std::time::Duration;
 
 /// The longest wait for an answer to main.
-const CENSUS_TIMEOUT: Duration = Duration::from_secs(300);
+const CENSUS_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest rest between two phases.
 const REST_MAX: Duration = Duration::from_secs(2);
 
@@ -146,14 +146,14 @@ impl Main {
                 Receiver::AllYoung => Some(self.young.id()),
                 Receiver::Main | Receiver::Member(_) => None,
             };
-            let round = ledger::with(|ledger| ledger.round_begins(to_all));
+            let round = ledger::with(|ledger| ledger.round_begins(to_all, false));
             let of_old = !(of_young && round % 2 == 0);
             if matches!(to, Receiver::Main) {
                 self.awaited.push((of_old, round));
             }
             self.call(of_old, Call::Contribute { round, to });
             if ledger::with(|ledger| ledger.dice.chance(0.3)) {
-                let round = ledger::with(|ledger| ledger.round_begins(None));
+                let round = ledger::with(|ledger| ledger.round_begins(None, true));
                 self.call(true, Call::ContributeToSection { round });
             }
         }
@@ -181,7 +181,7 @@ impl Main {
 
     fn insert(&self, freedom: Freedom) {
         let (fresh, pe, number) = ledger::with(|ledger| {
-            let fresh = super::walker::FIRST_INSERTED + ledger.doings.insertions as i32;
+            let fresh = ledger.free_index(self.young.id(), super::walker::FIRST_INSERTED);
             let id = self.young.at(Ix1(fresh)).id();
             ledger.insertion_asked(id);
             let pe = ledger.dice.below(u64::from(self.grid.layout().pe_count()));

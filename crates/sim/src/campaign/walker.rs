@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::time::Duration;
 
 /// The longest wait for an answer that will come; with all pauses and outages it takes seconds.
-const PATIENT: Duration = Duration::from_secs(300);
+const PATIENT: Duration = Duration::from_secs(60);
 /// The longest wait for an answer that may not come.
 const IMPATIENT: Duration = Duration::from_millis(300);
 /// The longest time until a timer fires.
@@ -360,7 +360,7 @@ impl World {
 
     fn insert(&self, left: u8, freedom: Freedom, cx: &mut Context<'_, Walker>) {
         let (fresh, pe, greet) = ledger::with(|ledger| {
-            let fresh = FIRST_INSERTED + ledger.doings.insertions as i32;
+            let fresh = ledger.free_index(self.young.id(), FIRST_INSERTED);
             let pe = PeId(ledger.dice.below(u64::from(self.pes)) as u32);
             (self.young.at(Ix1(fresh)), pe, ledger.dice.below(3))
         });

@@ -31,6 +31,30 @@ fn columns_placed_apart_are_the_columns_placed_together() {
     }
 }
 
+#[test]
+fn blocks_placed_apart_are_the_square_placed_together() {
+    let field = Field::new(20).unwrap();
+    for shape in shapes() {
+        let shape = match shape {
+            Shape::Patch { .. } => Shape::Patch { left: 3, right: 15, bottom: 2, top: 11 },
+            other => other,
+        };
+        let cloud = Cloud { particles: 3_000, shape, speed: SPEED };
+        let place = |particle: &Particle| (particle.x.to_bits(), particle.y.to_bits());
+        let mut together: Vec<_> = cloud.place(0..20, 0, &field).iter().map(place).collect();
+        let mut apart = Vec::new();
+        for (columns, rows) in [(0..20, 0..7), (0..11, 7..20), (11..20, 7..20)] {
+            let first_id = apart.len() as u64;
+            let block = cloud.place_in(columns, rows, first_id, &field);
+            assert!(block.iter().zip(first_id..).all(|(particle, id)| particle.id == id));
+            apart.extend(block.iter().map(place));
+        }
+        together.sort_unstable();
+        apart.sort_unstable();
+        assert_eq!(together, apart);
+    }
+}
+
 /// Number of particles and sum of their columns, from a program written from the problem statement in
 /// another language.
 #[test]

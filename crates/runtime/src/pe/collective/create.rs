@@ -5,7 +5,7 @@
 //!
 //! **While running.** An insertion goes to the root, which settles with which reduction and which
 //! broadcast the new member begins, then to the member's home, which learns where it will live, and
-//! then there. A destroyed member leaves word at its home and at the root.
+//! then there. A destroyed member leaves word at the root and what is left of it at its home.
 
 use super::root::{Attendance, Family};
 use crate::Actor;
@@ -13,11 +13,10 @@ use crate::collection::{CollectionInfo, Map};
 use crate::error::{GridError, JobError};
 use crate::index::{Key, Shape};
 use crate::parcel::Parcel;
-use crate::pe::core::{Core, Member};
-use crate::pe::directory::Place;
+use crate::pe::core::Core;
 use crate::reference::{ActorId, CollectionId};
 use crate::registry::KindId;
-use crate::wire::Control;
+use crate::wire::{Control, Insertion, MemberRecord};
 use gridspan_topology::PeId;
 
 impl Core {
@@ -91,23 +90,14 @@ impl Core {
         };
         let Some(family) = self.family(id.collection) else { return };
         family.inserting += 1;
-        let reductions = family.reductions.join();
-        let syncs = family.syncs.join();
-        let broadcasts = family.broadcasts;
-        let epoch = 0;
-        self.post(home, Control::Insert { id, init, at, epoch, reductions, broadcasts, syncs });
-    }
-
-    /// The epoch of a new member, when this PE is its home.
-    pub(in crate::pe) fn fresh_epoch(&self, id: ActorId) -> u32 {
-        self.directory.place(id).map_or(0, |place| place.epoch + 1)
-    }
-
-    /// The home of a new member that is to live elsewhere.
-    pub(in crate::pe) fn expect_elsewhere(&mut self, id: ActorId, pe: PeId) -> u32 {
-        let epoch = self.fresh_epoch(id).max(1);
-        self.learn(id, Place { pe, epoch, gone: false });
-        epoch
+        let record = MemberRecord {
+            reductions: family.reductions.join(),
+            syncs: family.syncs.join(),
+            broadcasts: family.broadcasts,
+            ..MemberRecord::default()
+        };
+        let insertion = Insertion { id, init, at, epoch: 0, record, held: Vec::new() };
+        self.post(home, Control::Insert(Box::new(insertion)));
     }
 
     pub(in crate::pe) fn handle_inserted(&mut self, id: ActorId) {
@@ -121,29 +111,12 @@ impl Core {
         }
     }
 
-    /// Leaves word that a member is no more.
-    pub(in crate::pe) fn announce_death(&mut self, member: &Member) {
-        let Member { id, epoch, reductions, syncs, .. } = *member;
-        let epoch = epoch + 1;
-        let notice = || Control::Destroyed { id, epoch, reductions, syncs };
-        self.directory.learn(id, Place { pe: self.me, epoch, gone: true }, self.common.fault);
-        if let Some(home) = self.home(id)
-            && home != self.me
-            && home != Self::ROOT
-        {
-            self.post(home, notice());
-        }
-        self.post(Self::ROOT, notice());
-    }
-
     pub(in crate::pe) fn handle_destroyed(
         &mut self,
         id: ActorId,
-        epoch: u32,
         reductions: u64,
         syncs: u64,
     ) {
-        self.learn(id, Place { pe: self.me, epoch, gone: true });
         if let Some(family) = self.family(id.collection) {
             family.reductions.leave(reductions);
             family.syncs.leave(syncs);

@@ -5,9 +5,10 @@
 //! If two rounds in a row report the same, and as many messages handled as made, none is left. Armed
 //! timers of actors count as messages on their way.
 
-use crate::pe::QUIESCENCE_PAUSE;
 use crate::pe::core::Core;
+use crate::pe::{QUIESCENCE_PAUSE_MAX, QUIESCENCE_PAUSE_MIN, QUIESCENCE_PAUSE_SHARE};
 use crate::wire::Control;
+use gridspan_topology::Time;
 
 type Done = Box<dyn FnOnce(&mut Core) + Send>;
 
@@ -19,7 +20,10 @@ pub(super) struct Waves {
     created: u64,
     processed: u64,
     previous: Option<(u64, u64)>,
-    waiting: Vec<Done>,
+    /// Who waits, and the last round that had begun before.
+    waiting: Vec<(u64, Done)>,
+    /// Since when somebody waits.
+    since: Time,
 }
 
 impl Waves {
@@ -34,10 +38,12 @@ impl Waves {
 impl Core {
     /// Calls `done` once the job is quiescent. Runs on the root.
     pub(crate) fn await_quiescence(&mut self, done: impl FnOnce(&mut Self) + Send + 'static) {
+        let now = self.now;
         let Some(root) = &mut self.root else { return };
-        root.waves.waiting.push(Box::new(done));
+        root.waves.waiting.push((root.waves.wave, Box::new(done)));
         if root.waves.waiting.len() == 1 {
             root.waves.previous = None;
+            root.waves.since = now;
             self.begin_wave();
         }
     }
@@ -75,18 +81,28 @@ impl Core {
             return;
         }
         let counts = (waves.created, waves.processed);
-        if waves.created == waves.processed && waves.previous == Some(counts) {
-            for done in std::mem::take(&mut waves.waiting) {
-                done(self);
-            }
-            return;
-        }
         let settled = waves.created == waves.processed;
+        let mut done = Vec::new();
+        if settled && waves.previous == Some(counts) {
+            // Both rounds must have begun after whoever waits came: it may have sent something.
+            let came_before = |(last, _): &mut (u64, Done)| *last + 1 < wave;
+            done.extend(waves.waiting.extract_if(.., came_before));
+        }
         waves.previous = Some(counts);
-        if settled {
-            self.begin_wave();
-        } else {
-            self.run_after(QUIESCENCE_PAUSE, Self::begin_wave);
+        let idle = waves.waiting.is_empty();
+        let waited = self.now.since(waves.since);
+        for (_, done) in done {
+            done(self);
+        }
+        match (idle, settled) {
+            // What was done may have led to somebody new who waits, and to a new round.
+            (true, _) => {}
+            (false, true) => self.begin_wave(),
+            (false, false) => {
+                let pause = (waited / QUIESCENCE_PAUSE_SHARE)
+                    .clamp(QUIESCENCE_PAUSE_MIN, QUIESCENCE_PAUSE_MAX);
+                self.run_after(pause, Self::begin_wave);
+            }
         }
     }
 }

@@ -1,0 +1,160 @@
+//! The two kinds of actors: what they hold, and what they say to each other.
+//!
+//! ```text
+//!           Positions, to the 27 or fewer pairs
+//!   cell ----------------------------------------> pair     waits for the positions of both cells
+//!        <----------------------------------------
+//!           Forces, to both cells
+//!   cell ----------------------------------------> cell     waits for all neighbours,
+//!           Leavers, to the 26 or fewer neighbours          in steps in which atoms change cells
+//! ```
+//!
+//! What they do is in [`cell_actor`](super::cell_actor) and [`pair_actor`](super::pair_actor).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use gridspan_runtime::{CollectionRef, Numbers, Published, SectionRef};
+use serde::{Deserialize, Serialize};
+
+use super::atoms::{Atom, CellAtoms};
+use super::decomposition::CellPair;
+use super::fingerprint::Fingerprint;
+use super::gather::Gather;
+use super::schedule::Schedule;
+use super::vectors::Vectors;
+
+/// Numbers per atom that travel: id, species, position, velocity.
+pub const FRAME_NUMBERS: usize = 8;
+
+/// A cell.
+#[derive(Serialize, Deserialize)]
+pub struct Cell {
+    pub(super) schedule: Published<Schedule>,
+    pub(super) pairs: Option<SectionRef<Pair>>,
+    /// The numbers of the partners, ascending: the order in which forces are added.
+    pub(super) partners: Vec<u32>,
+    pub(super) atoms: CellAtoms,
+    pub(super) step: u64,
+    pub(super) forces: Gather,
+    /// Atoms that came from neighbours, for this and the next step.
+    pub(super) arrivals: BTreeMap<u64, Arrivals>,
+    /// Whether positions wait for arrivals.
+    pub(super) is_exchanging: bool,
+    pub(super) fingerprint: Fingerprint,
+    /// When steps were done since the last report, in ns since the job began.
+    pub(super) done_ns: Vec<f64>,
+}
+
+/// What neighbours have sent for a step.
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct Arrivals {
+    pub(super) senders: u32,
+    pub(super) atoms: Vec<Atom>,
+}
+
+/// What a cell is built from.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CellInit {
+    /// The settings.
+    pub schedule: Published<Schedule>,
+    /// The atoms that are in it at the start.
+    pub atoms: CellAtoms,
+}
+
+/// What a cell handles.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum CellMessage {
+    /// Begin: compute the first forces.
+    Start {
+        /// The pairs.
+        pairs: CollectionRef<Pair>,
+    },
+    /// A pair has computed.
+    Forces {
+        /// The step.
+        step: u64,
+        /// The number of the other cell of the pair.
+        partner: u32,
+        /// On the atoms of this cell, by ascending id.
+        forces: Vectors,
+    },
+    /// A neighbour has moved its atoms.
+    Leavers {
+        /// The step.
+        step: u64,
+        /// Those that are now in this cell.
+        atoms: Numbers<f64>,
+    },
+}
+
+/// A cell pair.
+#[derive(Serialize, Deserialize)]
+pub struct Pair {
+    pub(super) schedule: Published<Schedule>,
+    pub(super) cells: CollectionRef<Cell>,
+    pub(super) unit: CellPair,
+    pub(super) step: u64,
+    /// Positions of A and B, once they have come.
+    pub(super) positions: [Option<Arc<Vectors>>; 2],
+    /// Pairs of atoms within the cutoff, in all steps so far.
+    pub(super) computed: u64,
+}
+
+/// What a pair is built from.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PairInit {
+    /// The settings.
+    pub schedule: Published<Schedule>,
+    /// The cells.
+    pub cells: CollectionRef<Cell>,
+    /// Its two cells and their images.
+    pub unit: CellPair,
+}
+
+/// What a pair handles.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum PairMessage {
+    /// Where the atoms of a cell are before a step's forces.
+    Positions {
+        /// The step.
+        step: u64,
+        /// The number of the cell.
+        cell: u32,
+        /// In sigma, by ascending id.
+        positions: Arc<Vectors>,
+    },
+}
+
+/// An atom as it travels between cells and to main; 32-bit ids are exact as floating-point numbers.
+pub(super) fn pack(
+    Atom { id, species, position: [x, y, z], velocity: [vx, vy, vz] }: Atom,
+) -> [f64; FRAME_NUMBERS] {
+    [f64::from(id), f64::from(species), x, y, z, vx, vy, vz]
+}
+
+/// The atom that [`pack`] packed into `numbers`, which are [`FRAME_NUMBERS`].
+pub(super) fn unpack(numbers: &[f64]) -> Atom {
+    Atom {
+        id: numbers[0] as u32,
+        species: numbers[1] as u16,
+        position: [numbers[2], numbers[3], numbers[4]],
+        velocity: [numbers[5], numbers[6], numbers[7]],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_atom_comes_out_as_it_was_packed() {
+        let atom = Atom {
+            id: u32::MAX,
+            species: 3,
+            position: [0.1, -2.5, 1e-300],
+            velocity: [-0.0, 1.0, 2.0],
+        };
+        assert_eq!(unpack(&pack(atom)), atom);
+    }
+}

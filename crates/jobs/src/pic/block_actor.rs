@@ -1,0 +1,185 @@
+//! The actor of a block of cells: moves its particles and hands them to the blocks where they are then.
+//!
+//! All particles of a cloud go the same way in a step, so a block knows to which blocks its particles can
+//! go and from which others come: it sends to each of the former, often nothing, and goes on once it has
+//! heard from each of the latter. Blocks ahead can run ahead by as many steps as there are blocks around
+//! the square; what they send is held until it is due. It never exceeds the cloud itself.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use gridspan_runtime::{Actor, Context, Ix2, Op, To};
+use serde::{Deserialize, Serialize};
+
+use super::cloud::Cloud;
+use super::field::Field;
+use super::particle::{Particle, Speed};
+use crate::bands::Bands;
+use crate::pace::Pace;
+
+/// Virtual time of a step for each particle, in ns.
+const PARTICLE_NS: f64 = 25.0;
+
+/// What all blocks know.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Plan {
+    /// The square.
+    pub field: Field,
+    /// The particles at the start.
+    pub cloud: Cloud,
+    /// How both axes are cut.
+    pub bands: Bands,
+    /// How many steps.
+    pub steps: u64,
+    /// Steps between sync points; 0 for none.
+    pub sync_every: u64,
+}
+
+/// A block of cells: index (column band, row band).
+#[derive(Serialize, Deserialize)]
+pub struct Block {
+    plan: Plan,
+    particles: Vec<Particle>,
+    step: u64,
+    /// Particles that are here after a step, and from how many blocks they came.
+    arrivals: BTreeMap<u64, (usize, Vec<Particle>)>,
+    pace: Pace,
+}
+
+/// What a block handles.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Message {
+    /// Begin.
+    Start,
+    /// What went from one block to another.
+    Arrivals {
+        /// Where particles are after this step.
+        step: u64,
+        /// Maybe none.
+        particles: Vec<Particle>,
+    },
+}
+
+impl Actor for Block {
+    type Index = Ix2;
+    /// The plan, and the id of the block's first particle.
+    type Init = (Plan, u64);
+    type Message = Message;
+
+    fn create((plan, first_id): (Plan, u64), cx: &mut Context<'_, Self>) -> Self {
+        let Ix2(column, row) = cx.index();
+        let [columns, rows] = [column, row].map(|band| plan.bands.range(band as u32));
+        let particles = plan.cloud.place_in(columns, rows, first_id, &plan.field);
+        let pace = Pace::new(plan.steps);
+        Self { plan, particles, step: 0, arrivals: BTreeMap::new(), pace }
+    }
+
+    fn handle(&mut self, message: Message, cx: &mut Context<'_, Self>) {
+        match message {
+            Message::Start => {
+                self.pace.note(0, cx.now());
+                let count = self.particles.len() as u64;
+                cx.contribute(Op::Max, count, To::main());
+                self.go_on(cx);
+            }
+            Message::Arrivals { step, particles } => {
+                let (senders, all) = self.arrivals.entry(step).or_default();
+                *senders += 1;
+                all.extend(particles);
+                if step == self.step {
+                    self.try_finish(cx);
+                }
+            }
+        }
+    }
+
+    fn resume(&mut self, cx: &mut Context<'_, Self>) {
+        self.begin_step(cx);
+    }
+
+    fn heap_bytes(message: &Message) -> usize {
+        match message {
+            Message::Start => 0,
+            Message::Arrivals { particles, .. } => particles.len() * size_of::<Particle>(),
+        }
+    }
+}
+
+impl Block {
+    fn go_on(&mut self, cx: &mut Context<'_, Self>) {
+        let Plan { steps, sync_every, .. } = self.plan;
+        if self.step == steps {
+            self.report(cx);
+        } else if self.step > 0 && sync_every > 0 && self.step.is_multiple_of(sync_every) {
+            cx.at_sync();
+        } else {
+            self.begin_step(cx);
+        }
+    }
+
+    /// Moves all particles, and sends them to where they are now, also those that stay.
+    fn begin_step(&mut self, cx: &mut Context<'_, Self>) {
+        let Plan { field, bands, .. } = self.plan;
+        self.step += 1;
+        cx.charge(Duration::from_nanos((PARTICLE_NS * self.particles.len() as f64) as u64));
+        let mut sorted: BTreeMap<(u32, u32), Vec<Particle>> = BTreeMap::new();
+        for target in self.plan.reached_from(cx.index(), 1) {
+            sorted.insert(target, Vec::new());
+        }
+        for mut particle in std::mem::take(&mut self.particles) {
+            particle.advance(&field);
+            let (column, row) = field.cell_of(particle.x, particle.y);
+            match sorted.get_mut(&(bands.band_of(column), bands.band_of(row))) {
+                Some(there) => there.push(particle),
+                None => {
+                    let Particle { id, x, y, .. } = particle;
+                    let from = cx.index();
+                    return cx.fail(format!(
+                        "verified: no (step {}: particle {id} went from block {from:?} to ({x}, {y}), where none can go)",
+                        self.step
+                    ));
+                }
+            }
+        }
+        for ((column, row), particles) in sorted {
+            let to = cx.collection().at(Ix2(column as i32, row as i32));
+            cx.send(&to, Message::Arrivals { step: self.step, particles });
+        }
+    }
+
+    /// Goes on once all particles of this step are here. At least one block still has to send then when
+    /// a step begins, if only this one to itself, so that this never recurses.
+    fn try_finish(&mut self, cx: &mut Context<'_, Self>) {
+        let sources = self.plan.reached_from(cx.index(), -1).len();
+        if self.arrivals.get(&self.step).is_some_and(|(senders, _)| *senders == sources)
+            && let Some((_, particles)) = self.arrivals.remove(&self.step)
+        {
+            self.particles = particles;
+            self.pace.note(self.step, cx.now());
+            self.go_on(cx);
+        }
+    }
+
+    fn report(&mut self, cx: &mut Context<'_, Self>) {
+        let Plan { field, cloud, .. } = self.plan;
+        let wrong = |particle: &&Particle| particle.verify(self.step, cloud.speed, &field).is_err();
+        let count = self.particles.len() as u64;
+        let ids = self.particles.iter().map(|particle| particle.id).sum::<u64>();
+        let wrong = self.particles.iter().filter(wrong).count() as u64;
+        cx.contribute(Op::Sum, vec![count, ids, wrong], To::main());
+        cx.contribute(Op::Max, count, To::main());
+        cx.contribute(Op::Max, self.pace.take(), To::main());
+    }
+}
+
+impl Plan {
+    /// The blocks (column band, row band) that particles of `block` are in after a step (`direction` 1),
+    /// or were in before (-1).
+    fn reached_from(&self, Ix2(column, row): Ix2, direction: i64) -> Vec<(u32, u32)> {
+        let Speed { k, m } = self.cloud.speed;
+        let right = direction * i64::from(2 * k + 1);
+        let columns = self.bands.after_shift(column as u32, right);
+        let rows = self.bands.after_shift(row as u32, direction * i64::from(m));
+        columns.into_iter().flat_map(|column| rows.iter().map(move |&row| (column, row))).collect()
+    }
+}

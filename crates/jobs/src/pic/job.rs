@@ -1,0 +1,101 @@
+//! The job: blocks move their particles, and main checks that each is where it must be.
+
+use std::collections::BTreeMap;
+
+use gridspan_runtime::{Grid, Ix2, Job, JobError, Op};
+
+use super::args::{ABOUT, Options};
+use super::block_actor::{Block, Message, Plan};
+use crate::bands::Bands;
+use crate::entry::{Entry, parse};
+use crate::pace::median_and_total;
+
+pub(crate) const ENTRY: Entry =
+    Entry { name: "pic", about: ABOUT, build: |arguments| Ok(job(parse("pic", arguments)?)) };
+
+/// The job with these options.
+pub fn job(options: Options) -> Job {
+    Job::new("pic").actor::<Block>().main(async move |grid| run(&grid, &options).await)
+}
+
+async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
+    let (field, cloud) = options.prepare()?;
+    let bands = Bands::new(field.cells(), options.blocks);
+    let Options { steps, sync_every, .. } = *options;
+    let plan = Plan { field, cloud, bands, steps, sync_every };
+    let (first_ids, placed) = first_ids(&plan);
+    let edge = bands.count();
+    let first_id = |Ix2(column, row): Ix2| first_ids[&(column as u32, row as u32)];
+    let indices = Ix2::grid(edge, edge);
+    let blocks = grid.create::<Block>(indices, |index| (plan, first_id(index))).await?;
+    blocks.broadcast(Message::Start);
+    let fullest_before: u64 = blocks.reduction(Op::Max).await?;
+    let sums: Vec<u64> = blocks.reduction(Op::Sum).await?;
+    let fullest_after: u64 = blocks.reduction(Op::Max).await?;
+    let done_ns: Vec<f64> = blocks.reduction(Op::Max).await?;
+    let (median, total) = median_and_total(steps, &done_ns);
+    let mean = placed as f64 / f64::from(edge * edge);
+    println!(
+        "{placed} particles in {edge} x {edge} blocks on {} PEs; the fullest block has {:.1} times the mean, at the end {:.1} times",
+        grid.layout().pe_count(),
+        fullest_before as f64 / mean,
+        fullest_after as f64 / mean
+    );
+    println!(
+        "{steps} steps in {:.3} s: median {:.3} ms a step, {:.1} million particles a second",
+        total.as_secs_f64(),
+        median.as_secs_f64() * 1e3,
+        placed as f64 * steps as f64 / total.as_secs_f64().max(1e-9) / 1e6
+    );
+    // Ids count from 0, so that a particle that is lost and one that is doubled do not cancel.
+    let ids = placed * placed.saturating_sub(1) / 2;
+    if sums == [placed, ids, 0] {
+        println!("verified: yes ({placed} particles, each where it must be)");
+        return Ok(());
+    }
+    let [count, found, wrong] = sums.try_into().unwrap_or_default();
+    Err(format!(
+        "verified: no ({count} of {placed} particles, ids add up to {found} instead of {ids}, {wrong} misplaced)"
+    )
+    .into())
+}
+
+/// The id of each block's first particle, and how many particles there are.
+fn first_ids(plan: &Plan) -> (BTreeMap<(u32, u32), u64>, u64) {
+    let Plan { field, cloud, bands, .. } = plan;
+    let mut ids = BTreeMap::new();
+    for column in 0..bands.count() {
+        ids.extend((0..bands.count()).map(|row| ((column, row), 0)));
+    }
+    for (column, row, count) in cloud.counts(0..field.cells(), field) {
+        *ids.entry((bands.band_of(column), bands.band_of(row))).or_default() += count;
+    }
+    let mut next = 0;
+    for id in ids.values_mut() {
+        next += std::mem::replace(id, next);
+    }
+    (ids, next)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[test]
+    fn blocks_number_their_particles_one_after_the_other() {
+        let words = ["pic", "--cells", "20", "--particles", "1000", "--blocks", "3"];
+        let options = Options::parse_from(words);
+        let (field, cloud) = options.prepare().unwrap();
+        let plan = Plan { field, cloud, bands: Bands::new(20, 3), steps: 1, sync_every: 0 };
+        let (ids, placed) = first_ids(&plan);
+        let mut next = 0;
+        for (&(column, row), &first) in &ids {
+            assert_eq!(first, next);
+            let [columns, rows] = [column, row].map(|band| plan.bands.range(band));
+            next += cloud.place_in(columns, rows, first, &field).len() as u64;
+        }
+        assert_eq!((next, placed), (placed, cloud.placed(&field)));
+    }
+}

@@ -1,0 +1,235 @@
+//! The job: blocks exchange edges and sweep, and main compares the end with the exact answer.
+//!
+//! A block sends its edges and sweeps once it has those of all neighbours. A neighbour can be one sweep
+//! ahead, never two, as it needs this block's edges as well; what comes early is held.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clap::Parser;
+use gridspan_runtime::{Actor, Context, Grid, Ix2, Job, JobError, Numbers, Op, To};
+use serde::{Deserialize, Serialize};
+
+use super::block::{Block, POINTS_MAX, Side};
+use super::eigenmode;
+use crate::bands::Bands;
+use crate::entry::{Entry, parse};
+use crate::pace::{Pace, median_and_total};
+
+const ABOUT: &str = "Jacobi sweeps over a square in blocks, verified after any number of sweeps";
+
+pub(crate) const ENTRY: Entry = Entry {
+    name: "stencil",
+    about: ABOUT,
+    build: |arguments| Ok(job(parse("stencil", arguments)?)),
+};
+
+/// Virtual time of a sweep for each point, in ns.
+const POINT_NS: f64 = 0.6;
+
+/// Largest edge: its square in one block is just allowed.
+const EDGE_MAX: i64 = 11_583;
+
+#[derive(Clone, Copy, Debug, Parser, Serialize, Deserialize)]
+#[command(about = ABOUT)]
+struct Options {
+    /// Points along an edge of the square.
+    #[arg(long, short, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=EDGE_MAX))]
+    n: u32,
+    /// Blocks along an edge; at most one for each point.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
+    blocks: u32,
+    /// How many sweeps.
+    #[arg(long, default_value_t = 200)]
+    iterations: u64,
+    /// Sweeps between sync points, where blocks may be balanced; 0 for none.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    sync_every: u64,
+}
+
+impl Options {
+    fn bands(&self) -> Bands {
+        Bands::new(self.n, self.blocks)
+    }
+}
+
+/// A block of the square.
+#[derive(Serialize, Deserialize)]
+struct Patch {
+    options: Options,
+    block: Option<Block>,
+    sweeps: u64,
+    /// Edges of neighbours, for this sweep and the next.
+    edges: BTreeMap<(u64, Side), Numbers<f64>>,
+    pace: Pace,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Message {
+    Start,
+    /// From the only block to itself.
+    GoOn,
+    /// What the neighbour on `side` has there before a sweep.
+    Edge {
+        sweep: u64,
+        side: Side,
+        points: Numbers<f64>,
+    },
+}
+
+impl Actor for Patch {
+    type Index = Ix2;
+    type Init = Options;
+    type Message = Message;
+
+    fn create(options: Options, cx: &mut Context<'_, Self>) -> Self {
+        let (rows, cols) = ranges(&options, cx.index());
+        let (first_row, first_col) = (rows.start as usize, cols.start as usize);
+        let n = options.n as usize;
+        let block = eigenmode::block(n, first_row, first_col, rows.len(), cols.len());
+        if let Err(error) = &block {
+            cx.fail(error.to_string());
+        }
+        let pace = Pace::new(options.iterations);
+        Self { options, block: block.ok(), sweeps: 0, edges: BTreeMap::new(), pace }
+    }
+
+    fn handle(&mut self, message: Message, cx: &mut Context<'_, Self>) {
+        match message {
+            Message::Start => {
+                self.pace.note(0, cx.now());
+                self.go_on(cx);
+            }
+            Message::GoOn => self.go_on(cx),
+            Message::Edge { sweep, side, points } => {
+                self.edges.insert((sweep, side), points);
+                self.try_sweep(cx);
+            }
+        }
+    }
+
+    fn resume(&mut self, cx: &mut Context<'_, Self>) {
+        self.send_edges(cx);
+    }
+
+    fn heap_bytes(message: &Message) -> usize {
+        match message {
+            Message::Start | Message::GoOn => 0,
+            Message::Edge { points, .. } => size_of_val::<[f64]>(points),
+        }
+    }
+}
+
+impl Patch {
+    fn neighbours(&self, Ix2(row, col): Ix2) -> impl Iterator<Item = (Side, Ix2)> + use<> {
+        let count = self.options.bands().count() as i32;
+        let all = Side::ALL.map(|side| match side {
+            Side::Up => (side, Ix2(row - 1, col)),
+            Side::Down => (side, Ix2(row + 1, col)),
+            Side::Left => (side, Ix2(row, col - 1)),
+            Side::Right => (side, Ix2(row, col + 1)),
+        });
+        let is_inside = move |index: i32| (0..count).contains(&index);
+        all.into_iter().filter(move |(_, Ix2(row, col))| is_inside(*row) && is_inside(*col))
+    }
+
+    fn go_on(&mut self, cx: &mut Context<'_, Self>) {
+        let Options { iterations, sync_every, .. } = self.options;
+        if self.sweeps == iterations {
+            self.report(cx);
+        } else if self.sweeps > 0 && sync_every > 0 && self.sweeps.is_multiple_of(sync_every) {
+            cx.at_sync();
+        } else {
+            self.send_edges(cx);
+        }
+    }
+
+    fn send_edges(&mut self, cx: &mut Context<'_, Self>) {
+        let Some(block) = &self.block else { return };
+        for (side, to) in self.neighbours(cx.index()) {
+            let (sweep, points) = (self.sweeps, block.edge(side).into());
+            let edge = Message::Edge { sweep, side: side.opposite(), points };
+            cx.send(&cx.collection().at(to), edge);
+        }
+        self.try_sweep(cx);
+    }
+
+    fn try_sweep(&mut self, cx: &mut Context<'_, Self>) {
+        let neighbours: Vec<_> = self.neighbours(cx.index()).collect();
+        let sweep = self.sweeps;
+        if !neighbours.iter().all(|&(side, _)| self.edges.contains_key(&(sweep, side))) {
+            return;
+        }
+        let is_alone = neighbours.is_empty();
+        for (side, _) in neighbours {
+            let points = self.edges.remove(&(sweep, side)).unwrap_or_default();
+            let Some(block) = &mut self.block else { return };
+            if let Err(error) = block.set_ghost(side, &points) {
+                return cx.fail(error.to_string());
+            }
+        }
+        self.sweep(cx);
+        if is_alone {
+            // Nothing else calls it back, and going on at once would be a recursion.
+            cx.send(&cx.me(), Message::GoOn);
+        } else {
+            self.go_on(cx);
+        }
+    }
+
+    fn sweep(&mut self, cx: &mut Context<'_, Self>) {
+        let Some(block) = &mut self.block else { return };
+        block.sweep();
+        cx.charge(Duration::from_nanos((POINT_NS * (block.rows() * block.cols()) as f64) as u64));
+        self.sweeps += 1;
+        self.pace.note(self.sweeps, cx.now());
+    }
+
+    fn report(&mut self, cx: &mut Context<'_, Self>) {
+        let (rows, cols) = ranges(&self.options, cx.index());
+        let (first_row, first_col) = (rows.start as usize, cols.start as usize);
+        let error = self.block.as_ref().map_or(f64::INFINITY, |block| {
+            eigenmode::error(block, self.options.n as usize, first_row, first_col, self.sweeps)
+        });
+        cx.contribute(Op::Max, error, To::main());
+        cx.contribute(Op::Max, self.pace.take(), To::main());
+    }
+}
+
+/// The rows and columns of a block.
+fn ranges(options: &Options, Ix2(row, col): Ix2) -> (std::ops::Range<u32>, std::ops::Range<u32>) {
+    let bands = options.bands();
+    (bands.range(row as u32), bands.range(col as u32))
+}
+
+fn job(options: Options) -> Job {
+    Job::new("stencil").actor::<Patch>().main(async move |grid| run(&grid, options).await)
+}
+
+async fn run(grid: &Grid, options: Options) -> Result<(), JobError> {
+    let Options { n, iterations, .. } = options;
+    let blocks = options.bands().count();
+    let patches = grid.create::<Patch>(Ix2::grid(blocks, blocks), |_| options).await?;
+    patches.broadcast(Message::Start);
+    let error: f64 = patches.reduction(Op::Max).await?;
+    let done_ns: Vec<f64> = patches.reduction(Op::Max).await?;
+    let (median, total) = median_and_total(iterations, &done_ns);
+    let points = f64::from(n) * f64::from(n);
+    println!(
+        "{iterations} sweeps over {n} x {n} points in {blocks} x {blocks} blocks on {} PEs: \
+         {:.3} s, median {:.3} ms a sweep, {:.0} million points a second",
+        grid.layout().pe_count(),
+        total.as_secs_f64(),
+        median.as_secs_f64() * 1e3,
+        points * iterations as f64 / total.as_secs_f64().max(1e-9) / 1e6
+    );
+    let most = eigenmode::error_max(iterations);
+    if error <= most {
+        println!("verified: yes (largest error {error:.1e} of at most {most:.1e})");
+        Ok(())
+    } else {
+        Err(format!("verified: no (largest error {error:.1e}, more than {most:.1e})").into())
+    }
+}
+
+const _: () = assert!((EDGE_MAX as usize + 2).pow(2) <= POINTS_MAX);

@@ -1,0 +1,98 @@
+//! The smaller jobs under all drivers; each verifies itself.
+#![allow(missing_docs)]
+
+mod common;
+
+use common::{SITES, built_in, everywhere, simulate};
+use gridspan_runtime::driver::embedded;
+
+#[test]
+fn stencils_of_any_cut_have_the_exact_answer() {
+    everywhere(|| built_in("stencil", "-n 50 --blocks 4 --iterations 25"));
+    for words in [
+        "-n 13 --blocks 5 --iterations 9",
+        "-n 6 --blocks 6 --iterations 3",
+        "-n 20 --blocks 1 --iterations 30 --sync-every 7",
+        "-n 2 --blocks 9 --iterations 1",
+        "-n 9 --blocks 3 --iterations 0",
+    ] {
+        embedded::run(built_in("stencil", words), 2).unwrap();
+        simulate(built_in("stencil", words), SITES).outcome.unwrap();
+    }
+}
+
+#[test]
+fn stencils_stay_exact_while_their_blocks_move() {
+    for strategy in ["rotate", "random"] {
+        let words = "-n 40 --blocks 5 --iterations 20 --sync-every 6";
+        everywhere(|| built_in("stencil", words).strategy(strategy));
+    }
+}
+
+#[test]
+fn every_particle_of_every_cloud_arrives() {
+    for shape in ["geometric", "sinusoidal", "linear", "patch"] {
+        let words = format!("--cells 40 --particles 3000 --steps 12 --blocks 5 --shape {shape}");
+        embedded::run(built_in("pic", &words), 3).unwrap();
+        simulate(built_in("pic", &words), SITES).outcome.unwrap();
+    }
+    everywhere(|| built_in("pic", "--cells 40 --particles 3000 --steps 12 --blocks 5"));
+}
+
+#[test]
+fn particles_may_jump_over_blocks_go_down_or_stay_in_the_only_one() {
+    for words in [
+        "-k 9 -m -7 --blocks 6",
+        "-k 30 -m 45 --blocks 4",
+        "-k 0 -m 0 --blocks 3",
+        "--blocks 1",
+        "--blocks 24",
+        "--blocks 5 --steps 0",
+        "--blocks 5 --particles 1",
+    ] {
+        let words = format!("--cells 24 --particles 500 --steps 15 {words}");
+        embedded::run(built_in("pic", &words), 2).unwrap();
+        simulate(built_in("pic", &words), SITES).outcome.unwrap();
+    }
+}
+
+#[test]
+fn particles_arrive_while_their_blocks_move() {
+    for strategy in ["rotate", "random"] {
+        let words = "--cells 40 --particles 3000 --steps 12 --blocks 5 --sync-every 4";
+        everywhere(|| built_in("pic", words).strategy(strategy));
+    }
+}
+
+#[test]
+fn a_patch_that_is_not_in_the_square_fails_with_advice() {
+    let words = "--cells 20 --shape patch --patch 3,25,1,2";
+    let error = embedded::run(built_in("pic", words), 1).unwrap_err().to_string();
+    assert!(error.contains("a patch must lie inside the square"), "{error}");
+}
+
+#[test]
+fn messages_of_all_small_sizes_come_back_whole() {
+    everywhere(|| built_in("pingpong", "--seconds 0.0005 --max-bytes 50000"));
+}
+
+#[test]
+fn the_largest_message_crosses_sites_whole() {
+    common::emulated(built_in("pingpong", "--seconds 0"), "2x1,wan=2ms").unwrap();
+    simulate(built_in("pingpong", "--seconds 0"), "2x1,wan=2ms").outcome.unwrap();
+}
+
+#[test]
+fn a_message_takes_the_latency_of_the_link() {
+    // A round trip and a trial of each of the sizes, at 30 ms for each way.
+    let report = simulate(built_in("pingpong", "--seconds 0 --max-bytes 1000"), "2x1,wan=30ms");
+    report.outcome.unwrap();
+    let trips = 7.0 * 2.0 * 0.060;
+    let took = report.virtual_time.as_secs_f64();
+    assert!(took > trips && took < 1.3 * trips + 0.3, "{took} s, {trips} s are latency");
+}
+
+#[test]
+fn the_token_of_the_ring_comes_by_everyone() {
+    everywhere(|| built_in("ring", "--members 30 --rounds 3"));
+}

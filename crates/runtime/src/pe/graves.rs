@@ -1,0 +1,165 @@
+//! What is left of members that are no more: their conversations.
+//!
+//! Another member may be inserted under the same index, while messages are on their way to the one
+//! that was destroyed. Both ends number their messages, so the numbers have to go on.
+//!
+//! **Start.** The PE on which a member ends sends its counters to its home: they are its grave.
+//!
+//! **Steady state.** Whoever knows that the member is gone passes messages for it to its home, which
+//! counts them in their order and drops them. So are messages for a member that never was, once they
+//! have waited long enough.
+//!
+//! **Return.** A new member takes over the counters, and what waits in the grave for an earlier
+//! message. Every message is dropped or handled, once, and the order remains. An insertion that
+//! comes before news of the end waits for it.
+
+use super::UNKNOWN_MEMBER_HOLD;
+use super::channel::{BROADCAST, Channels, Turn};
+use super::core::{Core, Member};
+use super::directory::Place;
+use super::migrate;
+use crate::envelope::AnyEnvelope;
+use crate::error::JobError;
+use crate::reference::ActorId;
+use crate::registry::KindId;
+use crate::wire::{Buried, Control, Header, Insertion};
+use gridspan_topology::Time;
+use std::collections::BTreeMap;
+
+/// The graves whose home a PE is.
+#[derive(Default)]
+pub(super) struct Graves {
+    graves: BTreeMap<ActorId, Box<Channels>>,
+    /// Insertions that wait for news of an end, and since when.
+    insertions: BTreeMap<ActorId, (Time, Box<Insertion>)>,
+}
+
+impl Graves {
+    /// How many messages wait here for an earlier one.
+    pub(super) fn held(&self) -> u64 {
+        self.graves.values().map(|channels| channels.held.len() as u64).sum()
+    }
+}
+
+impl Core {
+    /// Sends what is left of a member to its home, and word of its end to the root.
+    pub(super) fn announce_death(&mut self, kind: KindId, mut member: Member) {
+        let Member { id, reductions, syncs, .. } = member;
+        // A plan that was made while it lived may say that it has moved once more.
+        let epoch = member.epoch + 2;
+        if let Some(channels) = &mut member.channels {
+            let is_broadcast = |&(source, _, _): &(ActorId, i32, u64)| {
+                source.collection == BROADCAST
+            };
+            let lost = channels.held.extract_if(.., |key, _| is_broadcast(key)).count();
+            (0..lost).for_each(|_| self.dead_letter(id, "it was destroyed"));
+        }
+        if let Some(home) = self.home(id) {
+            self.directory.learn(id, Place { pe: home, epoch, gone: true }, self.common.fault);
+            let (record, held) = (migrate::record(&member), migrate::held(&member));
+            let buried = Buried { id, kind, epoch, record, held };
+            self.post(home, Control::Buried(Box::new(buried)));
+        }
+        self.post(Self::ROOT, Control::Destroyed { id, reductions, syncs });
+    }
+
+    /// Takes the grave of a member whose home this is.
+    pub(super) fn handle_buried(&mut self, buried: &Buried) {
+        let Buried { id, kind, epoch, ref record, ref held } = *buried;
+        match migrate::channels(self, kind, record, held) {
+            Ok(Some(channels)) => {
+                self.graves.graves.insert(id, channels);
+            }
+            Ok(None) => {}
+            Err(error) => return self.fail(JobError::Protocol(error.to_string())),
+        }
+        // The member may have ended here, in which case this is known already.
+        let here = Place { pe: self.me, epoch, gone: true };
+        self.directory.learn(id, here, self.common.fault);
+        self.release_awaiting(id);
+        if let Some((_, insertion)) = self.graves.insertions.remove(&id) {
+            self.post(self.me, Control::Insert(insertion));
+        }
+    }
+
+    /// Drops a message for a member that is gone, when its turn has come. Runs on its home.
+    pub(super) fn bury(&mut self, envelope: Box<dyn AnyEnvelope>) {
+        let Header { to, source, priority, sequence, .. } = *envelope.header();
+        if source.collection == BROADCAST {
+            return self.dead_letter(to, "it was destroyed");
+        }
+        let fault = self.common.fault;
+        let grave = self.graves.graves.entry(to).or_default();
+        let mut dropped = 0;
+        match grave.judge(source, priority, sequence, fault) {
+            Turn::Now => {
+                dropped += 1;
+                while grave.take_held(source, priority, sequence + dropped).is_some() {
+                    grave.judge(source, priority, sequence + dropped, fault);
+                    dropped += 1;
+                }
+            }
+            Turn::Later => {
+                let key = Channels::held_key(envelope.header());
+                if grave.held.insert(key, envelope).is_none() {
+                    return;
+                }
+                self.note_repeated();
+            }
+            Turn::Repeated => self.note_repeated(),
+        }
+        (0..dropped).for_each(|_| self.dead_letter(to, "there is no such member"));
+    }
+
+    /// Makes an insertion ready, on the home of the new member. `None` if it goes elsewhere, waits,
+    /// or cannot be.
+    pub(super) fn prepare_insertion(&mut self, mut insertion: Box<Insertion>) -> Option<Box<Insertion>> {
+        let Insertion { id, at, .. } = *insertion;
+        if !self.common.layout.contains(at) {
+            self.fail(JobError::Failed(format!("a member cannot be inserted on {at}: there is no such PE")));
+            return None;
+        }
+        let here = self.resident(id).is_some()
+            || self.departing.contains_key(&id)
+            || self.arriving.contains(&id);
+        let place = self.directory.place(id);
+        if here || self.graves.insertions.contains_key(&id) {
+            self.fail_occupied(id);
+            return None;
+        }
+        if place.is_some_and(|place| !place.gone) {
+            self.postpone(insertion);
+            return None;
+        }
+        insertion.epoch = place.map_or(0, |place| place.epoch + 1).max(u32::from(at != self.me));
+        if let Some(grave) = self.graves.graves.remove(&id) {
+            insertion.held = migrate::held_in(&grave);
+            migrate::write_counters(&grave, &mut insertion.record);
+        }
+        if at == self.me {
+            return Some(insertion);
+        }
+        let epoch = insertion.epoch;
+        self.post(at, Control::Insert(insertion));
+        self.learn(id, Place { pe: at, epoch, gone: false });
+        None
+    }
+
+    /// Keeps an insertion until the member that has its index now has ended.
+    fn postpone(&mut self, insertion: Box<Insertion>) {
+        let (id, since) = (insertion.id, self.now);
+        self.graves.insertions.insert(id, (since, insertion));
+        self.run_after(UNKNOWN_MEMBER_HOLD, move |core| {
+            if core.graves.insertions.get(&id).is_some_and(|waiting| waiting.0 == since) {
+                core.fail_occupied(id);
+            }
+        });
+    }
+
+    fn fail_occupied(&mut self, id: ActorId) {
+        self.fail(JobError::Failed(format!(
+            "collection {} already has a member {:?}; destroy it first or choose another index",
+            id.collection.0, id.key
+        )));
+    }
+}

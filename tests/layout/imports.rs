@@ -132,9 +132,10 @@ fn resolve(modules: &BTreeMap<Module, Vec<Use>>, path: &[String], depth: u32) ->
     let module = path[..length].to_vec();
     let exported = path.get(length).and_then(|name| {
         let exports = modules.get(&module)?;
-        exports.iter().filter(|used| used.path.last() == Some(name)).find_map(|used| {
-            absolute(modules, &module, &used.path).filter(|target| target != path)
-        })
+        exports
+            .iter()
+            .filter(|used| used.path.last() == Some(name))
+            .find_map(|used| absolute(modules, &module, &used.path).filter(|target| target != path))
     });
     match exported {
         // A chain of re-exports is short; a longer one re-exports itself.

@@ -1,8 +1,8 @@
 //! What every PE knows about a collection: its type, and where members are placed at first.
 
+use crate::id::KindId;
+use crate::id::{ActorId, CollectionId};
 use crate::index::{Key, Shape};
-use crate::reference::{ActorId, CollectionId};
-use crate::registry::KindId;
 use gridspan_topology::{Layout, PeId};
 use serde::{Deserialize, Serialize};
 

@@ -2,11 +2,12 @@
 
 use crate::Actor;
 use crate::error::{AskError, JobError};
+use crate::id::KindId;
+use crate::id::{ActorId, CollectionId};
 use crate::index::ActorIndex;
 use crate::pe::{Core, Request, Wish};
 use crate::reduce::{Op, Reducible, Target};
-use crate::reference::{ActorId, ActorRef, CollectionId, CollectionRef, Reply, SectionRef};
-use crate::registry::KindId;
+use crate::reference::{ActorRef, CollectionRef, Reply, SectionRef};
 use crate::{Published, Time};
 use gridspan_topology::{Layout, PeId};
 use serde::Serialize;

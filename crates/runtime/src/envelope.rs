@@ -2,8 +2,8 @@
 
 use crate::Actor;
 use crate::codec;
+use crate::id::KindId;
 use crate::pe::Core;
-use crate::registry::KindId;
 use crate::wire::{Batch, Header};
 use std::any::Any;
 

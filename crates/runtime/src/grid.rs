@@ -7,14 +7,15 @@ use crate::Actor;
 use crate::collection::{Map, Placement};
 use crate::context::Sender;
 use crate::error::{AskError, GridError};
+use crate::id::CollectionId;
+use crate::id::KindId;
 use crate::index::{ActorIndex, IndexSet, Ix1, Key, Shape};
-use crate::job::MainFunction;
 use crate::pe::Core;
 use crate::promise::{Promise, promise};
 use crate::reduce::{Op, Reducible};
-use crate::reference::{ActorRef, CollectionId, CollectionRef, Reply, SectionRef};
-use crate::registry::{KindId, Registry};
-use crate::{Job, MainFuture, Published, codec};
+use crate::reference::{ActorRef, CollectionRef, Reply, SectionRef};
+use crate::registry::Registry;
+use crate::{Published, codec};
 use gridspan_topology::{Layout, PeId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -49,11 +50,14 @@ pub enum Per {
 }
 
 impl Grid {
-    /// Splits a job into the main function, about to begin, and nothing else.
-    pub(crate) fn begin(job: Job, layout: &Arc<Layout>, port: MainPort) -> MainFuture {
-        let (registry, maps, main): (_, _, MainFunction) = job.into_main();
-        let shared = Arc::new(Shared { port, layout: layout.clone(), registry, maps });
-        main.begin(Self { shared })
+    /// The grid of a job with these types and placement maps.
+    pub(crate) fn new(
+        port: MainPort,
+        layout: Arc<Layout>,
+        registry: Registry,
+        maps: Vec<String>,
+    ) -> Self {
+        Self { shared: Arc::new(Shared { port, layout, registry, maps }) }
     }
 
     fn run(&self, action: impl FnOnce(&mut Core) + Send + 'static) {

@@ -47,7 +47,8 @@ impl Program {
     /// The main function, which hands its work to PE 0 through `port`. Its outcome goes to PE 0 as
     /// an [`end_packet`].
     pub fn begin_main(self, port: MainPort) -> MainFuture {
-        Grid::begin(self.job, &self.layout, port)
+        let (registry, maps, main) = self.job.into_main();
+        main.begin(Grid::new(port, self.layout, registry, maps))
     }
 }
 

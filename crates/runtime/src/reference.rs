@@ -1,6 +1,7 @@
 //! Names that actors pass around: a member, a collection, a section, the asker of a question.
 
 use crate::Actor;
+use crate::id::{ActorId, CollectionId, SectionId};
 use crate::index::{ActorIndex, Key};
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
@@ -8,44 +9,20 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A collection, unique within the job.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(transparent)]
-pub struct CollectionId(pub u32);
+macro_rules! copied {
+    ($name:ident) => {
+        impl<A> Copy for $name<A> {}
 
-impl CollectionId {
-    /// Senders that are no actors: main and the timers, asks and reductions of a PE.
-    pub(crate) const SYSTEM: Self = Self(u32::MAX);
-}
-
-/// A member of a collection, whatever its type.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-pub struct ActorId {
-    /// The collection it belongs to.
-    pub collection: CollectionId,
-    /// Its index there.
-    pub key: Key,
-}
-
-impl ActorId {
-    /// The sender that stands for what a PE itself sends.
-    pub(crate) fn system(pe: PeId) -> Self {
-        Self { collection: CollectionId::SYSTEM, key: Key(u128::from(pe.0)) }
-    }
+        impl<A> Clone for $name<A> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+    };
 }
 
 macro_rules! reference {
     ($name:ident { $($field:ident),* }) => {
-        impl<A> Clone for $name<A> {
-            fn clone(&self) -> Self {
-                Self { $($field: self.$field.clone(),)* kind: PhantomData }
-            }
-        }
-
         impl<A> fmt::Debug for $name<A> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.debug_struct(stringify!($name))$(.field(stringify!($field), &self.$field))*.finish()
@@ -64,7 +41,7 @@ pub struct ActorRef<A> {
 
 reference!(ActorRef { id });
 
-impl<A> Copy for ActorRef<A> {}
+copied!(ActorRef);
 
 impl<A> PartialEq for ActorRef<A> {
     fn eq(&self, other: &Self) -> bool {
@@ -98,7 +75,7 @@ pub struct CollectionRef<A> {
 
 reference!(CollectionRef { id });
 
-impl<A> Copy for CollectionRef<A> {}
+copied!(CollectionRef);
 
 impl<A: Actor> CollectionRef<A> {
     pub(crate) const fn new(id: CollectionId) -> Self {
@@ -131,13 +108,6 @@ impl<A: Actor> CollectionRef<A> {
     }
 }
 
-/// A section, unique within the job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub(crate) struct SectionId {
-    pub(crate) collection: CollectionId,
-    pub(crate) name: u64,
-}
-
 /// Addresses a fixed set of members of one collection together.
 #[derive(Serialize, Deserialize)]
 #[serde(bound = "")]
@@ -148,6 +118,12 @@ pub struct SectionRef<A> {
 }
 
 reference!(SectionRef { id, members });
+
+impl<A> Clone for SectionRef<A> {
+    fn clone(&self) -> Self {
+        Self { id: self.id, members: self.members.clone(), kind: PhantomData }
+    }
+}
 
 impl<A> SectionRef<A> {
     /// How many members the section has.
@@ -173,7 +149,7 @@ pub struct Reply<T> {
 
 reference!(Reply { pe, slot });
 
-impl<T> Copy for Reply<T> {}
+copied!(Reply);
 
 impl<T> Reply<T> {
     pub(crate) const fn new(pe: PeId, slot: u64) -> Self {

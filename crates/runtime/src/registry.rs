@@ -4,25 +4,15 @@ use crate::Actor;
 use crate::codec;
 use crate::codec::DecodeError;
 use crate::envelope::{AnyEnvelope, Envelope, EnvelopeBatch};
+use crate::id::KindId;
 use crate::parcel::Parcel;
 use crate::pe::{Core, Queue, Store, TypedQueue, TypedStore};
 use crate::reduce::Reduction;
 use crate::wire::{EncodedBatch, Header, Multicast, MulticastMember};
-use serde::{Deserialize, Serialize};
+
 use std::any::{TypeId, type_name};
 use std::marker::PhantomData;
 use std::sync::Arc;
-
-/// The position of an actor type in the job's definition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub(crate) struct KindId(pub(crate) u16);
-
-impl KindId {
-    pub(crate) fn index(self) -> usize {
-        usize::from(self.0)
-    }
-}
 
 /// All actor types of a job.
 #[derive(Clone, Default)]
@@ -125,7 +115,7 @@ impl<A: Actor> Kind for Typed<A> {
         let Multicast { collection, source, priority, origin, message, .. } = multicast;
         let message: A::Message = message.open()?;
         for member in members {
-            let to = crate::reference::ActorId { collection, key: member.key };
+            let to = crate::id::ActorId { collection, key: member.key };
             let MulticastMember { sequence, epoch, .. } = *member;
             let header = Header { to, source, sequence, priority, epoch, hops: 0, origin };
             core.arrive(self.0, Envelope::<A> { header, message: message.clone() });

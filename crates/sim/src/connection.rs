@@ -269,8 +269,7 @@ impl Connections {
         if self.dice.chance(self.faults.acknowledgement_loss) {
             self.counts.acknowledgements_lost += 1;
             self.direction(way).acknowledging = true;
-            return self
-                .schedule(now + ACKNOWLEDGEMENT_AGAIN, Happening::AcknowledgeNow { way });
+            return self.schedule(now + ACKNOWLEDGEMENT_AGAIN, Happening::AcknowledgeNow { way });
         }
         let at = now + network.latency(way.1, way.0);
         if self.dice.chance(self.faults.duplicate) {

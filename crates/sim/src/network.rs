@@ -11,10 +11,10 @@
 //! **Order.** Frames between two nodes arrive in the order sent, unless the link says
 //! [`Link::reorder`].
 
+use gridspan_topology::{Fate, Shaper};
 use gridspan_topology::{GridSpec, Link, NodeId, SiteId, Time};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use gridspan_topology::{Fate, Shaper};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -56,7 +56,13 @@ impl Network {
     }
 
     /// Sends a frame of `bytes` at `now`. Returns when it arrives, or `None` if it never does.
-    pub(crate) fn carry(&mut self, now: Time, from: NodeId, to: NodeId, bytes: u64) -> Option<Time> {
+    pub(crate) fn carry(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        to: NodeId,
+        bytes: u64,
+    ) -> Option<Time> {
         let link = *self.spec.link(from, to);
         if link.loss >= 1.0 {
             return None;

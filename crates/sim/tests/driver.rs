@@ -139,8 +139,7 @@ fn a_job_that_never_ends_is_ended() {
             grid.sleep(Duration::from_secs(1)).await?;
         }
     });
-    let options =
-        SimOptions { time_limit: Duration::from_secs(100), ..SimOptions::default() };
+    let options = SimOptions { time_limit: Duration::from_secs(100), ..SimOptions::default() };
 
     let report = Simulation::new(job, GridSpec::single(2), options).unwrap().run();
 

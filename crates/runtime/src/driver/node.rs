@@ -19,7 +19,8 @@ pub(super) enum Uplink {}
 /// A node that runs.
 pub(super) struct Node<'scope> {
     pub(super) switch: Arc<Switch>,
-    pes: Vec<ScopedJoinHandle<'scope, Result<(), JobError>>>,
+    /// The threads, or why one could not be started.
+    pes: Vec<std::io::Result<ScopedJoinHandle<'scope, Result<(), JobError>>>>,
     uplink: Option<Arc<Uplink>>,
     watch: Option<ScopedJoinHandle<'scope, ()>>,
 }
@@ -78,7 +79,9 @@ impl<'scope> Node<'scope> {
                 idle = Box::new(Drive { uplink: uplink.clone(), switch: switch.clone() });
             }
             let switch = switch.clone();
-            handles.push(scope.spawn(move || {
+            // The name stands in the message of a panic.
+            let named = thread::Builder::new().name(pe.to_string());
+            handles.push(named.spawn_scoped(scope, move || {
                 // Set once, here.
                 let _ = thread.set(thread::current());
                 worker::run(machine, &switch, begin, &mut *idle)
@@ -115,9 +118,16 @@ impl<'scope> Node<'scope> {
         let Self { switch, pes, uplink: _uplink, watch } = self;
         let mut outcome = Err(JobError::Failed("a node without PEs".to_owned()));
         for (position, pe) in pes.into_iter().enumerate() {
-            let ended = pe.join().unwrap_or_else(|_| {
-                Err(JobError::Failed("the thread of a PE died; this is a bug in Gridspan".into()))
-            });
+            let ended = match pe.map(ScopedJoinHandle::join) {
+                Ok(Ok(ended)) => ended,
+                Ok(Err(_)) => {
+                    let reason = "the thread of a PE died; this is a bug in Gridspan";
+                    Err(JobError::Failed(reason.to_owned()))
+                }
+                Err(error) => Err(JobError::Failed(format!(
+                    "cannot start the thread of a PE ({error}); use fewer PEs"
+                ))),
+            };
             if position == 0 {
                 outcome = ended;
             }

@@ -12,7 +12,7 @@
 
 use super::PlantedFault;
 use crate::envelope::AnyEnvelope;
-use crate::reference::{ActorId, CollectionId, SectionId};
+use crate::id::{ActorId, CollectionId, SectionId};
 use crate::wire::Header;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;

@@ -6,7 +6,7 @@
 //! goes to a higher epoch.
 
 use super::PlantedFault;
-use crate::reference::ActorId;
+use crate::id::ActorId;
 use gridspan_topology::PeId;
 use rustc_hash::FxHashMap;
 

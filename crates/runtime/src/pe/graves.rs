@@ -20,8 +20,8 @@ use super::directory::Place;
 use super::migrate;
 use crate::envelope::AnyEnvelope;
 use crate::error::JobError;
-use crate::reference::ActorId;
-use crate::registry::KindId;
+use crate::id::ActorId;
+use crate::id::KindId;
 use crate::wire::{Buried, Control, Header, Insertion};
 use gridspan_topology::Time;
 use std::collections::BTreeMap;
@@ -48,17 +48,23 @@ impl Core {
         // A plan that was made while it lived may say that it has moved once more.
         let epoch = member.epoch + 2;
         if let Some(channels) = &mut member.channels {
-            let is_broadcast = |&(source, _, _): &(ActorId, i32, u64)| {
-                source.collection == BROADCAST
-            };
-            let lost = channels.held.extract_if(.., |key, _| is_broadcast(key)).count();
+            let is_broadcast =
+                |&(source, _, _): &(ActorId, i32, u64)| source.collection == BROADCAST;
+            let before = channels.held.len();
+            channels.held.retain(|key, _| !is_broadcast(key));
+            let lost = before - channels.held.len();
             (0..lost).for_each(|_| self.dead_letter(id, "it was destroyed"));
         }
         if let Some(home) = self.home(id) {
             self.directory.learn(id, Place { pe: home, epoch, gone: true }, self.common.fault);
-            let (record, held) = (migrate::record(&member), migrate::held(&member));
-            let buried = Buried { id, kind, epoch, record, held };
-            self.post(home, Control::Buried(Box::new(buried)));
+            if home != self.me {
+                let (record, held) = (migrate::record(&member), migrate::held(&member));
+                let buried = Buried { id, kind, epoch, record, held };
+                self.post(home, Control::Buried(Box::new(buried)));
+            } else if let Some(channels) = member.channels {
+                // At once: the next message may come before any packet to itself.
+                self.graves.graves.insert(id, channels);
+            }
         }
         self.post(Self::ROOT, Control::Destroyed { id, reductions, syncs });
     }
@@ -73,7 +79,6 @@ impl Core {
             Ok(None) => {}
             Err(error) => return self.fail(JobError::Protocol(error.to_string())),
         }
-        // The member may have ended here, in which case this is known already.
         let here = Place { pe: self.me, epoch, gone: true };
         self.directory.learn(id, here, self.common.fault);
         self.release_awaiting(id);
@@ -113,10 +118,15 @@ impl Core {
 
     /// Makes an insertion ready, on the home of the new member. `None` if it goes elsewhere, waits,
     /// or cannot be.
-    pub(super) fn prepare_insertion(&mut self, mut insertion: Box<Insertion>) -> Option<Box<Insertion>> {
+    pub(super) fn prepare_insertion(
+        &mut self,
+        mut insertion: Box<Insertion>,
+    ) -> Option<Box<Insertion>> {
         let Insertion { id, at, .. } = *insertion;
         if !self.common.layout.contains(at) {
-            self.fail(JobError::Failed(format!("a member cannot be inserted on {at}: there is no such PE")));
+            self.fail(JobError::Failed(format!(
+                "a member cannot be inserted on {at}: there is no such PE"
+            )));
             return None;
         }
         let here = self.resident(id).is_some()

@@ -3,8 +3,8 @@
 use super::core::Core;
 use super::directory::Place;
 use crate::error::JobError;
-use crate::reference::{ActorId, CollectionId};
-use crate::registry::KindId;
+use crate::id::KindId;
+use crate::id::{ActorId, CollectionId};
 use crate::wire::{Control, PlanEntry};
 use gridspan_topology::PeId;
 
@@ -58,9 +58,12 @@ impl Core {
         self.announce_death(kind, member);
     }
 
-    /// A plan moves an actor that ended before: the PE where others believe it now learns better.
+    /// A plan moves an actor that ended before: the PE where others believe it now learns better,
+    /// unless it is the home, which waits for the grave.
     pub(super) fn correct_plan(&mut self, entry: &PlanEntry) {
-        if let Some(Place { pe, epoch, gone }) = self.directory.place(entry.id) {
+        if let Some(Place { pe, epoch, gone }) = self.directory.place(entry.id)
+            && self.home(entry.id) != Some(entry.to)
+        {
             self.post(entry.to, Control::Location { id: entry.id, pe, epoch, gone });
         }
     }

@@ -2,8 +2,8 @@
 
 use super::collective::Broadcasts;
 use crate::collection::CollectionInfo;
+use crate::id::CollectionId;
 use crate::index::{Key, Shape};
-use crate::reference::CollectionId;
 use rustc_hash::FxHashMap;
 
 /// Collections of a job. Bounds what a peer can make this PE allocate.

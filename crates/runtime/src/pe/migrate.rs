@@ -19,8 +19,8 @@ use super::store::Store;
 use crate::codec;
 use crate::envelope::AnyEnvelope;
 use crate::error::JobError;
-use crate::reference::{ActorId, CollectionId};
-use crate::registry::KindId;
+use crate::id::KindId;
+use crate::id::{ActorId, CollectionId};
 use crate::wire::{Control, MemberRecord, Migrant};
 use bytes::Bytes;
 use gridspan_topology::PeId;
@@ -115,12 +115,12 @@ pub(super) fn held(member: &Member) -> Vec<Bytes> {
 }
 
 pub(super) fn held_in(channels: &Channels) -> Vec<Bytes> {
-    let encoded = |envelope: &Box<dyn AnyEnvelope>| {
+    let encoded = |envelope: &dyn AnyEnvelope| {
         let mut bytes = Vec::new();
         envelope.append(&mut bytes);
         bytes.into()
     };
-    channels.held.values().map(encoded).collect()
+    channels.held.values().map(|envelope| encoded(&**envelope)).collect()
 }
 
 /// The actor's conversations, as they arrive.

@@ -34,9 +34,9 @@ pub use standing::Standing;
 pub(crate) use store::{Request, Store, TypedStore, Wish};
 
 use crate::error::JobError;
+use crate::id::KindId;
+use crate::id::{ActorId, CollectionId};
 use crate::parcel::Parcel;
-use crate::reference::{ActorId, CollectionId};
-use crate::registry::KindId;
 use crate::wire::{Content, Control, Insertion, MemberRecord, Packet, PlanEntry};
 use gridspan_topology::{PeId, Time};
 use migrate::Tentatives;

@@ -2,7 +2,7 @@
 
 use crate::Actor;
 use crate::envelope::{Envelope, EnvelopeBatch};
-use crate::registry::KindId;
+use crate::id::KindId;
 use crate::wire::{Content, Packet};
 use gridspan_topology::PeId;
 use rustc_hash::FxHashMap;

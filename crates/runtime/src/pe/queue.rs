@@ -5,7 +5,7 @@
 
 use crate::Actor;
 use crate::codec;
-use crate::registry::KindId;
+use crate::id::KindId;
 use bytes::Bytes;
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};

@@ -45,10 +45,7 @@ impl Pe {
             created: core.created,
             processed: core.processed,
             busy: u64::from(!core.lanes.is_empty()),
-            held: members()
-                .filter_map(|member| member.channels.as_deref())
-                .map(held)
-                .sum::<u64>()
+            held: members().filter_map(|member| member.channels.as_deref()).map(held).sum::<u64>()
                 + core.graves.held(),
             awaiting: core.awaiting.values().map(|held| held.envelopes.len() as u64).sum(),
             early: core.early.values().map(|early| early.len() as u64).sum(),

@@ -92,7 +92,7 @@ impl Core {
     pub(crate) fn send_after<A: crate::Actor>(
         &mut self,
         delay: Duration,
-        to: crate::reference::ActorId,
+        to: crate::id::ActorId,
         message: A::Message,
     ) {
         // An armed timer is work to come: the job is not quiescent.

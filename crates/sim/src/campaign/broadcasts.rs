@@ -118,7 +118,8 @@ impl Family {
                 &order[start..]
             ));
         }
-        if !gone && let Some(missed) = order[..start].iter().find(|number| *number >= asked_before) {
+        if !gone && let Some(missed) = order[..start].iter().find(|number| *number >= asked_before)
+        {
             return Err(format!("{id:?} missed broadcast {missed}, asked for after it was made"));
         }
         Ok(())

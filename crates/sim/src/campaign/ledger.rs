@@ -7,7 +7,7 @@
 
 use super::broadcasts::Broadcasts;
 use super::dice::Dice;
-use super::rounds::Rounds;
+use super::rounds::{Kind, Rounds};
 use gridspan_runtime::{ActorId, CollectionId, Key, PeId};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -129,7 +129,8 @@ pub(super) fn take() -> Option<Ledger> {
 
 /// Lets `look` see and change the model.
 pub(super) fn with<R>(look: impl FnOnce(&mut Ledger) -> R) -> R {
-    LEDGER.with_borrow_mut(|ledger| look(ledger.as_mut().expect("a campaign has installed a model")))
+    LEDGER
+        .with_borrow_mut(|ledger| look(ledger.as_mut().expect("a campaign has installed a model")))
 }
 
 impl Ledger {
@@ -210,7 +211,8 @@ impl Ledger {
                 queue.iter_mut().for_each(|sent| sent.due = false);
             }
         }
-        self.orphaned.extend(self.open.extract_if(.., |_, whom| *whom == id).map(|(token, _)| token));
+        self.orphaned
+            .extend(self.open.extract_if(.., |_, whom| *whom == id).map(|(token, _)| token));
         self.broadcasts.left(id);
         self.rounds.left(id);
         self.doings.destructions += 1;
@@ -267,12 +269,12 @@ impl Ledger {
     }
 
     /// A reduction whose result goes to one receiver, or to all of a collection.
-    pub(super) fn round_begins(&mut self, to_all: Option<CollectionId>, of_section: bool) -> u64 {
+    pub(super) fn round_begins(&mut self, to_all: Option<CollectionId>, kind: Kind) -> u64 {
         let round = self.rounds.next();
         // Results to all are in order with broadcasts, and each has a sender of its own.
         let sender = ActorId { key: Key(u128::from(round) + 1), ..MAIN };
         let broadcast = to_all.map(|collection| self.broadcasts.asked(sender, collection));
-        self.rounds.begin(broadcast, of_section);
+        self.rounds.begin(broadcast, kind);
         round
     }
 

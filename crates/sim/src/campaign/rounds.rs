@@ -3,6 +3,17 @@
 use gridspan_runtime::{ActorId, CollectionId};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What is special about a reduction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Kind {
+    #[default]
+    Plain,
+    /// Its result waits until main asks for it.
+    ToMain,
+    /// It is over the section. Results come in the order of such reductions.
+    OfSection,
+}
+
 /// One reduction.
 #[derive(Default)]
 struct Round {
@@ -12,8 +23,7 @@ struct Round {
     results: u64,
     /// The broadcast that brings the result, if it goes to all of a collection.
     broadcast: Option<u64>,
-    /// Whether it is over the section.
-    of_section: bool,
+    kind: Kind,
 }
 
 /// The members of a collection on their way to and from a sync point.
@@ -41,8 +51,8 @@ impl Rounds {
     }
 
     /// Begins a reduction whose result one receiver gets, or all, by a broadcast.
-    pub(super) fn begin(&mut self, broadcast: Option<u64>, of_section: bool) {
-        self.rounds.push(Round { broadcast, of_section, ..Round::default() });
+    pub(super) fn begin(&mut self, broadcast: Option<u64>, kind: Kind) {
+        self.rounds.push(Round { broadcast, kind, ..Round::default() });
     }
 
     pub(super) fn contributed(&mut self, round: u64, value: u64) -> Result<(), String> {
@@ -60,7 +70,7 @@ impl Rounds {
         let last = self.last_of_section;
         let state = self.round(round)?;
         state.results += 1;
-        if state.of_section && round < last {
+        if state.kind == Kind::OfSection && round < last {
             return Err(format!("reduction {round} over the section came after {last}"));
         }
         if state.sum != value {
@@ -69,8 +79,8 @@ impl Rounds {
                 "reduction {round} gave {value}, but the {contributions} contributions make {sum}"
             ));
         }
-        let Round { broadcast, of_section, .. } = *state;
-        if of_section {
+        let Round { broadcast, kind, .. } = *state;
+        if kind == Kind::OfSection {
             self.last_of_section = round;
         }
         Ok(broadcast)
@@ -125,12 +135,11 @@ impl Rounds {
     /// Checks that every reduction had its result, and nobody waits at a sync point.
     pub(super) fn check(&self) -> Result<(), String> {
         for (number, round) in self.rounds.iter().enumerate() {
-            let Round { results, contributions, broadcast, .. } = round;
+            let Round { results, contributions, broadcast, kind, .. } = round;
             // Who gets a broadcast is checked with the broadcasts.
-            if *results == 0 || (broadcast.is_none() && *results > 1) {
-                return Err(format!(
-                    "reduction {number} of {contributions} had {results} results"
-                ));
+            let missing = *results == 0 && *kind != Kind::ToMain;
+            if missing || (broadcast.is_none() && *results > 1) {
+                return Err(format!("reduction {number} of {contributions} had {results} results"));
             }
         }
         match self.syncs.values().find_map(|sync| sync.waiting.first()) {
@@ -148,7 +157,7 @@ mod tests {
     fn a_result_must_be_the_sum_and_come_after_all_contributions() {
         let mut rounds = Rounds::default();
         let round = rounds.next();
-        rounds.begin(None, false);
+        rounds.begin(None, Kind::Plain);
         rounds.contributed(round, 2).unwrap();
         rounds.contributed(round, 3).unwrap();
         assert!(rounds.check().is_err(), "no result yet");

@@ -1,10 +1,9 @@
 //! The main function of the campaign's job: phases of random activity, with checks in between.
 
 use super::ledger::{self, MAIN};
-use super::walker::{Call, Freedom, Msg, Receiver, Walker, World, in_section};
-use gridspan_runtime::{
-    ActorId, Collection, Grid, GridError, Ix1, JobError, Op, PeId, Placement,
-};
+use super::rounds::Kind;
+use super::walker::{Call, FIRST_INSERTED, Freedom, Msg, Receiver, Walker, World, in_section};
+use gridspan_runtime::{ActorId, Collection, Grid, GridError, Ix1, JobError, Op, PeId, Placement};
 use std::time::Duration;
 
 /// The longest wait for an answer to main.
@@ -49,15 +48,8 @@ pub(super) async fn run(grid: Grid, plan: Plan) -> Result<(), JobError> {
     };
     old.broadcast(Msg::Meet(world.clone()));
     young.broadcast(Msg::Meet(world.clone()));
-    let mut main = Main {
-        grid,
-        old,
-        young,
-        world,
-        inserting: false,
-        reducing: false,
-        awaited: Vec::new(),
-    };
+    let mut main =
+        Main { grid, old, young, world, inserting: false, reducing: false, awaited: Vec::new() };
     main.quiescence().await?;
     while main.grid.now().await?.as_nanos() < plan.duration.as_nanos() as u64 {
         main.phase().await?;
@@ -104,8 +96,26 @@ impl Main {
             }
             _ => self.settle().await?,
         }
-        self.grid.sleep(rest).await?;
+        let (hurry, stray) =
+            ledger::with(|ledger| (ledger.dice.chance(0.3), ledger.dice.chance(0.02)));
+        if stray {
+            self.send_into_the_void();
+        }
+        match hurry {
+            true => self.settle().await?,
+            false => self.grid.sleep(rest).await?,
+        }
         check()
+    }
+
+    /// Sends a message to a member that does not exist, but may be inserted later.
+    fn send_into_the_void(&self) {
+        let (index, number) = ledger::with(|ledger| {
+            let index = FIRST_INSERTED + (ledger.doings.insertions + ledger.dice.below(3)) as i32;
+            (Ix1(index), ledger.sent(MAIN, &[self.young.at(Ix1(index)).id()], 0))
+        });
+        let freedom = Freedom { insert: false, destroy: false, migrate: true };
+        self.young.member(index).send(Msg::Act { number, left: 1, freedom });
     }
 
     /// Sends some members a message that makes them do things.
@@ -146,14 +156,16 @@ impl Main {
                 Receiver::AllYoung => Some(self.young.id()),
                 Receiver::Main | Receiver::Member(_) => None,
             };
-            let round = ledger::with(|ledger| ledger.round_begins(to_all, false));
+            let to_main = matches!(to, Receiver::Main);
+            let kind = if to_main { Kind::ToMain } else { Kind::Plain };
+            let round = ledger::with(|ledger| ledger.round_begins(to_all, kind));
             let of_old = !(of_young && round % 2 == 0);
-            if matches!(to, Receiver::Main) {
+            if to_main {
                 self.awaited.push((of_old, round));
             }
             self.call(of_old, Call::Contribute { round, to });
             if ledger::with(|ledger| ledger.dice.chance(0.3)) {
-                let round = ledger::with(|ledger| ledger.round_begins(None, true));
+                let round = ledger::with(|ledger| ledger.round_begins(None, Kind::OfSection));
                 self.call(true, Call::ContributeToSection { round });
             }
         }
@@ -181,7 +193,7 @@ impl Main {
 
     fn insert(&self, freedom: Freedom) {
         let (fresh, pe, number) = ledger::with(|ledger| {
-            let fresh = ledger.free_index(self.young.id(), super::walker::FIRST_INSERTED);
+            let fresh = ledger.free_index(self.young.id(), FIRST_INSERTED);
             let id = self.young.at(Ix1(fresh)).id();
             ledger.insertion_asked(id);
             let pe = ledger.dice.below(u64::from(self.grid.layout().pe_count()));
@@ -191,8 +203,11 @@ impl Main {
         self.young.member(fresh).send(Msg::Act { number, left: 1, freedom });
     }
 
-    /// Awaits what was asked for, and quiescence.
+    /// Awaits what was asked for and quiescence, in either order.
     async fn settle(&mut self) -> Result<(), JobError> {
+        if ledger::with(|ledger| ledger.dice.chance(0.5)) {
+            self.quiescence().await?;
+        }
         for (of_old, round) in std::mem::take(&mut self.awaited) {
             let value: u64 = self.collection(of_old).reduction(Op::Sum).await?;
             ledger::with(|ledger| ledger.result(MAIN, round, value));

@@ -66,14 +66,40 @@ pub(super) enum Receiver {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Msg {
     Meet(World),
-    Act { number: u64, left: u8, freedom: Freedom },
-    Question { number: u64, token: u64, reply: Reply<u64> },
+    Act {
+        number: u64,
+        left: u8,
+        freedom: Freedom,
+    },
+    Question {
+        number: u64,
+        token: u64,
+        reply: Reply<u64>,
+    },
     /// A question passed on.
-    Delegate { number: u64, token: u64, reply: Reply<u64> },
-    Answer { token: u64, value: Option<u64>, must: bool },
-    Tick { token: u64, left: u8, freedom: Freedom },
-    Call { number: u64, call: Call },
-    Result { round: u64, value: u64 },
+    Delegate {
+        number: u64,
+        token: u64,
+        reply: Reply<u64>,
+    },
+    Answer {
+        token: u64,
+        value: Option<u64>,
+        must: bool,
+    },
+    Tick {
+        token: u64,
+        left: u8,
+        freedom: Freedom,
+    },
+    Call {
+        number: u64,
+        call: Call,
+    },
+    Result {
+        round: u64,
+        value: u64,
+    },
 }
 
 /// A member.

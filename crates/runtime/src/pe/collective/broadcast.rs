@@ -17,12 +17,12 @@
 use super::root::BroadcastRequest;
 use crate::Actor;
 use crate::context::Sender;
+use crate::id::KindId;
+use crate::id::{ActorId, CollectionId};
 use crate::index::Key;
 use crate::parcel::Parcel;
 use crate::pe::channel::BROADCAST;
 use crate::pe::core::Core;
-use crate::reference::{ActorId, CollectionId};
-use crate::registry::KindId;
 use crate::wire::{Control, Header, Multicast, MulticastMember};
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;

@@ -11,11 +11,11 @@ use super::root::{Attendance, Family};
 use crate::Actor;
 use crate::collection::{CollectionInfo, Map};
 use crate::error::{GridError, JobError};
+use crate::id::KindId;
+use crate::id::{ActorId, CollectionId};
 use crate::index::{Key, Shape};
 use crate::parcel::Parcel;
 use crate::pe::core::Core;
-use crate::reference::{ActorId, CollectionId};
-use crate::registry::KindId;
 use crate::wire::{Control, Insertion, MemberRecord};
 use gridspan_topology::PeId;
 
@@ -111,12 +111,7 @@ impl Core {
         }
     }
 
-    pub(in crate::pe) fn handle_destroyed(
-        &mut self,
-        id: ActorId,
-        reductions: u64,
-        syncs: u64,
-    ) {
+    pub(in crate::pe) fn handle_destroyed(&mut self, id: ActorId, reductions: u64, syncs: u64) {
         if let Some(family) = self.family(id.collection) {
             family.reductions.leave(reductions);
             family.syncs.leave(syncs);

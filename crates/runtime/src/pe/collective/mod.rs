@@ -12,7 +12,7 @@ pub(super) use reduction::{Accumulator, GroupState};
 pub(super) use root::Root;
 
 use crate::envelope::AnyEnvelope;
-use crate::registry::KindId;
+use crate::id::KindId;
 use gridspan_topology::Time;
 
 /// Messages that wait for their receiver to turn up.

@@ -8,10 +8,10 @@
 
 use crate::context::Seat;
 use crate::error::{GridError, JobError};
+use crate::id::{CollectionId, SectionId};
 use crate::pe::REDUCTION_HOLD;
 use crate::pe::core::Core;
 use crate::reduce::{Op, Partial, Reduction, Target, Value};
-use crate::reference::{CollectionId, SectionId};
 use crate::wire::{Contribution, Header, ReductionGroup};
 use gridspan_topology::Time;
 
@@ -264,7 +264,7 @@ impl Core {
     fn deliver_result(
         &mut self,
         receivers: CollectionId,
-        member: Option<crate::reference::ActorId>,
+        member: Option<crate::id::ActorId>,
         reduction: Reduction,
     ) {
         let Some(kind) = self
@@ -288,7 +288,7 @@ impl Core {
                 self.accept_broadcast(receivers, request);
             }
             Some(to) => {
-                let (source, priority) = (crate::reference::ActorId::system(self.me), 0);
+                let (source, priority) = (crate::id::ActorId::system(self.me), 0);
                 let sequence = self.system.take_next(to, priority);
                 let (_, epoch) = self.believed(to);
                 let origin = self.me;

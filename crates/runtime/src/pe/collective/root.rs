@@ -2,13 +2,13 @@
 
 use super::quiescence::Waves;
 use crate::error::GridError;
+use crate::id::KindId;
+use crate::id::{ActorId, CollectionId};
 use crate::parcel::Parcel;
 use crate::pe::core::{Common, Core};
 use crate::pe::published::Publications;
 use crate::pe::timers::Action;
 use crate::reduce::{Op, Value};
-use crate::reference::{ActorId, CollectionId};
-use crate::registry::KindId;
 use crate::wire::ReductionGroup;
 use gridspan_balance::{ActorLoad, Strategy};
 use std::collections::{BTreeMap, VecDeque};

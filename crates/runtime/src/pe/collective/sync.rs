@@ -2,10 +2,10 @@
 
 use super::root::Family;
 use crate::collection::PlanEntry;
+use crate::id::{ActorId, CollectionId};
 use crate::index::Key;
 use crate::pe::core::Core;
 use crate::pe::directory::Place;
-use crate::reference::{ActorId, CollectionId};
 use crate::wire::Control;
 use gridspan_balance::{ActorKey, ActorLoad, PeLoad, Snapshot};
 use std::collections::BTreeMap;

@@ -1,0 +1,53 @@
+//! Identifiers of actors, collections, sections and actor types.
+
+use crate::index::Key;
+use gridspan_topology::PeId;
+use serde::{Deserialize, Serialize};
+
+/// A collection, unique within the job.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct CollectionId(pub u32);
+
+impl CollectionId {
+    /// Senders that are no actors: main and the timers, asks and reductions of a PE.
+    pub(crate) const SYSTEM: Self = Self(u32::MAX);
+}
+
+/// A member of a collection, whatever its type.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct ActorId {
+    /// The collection it belongs to.
+    pub collection: CollectionId,
+    /// Its index there.
+    pub key: Key,
+}
+
+impl ActorId {
+    /// The sender that stands for what a PE itself sends.
+    pub(crate) fn system(pe: PeId) -> Self {
+        Self { collection: CollectionId::SYSTEM, key: Key(u128::from(pe.0)) }
+    }
+}
+
+/// A section, unique within the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(crate) struct SectionId {
+    pub(crate) collection: CollectionId,
+    pub(crate) name: u64,
+}
+
+/// The position of an actor type in the job's definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct KindId(pub(crate) u16);
+
+impl KindId {
+    pub(crate) fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}

@@ -6,6 +6,7 @@
 mod async_actors;
 #[path = "support/between.rs"]
 mod between;
+#[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/figures.rs"]
 mod figures;
 #[path = "support/population.rs"]

@@ -6,16 +6,20 @@
 //! Each figure is taken with both processes on one core, where it tells the work, and on two, where it
 //! also tells what waking a core costs.
 
+#[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/bare_quinn.rs"]
 mod bare_quinn;
 #[path = "support/bare_tcp.rs"]
 mod bare_tcp;
+#[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/figures.rs"]
 mod figures;
 #[path = "support/grpc.rs"]
 mod grpc;
+#[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/nodes.rs"]
 mod nodes;
+#[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/wire.rs"]
 mod wire;
 

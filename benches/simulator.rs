@@ -2,6 +2,7 @@
 //!
 //! `cargo bench --bench simulator`; a word after `--` selects figures, as in `-- ring`.
 
+#[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/figures.rs"]
 mod figures;
 #[path = "support/talk.rs"]

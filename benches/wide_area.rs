@@ -3,14 +3,18 @@
 //!
 //! `cargo bench --bench wide_area`; a word after `--` selects figures, as in `-- echo`.
 
+#[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/bare_quinn.rs"]
 mod bare_quinn;
+#[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/figures.rs"]
 mod figures;
+#[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/nodes.rs"]
 mod nodes;
 #[path = "support/relay.rs"]
 mod relay;
+#[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/wire.rs"]
 mod wire;
 

@@ -101,3 +101,8 @@ pub use gridspan_topology as topology;
 pub use outcome::{EXIT_FAILED, EXIT_USAGE};
 pub use settings::{Driver, Settings, Start};
 pub use start::{main, run};
+
+/// The README's example compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,24 +1,31 @@
-//! The same stream and ball between tokio tasks, kameo actors and ractor actors on two threads.
+//! The same stream and ball between tokio tasks, between kameo actors and between ractor actors, one on each of two threads.
 
 use crate::figures::Sample;
 use std::future::Future;
+use std::thread;
 use std::time::{Duration, Instant};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{mpsc, oneshot};
 
 fn runtime() -> Runtime {
-    let mut builder = Builder::new_multi_thread();
-    builder.worker_threads(2).enable_all().build().expect("a runtime with two threads starts")
+    Builder::new_current_thread().enable_all().build().expect("a runtime starts")
 }
 
-/// Runs `measure` as a task, so that it is on a worker as all others are.
-fn on_two_threads(
+/// Runs `measure` on this thread; what it spawns on the handle runs on another, so that messages cross
+/// threads as they do between PEs. On one runtime with two workers, a ball would stay on one of them.
+fn across_threads<F: Future<Output = Duration>>(
     operations: u64,
-    measure: impl Future<Output = Duration> + Send + 'static,
+    measure: impl FnOnce(Handle) -> F,
 ) -> Sample {
-    let runtime = runtime();
-    let task = runtime.spawn(measure);
-    let elapsed = runtime.block_on(task).expect("the measurement does not panic");
+    let (stop, stopped) = oneshot::channel::<()>();
+    let (here, there) = (runtime(), runtime());
+    let handle = there.handle().clone();
+    let elapsed = thread::scope(|scope| {
+        scope.spawn(move || there.block_on(stopped));
+        let elapsed = here.block_on(measure(handle));
+        drop(stop);
+        elapsed
+    });
     Sample { elapsed, operations }
 }
 
@@ -27,16 +34,15 @@ pub(crate) mod tokio_mpsc {
     use super::*;
 
     pub(crate) fn stream(messages: u64) -> Sample {
-        on_two_threads(messages, async move {
+        across_threads(messages, async |there: Handle| {
             let (send, mut receive) = mpsc::unbounded_channel();
-            let sink = tokio::spawn(async move {
+            let sink = there.spawn(async move {
                 let mut sum = 0;
                 for _ in 0..messages {
                     sum += receive.recv().await.unwrap_or(0u64);
                 }
                 sum
             });
-            tokio::task::yield_now().await;
             let begin = Instant::now();
             for value in 0..messages {
                 send.send(value).expect("the sink receives them all");
@@ -47,11 +53,11 @@ pub(crate) mod tokio_mpsc {
     }
 
     pub(crate) fn ball(crossings: u64) -> Sample {
-        on_two_threads(crossings, async move {
+        across_threads(crossings, async |there: Handle| {
             let (to_left, mut left) = mpsc::unbounded_channel::<u64>();
             let (to_right, mut right) = mpsc::unbounded_channel::<u64>();
             let back = to_left.clone();
-            let other = tokio::spawn(async move {
+            let other = there.spawn(async move {
                 while let Some(ball) = right.recv().await {
                     if ball == 0 || back.send(ball - 1).is_err() {
                         return;
@@ -141,16 +147,17 @@ pub(crate) mod kameo {
         }
     }
 
-    fn side(left: u64, done: Option<oneshot::Sender<()>>) -> ActorRef<Side> {
+    async fn side(left: u64, done: Option<oneshot::Sender<()>>) -> ActorRef<Side> {
         let side = Side { left, sum: 0, other: None, done };
-        Side::spawn_with_mailbox(side, mailbox::unbounded())
+        let actor = Side::spawn_with_mailbox(side, mailbox::unbounded());
+        actor.wait_for_startup().await;
+        actor
     }
 
     pub(crate) fn stream(messages: u64) -> Sample {
-        on_two_threads(messages, async move {
+        across_threads(messages, async |there: Handle| {
             let (done, all) = oneshot::channel();
-            let sink = side(messages, Some(done));
-            sink.wait_for_startup().await;
+            let sink = there.spawn(side(messages, Some(done))).await.expect("the actor starts");
             let begin = Instant::now();
             for value in 0..messages {
                 sink.tell(Value(value)).try_send().expect("the mailbox is unbounded");
@@ -163,12 +170,12 @@ pub(crate) mod kameo {
     pub(crate) fn ball(crossings: u64) -> Sample {
         // An even number of crossings ends where it began.
         let crossings = crossings & !1;
-        on_two_threads(crossings, async move {
+        across_threads(crossings, async |there: Handle| {
             let (done, all) = oneshot::channel();
-            let (left, right) = (side(0, Some(done)), side(0, None));
+            let left = side(0, Some(done)).await;
+            let right = there.spawn(side(0, None)).await.expect("the actor starts");
             left.tell(Meet(right.clone())).try_send().expect("the mailbox is unbounded");
             right.tell(Meet(left.clone())).try_send().expect("the mailbox is unbounded");
-            right.wait_for_startup().await;
             let begin = Instant::now();
             left.tell(Ball(crossings)).try_send().expect("the mailbox is unbounded");
             all.await.expect("the ball comes to rest");
@@ -249,9 +256,9 @@ pub(crate) mod ractor {
     }
 
     pub(crate) fn stream(messages: u64) -> Sample {
-        on_two_threads(messages, async move {
+        across_threads(messages, async |there: Handle| {
             let (done, all) = oneshot::channel();
-            let sink = side(messages, Some(done)).await;
+            let sink = there.spawn(side(messages, Some(done))).await.expect("the actor starts");
             let begin = Instant::now();
             for value in 0..messages {
                 sink.send_message(Msg::Value(value)).expect("the actor lives");
@@ -266,9 +273,10 @@ pub(crate) mod ractor {
     pub(crate) fn ball(crossings: u64) -> Sample {
         // An even number of crossings ends where it began.
         let crossings = crossings & !1;
-        on_two_threads(crossings, async move {
+        across_threads(crossings, async |there: Handle| {
             let (done, all) = oneshot::channel();
-            let (left, right) = (side(0, Some(done)).await, side(0, None).await);
+            let left = side(0, Some(done)).await;
+            let right = there.spawn(side(0, None)).await.expect("the actor starts");
             left.send_message(Msg::Meet(right.clone())).expect("the actor lives");
             right.send_message(Msg::Meet(left.clone())).expect("the actor lives");
             let begin = Instant::now();

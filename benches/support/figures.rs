@@ -1,7 +1,9 @@
 //! Figures measured in turns, kept by criterion, and printed beside those they are compared with.
 //!
 //! All contenders of one comparison run once per round, so that whatever else the machine does hits
-//! all alike, and their medians can be divided. Criterion gets the same samples, for its history
+//! all alike, and their medians can be divided. Beside the time that passed stands the processor time of all
+//! threads and second processes, with their start: it tells the work even where the machine is busy, and
+//! counts waiting in a loop as work. Criterion gets the same samples, for its history
 //! and its filters. A run as a test makes one short round.
 
 use criterion::{Criterion, SamplingMode};
@@ -162,26 +164,30 @@ impl Figures {
             let mut next = 0;
             group.bench_function(*name, |bencher| {
                 bencher.iter_custom(|iterations| {
-                    let all: &Vec<f64> = &samples()[position];
+                    let all: &Vec<Cost> = &samples()[position];
                     next += 1;
-                    Duration::from_nanos((all[next % all.len()] * iterations as f64) as u64)
+                    Duration::from_nanos((all[next % all.len()].time * iterations as f64) as u64)
                 });
             });
         }
         group.finish();
         let Some(samples) = measured.get() else { return };
-        let medians: Vec<f64> = samples.iter().map(|all| median(all)).collect();
-        for (contender, &median) in contenders.borrow().iter().zip(&medians) {
-            let ratio = unit.ratio(medians[0], median);
-            let judged = contender.judge(unit, ratio, median);
-            let (name, value) = (contender.name, unit.show(median));
-            self.lines.push(format!("| {title} | {name} | {value} | {ratio:.2} | {judged} |"));
+        let medians: Vec<Cost> = samples.iter().map(|all| Cost::median(all)).collect();
+        for (contender, cost) in contenders.borrow().iter().zip(&medians) {
+            let ratio = unit.ratio(medians[0].time, cost.time);
+            let judged = contender.judge(unit, ratio, cost.time);
+            let (name, value) = (contender.name, unit.show(cost.time));
+            let work = Unit::Time.show(cost.work);
+            let work_ratio = medians[0].work / cost.work;
+            self.lines.push(format!(
+                "| {title} | {name} | {value} | {ratio:.2} | {judged} | {work} | {work_ratio:.2} |"
+            ));
         }
     }
 
     /// Adds a figure that was measured some other way.
     pub(crate) fn note(&mut self, title: &str, name: &str, value: &str) {
-        self.lines.push(format!("| {title} | {name} | {value} | | |"));
+        self.lines.push(format!("| {title} | {name} | {value} | | | | |"));
     }
 
     /// Whether the filters of the command line leave room for figures that start with `title`.
@@ -195,27 +201,57 @@ impl Figures {
         self.criterion.final_summary();
         let kind = if self.quick { " (one short round: no figures to quote)" } else { "" };
         println!("\nMedians{kind}; the ratio is ours against this.\n");
-        println!("| figure | who | median | ratio | goal |\n| --- | --- | --- | --- | --- |");
+        println!("| figure | who | median | ratio | goal | processor time each | its ratio |");
+        println!("| --- | --- | --- | --- | --- | --- | --- |");
         self.lines.iter().for_each(|line| println!("{line}"));
     }
 }
 
-fn in_turns(contenders: &mut [Contender<'_>], rounds: usize) -> Vec<Vec<f64>> {
-    let mut samples = vec![Vec::new(); contenders.len()];
-    for _ in 0..rounds {
-        for (contender, samples) in contenders.iter_mut().zip(&mut samples) {
-            samples.push((contender.run)().nanoseconds_each());
-        }
-    }
-    samples
+/// What one operation took, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Cost {
+    time: f64,
+    /// Processor time.
+    work: f64,
 }
 
-fn median(samples: &[f64]) -> f64 {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    match sorted.len() % 2 {
-        0 => (sorted[middle - 1] + sorted[middle]) / 2.0,
-        _ => sorted[middle],
+impl Cost {
+    fn median(costs: &[Self]) -> Self {
+        let of = |part: fn(&Self) -> f64| median(costs.iter().map(part).collect());
+        Self { time: of(|cost| cost.time), work: of(|cost| cost.work) }
+    }
+}
+
+fn in_turns(contenders: &mut [Contender<'_>], rounds: usize) -> Vec<Vec<Cost>> {
+    let mut costs = vec![Vec::new(); contenders.len()];
+    for _ in 0..rounds {
+        for (contender, costs) in contenders.iter_mut().zip(&mut costs) {
+            let before = processor_time();
+            let sample = (contender.run)();
+            let work = processor_time().saturating_sub(before);
+            let whole = Sample { elapsed: work, ..sample };
+            let (time, work) = (sample.nanoseconds_each(), whole.nanoseconds_each());
+            costs.push(Cost { time, work });
+        }
+    }
+    costs
+}
+
+/// What this process and its children that have ended have used, in steps of 10 ms.
+fn processor_time() -> Duration {
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name, in parentheses, may contain anything; user and system time, and those of the children,
+    // are the 12th to 15th words after it.
+    let words = text.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks = words.skip(11).take(4).filter_map(|word| word.parse::<u64>().ok()).sum::<u64>();
+    Duration::from_millis(10 * ticks)
+}
+
+fn median(mut samples: Vec<f64>) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    let middle = samples.len() / 2;
+    match samples.len() % 2 {
+        0 => (samples[middle - 1] + samples[middle]) / 2.0,
+        _ => samples[middle],
     }
 }

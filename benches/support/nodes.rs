@@ -107,15 +107,11 @@ pub(crate) fn role() -> Option<String> {
     Some(role)
 }
 
-/// Moves this thread, and those that it starts, to one core; to any if there are not as many.
+/// Moves this thread, and those that it starts, to one core. Where that is refused, the figures are
+/// noisier.
 fn pin(core: usize) {
-    let Ok(allowed) = sched_getaffinity(None) else { return };
     let mut cores = CpuSet::new();
-    let Some(core) = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).nth(core) else {
-        return;
-    };
     cores.set(core);
-    // Without it the figures are noisier.
     let _ = sched_setaffinity(None, &cores);
 }
 

@@ -314,6 +314,11 @@ impl Packet {
         }
     }
 
+    /// Whether it is anything but a batch of messages.
+    pub(crate) fn is_control(&self) -> bool {
+        matches!(self.0, Content::Control(_) | Content::Main(_))
+    }
+
     /// Bytes that the packet holds encoded, for the memory budget.
     pub fn wire_len(&self) -> usize {
         match &self.0 {

@@ -3,8 +3,8 @@
 
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{
-    Actor, AskError, CollectionRef, Context, GridError, Ix1, Job, JobError, Numbers, Op, PeId, Per,
-    Placement, Published, Reduction, Reply, SectionRef, To,
+    Actor, AskError, CollectionRef, Context, GridError, Ix1, Job, JobError, Limits, Numbers, Op,
+    PeId, Per, Placement, Published, Reduction, Reply, SectionRef, To,
 };
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -38,6 +38,7 @@ enum Msg {
     Spawn(i32),
     Die,
     Panic,
+    Flood,
     Multicast(SectionRef<Cell>),
 }
 
@@ -107,6 +108,10 @@ impl Actor for Cell {
             }
             Msg::Die => cx.destroy(),
             Msg::Panic => panic!("as asked"),
+            Msg::Flood => {
+                let me = cx.me();
+                (0..10).for_each(|_| cx.send(&me, Msg::Flood));
+            }
             Msg::Multicast(section) => cx.multicast(&section, Msg::Add(5)),
         }
     }
@@ -318,6 +323,24 @@ fn a_panicking_handler_ends_the_job_and_is_named() {
     for outcome in outcome(panicking) {
         let error = outcome.unwrap_err().to_string();
         assert!(error.contains("Cell panicked on pe") && error.contains("as asked"), "{error}");
+    }
+}
+
+#[test]
+fn mailboxes_over_their_budget_end_the_job_and_are_named() {
+    let flooded = || {
+        let limits = Limits { soft_bytes: 1 << 20, hard_bytes: 8 << 20 };
+        job().limits(limits).main(async |grid| {
+            let cells = grid.create::<Cell>(Ix1::range(10), |_| 0).await?;
+            cells.member(Ix1(9)).send(Msg::Flood);
+            grid.quiescence().await?;
+            Ok(())
+        })
+    };
+    for outcome in outcome(flooded) {
+        let error = outcome.unwrap_err().to_string();
+        assert!(error.contains("the hard limit is 8388608"), "{error}");
+        assert!(error.contains("drivers::Cell 0x9 with"), "{error}");
     }
 }
 

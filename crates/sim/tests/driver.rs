@@ -64,11 +64,11 @@ fn ring(out: mpsc::Sender<u64>) -> Job {
 
 fn two_sites() -> GridSpec {
     let layout = Layout::new(vec![("a".into(), vec![2, 2]), ("b".into(), vec![3])]);
-    GridSpec::from_layout(&layout).unwrap()
+    GridSpec::from_layout(&layout).expect("a valid layout")
 }
 
 fn simulate(job: Job, spec: GridSpec) -> SimReport {
-    Simulation::new(job, spec, SimOptions::default()).unwrap().run()
+    Simulation::new(job, spec, SimOptions::default()).expect("a valid job").run()
 }
 
 #[test]

@@ -58,11 +58,11 @@ pub struct Options {
     #[arg(long = "box", value_name = "X,Y,Z", value_parser = triple::<f64>, requires = "input")]
     pub lengths: Option<[f64; 3]>,
     /// The length unit of the file: all lengths are divided by it.
-    #[arg(long, default_value_t = 1.0, requires = "input")]
+    #[arg(long, default_value_t = 1.0, requires = "input", value_parser = positive)]
     pub sigma: f64,
     /// Draw velocities of this temperature [default: 0.7 for the droplet, 1.44 for uniform; those of the
     /// file].
-    #[arg(long)]
+    #[arg(long, value_parser = positive)]
     pub temperature: Option<f64>,
     /// How many steps.
     #[arg(long, default_value_t = 100)]
@@ -71,7 +71,7 @@ pub struct Options {
     #[arg(long, default_value_t = STANDARD_DT, value_parser = positive)]
     pub dt: f64,
     /// Where forces end [default: 5 for the droplet, else 2.5].
-    #[arg(long)]
+    #[arg(long, value_parser = positive)]
     pub cutoff: Option<f64>,
     /// How they end there.
     #[arg(long, value_enum, default_value_t = Ending::ForceShift)]
@@ -272,13 +272,14 @@ mod tests {
         for (words, expected) in [
             (&["--atoms", "2000", "--cells", "9"][..], "use fewer cells or a larger box"),
             (&["--input", "no-such-file.xyz"][..], "no-such-file.xyz: "),
-            (&["--cutoff", "-1"][..], "must be a positive finite number"),
+            (&["--cutoff", "30", "--atoms", "2000"][..], "less than the cutoff 30"),
         ] {
             let error = prepare(words).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }
         assert!(parse(&["--cells", "6,6"]).is_err());
         assert!(parse(&["--dt", "0"]).is_err());
+        assert!(parse(&["--cutoff", "NaN"]).is_err());
         assert!(parse(&["--input", "a.xyz", "--atoms", "5"]).is_err());
     }
 

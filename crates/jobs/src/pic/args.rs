@@ -37,7 +37,7 @@ pub struct Options {
     #[arg(long, default_value_t = 2.0)]
     pub beta: f64,
     /// Patch: first and last column, first and last row [default: the middle quarter].
-    #[arg(long, num_args = 4, value_delimiter = ',', value_names = ["LEFT", "RIGHT", "BOTTOM", "TOP"])]
+    #[arg(long, value_delimiter = ',', value_name = "LEFT,RIGHT,BOTTOM,TOP")]
     pub patch: Option<Vec<u32>>,
     /// How many steps.
     #[arg(long, default_value_t = 50)]
@@ -78,7 +78,8 @@ impl Options {
                 let (low, high) = (self.cells / 4, (3 * self.cells / 4).max(1) - 1);
                 match self.patch.as_deref() {
                     Some(&[left, right, bottom, top]) => Shape::Patch { left, right, bottom, top },
-                    _ => Shape::Patch { left: low, right: high, bottom: low, top: high },
+                    None => Shape::Patch { left: low, right: high, bottom: low, top: high },
+                    Some(_) => return Err("a patch has four bounds, such as 0,9,0,9".to_owned()),
                 }
             }
         };
@@ -117,6 +118,7 @@ mod tests {
         assert!(prepare(&["--rho", "1"]).is_err());
         assert!(prepare(&["-k", "99999999"]).is_err());
         assert!(prepare(&["--particles", "0"]).is_err());
+        assert!(prepare(&["--shape", "patch", "--patch", "1,2"]).is_err());
     }
 
     fn prepare(words: &[&str]) -> Result<(Field, Cloud), String> {

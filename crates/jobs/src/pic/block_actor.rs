@@ -86,8 +86,8 @@ impl Actor for Block {
                 let (senders, all) = self.arrivals.entry(step).or_default();
                 *senders += 1;
                 all.extend(particles);
-                if step == self.step {
-                    self.try_finish(cx);
+                if step == self.step && self.take_arrivals(cx) {
+                    self.go_on(cx);
                 }
             }
         }
@@ -95,6 +95,9 @@ impl Actor for Block {
 
     fn resume(&mut self, cx: &mut Context<'_, Self>) {
         self.begin_step(cx);
+        if self.take_arrivals(cx) {
+            self.go_on(cx);
+        }
     }
 
     fn heap_bytes(message: &Message) -> usize {
@@ -106,14 +109,19 @@ impl Actor for Block {
 }
 
 impl Block {
+    /// Does steps for as long as the particles of the next one are here already.
     fn go_on(&mut self, cx: &mut Context<'_, Self>) {
         let Plan { steps, sync_every, .. } = self.plan;
-        if self.step == steps {
-            self.report(cx);
-        } else if self.step > 0 && sync_every > 0 && self.step.is_multiple_of(sync_every) {
-            cx.at_sync();
-        } else {
+        loop {
+            if self.step == steps {
+                return self.report(cx);
+            } else if self.step > 0 && sync_every > 0 && self.step.is_multiple_of(sync_every) {
+                return cx.at_sync();
+            }
             self.begin_step(cx);
+            if !self.take_arrivals(cx) {
+                return;
+            }
         }
     }
 
@@ -147,17 +155,16 @@ impl Block {
         }
     }
 
-    /// Goes on once all particles of this step are here. At least one block still has to send then when
-    /// a step begins, if only this one to itself, so that this never recurses.
-    fn try_finish(&mut self, cx: &mut Context<'_, Self>) {
+    /// Takes the particles that are here after this step, if all have come.
+    fn take_arrivals(&mut self, cx: &mut Context<'_, Self>) -> bool {
         let sources = self.plan.reached_from(cx.index(), -1).len();
-        if self.arrivals.get(&self.step).is_some_and(|(senders, _)| *senders == sources)
-            && let Some((_, particles)) = self.arrivals.remove(&self.step)
-        {
+        let all_came =
+            self.arrivals.get(&self.step).is_some_and(|(senders, _)| *senders == sources);
+        if all_came && let Some((_, particles)) = self.arrivals.remove(&self.step) {
             self.particles = particles;
             self.pace.note(self.step, cx.now());
-            self.go_on(cx);
         }
+        all_came
     }
 
     fn report(&mut self, cx: &mut Context<'_, Self>) {

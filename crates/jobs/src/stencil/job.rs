@@ -59,6 +59,8 @@ struct Patch {
     options: Options,
     block: Option<Block>,
     sweeps: u64,
+    /// Whether its edges are sent. Until then a neighbour may already have left the sync point.
+    is_exchanging: bool,
     /// Edges of neighbours, for this sweep and the next.
     edges: BTreeMap<(u64, Side), Numbers<f64>>,
     pace: Pace,
@@ -91,7 +93,8 @@ impl Actor for Patch {
             cx.fail(error.to_string());
         }
         let pace = Pace::new(options.iterations);
-        Self { options, block: block.ok(), sweeps: 0, edges: BTreeMap::new(), pace }
+        let (block, edges) = (block.ok(), BTreeMap::new());
+        Self { options, block, sweeps: 0, is_exchanging: false, edges, pace }
     }
 
     fn handle(&mut self, message: Message, cx: &mut Context<'_, Self>) {
@@ -151,15 +154,18 @@ impl Patch {
             let edge = Message::Edge { sweep, side: side.opposite(), points };
             cx.send(&cx.collection().at(to), edge);
         }
+        self.is_exchanging = true;
         self.try_sweep(cx);
     }
 
     fn try_sweep(&mut self, cx: &mut Context<'_, Self>) {
         let neighbours: Vec<_> = self.neighbours(cx.index()).collect();
         let sweep = self.sweeps;
-        if !neighbours.iter().all(|&(side, _)| self.edges.contains_key(&(sweep, side))) {
+        let has_come = |&(side, _): &(Side, Ix2)| self.edges.contains_key(&(sweep, side));
+        if !(self.is_exchanging && neighbours.iter().all(has_come)) {
             return;
         }
+        self.is_exchanging = false;
         let is_alone = neighbours.is_empty();
         for (side, _) in neighbours {
             let points = self.edges.remove(&(sweep, side)).unwrap_or_default();

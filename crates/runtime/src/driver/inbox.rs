@@ -8,10 +8,12 @@ use std::sync::{Mutex, PoisonError};
 /// Packets from other threads for one PE.
 pub(super) struct Inbox {
     packets: Mutex<Contents>,
-    /// Whether there are any; checked without the lock.
+    /// Whether there are any that were not looked at; checked without the lock.
     ready: AtomicBool,
     /// Whether the PE's thread sleeps, or is about to.
     asleep: AtomicBool,
+    /// Whether messages wait that a look has left here.
+    left_behind: AtomicBool,
     /// Encoded bytes that wait here.
     bytes: AtomicUsize,
     wake: Box<dyn Fn() + Send + Sync>,
@@ -19,7 +21,9 @@ pub(super) struct Inbox {
 
 #[derive(Default)]
 struct Contents {
-    packets: Vec<(PeId, Packet)>,
+    messages: Vec<(PeId, Packet)>,
+    /// All else; taken also while messages have to wait.
+    control: Vec<(PeId, Packet)>,
     closed: bool,
 }
 
@@ -30,6 +34,7 @@ impl Inbox {
             packets: Mutex::default(),
             ready: AtomicBool::new(false),
             asleep: AtomicBool::new(false),
+            left_behind: AtomicBool::new(false),
             bytes: AtomicUsize::new(0),
             wake,
         }
@@ -44,7 +49,9 @@ impl Inbox {
             }
             for (from, packet) in packets {
                 self.bytes.fetch_add(packet.wire_len(), Ordering::Relaxed);
-                contents.packets.push((from, packet));
+                let is_control = packet.is_control();
+                let list = if is_control { &mut contents.control } else { &mut contents.messages };
+                list.push((from, packet));
             }
         }
         self.ready.store(true, Ordering::SeqCst);
@@ -59,19 +66,38 @@ impl Inbox {
         self.ready.load(Ordering::SeqCst)
     }
 
+    /// Whether there are packets, looked at or not.
+    pub(super) fn has_packets(&self) -> bool {
+        self.is_ready() || self.left_behind.load(Ordering::Relaxed)
+    }
+
     /// Encoded bytes that wait here.
     pub(super) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Swaps the packets with an empty vector.
+    /// Takes the packets: all of them, or without messages if `messages` is `None`. The vectors
+    /// must be empty.
     #[inline]
-    pub(super) fn take(&self, empty: &mut Vec<(PeId, Packet)>) {
-        if self.is_ready() {
-            let mut contents = self.packets.lock().unwrap_or_else(PoisonError::into_inner);
-            self.ready.store(false, Ordering::SeqCst);
-            self.bytes.store(0, Ordering::Relaxed);
-            std::mem::swap(&mut contents.packets, empty);
+    pub(super) fn take(
+        &self,
+        control: &mut Vec<(PeId, Packet)>,
+        messages: Option<&mut Vec<(PeId, Packet)>>,
+    ) {
+        // While messages are left behind, `ready` stays false and they count as waiting bytes.
+        if !self.is_ready() && (messages.is_none() || !self.left_behind.load(Ordering::Relaxed)) {
+            return;
+        }
+        let mut contents = self.packets.lock().unwrap_or_else(PoisonError::into_inner);
+        self.ready.store(false, Ordering::SeqCst);
+        std::mem::swap(&mut contents.control, control);
+        match messages {
+            Some(messages) => {
+                std::mem::swap(&mut contents.messages, messages);
+                self.left_behind.store(false, Ordering::Relaxed);
+                self.bytes.store(0, Ordering::Relaxed);
+            }
+            None => self.left_behind.store(!contents.messages.is_empty(), Ordering::Relaxed),
         }
     }
 
@@ -95,7 +121,7 @@ impl Inbox {
         let dropped = {
             let mut contents = self.packets.lock().unwrap_or_else(PoisonError::into_inner);
             contents.closed = true;
-            std::mem::take(&mut contents.packets)
+            (std::mem::take(&mut contents.messages), std::mem::take(&mut contents.control))
         };
         // Outside of the lock: dropping promises wakes main, which may push at once.
         drop(dropped);

@@ -61,15 +61,18 @@ pub(super) fn run(
     let me = pe.id();
     let inbox = switch.inbox(me);
     let soft_limit = pe.soft_limit();
-    let (mut incoming, mut own) = (Vec::new(), Vec::new());
+    let (mut control, mut incoming, mut own) = (Vec::new(), Vec::new(), Vec::new());
     loop {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| {
             pe.set_now(Time(begin.elapsed().as_nanos() as u64));
             for (from, packet) in own.drain(..) {
                 pe.handle(from, packet);
             }
-            if pe.ready_bytes() < soft_limit {
-                inbox.take(&mut incoming);
+            // Consumers first: over the limit, messages wait outside.
+            let room = pe.ready_bytes() < soft_limit;
+            inbox.take(&mut control, room.then_some(&mut incoming));
+            for (from, packet) in control.drain(..) {
+                pe.handle(from, packet);
             }
             for (from, packet) in incoming.drain(..) {
                 pe.handle(from, packet);
@@ -87,7 +90,7 @@ pub(super) fn run(
             inbox.close();
             return outcome.clone();
         }
-        if own.is_empty() && !pe.has_work() && !inbox.is_ready() {
+        if own.is_empty() && !pe.has_work() && !inbox.has_packets() {
             let now = Time(begin.elapsed().as_nanos() as u64);
             let timeout = pe.next_wakeup().map(|wakeup| wakeup.since(now));
             idle.wait(inbox, timeout);

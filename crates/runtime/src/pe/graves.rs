@@ -48,23 +48,20 @@ impl Core {
         // A plan that was made while it lived may say that it has moved once more.
         let epoch = member.epoch + 2;
         if let Some(channels) = &mut member.channels {
-            let is_broadcast =
-                |&(source, _, _): &(ActorId, i32, u64)| source.collection == BROADCAST;
             let before = channels.held.len();
-            channels.held.retain(|key, _| !is_broadcast(key));
+            channels.held.retain(|(source, _, _), _| source.collection != BROADCAST);
             let lost = before - channels.held.len();
             (0..lost).for_each(|_| self.dead_letter(id, "it was destroyed"));
         }
-        if let Some(home) = self.home(id) {
+        let Some(home) = self.home(id) else { return };
+        if home == self.me {
+            // At once: the next message may come before any packet to itself.
+            self.entomb(id, epoch, member.channels);
+        } else {
             self.directory.learn(id, Place { pe: home, epoch, gone: true }, self.common.fault);
-            if home != self.me {
-                let (record, held) = (migrate::record(&member), migrate::held(&member));
-                let buried = Buried { id, kind, epoch, record, held };
-                self.post(home, Control::Buried(Box::new(buried)));
-            } else if let Some(channels) = member.channels {
-                // At once: the next message may come before any packet to itself.
-                self.graves.graves.insert(id, channels);
-            }
+            let (record, held) = (migrate::record(&member), migrate::held(&member));
+            let buried = Buried { id, kind, epoch, record, held };
+            self.post(home, Control::Buried(Box::new(buried)));
         }
         self.post(Self::ROOT, Control::Destroyed { id, reductions, syncs });
     }
@@ -73,11 +70,15 @@ impl Core {
     pub(super) fn handle_buried(&mut self, buried: &Buried) {
         let Buried { id, kind, epoch, ref record, ref held } = *buried;
         match migrate::channels(self, kind, record, held) {
-            Ok(Some(channels)) => {
-                self.graves.graves.insert(id, channels);
-            }
-            Ok(None) => {}
-            Err(error) => return self.fail(JobError::Protocol(error.to_string())),
+            Ok(channels) => self.entomb(id, epoch, channels),
+            Err(error) => self.fail(JobError::Protocol(error.to_string())),
+        }
+    }
+
+    /// From here on messages for a member are dropped, until another takes its place.
+    fn entomb(&mut self, id: ActorId, epoch: u32, channels: Option<Box<Channels>>) {
+        if let Some(channels) = channels {
+            self.graves.graves.insert(id, channels);
         }
         let here = Place { pe: self.me, epoch, gone: true };
         self.directory.learn(id, here, self.common.fault);

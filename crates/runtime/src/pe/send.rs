@@ -258,11 +258,7 @@ impl Core {
                     held.deadline = now + UNKNOWN_MEMBER_HOLD;
                     self.awaiting.insert(id, held);
                 }
-                _ => {
-                    let nowhere = Place { pe: self.me, epoch: 0, gone: true };
-                    self.directory.learn(id, nowhere, self.common.fault);
-                    held.envelopes.into_iter().for_each(|envelope| self.bury(envelope));
-                }
+                _ => held.envelopes.into_iter().for_each(|envelope| self.bury(envelope)),
             }
         }
     }

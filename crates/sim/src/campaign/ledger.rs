@@ -211,8 +211,8 @@ impl Ledger {
                 queue.iter_mut().for_each(|sent| sent.due = false);
             }
         }
-        self.orphaned
-            .extend(self.open.extract_if(.., |_, whom| *whom == id).map(|(token, _)| token));
+        let orphaned = &mut self.orphaned;
+        self.open.retain(|token, whom| *whom != id || !orphaned.insert(*token));
         self.broadcasts.left(id);
         self.rounds.left(id);
         self.doings.destructions += 1;

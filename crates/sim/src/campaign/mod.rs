@@ -24,6 +24,7 @@ mod runner;
 mod scenario;
 mod script;
 mod walker;
+mod world;
 
 pub use ledger::Doings;
 pub use runner::{Campaign, CampaignReport, Failure, run_scenario};

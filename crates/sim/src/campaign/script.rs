@@ -2,7 +2,8 @@
 
 use super::ledger::{self, MAIN};
 use super::rounds::Kind;
-use super::walker::{Call, FIRST_INSERTED, Freedom, Msg, Receiver, Walker, World, in_section};
+use super::walker::{Call, Msg, Receiver, Walker};
+use super::world::{FIRST_INSERTED, Freedom, World, in_section};
 use gridspan_runtime::{ActorId, Collection, Grid, GridError, Ix1, JobError, Op, PeId, Placement};
 use std::time::Duration;
 

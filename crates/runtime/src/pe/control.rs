@@ -1,0 +1,176 @@
+//! What a PE does about each kind of control packet.
+
+use super::core::{Core, Early, NewMembers};
+use super::{Pe, directory, migrate};
+use crate::error::JobError;
+use crate::id::{CollectionId, KindId};
+use crate::parcel::Parcel;
+use crate::wire::{Control, Insertion, MemberRecord, PlanEntry};
+use gridspan_topology::PeId;
+
+impl Pe {
+    pub(super) fn handle_control(&mut self, from: PeId, control: Control) {
+        if let Some(collection) = control.needs_collection()
+            && self.core.collections.get(collection).is_none()
+        {
+            let early = self.core.early.entry(collection).or_default();
+            return early.push(Early::Control(from, Box::new(control)));
+        }
+        if control.is_counted() {
+            self.core.processed += 1;
+        }
+        let core = &mut self.core;
+        match control {
+            Control::Create { info, inits } => {
+                let (collection, kind) = (info.id, info.kind);
+                core.enter_collection(info);
+                self.create(kind, NewMembers::first(collection), inits);
+                self.core.post(Core::ROOT, Control::Created { collection });
+                for early in self.core.early.remove(&collection).unwrap_or_default() {
+                    match early {
+                        Early::Message(kind, envelope) => envelope.arrive(kind, &mut self.core),
+                        Early::Control(from, control) => self.handle_control(from, *control),
+                    }
+                }
+            }
+            Control::Created { collection } => core.handle_created(collection),
+            Control::InsertRequest { id, init, at } => core.handle_insert_request(id, init, at),
+            Control::Insert(insertion) => self.insert(insertion),
+            Control::Inserted { id } => core.handle_inserted(id),
+            Control::Destroyed { id, reductions, syncs } => {
+                core.handle_destroyed(id, reductions, syncs);
+            }
+            Control::Buried(buried) => core.handle_buried(&buried),
+            Control::Location { id, pe, epoch, gone } => {
+                core.learn(id, directory::Place { pe, epoch, gone });
+            }
+            Control::Multicast(multicast) => core.handle_multicast(multicast),
+            Control::BroadcastRequest { kind, collection, source, sequence, message, priority } => {
+                core.handle_broadcast_request(
+                    collection,
+                    source,
+                    sequence,
+                    (kind, message, priority),
+                );
+            }
+            Control::Broadcast { kind, collection, number, message, priority } => {
+                core.handle_broadcast(kind, collection, number, message, priority);
+            }
+            Control::Contribution(contribution) => core.merge(contribution),
+            Control::Reply { slot, answer } => core.handle_reply(slot, answer),
+            Control::Wave { wave } => {
+                core.waves_pending.insert(wave);
+            }
+            Control::WaveReply { wave, created, processed } => {
+                core.handle_wave_reply(wave, created, processed);
+            }
+            Control::Publish { id, value } => core.handle_publish(id, value),
+            Control::Published { id } => core.handle_published(id),
+            Control::Greet { fingerprint } => core.handle_greet(from, fingerprint),
+            Control::Failed { error } => core.stop(Err(error)),
+            Control::Stop { outcome } => core.handle_stop(outcome),
+            control => self.handle_movement(from, control),
+        }
+    }
+
+    fn handle_movement(&mut self, from: PeId, control: Control) {
+        let Self { core, stores, tentatives } = self;
+        match control {
+            Control::MigrateOffer(migrant) => {
+                migrate::handle_offer(core, stores, tentatives, from, *migrant);
+            }
+            Control::MigrateAccept { id, epoch, broadcasts } => {
+                migrate::handle_accept(core, stores, id, epoch, broadcasts);
+            }
+            Control::MigrateRefuse { id, epoch, reason } => {
+                migrate::handle_refuse(core, stores, id, epoch, &reason);
+            }
+            Control::MigrateCommit { id, .. } => {
+                migrate::handle_commit(core, stores, tentatives, id);
+            }
+            Control::Measure { collection, syncs } => core.handle_measure(collection, syncs),
+            Control::Loads { collection, actors } => core.handle_loads(collection, actors),
+            Control::Plan { collection, moves } => {
+                let mine = core.learn_plan(collection, moves);
+                self.carry_out(collection, &mine);
+            }
+            Control::PlanDone { collection } => core.handle_plan_done(collection),
+            Control::Resume { collection, syncs } => self.resume(collection, syncs),
+            _ => {}
+        }
+    }
+
+    fn create(&mut self, kind: KindId, new: NewMembers, inits: Parcel) {
+        let result = match self.stores.get_mut(kind.index()) {
+            Some(store) => store.create(&mut self.core, new, inits),
+            None => Err(JobError::Protocol("a collection of an unknown actor type".to_owned())),
+        };
+        if let Err(error) = result {
+            self.core.fail(error);
+        }
+    }
+
+    /// Makes a new member, or sends it on its way.
+    fn insert(&mut self, mut insertion: Box<Insertion>) {
+        let core = &mut self.core;
+        if core.home(insertion.id) == Some(core.me) {
+            match core.prepare_insertion(insertion) {
+                Some(ready) => insertion = ready,
+                None => return,
+            }
+        }
+        let Insertion { id, init, epoch, record, held, .. } = *insertion;
+        let collection = id.collection;
+        let Some(kind) = core.collections.get(collection).map(|local| local.info.kind) else {
+            return;
+        };
+        let channels = match migrate::channels(core, kind, &record, &held) {
+            Ok(channels) => channels,
+            Err(error) => return core.fail(JobError::Protocol(error.to_string())),
+        };
+        let MemberRecord { reductions, broadcasts, syncs, .. } = record;
+        let new = NewMembers { collection, epoch, reductions, broadcasts, syncs, channels };
+        self.create(kind, new, init);
+        self.core.post(Core::ROOT, Control::Inserted { id });
+    }
+
+    /// Moves the actors that a plan moves away from here.
+    fn carry_out(&mut self, collection: CollectionId, moves: &[PlanEntry]) {
+        let mut begun = false;
+        for entry in moves {
+            match self.core.resident(entry.id) {
+                Some(seat) => {
+                    migrate::depart(
+                        &mut self.core,
+                        &mut self.stores,
+                        seat,
+                        entry.to,
+                        Some(collection),
+                    );
+                    begun = true;
+                }
+                None => self.core.correct_plan(entry),
+            }
+        }
+        if !begun {
+            self.core.post(Core::ROOT, Control::PlanDone { collection });
+        }
+    }
+
+    /// Lets the members that wait at their sync point go on.
+    fn resume(&mut self, collection: CollectionId, syncs: u64) {
+        for child in self.core.tree_children() {
+            self.core.post(child, Control::Resume { collection, syncs });
+        }
+        let Some((kind, slots)) = self.core.take_synced(collection, syncs) else { return };
+        for slot in slots {
+            self.stores[kind.index()].resume(&mut self.core, slot);
+            self.grant_requests();
+        }
+        for (id, to) in self.core.take_deferred() {
+            if let Some((kind, slot)) = self.core.resident(id) {
+                self.migrate((kind, slot), to);
+            }
+        }
+    }
+}

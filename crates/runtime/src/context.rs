@@ -192,7 +192,8 @@ impl<'a, A: Actor> Context<'a, A> {
     }
 
     /// Waits at the sync point: once all members are there, the job's strategy may move actors, and
-    /// then [`Actor::resume`] is called. Messages are handled as usual meanwhile.
+    /// then [`Actor::resume`] is called. Messages are handled as usual meanwhile. A plan may move
+    /// actors of all collections, not only those that wait.
     pub fn at_sync(&mut self) {
         self.core.reach_sync(self.seat);
     }
@@ -209,8 +210,10 @@ impl<'a, A: Actor> Context<'a, A> {
         self.core.request(Request { id, wish: Wish::Destroy });
     }
 
-    /// Adds a member to a collection, on this PE. It takes part in reductions and broadcasts that
-    /// begin later. Messages can be sent to it at once.
+    /// Adds a member to a collection, on this PE. It takes part in broadcasts that begin later, and in
+    /// reductions from the first on that is not complete yet: so insert while none is under way, or
+    /// let the new member contribute. Messages can be sent to it at once; but if a member of this
+    /// index was destroyed before, those that come before the insertion are dropped.
     pub fn insert<B: Actor>(&mut self, at: &ActorRef<B>, init: B::Init) {
         let pe = self.core.me;
         self.insert_on(at, init, pe);
@@ -244,7 +247,7 @@ impl<'a, A: Actor> Context<'a, A> {
     /// Charges compute time: in virtual time, handling this message takes `time` longer. Without
     /// effect in real time.
     pub fn charge(&mut self, time: Duration) {
-        self.core.charged += time;
+        self.core.charge(self.seat, time);
     }
 
     /// Ends the job with an error.

@@ -152,7 +152,7 @@ pub(crate) struct MemberRecord {
     pub(crate) syncs: u64,
     /// Whether it waits there.
     pub(crate) synced: bool,
-    /// Compute time in the measured window, in nanoseconds.
+    /// Compute time that it charged since the last sync point, in nanoseconds.
     pub(crate) load_ns: u64,
 }
 

@@ -25,7 +25,7 @@ pub enum Ending {
     TimeLimit,
 }
 
-/// A run in figures. Equal for equal jobs, grids and options, but for the order of nothing.
+/// A run in figures: the same for the same job, grid and options.
 #[derive(Clone, Debug)]
 pub struct SimReport {
     /// How the job ended. A job that stalled or took too long has failed.

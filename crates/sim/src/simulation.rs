@@ -78,7 +78,7 @@ struct Counts {
 }
 
 impl Simulation {
-    /// Lays a job out on a grid. Memory: about 3 KB for each PE, and what its actors hold.
+    /// Lays a job out on a grid. Memory: about 8 KB for each PE, and what its actors hold.
     pub fn new(job: Job, spec: GridSpec, options: SimOptions) -> Result<Self, SimError> {
         let program = Program::new(job, spec.layout().clone())?;
         let layout = program.layout().clone();

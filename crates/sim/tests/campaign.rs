@@ -6,7 +6,7 @@ use gridspan_sim::campaign::{Campaign, Planted, Scenario, run_scenario};
 use std::time::Duration;
 
 /// Virtual seconds of each seed; `--example campaign` runs longer ones.
-const SECONDS: u64 = 10;
+const SECONDS: u64 = 6;
 
 fn campaign(seeds: std::ops::Range<u64>, planted: Planted) -> Campaign {
     Campaign { virtual_seconds: SECONDS, threads: 2, planted, ..Campaign::new(seeds) }
@@ -40,9 +40,9 @@ fn random_jobs_keep_all_promises_under_random_faults() {
 
 #[test]
 fn the_same_seed_gives_the_same_packets_at_the_same_times() {
-    for seed in [3, 4, 5] {
-        let scenario = Scenario::new(seed, Duration::from_secs(SECONDS), Planted::None);
-
+    let scenario = |seed| Scenario::new(seed, Duration::from_secs(SECONDS), Planted::None);
+    let over_sites = |scenario: &Scenario| scenario.grid.layout().site_count() > 1;
+    for scenario in (0..).map(scenario).filter(over_sites).take(4) {
         let (one, _, _) = run_scenario(&scenario, true);
         let (other, _, _) = run_scenario(&scenario, true);
 

@@ -17,8 +17,8 @@ use super::particle::{Particle, Speed};
 use crate::bands::Bands;
 use crate::pace::Pace;
 
-/// Virtual time of a step for each particle, in ns.
-const PARTICLE_NS: f64 = 25.0;
+/// Virtual time of a step for each particle, in ns, as measured on one core of a 2020s server.
+const PARTICLE_NS: f64 = 32.0;
 
 /// What all blocks know.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]

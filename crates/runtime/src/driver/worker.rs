@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 /// Messages handled before the inbox is looked at and the outbox is sent: enough to make batches,
 /// few enough to keep others from waiting.
 const TURN_MESSAGES: u32 = 256;
+/// How long a turn should last at most; with slow handlers it has fewer messages. Short against a
+/// wide-area latency, long against the cost of a turn.
+const TURN_NS: u64 = 200_000;
 /// How long an idle PE looks for packets before it sleeps; about the cost of waking a thread.
 const SPIN: Duration = Duration::from_micros(20);
 
@@ -62,9 +65,12 @@ pub(super) fn run(
     let inbox = switch.inbox(me);
     let soft_limit = pe.soft_limit();
     let (mut control, mut incoming, mut own) = (Vec::new(), Vec::new(), Vec::new());
+    let mut pace = Pace { begin: 0, budget: TURN_MESSAGES, handled: 0 };
     loop {
+        let now = begin.elapsed().as_nanos() as u64;
+        pace.next_turn(now);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| {
-            pe.set_now(Time(begin.elapsed().as_nanos() as u64));
+            pe.set_now(Time(now));
             for (from, packet) in own.drain(..) {
                 pe.handle(from, packet);
             }
@@ -78,7 +84,7 @@ pub(super) fn run(
                 pe.handle(from, packet);
             }
             pe.set_waiting_bytes(inbox.bytes());
-            pe.run(TURN_MESSAGES);
+            pace.handled = pe.run(pace.budget);
             pe.finish_turn();
         })) {
             let (actor, place) = pe.running();
@@ -97,6 +103,23 @@ pub(super) fn run(
         } else {
             idle.attend();
         }
+    }
+}
+
+/// How many messages fit into a turn, by the time that those of the last one took.
+struct Pace {
+    begin: u64,
+    budget: u32,
+    handled: u32,
+}
+
+impl Pace {
+    fn next_turn(&mut self, now: u64) {
+        if self.handled > 0 {
+            let each = (now.saturating_sub(self.begin) / u64::from(self.handled)).max(1);
+            self.budget = (TURN_NS / each).clamp(1, u64::from(TURN_MESSAGES)) as u32;
+        }
+        (self.begin, self.handled) = (now, 0);
     }
 }
 

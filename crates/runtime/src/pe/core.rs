@@ -360,6 +360,14 @@ impl Core {
         member.and_then(Option::as_ref).map_or(ActorId::system(self.me), |member| member.id)
     }
 
+    /// Charges compute time to the actor in a seat.
+    pub(crate) fn charge(&mut self, seat: Seat, time: Duration) {
+        self.charged += time;
+        if let Some(member) = self.member(seat.kind, seat.slot) {
+            member.load_ns += time.as_nanos() as u64;
+        }
+    }
+
     /// Notes what an actor asked for itself.
     pub(crate) fn request(&mut self, request: Request) {
         self.requests.push(request);

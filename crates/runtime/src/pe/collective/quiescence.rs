@@ -2,8 +2,11 @@
 //!
 //! F. Mattern, "Algorithms for distributed termination detection" (1987), the four-counter method:
 //! the root asks every PE how many messages it has made and handled; a PE answers once it is idle.
-//! If two rounds in a row report the same, and as many messages handled as made, none is left. Armed
-//! timers of actors count as messages on their way.
+//! If two rounds in a row report the same, and as many messages handled as made, none is left.
+//!
+//! What will lead to a message counts as one on its way: armed timers and open questions of actors,
+//! members that are moving, insertions, rebalances. A PE with contributions that wait for others to
+//! be passed on together is not idle. Rounds that began before somebody asked say nothing about what that one sent.
 
 use crate::pe::core::Core;
 use crate::pe::{QUIESCENCE_PAUSE_MAX, QUIESCENCE_PAUSE_MIN, QUIESCENCE_PAUSE_SHARE};

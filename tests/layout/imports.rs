@@ -15,7 +15,7 @@ struct Use {
 
 /// The groups of files that import each other in a circle. Files are given as path without ending
 /// and code without comments and tests.
-pub fn circles(files: &[(String, String)]) -> Vec<Vec<String>> {
+pub(crate) fn circles(files: &[(String, String)]) -> Vec<Vec<String>> {
     let modules: BTreeMap<Module, Vec<Use>> =
         files.iter().map(|(name, code)| (module(name), uses(code))).collect();
     let mut edges: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();

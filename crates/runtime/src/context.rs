@@ -244,8 +244,8 @@ impl<'a, A: Actor> Context<'a, A> {
         }
     }
 
-    /// Charges compute time: in virtual time, handling this message takes `time` longer. Without
-    /// effect in real time.
+    /// Charges compute time to this actor: it counts as load when actors are balanced, and in virtual
+    /// time handling this message takes `time` longer.
     pub fn charge(&mut self, time: Duration) {
         self.core.charge(self.seat, time);
     }

@@ -83,6 +83,24 @@ impl<A: Actor> Batch for EnvelopeBatch<A> {
         }
     }
 
+    fn append_some(&self, begin: usize, target: usize, bytes: &mut Vec<u8>) -> usize {
+        let mut messages = 0;
+        for envelope in &self.envelopes[begin..] {
+            envelope.append(bytes);
+            messages += 1;
+            if bytes.len() >= target {
+                break;
+            }
+        }
+        messages
+    }
+
+    fn bytes(&self) -> usize {
+        let bytes =
+            |envelope: &Envelope<A>| size_of::<Envelope<A>>() + A::heap_bytes(&envelope.message);
+        self.envelopes.iter().map(bytes).sum()
+    }
+
     fn deliver(self: Box<Self>, core: &mut Core) {
         self.deliver_all(core);
     }

@@ -85,6 +85,9 @@ pub enum GridError {
     /// A placement map that the job does not know.
     #[error("the job has no placement map `{0}`; add it with `Job::placement`")]
     UnknownPlacement(String),
+    /// Two members of a collection were given the same index.
+    #[error("a collection was given two members with the index {0}; each index names one member")]
+    DuplicateIndex(String),
     /// The job is ending, so nothing will answer any more.
     #[error("the job is ending")]
     Ending,

@@ -127,6 +127,15 @@ impl Grid {
         inits: Vec<(Key, A::Init)>,
     ) -> Result<Collection<A>, GridError> {
         let kind = self.kind::<A>()?;
+        // The indices of a box are different by construction.
+        if shape.is_none() {
+            let mut keys: Vec<Key> = inits.iter().map(|(key, _)| *key).collect();
+            keys.sort_unstable();
+            if let Some(pair) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
+                let index = A::Index::from_key(pair[0]);
+                return Err(GridError::DuplicateIndex(format!("{index:?}")));
+            }
+        }
         let (resolve, created) = promise();
         self.run(move |core| {
             let done = move |_: &mut Core, id| resolve.with(Ok(id));
@@ -233,8 +242,8 @@ impl<A: Actor> Collection<A> {
         Err(GridError::Reduction { collection: collection.0, found, wanted })
     }
 
-    /// Adds a member on the PE that its placement gives.
-    pub fn insert(&self, index: A::Index, init: A::Init, at: PeId) {
+    /// Adds a member, on a PE of choice. It takes part in reductions and broadcasts that begin later.
+    pub fn insert_on(&self, index: A::Index, init: A::Init, at: PeId) {
         let id = self.reference.at(index).id;
         self.grid.run(move |core| core.insert::<A>(id, init, at));
     }

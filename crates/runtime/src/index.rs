@@ -38,9 +38,31 @@ pub trait IndexSet {
 
 /// The extent of a box of indices, row-major, last coordinate fastest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "(u8, [u32; 4])", into = "(u8, [u32; 4])")]
 pub struct Shape {
     dimensions: u8,
     extents: [u32; 4],
+}
+
+impl From<Shape> for (u8, [u32; 4]) {
+    fn from(shape: Shape) -> Self {
+        (shape.dimensions, shape.extents)
+    }
+}
+
+impl TryFrom<(u8, [u32; 4])> for Shape {
+    type Error = &'static str;
+
+    fn try_from((dimensions, extents): (u8, [u32; 4])) -> Result<Self, &'static str> {
+        if !(1..=4).contains(&dimensions) {
+            return Err("a box of indices has one to four dimensions");
+        }
+        let used = &extents[..usize::from(dimensions)];
+        match used.iter().try_fold(1u64, |len, &n| len.checked_mul(u64::from(n))) {
+            Some(_) => Ok(Self { dimensions, extents }),
+            None => Err("a box of indices has fewer than 2^64 of them"),
+        }
+    }
 }
 
 impl Shape {

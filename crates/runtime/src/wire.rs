@@ -49,6 +49,11 @@ pub(crate) trait Batch: Send {
     fn len(&self) -> usize;
     /// Appends all of them to `bytes`.
     fn append(&self, bytes: &mut Vec<u8>);
+    /// Appends messages from the one at `begin` on until there are `target` bytes. Returns how many,
+    /// at least one.
+    fn append_some(&self, begin: usize, target: usize, bytes: &mut Vec<u8>) -> usize;
+    /// What they count for in the memory budget.
+    fn bytes(&self) -> usize;
     /// Hands each to its receiver.
     fn deliver(self: Box<Self>, core: &mut Core);
     /// For appending to a batch that is still open.
@@ -261,6 +266,9 @@ pub(crate) enum Control {
 const MESSAGES: u8 = 0;
 /// Tag of a frame's first byte.
 const CONTROL: u8 = 1;
+/// A batch is cut into frames of about so many bytes: far below what a transport refuses, far above
+/// what its overhead matters for.
+const FRAME_BYTES: usize = 1 << 20;
 
 impl Packet {
     pub(crate) fn control(control: Control) -> Self {
@@ -314,14 +322,44 @@ impl Packet {
         }
     }
 
-    /// Whether it is anything but a batch of messages.
-    pub(crate) fn is_control(&self) -> bool {
-        matches!(self.0, Content::Control(_) | Content::Main(_))
+    /// Encodes the packet as frames. A batch becomes several if it is large, so that no frame comes
+    /// near the limit of the transport unless one message does.
+    pub fn frames(&self, from: PeId, to: PeId, emit: &mut dyn FnMut(Vec<u8>)) {
+        let Content::Batch(batch) = &self.0 else {
+            let mut frame = Vec::new();
+            self.append_frame(from, to, &mut frame);
+            return emit(frame);
+        };
+        let mut done = 0;
+        while done < batch.len() {
+            let mut body = Vec::new();
+            let messages = batch.append_some(done, FRAME_BYTES, &mut body);
+            done += messages;
+            let mut frame = Vec::with_capacity(body.len() + 32);
+            frame.extend_from_slice(&from.0.to_le_bytes());
+            frame.extend_from_slice(&to.0.to_le_bytes());
+            frame.push(MESSAGES);
+            codec::append(&(batch.kind(), messages as u32), &mut frame);
+            frame.append(&mut body);
+            emit(frame);
+        }
     }
 
-    /// Bytes that the packet holds encoded, for the memory budget.
-    pub fn wire_len(&self) -> usize {
+    /// Whether it carries no messages of the application, so that it may pass those.
+    pub(crate) fn is_control(&self) -> bool {
         match &self.0 {
+            Content::Batch(_) | Content::Encoded(_) => false,
+            Content::Control(control) => {
+                !matches!(**control, Control::Multicast(_) | Control::Broadcast { .. })
+            }
+            Content::Main(_) => true,
+        }
+    }
+
+    /// Bytes that the packet holds, for the memory budget.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.0 {
+            Content::Batch(batch) => batch.bytes(),
             Content::Encoded(batch) => batch.bytes.len(),
             Content::Control(control) => match &**control {
                 Control::Multicast(multicast) => multicast.message.wire_len(),
@@ -329,7 +367,7 @@ impl Packet {
                 Control::MigrateOffer(migrant) => migrant.state.len(),
                 _ => 0,
             },
-            Content::Batch(_) | Content::Main(_) => 0,
+            Content::Main(_) => 0,
         }
     }
 }

@@ -1,5 +1,5 @@
 //! The same jobs under the embedded driver, on one node and on several nodes over QUIC.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{
@@ -255,7 +255,7 @@ fn members_come_and_go_and_take_part_while_they_exist() {
         job().main(async |grid| {
             let cells = grid.create::<Cell>(Ix1::range(10), |_| 1).await?;
             cells.member(Ix1(3)).send(Msg::Spawn(50));
-            cells.insert(Ix1(60), 100, PeId(grid.layout().pe_count() - 1));
+            cells.insert_on(Ix1(60), 100, PeId(grid.layout().pe_count() - 1));
             grid.quiescence().await?;
             cells.broadcast(Msg::Contribute);
             let total: u64 = cells.reduction(Op::Sum).await?;

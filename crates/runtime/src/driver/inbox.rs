@@ -14,7 +14,7 @@ pub(super) struct Inbox {
     asleep: AtomicBool,
     /// Whether messages wait that a look has left here.
     left_behind: AtomicBool,
-    /// Encoded bytes that wait here.
+    /// Bytes of the messages that wait here.
     bytes: AtomicUsize,
     wake: Box<dyn Fn() + Send + Sync>,
 }
@@ -48,10 +48,12 @@ impl Inbox {
                 return;
             }
             for (from, packet) in packets {
-                self.bytes.fetch_add(packet.wire_len(), Ordering::Relaxed);
-                let is_control = packet.is_control();
-                let list = if is_control { &mut contents.control } else { &mut contents.messages };
-                list.push((from, packet));
+                if packet.is_control() {
+                    contents.control.push((from, packet));
+                } else {
+                    self.bytes.fetch_add(packet.bytes(), Ordering::Relaxed);
+                    contents.messages.push((from, packet));
+                }
             }
         }
         self.ready.store(true, Ordering::SeqCst);
@@ -71,7 +73,7 @@ impl Inbox {
         self.is_ready() || self.left_behind.load(Ordering::Relaxed)
     }
 
-    /// Encoded bytes that wait here.
+    /// Bytes of the messages that wait here.
     pub(super) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }

@@ -52,6 +52,10 @@ impl<'scope> Node<'scope> {
         begin: Instant,
     ) -> Self {
         let layout = program.layout().clone();
+        #[cfg(feature = "net")]
+        if let Some(uplink) = uplink.as_ref().filter(|_| node != NodeId(0)) {
+            uplink.connect(NodeId(0));
+        }
         let pes: Vec<PeId> = layout.place(node).pes.clone().map(PeId).collect();
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let spin = layout.pe_count() as usize <= cores && pes.len() > 1;
@@ -98,9 +102,6 @@ impl<'scope> Node<'scope> {
         switch: &Arc<Switch>,
     ) -> Option<ScopedJoinHandle<'scope, ()>> {
         let (uplink, switch) = (uplink?.clone(), switch.clone());
-        if switch.node != NodeId(0) {
-            uplink.connect(NodeId(0));
-        }
         Some(scope.spawn(move || uplink.watch(&switch)))
     }
 

@@ -10,6 +10,8 @@ use std::sync::Arc;
 pub(crate) trait Network: Send + Sync {
     /// Takes a frame for another node. May be called by all PEs of the node.
     fn send(&self, to: NodeId, frame: Bytes);
+    /// Bytes that wait because too many are under way already.
+    fn backlog_bytes(&self) -> usize;
 }
 
 /// Connects the PEs of a node.
@@ -50,24 +52,38 @@ impl Switch {
         self.inboxes.iter().for_each(Inbox::close);
     }
 
-    /// Sends packets from one PE of this node; those to itself go to `own`.
+    /// Bytes that wait for the network.
+    pub(super) fn backlog_bytes(&self) -> usize {
+        self.network.as_ref().map_or(0, |network| network.backlog_bytes())
+    }
+
+    /// Whether the PEs should make no more messages until the network has taken some.
+    pub(super) fn is_held_back(&self) -> bool {
+        self.backlog_bytes() >= self.soft_bytes
+    }
+
+    /// Sends packets from one PE of this node; those to itself go to `own`. Fails with the name of
+    /// a PE that does not exist.
     pub(super) fn send(
         &self,
         from: PeId,
         packets: impl Iterator<Item = (PeId, Packet)>,
         own: &mut Vec<(PeId, Packet)>,
-    ) {
+    ) -> Result<(), PeId> {
         for (to, packet) in packets {
+            if !self.layout.contains(to) {
+                return Err(to);
+            }
             if to == from {
                 own.push((from, packet));
             } else if self.layout.node_of(to) == self.node {
                 self.inbox(to).push([(from, packet)]);
             } else if let Some(network) = &self.network {
-                let mut frame = Vec::new();
-                packet.append_frame(from, to, &mut frame);
-                network.send(self.layout.node_of(to), frame.into());
+                let node = self.layout.node_of(to);
+                packet.frames(from, to, &mut |frame| network.send(node, frame.into()));
             }
         }
+        Ok(())
     }
 
     #[cfg(feature = "net")]

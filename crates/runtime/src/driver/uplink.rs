@@ -10,11 +10,13 @@ use super::inbox::Inbox;
 use super::switch::{Network, Switch};
 use super::worker::Idle;
 use crate::error::JobError;
-use crate::net::{FrameClass, LossReason, NetLoop, TransportEvent, Waker};
+use crate::net::{FrameClass, LossReason, NetLoop, SendError, TransportEvent, Waker};
 use crate::program::main_packet;
 use bytes::Bytes;
 use gridspan_topology::NodeId;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::collections::{BTreeSet, VecDeque};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -26,13 +28,15 @@ const WATCH: Duration = Duration::from_millis(5);
 const ATTEND: Duration = Duration::from_micros(200);
 /// How long the watch waits in the socket at a time while it drives.
 const DRIVE: Duration = Duration::from_millis(50);
-/// How long a node that is done waits until the others have confirmed all it sent.
+/// How long a node that is done waits for others to confirm any of what it sent.
 const FLUSH: Duration = Duration::from_secs(3);
 
 /// A node's way to the other nodes.
 pub(super) struct Uplink {
-    frames: Mutex<Vec<(NodeId, Bytes)>>,
+    frames: Mutex<VecDeque<(NodeId, Bytes)>>,
     has_frames: AtomicBool,
+    /// Bytes of frames that the transport did not take yet.
+    backlog_bytes: AtomicUsize,
     /// Whether whoever drives waits in the socket.
     waiting: AtomicBool,
     waker: Waker,
@@ -48,11 +52,15 @@ pub(super) struct Uplink {
 
 impl Network for Uplink {
     fn send(&self, to: NodeId, frame: Bytes) {
-        lock(&self.frames).push((to, frame));
+        lock(&self.frames).push_back((to, frame));
         self.has_frames.store(true, Ordering::SeqCst);
         if self.waiting.swap(false, Ordering::SeqCst) {
             self.waker.wake();
         }
+    }
+
+    fn backlog_bytes(&self) -> usize {
+        self.backlog_bytes.load(Ordering::Relaxed)
     }
 }
 
@@ -61,6 +69,7 @@ impl Uplink {
         Self {
             frames: Mutex::default(),
             has_frames: AtomicBool::new(false),
+            backlog_bytes: AtomicUsize::new(0),
             waiting: AtomicBool::new(false),
             waker: net.waker(),
             net: Mutex::new(net),
@@ -92,15 +101,8 @@ impl Uplink {
 
     /// Sends what is queued, receives, and waits at most `timeout` if there is nothing.
     fn turn(&self, net: &mut NetLoop, switch: &Switch, timeout: Duration, own: Option<&Inbox>) {
-        if self.has_frames.swap(false, Ordering::SeqCst) {
-            let frames = std::mem::take(&mut *lock(&self.frames));
-            for (to, frame) in frames {
-                if let Err(error) = net.transport().send(to, FrameClass::Auto, frame)
-                    && !self.over.load(Ordering::SeqCst)
-                {
-                    fail(switch, JobError::Failed(format!("cannot send to {to}: {error}")));
-                }
-            }
+        if self.has_frames.swap(false, Ordering::SeqCst) || self.backlog_bytes() > 0 {
+            self.hand_over(net, switch);
         }
         net.transport().pause_reading(switch.is_congested());
         let timeout = if timeout.is_zero() {
@@ -121,6 +123,37 @@ impl Uplink {
         if let Err(error) = result {
             fail(switch, JobError::Failed(format!("the node's UDP socket failed: {error}")));
         }
+    }
+
+    /// Hands frames to the transport. Those to nodes that have too many bytes under way stay, in
+    /// order, until acknowledgements have come.
+    fn hand_over(&self, net: &mut NetLoop, switch: &Switch) {
+        let frames = std::mem::take(&mut *lock(&self.frames));
+        let mut stalled = BTreeSet::new();
+        let mut left = VecDeque::new();
+        for (to, frame) in frames {
+            if stalled.contains(&to) {
+                left.push_back((to, frame));
+                continue;
+            }
+            match net.transport().send(to, FrameClass::Auto, frame.clone()) {
+                Ok(()) => {}
+                Err(SendError::Backlog(_)) => {
+                    stalled.insert(to);
+                    left.push_back((to, frame));
+                }
+                // Frames to a node that was lost have nowhere to go; its loss ends the job.
+                Err(SendError::Lost(_)) => {}
+                Err(error) => {
+                    fail(switch, JobError::Failed(format!("cannot send to {to}: {error}")));
+                }
+            }
+        }
+        let bytes = left.iter().map(|(_, frame)| frame.len()).sum();
+        self.backlog_bytes.store(bytes, Ordering::Relaxed);
+        let mut frames = lock(&self.frames);
+        left.append(&mut frames);
+        *frames = left;
     }
 
     fn handle(&self, switch: &Switch, event: TransportEvent) {
@@ -159,9 +192,23 @@ impl Uplink {
         self.waker.wake();
         let mut net = lock(&self.net);
         self.turn(&mut net, switch, Duration::ZERO, None);
-        let done = net.flush(FLUSH, &mut |_| {}).and_then(|_| net.close("the job is over"));
-        if let Err(error) = done {
+        if let Err(error) = self.flush(&mut net, switch).and_then(|()| net.close("the job is over"))
+        {
             tracing::debug!(%error, "closing");
+        }
+    }
+
+    /// Waits until the others have all that was sent to them, as long as they take any of it.
+    fn flush(&self, net: &mut NetLoop, switch: &Switch) -> io::Result<()> {
+        let unacknowledged = |net: &mut NetLoop| -> u64 {
+            let others = switch.layout.nodes().filter(|&node| node != switch.node);
+            others.map(|node| net.transport().bytes_unacknowledged(node)).sum()
+        };
+        loop {
+            let before = unacknowledged(net);
+            if net.flush(FLUSH, &mut |_| {})? || unacknowledged(net) >= before {
+                return Ok(());
+            }
         }
     }
 

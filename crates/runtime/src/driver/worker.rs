@@ -4,7 +4,8 @@ use super::inbox::Inbox;
 use super::switch::Switch;
 use crate::error::JobError;
 use crate::pe::Pe;
-use gridspan_topology::Time;
+use crate::wire::Packet;
+use gridspan_topology::{PeId, Time};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -15,7 +16,11 @@ use std::time::{Duration, Instant};
 const TURN_MESSAGES: u32 = 256;
 /// How long a turn should last at most; with slow handlers it has fewer messages. Short against a
 /// wide-area latency, long against the cost of a turn.
-const TURN_NS: u64 = 200_000;
+const TURN: Duration = Duration::from_micros(200);
+/// Messages handled before the clock is looked at for the first time in a turn.
+const CHUNK_MESSAGES: u32 = 16;
+/// How often a PE that is held back by the network looks whether it may go on.
+const RECHECK: Duration = Duration::from_millis(1);
 /// How long an idle PE looks for packets before it sleeps; about the cost of waking a thread.
 const SPIN: Duration = Duration::from_micros(20);
 
@@ -63,63 +68,95 @@ pub(super) fn run(
 ) -> Result<(), JobError> {
     let me = pe.id();
     let inbox = switch.inbox(me);
-    let soft_limit = pe.soft_limit();
-    let (mut control, mut incoming, mut own) = (Vec::new(), Vec::new(), Vec::new());
-    let mut pace = Pace { begin: 0, budget: TURN_MESSAGES, handled: 0 };
+    let mut turn = Turn::default();
     loop {
-        let now = begin.elapsed().as_nanos() as u64;
-        pace.next_turn(now);
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| {
-            pe.set_now(Time(now));
-            for (from, packet) in own.drain(..) {
-                pe.handle(from, packet);
-            }
-            // Consumers first: over the limit, messages wait outside.
-            let room = pe.ready_bytes() < soft_limit;
-            inbox.take(&mut control, room.then_some(&mut incoming));
-            for (from, packet) in control.drain(..) {
-                pe.handle(from, packet);
-            }
-            for (from, packet) in incoming.drain(..) {
-                pe.handle(from, packet);
-            }
-            pe.set_waiting_bytes(inbox.bytes());
-            pace.handled = pe.run(pace.budget);
-            pe.finish_turn();
-        })) {
-            let (actor, place) = pe.running();
-            let (actor, reason) = (actor.to_owned(), panic_message(&*panic));
-            pe.fail(JobError::Panicked { actor, pe: me, place, reason });
+        let now = Time(begin.elapsed().as_nanos() as u64);
+        guard(&mut pe, |pe| turn.run(pe, inbox, switch, (begin, now)));
+        if !guard(&mut pe, |pe| turn.send(pe, switch)) {
+            // What could not be sent is dropped, and the error leaves.
+            guard(&mut pe, |pe| turn.send(pe, switch));
         }
-        switch.send(me, pe.outbox().drain(), &mut own);
         if let Some(outcome) = pe.outcome() {
             inbox.close();
             return outcome.clone();
         }
-        if own.is_empty() && !pe.has_work() && !inbox.has_packets() {
+        let held_back = switch.is_held_back();
+        if turn.own.is_empty() && (!pe.has_work() || held_back) && !inbox.has_packets() {
             let now = Time(begin.elapsed().as_nanos() as u64);
             let timeout = pe.next_wakeup().map(|wakeup| wakeup.since(now));
-            idle.wait(inbox, timeout);
+            let recheck = held_back.then_some(RECHECK);
+            idle.wait(inbox, timeout.into_iter().chain(recheck).min());
         } else {
             idle.attend();
         }
     }
 }
 
-/// How many messages fit into a turn, by the time that those of the last one took.
-struct Pace {
-    begin: u64,
-    budget: u32,
-    handled: u32,
+/// Runs a step; a panic fails the job. Returns whether all went well.
+fn guard(pe: &mut Pe, step: impl FnOnce(&mut Pe)) -> bool {
+    let Err(panic) = catch_unwind(AssertUnwindSafe(|| step(pe))) else { return true };
+    let (actor, place) = pe.running();
+    let (actor, reason) = (actor.to_owned(), panic_message(&*panic));
+    let id = pe.id();
+    pe.fail(JobError::Panicked { actor, pe: id, place, reason });
+    false
 }
 
-impl Pace {
-    fn next_turn(&mut self, now: u64) {
-        if self.handled > 0 {
-            let each = (now.saturating_sub(self.begin) / u64::from(self.handled)).max(1);
-            self.budget = (TURN_NS / each).clamp(1, u64::from(TURN_MESSAGES)) as u32;
+/// The packets of a turn; kept from turn to turn for their allocations.
+#[derive(Default)]
+struct Turn {
+    own: Vec<(PeId, Packet)>,
+    control: Vec<(PeId, Packet)>,
+    messages: Vec<(PeId, Packet)>,
+}
+
+impl Turn {
+    fn run(&mut self, pe: &mut Pe, inbox: &Inbox, switch: &Switch, (begin, now): (Instant, Time)) {
+        pe.set_now(now);
+        for (from, packet) in self.own.drain(..) {
+            pe.handle(from, packet);
         }
-        (self.begin, self.handled) = (now, 0);
+        // Consumers first: over the limit, messages wait outside.
+        let room = pe.has_failed() || pe.ready_bytes() < pe.soft_limit();
+        inbox.take(&mut self.control, room.then_some(&mut self.messages));
+        for (from, packet) in self.control.drain(..) {
+            pe.handle(from, packet);
+        }
+        if pe.has_failed() {
+            // It only waits for the end of the job.
+            self.messages.clear();
+        }
+        for (from, packet) in self.messages.drain(..) {
+            pe.handle(from, packet);
+        }
+        pe.set_waiting_bytes(inbox.bytes() + switch.backlog_bytes());
+        if !switch.is_held_back() {
+            handle_messages(pe, begin, now);
+        }
+        pe.finish_turn();
+    }
+
+    fn send(&mut self, pe: &mut Pe, switch: &Switch) {
+        let me = pe.id();
+        if let Err(stranger) = switch.send(me, pe.outbox().drain(), &mut self.own) {
+            pe.fail(JobError::Protocol(format!("a packet names {stranger}, which does not exist")));
+        }
+    }
+}
+
+/// Handles the messages of a turn. The clock is read after every chunk; chunks grow while handlers
+/// turn out to be quick.
+fn handle_messages(pe: &mut Pe, begin: Instant, now: Time) {
+    let mut handled = 0;
+    let mut chunk = CHUNK_MESSAGES;
+    while handled < TURN_MESSAGES {
+        let step = pe.run(chunk.min(TURN_MESSAGES - handled));
+        handled += step;
+        let elapsed = Time(begin.elapsed().as_nanos() as u64).since(now);
+        if step == 0 || elapsed > TURN {
+            return;
+        }
+        chunk = if elapsed < TURN / 8 { chunk * 2 } else { 1 };
     }
 }
 

@@ -147,9 +147,11 @@ impl UdpPort {
             Err(error) => return Err(error.into()),
         }
         if sources[1].revents().contains(PollFlags::IN) {
-            self.waker.shared.is_woken.store(false, Ordering::SeqCst);
             let mut bytes = [0; 16];
             while matches!((&self.woken).read(&mut bytes), Ok(read) if read == bytes.len()) {}
+            // After draining: a wake in between finds the mark set and writes nothing, and ends this
+            // wait all the same. The other way round its byte could be drained with the mark left set.
+            self.waker.shared.is_woken.store(false, Ordering::SeqCst);
         }
         Ok(())
     }

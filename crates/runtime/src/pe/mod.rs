@@ -57,9 +57,9 @@ const QUIESCENCE_PAUSE_SHARE: u32 = 16;
 const QUIESCENCE_PAUSE_MIN: Duration = Duration::from_micros(500);
 /// The longest such pause.
 const QUIESCENCE_PAUSE_MAX: Duration = Duration::from_millis(100);
-/// The largest actor that may migrate, state and mailbox together; bounds what a PE has to hold
-/// aside for one offer.
-const MIGRATION_BYTES_MAX: usize = 1 << 30;
+/// The largest actor that may migrate, state and mailbox together: it travels in one frame, and a
+/// transport takes frames of up to 64 MiB.
+const MIGRATION_BYTES_MAX: usize = 60 << 20;
 
 /// Bugs on purpose, which a fault campaign has to find.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -228,6 +228,11 @@ impl Pe {
     /// Over how many bytes of ready messages the driver should not bring more.
     pub fn soft_limit(&self) -> usize {
         self.core.common.limits.soft_bytes
+    }
+
+    /// Whether this PE has failed and only waits for the end of the job.
+    pub fn has_failed(&self) -> bool {
+        self.core.failure.is_some()
     }
 
     /// Bytes of messages that are ready here.

@@ -200,7 +200,7 @@ impl Main {
             let pe = ledger.dice.below(u64::from(self.grid.layout().pe_count()));
             (Ix1(fresh), PeId(pe as u32), ledger.sent(MAIN, &[id], 0))
         });
-        self.young.insert(fresh, Some(self.world.clone()), pe);
+        self.young.insert_on(fresh, Some(self.world.clone()), pe);
         self.young.member(fresh).send(Msg::Act { number, left: 1, freedom });
     }
 

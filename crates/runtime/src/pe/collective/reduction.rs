@@ -53,7 +53,7 @@ impl GroupState {
     }
 }
 
-/// The size of a group, for those whose root does not keep count.
+/// The collection whose members contribute.
 fn group_collection(group: ReductionGroup) -> CollectionId {
     match group {
         ReductionGroup::Collection(id) | ReductionGroup::Sync(id) => id,

@@ -16,7 +16,7 @@ fn a_built_in_job_runs_in_this_process_and_exits_with_zero() {
     let output = run(&["run", "ring", "--members", "8", "--rounds", "3"]);
     assert_eq!(output.code, Some(0), "{output:?}");
     assert!(output.stdout.starts_with("3 rounds over 8 actors on "), "{output:?}");
-    assert!(output.stdout.contains(": 24 hops in "), "{output:?}");
+    assert!(output.stdout.contains("verified: yes (24 hops, "), "{output:?}");
 }
 
 #[test]

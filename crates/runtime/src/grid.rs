@@ -15,6 +15,7 @@ use crate::promise::{Promise, promise};
 use crate::reduce::{Op, Reducible};
 use crate::reference::{ActorRef, CollectionRef, Reply, SectionRef};
 use crate::registry::Registry;
+use crate::wire::ReductionGroup;
 use crate::{Published, codec};
 use gridspan_topology::{Layout, PeId};
 use serde::Serialize;
@@ -227,10 +228,23 @@ impl<A: Actor> Collection<A> {
     /// The result of the next reduction whose members contribute with `op` to
     /// [`To::main`](crate::To::main). Results are awaited in the order of the contributions.
     pub async fn reduction<T: Reducible>(&self, op: Op) -> Result<T, GridError> {
+        self.reduced(ReductionGroup::Collection(self.reference.id), op).await
+    }
+
+    /// The result of the next reduction over a section, to which its members contribute with
+    /// [`Context::contribute_to_section`](crate::Context::contribute_to_section).
+    pub async fn section_reduction<T: Reducible>(
+        &self,
+        section: &SectionRef<A>,
+        op: Op,
+    ) -> Result<T, GridError> {
+        self.reduced(ReductionGroup::Section(section.id), op).await
+    }
+
+    async fn reduced<T: Reducible>(&self, group: ReductionGroup, op: Op) -> Result<T, GridError> {
         let (resolve, reduced) = promise();
         let collection = self.reference.id;
-        self.grid
-            .run(move |core| core.await_reduction(collection, move |_, value| resolve.with(value)));
+        self.grid.run(move |core| core.await_reduction(group, move |_, value| resolve.with(value)));
         let (found_op, value) = wait(reduced).await?;
         let found = format!("{found_op:?} of {value}");
         if found_op == op

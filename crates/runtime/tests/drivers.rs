@@ -39,6 +39,7 @@ enum Msg {
     Die,
     Panic,
     Flood,
+    SectionSum(SectionRef<Cell>),
     Multicast(SectionRef<Cell>),
 }
 
@@ -108,6 +109,9 @@ impl Actor for Cell {
             }
             Msg::Die => cx.destroy(),
             Msg::Panic => panic!("as asked"),
+            Msg::SectionSum(section) => {
+                cx.contribute_to_section(&section, Op::Sum, self.value, To::main());
+            }
             Msg::Flood => {
                 let me = cx.me();
                 (0..10).for_each(|_| cx.send(&me, Msg::Flood));
@@ -285,6 +289,13 @@ fn sections_and_groups_are_addressed_together() {
             cells.broadcast(Msg::Contribute);
             let total: u64 = cells.reduction(Op::Sum).await?;
             assert_eq!(total, 14 * 7);
+            let odd = cells.section(1, (1..40).step_by(2).map(Ix1));
+            cells.multicast(&odd, Msg::SectionSum(odd.clone()));
+            cells.multicast(&section, Msg::SectionSum(section.clone()));
+            let sum: u64 = cells.section_reduction(&section, Op::Sum).await?;
+            assert_eq!(sum, 14 * 7);
+            let sum: u64 = cells.section_reduction(&odd, Op::Sum).await?;
+            assert_eq!(sum, 7 * 7, "seven of the odd members are in the other section");
             let group = grid.create_group::<Cell>(Per::Pe, |ix| ix.0 as u64).await?;
             group.broadcast(Msg::Contribute);
             let pes = u64::from(grid.layout().pe_count());

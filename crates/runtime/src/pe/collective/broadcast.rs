@@ -17,6 +17,7 @@
 use super::root::BroadcastRequest;
 use crate::Actor;
 use crate::context::Sender;
+use crate::error::JobError;
 use crate::id::KindId;
 use crate::id::{ActorId, CollectionId};
 use crate::index::Key;
@@ -50,7 +51,10 @@ impl Core {
         message: A::Message,
     ) {
         let Some(kind) = self.collections.get(collection).map(|local| local.info.kind) else {
-            return;
+            return self.fail(JobError::Protocol(format!(
+                "a broadcast to collection {}, which is not known here",
+                collection.0
+            )));
         };
         let sequence = self.take_sequence(sender, source(collection));
         let request = Control::BroadcastRequest {
@@ -162,7 +166,7 @@ impl Core {
             message: kind.copy(message),
         };
         if let Err(error) = kind.multicast(self, multicast, &members) {
-            return self.fail(crate::error::JobError::Protocol(error.to_string()));
+            return self.fail(JobError::Protocol(error.to_string()));
         }
         // Members that are arriving, are leaving or have left: they get it wherever they are.
         let in_collection = |id: &&ActorId| id.collection == collection;
@@ -193,7 +197,7 @@ impl Core {
                 }
                 Ok(envelope) => envelope.arrive(kind_id, self),
                 Err(error) => {
-                    return self.fail(crate::error::JobError::Protocol(error.to_string()));
+                    return self.fail(JobError::Protocol(error.to_string()));
                 }
             }
         }

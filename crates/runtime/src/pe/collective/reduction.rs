@@ -206,7 +206,7 @@ impl Core {
                 }
             }
             match partial.finish() {
-                Some(value) => self.conclude(collection, op, target, value),
+                Some(value) => self.conclude(group, op, target, value),
                 None => self.fail(JobError::Failed(format!(
                     "members of collection {} contributed values that {op:?} cannot combine",
                     collection.0
@@ -240,13 +240,15 @@ impl Core {
     }
 
     /// Delivers the result of a reduction.
-    fn conclude(&mut self, collection: CollectionId, op: Op, target: Target, value: Value) {
+    fn conclude(&mut self, group: ReductionGroup, op: Op, target: Target, value: Value) {
+        let collection = group_collection(group);
         match target {
             Target::Main => {
                 let Some(family) = self.family(collection) else { return };
-                match family.main_waits.pop_front() {
+                let for_main = family.for_main.entry(group).or_default();
+                match for_main.waits.pop_front() {
                     Some(wait) => wait(self, Ok((op, value))),
-                    None => family.results.push_back((op, value)),
+                    None => for_main.results.push_back((op, value)),
                 }
             }
             Target::Sync => self.begin_balance(collection),
@@ -302,18 +304,19 @@ impl Core {
         }
     }
 
-    /// Calls `wait` with the next result that the members of a collection send to main.
+    /// Calls `wait` with the next result that the members of a group send to main.
     pub(crate) fn await_reduction(
         &mut self,
-        collection: CollectionId,
+        group: ReductionGroup,
         wait: impl FnOnce(&mut Self, Result<(Op, Value), GridError>) + Send + 'static,
     ) {
-        let Some(family) = self.family(collection) else {
+        let Some(family) = self.family(group_collection(group)) else {
             return wait(self, Err(GridError::Ending));
         };
-        match family.results.pop_front() {
+        let for_main = family.for_main.entry(group).or_default();
+        match for_main.results.pop_front() {
             Some(result) => wait(self, Ok(result)),
-            None => family.main_waits.push_back(Box::new(wait)),
+            None => for_main.waits.push_back(Box::new(wait)),
         }
     }
 }

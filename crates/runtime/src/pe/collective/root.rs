@@ -59,12 +59,18 @@ pub(super) struct Family {
     pub(super) waiting: VecDeque<BroadcastRequest>,
     /// The number of the next reduction over each section, by name.
     pub(super) sections: BTreeMap<u64, u64>,
-    /// Results of reductions to main, and main's waits for them, in order.
-    pub(super) results: VecDeque<(Op, Value)>,
-    pub(super) main_waits: VecDeque<MainWait>,
+    /// Reductions to main, by who contributes.
+    pub(super) for_main: BTreeMap<ReductionGroup, ForMain>,
     /// Loads that have come in for the plan at the sync point.
     pub(super) loads: Vec<(ActorLoad, u32)>,
     pub(super) missing: u32,
+}
+
+/// Results of reductions to main, or main's waits for them, in order.
+#[derive(Default)]
+pub(super) struct ForMain {
+    pub(super) results: VecDeque<(Op, Value)>,
+    pub(super) waits: VecDeque<MainWait>,
 }
 
 /// How many members have to contribute to each of a sequence of collective operations.
@@ -137,7 +143,7 @@ impl Core {
             let number = family.reductions.next;
             let here = self.accumulators.get(&(ReductionGroup::Collection(*id), number));
             let come = here.map_or(0, super::reduction::Accumulator::count);
-            if !family.main_waits.is_empty() || come > 0 {
+            if family.for_main.values().any(|for_main| !for_main.waits.is_empty()) || come > 0 {
                 let due = family.reductions.expected(number);
                 waits.push(format!(
                     "reduction {number} over collection {}, to which {come} of {due} have contributed",

@@ -1,7 +1,7 @@
 //! What travels between PEs: packets, and their form on the network.
 //!
 //! Within a process packets move as values. Towards another node the sending PE encodes them, and
-//! the PE they are for decodes them, so that the network thread never looks inside.
+//! the PE they are for decodes the messages; whoever drives the network decodes control packets only.
 
 use crate::codec::{self, DecodeError};
 use crate::collection::CollectionInfo;

@@ -8,7 +8,6 @@
 //! - `--plant BUG`: `hold-skipped`, `epoch-ignored`, `resend-without-sequence`,
 //!   `forgotten-receive-state` or `acknowledge-before-apply`.
 
-use gridspan_runtime::{pe, session};
 use gridspan_sim::campaign::{Campaign, Planted};
 use std::ops::Range;
 use std::process::ExitCode;
@@ -37,7 +36,10 @@ fn campaign(mut args: impl Iterator<Item = String>) -> Result<Campaign, String> 
             "--seeds" => campaign.seeds = seeds(&value)?,
             "--seconds" => campaign.virtual_seconds = number(&value)?,
             "--threads" => campaign.threads = number(&value)? as usize,
-            "--plant" => campaign.planted = planted(&value)?,
+            "--plant" => {
+                campaign.planted =
+                    Planted::by_name(&value).ok_or(format!("there is no bug {value}"))?;
+            }
             _ => return Err(format!("there is no option {option}")),
         }
     }
@@ -53,17 +55,4 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
         Some((first, end)) => Ok(number(first)?..number(end)?),
         None => Ok(0..number(text)?),
     }
-}
-
-fn planted(name: &str) -> Result<Planted, String> {
-    Ok(match name {
-        "hold-skipped" => Planted::Pe(pe::PlantedFault::HoldSkipped),
-        "epoch-ignored" => Planted::Pe(pe::PlantedFault::EpochIgnored),
-        "resend-without-sequence" => Planted::Session(session::PlantedFault::ResendWithoutSequence),
-        "forgotten-receive-state" => Planted::Session(session::PlantedFault::ForgottenReceiveState),
-        "acknowledge-before-apply" => {
-            Planted::Session(session::PlantedFault::AcknowledgeBeforeApply)
-        }
-        _ => return Err(format!("there is no bug {name}")),
-    })
 }

@@ -174,10 +174,10 @@ impl Simulation {
                 self.send_local(leaves, pe, to, packet);
             } else {
                 leaves += self.options.remote_send_cost;
-                let mut frame = Vec::new();
-                packet.append_frame(pe, to, &mut frame);
-                let to = self.layout.node_of(to);
-                frames.push(Outgoing { leaves, from: node, to, frame: frame.into() });
+                let there = self.layout.node_of(to);
+                packet.frames(pe, to, &mut |frame| {
+                    frames.push(Outgoing { leaves, from: node, to: there, frame: frame.into() });
+                });
             }
         }
         if !frames.is_empty() {

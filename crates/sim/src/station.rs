@@ -54,7 +54,9 @@ impl Station {
 
     /// When the PE has something to do next, if nothing else comes.
     pub(crate) fn wakeup(&self) -> Option<Time> {
-        if self.machine.has_work() || !self.inbox.is_empty() {
+        // A PE that has failed handles nothing more and only waits for the end of the job.
+        let ready = self.machine.has_work() && !self.machine.has_failed();
+        if ready || !self.inbox.is_empty() {
             return Some(self.busy_until);
         }
         Some(self.machine.next_wakeup()?.max(self.busy_until))

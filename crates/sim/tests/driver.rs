@@ -151,7 +151,9 @@ fn a_job_that_never_ends_is_ended() {
 fn a_panic_in_a_handler_ends_the_job_and_names_the_place() {
     let job = Job::new("panic").actor::<Cell>().main(async |grid| {
         let cells = grid.create::<Cell>(Ix1::range(7), |_| 0).await?;
+        // There is more to do, which a PE that has failed leaves.
         cells.member(Ix1(6)).send(Msg::Panic);
+        cells.member(Ix1(6)).send(Msg::Add(1));
         grid.quiescence().await?;
         grid.sleep(Duration::from_secs(1)).await?;
         Ok(())

@@ -1,7 +1,7 @@
 //! The cluster driver: this process is one node of a job.
 
 use super::main_thread::{block_on, port};
-use super::node::Node;
+use super::node::{Node, check_pes};
 use super::uplink::Uplink;
 use crate::Job;
 use crate::error::JobError;
@@ -18,6 +18,7 @@ use std::time::Instant;
 /// nodes share.
 pub fn run(job: Job, joined: Joined) -> Result<(), JobError> {
     let node = joined.bundle.identity.node;
+    check_pes(joined.bundle.spec.layout().place(node).pes.len() as u32)?;
     let program = Program::new(job, joined.bundle.spec.layout().clone())?;
     let net = joined
         .into_loop(TransportLimits::default())

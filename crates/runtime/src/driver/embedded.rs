@@ -1,7 +1,7 @@
 //! The embedded driver: all PEs are threads of this process.
 
 use super::main_thread::{block_on, port};
-use super::node::Node;
+use super::node::{Node, check_pes};
 use crate::Job;
 use crate::error::JobError;
 use crate::program::{Program, end_packet};
@@ -12,6 +12,7 @@ use std::time::Instant;
 /// Runs a job on the PEs of one node. Main runs on the calling thread. Returns when the job has
 /// ended on all PEs.
 pub fn run(job: Job, pes: u32) -> Result<(), JobError> {
+    check_pes(pes)?;
     let program = Program::new(job, Layout::single(pes))?;
     let begin = Instant::now();
     thread::scope(|scope| {
@@ -33,6 +34,7 @@ pub fn run_emulated(job: Job, spec: &gridspan_topology::GridSpec) -> Result<(), 
     use std::net::Ipv4Addr;
     use std::sync::Arc;
 
+    check_pes(spec.layout().pe_count())?;
     let setup = |error: &dyn std::fmt::Display| JobError::Failed(format!("cannot start: {error}"));
     let authority = Authority::new("embedded").map_err(|error| setup(&error))?;
     let bundles = issue(&authority, spec).map_err(|error| setup(&error))?;

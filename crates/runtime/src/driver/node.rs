@@ -12,6 +12,19 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, Scope, ScopedJoinHandle, Thread};
 use std::time::Instant;
 
+/// PEs in one process. Each is a thread; systems start to refuse them at a few thousand.
+const PES_PER_PROCESS_MAX: u32 = 1024;
+
+/// Checks that a process can run so many PEs.
+pub(super) fn check_pes(pes: u32) -> Result<(), JobError> {
+    if pes <= PES_PER_PROCESS_MAX {
+        return Ok(());
+    }
+    Err(JobError::Failed(format!(
+        "{pes} PEs are more than the {PES_PER_PROCESS_MAX} of one process; use more nodes, or simulate them"
+    )))
+}
+
 /// The uplink of a node; without the network there is none.
 #[cfg(not(feature = "net"))]
 pub(super) enum Uplink {}

@@ -19,12 +19,12 @@
 mod broadcasts;
 mod dice;
 mod ledger;
+mod orders;
 mod rounds;
 mod runner;
 mod scenario;
 mod script;
 mod walker;
-mod world;
 
 pub use ledger::Doings;
 pub use runner::{Campaign, CampaignReport, Failure, run_scenario};
@@ -45,6 +45,24 @@ pub enum Planted {
 }
 
 impl Planted {
+    /// All bugs, by the names that the example `campaign` knows.
+    pub const NAMES: [(&str, Self); 5] = [
+        ("hold-skipped", Self::Pe(pe::PlantedFault::HoldSkipped)),
+        ("epoch-ignored", Self::Pe(pe::PlantedFault::EpochIgnored)),
+        ("resend-without-sequence", Self::Session(session::PlantedFault::ResendWithoutSequence)),
+        ("forgotten-receive-state", Self::Session(session::PlantedFault::ForgottenReceiveState)),
+        ("acknowledge-before-apply", Self::Session(session::PlantedFault::AcknowledgeBeforeApply)),
+    ];
+
+    /// The bug of this name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, planted)| *planted)
+    }
+
+    fn name(self) -> Option<&'static str> {
+        Self::NAMES.iter().find(|(_, known)| *known == self).map(|(name, _)| *name)
+    }
+
     fn in_pe(self) -> pe::PlantedFault {
         match self {
             Self::Pe(fault) => fault,

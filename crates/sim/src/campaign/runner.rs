@@ -68,7 +68,12 @@ impl Campaign {
             frames: report.frames,
             doings,
             faults: report.faults,
-            failure: problem.map(|what| Failure { seed, what }),
+            failure: problem.map(|what| Failure {
+                seed,
+                virtual_seconds: self.virtual_seconds,
+                planted: self.planted,
+                what,
+            }),
         }
     }
 }
@@ -118,6 +123,10 @@ fn leftovers(report: &SimReport, living: u64) -> Option<String> {
 pub struct Failure {
     /// The seed.
     pub seed: u64,
+    /// For how long it ran.
+    pub virtual_seconds: u64,
+    /// The bug that was planted.
+    pub planted: Planted,
     /// What was wrong.
     pub what: String,
 }
@@ -170,11 +179,21 @@ impl fmt::Display for CampaignReport {
         writeln!(f, "  {faults:?}")?;
         match &self.failure {
             None => write!(f, "  no failure"),
-            Some(Failure { seed, what }) => write!(
-                f,
-                "  seed {seed} FAILED: {what}\n  repeat it with: cargo run --release -p gridspan-sim --example campaign -- --seeds {seed}..{}",
-                seed + 1
-            ),
+            Some(failure) => write!(f, "  {failure}"),
         }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, virtual_seconds, planted, what } = self;
+        writeln!(f, "seed {seed} FAILED: {what}")?;
+        write!(
+            f,
+            "  repeat it with: cargo run --release -p gridspan-sim --example campaign -- \
+             --seeds {seed}..{} --seconds {virtual_seconds}",
+            seed + 1
+        )?;
+        planted.name().map_or(Ok(()), |name| write!(f, " --plant {name}"))
     }
 }

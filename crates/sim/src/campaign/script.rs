@@ -1,9 +1,9 @@
 //! The main function of the campaign's job: phases of random activity, with checks in between.
 
 use super::ledger::{self, MAIN};
+use super::orders::{Call, FIRST_INSERTED, Freedom, Receiver, in_section};
 use super::rounds::Kind;
-use super::walker::{Call, Msg, Receiver, Walker};
-use super::world::{FIRST_INSERTED, Freedom, World, in_section};
+use super::walker::{Msg, Walker, World};
 use gridspan_runtime::{ActorId, Collection, Grid, GridError, Ix1, JobError, Op, PeId, Placement};
 use std::time::Duration;
 

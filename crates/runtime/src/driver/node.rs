@@ -12,8 +12,8 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, Scope, ScopedJoinHandle, Thread};
 use std::time::Instant;
 
-/// PEs in one process. Each is a thread; systems start to refuse them at a few thousand.
-const PES_PER_PROCESS_MAX: u32 = 1024;
+/// PEs in one process. Each is a thread, and systems refuse them beyond some thousands.
+const PES_PER_PROCESS_MAX: u32 = 4096;
 
 /// Checks that a process can run so many PEs.
 pub(super) fn check_pes(pes: u32) -> Result<(), JobError> {

@@ -56,7 +56,7 @@ pub(crate) struct RunArgs {
     /// Start a node process on each host of this grid file.
     #[arg(short, long, value_name = "FILE", group = "place")]
     pub(crate) grid: Option<PathBuf>,
-    /// Put sites with emulated links between them on this machine: SITESxHOSTS[xPES] and options,
+    /// Put sites with emulated links between them on this machine: `SITESxHOSTS[xPES]` and options,
     /// such as 2x4,wan=32ms,loss=0.1%, or a grid file.
     #[arg(short, long, value_name = "SPEC", group = "place")]
     pub(crate) emulate: Option<String>,
@@ -106,7 +106,7 @@ pub(crate) struct SimArgs {
     /// Simulate the grid of this file.
     #[arg(short, long, value_name = "FILE", group = "place")]
     pub(crate) grid: Option<PathBuf>,
-    /// Simulate sites and links given in short: SITESxHOSTS[xPES] and options, such as
+    /// Simulate sites and links given in short: `SITESxHOSTS[xPES]` and options, such as
     /// 2x4,wan=32ms,loss=0.1%.
     #[arg(short, long, value_name = "SPEC", group = "place")]
     pub(crate) emulate: Option<String>,

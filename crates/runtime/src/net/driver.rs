@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// millisecond.
 const SENDS_PER_TURN: usize = 16;
 
-/// A transport with its socket; see the [module](self).
+/// A transport with its socket.
 pub struct NetLoop {
     transport: Transport,
     port: UdpPort,

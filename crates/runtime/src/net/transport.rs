@@ -65,7 +65,7 @@ const SEND_WINDOW_MIN: u64 = 1 << 20;
 /// The bounds of a congestion window that is remembered for the next connection.
 const WINDOW_REMEMBERED: (u64, u64) = (64 << 10, 4 << 20);
 
-/// The transport of one node; see the [module](self).
+/// The transport of one node.
 pub struct Transport {
     config: TransportConfig,
     client: Arc<QuicClientConfig>,

@@ -155,7 +155,7 @@ impl Actor for Side {
             Msg::Answer(answer) => self.ask(answer.unwrap_or_default(), cx),
             Msg::Small(_) => {
                 self.received += 1;
-                if self.received % SMALL_PER_ANSWER == 0 {
+                if self.received.is_multiple_of(SMALL_PER_ANSWER) {
                     cx.send(&Self::other(cx), Msg::Credit(SMALL_PER_ANSWER));
                 }
             }

@@ -90,7 +90,7 @@ impl<'scope> Node<'scope> {
             if uplink.is_some() && pe == pes[0] {
                 machine.greet();
             }
-            let mut idle: Box<dyn Idle + Send> = Box::new(Park { spin });
+            let mut idle: Box<dyn Idle + Send> = Box::new(Park::new(spin));
             #[cfg(feature = "net")]
             if let Some(uplink) = uplink.as_ref().filter(|_| pe == pes[0]) {
                 idle = Box::new(Drive { uplink: uplink.clone(), switch: switch.clone() });

@@ -21,8 +21,11 @@ const TURN: Duration = Duration::from_micros(200);
 const CHUNK_MESSAGES: u32 = 16;
 /// How often a PE that is held back by the network looks whether it may go on.
 const RECHECK: Duration = Duration::from_millis(1);
-/// How long an idle PE looks for packets before it sleeps; about the cost of waking a thread.
+/// How long an idle PE looks for packets before it sleeps, at most: about the cost of waking a thread.
 const SPIN: Duration = Duration::from_micros(20);
+/// The same at least, while looking has been in vain: about the time of an answer from a core that
+/// is awake.
+const SPIN_MIN: Duration = Duration::from_micros(3);
 
 /// How a PE's thread waits when there is nothing to do.
 pub(super) trait Idle {
@@ -34,20 +37,31 @@ pub(super) trait Idle {
 
 /// Sleeps until another thread has something.
 pub(super) struct Park {
-    /// Whether to look for packets for a while first. Only where every PE has a core of its own.
-    pub(super) spin: bool,
+    /// How long to look for packets first: longer if that was worth it the last time. Where other
+    /// programs have the cores, looking would only keep the PE waited for from running.
+    spin: Duration,
+}
+
+impl Park {
+    /// `spin`: whether to look for packets for a while first. Only where every PE has a core of its
+    /// own.
+    pub(super) fn new(spin: bool) -> Self {
+        Self { spin: if spin { SPIN } else { Duration::ZERO } }
+    }
 }
 
 impl Idle for Park {
     fn wait(&mut self, inbox: &Inbox, timeout: Option<Duration>) {
-        if self.spin {
+        if !self.spin.is_zero() {
             let begin = Instant::now();
-            while begin.elapsed() < SPIN {
+            while begin.elapsed() < self.spin {
                 if inbox.is_ready() {
+                    self.spin = (self.spin * 2).min(SPIN);
                     return;
                 }
                 std::hint::spin_loop();
             }
+            self.spin = (self.spin / 2).max(SPIN_MIN);
         }
         if inbox.fall_asleep() {
             match timeout {

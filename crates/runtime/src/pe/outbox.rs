@@ -7,6 +7,11 @@ use crate::wire::{Content, Packet};
 use gridspan_topology::PeId;
 use rustc_hash::FxHashMap;
 
+/// The size of a batch in memory, without what its messages own, at which the next is begun. A batch
+/// that grew on would be copied again and again, and would have left the cache before another core
+/// takes it.
+const BATCH_BYTES: usize = 512 << 10;
+
 /// Packets by destination, in the order they were begun.
 #[derive(Default)]
 pub struct Outbox {
@@ -27,6 +32,7 @@ impl Outbox {
         if let Some(position) = open
             && let Content::Batch(batch) = &mut self.packets[position].1.0
             && let Some(batch) = batch.as_any_mut().downcast_mut::<EnvelopeBatch<A>>()
+            && size_of_val(&*batch.envelopes) < BATCH_BYTES
         {
             batch.envelopes.push(envelope);
             self.latest = Some((to, position));

@@ -19,7 +19,8 @@ pub(crate) struct Lanes {
     others: BTreeMap<i32, VecDeque<Run>>,
 }
 
-/// Consecutive messages from one typed queue.
+/// Consecutive messages from one typed queue. The last run of a lane stays when its messages are
+/// gone, so that a mailbox that empties and fills again need not touch the deque; then it has none.
 #[derive(Clone, Copy)]
 struct Run {
     kind: KindId,
@@ -35,6 +36,7 @@ impl Lanes {
         };
         match lane.back_mut() {
             Some(run) if run.kind == kind => run.messages += 1,
+            Some(run) if run.messages == 0 => *run = Run { kind, messages: 1 },
             _ => lane.push_back(Run { kind, messages: 1 }),
         }
     }
@@ -43,12 +45,17 @@ impl Lanes {
     #[inline]
     pub(crate) fn peek(&self) -> Option<(i32, KindId)> {
         if self.others.is_empty() {
-            return Some((0, self.normal.front()?.kind));
+            return Some((0, first(&self.normal)?.kind));
         }
+        self.peek_all()
+    }
+
+    #[cold]
+    fn peek_all(&self) -> Option<(i32, KindId)> {
         let (&priority, lane) = self.others.first_key_value()?;
-        match self.normal.front() {
+        match first(&self.normal) {
             Some(run) if priority > 0 => Some((0, run.kind)),
-            _ => Some((priority, lane.front()?.kind)),
+            _ => Some((priority, first(lane)?.kind)),
         }
     }
 
@@ -57,16 +64,24 @@ impl Lanes {
     pub(crate) fn pop(&mut self, priority: i32) {
         if priority == 0 {
             pop_front(&mut self.normal);
-        } else if let Some(lane) = self.others.get_mut(&priority) {
+        } else {
+            self.pop_other(priority);
+        }
+    }
+
+    #[cold]
+    fn pop_other(&mut self, priority: i32) {
+        if let Some(lane) = self.others.get_mut(&priority) {
             pop_front(lane);
-            if lane.is_empty() {
+            if first(lane).is_none() {
                 self.others.remove(&priority);
             }
         }
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.normal.is_empty() && self.others.is_empty()
+        first(&self.normal).is_none() && self.others.is_empty()
     }
 
     /// Forgets messages of one type that were taken out of their queue; `taken` says for each
@@ -90,11 +105,18 @@ impl Lanes {
     }
 }
 
+/// The next run that has messages; only the last can have none.
+#[inline]
+fn first(lane: &VecDeque<Run>) -> Option<&Run> {
+    lane.front().filter(|run| run.messages > 0)
+}
+
 #[inline]
 fn pop_front(lane: &mut VecDeque<Run>) {
+    let is_last = lane.len() == 1;
     if let Some(run) = lane.front_mut() {
         run.messages -= 1;
-        if run.messages == 0 {
+        if run.messages == 0 && !is_last {
             lane.pop_front();
         }
     }
@@ -241,6 +263,18 @@ mod tests {
         }
         assert_eq!(drain(&mut lanes), [(-1, 3), (-1, 3), (0, 1), (0, 1), (0, 2), (5, 2)]);
         assert!(lanes.is_empty());
+    }
+
+    #[test]
+    fn a_lane_that_was_emptied_takes_messages_of_any_type() {
+        let mut lanes = Lanes::default();
+        for round in [[1, 1, 2], [2, 2, 1], [3, 1, 1]] {
+            round.iter().for_each(|&kind| lanes.push(KindId(kind), 0));
+            lanes.push(KindId(4), 1);
+            let [a, b, c] = round;
+            assert_eq!(drain(&mut lanes), [(0, a), (0, b), (0, c), (1, 4)]);
+            assert!(lanes.is_empty());
+        }
     }
 
     #[test]

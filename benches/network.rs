@@ -100,10 +100,11 @@ fn small_messages(figures: &mut Figures, cores: Cores) {
 fn bulk(figures: &mut Figures, cores: Cores) {
     let is_full = std::env::var_os("GRIDSPAN_BENCH_FULL").is_some_and(|value| value != "0");
     let count = figures.choose(if is_full { 1024 } else { 256 }, 8);
-    let warm_up = Task::Bulk(count.min(64), MEBIBYTE);
-    let bare = |tuning| bare_quinn::bulk(count, tuning, cores, |address| address);
+    let warm_up = count.min(64);
+    let bare = |tuning| bare_quinn::bulk((warm_up, count), tuning, cores, |address| address);
+    let ours = |count| Task::Bulk(count, MEBIBYTE);
     let contenders = vec![
-        Contender::new("gridspan", || gridspan(cores, warm_up, Task::Bulk(count, MEBIBYTE))),
+        Contender::new("gridspan", || gridspan(cores, ours(warm_up), ours(count))),
         Contender::new("quinn, 6,500 B packets", || bare(Tuning::Machine)).goal(BULK_RATIO),
         Contender::new("quinn, 65,000 B packets", || bare(Tuning::Jumbo)),
         Contender::new("quinn as it comes", || bare(Tuning::Default)),

@@ -4,8 +4,8 @@ use crate::figures::Sample;
 use crate::nodes::{Cores, Second, end_with_input, listening, on_first_core};
 use quinn::congestion::CubicConfig;
 use quinn::{
-    ClientConfig, Connection, Endpoint, EndpointConfig, MtuDiscoveryConfig, ServerConfig,
-    TokioRuntime, TransportConfig, VarInt,
+    ClientConfig, Connection, Endpoint, EndpointConfig, MtuDiscoveryConfig, RecvStream,
+    ServerConfig, TokioRuntime, TransportConfig, VarInt,
 };
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use std::future::Future;
@@ -99,8 +99,8 @@ fn unhex(text: &str) -> Vec<u8> {
     digits.filter_map(|pair| u8::from_str_radix(pair, 16).ok()).collect()
 }
 
-/// Answers one connection: sends back what comes on its first stream if it is short, and one byte
-/// after it if it is long.
+/// Answers one connection on one stream: sends back what comes if it is short, and one byte at the
+/// end of each stream.
 pub(crate) fn serve() {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).expect("the first process sends a line");
@@ -126,23 +126,24 @@ pub(crate) fn serve() {
 }
 
 async fn answer(connection: &Connection) {
-    let mut receive = connection.accept_uni().await.expect("a stream comes");
     let mut send = connection.open_uni().await.expect("a stream opens");
-    let mut is_bulk = false;
     let mut small = [0; SMALL_BYTES];
-    while let Ok(Some(chunk)) = receive.read_chunk(BULK_BYTES, true).await {
-        // A question arrives whole, since it fits a packet; what is longer is bulk.
-        is_bulk |= chunk.bytes.len() != SMALL_BYTES;
-        if !is_bulk {
-            small.copy_from_slice(&chunk.bytes);
-            if send.write_all(&small).await.is_err() {
-                return;
+    while let Ok(mut receive) = connection.accept_uni().await {
+        let mut is_bulk = false;
+        while let Ok(Some(chunk)) = receive.read_chunk(BULK_BYTES, true).await {
+            // A question arrives whole, since it fits a packet; what is longer is bulk.
+            is_bulk |= chunk.bytes.len() != SMALL_BYTES;
+            if !is_bulk {
+                small.copy_from_slice(&chunk.bytes);
+                if send.write_all(&small).await.is_err() {
+                    return;
+                }
             }
         }
+        if send.write_all(b"x").await.is_err() {
+            return;
+        }
     }
-    // The first process may have what it wanted and be gone.
-    let _ = send.write_all(b"x").await;
-    let _ = send.finish();
 }
 
 /// Runs `measure` on a connection to a second process; `relay` may put something in between.
@@ -204,9 +205,9 @@ pub(crate) fn ping_pong(round_trips: u64, cores: Cores) -> Sample {
     )
 }
 
-/// Sends so many MiB one way, and waits until all of it was read.
+/// Sends so many MiB one way, and waits until all of it was read; before that, `warm_up` MiB.
 pub(crate) fn bulk(
-    mebibytes: u64,
+    (warm_up, mebibytes): (u64, u64),
     tuning: Tuning,
     cores: Cores,
     relay: impl FnOnce(SocketAddr) -> SocketAddr,
@@ -214,15 +215,27 @@ pub(crate) fn bulk(
     with_connection(tuning, cores, relay, async |connection: Connection| {
         // Time to find the largest packet.
         tokio::time::sleep(Duration::from_millis(200)).await;
-        let mut send = connection.open_uni().await.expect("a stream opens");
-        let chunk = vec![7; BULK_BYTES];
-        let begin = Instant::now();
-        for _ in 0..mebibytes {
-            send.write_all(&chunk).await.expect("the second process reads");
+        let mut receive = None;
+        if warm_up > 0 {
+            send_bulk(&connection, warm_up, &mut receive).await;
         }
-        send.finish().expect("the stream is open");
-        let mut receive = connection.accept_uni().await.expect("the answer comes");
-        receive.read_exact(&mut [0]).await.expect("the answer is one byte");
+        let begin = Instant::now();
+        send_bulk(&connection, mebibytes, &mut receive).await;
         Sample { elapsed: begin.elapsed(), operations: mebibytes }
     })
+}
+
+/// Sends so many MiB on a stream of their own. `receive` is the stream of the answers, once it is there.
+async fn send_bulk(connection: &Connection, mebibytes: u64, receive: &mut Option<RecvStream>) {
+    let mut send = connection.open_uni().await.expect("a stream opens");
+    let chunk = vec![7; BULK_BYTES];
+    for _ in 0..mebibytes {
+        send.write_all(&chunk).await.expect("the second process reads");
+    }
+    send.finish().expect("the stream is open");
+    let answers = match receive {
+        Some(answers) => answers,
+        None => receive.insert(connection.accept_uni().await.expect("the answer comes")),
+    };
+    answers.read_exact(&mut [0]).await.expect("the answer is one byte");
 }

@@ -1,5 +1,6 @@
 //! The one place that turns values into bytes and back.
 
+use postcard::ser_flavors::Flavor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -23,9 +24,31 @@ impl DecodeError {
 /// Appends `value` to `bytes`. Panics if the type's `Serialize` reports an error, which only types
 /// that cannot cross the network at all do.
 pub(crate) fn append<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>) {
-    let taken = std::mem::take(bytes);
-    *bytes = postcard::to_extend(value, taken)
+    postcard::serialize_with_flavor(value, Tail(bytes))
         .expect("types of messages and actors must serialise without error");
+}
+
+/// Writes to the end of a vector.
+struct Tail<'a>(&'a mut Vec<u8>);
+
+impl Flavor for Tail<'_> {
+    type Output = ();
+
+    #[inline]
+    fn try_extend(&mut self, data: &[u8]) -> postcard::Result<()> {
+        self.0.extend_from_slice(data);
+        Ok(())
+    }
+
+    #[inline]
+    fn try_push(&mut self, data: u8) -> postcard::Result<()> {
+        self.0.push(data);
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<()> {
+        Ok(())
+    }
 }
 
 /// `value` as bytes.

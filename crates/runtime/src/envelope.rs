@@ -1,11 +1,12 @@
 //! A message with its routing.
 
 use crate::Actor;
-use crate::codec;
+use crate::codec::{self, DecodeError};
 use crate::id::KindId;
 use crate::pe::Core;
+use crate::route::Route;
 use crate::wire::{Batch, Header};
-use std::any::Any;
+use std::any::{Any, type_name};
 
 /// A message to an actor of type `A`.
 pub(crate) struct Envelope<A: Actor> {
@@ -49,8 +50,27 @@ impl<A: Actor> AnyEnvelope for Envelope<A> {
     }
 
     fn append(&self, bytes: &mut Vec<u8>) {
-        codec::append(&self.header, bytes);
+        self.append_after(&mut Route::begin(), bytes);
+    }
+}
+
+impl<A: Actor> Envelope<A> {
+    /// Appends it, encoded, to a batch whose headers so far `route` has seen.
+    #[inline]
+    fn append_after(&self, route: &mut Route, bytes: &mut Vec<u8>) {
+        route.append(&self.header, bytes);
         codec::append(&self.message, bytes);
+    }
+
+    /// Reads from the front of `bytes` what [`append_after`](Self::append_after) wrote, and gives back the rest.
+    #[inline]
+    pub(crate) fn take<'a>(
+        route: &mut Route,
+        bytes: &'a [u8],
+    ) -> Result<(Self, &'a [u8]), DecodeError> {
+        let (header, rest) = route.take(bytes)?;
+        let (message, rest) = codec::decode_front(type_name::<A::Message>(), rest)?;
+        Ok((Self { header, message }, rest))
     }
 }
 
@@ -78,15 +98,17 @@ impl<A: Actor> Batch for EnvelopeBatch<A> {
     }
 
     fn append(&self, bytes: &mut Vec<u8>) {
+        let mut route = Route::begin();
         for envelope in &self.envelopes {
-            envelope.append(bytes);
+            envelope.append_after(&mut route, bytes);
         }
     }
 
     fn append_some(&self, begin: usize, target: usize, bytes: &mut Vec<u8>) -> usize {
         let mut messages = 0;
+        let mut route = Route::begin();
         for envelope in &self.envelopes[begin..] {
-            envelope.append(bytes);
+            envelope.append_after(&mut route, bytes);
             messages += 1;
             if bytes.len() >= target {
                 break;

@@ -10,6 +10,7 @@ use crate::reduce::{Custom, CustomOp, Op};
 use crate::registry::{Kind, Registry};
 use gridspan_bcast::hierarchical;
 use gridspan_topology::{Layout, NodeId};
+use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -125,6 +126,14 @@ impl Job {
 
     /// Checks what can be wrong with a definition.
     pub(crate) fn check(&self) -> Result<(), JobError> {
+        let maps = self.maps.iter().map(|(name, _)| ("placement map", name));
+        let reducers = self.reducers.iter().map(|(name, _)| ("reducer", name));
+        let mut names = BTreeSet::new();
+        if let Some((what, name)) = maps.chain(reducers).find(|&entry| !names.insert(entry)) {
+            return Err(JobError::Failed(format!(
+                "the job has two definitions of the {what} `{name}`; give each a name of its own"
+            )));
+        }
         gridspan_balance::by_name(&self.strategy, self.seed)
             .map(|_| ())
             .map_err(|error| JobError::Failed(error.to_string()))

@@ -28,6 +28,7 @@ mod published;
 mod reduce;
 mod reference;
 mod registry;
+mod route;
 pub mod session;
 pub mod wire;
 

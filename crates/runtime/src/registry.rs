@@ -1,13 +1,13 @@
 //! The actor types of a job, each known by a small number on all nodes.
 
 use crate::Actor;
-use crate::codec;
 use crate::codec::DecodeError;
 use crate::envelope::{AnyEnvelope, Envelope, EnvelopeBatch};
 use crate::id::KindId;
 use crate::parcel::Parcel;
 use crate::pe::{Core, Queue, Store, TypedQueue, TypedStore};
 use crate::reduce::Reduction;
+use crate::route::Route;
 use crate::wire::{EncodedBatch, Header, Multicast, MulticastMember};
 
 use std::any::{TypeId, type_name};
@@ -68,6 +68,9 @@ pub(crate) trait Kind: Send + Sync {
     fn reduced(&self, reduction: Reduction) -> Option<Parcel>;
 }
 
+/// Why bytes are refused that hold more than they should.
+const TOO_LONG: &str = "bytes after the last message";
+
 struct Typed<A>(KindId, PhantomData<fn() -> A>);
 
 impl<A: Actor> Kind for Typed<A> {
@@ -89,18 +92,16 @@ impl<A: Actor> Kind for Typed<A> {
 
     fn deliver(&self, core: &mut Core, batch: &EncodedBatch) -> Result<(), DecodeError> {
         let mut rest: &[u8] = &batch.bytes;
+        let mut route = Route::begin();
         // Decode all before delivering any: a malformed batch changes nothing.
         let mut envelopes = Vec::with_capacity((batch.messages as usize).min(rest.len()));
         for _ in 0..batch.messages {
-            let ((header, message), tail) = codec::decode_front(type_name::<A::Message>(), rest)?;
-            envelopes.push(Envelope { header, message });
+            let (envelope, tail) = Envelope::take(&mut route, rest)?;
+            envelopes.push(envelope);
             rest = tail;
         }
         if !rest.is_empty() {
-            return Err(DecodeError::new(
-                type_name::<A::Message>(),
-                "bytes after the last message",
-            ));
+            return Err(DecodeError::new(type_name::<A::Message>(), TOO_LONG));
         }
         Box::new(EnvelopeBatch::<A> { kind: self.0, envelopes }).deliver_all(core);
         Ok(())
@@ -132,8 +133,10 @@ impl<A: Actor> Kind for Typed<A> {
     }
 
     fn decode_envelope(&self, bytes: &[u8]) -> Result<Box<dyn AnyEnvelope>, DecodeError> {
-        let (header, message) = codec::decode(type_name::<A::Message>(), bytes)?;
-        Ok(Box::new(Envelope::<A> { header, message }))
+        match Envelope::<A>::take(&mut Route::begin(), bytes)? {
+            (envelope, []) => Ok(Box::new(envelope)),
+            _ => Err(DecodeError::new(type_name::<A::Message>(), TOO_LONG)),
+        }
     }
 
     fn copy(&self, message: &Parcel) -> Parcel {

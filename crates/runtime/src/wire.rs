@@ -266,9 +266,10 @@ pub(crate) enum Control {
 const MESSAGES: u8 = 0;
 /// Tag of a frame's first byte.
 const CONTROL: u8 = 1;
-/// A batch is cut into frames of about so many bytes: far below what a transport refuses, far above
-/// what its overhead matters for.
-const FRAME_BYTES: usize = 1 << 20;
+/// A batch is cut into frames of about so many bytes: far above what a frame costs by itself, and few
+/// enough to count as a small frame. Those share a stream and come in order, so that their messages
+/// need not be held for earlier ones.
+const FRAME_BYTES: usize = 32 << 10;
 
 impl Packet {
     pub(crate) fn control(control: Control) -> Self {
@@ -332,7 +333,7 @@ impl Packet {
         };
         let mut done = 0;
         while done < batch.len() {
-            let mut body = Vec::new();
+            let mut body = Vec::with_capacity(FRAME_BYTES);
             let messages = batch.append_some(done, FRAME_BYTES, &mut body);
             done += messages;
             let mut frame = Vec::with_capacity(body.len() + 32);

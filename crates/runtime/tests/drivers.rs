@@ -364,3 +364,28 @@ fn using_an_unregistered_actor_says_how_to_register_it() {
     let error = embedded::run(job, 1).unwrap_err().to_string();
     assert!(error.contains("add `.actor::<drivers::Cell>()`"), "{error}");
 }
+
+#[test]
+fn a_failed_job_ends_also_while_main_waits_for_something_else() {
+    let waiting = || {
+        job().main(async |grid| {
+            let cells = grid.create::<Cell>(Ix1::range(10), |_| 0).await?;
+            cells.member(Ix1(9)).send(Msg::Panic);
+            std::future::pending::<()>().await;
+            Ok(())
+        })
+    };
+    for outcome in outcome(waiting) {
+        let error = outcome.unwrap_err().to_string();
+        assert!(error.contains("as asked"), "{error}");
+    }
+}
+
+#[test]
+fn two_reducers_of_one_name_are_refused() {
+    let first = |left, _| left;
+    let (job, _) = job().reducer("both", first);
+    let (job, _) = job.reducer("both", first);
+    let error = embedded::run(job, 1).unwrap_err().to_string();
+    assert!(error.contains("two definitions of the reducer `both`"), "{error}");
+}

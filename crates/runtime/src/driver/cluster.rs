@@ -1,14 +1,14 @@
 //! The cluster driver: this process is one node of a job.
 
-use super::main_thread::{block_on, port};
+use super::main_thread;
 use super::node::{Node, check_pes};
 use super::uplink::Uplink;
 use crate::Job;
 use crate::error::JobError;
 use crate::net::TransportLimits;
 use crate::net::bootstrap::Joined;
-use crate::program::{Program, end_packet};
-use gridspan_topology::{NodeId, PeId};
+use crate::program::Program;
+use gridspan_topology::NodeId;
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
@@ -28,9 +28,8 @@ pub fn run(job: Job, joined: Joined) -> Result<(), JobError> {
     thread::scope(|scope| {
         let running = Node::start(scope, &program, node, Some(uplink), begin);
         if node == NodeId(0) {
-            let main = program.begin_main(port(&running.switch));
-            let outcome = block_on(main);
-            running.switch.inbox(PeId(0)).push([(PeId(0), end_packet(outcome))]);
+            let main = program.begin_main(main_thread::port(&running.switch));
+            main_thread::run(main, &running.switch);
         }
         running.join()
     })

@@ -1,11 +1,11 @@
 //! The embedded driver: all PEs are threads of this process.
 
-use super::main_thread::{block_on, port};
+use super::main_thread;
 use super::node::{Node, check_pes};
 use crate::Job;
 use crate::error::JobError;
-use crate::program::{Program, end_packet};
-use gridspan_topology::{Layout, NodeId, PeId};
+use crate::program::Program;
+use gridspan_topology::{Layout, NodeId};
 use std::thread;
 use std::time::Instant;
 
@@ -17,9 +17,8 @@ pub fn run(job: Job, pes: u32) -> Result<(), JobError> {
     let begin = Instant::now();
     thread::scope(|scope| {
         let node = Node::start(scope, &program, NodeId(0), None, begin);
-        let main = program.begin_main(port(&node.switch));
-        let outcome = block_on(main);
-        node.switch.inbox(PeId(0)).push([(PeId(0), end_packet(outcome))]);
+        let main = program.begin_main(main_thread::port(&node.switch));
+        main_thread::run(main, &node.switch);
         node.join()
     })
 }
@@ -62,9 +61,8 @@ pub fn run_emulated(job: Job, spec: &gridspan_topology::GridSpec) -> Result<(), 
             .map(|(node, uplink)| Node::start(scope, &program, node, Some(uplink), begin))
             .collect();
         let switch = nodes[0].switch.clone();
-        let main = program.begin_main(port(&switch));
-        let outcome = block_on(main);
-        switch.inbox(PeId(0)).push([(PeId(0), end_packet(outcome))]);
+        let main = program.begin_main(main_thread::port(&switch));
+        main_thread::run(main, &switch);
         let others = nodes.split_off(1);
         let outcome = nodes.pop().map_or(Ok(()), Node::join);
         others.into_iter().for_each(|node| drop(node.join()));

@@ -1,11 +1,12 @@
 //! Runs main on a thread of its own.
 
+use super::ending::Ending;
 use super::switch::Switch;
 use super::worker::panic_message;
 use crate::MainFuture;
 use crate::error::JobError;
 use crate::grid::MainPort;
-use crate::program::main_packet;
+use crate::program::{end_packet, main_packet};
 use gridspan_topology::PeId;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -20,17 +21,26 @@ impl Wake for Unpark {
     }
 }
 
-/// Polls main on this thread until it is done. A panic is an outcome, since the PEs have to stop.
-pub(super) fn block_on(mut main: MainFuture) -> Result<(), JobError> {
+/// Polls main on this thread until it is done, and tells PE 0 how it ended. A panic is an outcome,
+/// since the PEs have to stop. If the job ends before, main is dropped where it waits.
+pub(super) fn run(main: MainFuture, switch: &Switch) {
+    switch.ending.wakes(thread::current());
+    if let Some(outcome) = block_on(main, &switch.ending) {
+        switch.inbox(PeId(0)).push([(PeId(0), end_packet(outcome))]);
+    }
+}
+
+fn block_on(mut main: MainFuture, ending: &Ending) -> Option<Result<(), JobError>> {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
     loop {
         match catch_unwind(AssertUnwindSafe(|| main.as_mut().poll(&mut context))) {
-            Ok(Poll::Ready(outcome)) => return outcome,
+            Ok(Poll::Ready(outcome)) => return Some(outcome),
+            Ok(Poll::Pending) if ending.is_over() => return None,
             Ok(Poll::Pending) => thread::park(),
             Err(panic) => {
                 let reason = panic_message(&*panic);
-                return Err(JobError::Failed(format!("main panicked: {reason}")));
+                return Some(Err(JobError::Failed(format!("main panicked: {reason}"))));
             }
         }
     }

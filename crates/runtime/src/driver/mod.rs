@@ -9,6 +9,7 @@
 #[cfg(feature = "net")]
 pub mod cluster;
 pub mod embedded;
+mod ending;
 mod inbox;
 mod main_thread;
 mod node;

@@ -1,5 +1,6 @@
 //! Takes packets from the PEs of a node to other PEs: of the same node, or over the network.
 
+use super::ending::Ending;
 use super::inbox::Inbox;
 use crate::wire::Packet;
 use bytes::Bytes;
@@ -23,6 +24,8 @@ pub(super) struct Switch {
     network: Option<Arc<dyn Network>>,
     /// Bytes in an inbox at which the network should bring no more.
     soft_bytes: usize,
+    /// For the thread of main, if it is in this process.
+    pub(super) ending: Ending,
 }
 
 impl Switch {
@@ -34,7 +37,8 @@ impl Switch {
         soft_bytes: usize,
     ) -> Self {
         let first_pe = layout.place(node).pes.start;
-        Self { layout, node, first_pe, inboxes, network, soft_bytes }
+        let ending = Ending::default();
+        Self { layout, node, first_pe, inboxes, network, soft_bytes, ending }
     }
 
     /// The inbox of a PE of this node.

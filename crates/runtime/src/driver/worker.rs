@@ -92,6 +92,9 @@ pub(super) fn run(
         }
         if let Some(outcome) = pe.outcome() {
             inbox.close();
+            if me == PeId(0) {
+                switch.ending.declare();
+            }
             return outcome.clone();
         }
         let held_back = switch.is_held_back();

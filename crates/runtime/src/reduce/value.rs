@@ -95,12 +95,65 @@ impl Reducible for () {
     }
 }
 
-impl<const N: usize> Reducible for [f64; N] {
+/// Types that are reduced as a wider one. A result that does not fit is refused, not cut.
+macro_rules! reducible_as {
+    ($($type:ty => $wide:ty),* $(,)?) => {$(
+        impl Reducible for $type {
+            fn into_value(self) -> Value {
+                (self as $wide).into_value()
+            }
+
+            fn from_value(value: Value) -> Option<Self> {
+                <$wide>::from_value(value)?.try_into().ok()
+            }
+        }
+    )*};
+}
+
+reducible_as! { i32 => i64, u32 => u64, usize => u64 }
+
+/// Text is concatenated as bytes.
+impl Reducible for String {
     fn into_value(self) -> Value {
-        Value::F64s(self.to_vec())
+        Value::Bytes(self.into_bytes())
+    }
+
+    fn from_value(value: Value) -> Option<Self> {
+        Self::from_utf8(Vec::from_value(value)?).ok()
+    }
+}
+
+impl<T, const N: usize> Reducible for [T; N]
+where
+    Vec<T>: Reducible,
+{
+    fn into_value(self) -> Value {
+        Vec::from(self).into_value()
     }
 
     fn from_value(value: Value) -> Option<Self> {
         Vec::from_value(value)?.try_into().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn narrow_types_travel_as_wide_ones_and_refuse_what_does_not_fit() {
+        assert_eq!((-7i32).into_value(), Value::I64(-7));
+        assert_eq!(u32::from_value(Value::U64(7)), Some(7));
+        assert_eq!(u32::from_value(Value::U64(1 << 32)), None);
+        assert_eq!(u32::from_value(Value::I64(7)), None);
+    }
+
+    #[test]
+    fn arrays_keep_their_length_and_text_its_encoding() {
+        assert_eq!([1u64, 2].into_value(), Value::U64s(vec![1, 2]));
+        assert_eq!(<[f64; 2]>::from_value(Value::F64s(vec![1.0, 2.0])), Some([1.0, 2.0]));
+        assert_eq!(<[f64; 2]>::from_value(Value::F64s(vec![1.0])), None);
+        assert_eq!(String::from_value("µs".to_owned().into_value()).as_deref(), Some("µs"));
+        assert_eq!(String::from_value(Value::Bytes(vec![0xff])), None);
     }
 }

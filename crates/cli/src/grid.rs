@@ -103,9 +103,9 @@ pub(crate) fn sharing(pes: u32, cores: u32) -> Option<String> {
 
 /// One site with nodes of one PE each, on this machine.
 fn local(nodes: u32) -> Result<Described, CliError> {
-    let host = HostSpec { name: "localhost".to_owned(), pes: 1 };
+    let host = HostSpec::new("localhost", 1);
     let hosts = vec![host; nodes as usize];
-    let site = SiteSpec { name: "local".to_owned(), hosts, lan: Link::loopback() };
+    let site = SiteSpec::new("local", hosts, Link::loopback());
     Ok(Described { spec: GridSpec::new(vec![site])?, variable: (PES, nodes.to_string().into()) })
 }
 

@@ -63,7 +63,7 @@ impl Network {
         to: NodeId,
         bytes: u64,
     ) -> Option<Time> {
-        let link = *self.spec.link(from, to);
+        let link = self.spec.link_at(now, from, to);
         if link.loss >= 1.0 {
             return None;
         }
@@ -90,6 +90,7 @@ impl Network {
         self.last_arrival.remove(&(from, to));
     }
 
+    /// The shaper of a link as it is now, without what the model treats otherwise.
     fn shaper(&mut self, link: &Link, from: NodeId, to: NodeId) -> &mut Shaper {
         let layout = self.spec.layout();
         let sites = (layout.site_of_node(from), layout.site_of_node(to));
@@ -97,7 +98,7 @@ impl Network {
         let seed = |a: u32, b: u32| {
             self.seed ^ (u64::from(a) << 32 | u64::from(b)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
         };
-        match sites.0 == sites.1 {
+        let shaper = match sites.0 == sites.1 {
             true => {
                 let seed = seed(from.0, to.0);
                 self.lans.entry((from, to)).or_insert_with(|| Shaper::new(smooth, seed))
@@ -106,7 +107,11 @@ impl Network {
                 let seed = !seed(sites.0.0, sites.1.0);
                 self.wans.entry(sites).or_insert_with(|| Shaper::new(smooth, seed))
             }
+        };
+        if *shaper.link() != smooth {
+            shaper.set_link(smooth);
         }
+        shaper
     }
 
     /// How many round trips pass before all packets of a frame have come through.
@@ -162,6 +167,17 @@ mod tests {
             (0..200).map(|i| network.carry(Time(i), NodeId(0), NodeId(2), 100).unwrap()).collect();
         assert!(arrivals.is_sorted());
         assert!(arrivals[199] >= Time(30_000_000), "one frame at least was lost once");
+    }
+
+    #[test]
+    fn a_link_changes_at_its_time() {
+        let network = network(Link::wan());
+        let spec = network.spec.with_change("at 1s link a-b latency=99ms").unwrap();
+        let mut network = Network::new(spec, 1);
+        let second = 1_000_000_000;
+        let mut delay = |at| network.carry(Time(at), NodeId(0), NodeId(2), 1).unwrap().0 - at;
+        assert!(delay(second - 1) < 11_000_000);
+        assert!((99_000_000..100_000_000).contains(&delay(second)));
     }
 
     #[test]

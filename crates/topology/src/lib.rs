@@ -24,7 +24,7 @@ pub use link::{Link, LinkError};
 pub use quantity::{ByteCount, Probability, QuantityError, parse_duration};
 pub use shaper::{DropReason, Fate, Shaper};
 pub use spec::{
-    EmulateError, GridFileError, GridFileProblem, GridSpec, GridSpecError, HostRangeError,
-    HostSpec, MAX_HOSTS, MAX_PES, MAX_SITES, SiteError, SiteSpec,
+    ClusterSpec, EmulateError, GridFileError, GridFileProblem, GridSpec, GridSpecError,
+    HostRangeError, HostSpec, MAX_HOSTS, MAX_PES, MAX_SITES, SiteError, SiteSpec, TimelineError,
 };
 pub use units::{Bandwidth, Latency, Time};

@@ -56,6 +56,8 @@ pub struct Shaper {
     /// When each waiting packet begins to leave, and its bytes.
     waiting: VecDeque<(Time, u64)>,
     waiting_bytes: u64,
+    /// What the parameters become, and when, in order of time.
+    changes: VecDeque<(Time, Link)>,
     /// The latest arrival so far, which the others follow unless they may be reordered.
     last_arrival: Time,
 }
@@ -71,8 +73,16 @@ impl Shaper {
             busy_fraction: 0,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
+            changes: VecDeque::new(),
             last_arrival: Time::ZERO,
         }
+    }
+
+    /// The same link with parameters that change at given times, as by [`set_link`](Self::set_link).
+    pub fn with_changes(mut self, mut changes: Vec<(Time, Link)>) -> Self {
+        changes.sort_by_key(|&(at, _)| at);
+        self.changes = changes.into();
+        self
     }
 
     /// The parameters in force.
@@ -131,6 +141,12 @@ impl Shaper {
     /// Lets the packets whose turn has come leave the queue.
     fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
+        while let Some(&(at, link)) = self.changes.front()
+            && at <= self.now
+        {
+            self.changes.pop_front();
+            self.set_link(link);
+        }
         while let Some(&(begins, bytes)) = self.waiting.front()
             && begins <= self.now
         {

@@ -1,9 +1,9 @@
 //! Wide-area links under QUIC, in real time: packets between sites are held until they are due, or
 //! dropped.
 //!
-//! The sender's side emulates: each packet to another site passes the [`Shaper`] of the link and
+//! The sender's side emulates: each packet to another site or cluster passes the [`Shaper`] of the link and
 //! waits in a heap until it would arrive; then it is really sent, and arrives at once. Packets
-//! inside a site pass. QUIC sees the delay, rate, jitter and loss of the link, as it would see
+//! inside a cluster, or a site without any, pass. QUIC sees the delay, rate, jitter and loss of the link, as it would see
 //! those of a network. How late packets leave depends on how often the caller looks; a busy machine
 //! adds its own delay.
 
@@ -103,7 +103,7 @@ impl Emulator {
 
     /// Whether packets to `node` pass an emulated link.
     pub fn covers(&self, node: NodeId) -> bool {
-        self.spec.is_wide_area(self.node, node)
+        self.spec.is_emulated(self.node, node)
     }
 
     /// Sends packets of `segment_size` to `to`.
@@ -119,7 +119,7 @@ impl Emulator {
         let shaper = self.shapers.entry(to).or_insert_with(|| {
             let pair = u64::from(self.node.0) << 32 | u64::from(to.0);
             let seed = self.seed ^ pair.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            Shaper::new(*self.spec.link(self.node, to), seed)
+            self.spec.shaper(self.node, to, seed)
         });
         let all = Bytes::copy_from_slice(contents);
         let mut at = 0;

@@ -246,3 +246,17 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn parameters_change_at_their_time_and_not_before() {
+    let slow = link(5, 8 * MBIT);
+    let cut = slow.with_loss(1.0);
+    let changes = vec![(Time(20_000_000), cut), (Time(10_000_000), slow)];
+    let mut shaper = Shaper::new(link(1, 80 * MBIT), 1).with_changes(changes);
+
+    assert_eq!(arrival(shaper.send(Time(9_999_999), 1000)), Time(11_099_999));
+    // The packet before it leaves at the old rate, until 10.099999 ms; then 1 ms and 5 ms.
+    assert_eq!(arrival(shaper.send(Time(10_000_000), 1000)), Time(16_099_999));
+    assert_eq!(shaper.send(Time(20_000_000), 1), Fate::Drop(DropReason::Loss));
+    assert_eq!(shaper.link(), &cut);
+}

@@ -4,6 +4,7 @@ use crate::link::{Link, LinkError};
 use crate::quantity::{ByteCount, Probability, QuantityError};
 use crate::spec::grid::GridSpec;
 use crate::spec::site::{HostSpec, MAX_HOSTS, MAX_PES, MAX_SITES, SiteError, SiteSpec, shorten};
+use crate::spec::timeline::TimelineError;
 use crate::units::Latency;
 use std::collections::BTreeSet;
 use thiserror::Error;
@@ -51,6 +52,9 @@ pub enum EmulateError {
     /// The options together describe no link.
     #[error(transparent)]
     Link(#[from] LinkError),
+    /// A change of a link, after a semicolon.
+    #[error(transparent)]
+    Change(#[from] TimelineError),
 }
 
 impl GridSpec {
@@ -67,6 +71,9 @@ impl GridSpec {
     /// | `lan` | latency inside a site, one way | `50us` |
     /// | `lanrate` | bandwidth inside a site | `10gbit` |
     ///
+    /// What changes while a job runs follows after semicolons, as in
+    /// [`with_change`](GridSpec::with_change): `2x2,wan=8ms; at 60s link a-b rate=10mbit`.
+    ///
     /// ```
     /// use gridspan_topology::{GridSpec, Latency, NodeId};
     ///
@@ -79,6 +86,8 @@ impl GridSpec {
         if text.len() > MAX_TEXT_BYTES {
             return Err(EmulateError::TooLong);
         }
+        let mut parts = text.split(';');
+        let text = parts.next().unwrap_or_default();
         let (shape, options) = text.split_once(',').map_or((text, None), |(s, o)| (s, Some(o)));
         let shape = parse_shape(shape.trim())?;
         let mut links = Links { wan: Link::wan(), lan: Link::lan() };
@@ -99,7 +108,8 @@ impl GridSpec {
         }
         links.wan.validate()?;
         links.lan.validate()?;
-        Ok(GridSpec::new(sites(shape))?.with_lan(links.lan).with_wan(links.wan))
+        let spec = GridSpec::new(sites(shape))?.with_lan(links.lan).with_wan(links.wan);
+        Ok(parts.try_fold(spec, |spec, change| spec.with_change(change))?)
     }
 }
 
@@ -168,9 +178,9 @@ fn parse_shape(text: &str) -> Result<Shape, EmulateError> {
 fn sites(shape: Shape) -> Vec<SiteSpec> {
     let site_of = |n| {
         let name = letters(n);
-        let host_of = |n| HostSpec { name: format!("{name}{n}"), pes: shape.pes };
+        let host_of = |n| HostSpec::new(format!("{name}{n}"), shape.pes);
         let hosts = (1..=shape.hosts).map(host_of).collect();
-        SiteSpec { name, hosts, lan: Link::lan() }
+        SiteSpec::new(name, hosts, Link::lan())
     };
     (0..shape.sites).map(site_of).collect()
 }

@@ -6,8 +6,8 @@ use crate::quantity::{ByteCount, Probability};
 use crate::spec::file_error::{GridFileError, GridFileProblem, Located};
 use crate::spec::grid::GridSpec;
 use crate::spec::host_range::expand;
-use crate::spec::site::{HostSpec, SiteSpec, Sites, check_host_name};
-use crate::spec::source::{Key, Section, Value, located, text};
+use crate::spec::site::{ClusterSpec, HostSpec, SiteSpec, Sites, check_host_name};
+use crate::spec::source::{self, Key, Section, Value, located, text};
 use crate::units::Latency;
 use std::collections::{BTreeMap, BTreeSet};
 use toml::de::DeTable;
@@ -26,11 +26,17 @@ const LINK: Key = key("link", "a list of tables", "[[link]]");
 const WAN: Key = key("wan", "a table", "[wan]");
 const LAN: Key = key("lan", "a table", "lan = { latency = \"50us\" }");
 const LOOPBACK: Key = key("loopback", "a string with a unit", "loopback = \"0.5us\"");
-const ROOT_KEYS: &[Key] = &[SITE, LINK, WAN, LAN, LOOPBACK];
+const TIMELINE: Key =
+    key("timeline", "a list of strings", "timeline = [\"at 60s link a-b rate=10mbit\"]");
+const ROOT_KEYS: &[Key] = &[SITE, LINK, WAN, LAN, LOOPBACK, TIMELINE];
 
 const HOSTS: Key = key("hosts", "a list of strings", "hosts = [\"d[01-04]\"]");
 const PES: Key = key("pes", "a whole number from 1", "pes = 2");
-const SITE_KEYS: &[Key] = &[HOSTS, PES, LAN];
+const CLUSTER: Key = key("cluster", "tables with a name each", "[site.delft.cluster.das]");
+const PORT: Key = key("port", "a whole number from 1 to 65535", "port = 7000");
+const GATEWAY: Key = key("gateway", "the name of a host", "gateway = \"head.delft\"");
+const SITE_KEYS: &[Key] = &[HOSTS, PES, LAN, CLUSTER, PORT, GATEWAY];
+const CLUSTER_KEYS: &[Key] = &[HOSTS, PES, LAN];
 
 const LATENCY: Key = key("latency", "a string with a unit", "latency = \"32ms\"");
 const BANDWIDTH: Key = key("bandwidth", "a string with a unit", "bandwidth = \"100mbit\"");
@@ -52,9 +58,14 @@ impl GridSpec {
     /// | where | key | meaning | default |
     /// | --- | --- | --- | --- |
     /// | top | `loopback` | latency between PEs of one node | `"0.5us"` |
-    /// | `[site.NAME]` | `hosts` | host names; `d[01-04,7]` stands for five. Listed twice, a host runs two nodes | required |
+    /// | | `timeline` | what changes while a job runs; see [`GridSpec::with_change`] | nothing |
+    /// | `[site.NAME]` | `hosts` | host names; `d[01-04,7]` stands for five. Listed twice, a host runs two nodes | required, or a cluster |
     /// | | `pes` | PEs per host, at least 1 | `1` |
     /// | | `lan` | the link inside this site | `[lan]` |
+    /// | | `port` | the UDP port of the first node of each host; further nodes of a host take the next ones | any |
+    /// | | `gateway` | the host through which `ssh` reaches the others | none |
+    /// | `[site.NAME.cluster.NAME]` | `hosts`, `pes` | hosts with a network of their own | |
+    /// | | `lan` | the link inside the cluster | the site's `lan` |
     /// | `[lan]` | | the link inside sites | [`Link::lan`] |
     /// | `[wan]` | | the link between sites | [`Link::wan`] |
     /// | `[[link]]` | `between` | two sites: the link in both directions | |
@@ -120,6 +131,10 @@ fn read(text: &str) -> Result<GridSpec, Located> {
         spec = spec.with_loopback(loopback);
     }
     read_links(&root, &mut spec)?;
+    for value in root.array(TIMELINE)? {
+        let change = source::text(value, TIMELINE)?;
+        spec = spec.with_change(change).map_err(|error| located(value, error))?;
+    }
     Ok(spec)
 }
 
@@ -130,11 +145,42 @@ fn read_site(
     hosts_left: usize,
 ) -> Result<SiteSpec, Located> {
     let section = Section::of(value, SITE, "a site", SITE_KEYS)?;
-    let pes = section.count(PES)?.unwrap_or(1);
-    if let (0, Some(value)) = (pes, section.value(PES)) {
-        return Err(PES.refuse(value));
+    let lan = read_table(&section, LAN, lan)?;
+    let pes = read_pes(&section)?.unwrap_or(1);
+    let mut site = SiteSpec::new(name, vec![], lan);
+    read_hosts(&section, (pes, None), hosts_left, &mut site.hosts)?;
+    for (name, value) in section.tables(CLUSTER)? {
+        let section = Section::of(value, CLUSTER, "a cluster", CLUSTER_KEYS)?;
+        let at = (read_pes(&section)?.unwrap_or(pes), Some(site.clusters.len() as u32));
+        read_hosts(&section, at, hosts_left, &mut site.hosts)?;
+        let lan = read_table(&section, LAN, lan)?;
+        site.clusters.push(ClusterSpec { name: name.get_ref().to_string(), lan });
     }
-    let mut hosts = Vec::new();
+    if let Some(value) = section.value(PORT) {
+        let port = section.count(PORT)?.and_then(|port| u16::try_from(port).ok());
+        site.port = Some(port.filter(|&port| port > 0).ok_or_else(|| PORT.refuse(value))?);
+    }
+    if let Some(value) = section.value(GATEWAY) {
+        site.gateway = Some(text(value, GATEWAY)?.to_owned());
+    }
+    Ok(site)
+}
+
+fn read_pes(section: &Section<'_, '_>) -> Result<Option<u32>, Located> {
+    let pes = section.count(PES)?;
+    match (pes, section.value(PES)) {
+        (Some(0), Some(value)) => Err(PES.refuse(value)),
+        _ => Ok(pes),
+    }
+}
+
+/// Adds the hosts of a site or cluster, of so many PEs each and in that cluster, to those of the site.
+fn read_hosts(
+    section: &Section<'_, '_>,
+    (pes, cluster): (u32, Option<u32>),
+    hosts_left: usize,
+    hosts: &mut Vec<HostSpec>,
+) -> Result<(), Located> {
     for value in section.array(HOSTS)? {
         let pattern = text(value, HOSTS)?;
         let names = expand(pattern, hosts_left - hosts.len()).map_err(|error| {
@@ -142,11 +188,10 @@ fn read_site(
         })?;
         for name in names {
             check_host_name(&name).map_err(|error| located(value, error))?;
-            hosts.push(HostSpec { name, pes });
+            hosts.push(HostSpec { name, pes, cluster });
         }
     }
-    let lan = read_table(&section, LAN, lan)?;
-    Ok(SiteSpec { name: name.to_owned(), hosts, lan })
+    Ok(())
 }
 
 /// The link in the table at `key`, or `base` if there is none.

@@ -4,6 +4,7 @@ use crate::link::LinkError;
 use crate::quantity::QuantityError;
 use crate::spec::host_range::HostRangeError;
 use crate::spec::site::{SiteError, shorten};
+use crate::spec::timeline::TimelineError;
 use thiserror::Error;
 
 /// A grid file that was refused as a whole; correct the place it names.
@@ -78,6 +79,9 @@ pub enum GridFileProblem {
     /// A link whose numbers make no sense.
     #[error(transparent)]
     Link(#[from] LinkError),
+    /// A change of a link that makes no sense.
+    #[error(transparent)]
+    Change(#[from] TimelineError),
     /// A host pattern that cannot be expanded.
     #[error("`{}` cannot be expanded: {error}", shorten(.pattern))]
     Hosts {

@@ -3,27 +3,40 @@
 use crate::id::{NodeId, SiteId};
 use crate::layout::Layout;
 use crate::link::Link;
-use crate::spec::site::{HostSpec, MAX_PES, SiteError, SiteSpec, Sites};
-use crate::units::Latency;
-use serde::{Deserialize, Serialize};
+use crate::shaper::Shaper;
+use crate::spec::site::{ClusterSpec, HostSpec, MAX_PES, SiteError, SiteSpec, Sites};
+use crate::spec::timeline::{self, Change, TimelineError};
+use crate::units::{Latency, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use thiserror::Error;
 
 /// Sites, hosts, nodes and PEs, and the link between any two nodes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Parts", into = "Parts")]
+#[derive(Clone, Debug, PartialEq)]
 pub struct GridSpec {
-    layout: Layout,
+    pub(super) layout: Layout,
     /// The name of each node's host.
-    hosts: Vec<String>,
+    pub(super) hosts: Vec<String>,
     /// The link inside each site.
-    lans: Vec<Link>,
+    pub(super) lans: Vec<Link>,
+    pub(super) clusters: Vec<Cluster>,
+    /// The position in `clusters` of the cluster that each node is in.
+    pub(super) cluster_of: Vec<Option<u32>>,
+    pub(super) ports: Vec<Option<u16>>,
+    pub(super) gateways: Vec<Option<String>>,
     /// The link between two sites that have no other.
-    wan: Link,
+    pub(super) wan: Link,
     /// The links that differ from `wan`, by direction.
-    links: BTreeMap<(SiteId, SiteId), Link>,
-    loopback: Latency,
+    pub(super) links: BTreeMap<(SiteId, SiteId), Link>,
+    pub(super) loopback: Latency,
+    /// By time.
+    pub(super) timeline: Vec<Change>,
+}
+
+/// A cluster and the site it is in.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Cluster {
+    pub(super) site: SiteId,
+    pub(super) spec: ClusterSpec,
 }
 
 impl GridSpec {
@@ -34,12 +47,8 @@ impl GridSpec {
     /// from 1 to about a million (2^20).
     pub fn single(pes: u32) -> Self {
         let pes = pes.clamp(1, MAX_PES);
-        let host = HostSpec { name: "localhost".to_owned(), pes };
-        Self::from_checked(vec![SiteSpec {
-            name: "local".to_owned(),
-            hosts: vec![host],
-            lan: Link::lan(),
-        }])
+        let host = HostSpec::new("localhost", pes);
+        Self::from_checked(vec![SiteSpec::new("local", vec![host], Link::lan())])
     }
 
     /// A grid of these sites, numbered in this order, with [`Link::wan`] between any two.
@@ -56,15 +65,11 @@ impl GridSpec {
     pub fn from_layout(layout: &Layout) -> Result<Self, SiteError> {
         let site_of = |site| {
             let name = layout.site_name(site);
-            let host_of = |(n, node)| HostSpec {
-                name: format!("{name}{}", n + 1),
-                pes: layout.place(node).pes.len() as u32,
+            let host_of = |(n, node)| {
+                HostSpec::new(format!("{name}{}", n + 1), layout.place(node).pes.len() as u32)
             };
-            SiteSpec {
-                name: name.to_owned(),
-                hosts: layout.nodes_in(site).enumerate().map(host_of).collect(),
-                lan: Link::lan(),
-            }
+            let hosts = layout.nodes_in(site).enumerate().map(host_of).collect();
+            SiteSpec::new(name, hosts, Link::lan())
         };
         Self::new(layout.sites().map(site_of).collect())
     }
@@ -75,9 +80,31 @@ impl GridSpec {
         let shape =
             |site: &SiteSpec| (site.name.clone(), site.hosts.iter().map(|host| host.pes).collect());
         let layout = Layout::new(sites.iter().map(shape).collect());
-        let hosts = sites.into_iter().flat_map(|site| site.hosts).map(|host| host.name).collect();
-        let (wan, links, loopback) = (Link::wan(), BTreeMap::new(), Self::LOOPBACK);
-        Self { layout, hosts, lans, wan, links, loopback }
+        let ports = sites.iter().map(|site| site.port).collect();
+        let gateways = sites.iter().map(|site| site.gateway.clone()).collect();
+        let (mut hosts, mut clusters, mut cluster_of) = (vec![], vec![], vec![]);
+        for (at, site) in sites.into_iter().enumerate() {
+            let first = clusters.len() as u32;
+            let site_of = |spec| Cluster { site: SiteId::from(at), spec };
+            clusters.extend(site.clusters.into_iter().map(site_of));
+            for host in site.hosts {
+                hosts.push(host.name);
+                cluster_of.push(host.cluster.map(|cluster| first + cluster));
+            }
+        }
+        Self {
+            layout,
+            hosts,
+            lans,
+            clusters,
+            cluster_of,
+            ports,
+            gateways,
+            wan: Link::wan(),
+            links: BTreeMap::new(),
+            loopback: Self::LOOPBACK,
+            timeline: vec![],
+        }
     }
 
     /// The same grid with another link inside every site.
@@ -98,6 +125,31 @@ impl GridSpec {
     pub fn with_link(mut self, from: SiteId, to: SiteId, link: Link) -> Self {
         self.set_link(from, to, link);
         self
+    }
+
+    /// The same grid, one of whose links changes while a job runs: `at 60s link a-b rate=10mbit`, where
+    /// `a>b` stands for one direction and `a-a` for the inside of a site. Settings are `latency`,
+    /// `rate`, `jitter`, `loss`, `queue` and `reorder`; what is not named stays. Clusters keep their
+    /// links.
+    pub fn with_change(mut self, text: &str) -> Result<Self, TimelineError> {
+        let names: Vec<_> = self.layout.sites().map(|site| self.layout.site_name(site)).collect();
+        let change = timeline::parse(text, &names)?;
+        self.insert_change(change)?;
+        Ok(self)
+    }
+
+    pub(super) fn insert_change(&mut self, change: Change) -> Result<(), TimelineError> {
+        let at = self.timeline.partition_point(|earlier| earlier.at <= change.at);
+        self.timeline.insert(at, change);
+        let mut links = self.changes(change.from, change.to);
+        if change.both {
+            links.append(&mut self.changes(change.to, change.from));
+        }
+        if let Some(error) = links.iter().find_map(|(_, link)| link.validate().err()) {
+            self.timeline.remove(at);
+            return Err(error.into());
+        }
+        Ok(())
     }
 
     /// The same grid with another latency between PEs of one node.
@@ -137,9 +189,41 @@ impl GridSpec {
         self.layout.sites().find(|&site| self.layout.site_name(site) == name)
     }
 
-    /// The link that a packet from one node to another meets: that of the site if both are in it,
-    /// else that between their sites. Panics if the grid has no such node.
+    /// The cluster that a node is in: a number that is unique in the grid. Panics if the grid has no
+    /// such node.
+    pub fn cluster_of(&self, node: NodeId) -> Option<u32> {
+        self.cluster_of[node.index()]
+    }
+
+    /// The name of a cluster. Panics if the grid has no such cluster.
+    pub fn cluster_name(&self, cluster: u32) -> &str {
+        &self.clusters[cluster as usize].spec.name
+    }
+
+    /// The UDP port on which `node` listens, if the site's hosts have fixed ones. Panics if the grid
+    /// has no such node.
+    pub fn port(&self, node: NodeId) -> Option<u16> {
+        let site = self.layout.site_of_node(node);
+        let port = self.ports[site.index()]?;
+        let is_same_host = |other: &NodeId| self.hosts[other.index()] == self.hosts[node.index()];
+        let before = self.layout.nodes_in(site).take_while(|&other| other != node);
+        port.checked_add(u16::try_from(before.filter(is_same_host).count()).ok()?)
+    }
+
+    /// The host through which the hosts of `site` are reached. Panics if the grid has no such site.
+    pub fn gateway(&self, site: SiteId) -> Option<&str> {
+        self.gateways[site.index()].as_deref()
+    }
+
+    /// The link that a packet from one node to another meets when a job begins: that of their cluster if
+    /// they share one, that of the site if both are in it, else that between their sites. Panics if
+    /// the grid has no such node.
     pub fn link(&self, from: NodeId, to: NodeId) -> &Link {
+        if let (Some(one), Some(other)) = (self.cluster_of(from), self.cluster_of(to))
+            && one == other
+        {
+            return &self.clusters[one as usize].spec.lan;
+        }
         self.link_between(self.layout.site_of_node(from), self.layout.site_of_node(to))
     }
 
@@ -151,6 +235,49 @@ impl GridSpec {
         self.links.get(&(from, to)).unwrap_or(&self.wan)
     }
 
+    /// A packet shaper for the link from one node to another, with the changes that come, all of it
+    /// drawing its luck from `seed`. Panics if the grid has no such node.
+    pub fn shaper(&self, from: NodeId, to: NodeId, seed: u64) -> Shaper {
+        Shaper::new(*self.link(from, to), seed).with_changes(self.changes_between(from, to))
+    }
+
+    /// The link from one node to another at a time. Panics if the grid has no such node.
+    pub fn link_at(&self, time: Time, from: NodeId, to: NodeId) -> Link {
+        let changes = self.changes_between(from, to);
+        let past = changes.iter().take_while(|&&(at, _)| at <= time);
+        past.last().map_or(*self.link(from, to), |&(_, link)| link)
+    }
+
+    fn changes_between(&self, from: NodeId, to: NodeId) -> Vec<(Time, Link)> {
+        if self.timeline.is_empty() {
+            return vec![];
+        }
+        let site = |node| self.layout.site_of_node(node);
+        let cluster = self.cluster_of(from);
+        match cluster.is_some() && cluster == self.cluster_of(to) {
+            true => vec![],
+            false => self.changes(site(from), site(to)),
+        }
+    }
+
+    /// What becomes of the link from one site to another, or inside one, in the course of time.
+    fn changes(&self, from: SiteId, to: SiteId) -> Vec<(Time, Link)> {
+        let mut link = *self.link_between(from, to);
+        let concerned = self.timeline.iter().filter(|change| change.concerns(from, to));
+        concerned
+            .map(|change| {
+                link = change.settings.apply(&link);
+                (change.at, link)
+            })
+            .collect()
+    }
+
+    /// Whether packets between the two nodes are emulated where several nodes run on one machine: they are in
+    /// different sites or clusters. Panics if the grid has no such node.
+    pub fn is_emulated(&self, from: NodeId, to: NodeId) -> bool {
+        self.is_wide_area(from, to) || self.cluster_of(from) != self.cluster_of(to)
+    }
+
     /// Whether the two nodes are in different sites. Panics if the grid has no such node.
     pub fn is_wide_area(&self, from: NodeId, to: NodeId) -> bool {
         self.layout.site_of_node(from) != self.layout.site_of_node(to)
@@ -159,76 +286,6 @@ impl GridSpec {
     /// How long a message between PEs of one node takes.
     pub fn loopback(&self) -> Latency {
         self.loopback
-    }
-}
-
-/// Why a stored description is none. Nothing was read; correct the part named.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum GridSpecError {
-    /// A site is at fault.
-    #[error(transparent)]
-    Site(#[from] SiteError),
-    /// A link leads to nowhere or nowhere else.
-    #[error(
-        "a link leads from site {from} to site {to}; write two different numbers below {sites}"
-    )]
-    LinkEnds {
-        /// The number of the first site.
-        from: u32,
-        /// The number of the second site.
-        to: u32,
-        /// How many sites there are.
-        sites: u32,
-    },
-}
-
-/// A grid as it is stored: only what cannot be computed from the rest.
-#[derive(Serialize, Deserialize)]
-struct Parts {
-    sites: Vec<SiteSpec>,
-    wan: Link,
-    links: Vec<DirectedLink>,
-    loopback: Latency,
-}
-
-#[derive(Serialize, Deserialize)]
-struct DirectedLink {
-    from: SiteId,
-    to: SiteId,
-    link: Link,
-}
-
-impl TryFrom<Parts> for GridSpec {
-    type Error = GridSpecError;
-
-    fn try_from(parts: Parts) -> Result<Self, GridSpecError> {
-        let mut spec = Self::new(parts.sites)?.with_wan(parts.wan).with_loopback(parts.loopback);
-        let sites = spec.layout.site_count();
-        for DirectedLink { from, to, link } in parts.links {
-            if from == to || from.0.max(to.0) >= sites {
-                return Err(GridSpecError::LinkEnds { from: from.0, to: to.0, sites });
-            }
-            spec.set_link(from, to, link);
-        }
-        Ok(spec)
-    }
-}
-
-impl From<GridSpec> for Parts {
-    fn from(spec: GridSpec) -> Self {
-        let GridSpec { layout, hosts, lans, wan, links, loopback } = spec;
-        let host_of = |node: NodeId| HostSpec {
-            name: hosts[node.index()].clone(),
-            pes: layout.place(node).pes.len() as u32,
-        };
-        let site_of = |site: SiteId| SiteSpec {
-            name: layout.site_name(site).to_owned(),
-            hosts: layout.nodes_in(site).map(host_of).collect(),
-            lan: lans[site.index()],
-        };
-        let sites = layout.sites().map(site_of).collect();
-        let link_of = |((from, to), link)| DirectedLink { from, to, link };
-        Self { sites, wan, links: links.into_iter().map(link_of).collect(), loopback }
     }
 }
 
@@ -272,30 +329,5 @@ mod tests {
 
         assert_eq!(spec.link(NodeId(2), NodeId(0)), &slow);
         assert_eq!(spec.link(NodeId(0), NodeId(2)), &Link::wan());
-    }
-
-    #[test]
-    fn a_description_survives_being_stored() {
-        let spec = two_sites()
-            .with_lan(Link::perfect())
-            .with_link(SiteId(0), SiteId(1), Link::wan().with_loss(0.01).with_queue_bytes(9))
-            .with_loopback(Latency::from_micros(2));
-
-        let stored = postcard::to_stdvec(&spec).unwrap();
-
-        assert_eq!(postcard::from_bytes::<GridSpec>(&stored).unwrap(), spec);
-    }
-
-    #[test]
-    fn a_stored_link_to_nowhere_is_refused() {
-        for (from, to) in [(0, 2), (2, 0), (1, 1)] {
-            let mut parts = Parts::from(two_sites());
-            let (a, b) = (SiteId(from), SiteId(to));
-            parts.links.push(DirectedLink { from: a, to: b, link: Link::wan() });
-
-            let refused = GridSpec::try_from(parts);
-
-            assert_eq!(refused, Err(GridSpecError::LinkEnds { from, to, sites: 2 }));
-        }
     }
 }

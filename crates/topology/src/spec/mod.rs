@@ -5,6 +5,7 @@
 //! - [`GridSpec::from_toml`] reads a grid file (`file.rs`, over `source.rs`, which knows where in
 //!   the text each value stands, and `host_range.rs`, which expands `node[01-16]`). What it says
 //!   when it cannot is in `file_error.rs`.
+//! - [`GridSpec::with_change`] reads what changes while a job runs (`timeline.rs`).
 //! - [`GridSpec::from_emulate`] reads the shorthand `2x4,wan=32ms` (`emulate.rs`).
 //!
 //! All text may come from anywhere: no input panics, and none makes a description larger than the
@@ -17,9 +18,13 @@ mod grid;
 mod host_range;
 mod site;
 mod source;
+mod stored;
+mod timeline;
 
 pub use emulate::EmulateError;
 pub use file_error::{GridFileError, GridFileProblem};
-pub use grid::{GridSpec, GridSpecError};
+pub use grid::GridSpec;
 pub use host_range::HostRangeError;
-pub use site::{HostSpec, MAX_HOSTS, MAX_PES, MAX_SITES, SiteError, SiteSpec};
+pub use site::{ClusterSpec, HostSpec, MAX_HOSTS, MAX_PES, MAX_SITES, SiteError, SiteSpec};
+pub use stored::GridSpecError;
+pub use timeline::TimelineError;

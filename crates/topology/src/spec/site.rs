@@ -23,7 +23,30 @@ pub struct SiteSpec {
     pub name: String,
     /// One node runs on each; a host that is listed twice runs two.
     pub hosts: Vec<HostSpec>,
-    /// The link between any two nodes of the site.
+    /// The link between any two nodes of the site that are not in one cluster.
+    pub lan: Link,
+    /// The clusters that some of the hosts are in.
+    pub clusters: Vec<ClusterSpec>,
+    /// The UDP port on which the first node of each host listens; further nodes of the host take
+    /// the next ones. `None`: whichever is free.
+    pub port: Option<u16>,
+    /// The host through which `ssh` reaches the others.
+    pub gateway: Option<String>,
+}
+
+impl SiteSpec {
+    /// A site without clusters, on any ports, reached directly.
+    pub fn new(name: impl Into<String>, hosts: Vec<HostSpec>, lan: Link) -> Self {
+        Self { name: name.into(), hosts, lan, clusters: vec![], port: None, gateway: None }
+    }
+}
+
+/// Some hosts of a site with a network of their own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClusterSpec {
+    /// Letters, digits, `.`, `-` and `_`; unique in the site.
+    pub name: String,
+    /// The link between any two nodes of the cluster.
     pub lan: Link,
 }
 
@@ -34,6 +57,15 @@ pub struct HostSpec {
     pub name: String,
     /// How many PEs its node runs, at least one.
     pub pes: u32,
+    /// Which of the site's clusters it is in, counted from zero.
+    pub cluster: Option<u32>,
+}
+
+impl HostSpec {
+    /// A host that is in no cluster.
+    pub fn new(name: impl Into<String>, pes: u32) -> Self {
+        Self { name: name.into(), pes, cluster: None }
+    }
 }
 
 /// Why a site cannot be part of a grid. Nothing was added; correct the site named.
@@ -68,6 +100,24 @@ pub enum SiteError {
     NoPes {
         /// The host's name.
         host: String,
+    },
+    /// The name of a cluster is empty, too long, has other characters than it may, or is taken.
+    #[error("`{}` cannot name a cluster of site `{site}`; write at most {MAX_SITE_NAME_BYTES} letters, digits, `.`, `-` and `_` that no other cluster of the site has", shorten(.name))]
+    ClusterName {
+        /// The site's name.
+        site: String,
+        /// The name refused.
+        name: String,
+    },
+    /// A host is in a cluster that the site does not have.
+    #[error("host `{host}` is in cluster {cluster}, and its site has {clusters}")]
+    NoCluster {
+        /// The host's name.
+        host: String,
+        /// The number of the cluster.
+        cluster: u32,
+        /// How many there are.
+        clusters: usize,
     },
     /// The grid has more than [`MAX_SITES`] sites.
     #[error("there are more than {MAX_SITES} sites; write fewer")]
@@ -112,6 +162,7 @@ impl Sites {
         if site.hosts.len() > self.room_for_hosts() {
             return Err(SiteError::TooManyHosts);
         }
+        check_clusters(&site)?;
         for host in &site.hosts {
             check_host_name(&host.name)?;
             if host.pes == 0 {
@@ -133,6 +184,26 @@ impl Sites {
     pub(super) fn into_vec(self) -> Vec<SiteSpec> {
         self.accepted
     }
+}
+
+fn check_clusters(site: &SiteSpec) -> Result<(), SiteError> {
+    let mut names = BTreeSet::new();
+    for cluster in &site.clusters {
+        if !is_name(&cluster.name, MAX_SITE_NAME_BYTES, "") || !names.insert(&cluster.name) {
+            let name = cluster.name.clone();
+            return Err(SiteError::ClusterName { site: site.name.clone(), name });
+        }
+    }
+    let clusters = site.clusters.len();
+    let is_stray = |host: &&HostSpec| host.cluster.is_some_and(|at| at as usize >= clusters);
+    if let Some(host) = site.hosts.iter().find(is_stray) {
+        let cluster = host.cluster.unwrap_or_default();
+        return Err(SiteError::NoCluster { host: host.name.clone(), cluster, clusters });
+    }
+    if let Some(gateway) = &site.gateway {
+        check_host_name(gateway)?;
+    }
+    Ok(())
 }
 
 /// Whether a launcher may be given this name. A leading `-` would read as an option of `ssh`.
@@ -163,9 +234,8 @@ mod tests {
     use super::*;
 
     fn site(name: &str, hosts: &[(&str, u32)]) -> SiteSpec {
-        let hosts =
-            hosts.iter().map(|&(name, pes)| HostSpec { name: name.to_owned(), pes }).collect();
-        SiteSpec { name: name.to_owned(), hosts, lan: Link::lan() }
+        let hosts = hosts.iter().map(|&(name, pes)| HostSpec::new(name, pes)).collect();
+        SiteSpec::new(name, hosts, Link::lan())
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::id::NodeId;
-use crate::units::Bandwidth;
+use crate::units::{Bandwidth, Time};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ fn an_error_names_its_line_and_column() {
 fn a_refusal_says_what_to_write() {
     assert_eq!(
         refusal("[site.a]\nhost = [\"a\"]"),
-        "line 2, column 1: there is no `host` in a site; write one of `hosts`, `pes`, `lan`"
+        "line 2, column 1: there is no `host` in a site; write one of `hosts`, `pes`, `lan`, `cluster`, `port`, `gateway`"
     );
     assert_eq!(
         refusal("[site.a]\nhosts = \"a\""),
@@ -221,4 +221,82 @@ proptest! {
 
         prop_assert_eq!(postcard::from_bytes::<GridSpec>(&stored).unwrap(), spec);
     }
+}
+
+#[test]
+fn clusters_have_hosts_and_a_network_of_their_own() {
+    let spec = GridSpec::from_toml(
+        r#"
+        [site.a]
+        hosts = ["front"]
+        pes = 2
+        lan = { latency = "300us" }
+        [site.a.cluster.x]
+        hosts = ["x[1-2]"]
+        lan = { latency = "10us" }
+        [site.a.cluster.y]
+        hosts = ["y1"]
+        pes = 4
+        [site.b.cluster.x]
+        hosts = ["b1"]
+        "#,
+    )
+    .unwrap();
+
+    let pes: Vec<_> =
+        spec.layout().nodes().map(|node| spec.layout().place(node).pes.len()).collect();
+    assert_eq!(pes, [2, 2, 2, 4, 1]);
+    let latency = |from, to| spec.link(NodeId(from), NodeId(to)).latency;
+    assert_eq!(latency(1, 2), Latency::from_micros(10));
+    assert_eq!(latency(0, 1), Latency::from_micros(300));
+    assert_eq!(latency(2, 3), Latency::from_micros(300));
+    assert_eq!(latency(3, 4), Link::wan().latency);
+    let clusters: Vec<_> = spec.layout().nodes().map(|node| spec.cluster_of(node)).collect();
+    assert_eq!(clusters, [None, Some(0), Some(0), Some(1), Some(2)]);
+    assert_eq!(spec.cluster_name(2), "x");
+    assert!(spec.is_emulated(NodeId(2), NodeId(3)) && !spec.is_emulated(NodeId(1), NodeId(2)));
+}
+
+#[test]
+fn nodes_of_one_host_take_ports_one_after_the_other() {
+    let text = "[site.a]\nhosts = [\"h\", \"h\", \"i\"]\nport = 7000\ngateway = \"head\"\n[site.b]\nhosts = [\"h\"]\n";
+    let spec = GridSpec::from_toml(text).unwrap();
+
+    let ports: Vec<_> = spec.layout().nodes().map(|node| spec.port(node)).collect();
+    assert_eq!(ports, [Some(7000), Some(7001), Some(7000), None]);
+    assert_eq!((spec.gateway(SiteId(0)), spec.gateway(SiteId(1))), (Some("head"), None));
+}
+
+#[test]
+fn wrong_ports_gateways_clusters_and_changes_are_pointed_at() {
+    let cases = [
+        ("[site.a]\nhosts = [\"h\"]\nport = 70000", "line 3, column 8: `port` must be"),
+        ("[site.a]\nhosts = [\"h\"]\nport = 0", "line 3, column 8: `port` must be"),
+        ("[site.a]\nhosts = [\"h\"]\ngateway = \"-x\"", "line 1, column 7: `-x` is no host name"),
+        (
+            "[site.a.cluster.\"x y\"]\nhosts = [\"h\"]",
+            "line 1, column 7: `x y` cannot name a cluster",
+        ),
+        (
+            "timeline = [\"at noon\"]\n[site.a]\nhosts = [\"h\"]",
+            "line 1, column 13: `at noon` is no change",
+        ),
+    ];
+    for (text, expected) in cases {
+        let error = GridSpec::from_toml(text).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
+}
+
+#[test]
+fn the_timeline_changes_links_in_the_order_of_time() {
+    let text = "timeline = [\"at 2s link a-b rate=1mbit\", \"at 1s link a>b latency=99ms\"]\n\
+                [site.a]\nhosts = [\"h\"]\n[site.b]\nhosts = [\"i\"]\n";
+    let spec = GridSpec::from_toml(text).unwrap();
+
+    let at = |seconds: u64| spec.link_at(Time(seconds * 1_000_000_000), NodeId(0), NodeId(1));
+    assert_eq!(at(0), Link::wan());
+    assert_eq!(at(1), Link::wan().with_latency(Latency::from_millis(99)));
+    assert_eq!(at(2), at(1).with_bandwidth(Bandwidth::from_bits_per_second(1_000_000)));
+    assert_eq!(spec.link_at(Time(1_000_000_000), NodeId(1), NodeId(0)), Link::wan());
 }

@@ -1,0 +1,184 @@
+//! A grid as it is stored or sent: only what cannot be computed from the rest.
+
+use crate::id::{NodeId, SiteId};
+use crate::link::Link;
+use crate::spec::grid::GridSpec;
+use crate::spec::site::{HostSpec, SiteError, SiteSpec};
+use crate::spec::timeline::{Change, TimelineError};
+use crate::units::Latency;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use thiserror::Error;
+
+/// Why a stored description is none. Nothing was read; correct the part named.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum GridSpecError {
+    /// A site is at fault.
+    #[error(transparent)]
+    Site(#[from] SiteError),
+    /// A link leads to nowhere or nowhere else.
+    #[error(
+        "a link leads from site {from} to site {to}; write two different numbers below {sites}"
+    )]
+    LinkEnds {
+        /// The number of the first site.
+        from: u32,
+        /// The number of the second site.
+        to: u32,
+        /// How many sites there are.
+        sites: u32,
+    },
+    /// A change of a link makes no sense.
+    #[error("a change of a link: {reason}")]
+    Change {
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl Serialize for GridSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Parts::from(self.clone()).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for GridSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::try_from(Parts::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+/// What is stored.
+#[derive(Serialize, Deserialize)]
+struct Parts {
+    sites: Vec<SiteSpec>,
+    wan: Link,
+    links: Vec<DirectedLink>,
+    loopback: Latency,
+    timeline: Vec<Change>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct DirectedLink {
+    from: SiteId,
+    to: SiteId,
+    link: Link,
+}
+
+impl TryFrom<Parts> for GridSpec {
+    type Error = GridSpecError;
+
+    fn try_from(parts: Parts) -> Result<Self, GridSpecError> {
+        let mut spec = Self::new(parts.sites)?.with_wan(parts.wan).with_loopback(parts.loopback);
+        let sites = spec.layout().site_count();
+        for DirectedLink { from, to, link } in parts.links {
+            if from == to || from.0.max(to.0) >= sites {
+                return Err(GridSpecError::LinkEnds { from: from.0, to: to.0, sites });
+            }
+            spec.set_link(from, to, link);
+        }
+        for change in parts.timeline {
+            let (from, to) = (change.from.0, change.to.0);
+            if from.max(to) >= sites {
+                return Err(GridSpecError::LinkEnds { from, to, sites });
+            }
+            let refuse = |error: TimelineError| GridSpecError::Change { reason: error.to_string() };
+            spec.insert_change(change).map_err(refuse)?;
+        }
+        Ok(spec)
+    }
+}
+
+impl From<GridSpec> for Parts {
+    fn from(spec: GridSpec) -> Self {
+        let layout = &spec.layout;
+        let first_cluster =
+            |site| spec.clusters.iter().take_while(|cluster| cluster.site < site).count() as u32;
+        let host_of = |node: NodeId| HostSpec {
+            name: spec.hosts[node.index()].clone(),
+            pes: layout.place(node).pes.len() as u32,
+            cluster: spec.cluster_of(node).map(|at| at - first_cluster(layout.site_of_node(node))),
+        };
+        let clusters_of = |site| spec.clusters.iter().filter(move |cluster| cluster.site == site);
+        let site_of = |site: SiteId| SiteSpec {
+            name: layout.site_name(site).to_owned(),
+            hosts: layout.nodes_in(site).map(host_of).collect(),
+            lan: spec.lans[site.index()],
+            clusters: clusters_of(site).map(|cluster| cluster.spec.clone()).collect(),
+            port: spec.ports[site.index()],
+            gateway: spec.gateways[site.index()].clone(),
+        };
+        let sites = layout.sites().map(site_of).collect();
+        let link_of = |((from, to), link)| DirectedLink { from, to, link };
+        let GridSpec { links, wan, loopback, timeline, .. } = spec;
+        Self { sites, wan, links: links.into_iter().map(link_of).collect(), loopback, timeline }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Layout;
+
+    fn two_sites() -> GridSpec {
+        let sites = vec![("a".to_owned(), vec![2, 1]), ("b".to_owned(), vec![3])];
+        GridSpec::from_layout(&Layout::new(sites)).unwrap()
+    }
+
+    #[test]
+    fn a_description_survives_being_stored() {
+        let spec = two_sites()
+            .with_lan(Link::perfect())
+            .with_link(SiteId(0), SiteId(1), Link::wan().with_loss(0.01).with_queue_bytes(9))
+            .with_loopback(Latency::from_micros(2));
+
+        let stored = postcard::to_stdvec(&spec).unwrap();
+
+        assert_eq!(postcard::from_bytes::<GridSpec>(&stored).unwrap(), spec);
+    }
+
+    #[test]
+    fn a_stored_link_to_nowhere_is_refused() {
+        for (from, to) in [(0, 2), (2, 0), (1, 1)] {
+            let mut parts = Parts::from(two_sites());
+            let (a, b) = (SiteId(from), SiteId(to));
+            parts.links.push(DirectedLink { from: a, to: b, link: Link::wan() });
+
+            let refused = GridSpec::try_from(parts);
+
+            assert_eq!(refused, Err(GridSpecError::LinkEnds { from, to, sites: 2 }));
+        }
+    }
+
+    #[test]
+    fn all_of_a_grid_file_survives_being_stored() {
+        let spec = GridSpec::from_toml(
+            r#"
+            timeline = ["at 1min link b>a rate=10mbit", "at 1s link a-b loss=1%"]
+            [site.a]
+            hosts = ["a1", "a1"]
+            port = 7000
+            gateway = "head"
+            cluster.x = { hosts = ["x1"] }
+            cluster.y = { hosts = ["y[1-2]"], pes = 3, lan = { latency = "5us" } }
+            [site.b.cluster.z]
+            hosts = ["z1"]
+            "#,
+        )
+        .unwrap();
+
+        let stored = postcard::to_stdvec(&spec).unwrap();
+
+        assert_eq!(postcard::from_bytes::<GridSpec>(&stored).unwrap(), spec);
+    }
+
+    #[test]
+    fn a_stored_change_of_a_link_to_nowhere_is_refused() {
+        let mut parts = Parts::from(two_sites().with_change("at 1s link a-b loss=1%").unwrap());
+        parts.timeline[0].to = SiteId(2);
+
+        let refused = GridSpec::try_from(parts);
+
+        assert_eq!(refused, Err(GridSpecError::LinkEnds { from: 0, to: 2, sites: 2 }));
+    }
+}

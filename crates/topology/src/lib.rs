@@ -5,6 +5,7 @@
 //!   [`parse_duration`] read and write quantities as people do.
 //! - [`Layout`]: the sites, hosts, nodes and PEs of one job.
 //! - [`Link`]: one link as numbers; [`Shaper`]: one emulated link, packet by packet.
+//! - [`LinkMonitor`], [`ProbePlan`], [`Uplink`]: what is known about links while a job runs.
 //! - [`GridSpec`]: the sites, hosts and links that every driver starts from, as a value, a
 //!   [grid file](GridSpec::from_toml) or a [shorthand](GridSpec::from_emulate).
 //!
@@ -13,6 +14,7 @@
 mod id;
 mod layout;
 mod link;
+mod monitor;
 mod quantity;
 mod shaper;
 mod spec;
@@ -21,6 +23,9 @@ mod units;
 pub use id::{HostId, NodeId, PeId, SiteId};
 pub use layout::{Layout, LayoutError, NodePlace};
 pub use link::{Link, LinkError};
+pub use monitor::{
+    LinkChange, LinkEstimate, LinkMonitor, LinkSample, Pipes, Probe, ProbePlan, Uplink,
+};
 pub use quantity::{ByteCount, Probability, QuantityError, parse_duration};
 pub use shaper::{DropReason, Fate, Shaper};
 pub use spec::{

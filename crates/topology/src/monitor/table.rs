@@ -1,0 +1,321 @@
+//! One estimate for each pair of groups, from the samples of all their nodes.
+//!
+//! Round trips count for both directions, rates and losses for the one that was observed. Latency is
+//! half of the least recent round trip, so that queues and busy receivers do not show; jitter is how
+//! far the others lie above it. Bandwidth is the best recent rate of a full link; a link that was not
+//! full only shows that it can do that much. What is not observed keeps its last value and ages.
+
+use super::window::{Recent, Window};
+use crate::units::{Bandwidth, Latency, Time};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// A relative change of latency or bandwidth that others should know of.
+const CHANGE: f64 = 0.2;
+/// Latencies that differ by less are the same, whatever the ratio: this is the noise of a scheduler.
+const LATENCY_NOISE: Duration = Duration::from_micros(250);
+/// A change of the share of packets lost that others should know of.
+const LOSS_CHANGE: f64 = 0.02;
+/// So many packets have to be sent before their losses say something.
+const LOSS_PACKETS: u64 = 100;
+/// So many round trips make full confidence.
+const FULL_ROUND_TRIPS: f64 = 8.0;
+/// After this time without samples confidence has halved.
+const HALF_LIFE: Duration = Duration::from_secs(30);
+
+/// What one node saw of the way to another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkSample {
+    /// A round trip.
+    pub round_trip: Option<Duration>,
+    /// Bits per second that arrived there.
+    pub rate: Option<Bandwidth>,
+    /// Whether more was waiting to be sent meanwhile, so that `rate` is what the link can do.
+    pub is_full: bool,
+    /// Packets sent.
+    pub sent: u64,
+    /// How many of them were lost.
+    pub lost: u64,
+}
+
+/// What is known about the way from one group to another.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkEstimate {
+    /// One way, without queues.
+    pub latency: Latency,
+    /// By how much round trips exceed the least, on average.
+    pub jitter: Duration,
+    /// The share of packets lost, `0.0..=1.0`.
+    pub loss: f64,
+    /// What the link can do, if it was ever full or probed; at least what flowed.
+    pub bandwidth: Option<Bandwidth>,
+    /// When it was last observed.
+    pub observed: Time,
+    /// From 0 to 1: few samples and old ones count less.
+    pub confidence: f64,
+}
+
+impl fmt::Display for LinkEstimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ± {:?}", self.latency, self.jitter)?;
+        if let Some(bandwidth) = self.bandwidth {
+            write!(f, ", {bandwidth}")?;
+        }
+        if self.loss > 0.0 {
+            write!(f, ", {:.1}% lost", self.loss * 100.0)?;
+        }
+        Ok(())
+    }
+}
+
+/// A link is no longer what it was when it was last announced.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkChange {
+    /// The group that sends.
+    pub from: u32,
+    /// The group that receives.
+    pub to: u32,
+    /// What was announced.
+    pub before: LinkEstimate,
+    /// What is announced now.
+    pub after: LinkEstimate,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Entry {
+    window: Window,
+    current: Option<LinkEstimate>,
+    announced: Option<LinkEstimate>,
+    /// Since when the present estimate differs from what was announced.
+    differs: bool,
+}
+
+/// The links between groups, which are known by numbers.
+#[derive(Clone, Debug, Default)]
+pub struct LinkMonitor {
+    entries: BTreeMap<(u32, u32), Entry>,
+}
+
+impl LinkMonitor {
+    /// Nothing is known.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes a sample of a node in group `from` about one in group `to`.
+    pub fn observe(&mut self, now: Time, from: u32, to: u32, sample: LinkSample) {
+        let window = &mut self.entries.entry((from, to)).or_default().window;
+        if let Some(rate) = sample.rate {
+            window.rate(now, rate.bits_per_second(), sample.is_full);
+        }
+        window.packets(now, sample.sent, sample.lost);
+        if let Some(round_trip) = sample.round_trip {
+            window.round_trip(now, round_trip);
+            if from != to {
+                let back = &mut self.entries.entry((to, from)).or_default().window;
+                back.round_trip(now, round_trip);
+            }
+        }
+    }
+
+    /// What is known about the way from one group to another. None before a round trip was seen.
+    pub fn estimate(&self, now: Time, from: u32, to: u32) -> Option<LinkEstimate> {
+        self.entries.get(&(from, to))?.estimate(now)
+    }
+
+    /// All that is known, by pair.
+    pub fn estimates(&self, now: Time) -> impl Iterator<Item = ((u32, u32), LinkEstimate)> {
+        let known = move |(&pair, entry): (&(u32, u32), &Entry)| Some((pair, entry.estimate(now)?));
+        self.entries.iter().filter_map(known)
+    }
+
+    /// Links that differ by more than a fifth from what was announced before, in two looks in a row;
+    /// they are announced hereby, as is every link when it is seen first, without a word. Call it about
+    /// twice a second.
+    pub fn changes(&mut self, now: Time) -> Vec<LinkChange> {
+        let mut changes = Vec::new();
+        for (&(from, to), entry) in &mut self.entries {
+            let Some(after) = entry.refresh(now) else { continue };
+            let Some(before) = entry.announced else {
+                entry.announced = Some(after);
+                continue;
+            };
+            let differs = differ(&before, &after);
+            if differs && entry.differs {
+                changes.push(LinkChange { from, to, before, after });
+                entry.announced = Some(after);
+            } else if before.bandwidth.is_none() {
+                // The first bandwidth is no change.
+                entry.announced = Some(LinkEstimate { bandwidth: after.bandwidth, ..before });
+            }
+            entry.differs = differs && !entry.differs;
+        }
+        changes
+    }
+
+    /// Forgets a group, for example one that was split: its links are new.
+    pub fn forget(&mut self, group: u32) {
+        self.entries.retain(|&(from, to), _| from != group && to != group);
+    }
+}
+
+impl Entry {
+    /// What recent samples say, and for what they are silent about, what was known before.
+    fn estimate(&self, now: Time) -> Option<LinkEstimate> {
+        let recent = self.window.recent(now);
+        let known = self.current;
+        let is_observed = recent.rtts > 0 || recent.sent > 0;
+        let observed = if is_observed { now } else { known?.observed };
+        let latency = match recent.rtt_min {
+            Some(least) => Latency(least / 2),
+            None => known?.latency,
+        };
+        let jitter = match (recent.rtt_mean, recent.rtt_min) {
+            (Some(mean), Some(least)) if recent.rtts > 1 => mean - least,
+            _ => known.map_or(Duration::ZERO, |known| known.jitter),
+        };
+        let loss = match recent.sent >= LOSS_PACKETS {
+            true => recent.lost as f64 / recent.sent as f64,
+            false => known.map_or(0.0, |known| known.loss),
+        };
+        let bandwidth = bandwidth(&recent, known.and_then(|known| known.bandwidth));
+        let confidence = match recent.rtts {
+            0 => {
+                let age = now.since(known?.observed).as_secs_f64();
+                known?.confidence * 0.5f64.powf(age / HALF_LIFE.as_secs_f64())
+            }
+            rtts => (f64::from(rtts) / FULL_ROUND_TRIPS).min(1.0),
+        };
+        Some(LinkEstimate { latency, jitter, loss, bandwidth, observed, confidence })
+    }
+
+    /// Remembers what recent samples say before they are forgotten.
+    fn refresh(&mut self, now: Time) -> Option<LinkEstimate> {
+        let estimate = self.estimate(now)?;
+        if estimate.observed == now {
+            self.current = Some(estimate);
+        }
+        Some(estimate)
+    }
+}
+
+fn bandwidth(recent: &Recent, known: Option<Bandwidth>) -> Option<Bandwidth> {
+    let full = recent.full_rate.map(Bandwidth::from_bits_per_second).or(known);
+    // Whatever flowed, the link can do.
+    full.max(recent.part_rate.map(Bandwidth::from_bits_per_second).filter(|_| full.is_some()))
+}
+
+fn differ(before: &LinkEstimate, after: &LinkEstimate) -> bool {
+    let (old, new) = (before.latency.duration(), after.latency.duration());
+    let latency = old.abs_diff(new) > LATENCY_NOISE && ratio(old.as_secs_f64(), new.as_secs_f64());
+    let bandwidth = match (before.bandwidth, after.bandwidth) {
+        (Some(old), Some(new)) => ratio(old.bits_per_second() as f64, new.bits_per_second() as f64),
+        _ => false,
+    };
+    latency || bandwidth || (before.loss - after.loss).abs() > LOSS_CHANGE
+}
+
+/// Whether two numbers differ by more than [`CHANGE`] of the first.
+fn ratio(old: f64, new: f64) -> bool {
+    (new - old).abs() > CHANGE * old
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Time {
+        Time(ms * 1_000_000)
+    }
+
+    fn round_trip(ms: u64) -> LinkSample {
+        LinkSample { round_trip: Some(Duration::from_millis(ms)), ..LinkSample::default() }
+    }
+
+    fn rate(mbit: u64, is_full: bool) -> LinkSample {
+        let rate = Some(Bandwidth::from_bits_per_second(mbit * 1_000_000));
+        LinkSample { rate, is_full, ..LinkSample::default() }
+    }
+
+    #[test]
+    fn latency_is_half_the_least_round_trip_in_both_directions() {
+        let mut monitor = LinkMonitor::new();
+        for ms in [24, 20, 28] {
+            monitor.observe(at(0), 1, 2, round_trip(ms));
+        }
+        for (from, to) in [(1, 2), (2, 1)] {
+            let estimate = monitor.estimate(at(100), from, to).unwrap();
+            assert_eq!(estimate.latency, Latency::from_millis(10));
+            assert_eq!(estimate.jitter, Duration::from_millis(4));
+            assert_eq!(estimate.confidence, 3.0 / 8.0);
+        }
+        assert_eq!(monitor.estimate(at(100), 1, 3), None);
+    }
+
+    #[test]
+    fn a_link_that_becomes_slow_is_announced_once_within_three_seconds() {
+        let mut monitor = LinkMonitor::new();
+        let mut announced = Vec::new();
+        for half in 0..20 {
+            let now = at(half * 500);
+            monitor.observe(now, 1, 2, round_trip(if half < 8 { 20 } else { 80 }));
+            announced.extend(monitor.changes(now).into_iter().map(|change| (half, change)));
+        }
+        let (half, change) = announced[0];
+        assert!(half - 8 <= 6, "noticed {half} half-seconds after the start");
+        assert_eq!(change.before.latency, Latency::from_millis(10));
+        assert_eq!(change.after.latency, Latency::from_millis(40));
+        assert_eq!(announced.len(), 2, "both directions, once each");
+    }
+
+    #[test]
+    fn noise_below_a_fifth_is_no_change_and_neither_is_one_odd_look() {
+        let mut monitor = LinkMonitor::new();
+        for half in 0..40 {
+            let odd = if half == 20 { 60 } else { 20 + half % 4 };
+            monitor.observe(at(half * 500), 1, 2, round_trip(odd));
+            assert_eq!(monitor.changes(at(half * 500)), []);
+        }
+    }
+
+    #[test]
+    fn a_full_link_shows_its_bandwidth_and_one_that_is_not_a_lower_bound() {
+        let mut monitor = LinkMonitor::new();
+        monitor.observe(at(0), 1, 2, round_trip(20));
+        monitor.observe(at(0), 1, 2, rate(3, false));
+        let mbit = |monitor: &mut LinkMonitor, ms| {
+            monitor.changes(at(ms));
+            monitor.estimate(at(ms), 1, 2)?.bandwidth.map(|b| b.bits_per_second() / 1_000_000)
+        };
+        assert_eq!(mbit(&mut monitor, 0), None, "nobody knows how much more it could do");
+        monitor.observe(at(100), 1, 2, rate(100, true));
+        assert_eq!(mbit(&mut monitor, 100), Some(100));
+        monitor.observe(at(9_000), 1, 2, rate(10, false));
+        assert_eq!(mbit(&mut monitor, 9_000), Some(100), "a trickle says nothing");
+        monitor.observe(at(12_000), 1, 2, rate(10, true));
+        assert_eq!(mbit(&mut monitor, 12_000), Some(10));
+    }
+
+    #[test]
+    fn estimates_age_and_lose_confidence() {
+        let mut monitor = LinkMonitor::new();
+        (0..8).for_each(|_| monitor.observe(at(0), 1, 2, round_trip(20)));
+        monitor.changes(at(0));
+        let later = monitor.estimate(at(30_000), 1, 2).unwrap();
+        assert_eq!((later.observed, later.latency), (at(0), Latency::from_millis(10)));
+        assert!((later.confidence - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn losses_count_once_there_are_enough_packets() {
+        let mut monitor = LinkMonitor::new();
+        monitor.observe(at(0), 1, 2, round_trip(20));
+        let lossy = |sent, lost| LinkSample { sent, lost, ..LinkSample::default() };
+        monitor.observe(at(0), 1, 2, lossy(50, 5));
+        assert_eq!(monitor.estimate(at(0), 1, 2).unwrap().loss, 0.0);
+        monitor.observe(at(0), 1, 2, lossy(50, 5));
+        assert_eq!(monitor.estimate(at(0), 1, 2).unwrap().loss, 0.1);
+    }
+}

@@ -1,33 +1,45 @@
-//! A message with its routing.
+//! Messages with their routing, one by one and in batches. Nothing here knows an actor, only the
+//! type of its messages.
 
-use crate::Actor;
 use crate::codec;
-use crate::id::KindId;
-use crate::pe::Core;
-use crate::wire::{Batch, Header};
+use crate::id::{ActorId, KindId};
+use gridspan_topology::PeId;
+use serde::{Deserialize, Serialize};
 use std::any::Any;
 
-/// A message to an actor of type `A`.
-pub(crate) struct Envelope<A: Actor> {
-    pub(crate) header: Header,
-    pub(crate) message: A::Message,
+/// Where a message comes from and goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Header {
+    pub(crate) to: ActorId,
+    pub(crate) source: ActorId,
+    /// Counts the messages from `source` to `to` at this priority.
+    pub(crate) sequence: u64,
+    pub(crate) priority: i32,
+    /// How often the receiver had moved, as far as whoever chose the way knew.
+    pub(crate) epoch: u32,
+    /// How often the message was forwarded.
+    pub(crate) hops: u8,
+    /// The PE that sent it first; it is told where the receiver really is.
+    pub(crate) origin: PeId,
 }
 
-/// A message to an actor whose type is not known here: one that waits for something.
+/// A message to an actor whose messages are of type `M`.
+pub(crate) struct Envelope<M> {
+    pub(crate) header: Header,
+    pub(crate) message: M,
+}
+
+/// A message of a type that is not known here: one that waits for something.
 pub(crate) trait AnyEnvelope: Send {
     fn header(&self) -> &Header;
     fn header_mut(&mut self) -> &mut Header;
-    /// Hands it to its receiver, or sends it on.
-    fn arrive(self: Box<Self>, kind: KindId, core: &mut Core);
-    /// Puts it into the mailbox of the member in `slot`; its turn has come.
-    fn ready(self: Box<Self>, kind: KindId, slot: u32, core: &mut Core);
-    /// Sends it on.
-    fn forward(self: Box<Self>, kind: KindId, to: gridspan_topology::PeId, core: &mut Core);
     /// Appends it, encoded.
     fn append(&self, bytes: &mut Vec<u8>);
+    /// The [`Envelope`] itself, for whoever knows its type.
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
-impl<A: Actor> AnyEnvelope for Envelope<A> {
+impl<M: Serialize + Send + 'static> AnyEnvelope for Envelope<M> {
     fn header(&self) -> &Header {
         &self.header
     }
@@ -36,39 +48,44 @@ impl<A: Actor> AnyEnvelope for Envelope<A> {
         &mut self.header
     }
 
-    fn arrive(self: Box<Self>, kind: KindId, core: &mut Core) {
-        core.arrive(kind, *self);
-    }
-
-    fn ready(self: Box<Self>, kind: KindId, slot: u32, core: &mut Core) {
-        core.push_ready::<A>(kind, slot, self.header.priority, self.message);
-    }
-
-    fn forward(self: Box<Self>, kind: KindId, to: gridspan_topology::PeId, core: &mut Core) {
-        core.outbox.envelope(to, kind, *self);
-    }
-
     fn append(&self, bytes: &mut Vec<u8>) {
         codec::append(&self.header, bytes);
         codec::append(&self.message, bytes);
     }
-}
 
-/// Messages to actors of type `A`, in the order they were sent.
-pub(crate) struct EnvelopeBatch<A: Actor> {
-    pub(crate) kind: KindId,
-    pub(crate) envelopes: Vec<Envelope<A>>,
-}
-
-impl<A: Actor> EnvelopeBatch<A> {
-    pub(crate) fn deliver_all(self, core: &mut Core) {
-        for envelope in self.envelopes {
-            core.arrive(self.kind, envelope);
-        }
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
     }
 }
 
-impl<A: Actor> Batch for EnvelopeBatch<A> {
+/// Messages to actors of one type, in the order they were sent.
+pub(crate) struct EnvelopeBatch<M> {
+    pub(crate) kind: KindId,
+    pub(crate) envelopes: Vec<Envelope<M>>,
+    /// What the messages own on the heap.
+    pub(crate) heap_bytes: usize,
+}
+
+/// An [`EnvelopeBatch`] of a type that is not known here.
+pub(crate) trait Batch: Send {
+    /// The type of the receivers.
+    fn kind(&self) -> KindId;
+    /// How many messages.
+    fn len(&self) -> usize;
+    /// Appends all of them to `bytes`.
+    fn append(&self, bytes: &mut Vec<u8>);
+    /// Appends messages from the one at `begin` on until there are `target` bytes. Returns how many,
+    /// at least one.
+    fn append_some(&self, begin: usize, target: usize, bytes: &mut Vec<u8>) -> usize;
+    /// What they count for in the memory budget.
+    fn bytes(&self) -> usize;
+    /// For appending to a batch that is still open.
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+    /// The batch itself, for whoever knows its type.
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+}
+
+impl<M: Serialize + Send + 'static> Batch for EnvelopeBatch<M> {
     fn kind(&self) -> KindId {
         self.kind
     }
@@ -96,16 +113,14 @@ impl<A: Actor> Batch for EnvelopeBatch<A> {
     }
 
     fn bytes(&self) -> usize {
-        let bytes =
-            |envelope: &Envelope<A>| size_of::<Envelope<A>>() + A::heap_bytes(&envelope.message);
-        self.envelopes.iter().map(bytes).sum()
-    }
-
-    fn deliver(self: Box<Self>, core: &mut Core) {
-        self.deliver_all(core);
+        size_of_val(&*self.envelopes) + self.heap_bytes
     }
 
     fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
     }
 }

@@ -7,7 +7,7 @@ use crate::Job;
 use crate::error::JobError;
 use crate::net::TransportLimits;
 use crate::net::bootstrap::Joined;
-use crate::program::{Program, end_packet};
+use crate::program::{Program, end};
 use gridspan_topology::{NodeId, PeId};
 use std::sync::Arc;
 use std::thread;
@@ -30,7 +30,7 @@ pub fn run(job: Job, joined: Joined) -> Result<(), JobError> {
         if node == NodeId(0) {
             let main = program.begin_main(port(&running.switch));
             let outcome = block_on(main);
-            running.switch.inbox(PeId(0)).push([(PeId(0), end_packet(outcome))]);
+            running.switch.inbox(PeId(0)).push_action(end(outcome));
         }
         running.join()
     })

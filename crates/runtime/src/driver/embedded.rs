@@ -4,7 +4,7 @@ use super::main_thread::{block_on, port};
 use super::node::{Node, check_pes};
 use crate::Job;
 use crate::error::JobError;
-use crate::program::{Program, end_packet};
+use crate::program::{Program, end};
 use gridspan_topology::{Layout, NodeId, PeId};
 use std::thread;
 use std::time::Instant;
@@ -19,7 +19,7 @@ pub fn run(job: Job, pes: u32) -> Result<(), JobError> {
         let node = Node::start(scope, &program, NodeId(0), None, begin);
         let main = program.begin_main(port(&node.switch));
         let outcome = block_on(main);
-        node.switch.inbox(PeId(0)).push([(PeId(0), end_packet(outcome))]);
+        node.switch.inbox(PeId(0)).push_action(end(outcome));
         node.join()
     })
 }
@@ -64,7 +64,7 @@ pub fn run_emulated(job: Job, spec: &gridspan_topology::GridSpec) -> Result<(), 
         let switch = nodes[0].switch.clone();
         let main = program.begin_main(port(&switch));
         let outcome = block_on(main);
-        switch.inbox(PeId(0)).push([(PeId(0), end_packet(outcome))]);
+        switch.inbox(PeId(0)).push_action(end(outcome));
         let others = nodes.split_off(1);
         let outcome = nodes.pop().map_or(Ok(()), Node::join);
         others.into_iter().for_each(|node| drop(node.join()));

@@ -5,7 +5,6 @@ use super::worker::panic_message;
 use crate::MainFuture;
 use crate::error::JobError;
 use crate::grid::MainPort;
-use crate::program::main_packet;
 use gridspan_topology::PeId;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -39,5 +38,5 @@ pub(super) fn block_on(mut main: MainFuture) -> Result<(), JobError> {
 /// Hands main's work to PE 0, which must be of this node.
 pub(super) fn port(switch: &Arc<Switch>) -> MainPort {
     let switch = switch.clone();
-    Arc::new(move |action| switch.inbox(PeId(0)).push([(PeId(0), main_packet(action))]))
+    Arc::new(move |action| switch.inbox(PeId(0)).push_action(action))
 }

@@ -1,34 +1,31 @@
-//! A message with its routing.
+//! Messages with their routing, one by one and in batches. Nothing here knows an actor, only the
+//! type of its messages.
 
-use crate::Actor;
 use crate::codec::{self, DecodeError};
 use crate::id::KindId;
-use crate::pe::Core;
+pub(crate) use crate::route::Header;
 use crate::route::Route;
-use crate::wire::{Batch, Header};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::any::{Any, type_name};
 
-/// A message to an actor of type `A`.
-pub(crate) struct Envelope<A: Actor> {
+/// A message to an actor whose messages are of type `M`.
+pub(crate) struct Envelope<M> {
     pub(crate) header: Header,
-    pub(crate) message: A::Message,
+    pub(crate) message: M,
 }
 
-/// A message to an actor whose type is not known here: one that waits for something.
+/// A message of a type that is not known here: one that waits for something.
 pub(crate) trait AnyEnvelope: Send {
     fn header(&self) -> &Header;
     fn header_mut(&mut self) -> &mut Header;
-    /// Hands it to its receiver, or sends it on.
-    fn arrive(self: Box<Self>, kind: KindId, core: &mut Core);
-    /// Puts it into the mailbox of the member in `slot`; its turn has come.
-    fn ready(self: Box<Self>, kind: KindId, slot: u32, core: &mut Core);
-    /// Sends it on.
-    fn forward(self: Box<Self>, kind: KindId, to: gridspan_topology::PeId, core: &mut Core);
     /// Appends it, encoded.
     fn append(&self, bytes: &mut Vec<u8>);
+    /// The [`Envelope`] itself, for whoever knows its type.
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
-impl<A: Actor> AnyEnvelope for Envelope<A> {
+impl<M: Serialize + Send + 'static> AnyEnvelope for Envelope<M> {
     fn header(&self) -> &Header {
         &self.header
     }
@@ -37,71 +34,69 @@ impl<A: Actor> AnyEnvelope for Envelope<A> {
         &mut self.header
     }
 
-    fn arrive(self: Box<Self>, kind: KindId, core: &mut Core) {
-        core.arrive(kind, *self);
-    }
-
-    fn ready(self: Box<Self>, kind: KindId, slot: u32, core: &mut Core) {
-        core.push_ready::<A>(kind, slot, self.header.priority, self.message);
-    }
-
-    fn forward(self: Box<Self>, kind: KindId, to: gridspan_topology::PeId, core: &mut Core) {
-        core.outbox.envelope(to, kind, *self);
-    }
-
     fn append(&self, bytes: &mut Vec<u8>) {
         self.append_after(&mut Route::begin(), bytes);
     }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
 }
 
-impl<A: Actor> Envelope<A> {
+impl<M: Serialize> Envelope<M> {
     /// Appends it, encoded, to a batch whose headers so far `route` has seen.
     #[inline]
     fn append_after(&self, route: &mut Route, bytes: &mut Vec<u8>) {
         route.append(&self.header, bytes);
         codec::append(&self.message, bytes);
     }
+}
 
-    /// Reads from the front of `bytes` what [`append_after`](Self::append_after) wrote, and gives back the rest.
+impl<M: DeserializeOwned> Envelope<M> {
+    /// Reads an envelope that follows those that `route` has seen, and gives back the rest.
     #[inline]
     pub(crate) fn take<'a>(
         route: &mut Route,
         bytes: &'a [u8],
     ) -> Result<(Self, &'a [u8]), DecodeError> {
         let (header, rest) = route.take(bytes)?;
-        let (message, rest) = codec::decode_front(type_name::<A::Message>(), rest)?;
+        let (message, rest) = codec::decode_front(type_name::<M>(), rest)?;
         Ok((Self { header, message }, rest))
     }
 }
 
-/// Messages to actors of type `A`, in the order they were sent.
-pub(crate) struct EnvelopeBatch<A: Actor> {
+/// Messages to actors of one type, in the order they were sent.
+pub(crate) struct EnvelopeBatch<M> {
     pub(crate) kind: KindId,
-    pub(crate) envelopes: Vec<Envelope<A>>,
+    pub(crate) envelopes: Vec<Envelope<M>>,
+    /// What the messages own on the heap.
+    pub(crate) heap_bytes: usize,
 }
 
-impl<A: Actor> EnvelopeBatch<A> {
-    pub(crate) fn deliver_all(self, core: &mut Core) {
-        for envelope in self.envelopes {
-            core.arrive(self.kind, envelope);
-        }
-    }
+/// An [`EnvelopeBatch`] of a type that is not known here.
+pub(crate) trait Batch: Send {
+    /// The type of the receivers.
+    fn kind(&self) -> KindId;
+    /// How many messages.
+    fn len(&self) -> usize;
+    /// Appends messages from the one at `begin` on until there are `target` bytes. Returns how many,
+    /// at least one.
+    fn append_some(&self, begin: usize, target: usize, bytes: &mut Vec<u8>) -> usize;
+    /// What they count for in the memory budget.
+    fn bytes(&self) -> usize;
+    /// For appending to a batch that is still open.
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+    /// The batch itself, for whoever knows its type.
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
-impl<A: Actor> Batch for EnvelopeBatch<A> {
+impl<M: Serialize + Send + 'static> Batch for EnvelopeBatch<M> {
     fn kind(&self) -> KindId {
         self.kind
     }
 
     fn len(&self) -> usize {
         self.envelopes.len()
-    }
-
-    fn append(&self, bytes: &mut Vec<u8>) {
-        let mut route = Route::begin();
-        for envelope in &self.envelopes {
-            envelope.append_after(&mut route, bytes);
-        }
     }
 
     fn append_some(&self, begin: usize, target: usize, bytes: &mut Vec<u8>) -> usize {
@@ -118,16 +113,14 @@ impl<A: Actor> Batch for EnvelopeBatch<A> {
     }
 
     fn bytes(&self) -> usize {
-        let bytes =
-            |envelope: &Envelope<A>| size_of::<Envelope<A>>() + A::heap_bytes(&envelope.message);
-        self.envelopes.iter().map(bytes).sum()
-    }
-
-    fn deliver(self: Box<Self>, core: &mut Core) {
-        self.deliver_all(core);
+        size_of_val(&*self.envelopes) + self.heap_bytes
     }
 
     fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
     }
 }

@@ -5,12 +5,10 @@
 
 use crate::Actor;
 use crate::collection::{Map, Placement};
-use crate::context::Sender;
 use crate::error::{AskError, GridError};
-use crate::id::CollectionId;
-use crate::id::KindId;
+use crate::id::{CollectionId, KindId, Sender};
 use crate::index::{ActorIndex, IndexSet, Ix1, Key, Shape};
-use crate::pe::Core;
+use crate::pe::{Action, Core};
 use crate::promise::{Promise, promise};
 use crate::reduce::{Op, Reducible};
 use crate::reference::{ActorRef, CollectionRef, Reply, SectionRef};
@@ -26,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Takes work for PE 0. The driver that made it runs each action on that PE, in order.
-pub type MainPort = Arc<dyn Fn(Box<dyn FnOnce(&mut Core) + Send>) + Send + Sync>;
+pub type MainPort = Arc<dyn Fn(Action) + Send + Sync>;
 
 /// The grid as `main` sees it.
 #[derive(Clone)]

@@ -1,4 +1,4 @@
-//! Identifiers of actors, collections, sections and actor types.
+//! Identifiers of actors, collections, sections, actor types, and places on a PE.
 
 use crate::index::Key;
 use gridspan_topology::PeId;
@@ -50,4 +50,20 @@ impl KindId {
     pub(crate) fn index(self) -> usize {
         usize::from(self.0)
     }
+}
+
+/// Where an actor sits on its PE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seat {
+    pub(crate) kind: KindId,
+    pub(crate) slot: u32,
+}
+
+/// Who sends a message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Sender {
+    /// The PE itself: for main, and when a timer fires or an answer comes.
+    Pe,
+    /// The actor that is being handled.
+    Actor(Seat),
 }

@@ -7,7 +7,7 @@ use crate::grid::Grid;
 use crate::limits::Limits;
 use crate::pe::{Common, PlantedFault};
 use crate::reduce::{Custom, CustomOp, Op};
-use crate::registry::{Kind, Registry};
+use crate::registry::Registry;
 use gridspan_bcast::hierarchical;
 use gridspan_topology::{Layout, NodeId};
 use std::collections::BTreeSet;
@@ -141,11 +141,10 @@ impl Job {
 
     /// What all PEs share.
     pub(crate) fn common(&self, layout: &Arc<Layout>) -> Common {
-        let kinds: Vec<Arc<dyn Kind>> = self.registry.kinds().cloned().collect();
         Common {
             layout: layout.clone(),
             tree: Arc::new(hierarchical(layout, NodeId(0))),
-            kinds: kinds.into(),
+            kinds: self.registry.kinds().collect(),
             maps: self.maps.iter().map(|(_, map)| *map).collect(),
             reducers: self.reducers.iter().map(|(_, combine)| *combine).collect(),
             limits: self.limits,

@@ -5,6 +5,7 @@
 //! - [`driver`]: the loops around it, in real time.
 //! - [`wire`]: what travels between PEs.
 
+mod abilities;
 mod actor;
 mod codec;
 mod collection;
@@ -32,10 +33,11 @@ mod route;
 pub mod session;
 pub mod wire;
 
+pub use abilities::To;
 pub use actor::Actor;
 pub use codec::DecodeError;
 pub use collection::{Placement, PlacementMap};
-pub use context::{Context, To};
+pub use context::Context;
 pub use error::{AskError, GridError, JobError};
 pub use grid::{Collection, Grid, MainPort, Member, Per};
 pub use gridspan_topology::{Layout, NodeId, PeId, SiteId, Time};
@@ -44,7 +46,7 @@ pub use index::{ActorIndex, IndexBox, IndexSet, Ix1, Ix2, Ix3, Ix4, Key, Shape};
 pub use job::{Job, MainFuture};
 pub use limits::Limits;
 pub use numbers::Numbers;
-pub use program::{Program, end_packet, main_packet};
+pub use program::{Program, end};
 pub use published::Published;
 pub use reduce::{Custom, CustomOp, ExactSum, Op, Reducible, Reduction, Value};
 pub use reference::{ActorRef, CollectionRef, Reply, SectionRef};

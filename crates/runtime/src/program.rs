@@ -2,8 +2,7 @@
 
 use crate::error::JobError;
 use crate::grid::{Grid, MainPort};
-use crate::pe::{Common, Core, Pe};
-use crate::wire::{Content, Packet};
+use crate::pe::{Action, Common, Pe};
 use crate::{Job, MainFuture};
 use gridspan_topology::{Layout, PeId};
 use std::sync::Arc;
@@ -45,19 +44,14 @@ impl Program {
     }
 
     /// The main function, which hands its work to PE 0 through `port`. Its outcome goes to PE 0 as
-    /// an [`end_packet`].
+    /// an [`end`].
     pub fn begin_main(self, port: MainPort) -> MainFuture {
         let (registry, maps, main) = self.job.into_main();
         main.begin(Grid::new(port, self.layout, registry, maps))
     }
 }
 
-/// Work of main for PE 0.
-pub fn main_packet(action: Box<dyn FnOnce(&mut Core) + Send>) -> Packet {
-    Packet(Content::Main(action))
-}
-
 /// Tells PE 0 how main ended; the job stops on all PEs.
-pub fn end_packet(outcome: Result<(), JobError>) -> Packet {
-    main_packet(Box::new(move |core| core.stop(outcome)))
+pub fn end(outcome: Result<(), JobError>) -> Action {
+    Box::new(move |core| core.stop(outcome))
 }

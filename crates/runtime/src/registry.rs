@@ -2,80 +2,60 @@
 
 use crate::Actor;
 use crate::codec::DecodeError;
-use crate::envelope::{AnyEnvelope, Envelope, EnvelopeBatch};
-use crate::id::KindId;
+use crate::envelope::{AnyEnvelope, Batch, Envelope, EnvelopeBatch, Header};
+use crate::id::{ActorId, KindId};
 use crate::parcel::Parcel;
-use crate::pe::{Core, Queue, Store, TypedQueue, TypedStore};
+use crate::pe::{Core, Kind, Queue, Store, TypedQueue, TypedStore};
 use crate::reduce::Reduction;
 use crate::route::Route;
-use crate::wire::{EncodedBatch, Header, Multicast, MulticastMember};
-
+use crate::wire::{EncodedBatch, Multicast, MulticastMember};
+use gridspan_topology::PeId;
 use std::any::{TypeId, type_name};
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 /// All actor types of a job.
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
-    kinds: Vec<(TypeId, Arc<dyn Kind>)>,
+    kinds: Vec<&'static dyn Kind>,
 }
 
 impl Registry {
     pub(crate) fn add<A: Actor>(&mut self) {
         if self.find::<A>().is_none() {
-            let id =
-                KindId(u16::try_from(self.kinds.len()).expect("fewer than 65,536 actor types"));
-            self.kinds.push((TypeId::of::<A>(), Arc::new(Typed::<A>(id, PhantomData))));
+            assert!(self.kinds.len() < usize::from(u16::MAX), "fewer than 65,535 actor types");
+            self.kinds.push(&Typed::<A>(PhantomData));
         }
     }
 
     pub(crate) fn find<A: Actor>(&self) -> Option<KindId> {
-        let position = self.kinds.iter().position(|(id, _)| *id == TypeId::of::<A>())?;
+        let position = self.kinds.iter().position(|kind| kind.actor() == TypeId::of::<A>())?;
         Some(KindId(position as u16))
     }
 
-    pub(crate) fn kinds(&self) -> impl Iterator<Item = &Arc<dyn Kind>> {
-        self.kinds.iter().map(|(_, kind)| kind)
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = &'static dyn Kind> {
+        self.kinds.iter().copied()
     }
-}
-
-/// What the PE machine needs to do with actors whose type it does not know.
-pub(crate) trait Kind: Send + Sync {
-    fn id(&self) -> KindId;
-    fn name(&self) -> &'static str;
-    fn new_queue(&self) -> Box<dyn Queue>;
-    fn new_store(&self) -> Box<dyn Store>;
-    /// Hands each message of a batch from the network to its receiver.
-    fn deliver(&self, core: &mut Core, batch: &EncodedBatch) -> Result<(), DecodeError>;
-    /// Hands one message to several members that should live here.
-    fn multicast(
-        &self,
-        core: &mut Core,
-        multicast: Multicast,
-        members: &[MulticastMember],
-    ) -> Result<(), DecodeError>;
-    /// One envelope for one receiver, from a parcel.
-    fn envelope(
-        &self,
-        header: Header,
-        message: Parcel,
-    ) -> Result<Box<dyn AnyEnvelope>, DecodeError>;
-    /// One envelope as it was encoded on its own.
-    fn decode_envelope(&self, bytes: &[u8]) -> Result<Box<dyn AnyEnvelope>, DecodeError>;
-    /// Another copy of a message.
-    fn copy(&self, message: &Parcel) -> Parcel;
-    /// Makes a message of a reduction's result.
-    fn reduced(&self, reduction: Reduction) -> Option<Parcel>;
 }
 
 /// Why bytes are refused that hold more than they should.
 const TOO_LONG: &str = "bytes after the last message";
 
-struct Typed<A>(KindId, PhantomData<fn() -> A>);
+/// An actor type, as far as those need it who do not know it.
+struct Typed<A>(PhantomData<fn() -> A>);
+
+/// The envelope itself. Envelopes wait beside the number of their receiver's type, so that one of
+/// another type comes from a reference to a collection of another type.
+fn open<A: Actor>(core: &mut Core, envelope: Box<dyn AnyEnvelope>) -> Option<Envelope<A::Message>> {
+    let envelope = envelope.into_any().downcast();
+    if envelope.is_err() {
+        core.fail_type_mismatch::<A>();
+    }
+    Some(*envelope.ok()?)
+}
 
 impl<A: Actor> Kind for Typed<A> {
-    fn id(&self) -> KindId {
-        self.0
+    fn actor(&self) -> TypeId {
+        TypeId::of::<A>()
     }
 
     fn name(&self) -> &'static str {
@@ -86,11 +66,21 @@ impl<A: Actor> Kind for Typed<A> {
         Box::new(TypedQueue::<A>::default())
     }
 
-    fn new_store(&self) -> Box<dyn Store> {
-        Box::new(TypedStore::<A>::new(self.0))
+    fn new_store(&self, kind: KindId) -> Box<dyn Store> {
+        Box::new(TypedStore::<A>::new(kind))
     }
 
-    fn deliver(&self, core: &mut Core, batch: &EncodedBatch) -> Result<(), DecodeError> {
+    fn deliver(&self, core: &mut Core, batch: Box<dyn Batch>) {
+        let Ok(batch) = batch.into_any().downcast::<EnvelopeBatch<A::Message>>() else {
+            return core.fail_type_mismatch::<A>();
+        };
+        let EnvelopeBatch { kind, envelopes, .. } = *batch;
+        for envelope in envelopes {
+            core.arrive::<A>(kind, envelope);
+        }
+    }
+
+    fn deliver_encoded(&self, core: &mut Core, batch: &EncodedBatch) -> Result<(), DecodeError> {
         let mut rest: &[u8] = &batch.bytes;
         let mut route = Route::begin();
         // Decode all before delivering any: a malformed batch changes nothing.
@@ -103,7 +93,9 @@ impl<A: Actor> Kind for Typed<A> {
         if !rest.is_empty() {
             return Err(DecodeError::new(type_name::<A::Message>(), TOO_LONG));
         }
-        Box::new(EnvelopeBatch::<A> { kind: self.0, envelopes }).deliver_all(core);
+        for envelope in envelopes {
+            core.arrive::<A>(batch.kind, envelope);
+        }
         Ok(())
     }
 
@@ -113,15 +105,33 @@ impl<A: Actor> Kind for Typed<A> {
         multicast: Multicast,
         members: &[MulticastMember],
     ) -> Result<(), DecodeError> {
-        let Multicast { collection, source, priority, origin, message, .. } = multicast;
+        let Multicast { kind, collection, source, priority, origin, message, .. } = multicast;
         let message: A::Message = message.open()?;
         for member in members {
-            let to = crate::id::ActorId { collection, key: member.key };
+            let to = ActorId { collection, key: member.key };
             let MulticastMember { sequence, epoch, .. } = *member;
             let header = Header { to, source, sequence, priority, epoch, hops: 0, origin };
-            core.arrive(self.0, Envelope::<A> { header, message: message.clone() });
+            core.arrive::<A>(kind, Envelope { header, message: message.clone() });
         }
         Ok(())
+    }
+
+    fn arrive(&self, core: &mut Core, kind: KindId, envelope: Box<dyn AnyEnvelope>) {
+        if let Some(envelope) = open::<A>(core, envelope) {
+            core.arrive::<A>(kind, envelope);
+        }
+    }
+
+    fn ready(&self, core: &mut Core, kind: KindId, slot: u32, envelope: Box<dyn AnyEnvelope>) {
+        if let Some(Envelope { header, message }) = open::<A>(core, envelope) {
+            core.push_ready::<A>(kind, slot, header.priority, message);
+        }
+    }
+
+    fn forward(&self, core: &mut Core, kind: KindId, to: PeId, envelope: Box<dyn AnyEnvelope>) {
+        if let Some(envelope) = open::<A>(core, envelope) {
+            core.put_out::<A>(to, kind, envelope);
+        }
     }
 
     fn envelope(
@@ -129,11 +139,11 @@ impl<A: Actor> Kind for Typed<A> {
         header: Header,
         message: Parcel,
     ) -> Result<Box<dyn AnyEnvelope>, DecodeError> {
-        Ok(Box::new(Envelope::<A> { header, message: message.open()? }))
+        Ok(Box::new(Envelope::<A::Message> { header, message: message.open()? }))
     }
 
     fn decode_envelope(&self, bytes: &[u8]) -> Result<Box<dyn AnyEnvelope>, DecodeError> {
-        match Envelope::<A>::take(&mut Route::begin(), bytes)? {
+        match Envelope::<A::Message>::take(&mut Route::begin(), bytes)? {
             (envelope, []) => Ok(Box::new(envelope)),
             _ => Err(DecodeError::new(type_name::<A::Message>(), TOO_LONG)),
         }

@@ -1,4 +1,5 @@
-//! How the headers of consecutive messages are written: only what differs from the one before.
+//! Where a message comes from and goes to, and how the headers of consecutive messages are written: only
+//! what differs from the one before.
 //!
 //! Messages of a batch often come from one actor, or go to one, so that most of a header repeats. A
 //! header is a byte of flags and the fields that they announce; a sequence number that follows the
@@ -7,9 +8,9 @@
 use crate::codec::{self, DecodeError};
 use crate::id::{ActorId, CollectionId};
 use crate::index::Key;
-use crate::wire::Header;
 use gridspan_topology::PeId;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 const TO: u8 = 1;
 const SOURCE: u8 = 1 << 1;
@@ -20,6 +21,22 @@ const HOPS: u8 = 1 << 5;
 const ORIGIN: u8 = 1 << 6;
 
 const WHAT: &str = "a message's header";
+
+/// Where a message comes from and goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Header {
+    pub(crate) to: ActorId,
+    pub(crate) source: ActorId,
+    /// Counts the messages from `source` to `to` at this priority.
+    pub(crate) sequence: u64,
+    pub(crate) priority: i32,
+    /// How often the receiver had moved, as far as whoever chose the way knew.
+    pub(crate) epoch: u32,
+    /// How often the message was forwarded.
+    pub(crate) hops: u8,
+    /// The PE that sent it first; it is told where the receiver really is.
+    pub(crate) origin: PeId,
+}
 
 /// The header that the next one is compared with.
 pub(crate) struct Route(Header);

@@ -1,13 +1,10 @@
 //! The job's main function, polled between events.
 
-use gridspan_runtime::pe::Core;
-use gridspan_runtime::wire::Packet;
-use gridspan_runtime::{JobError, MainFuture, MainPort, Program, main_packet};
+use gridspan_runtime::pe::Action;
+use gridspan_runtime::{JobError, MainFuture, MainPort, Program};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
-
-type Action = Box<dyn FnOnce(&mut Core) + Send>;
 
 /// Says that main should be polled.
 struct Flag(AtomicBool);
@@ -60,8 +57,7 @@ impl MainTask {
     }
 
     /// What main wants PE 0 to do, in order.
-    pub(crate) fn take_packets(&self) -> Vec<Packet> {
-        let mut actions = self.actions.lock().unwrap_or_else(PoisonError::into_inner);
-        actions.drain(..).map(main_packet).collect()
+    pub(crate) fn take_actions(&self) -> Vec<Action> {
+        std::mem::take(&mut self.actions.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -22,7 +22,7 @@ use crate::station::Station;
 use bytes::Bytes;
 use gridspan_runtime::pe::{Standing, Statistics};
 use gridspan_runtime::wire::Packet;
-use gridspan_runtime::{Job, JobError, Layout, NodeId, PeId, Program, Time, end_packet};
+use gridspan_runtime::{Job, JobError, Layout, NodeId, PeId, Program, Time, end};
 use gridspan_topology::GridSpec;
 use std::sync::Arc;
 
@@ -267,12 +267,14 @@ impl Simulation {
     /// Lets main go on if what it waited for has come.
     fn poll_main(&mut self) {
         let ended = self.main.poll();
-        for packet in self.main.take_packets() {
-            self.deliver(PeId(0), PeId(0), packet);
-        }
+        let mut actions = self.main.take_actions();
         if let Some(outcome) = ended {
             self.standing = Some(self.standing_now());
-            self.deliver(PeId(0), PeId(0), end_packet(outcome));
+            actions.push(end(outcome));
+        }
+        if !actions.is_empty() {
+            self.stations[0].actions.append(&mut actions);
+            self.schedule_turn(PeId(0));
         }
     }
 

@@ -1,7 +1,7 @@
 //! One PE in virtual time: its machine, what waits for it, and when it is free.
 
 use crate::options::SimOptions;
-use gridspan_runtime::pe::Pe;
+use gridspan_runtime::pe::{Action, Pe};
 use gridspan_runtime::wire::Packet;
 use gridspan_runtime::{JobError, PeId, Time};
 use std::any::Any;
@@ -12,6 +12,8 @@ use std::time::Duration;
 pub(crate) struct Station {
     pub(crate) machine: Pe,
     pub(crate) inbox: Vec<(PeId, Packet)>,
+    /// What main wants the PE to do.
+    pub(crate) actions: Vec<Action>,
     /// When the PE has done what it is doing.
     pub(crate) busy_until: Time,
     /// When its next turn is, and the number of the event that stands for it.
@@ -20,16 +22,25 @@ pub(crate) struct Station {
 
 impl Station {
     pub(crate) fn new(machine: Pe) -> Self {
-        Self { machine, inbox: Vec::new(), busy_until: Time::ZERO, next_turn: None }
+        Self {
+            machine,
+            inbox: Vec::new(),
+            actions: Vec::new(),
+            busy_until: Time::ZERO,
+            next_turn: None,
+        }
     }
 
     /// Takes what has come and handles one message. Returns how long that takes.
     pub(crate) fn turn(&mut self, now: Time, options: &SimOptions) -> Duration {
-        let Self { machine, inbox, .. } = self;
+        let Self { machine, inbox, actions, .. } = self;
         let me = machine.id();
         let others = inbox.iter().filter(|(from, _)| *from != me).count() as u32;
         let handled = catch_unwind(AssertUnwindSafe(|| {
             machine.set_now(now);
+            for action in actions.drain(..) {
+                machine.act(action);
+            }
             for (from, packet) in inbox.drain(..) {
                 machine.handle(from, packet);
             }
@@ -56,7 +67,7 @@ impl Station {
     pub(crate) fn wakeup(&self) -> Option<Time> {
         // A PE that has failed handles nothing more and only waits for the end of the job.
         let ready = self.machine.has_work() && !self.machine.has_failed();
-        if ready || !self.inbox.is_empty() {
+        if ready || !self.inbox.is_empty() || !self.actions.is_empty() {
             return Some(self.busy_until);
         }
         Some(self.machine.next_wakeup()?.max(self.busy_until))

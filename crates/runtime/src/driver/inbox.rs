@@ -1,13 +1,14 @@
 //! Where packets for a PE wait, and how its thread sleeps until there are any.
 
+use crate::pe::Action;
 use crate::wire::Packet;
 use gridspan_topology::PeId;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Packets from other threads for one PE.
+/// Packets from other threads for one PE, and what they ask it to do.
 pub(super) struct Inbox {
-    packets: Mutex<Contents>,
+    contents: Mutex<Contents>,
     /// Whether there are any that were not looked at; checked without the lock.
     ready: AtomicBool,
     /// Whether the PE's thread sleeps, or is about to.
@@ -21,17 +22,25 @@ pub(super) struct Inbox {
 
 #[derive(Default)]
 struct Contents {
-    messages: Vec<(PeId, Packet)>,
-    /// All else; taken also while messages have to wait.
-    control: Vec<(PeId, Packet)>,
+    taken: Taken,
     closed: bool,
+}
+
+/// What a PE takes out of its inbox. Kept from turn to turn for the allocations.
+#[derive(Default)]
+pub(super) struct Taken {
+    /// What `main` and the network ask of the PE.
+    pub(super) actions: Vec<Action>,
+    /// Packets without messages; these and actions are taken also while messages have to wait.
+    pub(super) control: Vec<(PeId, Packet)>,
+    pub(super) messages: Vec<(PeId, Packet)>,
 }
 
 impl Inbox {
     /// An empty inbox; `wake` ends the sleep of the PE's thread.
     pub(super) fn new(wake: Box<dyn Fn() + Send + Sync>) -> Self {
         Self {
-            packets: Mutex::default(),
+            contents: Mutex::default(),
             ready: AtomicBool::new(false),
             asleep: AtomicBool::new(false),
             left_behind: AtomicBool::new(false),
@@ -43,19 +52,35 @@ impl Inbox {
     /// Adds packets, and wakes the PE if it sleeps. Packets to a closed inbox are dropped.
     pub(super) fn push(&self, packets: impl IntoIterator<Item = (PeId, Packet)>) {
         {
-            let mut contents = self.packets.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
             if contents.closed {
                 return;
             }
             for (from, packet) in packets {
                 if packet.is_control() {
-                    contents.control.push((from, packet));
+                    contents.taken.control.push((from, packet));
                 } else {
                     self.bytes.fetch_add(packet.bytes(), Ordering::Relaxed);
-                    contents.messages.push((from, packet));
+                    contents.taken.messages.push((from, packet));
                 }
             }
         }
+        self.announce();
+    }
+
+    /// Adds something for the PE to do, and wakes it if it sleeps. Dropped if the inbox is closed.
+    pub(super) fn push_action(&self, action: Action) {
+        {
+            let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
+            if contents.closed {
+                return;
+            }
+            contents.taken.actions.push(action);
+        }
+        self.announce();
+    }
+
+    fn announce(&self) {
         self.ready.store(true, Ordering::SeqCst);
         if self.asleep.swap(false, Ordering::SeqCst) {
             (self.wake)();
@@ -78,28 +103,25 @@ impl Inbox {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Takes the packets: all of them, or without messages if `messages` is `None`. The vectors
-    /// must be empty.
+    /// Takes what is in here, without messages unless there is `room` for them. `taken` must be
+    /// empty.
     #[inline]
-    pub(super) fn take(
-        &self,
-        control: &mut Vec<(PeId, Packet)>,
-        messages: Option<&mut Vec<(PeId, Packet)>>,
-    ) {
+    pub(super) fn take(&self, taken: &mut Taken, room: bool) {
         // While messages are left behind, `ready` stays false and they count as waiting bytes.
-        if !self.is_ready() && (messages.is_none() || !self.left_behind.load(Ordering::Relaxed)) {
+        if !self.is_ready() && (!room || !self.left_behind.load(Ordering::Relaxed)) {
             return;
         }
-        let mut contents = self.packets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
         self.ready.store(false, Ordering::SeqCst);
-        std::mem::swap(&mut contents.control, control);
-        match messages {
-            Some(messages) => {
-                std::mem::swap(&mut contents.messages, messages);
-                self.left_behind.store(false, Ordering::Relaxed);
-                self.bytes.store(0, Ordering::Relaxed);
-            }
-            None => self.left_behind.store(!contents.messages.is_empty(), Ordering::Relaxed),
+        std::mem::swap(&mut contents.taken.actions, &mut taken.actions);
+        std::mem::swap(&mut contents.taken.control, &mut taken.control);
+        if room {
+            std::mem::swap(&mut contents.taken.messages, &mut taken.messages);
+            self.left_behind.store(false, Ordering::Relaxed);
+            self.bytes.store(0, Ordering::Relaxed);
+        } else {
+            let is_left = !contents.taken.messages.is_empty();
+            self.left_behind.store(is_left, Ordering::Relaxed);
         }
     }
 
@@ -121,9 +143,9 @@ impl Inbox {
     /// Drops what is in here and all that comes.
     pub(super) fn close(&self) {
         let dropped = {
-            let mut contents = self.packets.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
             contents.closed = true;
-            (std::mem::take(&mut contents.messages), std::mem::take(&mut contents.control))
+            std::mem::take(&mut contents.taken)
         };
         // Outside of the lock: dropping promises wakes main, which may push at once.
         drop(dropped);

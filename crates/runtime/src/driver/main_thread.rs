@@ -6,7 +6,7 @@ use super::worker::panic_message;
 use crate::MainFuture;
 use crate::error::JobError;
 use crate::grid::MainPort;
-use crate::program::{end_packet, main_packet};
+use crate::program::end;
 use gridspan_topology::PeId;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl Wake for Unpark {
 pub(super) fn run(main: MainFuture, switch: &Switch) {
     switch.ending.wakes(thread::current());
     if let Some(outcome) = block_on(main, &switch.ending) {
-        switch.inbox(PeId(0)).push([(PeId(0), end_packet(outcome))]);
+        switch.inbox(PeId(0)).push_action(end(outcome));
     }
 }
 
@@ -49,5 +49,5 @@ fn block_on(mut main: MainFuture, ending: &Ending) -> Option<Result<(), JobError
 /// Hands main's work to PE 0, which must be of this node.
 pub(super) fn port(switch: &Arc<Switch>) -> MainPort {
     let switch = switch.clone();
-    Arc::new(move |action| switch.inbox(PeId(0)).push([(PeId(0), main_packet(action))]))
+    Arc::new(move |action| switch.inbox(PeId(0)).push_action(action))
 }

@@ -11,7 +11,6 @@ use super::switch::{Network, Switch};
 use super::worker::Idle;
 use crate::error::JobError;
 use crate::net::{FrameClass, LossReason, NetLoop, SendError, TransportEvent, Waker};
-use crate::program::main_packet;
 use bytes::Bytes;
 use gridspan_topology::NodeId;
 use std::collections::{BTreeSet, VecDeque};
@@ -182,8 +181,7 @@ impl Uplink {
         let error = JobError::NodeLost { node, site, reason: reason.to_string() };
         tracing::info!(%error, "node lost");
         let leader = layout.leader(switch.node);
-        let packet = main_packet(Box::new(move |core| core.node_lost(node, error)));
-        switch.inbox(leader).push([(leader, packet)]);
+        switch.inbox(leader).push_action(Box::new(move |core| core.node_lost(node, error)));
     }
 
     /// The job is over: sends what is left, and says goodbye.
@@ -230,8 +228,7 @@ impl Uplink {
 /// Ends the job; the first PE of this node tells the root.
 fn fail(switch: &Switch, error: JobError) {
     let leader = switch.layout.leader(switch.node);
-    let packet = main_packet(Box::new(move |core| core.fail(error)));
-    switch.inbox(leader).push([(leader, packet)]);
+    switch.inbox(leader).push_action(Box::new(move |core| core.fail(error)));
 }
 
 /// The first PE of a node waits in the node's socket.

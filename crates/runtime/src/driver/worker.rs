@@ -1,6 +1,6 @@
 //! The thread of one PE.
 
-use super::inbox::Inbox;
+use super::inbox::{Inbox, Taken};
 use super::switch::Switch;
 use crate::error::JobError;
 use crate::pe::Pe;
@@ -123,8 +123,7 @@ fn guard(pe: &mut Pe, step: impl FnOnce(&mut Pe)) -> bool {
 #[derive(Default)]
 struct Turn {
     own: Vec<(PeId, Packet)>,
-    control: Vec<(PeId, Packet)>,
-    messages: Vec<(PeId, Packet)>,
+    taken: Taken,
 }
 
 impl Turn {
@@ -135,15 +134,19 @@ impl Turn {
         }
         // Consumers first: over the limit, messages wait outside.
         let room = pe.has_failed() || pe.ready_bytes() < pe.soft_limit();
-        inbox.take(&mut self.control, room.then_some(&mut self.messages));
-        for (from, packet) in self.control.drain(..) {
+        inbox.take(&mut self.taken, room);
+        let Taken { actions, control, messages } = &mut self.taken;
+        for action in actions.drain(..) {
+            pe.act(action);
+        }
+        for (from, packet) in control.drain(..) {
             pe.handle(from, packet);
         }
         if pe.has_failed() {
             // It only waits for the end of the job.
-            self.messages.clear();
+            messages.clear();
         }
-        for (from, packet) in self.messages.drain(..) {
+        for (from, packet) in messages.drain(..) {
             pe.handle(from, packet);
         }
         pe.set_waiting_bytes(inbox.bytes() + switch.backlog_bytes());

@@ -1,11 +1,13 @@
 //! What a PE does about each kind of control packet.
 
-use super::core::{Core, Early, NewMembers};
-use super::{Pe, directory, migrate};
+use super::core::Core;
+use super::state::{Early, NewMembers, Place};
+use super::{Pe, migrate};
+use crate::collection::PlanEntry;
 use crate::error::JobError;
 use crate::id::{CollectionId, KindId};
 use crate::parcel::Parcel;
-use crate::wire::{Control, Insertion, MemberRecord, PlanEntry};
+use crate::wire::{Control, Insertion, MemberRecord};
 use gridspan_topology::PeId;
 
 impl Pe {
@@ -28,7 +30,7 @@ impl Pe {
                 self.core.post(Core::ROOT, Control::Created { collection });
                 for early in self.core.early.remove(&collection).unwrap_or_default() {
                     match early {
-                        Early::Message(kind, envelope) => envelope.arrive(kind, &mut self.core),
+                        Early::Message(kind, envelope) => self.core.arrive_any(kind, envelope),
                         Early::Control(from, control) => self.handle_control(from, *control),
                     }
                 }
@@ -42,7 +44,7 @@ impl Pe {
             }
             Control::Buried(buried) => core.handle_buried(&buried),
             Control::Location { id, pe, epoch, gone } => {
-                core.learn(id, directory::Place { pe, epoch, gone });
+                core.learn(id, Place { pe, epoch, gone });
             }
             Control::Multicast(multicast) => core.handle_multicast(multicast),
             Control::BroadcastRequest { kind, collection, source, sequence, message, priority } => {

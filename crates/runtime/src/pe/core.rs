@@ -1,33 +1,94 @@
-//! Everything a PE knows except for the actors themselves.
+//! Everything a PE knows except for the actors themselves, and what it asks of their types.
+//!
+//! Actors stand above this file: here they are a [`Kind`] by number and a [`Store`]. What a PE does
+//! is told in the files beside this one, each of which adds its part to [`Core`].
 
-use super::channel::Channels;
-use super::collective::{GroupState, Held, Root};
-use super::directory::Directory;
-use super::graves::Graves;
-use super::local::Collections;
-use super::migrate::Departing;
+use super::PlantedFault;
 use super::outbox::Outbox;
-use super::queue::{Lanes, Queue, TypedQueue, message_bytes};
-use super::store::Request;
-use super::timers::Timers;
-use super::waits::Waits;
-use crate::Actor;
+use super::state::{
+    Accumulator, Channels, Collections, Departing, Directory, Early, Graves, GroupState, Held,
+    Lanes, Member, NewMembers, Published, Queue, Request, Root, Timers, Waits,
+};
+use super::statistics::Statistics;
+use crate::codec::DecodeError;
 use crate::collection::PlacementMap;
-use crate::context::{Seat, Sender};
-use crate::envelope::AnyEnvelope;
+use crate::envelope::{AnyEnvelope, Batch, Header};
 use crate::error::JobError;
-use crate::id::KindId;
-use crate::id::{ActorId, CollectionId};
+use crate::id::{ActorId, CollectionId, KindId, Seat, Sender};
 use crate::limits::Limits;
-use crate::reduce::CustomOp;
-use crate::registry::Kind;
-use crate::wire::{Control, Packet, ReductionGroup};
+use crate::parcel::Parcel;
+use crate::reduce::{CustomOp, Reduction};
+use crate::wire::{Control, EncodedBatch, Multicast, MulticastMember, Packet, ReductionGroup};
+use bytes::Bytes;
 use gridspan_bcast::Tree;
 use gridspan_topology::{Layout, PeId, Time};
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Something to do on a PE, such as what `main` asks of PE 0. Never leaves the process.
+pub type Action = Box<dyn FnOnce(&mut Core) + Send>;
+
+/// What a PE needs to do with actors whose type it does not know. `kind` is the number of that type.
+pub(crate) trait Kind: Send + Sync {
+    /// The type.
+    fn actor(&self) -> TypeId;
+    /// Its name, for people.
+    fn name(&self) -> &'static str;
+    /// A queue for its messages.
+    fn new_queue(&self) -> Box<dyn Queue>;
+    /// A place for its actors.
+    fn new_store(&self, kind: KindId) -> Box<dyn Store>;
+    /// Hands each message of a batch to its receiver.
+    fn deliver(&self, core: &mut Core, batch: Box<dyn Batch>);
+    /// Hands each message of a batch from the network to its receiver.
+    fn deliver_encoded(&self, core: &mut Core, batch: &EncodedBatch) -> Result<(), DecodeError>;
+    /// Hands one message to several members that should live here.
+    fn multicast(
+        &self,
+        core: &mut Core,
+        multicast: Multicast,
+        members: &[MulticastMember],
+    ) -> Result<(), DecodeError>;
+    /// Hands a message to its receiver, or sends it on.
+    fn arrive(&self, core: &mut Core, kind: KindId, envelope: Box<dyn AnyEnvelope>);
+    /// Puts a message into the mailbox of the member in `slot`; its turn has come.
+    fn ready(&self, core: &mut Core, kind: KindId, slot: u32, envelope: Box<dyn AnyEnvelope>);
+    /// Sends a message on.
+    fn forward(&self, core: &mut Core, kind: KindId, to: PeId, envelope: Box<dyn AnyEnvelope>);
+    /// One envelope for one receiver, from a parcel.
+    fn envelope(
+        &self,
+        header: Header,
+        message: Parcel,
+    ) -> Result<Box<dyn AnyEnvelope>, DecodeError>;
+    /// One envelope as it was encoded on its own.
+    fn decode_envelope(&self, bytes: &[u8]) -> Result<Box<dyn AnyEnvelope>, DecodeError>;
+    /// Another copy of a message.
+    fn copy(&self, message: &Parcel) -> Parcel;
+    /// Makes a message of a reduction's result.
+    fn reduced(&self, reduction: Reduction) -> Option<Parcel>;
+}
+
+/// The actors of a type that is not known here.
+pub(crate) trait Store: Send {
+    /// Handles up to `budget` ready messages of one priority, as long as they are next in line.
+    /// Returns how many it handled.
+    fn dispatch(&mut self, core: &mut Core, priority: i32, budget: u32) -> u32;
+    /// Builds members, from a `Vec<(Key, Init)>`.
+    fn create(&mut self, core: &mut Core, new: NewMembers, inits: Parcel) -> Result<(), JobError>;
+    /// The state of a member, encoded.
+    fn encode(&self, slot: u32) -> Bytes;
+    /// Puts a decoded state into an empty slot.
+    fn install(&mut self, core: &mut Core, slot: u32, state: Box<dyn Any + Send>);
+    /// Decodes a state without making anything of it.
+    fn decode(&self, state: &[u8]) -> Result<Box<dyn Any + Send>, DecodeError>;
+    /// Drops a member.
+    fn remove(&mut self, slot: u32);
+    /// Tells a member that the plan has been carried out.
+    fn resume(&mut self, core: &mut Core, slot: u32);
+}
 
 /// What all PEs of a job share: its layout and definition.
 #[derive(Clone)]
@@ -35,34 +96,21 @@ pub(crate) struct Common {
     pub(crate) layout: Arc<Layout>,
     /// The tree of nodes, rooted at the node of PE 0, over which collective operations run.
     pub(crate) tree: Arc<Tree>,
-    pub(crate) kinds: Arc<[Arc<dyn Kind>]>,
+    pub(crate) kinds: Arc<[&'static dyn Kind]>,
     pub(crate) maps: Arc<[PlacementMap]>,
     pub(crate) reducers: Arc<[CustomOp]>,
     pub(crate) limits: Limits,
     pub(crate) strategy: Arc<str>,
     pub(crate) seed: u64,
     pub(crate) fingerprint: u64,
-    pub(crate) fault: super::PlantedFault,
+    pub(crate) fault: PlantedFault,
 }
 
-/// A member that lives here.
-pub(crate) struct Member {
-    pub(super) id: ActorId,
-    /// How often it has moved.
-    pub(super) epoch: u32,
-    /// The number of the next broadcast it has to handle.
-    pub(super) broadcasts: u64,
-    pub(super) reductions: u64,
-    pub(super) syncs: u64,
-    pub(super) synced: bool,
-    pub(super) load_ns: u64,
-    pub(super) channels: Option<Box<Channels>>,
-}
-
-/// What outran the description of its collection.
-pub(super) enum Early {
-    Message(KindId, Box<dyn AnyEnvelope>),
-    Control(PeId, Box<Control>),
+impl Common {
+    /// The actor types with their numbers.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = (KindId, &'static dyn Kind)> {
+        self.kinds.iter().enumerate().map(|(position, &kind)| (KindId(position as u16), kind))
+    }
 }
 
 /// All bookkeeping of one PE. Handlers reach it through [`Context`](crate::Context).
@@ -72,7 +120,7 @@ pub struct Core {
     pub(crate) now: Time,
     // Ready messages.
     pub(super) lanes: Lanes,
-    queues: Vec<Box<dyn Queue>>,
+    pub(super) queues: Vec<Box<dyn Queue>>,
     pub(super) ready_bytes: usize,
     /// Bytes that wait outside of the machine.
     pub(super) waiting_bytes: usize,
@@ -99,14 +147,14 @@ pub struct Core {
     /// The counters of what the PE itself sends, for main and on behalf of actors.
     pub(super) system: Channels,
     // Conversations.
-    pub(super) waits: Waits,
-    pub(super) timers: Timers,
-    pub(super) published: BTreeMap<u32, super::published::Published>,
+    pub(super) waits: Waits<Core>,
+    pub(super) timers: Timers<Core>,
+    pub(super) published: BTreeMap<u32, Published>,
     // Collective operations.
-    pub(super) accumulators: BTreeMap<(ReductionGroup, u64), super::collective::Accumulator>,
+    pub(super) accumulators: BTreeMap<(ReductionGroup, u64), Accumulator>,
     pub(super) groups: BTreeMap<ReductionGroup, GroupState>,
     pub(super) waves_pending: BTreeSet<u64>,
-    pub(super) root: Option<Box<Root>>,
+    pub(super) root: Option<Box<Root<Core>>>,
     // Output.
     pub(crate) outbox: Outbox,
     pub(super) failure: Option<JobError>,
@@ -116,7 +164,7 @@ pub struct Core {
     pub(super) processed: u64,
     pub(crate) charged: Duration,
     pub(super) running: Option<(KindId, u32)>,
-    pub(super) statistics: super::Statistics,
+    pub(super) statistics: Statistics,
 }
 
 impl Core {
@@ -149,7 +197,7 @@ impl Core {
             accumulators: BTreeMap::new(),
             groups: BTreeMap::new(),
             waves_pending: BTreeSet::new(),
-            root: (me == PeId(0)).then(|| Box::new(Root::new(&common))),
+            root: (me == PeId(0)).then(|| Box::new(Root::new(&common.strategy, common.seed))),
             outbox: Outbox::default(),
             failure: None,
             outcome: None,
@@ -157,7 +205,7 @@ impl Core {
             processed: 0,
             charged: Duration::ZERO,
             running: None,
-            statistics: super::Statistics::default(),
+            statistics: Statistics::default(),
             common,
         }
     }
@@ -165,14 +213,8 @@ impl Core {
     /// The PE that keeps count of collections and drives collective operations.
     pub(super) const ROOT: PeId = PeId(0);
 
-    pub(super) fn kind(&self, kind: KindId) -> Option<Arc<dyn Kind>> {
-        self.common.kinds.get(kind.index()).cloned()
-    }
-
-    #[inline]
-    pub(super) fn queue<A: Actor>(&mut self, kind: KindId) -> Option<&mut TypedQueue<A>> {
-        let queue: &mut dyn Any = &mut **self.queues.get_mut(kind.index())?;
-        queue.downcast_mut()
+    pub(super) fn kind(&self, kind: KindId) -> Option<&'static dyn Kind> {
+        self.common.kinds.get(kind.index()).copied()
     }
 
     pub(super) fn split_queue(&mut self, kind: KindId) -> (&mut dyn Queue, &mut Lanes) {
@@ -217,32 +259,6 @@ impl Core {
         Some(info.home(id.key, &self.common.layout, &self.common.maps))
     }
 
-    /// Puts a message into a mailbox.
-    #[inline]
-    pub(crate) fn push_ready<A: Actor>(
-        &mut self,
-        kind: KindId,
-        slot: u32,
-        priority: i32,
-        message: A::Message,
-    ) {
-        let bytes = message_bytes::<A>(&message);
-        match self.queue::<A>(kind) {
-            Some(queue) => queue.push(slot, priority, message),
-            None => return self.fail_type_mismatch::<A>(),
-        }
-        self.ready_bytes += bytes;
-        self.lanes.push(kind, priority);
-    }
-
-    #[cold]
-    fn fail_type_mismatch<A>(&mut self) {
-        self.fail(JobError::Protocol(format!(
-            "a message for a {} was addressed to a collection of another type",
-            std::any::type_name::<A>()
-        )));
-    }
-
     /// Takes the number of the next message from `sender` to `to`.
     pub(super) fn take_sequence(&mut self, sender: Sender, to: ActorId) -> u64 {
         self.channels(sender).take_next(to, 0)
@@ -272,82 +288,8 @@ impl Core {
     }
 
     pub(super) fn hold_boxed(&mut self, id: ActorId, kind: KindId, envelope: Box<dyn AnyEnvelope>) {
-        let deadline = self.now + super::UNKNOWN_MEMBER_HOLD;
-        self.awaiting.entry(id).or_insert_with(|| Held::new(kind, deadline)).push(envelope);
-    }
-}
-
-impl Control {
-    /// The collection without whose description it cannot be handled.
-    pub(super) fn needs_collection(&self) -> Option<CollectionId> {
-        match self {
-            Self::Broadcast { collection, .. } | Self::Resume { collection, .. } => {
-                Some(*collection)
-            }
-            Self::Multicast(multicast) => Some(multicast.collection),
-            Self::Insert(insertion) => Some(insertion.id.collection),
-            Self::MigrateOffer(migrant) => Some(migrant.id.collection),
-            _ => None,
-        }
-    }
-
-    /// Whether handling it can lead to messages, so that the job is not quiescent before.
-    pub(super) fn is_counted(&self) -> bool {
-        matches!(
-            self,
-            Self::Create { .. }
-                | Self::InsertRequest { .. }
-                | Self::Insert(_)
-                | Self::Inserted { .. }
-                | Self::Destroyed { .. }
-                | Self::Buried(_)
-                | Self::Multicast(_)
-                | Self::BroadcastRequest { .. }
-                | Self::Broadcast { .. }
-                | Self::Contribution(_)
-                | Self::Reply { .. }
-                | Self::MigrateOffer(_)
-                | Self::MigrateAccept { .. }
-                | Self::MigrateRefuse { .. }
-                | Self::MigrateCommit { .. }
-                | Self::Measure { .. }
-                | Self::Loads { .. }
-                | Self::Plan { .. }
-                | Self::PlanDone { .. }
-                | Self::Resume { .. }
-        )
-    }
-}
-
-/// Members that are about to be made, and the numbers of the collective operations they begin with.
-pub(crate) struct NewMembers {
-    pub(super) collection: CollectionId,
-    pub(super) epoch: u32,
-    pub(super) reductions: u64,
-    pub(super) broadcasts: u64,
-    pub(super) syncs: u64,
-    /// The conversations of an earlier member of the same index.
-    pub(super) channels: Option<Box<Channels>>,
-}
-
-impl NewMembers {
-    /// The members that a collection begins with.
-    pub(super) fn first(collection: CollectionId) -> Self {
-        Self { collection, epoch: 0, reductions: 0, broadcasts: 0, syncs: 0, channels: None }
-    }
-
-    pub(super) fn member(&mut self, id: ActorId) -> Member {
-        let Self { epoch, reductions, broadcasts, syncs, .. } = *self;
-        Member {
-            id,
-            epoch,
-            broadcasts,
-            reductions,
-            syncs,
-            synced: false,
-            load_ns: 0,
-            channels: self.channels.take(),
-        }
+        let now = self.now;
+        self.awaiting.entry(id).or_insert_with(|| Held::new(kind, now)).push(envelope);
     }
 }
 

@@ -13,33 +13,13 @@
 //! message. Every message is dropped or handled, once, and the order remains. An insertion that
 //! comes before news of the end waits for it.
 
-use super::UNKNOWN_MEMBER_HOLD;
-use super::channel::{BROADCAST, Channels, Turn};
-use super::core::{Core, Member};
-use super::directory::Place;
+use super::core::Core;
 use super::migrate;
-use crate::envelope::AnyEnvelope;
+use super::state::{BROADCAST, Channels, Member, Place, Turn, UNKNOWN_MEMBER_HOLD};
+use crate::envelope::{AnyEnvelope, Header};
 use crate::error::JobError;
-use crate::id::ActorId;
-use crate::id::KindId;
-use crate::wire::{Buried, Control, Header, Insertion};
-use gridspan_topology::Time;
-use std::collections::BTreeMap;
-
-/// The graves whose home a PE is.
-#[derive(Default)]
-pub(super) struct Graves {
-    graves: BTreeMap<ActorId, Box<Channels>>,
-    /// Insertions that wait for news of an end, and since when.
-    insertions: BTreeMap<ActorId, (Time, Box<Insertion>)>,
-}
-
-impl Graves {
-    /// How many messages wait here for an earlier one.
-    pub(super) fn held(&self) -> u64 {
-        self.graves.values().map(|channels| channels.held.len() as u64).sum()
-    }
-}
+use crate::id::{ActorId, KindId};
+use crate::wire::{Buried, Control, Insertion};
 
 impl Core {
     /// Sends what is left of a member to its home, and word of its end to the root.

@@ -1,11 +1,11 @@
 //! Members that end or may not move; budgets; the end of the job.
 
 use super::core::Core;
-use super::directory::Place;
+use super::state::Place;
+use crate::collection::PlanEntry;
 use crate::error::JobError;
-use crate::id::KindId;
-use crate::id::{ActorId, CollectionId};
-use crate::wire::{Control, PlanEntry};
+use crate::id::{ActorId, CollectionId, KindId};
+use crate::wire::Control;
 use gridspan_topology::PeId;
 
 impl Core {
@@ -116,11 +116,11 @@ impl Core {
     fn fullest_mailboxes(&mut self) -> String {
         const SHOWN: usize = 3;
         let mut all = Vec::new();
-        for kind in self.common.kinds.clone().iter() {
-            let (queue, _) = self.split_queue(kind.id());
+        for (kind, known) in self.common.clone().kinds() {
+            let (queue, _) = self.split_queue(kind);
             for (slot, messages) in queue.waiting() {
-                if let Some(member) = self.member(kind.id(), slot) {
-                    all.push((messages, kind.name(), member.id));
+                if let Some(member) = self.member(kind, slot) {
+                    all.push((messages, known.name(), member.id));
                 }
             }
         }

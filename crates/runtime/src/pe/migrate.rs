@@ -11,34 +11,21 @@
 //! higher epoch, so that whoever already believed in the move learns better. A connection that is
 //! lost in between delays the step at hand and nothing else.
 
-use super::MIGRATION_BYTES_MAX;
-use super::channel::Channels;
-use super::core::{Core, Member};
-use super::directory::Place;
-use super::store::Store;
+use super::core::{Core, Store};
+use super::state::{Channels, Departing, Member, Place};
 use crate::codec;
 use crate::envelope::AnyEnvelope;
 use crate::error::JobError;
-use crate::id::KindId;
-use crate::id::{ActorId, CollectionId};
+use crate::id::{ActorId, CollectionId, KindId};
 use crate::wire::{Control, MemberRecord, Migrant};
 use bytes::Bytes;
 use gridspan_topology::PeId;
 use std::any::Any;
 use std::collections::BTreeMap;
 
-/// An actor that was offered to another PE.
-pub(super) struct Departing {
-    kind: KindId,
-    slot: u32,
-    to: PeId,
-    member: Member,
-    mailbox: Vec<(i32, Bytes)>,
-    /// Messages that came since.
-    pub(super) arrivals: Vec<Box<dyn AnyEnvelope>>,
-    /// The sync point whose plan this is part of.
-    plan: Option<CollectionId>,
-}
+/// The largest actor that may migrate, state and mailbox together: it travels in one frame, and a
+/// transport takes frames of up to 64 MiB.
+const MIGRATION_BYTES_MAX: usize = 60 << 20;
 
 /// An actor that was accepted and not yet committed.
 pub(super) struct Tentative {
@@ -250,7 +237,7 @@ pub(super) fn handle_refuse(
     }
     core.refill(kind, slot, &mailbox);
     for envelope in arrivals {
-        envelope.arrive(kind, core);
+        core.arrive_any(kind, envelope);
     }
     if overtaken {
         stores[kind.index()].resume(core, slot);
@@ -331,9 +318,9 @@ impl Core {
             Some(place) if !place.gone && place.pe != self.me && place.epoch >= epoch => {
                 let mut envelope = envelope;
                 envelope.header_mut().epoch = place.epoch;
-                envelope.forward(kind, place.pe, self);
+                self.forward(kind, place.pe, envelope);
             }
-            _ => envelope.arrive(kind, self),
+            _ => self.arrive_any(kind, envelope),
         }
     }
 }

@@ -4,34 +4,39 @@
 //! finds in the [`Outbox`]. The machine itself reads no clock, opens no socket and awaits nothing,
 //! so that the same code runs under threads, over the network, and in virtual time.
 //!
-//! - [`channel`](self) and `directory`: order between pairs of actors; where actors live.
+//! - `state`: the parts of what a PE keeps, such as the order between pairs of actors (`channel`) and
+//!   where actors live (`directory`). `core` holds them all.
 //! - `send`: the way of a message. `migrate`: the way of an actor.
 //! - `collective`: collections, broadcasts, reductions, quiescence, sync points.
+//! - `queue`, `store`: messages and actors of one type, which `core` knows as a `Kind`.
 
-mod channel;
+mod ask;
 mod collective;
 mod control;
 mod core;
-mod directory;
+mod fault;
 mod graves;
 mod lifecycle;
-mod local;
 mod migrate;
+mod multicast;
 mod outbox;
 mod published;
 mod queue;
 mod send;
 mod standing;
+mod state;
+mod statistics;
 mod store;
-mod timers;
-mod waits;
 
-pub(crate) use self::core::Common;
-pub use self::core::Core;
+pub use self::core::{Action, Core};
+pub(crate) use self::core::{Common, Kind, Store};
+pub use fault::PlantedFault;
 pub use outbox::Outbox;
-pub(crate) use queue::{Queue, TypedQueue};
+pub(crate) use queue::TypedQueue;
 pub use standing::Standing;
-pub(crate) use store::{Request, Store, TypedStore, Wish};
+pub(crate) use state::{Queue, Request, Wish};
+pub use statistics::Statistics;
+pub(crate) use store::TypedStore;
 
 use crate::error::JobError;
 use crate::id::{ActorId, KindId};
@@ -39,67 +44,6 @@ use crate::wire::{Content, Control, Packet};
 use gridspan_topology::{PeId, Time};
 use migrate::Tentatives;
 use std::time::Duration;
-
-/// How often a message is forwarded before it goes by way of its receiver's home. Forwarding follows
-/// ever newer knowledge, so that longer chains mean an actor that moves faster than its messages.
-const HOPS_MAX: u8 = 8;
-/// How long messages wait for a member that nobody knows, in case its insertion is still on its way.
-/// Longer than any detour over a wide-area link that is not considered lost.
-const UNKNOWN_MEMBER_HOLD: Duration = Duration::from_secs(5);
-/// How long contributions wait for others, if fewer come than last time. Short against a wide-area
-/// crossing, long against the handling of a message.
-const REDUCTION_HOLD: Duration = Duration::from_millis(1);
-/// The pause between two rounds of questions while messages are still on their way: this share of
-/// the time waited so far, so that waiting is noticed at most that much later than it could be and
-/// long waits cost few messages.
-const QUIESCENCE_PAUSE_SHARE: u32 = 16;
-/// The shortest such pause.
-const QUIESCENCE_PAUSE_MIN: Duration = Duration::from_micros(500);
-/// The longest such pause.
-const QUIESCENCE_PAUSE_MAX: Duration = Duration::from_millis(100);
-/// The largest actor that may migrate, state and mailbox together: it travels in one frame, and a
-/// transport takes frames of up to 64 MiB.
-const MIGRATION_BYTES_MAX: usize = 60 << 20;
-
-/// Bugs on purpose, which a fault campaign has to find.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PlantedFault {
-    /// None.
-    #[default]
-    None,
-    /// Messages are handled as they come, in any order, and again if they come again.
-    HoldSkipped,
-    /// Knowledge about places is replaced by older knowledge.
-    EpochIgnored,
-}
-
-/// Counts of what a PE did, for reports and tests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// Messages handled.
-    pub handled: u64,
-    /// Messages that came to a PE that their receiver had left.
-    pub forwarded: u64,
-    /// Actors that have left.
-    pub migrations: u64,
-    /// Messages that came twice and were dropped.
-    pub repeated: u64,
-    /// Messages to members that do not exist.
-    pub dead_letters: u64,
-    /// Answers that came after their time-out.
-    pub late_answers: u64,
-}
-
-impl std::ops::AddAssign for Statistics {
-    fn add_assign(&mut self, other: Self) {
-        self.handled += other.handled;
-        self.forwarded += other.forwarded;
-        self.migrations += other.migrations;
-        self.repeated += other.repeated;
-        self.dead_letters += other.dead_letters;
-        self.late_answers += other.late_answers;
-    }
-}
 
 /// One processing element.
 pub struct Pe {
@@ -110,7 +54,7 @@ pub struct Pe {
 
 impl Pe {
     pub(crate) fn new(me: PeId, common: Common) -> Self {
-        let stores = common.kinds.iter().map(|kind| kind.new_store()).collect();
+        let stores = common.kinds().map(|(id, kind)| kind.new_store(id)).collect();
         Self { core: Core::new(me, common), stores, tentatives: Tentatives::new() }
     }
 
@@ -127,10 +71,14 @@ impl Pe {
     /// Takes a packet from `from`.
     pub fn handle(&mut self, from: PeId, packet: Packet) {
         match packet.0 {
-            Content::Batch(batch) => batch.deliver(&mut self.core),
+            Content::Batch(batch) => {
+                if let Some(kind) = self.core.kind(batch.kind()) {
+                    kind.deliver(&mut self.core, batch);
+                }
+            }
             Content::Encoded(batch) => {
                 let result = match self.core.kind(batch.kind) {
-                    Some(kind) => kind.deliver(&mut self.core, &batch),
+                    Some(kind) => kind.deliver_encoded(&mut self.core, &batch),
                     None => Err(crate::codec::DecodeError::new("a frame", "unknown actor type")),
                 };
                 if let Err(error) = result {
@@ -138,8 +86,13 @@ impl Pe {
                 }
             }
             Content::Control(control) => self.handle_control(from, *control),
-            Content::Main(action) => action(&mut self.core),
         }
+        self.grant_requests();
+    }
+
+    /// Does what `main`, or the driver, asks of this PE.
+    pub fn act(&mut self, action: Action) {
+        action(&mut self.core);
         self.grant_requests();
     }
 

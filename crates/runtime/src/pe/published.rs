@@ -1,38 +1,14 @@
-//! Read-only data that main gave to every PE.
+//! Gives read-only data to every PE, one copy per node over the network.
 
 use super::core::Core;
-use super::timers::Action;
+use super::state::Published;
 use crate::codec;
 use crate::error::JobError;
 use crate::wire::Control;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use std::any::{Any, type_name};
-use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// A published value: its bytes, and its decoded form once somebody has looked.
-pub(super) struct Published {
-    bytes: Bytes,
-    value: Option<Arc<dyn Any + Send + Sync>>,
-}
-
-/// Publications that main waits for: PEs still to confirm, and what to do then.
-#[derive(Default)]
-pub(super) struct Publications {
-    next: u32,
-    waiting: BTreeMap<u32, (u32, Action)>,
-}
-
-impl Publications {
-    /// What main waits for here, for people.
-    pub(super) fn waits(&self) -> impl Iterator<Item = String> {
-        let line = |(id, (missing, _)): (&u32, &(u32, Action))| {
-            format!("publication {id} to reach {missing} more PEs")
-        };
-        self.waiting.iter().map(line)
-    }
-}
 
 impl Core {
     /// Gives `value` to every PE, one copy per node over the network; then calls `done`.

@@ -1,20 +1,17 @@
 //! The way of a message: from its sender to the PE where its receiver lives.
 
-use super::channel::{BROADCAST, Channels, Turn, judge};
-use super::core::{Core, Early};
-use super::directory::Place;
-use super::{HOPS_MAX, UNKNOWN_MEMBER_HOLD};
+use super::core::Core;
+use super::state::{BROADCAST, Channels, Early, Place, Turn, UNKNOWN_MEMBER_HOLD, judge};
 use crate::Actor;
-use crate::context::{Seat, Sender};
-use crate::envelope::{AnyEnvelope, Envelope};
+use crate::envelope::{AnyEnvelope, Envelope, Header};
 use crate::error::JobError;
-use crate::id::ActorId;
-use crate::id::KindId;
-use crate::parcel::Parcel;
-use crate::reference::SectionRef;
-use crate::wire::{Control, Header, Multicast, MulticastMember, MulticastTarget};
-use gridspan_topology::{NodeId, PeId, SiteId};
-use std::collections::BTreeMap;
+use crate::id::{ActorId, KindId, Seat, Sender};
+use crate::wire::Control;
+use gridspan_topology::PeId;
+
+/// How often a message is forwarded before it goes by way of its receiver's home. Forwarding follows
+/// ever newer knowledge, so that longer chains mean an actor that moves faster than its messages.
+const HOPS_MAX: u8 = 8;
 
 impl Core {
     pub(super) fn channels(&mut self, sender: Sender) -> &mut Channels {
@@ -82,12 +79,23 @@ impl Core {
         let origin = self.me;
         let source = self.sender_id(sender);
         let header = Header { to, source, sequence, priority, epoch, hops: 0, origin };
-        let envelope = Envelope::<A> { header, message };
+        let envelope = Envelope { header, message };
         if pe == self.me {
-            self.arrive(kind, envelope);
+            self.arrive::<A>(kind, envelope);
         } else {
-            self.outbox.envelope(pe, kind, envelope);
+            self.put_out::<A>(pe, kind, envelope);
         }
+    }
+
+    /// Puts a message into the outbox.
+    pub(crate) fn put_out<A: Actor>(
+        &mut self,
+        to: PeId,
+        kind: KindId,
+        envelope: Envelope<A::Message>,
+    ) {
+        let heap_bytes = A::heap_bytes(&envelope.message);
+        self.outbox.envelope(to, kind, envelope, heap_bytes);
     }
 
     /// Where to send a message for `id`, and the epoch of that knowledge.
@@ -102,7 +110,7 @@ impl Core {
     }
 
     /// Takes a message that came to this PE.
-    pub(crate) fn arrive<A: Actor>(&mut self, kind: KindId, envelope: Envelope<A>) {
+    pub(crate) fn arrive<A: Actor>(&mut self, kind: KindId, envelope: Envelope<A::Message>) {
         let Header { to, source, sequence, priority, .. } = envelope.header;
         match self.resident(to) {
             Some((kind, slot)) => match self.judge(kind, slot, &envelope.header) {
@@ -113,6 +121,20 @@ impl Core {
                 turn => self.not_now(kind, slot, turn, Box::new(envelope)),
             },
             None => self.astray(kind, Box::new(envelope)),
+        }
+    }
+
+    /// Takes a message of any type that came to this PE, or waited here.
+    pub(super) fn arrive_any(&mut self, kind: KindId, envelope: Box<dyn AnyEnvelope>) {
+        if let Some(known) = self.kind(kind) {
+            known.arrive(self, kind, envelope);
+        }
+    }
+
+    /// Sends a message of any type on to another PE.
+    pub(super) fn forward(&mut self, kind: KindId, to: PeId, envelope: Box<dyn AnyEnvelope>) {
+        if let Some(known) = self.kind(kind) {
+            known.forward(self, kind, to, envelope);
         }
     }
 
@@ -170,7 +192,9 @@ impl Core {
                 return;
             };
             self.judge(kind, slot, &envelope.header().clone());
-            envelope.ready(kind, slot, self);
+            if let Some(known) = self.kind(kind) {
+                known.ready(self, kind, slot, envelope);
+            }
         }
     }
 
@@ -211,7 +235,7 @@ impl Core {
         if next.0 == self.me {
             return self.hold_boxed(to, kind, envelope);
         }
-        envelope.forward(kind, next.0, self);
+        self.forward(kind, next.0, envelope);
     }
 
     /// Drops a message that nobody will ever handle.
@@ -234,7 +258,7 @@ impl Core {
     pub(super) fn release_awaiting(&mut self, id: ActorId) {
         if let Some(held) = self.awaiting.remove(&id) {
             for envelope in held.envelopes {
-                envelope.arrive(held.kind, self);
+                self.arrive_any(held.kind, envelope);
             }
         }
     }
@@ -251,7 +275,7 @@ impl Core {
                 Some(home) if home != self.me => {
                     for mut envelope in held.envelopes {
                         envelope.header_mut().epoch = 0;
-                        envelope.forward(held.kind, home, self);
+                        self.forward(held.kind, home, envelope);
                     }
                 }
                 _ if self.directory.place(id).is_some() => {
@@ -260,111 +284,6 @@ impl Core {
                 }
                 _ => held.envelopes.into_iter().for_each(|envelope| self.bury(envelope)),
             }
-        }
-    }
-
-    /// Sends one message to all members of a section: one copy to each other site, one to each node
-    /// there, one to each PE.
-    pub(crate) fn multicast<A: Actor>(
-        &mut self,
-        sender: Sender,
-        section: &SectionRef<A>,
-        priority: i32,
-        message: A::Message,
-    ) {
-        let collection = section.id.collection;
-        let mut remote: BTreeMap<PeId, Vec<MulticastMember>> = BTreeMap::new();
-        for &key in section.members.iter() {
-            let to = ActorId { collection, key };
-            let (pe, epoch) = self.believed(to);
-            if pe == self.me {
-                self.send::<A>(sender, to, priority, message.clone());
-            } else {
-                self.created += 1;
-                let sequence = self.channels(sender).take_next(to, priority);
-                remote.entry(pe).or_default().push(MulticastMember { key, sequence, epoch });
-            }
-        }
-        let Some(kind) = self.collections.get(collection).map(|local| local.info.kind) else {
-            return;
-        };
-        if remote.is_empty() {
-            return;
-        }
-        let targets =
-            remote.into_iter().map(|(pe, members)| MulticastTarget { pe, members }).collect();
-        let origin = self.me;
-        let message = Parcel::new(message);
-        self.spread(Multicast {
-            kind,
-            collection,
-            source: self.sender_id(sender),
-            priority,
-            origin,
-            targets,
-            message,
-        });
-    }
-
-    /// Sends a multicast towards its targets.
-    pub(super) fn spread(&mut self, multicast: Multicast) {
-        let layout = self.common.layout.clone();
-        let (my_node, my_site) = (layout.node_of(self.me), layout.site_of(self.me));
-        let Some(kind) = self.kind(multicast.kind) else { return };
-        let mut sites: BTreeMap<SiteId, Vec<MulticastTarget>> = BTreeMap::new();
-        let mut nodes: BTreeMap<NodeId, Vec<MulticastTarget>> = BTreeMap::new();
-        let mut pes = Vec::new();
-        for target in multicast.targets {
-            if !layout.contains(target.pe) {
-                return self.fail(JobError::Protocol(format!("there is no {}", target.pe)));
-            }
-            let node = layout.node_of(target.pe);
-            if layout.site_of_node(node) != my_site {
-                sites.entry(layout.site_of_node(node)).or_default().push(target);
-            } else if node != my_node {
-                nodes.entry(node).or_default().push(target);
-            } else {
-                pes.push(target);
-            }
-        }
-        let message = match sites.len() + nodes.len() {
-            0 => multicast.message,
-            // Encoded once, however many nodes it goes to.
-            _ => Parcel::Bytes(multicast.message.into_bytes()),
-        };
-        let groups = sites
-            .into_values()
-            .chain(nodes.into_values())
-            .map(|targets| (targets[0].pe, targets))
-            .chain(pes.into_iter().map(|target| (target.pe, vec![target])));
-        for (to, targets) in groups {
-            let message = kind.copy(&message);
-            self.post(to, Control::Multicast(Multicast { targets, message, ..multicast }));
-        }
-    }
-
-    /// Takes a multicast that came to this PE, for its own members and for others to pass on.
-    pub(super) fn handle_multicast(&mut self, mut multicast: Multicast) {
-        let Some(kind) = self.kind(multicast.kind) else {
-            return self.fail(JobError::Protocol("a multicast for an unknown type".to_owned()));
-        };
-        let mut mine = Vec::new();
-        multicast.targets.retain_mut(|target| {
-            let here = target.pe == self.me;
-            if here {
-                mine.append(&mut target.members);
-            }
-            !here
-        });
-        if !mine.is_empty() {
-            let message = kind.copy(&multicast.message);
-            let own = Multicast { targets: Vec::new(), message, ..multicast };
-            if let Err(error) = kind.multicast(self, own, &mine) {
-                return self.fail(JobError::Protocol(error.to_string()));
-            }
-        }
-        if !multicast.targets.is_empty() {
-            self.spread(multicast);
         }
     }
 }

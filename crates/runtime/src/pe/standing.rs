@@ -1,6 +1,9 @@
 //! What a PE has begun and not finished: for reports on jobs that do not end, and for tests.
 
 use super::Pe;
+use super::core::Core;
+use super::state::{Accumulator, Channels};
+use crate::wire::ReductionGroup;
 use std::fmt;
 
 /// Unfinished business of one PE, or of several, summed.
@@ -39,7 +42,7 @@ impl Pe {
     pub fn standing(&self) -> Standing {
         let core = &self.core;
         let members = || core.members.iter().flatten().flatten();
-        let held = |channels: &super::channel::Channels| channels.held.len() as u64;
+        let held = |channels: &Channels| channels.held.len() as u64;
         Standing {
             members: members().count() as u64,
             created: core.created,
@@ -56,6 +59,30 @@ impl Pe {
             questions: core.waits.len() as u64,
             main_waits: core.main_waits(),
         }
+    }
+}
+
+impl Core {
+    /// What main waits for, for people. Only the root knows.
+    fn main_waits(&self) -> Vec<String> {
+        let Some(root) = &self.root else { return Vec::new() };
+        let mut waits: Vec<String> = root.publications.waits().chain(root.waves.waits()).collect();
+        for (id, family) in &root.collections {
+            if family.creating > 0 {
+                waits.push(format!("collection {} on {} more PEs", id.0, family.creating));
+            }
+            let number = family.reductions.next;
+            let here = self.accumulators.get(&(ReductionGroup::Collection(*id), number));
+            let come = here.map_or(0, Accumulator::count);
+            if family.for_main.values().any(|for_main| !for_main.waits.is_empty()) || come > 0 {
+                let due = family.reductions.expected(number);
+                waits.push(format!(
+                    "reduction {number} over collection {}, to which {come} of {due} have contributed",
+                    id.0
+                ));
+            }
+        }
+        waits
     }
 }
 

@@ -1,36 +1,16 @@
 //! Where the actors of one type live on a PE.
 
-use super::Core;
-use super::core::NewMembers;
+use super::core::{Core, Store};
 use super::queue::message_bytes;
+use super::state::NewMembers;
 use crate::codec::{self, DecodeError};
 use crate::error::JobError;
-use crate::id::ActorId;
-use crate::id::KindId;
+use crate::id::{ActorId, KindId};
 use crate::index::Key;
 use crate::parcel::Parcel;
 use crate::{Actor, Context};
 use bytes::Bytes;
 use std::any::{Any, type_name};
-
-/// The actors of a type that is not known here.
-pub(crate) trait Store: Send {
-    /// Handles up to `budget` ready messages of one priority, as long as they are next in line.
-    /// Returns how many it handled.
-    fn dispatch(&mut self, core: &mut Core, priority: i32, budget: u32) -> u32;
-    /// Builds members, from a `Vec<(Key, Init)>`.
-    fn create(&mut self, core: &mut Core, new: NewMembers, inits: Parcel) -> Result<(), JobError>;
-    /// The state of a member, encoded.
-    fn encode(&self, slot: u32) -> Bytes;
-    /// Puts a decoded state into an empty slot.
-    fn install(&mut self, core: &mut Core, slot: u32, state: Box<dyn Any + Send>);
-    /// Decodes a state without making anything of it.
-    fn decode(&self, state: &[u8]) -> Result<Box<dyn Any + Send>, DecodeError>;
-    /// Drops a member.
-    fn remove(&mut self, slot: u32);
-    /// Tells a member that the plan has been carried out.
-    fn resume(&mut self, core: &mut Core, slot: u32);
-}
 
 /// The actors of type `A` on one PE, by slot.
 pub(crate) struct TypedStore<A> {
@@ -126,20 +106,4 @@ impl<A: Actor> Store for TypedStore<A> {
             actor.resume(&mut Context::new(core, self.kind, slot));
         }
     }
-}
-
-/// What an actor asked for itself while it was being handled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Request {
-    pub(crate) id: ActorId,
-    pub(crate) wish: Wish,
-}
-
-/// What an actor can ask for itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
-    /// To live on another PE.
-    Migrate(gridspan_topology::PeId),
-    /// To be no more.
-    Destroy,
 }

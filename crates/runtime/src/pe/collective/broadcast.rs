@@ -14,27 +14,16 @@
 //!
 //! There is no order between a broadcast and messages that the same sender sent to single members.
 
-use super::root::BroadcastRequest;
 use crate::Actor;
-use crate::context::Sender;
+use crate::envelope::Header;
 use crate::error::JobError;
-use crate::id::KindId;
-use crate::id::{ActorId, CollectionId};
+use crate::id::{ActorId, CollectionId, KindId, Sender};
 use crate::index::Key;
 use crate::parcel::Parcel;
-use crate::pe::channel::BROADCAST;
 use crate::pe::core::Core;
-use crate::wire::{Control, Header, Multicast, MulticastMember};
+use crate::pe::state::{BROADCAST, BroadcastRequest};
+use crate::wire::{Control, Multicast, MulticastMember};
 use gridspan_topology::PeId;
-use std::collections::BTreeMap;
-
-/// The broadcasts of one collection, as seen by a PE.
-#[derive(Default)]
-pub(in crate::pe) struct Broadcasts {
-    /// The number of the next one.
-    pub(in crate::pe) next: u64,
-    early: BTreeMap<u64, (Parcel, i32)>,
-}
 
 /// The sender of numbered broadcasts.
 fn source(collection: CollectionId) -> ActorId {
@@ -195,7 +184,7 @@ impl Core {
                 Ok(envelope) if self.arriving.contains(&to) => {
                     self.hold_boxed(to, kind_id, envelope);
                 }
-                Ok(envelope) => envelope.arrive(kind_id, self),
+                Ok(envelope) => kind.arrive(self, kind_id, envelope),
                 Err(error) => {
                     return self.fail(JobError::Protocol(error.to_string()));
                 }

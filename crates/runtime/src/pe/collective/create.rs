@@ -7,15 +7,14 @@
 //! broadcast the new member begins, then to the member's home, which learns where it will live, and
 //! then there. A destroyed member leaves word at the root and what is left of it at its home.
 
-use super::root::{Attendance, Family};
 use crate::Actor;
 use crate::collection::{CollectionInfo, Map};
 use crate::error::{GridError, JobError};
-use crate::id::KindId;
-use crate::id::{ActorId, CollectionId};
+use crate::id::{ActorId, CollectionId, KindId};
 use crate::index::{Key, Shape};
 use crate::parcel::Parcel;
 use crate::pe::core::Core;
+use crate::pe::state::Family;
 use crate::wire::{Control, Insertion, MemberRecord};
 use gridspan_topology::PeId;
 
@@ -38,16 +37,8 @@ impl Core {
         for (key, init) in inits {
             by_pe[info.home(key, &layout, &self.common.maps).index()].push((key, init));
         }
-        root.collections.insert(
-            id,
-            Family {
-                creating: layout.pe_count(),
-                created: Some(Box::new(move |core| done(core, id))),
-                reductions: Attendance::new(members),
-                syncs: Attendance::new(members),
-                ..Family::default()
-            },
-        );
+        let created = Box::new(move |core: &mut Self| done(core, id));
+        root.collections.insert(id, Family::new(layout.pe_count(), members, created));
         for (pe, inits) in layout.pes().zip(by_pe) {
             let inits = Parcel::new(inits);
             self.post(pe, Control::Create { info: info.clone(), inits });
@@ -74,7 +65,7 @@ impl Core {
         }
     }
 
-    pub(super) fn family(&mut self, collection: CollectionId) -> Option<&mut Family> {
+    pub(super) fn family(&mut self, collection: CollectionId) -> Option<&mut Family<Self>> {
         self.root.as_mut()?.collections.get_mut(&collection)
     }
 

@@ -8,35 +8,18 @@
 //! members that are moving, insertions, rebalances. A PE with contributions that wait for others to
 //! be passed on together is not idle. Rounds that began before somebody asked say nothing about what that one sent.
 
-use crate::pe::core::Core;
-use crate::pe::{QUIESCENCE_PAUSE_MAX, QUIESCENCE_PAUSE_MIN, QUIESCENCE_PAUSE_SHARE};
+use crate::pe::core::{Action, Core};
 use crate::wire::Control;
-use gridspan_topology::Time;
+use std::time::Duration;
 
-type Done = Box<dyn FnOnce(&mut Core) + Send>;
-
-/// The root's rounds of questions.
-#[derive(Default)]
-pub(super) struct Waves {
-    wave: u64,
-    missing: u32,
-    created: u64,
-    processed: u64,
-    previous: Option<(u64, u64)>,
-    /// Who waits, and the last round that had begun before.
-    waiting: Vec<(u64, Done)>,
-    /// Since when somebody waits.
-    since: Time,
-}
-
-impl Waves {
-    /// What main waits for here, for people.
-    pub(super) fn waits(&self) -> Option<String> {
-        let Self { wave, missing, .. } = self;
-        (!self.waiting.is_empty())
-            .then(|| format!("quiescence (round {wave} waits for {missing} PEs)"))
-    }
-}
+/// The pause between two rounds of questions while messages are still on their way: this share of
+/// the time waited so far, so that waiting is noticed at most that much later than it could be and
+/// long waits cost few messages.
+const PAUSE_SHARE: u32 = 16;
+/// The shortest such pause.
+const PAUSE_MIN: Duration = Duration::from_micros(500);
+/// The longest such pause.
+const PAUSE_MAX: Duration = Duration::from_millis(100);
 
 impl Core {
     /// Calls `done` once the job is quiescent. Runs on the root.
@@ -88,7 +71,7 @@ impl Core {
         let mut done = Vec::new();
         if settled && waves.previous == Some(counts) {
             // Both rounds must have begun after whoever waits came: it may have sent something.
-            let came_before = |(last, _): &mut (u64, Done)| *last + 1 < wave;
+            let came_before = |(last, _): &mut (u64, Action)| *last + 1 < wave;
             done.extend(waves.waiting.extract_if(.., came_before));
         }
         waves.previous = Some(counts);
@@ -102,8 +85,7 @@ impl Core {
             (true, _) => {}
             (false, true) => self.begin_wave(),
             (false, false) => {
-                let pause = (waited / QUIESCENCE_PAUSE_SHARE)
-                    .clamp(QUIESCENCE_PAUSE_MIN, QUIESCENCE_PAUSE_MAX);
+                let pause = (waited / PAUSE_SHARE).clamp(PAUSE_MIN, PAUSE_MAX);
                 self.run_after(pause, Self::begin_wave);
             }
         }

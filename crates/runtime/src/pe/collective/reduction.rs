@@ -6,52 +6,19 @@
 //! Contributions carry their count, and the root is done when all that are due have come. So nothing
 //! depends on where a member was when it contributed: it may migrate with a contribution on its way.
 
-use crate::context::Seat;
+use crate::envelope::Header;
 use crate::error::{GridError, JobError};
-use crate::id::{CollectionId, SectionId};
-use crate::pe::REDUCTION_HOLD;
+use crate::id::{ActorId, CollectionId, Seat, SectionId};
 use crate::pe::core::Core;
+use crate::pe::state::{Accumulator, BroadcastRequest};
 use crate::reduce::{Op, Partial, Reduction, Target, Value};
-use crate::wire::{Contribution, Header, ReductionGroup};
+use crate::wire::{Contribution, Control, ReductionGroup};
 use gridspan_topology::Time;
+use std::time::Duration;
 
-/// Contributions that wait for others.
-pub(in crate::pe) struct Accumulator {
-    contribution: Contribution,
-    deadline: Time,
-}
-
-impl Accumulator {
-    /// How many contributions have come.
-    pub(super) fn count(&self) -> u64 {
-        self.contribution.count
-    }
-}
-
-/// What a PE remembers about the reductions over a group.
-#[derive(Default)]
-pub(in crate::pe) struct GroupState {
-    /// The reduction that was passed up last, how many contributions it had here so far, and how
-    /// many the one before had.
-    latest: u64,
-    passed: u64,
-    before: u64,
-}
-
-impl GroupState {
-    /// How many more contributions to expect for a reduction.
-    fn outstanding(&self, sequence: u64) -> u64 {
-        if sequence > self.latest { self.passed } else { self.before.saturating_sub(self.passed) }
-    }
-
-    fn pass(&mut self, sequence: u64, count: u64) {
-        if sequence > self.latest {
-            (self.latest, self.before, self.passed) = (sequence, self.passed, count);
-        } else if sequence == self.latest {
-            self.passed += count;
-        }
-    }
-}
+/// How long contributions wait for others, if fewer come than last time. Short against a wide-area
+/// crossing, long against the handling of a message.
+const REDUCTION_HOLD: Duration = Duration::from_millis(1);
 
 /// The collection whose members contribute.
 fn group_collection(group: ReductionGroup) -> CollectionId {
@@ -165,7 +132,7 @@ impl Core {
         let Contribution { group, sequence, count, .. } = contribution;
         self.groups.entry(group).or_default().pass(sequence, count);
         if let Some(parent) = self.tree_parent() {
-            self.post(parent, crate::wire::Control::Contribution(contribution));
+            self.post(parent, Control::Contribution(contribution));
         }
     }
 
@@ -266,38 +233,34 @@ impl Core {
     fn deliver_result(
         &mut self,
         receivers: CollectionId,
-        member: Option<crate::id::ActorId>,
+        member: Option<ActorId>,
         reduction: Reduction,
     ) {
-        let Some(kind) = self
-            .collections
-            .get(receivers)
-            .map(|local| local.info.kind)
-            .and_then(|kind| self.kind(kind))
-        else {
+        let kind = self.collections.get(receivers).map(|local| local.info.kind);
+        let Some((kind, known)) = kind.and_then(|kind| Some((kind, self.kind(kind)?))) else {
             return self.fail(JobError::Protocol("a reduction to no collection".to_owned()));
         };
-        let Some(message) = kind.reduced(reduction) else {
+        let Some(message) = known.reduced(reduction) else {
             return self.fail(JobError::Failed(format!(
                 "{} was sent the result of a reduction; implement `Actor::reduced` for it",
-                kind.name()
+                known.name()
             )));
         };
         match member {
             None => {
                 let priority = 0;
-                let request = super::root::BroadcastRequest { kind: kind.id(), message, priority };
+                let request = BroadcastRequest { kind, message, priority };
                 self.accept_broadcast(receivers, request);
             }
             Some(to) => {
-                let (source, priority) = (crate::id::ActorId::system(self.me), 0);
+                let (source, priority) = (ActorId::system(self.me), 0);
                 let sequence = self.system.take_next(to, priority);
                 let (_, epoch) = self.believed(to);
                 let origin = self.me;
                 self.created += 1;
                 let header = Header { to, source, sequence, priority, epoch, hops: 0, origin };
-                match kind.envelope(header, message) {
-                    Ok(envelope) => self.dispatch_envelope(kind.id(), envelope),
+                match known.envelope(header, message) {
+                    Ok(envelope) => self.dispatch_envelope(kind, envelope),
                     Err(error) => self.fail(JobError::Protocol(error.to_string())),
                 }
             }
@@ -318,21 +281,5 @@ impl Core {
             Some(result) => wait(self, Ok(result)),
             None => for_main.waits.push_back(Box::new(wait)),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::GroupState;
-
-    #[test]
-    fn a_group_expects_what_it_saw_last_time() {
-        let mut state = GroupState::default();
-        state.pass(0, 3);
-        state.pass(0, 1);
-        assert_eq!(state.outstanding(1), 4);
-        state.pass(1, 3);
-        assert_eq!(state.outstanding(1), 1, "one is still missing compared with last time");
-        assert_eq!(state.outstanding(2), 3);
     }
 }

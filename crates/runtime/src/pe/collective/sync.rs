@@ -1,11 +1,10 @@
 //! The sync point: members wait, a strategy decides who lives where, actors move, members go on.
 
-use super::root::Family;
 use crate::collection::PlanEntry;
 use crate::id::{ActorId, CollectionId};
 use crate::index::Key;
 use crate::pe::core::Core;
-use crate::pe::directory::Place;
+use crate::pe::state::{Family, Place};
 use crate::wire::Control;
 use gridspan_balance::{ActorKey, ActorLoad, PeLoad, Snapshot};
 use std::collections::BTreeMap;

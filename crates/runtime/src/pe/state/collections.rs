@@ -1,10 +1,11 @@
 //! Collections as one PE knows them, and where their members sit here.
 
-use super::collective::Broadcasts;
 use crate::collection::CollectionInfo;
 use crate::id::CollectionId;
 use crate::index::{Key, Shape};
+use crate::parcel::Parcel;
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 
 /// Collections of a job. Bounds what a peer can make this PE allocate.
 const COLLECTIONS_MAX: usize = 1 << 16;
@@ -15,37 +16,46 @@ const TABLE_SHARE: u64 = 16;
 const NOBODY: u32 = u32::MAX;
 
 /// A collection as this PE knows it.
-pub(super) struct Local {
-    pub(super) info: CollectionInfo,
+pub(crate) struct Local {
+    pub(crate) info: CollectionInfo,
     /// Members that live here, by index.
-    pub(super) slots: Slots,
-    pub(super) broadcasts: Broadcasts,
+    pub(crate) slots: Slots,
+    pub(crate) broadcasts: Broadcasts,
     /// How many sync points are complete.
-    pub(super) resumed: u64,
+    pub(crate) resumed: u64,
+}
+
+/// The broadcasts of one collection, as seen by a PE.
+#[derive(Default)]
+pub(crate) struct Broadcasts {
+    /// The number of the next one.
+    pub(crate) next: u64,
+    /// Those that came before an earlier one: message and priority.
+    pub(crate) early: BTreeMap<u64, (Parcel, i32)>,
 }
 
 /// All collections, by their dense identifiers.
 #[derive(Default)]
-pub(super) struct Collections(Vec<Option<Local>>);
+pub(crate) struct Collections(Vec<Option<Local>>);
 
 impl Collections {
     #[inline]
-    pub(super) fn get(&self, id: CollectionId) -> Option<&Local> {
+    pub(crate) fn get(&self, id: CollectionId) -> Option<&Local> {
         self.0.get(id.0 as usize)?.as_ref()
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, id: CollectionId) -> Option<&mut Local> {
+    pub(crate) fn get_mut(&mut self, id: CollectionId) -> Option<&mut Local> {
         self.0.get_mut(id.0 as usize)?.as_mut()
     }
 
-    pub(super) fn values(&self) -> impl Iterator<Item = &Local> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Local> {
         self.0.iter().flatten()
     }
 
     /// Enters a collection of which `members` are about to live here. Returns false if there are
     /// too many.
-    pub(super) fn enter(&mut self, info: CollectionInfo, members: usize) -> bool {
+    pub(crate) fn enter(&mut self, info: CollectionInfo, members: usize) -> bool {
         let position = info.id.0 as usize;
         if position >= COLLECTIONS_MAX {
             return false;
@@ -61,7 +71,7 @@ impl Collections {
 }
 
 /// The slots of members, by index.
-pub(super) enum Slots {
+pub(crate) enum Slots {
     /// By position in the box of indices.
     Table { shape: Shape, table: Vec<u32>, len: usize },
     /// By key.
@@ -79,7 +89,7 @@ impl Slots {
     }
 
     #[inline]
-    pub(super) fn get(&self, key: Key) -> Option<u32> {
+    pub(crate) fn get(&self, key: Key) -> Option<u32> {
         match self {
             Self::Table { shape, table, .. } => {
                 let slot = *table.get(shape.rank(key)? as usize)?;
@@ -89,7 +99,7 @@ impl Slots {
         }
     }
 
-    pub(super) fn insert(&mut self, key: Key, slot: u32) {
+    pub(crate) fn insert(&mut self, key: Key, slot: u32) {
         match self {
             Self::Map(map) => {
                 map.insert(key, slot);
@@ -109,7 +119,7 @@ impl Slots {
         }
     }
 
-    pub(super) fn remove(&mut self, key: Key) {
+    pub(crate) fn remove(&mut self, key: Key) {
         match self {
             Self::Map(map) => {
                 map.remove(&key);
@@ -124,7 +134,7 @@ impl Slots {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Self::Table { len, .. } => *len,
             Self::Map(map) => map.len(),

@@ -5,33 +5,33 @@
 //! left always know a PE that it has been on since; following them leads to it, because each step
 //! goes to a higher epoch.
 
-use super::PlantedFault;
 use crate::id::ActorId;
+use crate::pe::PlantedFault;
 use gridspan_topology::PeId;
 use rustc_hash::FxHashMap;
 
 /// What is known about an actor that does not live here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) pe: PeId,
-    pub(super) epoch: u32,
+pub(crate) struct Place {
+    pub(crate) pe: PeId,
+    pub(crate) epoch: u32,
     /// It was destroyed.
-    pub(super) gone: bool,
+    pub(crate) gone: bool,
 }
 
 /// Places of actors that do not live on this PE.
 #[derive(Default)]
-pub(super) struct Directory {
+pub(crate) struct Directory {
     places: FxHashMap<ActorId, Place>,
 }
 
 impl Directory {
-    pub(super) fn place(&self, id: ActorId) -> Option<Place> {
+    pub(crate) fn place(&self, id: ActorId) -> Option<Place> {
         self.places.get(&id).copied()
     }
 
     /// Learns a place, unless something newer is known. Returns whether it was news.
-    pub(super) fn learn(&mut self, id: ActorId, place: Place, fault: PlantedFault) -> bool {
+    pub(crate) fn learn(&mut self, id: ActorId, place: Place, fault: PlantedFault) -> bool {
         match self.places.get_mut(&id) {
             Some(known) if known.epoch >= place.epoch && fault != PlantedFault::EpochIgnored => {
                 false
@@ -48,7 +48,7 @@ impl Directory {
     }
 
     /// Forgets an actor, because it lives here now.
-    pub(super) fn forget(&mut self, id: ActorId) {
+    pub(crate) fn forget(&mut self, id: ActorId) {
         self.places.remove(&id);
     }
 }

@@ -1,32 +1,16 @@
-//! Questions that were asked from this PE and have no answer yet.
+//! Questions and their answers, and other things that happen later.
 
 use super::core::Core;
-use super::timers::TimerId;
-use crate::context::Sender;
+use super::state::Resume;
+use crate::Actor;
 use crate::error::AskError;
+use crate::id::{ActorId, Sender};
 use crate::parcel::Parcel;
 use crate::reference::Reply;
 use crate::wire::Control;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::collections::BTreeMap;
 use std::time::Duration;
-
-type Resume = Box<dyn FnOnce(&mut Core, Result<Parcel, AskError>) + Send>;
-
-/// Questions by slot.
-#[derive(Default)]
-pub(super) struct Waits {
-    pending: BTreeMap<u64, (Resume, TimerId)>,
-    slots: u64,
-}
-
-impl Waits {
-    /// How many questions have no answer yet.
-    pub(super) fn len(&self) -> usize {
-        self.pending.len()
-    }
-}
 
 impl Core {
     /// Opens a slot for an answer. `resume` is called once: with the answer, or after `timeout`.
@@ -35,8 +19,7 @@ impl Core {
         timeout: Duration,
         resume: impl FnOnce(&mut Self, Result<T, AskError>) + Send + 'static,
     ) -> Reply<T> {
-        let slot = self.waits.slots;
-        self.waits.slots += 1;
+        let slot = self.waits.open();
         let timer = self.timers.set(
             self.now + timeout,
             Box::new(move |core| {
@@ -45,7 +28,7 @@ impl Core {
                 }
             }),
         );
-        let resume: Resume = Box::new(move |core, answer| {
+        let resume: Resume<Self> = Box::new(move |core, answer| {
             let answer = answer.and_then(|parcel| {
                 parcel.open().map_err(|error| AskError::Malformed(error.to_string()))
             });
@@ -89,10 +72,10 @@ impl Core {
     }
 
     /// Sends a message after a delay.
-    pub(crate) fn send_after<A: crate::Actor>(
+    pub(crate) fn send_after<A: Actor>(
         &mut self,
         delay: Duration,
-        to: crate::id::ActorId,
+        to: ActorId,
         message: A::Message,
     ) {
         // An armed timer is work to come: the job is not quiescent.

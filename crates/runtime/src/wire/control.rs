@@ -1,80 +1,15 @@
-//! What travels between PEs: packets, and their form on the network.
-//!
-//! Within a process packets move as values. Towards another node the sending PE encodes them, and
-//! the PE they are for decodes the messages; whoever drives the network decodes control packets only.
+//! Packets of the runtime itself: everything but messages to single actors.
 
-use crate::codec::{self, DecodeError};
-use crate::collection::CollectionInfo;
-pub(crate) use crate::collection::PlanEntry;
+use crate::collection::{CollectionInfo, PlanEntry};
 use crate::error::JobError;
-use crate::id::KindId;
-use crate::id::{ActorId, CollectionId, SectionId};
+use crate::id::{ActorId, CollectionId, KindId, SectionId};
 use crate::index::Key;
 use crate::parcel::Parcel;
-use crate::pe::Core;
 use crate::reduce::{Op, Partial, Target};
 use bytes::Bytes;
 use gridspan_balance::ActorLoad;
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
-use std::any::Any;
-
-/// Something one PE sends to another.
-pub struct Packet(pub(crate) Content);
-
-pub(crate) enum Content {
-    /// Messages to actors of one type, as values.
-    Batch(Box<dyn Batch>),
-    /// Messages to actors of one type, as they came over the network.
-    Encoded(EncodedBatch),
-    /// Anything else.
-    Control(Box<Control>),
-    /// Work that `main` asks of PE 0. Never leaves the process.
-    Main(Box<dyn FnOnce(&mut Core) + Send>),
-}
-
-/// Messages to actors of one type, as bytes.
-#[derive(Clone, Debug)]
-pub(crate) struct EncodedBatch {
-    pub(crate) kind: KindId,
-    pub(crate) messages: u32,
-    pub(crate) bytes: Bytes,
-}
-
-/// Messages of one actor type, in the order they were sent.
-pub(crate) trait Batch: Send {
-    /// The type of the receivers.
-    fn kind(&self) -> KindId;
-    /// How many messages.
-    fn len(&self) -> usize;
-    /// Appends all of them to `bytes`.
-    fn append(&self, bytes: &mut Vec<u8>);
-    /// Appends messages from the one at `begin` on until there are `target` bytes. Returns how many,
-    /// at least one.
-    fn append_some(&self, begin: usize, target: usize, bytes: &mut Vec<u8>) -> usize;
-    /// What they count for in the memory budget.
-    fn bytes(&self) -> usize;
-    /// Hands each to its receiver.
-    fn deliver(self: Box<Self>, core: &mut Core);
-    /// For appending to a batch that is still open.
-    fn as_any_mut(&mut self) -> &mut dyn Any;
-}
-
-/// Where a message comes from and goes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Header {
-    pub(crate) to: ActorId,
-    pub(crate) source: ActorId,
-    /// Counts the messages from `source` to `to` at this priority.
-    pub(crate) sequence: u64,
-    pub(crate) priority: i32,
-    /// How often the receiver had moved, as far as whoever chose the way knew.
-    pub(crate) epoch: u32,
-    /// How often the message was forwarded.
-    pub(crate) hops: u8,
-    /// The PE that sent it first; it is told where the receiver really is.
-    pub(crate) origin: PeId,
-}
 
 /// Several members of one section or broadcast on one PE.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -262,113 +197,44 @@ pub(crate) enum Control {
     Stop { outcome: Result<(), JobError> },
 }
 
-/// Tag of a frame's first byte.
-const MESSAGES: u8 = 0;
-/// Tag of a frame's first byte.
-const CONTROL: u8 = 1;
-/// A batch is cut into frames of about so many bytes: far above what a frame costs by itself, and few
-/// enough to count as a small frame. Those share a stream and come in order, so that their messages
-/// need not be held for earlier ones.
-const FRAME_BYTES: usize = 32 << 10;
-
-impl Packet {
-    pub(crate) fn control(control: Control) -> Self {
-        Self(Content::Control(Box::new(control)))
-    }
-
-    /// Appends the packet from one PE to another to a frame. Packets of `main` have no form on the network and
-    /// are never addressed to another node.
-    pub fn append_frame(&self, from: PeId, to: PeId, frame: &mut Vec<u8>) {
-        frame.extend_from_slice(&from.0.to_le_bytes());
-        frame.extend_from_slice(&to.0.to_le_bytes());
-        match &self.0 {
-            Content::Batch(batch) => {
-                frame.push(MESSAGES);
-                codec::append(&(batch.kind(), batch.len() as u32), frame);
-                batch.append(frame);
+impl Control {
+    /// The collection without whose description it cannot be handled.
+    pub(crate) fn needs_collection(&self) -> Option<CollectionId> {
+        match self {
+            Self::Broadcast { collection, .. } | Self::Resume { collection, .. } => {
+                Some(*collection)
             }
-            Content::Encoded(batch) => {
-                frame.push(MESSAGES);
-                codec::append(&(batch.kind, batch.messages), frame);
-                frame.extend_from_slice(&batch.bytes);
-            }
-            Content::Control(control) => {
-                frame.push(CONTROL);
-                codec::append(control, frame);
-            }
-            Content::Main(_) => unreachable!("main talks to PE 0 of its own process"),
+            Self::Multicast(multicast) => Some(multicast.collection),
+            Self::Insert(insertion) => Some(insertion.id.collection),
+            Self::MigrateOffer(migrant) => Some(migrant.id.collection),
+            _ => None,
         }
     }
 
-    /// Reads what [`append_frame`](Self::append_frame) wrote: sender, receiver and packet. Messages
-    /// stay encoded until the receiver takes them.
-    pub fn from_frame(frame: &Bytes) -> Result<(PeId, PeId, Self), DecodeError> {
-        const WHAT: &str = "a frame";
-        let Some((head, body)) = frame.split_at_checked(9) else {
-            return Err(DecodeError::new(WHAT, "shorter than its header"));
-        };
-        let pe = |at: usize| {
-            PeId(u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]))
-        };
-        let (from, to) = (pe(0), pe(4));
-        match head[8] {
-            MESSAGES => {
-                let ((kind, messages), rest) = codec::decode_front(WHAT, body)?;
-                let bytes = frame.slice_ref(rest);
-                let batch = EncodedBatch { kind, messages, bytes };
-                Ok((from, to, Self(Content::Encoded(batch))))
-            }
-            CONTROL => Ok((from, to, Self::control(codec::decode(WHAT, body)?))),
-            tag => Err(DecodeError::new(WHAT, format_args!("unknown tag {tag}"))),
-        }
-    }
-
-    /// Encodes the packet as frames. A batch becomes several if it is large, so that no frame comes
-    /// near the limit of the transport unless one message does.
-    pub fn frames(&self, from: PeId, to: PeId, emit: &mut dyn FnMut(Vec<u8>)) {
-        let Content::Batch(batch) = &self.0 else {
-            let mut frame = Vec::new();
-            self.append_frame(from, to, &mut frame);
-            return emit(frame);
-        };
-        let mut done = 0;
-        while done < batch.len() {
-            let mut body = Vec::with_capacity(FRAME_BYTES);
-            let messages = batch.append_some(done, FRAME_BYTES, &mut body);
-            done += messages;
-            let mut frame = Vec::with_capacity(body.len() + 32);
-            frame.extend_from_slice(&from.0.to_le_bytes());
-            frame.extend_from_slice(&to.0.to_le_bytes());
-            frame.push(MESSAGES);
-            codec::append(&(batch.kind(), messages as u32), &mut frame);
-            frame.append(&mut body);
-            emit(frame);
-        }
-    }
-
-    /// Whether it carries no messages of the application, so that it may pass those.
-    pub(crate) fn is_control(&self) -> bool {
-        match &self.0 {
-            Content::Batch(_) | Content::Encoded(_) => false,
-            Content::Control(control) => {
-                !matches!(**control, Control::Multicast(_) | Control::Broadcast { .. })
-            }
-            Content::Main(_) => true,
-        }
-    }
-
-    /// Bytes that the packet holds, for the memory budget.
-    pub(crate) fn bytes(&self) -> usize {
-        match &self.0 {
-            Content::Batch(batch) => batch.bytes(),
-            Content::Encoded(batch) => batch.bytes.len(),
-            Content::Control(control) => match &**control {
-                Control::Multicast(multicast) => multicast.message.wire_len(),
-                Control::Broadcast { message, .. } => message.wire_len(),
-                Control::MigrateOffer(migrant) => migrant.state.len(),
-                _ => 0,
-            },
-            Content::Main(_) => 0,
-        }
+    /// Whether handling it can lead to messages, so that the job is not quiescent before.
+    pub(crate) fn is_counted(&self) -> bool {
+        matches!(
+            self,
+            Self::Create { .. }
+                | Self::InsertRequest { .. }
+                | Self::Insert(_)
+                | Self::Inserted { .. }
+                | Self::Destroyed { .. }
+                | Self::Buried(_)
+                | Self::Multicast(_)
+                | Self::BroadcastRequest { .. }
+                | Self::Broadcast { .. }
+                | Self::Contribution(_)
+                | Self::Reply { .. }
+                | Self::MigrateOffer(_)
+                | Self::MigrateAccept { .. }
+                | Self::MigrateRefuse { .. }
+                | Self::MigrateCommit { .. }
+                | Self::Measure { .. }
+                | Self::Loads { .. }
+                | Self::Plan { .. }
+                | Self::PlanDone { .. }
+                | Self::Resume { .. }
+        )
     }
 }

@@ -10,19 +10,18 @@
 //!
 //! **Migration.** Both counters and the held messages move with the actor.
 
-use super::PlantedFault;
-use crate::envelope::AnyEnvelope;
+use crate::envelope::{AnyEnvelope, Header};
 use crate::id::{ActorId, CollectionId, SectionId};
-use crate::wire::Header;
+use crate::pe::PlantedFault;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// The source of numbered broadcasts, which have one counter per member.
-pub(super) const BROADCAST: CollectionId = CollectionId(u32::MAX - 1);
+pub(crate) const BROADCAST: CollectionId = CollectionId(u32::MAX - 1);
 
 /// Whether a message's turn has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(crate) enum Turn {
     Now,
     /// An earlier one is still on its way.
     Later,
@@ -33,15 +32,15 @@ pub(super) enum Turn {
 /// The counters of one actor, or of a PE's own sends.
 #[derive(Default)]
 pub(crate) struct Channels {
-    pub(super) expected: FxHashMap<(ActorId, i32), u64>,
-    pub(super) next: FxHashMap<(ActorId, i32), u64>,
-    pub(super) held: BTreeMap<(ActorId, i32, u64), Box<dyn AnyEnvelope>>,
-    pub(super) section_reductions: BTreeMap<SectionId, u64>,
+    pub(crate) expected: FxHashMap<(ActorId, i32), u64>,
+    pub(crate) next: FxHashMap<(ActorId, i32), u64>,
+    pub(crate) held: BTreeMap<(ActorId, i32, u64), Box<dyn AnyEnvelope>>,
+    pub(crate) section_reductions: BTreeMap<SectionId, u64>,
 }
 
 impl Channels {
     /// Under which key a message is held.
-    pub(super) fn held_key(header: &Header) -> (ActorId, i32, u64) {
+    pub(crate) fn held_key(header: &Header) -> (ActorId, i32, u64) {
         let Header { source, priority, sequence, .. } = *header;
         // Broadcasts are in one order, whatever their priority.
         let priority = if source.collection == BROADCAST { 0 } else { priority };
@@ -49,7 +48,7 @@ impl Channels {
     }
 
     /// The number of the next message to `to`; every call takes one.
-    pub(super) fn take_next(&mut self, to: ActorId, priority: i32) -> u64 {
+    pub(crate) fn take_next(&mut self, to: ActorId, priority: i32) -> u64 {
         let next = self.next.entry((to, priority)).or_default();
         *next += 1;
         *next - 1
@@ -57,12 +56,12 @@ impl Channels {
 
     /// Whether messages to `to` are numbered.
     #[inline]
-    pub(super) fn is_numbered(&self, to: ActorId, priority: i32) -> bool {
+    pub(crate) fn is_numbered(&self, to: ActorId, priority: i32) -> bool {
         !self.next.is_empty() && self.next.contains_key(&(to, priority))
     }
 
     /// Judges a message from `source`, and counts it if its turn is now.
-    pub(super) fn judge(
+    pub(crate) fn judge(
         &mut self,
         source: ActorId,
         priority: i32,
@@ -74,7 +73,7 @@ impl Channels {
     }
 
     /// Takes out the held message that follows the last one passed, if it is there.
-    pub(super) fn take_held(
+    pub(crate) fn take_held(
         &mut self,
         source: ActorId,
         priority: i32,
@@ -88,7 +87,7 @@ impl Channels {
 }
 
 /// Compares a number with the one expected, and counts on if they agree.
-pub(super) fn judge(expected: &mut u64, sequence: u64, fault: PlantedFault) -> Turn {
+pub(crate) fn judge(expected: &mut u64, sequence: u64, fault: PlantedFault) -> Turn {
     if fault == PlantedFault::HoldSkipped {
         return Turn::Now;
     }

@@ -1,0 +1,225 @@
+//! What an actor can do while it handles a message.
+
+use crate::error::{AskError, JobError};
+use crate::id::{ActorId, CollectionId, Sender};
+use crate::index::ActorIndex;
+use crate::pe::{Request, Wish};
+use crate::reduce::{Op, Reducible, Target};
+use crate::reference::{ActorRef, CollectionRef, Reply, SectionRef};
+use crate::{Actor, Context, Published, Time};
+use gridspan_topology::{Layout, PeId};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Who receives the result of a reduction.
+#[derive(Clone, Copy, Debug)]
+pub struct To(pub(crate) Target);
+
+impl To {
+    /// `main`, which awaits it with [`Collection::reduction`](crate::Collection::reduction).
+    pub fn main() -> Self {
+        Self(Target::Main)
+    }
+
+    /// One actor, through [`Actor::reduced`], with a tag to tell reductions apart.
+    pub fn member<A: Actor>(actor: ActorRef<A>, tag: u32) -> Self {
+        Self(Target::Member { to: actor.id, tag })
+    }
+
+    /// All members of a collection, through [`Actor::reduced`].
+    pub fn all<A: Actor>(collection: CollectionRef<A>, tag: u32) -> Self {
+        Self(Target::All { to: collection.id, tag })
+    }
+}
+
+impl<A: Actor> Context<'_, A> {
+    #[inline]
+    fn id(&self) -> ActorId {
+        self.core.seat_id(self.seat)
+    }
+
+    #[inline]
+    fn sender(&self) -> Sender {
+        Sender::Actor(self.seat)
+    }
+
+    /// This actor's index.
+    pub fn index(&self) -> A::Index {
+        A::Index::from_key(self.id().key)
+    }
+
+    /// A reference to this actor.
+    pub fn me(&self) -> ActorRef<A> {
+        ActorRef::new(self.id())
+    }
+
+    /// The collection that this actor belongs to.
+    pub fn collection(&self) -> CollectionRef<A> {
+        CollectionRef::new(self.id().collection)
+    }
+
+    /// The PE that the actor lives on now.
+    pub fn pe(&self) -> PeId {
+        self.core.me
+    }
+
+    /// The sites, nodes and PEs of the job.
+    pub fn layout(&self) -> &Layout {
+        &self.core.common.layout
+    }
+
+    /// The time since the job began, as it was when the PE's turn began.
+    pub fn now(&self) -> Time {
+        self.core.now
+    }
+
+    /// Sends a message.
+    #[inline]
+    pub fn send<B: Actor>(&mut self, to: &ActorRef<B>, message: B::Message) {
+        self.send_with_priority(to, 0, message);
+    }
+
+    /// Sends a message with a priority. Messages with lower numbers are handled first; the default
+    /// is zero. Messages from one actor to another keep their order within one priority.
+    #[inline]
+    pub fn send_with_priority<B: Actor>(
+        &mut self,
+        to: &ActorRef<B>,
+        priority: i32,
+        message: B::Message,
+    ) {
+        let sender = self.sender();
+        self.core.send::<B>(sender, to.id, priority, message);
+    }
+
+    /// Sends a message to an actor after a delay. The job is not quiescent before.
+    pub fn send_after<B: Actor>(&mut self, delay: Duration, to: &ActorRef<B>, message: B::Message) {
+        self.core.send_after::<B>(delay, to.id, message);
+    }
+
+    /// Sends a message to all members of a section; each link between sites and each link to a node
+    /// carries it once. In order with other messages from this actor to the same members.
+    pub fn multicast<B: Actor>(&mut self, section: &SectionRef<B>, message: B::Message) {
+        let sender = self.sender();
+        self.core.multicast::<B>(sender, section, 0, message);
+    }
+
+    /// Sends a message to all members of a collection. All members handle the broadcasts of a
+    /// collection in the same order; there is no order between broadcasts and other messages.
+    pub fn broadcast<B: Actor>(&mut self, collection: &CollectionRef<B>, message: B::Message) {
+        let sender = self.sender();
+        self.core.broadcast::<B>(sender, collection.id, 0, message);
+    }
+
+    /// Asks a question: `question` gets the [`Reply`] to put into its message. The answer, or the
+    /// reason why there is none, is turned into a message to this actor, wherever it lives by then.
+    pub fn ask<B: Actor, T: DeserializeOwned + Send + 'static>(
+        &mut self,
+        to: &ActorRef<B>,
+        timeout: Duration,
+        question: impl FnOnce(Reply<T>) -> B::Message,
+        answered: impl FnOnce(Result<T, AskError>) -> A::Message + Send + 'static,
+    ) {
+        let me = self.id();
+        let reply = self.core.expect_reply_for_actor(timeout, move |core, answer| {
+            core.send::<A>(Sender::Pe, me, 0, answered(answer));
+        });
+        self.send(to, question(reply));
+    }
+
+    /// Answers a question.
+    pub fn reply<T: Serialize + Send + 'static>(&mut self, reply: Reply<T>, answer: T) {
+        self.core.answer(reply, answer);
+    }
+
+    /// Contributes to a reduction over this actor's collection. The n-th contributions of all
+    /// members form the n-th reduction; they must agree in `op` and `to`.
+    pub fn contribute(&mut self, op: Op, value: impl Reducible, to: To) {
+        self.core.contribute(self.seat, op, value.into_value(), to.0);
+    }
+
+    /// Contributes to a reduction over a section that this actor is a member of.
+    pub fn contribute_to_section(
+        &mut self,
+        section: &SectionRef<A>,
+        op: Op,
+        value: impl Reducible,
+        to: To,
+    ) {
+        let expected = section.len() as u64;
+        self.core.contribute_to_section(
+            self.seat,
+            section.id,
+            expected,
+            op,
+            value.into_value(),
+            to.0,
+        );
+    }
+
+    /// Waits at the sync point: once all members are there, the job's strategy may move actors, and
+    /// then [`Actor::resume`] is called. Messages are handled as usual meanwhile. A plan may move
+    /// actors of all collections, not only those that wait.
+    pub fn at_sync(&mut self) {
+        self.core.reach_sync(self.seat);
+    }
+
+    /// Moves this actor to another PE once the handler has returned.
+    pub fn migrate_to(&mut self, pe: PeId) {
+        let id = self.id();
+        self.core.request(Request { id, wish: Wish::Migrate(pe) });
+    }
+
+    /// Ends this actor once the handler has returned. Messages that still come for it are dropped.
+    pub fn destroy(&mut self) {
+        let id = self.id();
+        self.core.request(Request { id, wish: Wish::Destroy });
+    }
+
+    /// Adds a member to a collection, on this PE. It takes part in broadcasts that begin later, and in
+    /// reductions from the first on that is not complete yet: so insert while none is under way, or
+    /// let the new member contribute. Messages can be sent to it at once; but if a member of this
+    /// index was destroyed before, those that come before the insertion are dropped.
+    pub fn insert<B: Actor>(&mut self, at: &ActorRef<B>, init: B::Init) {
+        let pe = self.core.me;
+        self.insert_on(at, init, pe);
+    }
+
+    /// Adds a member to a collection, on a PE of choice.
+    pub fn insert_on<B: Actor>(&mut self, at: &ActorRef<B>, init: B::Init, pe: PeId) {
+        self.core.insert::<B>(at.id, init, pe);
+    }
+
+    /// The collection with this identity, which must hold actors of type `B`.
+    pub fn collection_of<B: Actor>(&self, id: CollectionId) -> CollectionRef<B> {
+        CollectionRef::new(id)
+    }
+
+    /// Read-only data that main has published. Decoded once per PE. Ends the job if there is no such
+    /// publication, which a reference from main rules out.
+    pub fn read<T: DeserializeOwned + Send + Sync + 'static>(
+        &mut self,
+        published: &Published<T>,
+    ) -> Option<Arc<T>> {
+        match self.core.read(published.id) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.core.fail(error);
+                None
+            }
+        }
+    }
+
+    /// Charges compute time to this actor: it counts as load when actors are balanced, and in virtual
+    /// time handling this message takes `time` longer.
+    pub fn charge(&mut self, time: Duration) {
+        self.core.charge(self.seat, time);
+    }
+
+    /// Ends the job with an error.
+    pub fn fail(&mut self, reason: impl Into<String>) {
+        self.core.fail(JobError::Failed(reason.into()));
+    }
+}

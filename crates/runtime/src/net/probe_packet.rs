@@ -1,0 +1,163 @@
+//! Probes on the network: packets of the job's own socket that are not QUIC.
+//!
+//! The first byte has neither of QUIC's two highest bits, so that the two cannot be confused. Each packet
+//! ends with a keyed hash over all of it: a stranger can neither provoke an answer nor forge one. An
+//! answer is never longer than what it answers, and goes to the address of the node that the packet
+//! names, whatever its sender says.
+
+use gridspan_topology::NodeId;
+use ring::hmac;
+
+/// The first byte of a probe.
+const MAGIC: u8 = 0x1f;
+/// What precedes the padding.
+const HEADER_BYTES: usize = 46;
+/// The keyed hash, cut to 128 bits.
+const TAG_BYTES: usize = 16;
+/// A round trip's packet.
+pub(super) const PING_BYTES: usize = HEADER_BYTES + TAG_BYTES;
+/// A packet of a train: the largest that every path takes.
+pub(super) const TRAIN_BYTES: usize = 1200;
+
+/// What a packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Ping,
+    Pong,
+    Train,
+    /// The last packet of a train has arrived.
+    Arrived,
+}
+
+impl Kind {
+    const ALL: [Self; 4] = [Self::Ping, Self::Pong, Self::Train, Self::Arrived];
+}
+
+/// A probe, apart from padding and hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ProbePacket {
+    pub(super) kind: Kind,
+    pub(super) from: NodeId,
+    pub(super) to: NodeId,
+    /// The order that it belongs to.
+    pub(super) order: u64,
+    /// Which packet of a train, from zero, and how many there are.
+    pub(super) index: u16,
+    pub(super) count: u16,
+    /// When a ping was sent, in nanoseconds of its sender's clock; returned in the pong.
+    pub(super) stamp: u64,
+    /// From the first to the last arrival of a train, in nanoseconds of the receiver's clock.
+    pub(super) span: u64,
+    /// Bytes of the train that arrived after its first packet.
+    pub(super) bytes: u64,
+}
+
+/// Whether a packet is a probe, well-formed or not.
+pub(super) fn is_probe(data: &[u8]) -> bool {
+    data.first() == Some(&MAGIC)
+}
+
+impl ProbePacket {
+    /// The packet in `len` bytes.
+    pub(super) fn encode(&self, len: usize, key: &hmac::Key) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(len);
+        bytes.push(MAGIC);
+        bytes.push(self.kind as u8);
+        bytes.extend_from_slice(&self.from.0.to_le_bytes());
+        bytes.extend_from_slice(&self.to.0.to_le_bytes());
+        bytes.extend_from_slice(&self.order.to_le_bytes());
+        bytes.extend_from_slice(&self.index.to_le_bytes());
+        bytes.extend_from_slice(&self.count.to_le_bytes());
+        for number in [self.stamp, self.span, self.bytes] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        bytes.resize(len.max(PING_BYTES) - TAG_BYTES, 0);
+        let tag = hmac::sign(key, &bytes);
+        bytes.extend_from_slice(&tag.as_ref()[..TAG_BYTES]);
+        bytes
+    }
+
+    /// Reads a packet; none if it is not of this job.
+    pub(super) fn decode(data: &[u8], key: &hmac::Key) -> Option<Self> {
+        let (signed, tag) = data.split_last_chunk::<TAG_BYTES>()?;
+        if signed.len() < HEADER_BYTES || data.len() > TRAIN_BYTES || !is_probe(data) {
+            return None;
+        }
+        // In the same time whatever differs, or a stranger could find the hash byte by byte.
+        let expected = hmac::sign(key, signed);
+        let differs = expected.as_ref().iter().zip(tag).fold(0, |or, (a, b)| or | (a ^ b));
+        if differs != 0 {
+            return None;
+        }
+        let mut at = 2;
+        let mut take = |len: usize| {
+            let mut number = [0; 8];
+            number[..len].copy_from_slice(&signed[at..at + len]);
+            at += len;
+            u64::from_le_bytes(number)
+        };
+        Some(Self {
+            kind: *Kind::ALL.get(usize::from(signed[1]))?,
+            from: NodeId(take(4) as u32),
+            to: NodeId(take(4) as u32),
+            order: take(8),
+            index: take(2) as u16,
+            count: take(2) as u16,
+            stamp: take(8),
+            span: take(8),
+            bytes: take(8),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn key(secret: u8) -> hmac::Key {
+        hmac::Key::new(hmac::HMAC_SHA256, &[secret; 32])
+    }
+
+    fn packet() -> ProbePacket {
+        ProbePacket {
+            kind: Kind::Arrived,
+            from: NodeId(3),
+            to: NodeId(70_000),
+            order: u64::MAX - 1,
+            index: 7,
+            count: 16,
+            stamp: 1,
+            span: 2,
+            bytes: 3,
+        }
+    }
+
+    #[test]
+    fn a_packet_comes_out_as_it_went_in() {
+        for len in [0, PING_BYTES, TRAIN_BYTES] {
+            let bytes = packet().encode(len, &key(1));
+            assert_eq!(bytes.len(), len.max(PING_BYTES));
+            assert!(is_probe(&bytes) && bytes[0] & 0xc0 == 0, "QUIC would take it");
+            assert_eq!(ProbePacket::decode(&bytes, &key(1)), Some(packet()));
+        }
+    }
+
+    #[test]
+    fn another_key_and_every_changed_byte_are_refused() {
+        let bytes = packet().encode(PING_BYTES, &key(1));
+        assert_eq!(ProbePacket::decode(&bytes, &key(2)), None);
+        for at in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1;
+            assert_eq!(ProbePacket::decode(&changed, &key(1)), None, "byte {at}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..1300)) {
+            prop_assert_eq!(ProbePacket::decode(&bytes, &key(1)), None);
+        }
+    }
+}

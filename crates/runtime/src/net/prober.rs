@@ -1,0 +1,367 @@
+//! Measures round trips and rates to other nodes with packets of its own, and answers theirs.
+//!
+//! # Steady state
+//!
+//! One order is worked off at a time. Round trips: each target gets [`PINGS`] pings in rounds; the least
+//! answer counts, so that one quiet moment at the other side is enough. Trains: each target gets
+//! [`TRAIN_PACKETS`] packets at once, one target after the other; it says how far apart the first
+//! and the last arrived.
+//!
+//! # Failure
+//!
+//! Packets may be lost. A target that has not answered [`PATIENCE`] after the last packet gets one more
+//! round, and then counts as silent. Packets that are not of this job, or answer what was not asked,
+//! change nothing.
+
+use super::probe_packet::{Kind, PING_BYTES, ProbePacket, TRAIN_BYTES};
+use crate::probe::{ProbeKind, ProbeOrder, Probed};
+use gridspan_topology::{Bandwidth, NodeId};
+use ring::hmac;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+/// Pings to each target.
+const PINGS: u32 = 8;
+/// Between two packets of this node: 5,000 a second, which no network notices.
+const PACE: Duration = Duration::from_micros(200);
+/// At least between two pings to one target, so that they do not meet the same busy moment.
+const ROUND: Duration = Duration::from_millis(10);
+/// Packets of a train: 19 kB, fewer than any first window.
+const TRAIN_PACKETS: u16 = 16;
+/// Between trains to different targets.
+const TRAIN_PAUSE: Duration = Duration::from_millis(50);
+/// A train that arrives within less time says only what the link can do at least: clocks and
+/// schedulers are no finer.
+const SPAN_MIN: Duration = Duration::from_micros(500);
+/// How long to wait for the last answers.
+const PATIENCE: Duration = Duration::from_millis(1_500);
+/// Trains that arrive at the same time; more are not measured.
+const TRAINS_MAX: usize = 64;
+/// Answers that wait to be sent; more are dropped, as a network would.
+const ANSWERS_MAX: usize = 1024;
+
+/// The probing half of a node.
+pub(super) struct Prober {
+    me: NodeId,
+    key: hmac::Key,
+    began: Instant,
+    orders: VecDeque<ProbeOrder>,
+    running: Option<Running>,
+    answers: VecDeque<(NodeId, Vec<u8>)>,
+    trains: BTreeMap<(NodeId, u64), Arriving>,
+    done: VecDeque<(u64, Vec<Probed>)>,
+}
+
+/// An order that is being worked off.
+struct Running {
+    order: ProbeOrder,
+    found: Vec<Probed>,
+    /// Packets still to be sent: positions in `found`.
+    queue: VecDeque<usize>,
+    next_at: Instant,
+    /// When the last round began.
+    round_at: Instant,
+    rounds: u32,
+    is_second_try: bool,
+}
+
+/// A train of another node that arrives.
+struct Arriving {
+    first: Instant,
+    last: Instant,
+    bytes: u64,
+}
+
+impl Prober {
+    pub(super) fn new(me: NodeId, secret: &[u8; 32], now: Instant) -> Self {
+        Self {
+            me,
+            key: hmac::Key::new(hmac::HMAC_SHA256, secret),
+            began: now,
+            orders: VecDeque::new(),
+            running: None,
+            answers: VecDeque::new(),
+            trains: BTreeMap::new(),
+            done: VecDeque::new(),
+        }
+    }
+
+    /// Takes an order.
+    pub(super) fn order(&mut self, now: Instant, order: ProbeOrder) {
+        self.orders.push_back(order);
+        self.begin_next(now);
+    }
+
+    /// The results of an order that is done: its name, and each target.
+    pub(super) fn poll_done(&mut self) -> Option<(u64, Vec<Probed>)> {
+        self.done.pop_front()
+    }
+
+    fn begin_next(&mut self, now: Instant) {
+        while self.running.is_none()
+            && let Some(order) = self.orders.pop_front()
+        {
+            let found: Vec<_> = order.targets.iter().map(|&node| Probed::nothing(node)).collect();
+            if found.is_empty() {
+                self.done.push_back((order.id, found));
+                continue;
+            }
+            let queue = (0..found.len()).collect();
+            let running = Running {
+                order,
+                found,
+                queue,
+                next_at: now,
+                round_at: now,
+                rounds: 1,
+                is_second_try: false,
+            };
+            self.running = Some(running);
+        }
+    }
+
+    /// When [`poll_transmit`](Self::poll_transmit) has something to send, at the latest.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        if !self.answers.is_empty() {
+            return Some(self.began);
+        }
+        self.running.as_ref().map(Running::due)
+    }
+
+    /// The next packet to send.
+    pub(super) fn poll_transmit(&mut self, now: Instant) -> Option<(NodeId, Vec<u8>)> {
+        if let Some(answer) = self.answers.pop_front() {
+            return Some(answer);
+        }
+        let stamp = now.saturating_duration_since(self.began).as_nanos() as u64;
+        let running = self.running.as_mut()?;
+        if now < running.due() {
+            return None;
+        }
+        if let Some(at) = running.queue.pop_front() {
+            let target = running.found[at].target;
+            let (kind, len, count) = match running.order.kind {
+                ProbeKind::RoundTrip => (Kind::Ping, PING_BYTES, 1),
+                ProbeKind::Train => (Kind::Train, TRAIN_BYTES, TRAIN_PACKETS),
+            };
+            let packet = |index| ProbePacket {
+                kind,
+                from: self.me,
+                to: target,
+                order: running.order.id,
+                index,
+                count,
+                stamp,
+                span: 0,
+                bytes: 0,
+            };
+            for index in 1..count {
+                self.answers.push_back((target, packet(index).encode(len, &self.key)));
+            }
+            running.next_at = now + if count > 1 { TRAIN_PAUSE } else { PACE };
+            return Some((target, packet(0).encode(len, &self.key)));
+        }
+        if running.begin_round(now) {
+            return self.poll_transmit(now);
+        }
+        if let Some(Running { order, found, .. }) = self.running.take() {
+            self.done.push_back((order.id, found));
+        }
+        self.begin_next(now);
+        None
+    }
+
+    /// Takes a packet that [`is_probe`](super::probe_packet::is_probe).
+    pub(super) fn handle(&mut self, now: Instant, data: &[u8]) {
+        let Some(packet) = ProbePacket::decode(data, &self.key) else { return };
+        if packet.to != self.me || packet.from == self.me {
+            return;
+        }
+        match packet.kind {
+            Kind::Ping => self.answer(Kind::Pong, packet, data.len()),
+            Kind::Train => self.arrive(now, packet, data.len()),
+            Kind::Pong | Kind::Arrived => self.note(now, packet),
+        }
+    }
+
+    fn answer(&mut self, kind: Kind, packet: ProbePacket, len: usize) {
+        if self.answers.len() < ANSWERS_MAX {
+            let answer = ProbePacket { kind, from: self.me, to: packet.from, ..packet };
+            self.answers.push_back((packet.from, answer.encode(len.min(PING_BYTES), &self.key)));
+        }
+    }
+
+    fn arrive(&mut self, now: Instant, packet: ProbePacket, len: usize) {
+        let key = (packet.from, packet.order);
+        match self.trains.get_mut(&key) {
+            Some(train) => {
+                train.last = now;
+                train.bytes += len as u64;
+            }
+            None if self.trains.len() < TRAINS_MAX => {
+                self.trains.insert(key, Arriving { first: now, last: now, bytes: 0 });
+            }
+            None => {}
+        }
+        if packet.index + 1 == packet.count
+            && let Some(train) = self.trains.remove(&key)
+        {
+            let span = train.last.duration_since(train.first).as_nanos() as u64;
+            self.answer(Kind::Arrived, ProbePacket { span, bytes: train.bytes, ..packet }, len);
+        }
+        // A train whose last packet was lost is not reported; it makes room after a while.
+        self.trains.retain(|_, train| now.duration_since(train.last) < PATIENCE);
+    }
+
+    fn note(&mut self, now: Instant, packet: ProbePacket) {
+        let Some(running) = &mut self.running else { return };
+        if running.order.id != packet.order {
+            return;
+        }
+        let Some(found) = running.found.iter_mut().find(|found| found.target == packet.from) else {
+            return;
+        };
+        let sent = self.began + Duration::from_nanos(packet.stamp);
+        let round_trip = now.saturating_duration_since(sent);
+        found.round_trip = Some(found.round_trip.map_or(round_trip, |best| best.min(round_trip)));
+        if packet.kind == Kind::Arrived {
+            let span = Duration::from_nanos(packet.span).max(Duration::from_nanos(1));
+            let rate = packet.bytes as f64 * 8.0 / span.max(SPAN_MIN).as_secs_f64();
+            found.rate = Some(Bandwidth::from_bits_per_second(rate as u64));
+            found.is_full = span >= SPAN_MIN;
+        }
+    }
+}
+
+impl Running {
+    /// When it goes on.
+    fn due(&self) -> Instant {
+        if !self.queue.is_empty() {
+            return self.next_at;
+        }
+        let is_complete = self.found.iter().all(|found| found.round_trip.is_some());
+        match self.order.kind {
+            ProbeKind::RoundTrip if self.rounds < PINGS => self.next_at.max(self.round_at + ROUND),
+            // The last round may bring better answers than those that are there.
+            ProbeKind::RoundTrip if is_complete => {
+                let slowest = self.found.iter().filter_map(|found| found.round_trip).max();
+                self.next_at + slowest.unwrap_or_default().min(PATIENCE) + ROUND
+            }
+            ProbeKind::Train if is_complete => self.next_at,
+            _ => self.next_at + PATIENCE,
+        }
+    }
+
+    /// Begins another round, if there is reason for one.
+    fn begin_round(&mut self, now: Instant) -> bool {
+        let silent = |at: &usize| self.found[*at].round_trip.is_none();
+        let all = 0..self.found.len();
+        if self.order.kind == ProbeKind::RoundTrip && self.rounds < PINGS {
+            self.queue = all.collect();
+        } else if !self.is_second_try {
+            self.is_second_try = true;
+            self.queue = all.filter(silent).collect();
+        }
+        self.rounds += 1;
+        self.round_at = now;
+        self.next_at = now;
+        !self.queue.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_topology::{Fate, Latency, Link, Shaper, Time};
+    use std::cmp::Reverse;
+    use std::collections::BinaryHeap;
+
+    /// Runs an order from node 0 over a link to node 1, in virtual time.
+    fn run(kind: ProbeKind, link: Link) -> (Probed, Duration) {
+        let began = Instant::now();
+        let mut nodes = [0, 1].map(|node| Prober::new(NodeId(node), &[7; 32], began));
+        let mut shapers = [Shaper::new(link, 1), Shaper::new(link, 2)];
+        let mut way: BinaryHeap<Reverse<(Time, usize, Vec<u8>)>> = BinaryHeap::new();
+        nodes[0].order(began, ProbeOrder { id: 9, kind, targets: vec![NodeId(1)] });
+        let mut time = Time::ZERO;
+        loop {
+            let now = began + time.since(Time::ZERO);
+            while way.peek().is_some_and(|Reverse((at, ..))| *at <= time) {
+                let Some(Reverse((_, to, data))) = way.pop() else { break };
+                nodes[to].handle(now, &data);
+            }
+            for from in 0..2 {
+                while let Some((to, data)) = nodes[from].poll_transmit(now) {
+                    let sent = shapers[from].send(time, data.len() as u64);
+                    if let Fate::Deliver { at } = sent {
+                        way.push(Reverse((at, to.index(), data)));
+                    }
+                }
+            }
+            if let Some((id, found)) = nodes[0].poll_done() {
+                assert_eq!((id, found.len()), (9, 1));
+                return (found[0], time.since(Time::ZERO));
+            }
+            let timers = nodes.iter().filter_map(Prober::poll_timeout);
+            let timers = timers.map(|due| Time::ZERO + due.saturating_duration_since(began));
+            let packets = way.peek().map(|Reverse((at, ..))| *at);
+            time = timers.chain(packets).min().unwrap().max(time + Duration::from_nanos(1));
+        }
+    }
+
+    #[test]
+    fn a_round_trip_is_measured_through_jitter_and_loss() {
+        let link = Link::new(Latency::from_millis(10), Bandwidth::UNLIMITED)
+            .with_jitter(Duration::from_millis(5))
+            .with_loss(0.2);
+        let (found, _) = run(ProbeKind::RoundTrip, link);
+        let excess = found.round_trip.unwrap() - Duration::from_millis(20);
+        assert!(excess < Duration::from_millis(5), "{excess:?} above the least possible");
+    }
+
+    #[test]
+    fn a_target_that_never_answers_is_given_up() {
+        let (found, after) = run(ProbeKind::RoundTrip, Link::perfect().with_loss(1.0));
+        assert_eq!(found, Probed::nothing(NodeId(1)));
+        assert!(after < Duration::from_secs(5), "{after:?}");
+    }
+
+    #[test]
+    fn a_train_shows_the_rate_of_a_slow_link_and_a_bound_of_a_fast_one() {
+        let link = |mbit| {
+            let bandwidth = Bandwidth::from_bits_per_second(mbit * 1_000_000);
+            Link::new(Latency::from_millis(5), bandwidth)
+        };
+        let (slow, _) = run(ProbeKind::Train, link(20));
+        let rate = slow.rate.unwrap().bits_per_second() as f64;
+        assert!(slow.is_full && (rate / 20e6 - 1.0).abs() < 0.01, "{rate}");
+        let (fast, _) = run(ProbeKind::Train, link(10_000));
+        assert!(!fast.is_full && fast.rate.unwrap().bits_per_second() > 100_000_000);
+    }
+
+    #[test]
+    fn strangers_and_answers_to_nothing_change_nothing() {
+        let now = Instant::now();
+        let mut prober = Prober::new(NodeId(0), &[7; 32], now);
+        let ping = ProbePacket {
+            kind: Kind::Ping,
+            from: NodeId(1),
+            to: NodeId(0),
+            order: 1,
+            index: 0,
+            count: 1,
+            stamp: 0,
+            span: 0,
+            bytes: 0,
+        };
+        let stranger = hmac::Key::new(hmac::HMAC_SHA256, &[8; 32]);
+        prober.handle(now, &ping.encode(PING_BYTES, &stranger));
+        let pong = ProbePacket { kind: Kind::Pong, ..ping };
+        prober.handle(now, &pong.encode(PING_BYTES, &prober.key));
+        let elsewhere = ProbePacket { to: NodeId(2), ..ping };
+        prober.handle(now, &elsewhere.encode(PING_BYTES, &prober.key));
+        assert!(prober.poll_transmit(now).is_none() && prober.poll_done().is_none());
+        prober.handle(now, &ping.encode(PING_BYTES, &prober.key));
+        assert_eq!(prober.poll_transmit(now).map(|(to, _)| to), Some(NodeId(1)));
+    }
+}

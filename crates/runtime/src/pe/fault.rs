@@ -1,0 +1,13 @@
+//! Bugs on purpose.
+
+/// Bugs on purpose, which a fault campaign has to find.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PlantedFault {
+    /// None.
+    #[default]
+    None,
+    /// Messages are handled as they come, in any order, and again if they come again.
+    HoldSkipped,
+    /// Knowledge about places is replaced by older knowledge.
+    EpochIgnored,
+}

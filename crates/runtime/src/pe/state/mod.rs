@@ -1,0 +1,36 @@
+//! What a PE keeps, part by part. Nothing in here knows the PE: what has to call it back is generic
+//! over it.
+//!
+//! - Messages: `lanes` of those that are ready, `waiting` those that are not, their numbers in `channel`.
+//! - Members: `member`, their `collections`, the `directory` of those elsewhere, the `graves` of those
+//!   that are no more.
+//! - What takes time: `timers`, questions in `waits`, contributions in `reductions`.
+//! - On PE 0: the `root` of collective operations, with its `waves` and `publications`.
+
+mod callback;
+mod channel;
+mod collections;
+mod directory;
+mod graves;
+mod lanes;
+mod member;
+mod publications;
+mod reductions;
+mod root;
+mod timers;
+mod waiting;
+mod waits;
+mod waves;
+
+pub(crate) use channel::{BROADCAST, Channels, Turn, judge};
+pub(crate) use collections::Collections;
+pub(crate) use directory::{Directory, Place};
+pub(crate) use graves::Graves;
+pub(crate) use lanes::{Lanes, Queue};
+pub(crate) use member::{Departing, Member, NewMembers, Request, Wish};
+pub(crate) use publications::Published;
+pub(crate) use reductions::{Accumulator, GroupState};
+pub(crate) use root::{BroadcastRequest, Family, Root};
+pub(crate) use timers::Timers;
+pub(crate) use waiting::{Early, Held, UNKNOWN_MEMBER_HOLD};
+pub(crate) use waits::{Resume, Waits};

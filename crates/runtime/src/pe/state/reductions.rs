@@ -1,0 +1,58 @@
+//! Contributions that wait for others, and what a PE remembers of earlier ones.
+
+use crate::wire::Contribution;
+use gridspan_topology::Time;
+
+/// Contributions that wait for others.
+pub(crate) struct Accumulator {
+    pub(crate) contribution: Contribution,
+    pub(crate) deadline: Time,
+}
+
+impl Accumulator {
+    /// How many contributions have come.
+    pub(crate) fn count(&self) -> u64 {
+        self.contribution.count
+    }
+}
+
+/// What a PE remembers about the reductions over a group.
+#[derive(Default)]
+pub(crate) struct GroupState {
+    /// The reduction that was passed up last, how many contributions it had here so far, and how
+    /// many the one before had.
+    latest: u64,
+    passed: u64,
+    before: u64,
+}
+
+impl GroupState {
+    /// How many more contributions to expect for a reduction.
+    pub(crate) fn outstanding(&self, sequence: u64) -> u64 {
+        if sequence > self.latest { self.passed } else { self.before.saturating_sub(self.passed) }
+    }
+
+    pub(crate) fn pass(&mut self, sequence: u64, count: u64) {
+        if sequence > self.latest {
+            (self.latest, self.before, self.passed) = (sequence, self.passed, count);
+        } else if sequence == self.latest {
+            self.passed += count;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::GroupState;
+
+    #[test]
+    fn a_group_expects_what_it_saw_last_time() {
+        let mut state = GroupState::default();
+        state.pass(0, 3);
+        state.pass(0, 1);
+        assert_eq!(state.outstanding(1), 4);
+        state.pass(1, 3);
+        assert_eq!(state.outstanding(1), 1, "one is still missing compared with last time");
+        assert_eq!(state.outstanding(2), 3);
+    }
+}

@@ -1,0 +1,40 @@
+//! The root's rounds of questions about quiescence.
+
+use super::callback::Callback;
+use gridspan_topology::Time;
+
+/// The root's rounds of questions.
+pub(crate) struct Waves<C> {
+    pub(crate) wave: u64,
+    pub(crate) missing: u32,
+    pub(crate) created: u64,
+    pub(crate) processed: u64,
+    pub(crate) previous: Option<(u64, u64)>,
+    /// Who waits, and the last round that had begun before.
+    pub(crate) waiting: Vec<(u64, Callback<C>)>,
+    /// Since when somebody waits.
+    pub(crate) since: Time,
+}
+
+impl<C> Default for Waves<C> {
+    fn default() -> Self {
+        Self {
+            wave: 0,
+            missing: 0,
+            created: 0,
+            processed: 0,
+            previous: None,
+            waiting: Vec::new(),
+            since: Time::ZERO,
+        }
+    }
+}
+
+impl<C> Waves<C> {
+    /// What main waits for here, for people.
+    pub(crate) fn waits(&self) -> Option<String> {
+        let Self { wave, missing, .. } = self;
+        (!self.waiting.is_empty())
+            .then(|| format!("quiescence (round {wave} waits for {missing} PEs)"))
+    }
+}

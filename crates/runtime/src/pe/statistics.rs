@@ -1,0 +1,29 @@
+//! What a PE counts.
+
+/// Counts of what a PE did, for reports and tests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Messages handled.
+    pub handled: u64,
+    /// Messages that came to a PE that their receiver had left.
+    pub forwarded: u64,
+    /// Actors that have left.
+    pub migrations: u64,
+    /// Messages that came twice and were dropped.
+    pub repeated: u64,
+    /// Messages to members that do not exist.
+    pub dead_letters: u64,
+    /// Answers that came after their time-out.
+    pub late_answers: u64,
+}
+
+impl std::ops::AddAssign for Statistics {
+    fn add_assign(&mut self, other: Self) {
+        self.handled += other.handled;
+        self.forwarded += other.forwarded;
+        self.migrations += other.migrations;
+        self.repeated += other.repeated;
+        self.dead_letters += other.dead_letters;
+        self.late_answers += other.late_answers;
+    }
+}

@@ -1,0 +1,14 @@
+//! What travels between PEs, and its form on the network.
+//!
+//! Within a process packets move as values. Towards another node the sending PE encodes them, and
+//! the PE they are for decodes the messages; whoever drives the network decodes control packets only.
+
+mod control;
+mod packet;
+
+pub(crate) use control::{
+    Buried, Contribution, Control, Insertion, MemberRecord, Migrant, Multicast, MulticastMember,
+    MulticastTarget, ReductionGroup,
+};
+pub use packet::Packet;
+pub(crate) use packet::{Content, EncodedBatch};

@@ -23,6 +23,7 @@ pub mod net;
 mod numbers;
 mod parcel;
 pub mod pe;
+pub mod probe;
 mod program;
 mod promise;
 mod published;

@@ -12,9 +12,12 @@
 
 use super::emulator::Emulator;
 use super::event::TransportEvent;
+use super::probe_packet::is_probe;
+use super::prober::Prober;
 use super::transport::Transport;
 use super::udp::{Outbound, UdpPort, Waker};
-use quinn_proto::EcnCodepoint;
+use crate::probe::ProbeOrder;
+use quinn_proto::{EcnCodepoint, Transmit};
 use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -28,6 +31,7 @@ pub struct NetLoop {
     transport: Transport,
     port: UdpPort,
     emulator: Option<Emulator>,
+    prober: Prober,
     buffer: Vec<u8>,
     /// What the kernel had no room for; its bytes are in `buffer`.
     stuck: Option<Stuck>,
@@ -45,7 +49,13 @@ impl NetLoop {
     /// Joins a transport, a socket and, if links between sites are emulated, an emulator.
     pub fn new(transport: Transport, port: UdpPort, emulator: Option<Emulator>) -> Self {
         let spin = Duration::ZERO;
-        Self { transport, port, emulator, buffer: vec![], stuck: None, spin }
+        let prober = Prober::new(transport.node(), transport.probe_key(), Instant::now());
+        Self { transport, port, emulator, prober, buffer: vec![], stuck: None, spin }
+    }
+
+    /// Measures the way to other nodes; [`TransportEvent::Probed`] follows.
+    pub fn probe(&mut self, order: ProbeOrder) {
+        self.prober.order(Instant::now(), order);
     }
 
     /// Has [`turn`](Self::turn) look again and again for so long before it waits. It saves the
@@ -92,6 +102,7 @@ impl NetLoop {
             for due in [
                 self.transport.poll_timeout(),
                 self.emulator.as_ref().and_then(Emulator::poll_timeout),
+                self.prober.poll_timeout(),
             ] {
                 deadline = due.into_iter().chain(deadline).min();
             }
@@ -154,27 +165,41 @@ impl NetLoop {
                 }
                 continue;
             }
+            if let Some((node, packet)) = self.prober.poll_transmit(now) {
+                // Of a node whose address is not known there are no packets to answer.
+                let Some(destination) = self.transport.address_of(node) else { continue };
+                self.buffer.extend_from_slice(&packet);
+                if !self.pass(now, Stuck { destination, ecn: None, segment_size: None })? {
+                    return Ok(false);
+                }
+                continue;
+            }
             let Some(transmit) = self.transport.poll_transmit(now, segments, &mut self.buffer)
             else {
                 return Ok(false);
             };
-            let destination = transmit.destination;
-            if let Some(emulator) = &mut self.emulator
-                && let Some(node) = self.transport.node_at(destination)
-                && emulator.covers(node)
-            {
-                let contents = &self.buffer[..transmit.size];
-                let size = transmit.segment_size.unwrap_or(contents.len());
-                emulator.send(now, node, destination, transmit.ecn, (contents, size));
-                continue;
-            }
             self.buffer.truncate(transmit.size);
-            let (ecn, segment_size) = (transmit.ecn, transmit.segment_size);
-            if !self.send(Stuck { destination, ecn, segment_size })? {
+            let Transmit { destination, ecn, segment_size, .. } = transmit;
+            if !self.pass(now, Stuck { destination, ecn, segment_size })? {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// Puts the buffer on the emulated link to its destination, or sends it if there is none.
+    /// Returns whether more can be sent.
+    fn pass(&mut self, now: Instant, what: Stuck) -> io::Result<bool> {
+        let Stuck { destination, ecn, segment_size } = what;
+        if let Some(emulator) = &mut self.emulator
+            && let Some(node) = self.transport.node_at(destination)
+            && emulator.covers(node)
+        {
+            let size = segment_size.unwrap_or(self.buffer.len());
+            emulator.send(now, node, destination, ecn, (&self.buffer, size));
+            return Ok(true);
+        }
+        self.send(what)
     }
 
     /// Sends the buffer, or keeps it for later.
@@ -193,13 +218,17 @@ impl NetLoop {
 
     /// Takes what has arrived, and notes the time if anything has.
     fn receive(&mut self, now: &mut Instant) -> io::Result<usize> {
-        let transport = &mut self.transport;
+        let (transport, prober) = (&mut self.transport, &mut self.prober);
         let mut is_first = true;
         self.port.receive(&mut |from, ecn, data| {
             if std::mem::take(&mut is_first) {
                 *now = Instant::now();
             }
-            transport.handle_datagram(*now, from, ecn, data);
+            if is_probe(&data) {
+                prober.handle(*now, &data);
+            } else {
+                transport.handle_datagram(*now, from, ecn, data);
+            }
         })
     }
 
@@ -227,6 +256,10 @@ impl NetLoop {
         let mut events = 0;
         while let Some(event) = self.transport.poll_event() {
             on_event(event);
+            events += 1;
+        }
+        while let Some((id, found)) = self.prober.poll_done() {
+            on_event(TransportEvent::Probed { id, found });
             events += 1;
         }
         events

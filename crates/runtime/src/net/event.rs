@@ -1,6 +1,7 @@
 //! What a transport tells the layer above, and how it answers a send.
 
 use super::hello::Refusal;
+use crate::probe::Probed;
 use crate::session::Backlog;
 use bytes::Bytes;
 use gridspan_topology::NodeId;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 /// What happened. Events of one node come in the order they happened.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum TransportEvent {
     /// A frame arrived: each exactly once, small ones of a node in the order sent. The bytes may be
     /// a slice of the packet that brought them and keep it in memory.
@@ -31,6 +32,13 @@ pub enum TransportEvent {
         node: NodeId,
         /// Why.
         reason: LossReason,
+    },
+    /// The measurements of an order are done.
+    Probed {
+        /// The order's name.
+        id: u64,
+        /// What was found about each target.
+        found: Vec<Probed>,
     },
     /// Somebody was turned away, or turned this node away. Nothing changed.
     Refused {

@@ -61,6 +61,7 @@ pub enum IdentityError {
 /// The throw-away certificate authority of one job. It stays with the launcher.
 pub struct Authority {
     job: String,
+    probe_key: [u8; 32],
     certificate: rcgen::Certificate,
     issuer: rcgen::Issuer<'static, rcgen::KeyPair>,
 }
@@ -69,6 +70,11 @@ impl Authority {
     /// A new authority for `job`, with a fresh key.
     pub fn new(job: &str) -> Result<Self, IdentityError> {
         check_job_name(job)?;
+        let mut probe_key = [0; 32];
+        provider()
+            .secure_random
+            .fill(&mut probe_key)
+            .map_err(|_| rustls::Error::FailedToGetRandomBytes)?;
         let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519)?;
         let mut parameters = rcgen::CertificateParams::new(vec![])?;
         parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Constrained(0));
@@ -77,7 +83,8 @@ impl Authority {
             .distinguished_name
             .push(rcgen::DnType::CommonName, format!("gridspan job {job}"));
         let certificate = parameters.self_signed(&key)?;
-        Ok(Self { job: job.to_owned(), certificate, issuer: rcgen::Issuer::new(parameters, key) })
+        let issuer = rcgen::Issuer::new(parameters, key);
+        Ok(Self { job: job.to_owned(), probe_key, certificate, issuer })
     }
 
     /// A certificate with a fresh key for one life of `node`.
@@ -98,6 +105,7 @@ impl Authority {
             authority: self.certificate.pem(),
             certificate: certificate.pem(),
             key: key.serialize_pem(),
+            probe_key: self.probe_key,
         })
     }
 }
@@ -124,6 +132,8 @@ pub struct Identity {
     pub certificate: String,
     /// The node's private key, in PEM.
     pub key: String,
+    /// What all nodes of the job sign their probes with.
+    pub probe_key: [u8; 32],
 }
 
 impl fmt::Debug for Identity {

@@ -21,6 +21,8 @@ mod link;
 mod links;
 mod outgoing;
 mod peer;
+mod probe_packet;
+mod prober;
 mod transport;
 mod udp;
 mod wire;

@@ -193,15 +193,12 @@ impl Prober {
 
     fn arrive(&mut self, now: Instant, packet: ProbePacket, len: usize) {
         let key = (packet.from, packet.order);
-        match self.trains.get_mut(&key) {
-            Some(train) => {
-                train.last = now;
-                train.bytes += len as u64;
-            }
-            None if self.trains.len() < TRAINS_MAX => {
-                self.trains.insert(key, Arriving { first: now, last: now, bytes: 0 });
-            }
-            None => {}
+        let has_room = self.trains.len() < TRAINS_MAX;
+        if let Some(train) = self.trains.get_mut(&key) {
+            train.last = now;
+            train.bytes += len as u64;
+        } else if has_room {
+            self.trains.insert(key, Arriving { first: now, last: now, bytes: 0 });
         }
         if packet.index + 1 == packet.count
             && let Some(train) = self.trains.remove(&key)
@@ -328,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_train_shows_the_rate_of_a_slow_link_and_a_bound_of_a_fast_one() {
-        let link = |mbit| {
+        let link = |mbit: u64| {
             let bandwidth = Bandwidth::from_bits_per_second(mbit * 1_000_000);
             Link::new(Latency::from_millis(5), bandwidth)
         };

@@ -145,6 +145,16 @@ impl Transport {
         self.nodes_by_address.get(&address).copied()
     }
 
+    /// Where `node` receives packets, if that is known.
+    pub fn address_of(&self, node: NodeId) -> Option<SocketAddr> {
+        self.peers.get(node.index())?.address
+    }
+
+    /// What all nodes of the job sign their probes with.
+    pub(super) fn probe_key(&self) -> &[u8; 32] {
+        &self.config.identity.probe_key
+    }
+
     /// This node.
     pub fn node(&self) -> NodeId {
         self.config.identity.node

@@ -51,3 +51,7 @@ dense_id!(
     /// A processing element: one worker thread with its own scheduler queue.
     PeId, "pe"
 );
+dense_id!(
+    /// A group of nodes in a [`Hierarchy`](crate::Hierarchy); 0 is the whole.
+    GroupId, "group"
+);

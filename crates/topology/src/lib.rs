@@ -8,21 +8,31 @@
 //! - [`LinkMonitor`], [`ProbePlan`], [`Uplink`]: what is known about links while a job runs.
 //! - [`GridSpec`]: the sites, hosts and links that every driver starts from, as a value, a
 //!   [grid file](GridSpec::from_toml) or a [shorthand](GridSpec::from_emulate).
+//! - [`Hierarchy`]: the tree of groups that balancing, broadcasting, stealing and reductions follow.
+//! - [`infer`]: finds it in an [`RttMatrix`] of measured round-trip times.
+//! - [`study`]: what inference is judged with.
 //!
 //! Everything here is pure: no clock, no sockets, no threads.
 
+mod hierarchy;
 mod id;
+mod infer;
 mod layout;
 mod link;
+mod matrix;
 mod monitor;
 mod quantity;
 mod shaper;
 mod spec;
+pub mod study;
 mod units;
 
-pub use id::{HostId, NodeId, PeId, SiteId};
+pub use hierarchy::{BandwidthRange, Group, Hierarchy, HierarchyError, Level, RttRange};
+pub use id::{GroupId, HostId, NodeId, PeId, SiteId};
+pub use infer::infer;
 pub use layout::{Layout, LayoutError, NodePlace};
 pub use link::{Link, LinkError};
+pub use matrix::{MatrixProblem, MatrixTextError, RttMatrix, RttUnit};
 pub use monitor::{
     LinkChange, LinkEstimate, LinkMonitor, LinkSample, Pipes, Probe, ProbePlan, Uplink,
 };

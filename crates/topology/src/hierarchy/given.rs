@@ -1,0 +1,115 @@
+//! The hierarchy that the user described: sites, clusters, and hosts that run several nodes.
+
+use super::draft::{Draft, Partition};
+use super::group::{BandwidthRange, RttRange, between_place};
+use super::stored::MAX_PAIRED_CHILDREN;
+use super::tree::Hierarchy;
+use crate::id::NodeId;
+use crate::layout::Layout;
+use crate::link::Link;
+use crate::spec::GridSpec;
+use crate::units::Bandwidth;
+use std::collections::BTreeMap;
+
+impl Hierarchy {
+    /// The hierarchy of a described grid: the whole, its sites, their clusters if any has some, and
+    /// the hosts if any runs several nodes. A node that is in no cluster is a cluster of its own. Levels that separate nothing are left out, as the sites of a grid with only one. Round
+    /// trips are those of the links without queues and with their mean jitter.
+    pub fn from_grid(grid: &GridSpec) -> Self {
+        let layout = grid.layout();
+        let mut hosts = BTreeMap::new();
+        let host_of = |(node, name)| {
+            let next = hosts.len() as u32;
+            *hosts.entry((layout.site_of_node(node), name)).or_insert(next)
+        };
+        let by_host: Vec<u32> = grid.hosts().map(host_of).collect();
+        let mut partitions = vec![by_site(layout)];
+        if layout.nodes().any(|node| grid.cluster_of(node).is_some()) {
+            partitions.push(by_cluster(grid));
+        }
+        if hosts.len() < by_host.len() {
+            partitions.push(given(by_host, BTreeMap::new()));
+        }
+        let (mut hierarchy, _) = draft(layout, partitions).skeleton();
+        describe(&mut hierarchy, grid);
+        hierarchy
+    }
+
+    /// The whole and the sites of a layout, of which nothing is known but their names.
+    pub fn from_layout(layout: &Layout) -> Self {
+        draft(layout, vec![by_site(layout)]).skeleton().0
+    }
+}
+
+fn draft(layout: &Layout, partitions: Vec<Partition>) -> Draft {
+    let nodes: Vec<NodeId> = layout.nodes().collect();
+    Draft { added_ms: vec![0.0; nodes.len()], nodes, partitions }
+}
+
+fn by_site(layout: &Layout) -> Partition {
+    let names = layout.sites().map(|site| (site.0, layout.site_name(site).to_owned())).collect();
+    given(layout.nodes().map(|node| layout.site_of_node(node).0).collect(), names)
+}
+
+fn by_cluster(grid: &GridSpec) -> Partition {
+    let nodes = || grid.layout().nodes();
+    let clusters = nodes().filter_map(|node| grid.cluster_of(node)).max();
+    let first_loner = clusters.map_or(0, |last| last + 1);
+    let cluster_of = |node: NodeId| grid.cluster_of(node).unwrap_or(first_loner + node.0);
+    let names = nodes().filter_map(|node| {
+        let cluster = grid.cluster_of(node)?;
+        Some((cluster, grid.cluster_name(cluster).to_owned()))
+    });
+    given(nodes().map(cluster_of).collect(), names.collect())
+}
+
+fn given(groups: Vec<u32>, names: BTreeMap<u32, String>) -> Partition {
+    Partition { groups, cut_ms: 0.0, confidence: 1.0, names }
+}
+
+/// Fills in what the links say.
+fn describe(hierarchy: &mut Hierarchy, grid: &GridSpec) {
+    let mut of_level = vec![(Vec::new(), Vec::new()); hierarchy.depth()];
+    for number in 0..hierarchy.groups.len() {
+        let group = &hierarchy.groups[number];
+        // Between children, or between members where there are no smaller groups; all members of
+        // a site or of a host are alike.
+        let mut ends: Vec<NodeId> =
+            group.children.iter().map(|&child| hierarchy.group(child).members()[0]).collect();
+        if ends.is_empty() {
+            ends = group.members.iter().copied().take(2).collect();
+        }
+        // Every n-th of very many sites gives the range as well.
+        let step = ends.len().div_ceil(MAX_PAIRED_CHILDREN).max(1);
+        let is_whole = step == 1 && !group.children.is_empty();
+        let ends: Vec<NodeId> = ends.into_iter().step_by(step).collect();
+        let mut between = vec![0; ends.len() * ends.len().saturating_sub(1) / 2];
+        let (mut rtts, mut rates) = (Vec::new(), Vec::new());
+        for (a, &one) in ends.iter().enumerate() {
+            for (b, &other) in ends[..a].iter().enumerate() {
+                let (ms, rate) = round_trip(grid.link(one, other), grid.link(other, one));
+                between[between_place(a, b)] = ((f64::from(ms) * 1e6) as u64).max(1);
+                rtts.push(ms);
+                rates.push(rate);
+            }
+        }
+        let (all_rtts, all_rates) = &mut of_level[group.level];
+        all_rtts.extend_from_slice(&rtts);
+        all_rates.extend_from_slice(&rates);
+        let group = &mut hierarchy.groups[number];
+        group.rtt = RttRange::of_milliseconds(&mut rtts);
+        group.bandwidth = BandwidthRange::of(rates);
+        group.between = if is_whole { between } else { Vec::new() };
+    }
+    for (level, (mut rtts, rates)) in hierarchy.levels.iter_mut().zip(of_level) {
+        level.rtt = RttRange::of_milliseconds(&mut rtts);
+        level.bandwidth = BandwidthRange::of(rates);
+    }
+}
+
+/// The mean round trip in milliseconds, and the rate of the slower direction.
+fn round_trip(there: &Link, back: &Link) -> (f32, Bandwidth) {
+    let one_way = |link: &Link| link.latency.duration() + link.jitter / 2;
+    let ms = (one_way(there) + one_way(back)).as_secs_f64() * 1e3;
+    (ms as f32, there.bandwidth.min(back.bandwidth))
+}

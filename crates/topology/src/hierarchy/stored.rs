@@ -1,0 +1,193 @@
+//! A hierarchy as it is stored, and the checks that make one of it again.
+
+use super::group::{BandwidthRange, Group, Level, RttRange};
+use crate::id::{GroupId, NodeId};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// The limits of [`Hierarchy`](super::Hierarchy), which shows them.
+pub(super) const MAX_NODES: usize = 1 << 20;
+pub(super) const MAX_LEVELS: usize = 32;
+pub(super) const MAX_PAIRED_CHILDREN: usize = 256;
+
+/// Why a stored hierarchy is none. Nothing was read; store it again or infer it anew.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum HierarchyError {
+    /// There are no levels, or more than latencies can tell apart.
+    #[error("the hierarchy has {levels} levels; store 1 to {MAX_LEVELS}")]
+    Levels {
+        /// How many there are.
+        levels: usize,
+    },
+    /// A group is no part of a group one level above that comes before it.
+    #[error("group {group} is no part of a group of the level above; list parents first")]
+    Parent {
+        /// The number of the group.
+        group: usize,
+    },
+    /// A group has no members, or its leader is none of them.
+    #[error("group {group} lacks nodes or its leader; list the nodes of each closest group")]
+    Members {
+        /// The number of the group.
+        group: usize,
+    },
+    /// A node is in two groups of the last level, or its number is too high.
+    #[error("{node} is listed twice or its number is not below {MAX_NODES}")]
+    Node {
+        /// The node.
+        node: NodeId,
+    },
+    /// A group has another number of round trips between its children than it has pairs of them.
+    #[error("group {group} has the wrong number of round trips; store one per pair of children")]
+    Between {
+        /// The number of the group.
+        group: usize,
+    },
+    /// A confidence is not from 0 to 1.
+    #[error("a confidence is not between 0 and 1")]
+    Confidence,
+}
+
+/// Only what cannot be computed from the rest.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Parts {
+    levels: Vec<Level>,
+    groups: Vec<GroupParts>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct GroupParts {
+    parent: Option<GroupId>,
+    /// Of groups of the last level only.
+    members: Vec<NodeId>,
+    leader: NodeId,
+    name: Option<String>,
+    rtt: Option<RttRange>,
+    bandwidth: Option<BandwidthRange>,
+    confidence: f64,
+    between: Vec<u64>,
+}
+
+/// What a hierarchy consists of.
+type Checked = (Vec<Level>, Vec<Group>, Vec<Option<GroupId>>);
+
+impl Parts {
+    pub(super) fn new(levels: Vec<Level>, groups: Vec<Group>) -> Self {
+        let last = levels.len().saturating_sub(1);
+        let part = |group: Group| GroupParts {
+            parent: group.parent,
+            members: if group.level == last { group.members } else { Vec::new() },
+            leader: group.leader,
+            name: group.name,
+            rtt: group.rtt,
+            bandwidth: group.bandwidth,
+            confidence: group.confidence,
+            between: group.between,
+        };
+        Self { levels, groups: groups.into_iter().map(part).collect() }
+    }
+
+    pub(super) fn check(self) -> Result<Checked, HierarchyError> {
+        let levels = self.levels;
+        if !(1..=MAX_LEVELS).contains(&levels.len()) {
+            return Err(HierarchyError::Levels { levels: levels.len() });
+        }
+        let confidences = self.groups.iter().map(|group| group.confidence);
+        if !levels.iter().map(|level| level.confidence).chain(confidences).all(is_part) {
+            return Err(HierarchyError::Confidence);
+        }
+        let mut groups = Vec::<Group>::new();
+        for (number, part) in self.groups.into_iter().enumerate() {
+            let group = with_level(part, &groups).filter(|group| group.level < levels.len());
+            let group = group.ok_or(HierarchyError::Parent { group: number })?;
+            if let Some(parent) = group.parent {
+                groups[parent.index()].children.push(GroupId::from(number));
+            }
+            groups.push(group);
+        }
+        let leaf_of = gather_members(&mut groups, levels.len() - 1)?;
+        for (number, group) in groups.iter().enumerate() {
+            let has_leader = group.members.binary_search(&group.leader).is_ok();
+            if !has_leader && !group.members.is_empty() {
+                return Err(HierarchyError::Members { group: number });
+            }
+            let children = group.children.len();
+            let pairs = children * children.saturating_sub(1) / 2;
+            let is_paired = children <= MAX_PAIRED_CHILDREN && group.between.len() == pairs;
+            if !group.between.is_empty() && !is_paired {
+                return Err(HierarchyError::Between { group: number });
+            }
+        }
+        Ok((levels, groups, leaf_of))
+    }
+}
+
+fn is_part(confidence: f64) -> bool {
+    (0.0..=1.0).contains(&confidence)
+}
+
+/// The group with the level below its parent; `None` if the parent does not come before it, or
+/// the levels would be out of order.
+fn with_level(part: GroupParts, before: &[Group]) -> Option<Group> {
+    let level = match part.parent {
+        Some(parent) => before.get(parent.index())?.level + 1,
+        None if before.is_empty() => 0,
+        None => return None,
+    };
+    if before.last().is_some_and(|last| last.level > level) {
+        return None;
+    }
+    Some(Group {
+        level,
+        parent: part.parent,
+        children: Vec::new(),
+        members: part.members,
+        leader: part.leader,
+        name: part.name,
+        rtt: part.rtt,
+        bandwidth: part.bandwidth,
+        confidence: part.confidence,
+        between: part.between,
+    })
+}
+
+/// Fills the members of all groups from those of the last level.
+fn gather_members(
+    groups: &mut [Group],
+    last: usize,
+) -> Result<Vec<Option<GroupId>>, HierarchyError> {
+    // Only the whole may be empty, and then it is alone.
+    let is_empty = groups.len() == 1 && last == 0 && groups[0].members.is_empty();
+    if is_empty {
+        return Ok(Vec::new());
+    }
+    let mut leaf_of = Vec::new();
+    for (number, group) in groups.iter_mut().enumerate() {
+        group.members.sort_unstable();
+        if (group.level == last) == group.members.is_empty() {
+            return Err(HierarchyError::Members { group: number });
+        }
+        for &node in &group.members {
+            if node.index() >= MAX_NODES {
+                return Err(HierarchyError::Node { node });
+            }
+            if leaf_of.len() <= node.index() {
+                leaf_of.resize(node.index() + 1, None);
+            }
+            if leaf_of[node.index()].replace(GroupId::from(number)).is_some() {
+                return Err(HierarchyError::Node { node });
+            }
+        }
+    }
+    for number in (1..groups.len()).rev() {
+        let (above, below) = groups.split_at_mut(number);
+        if let Some(parent) = below[0].parent {
+            above[parent.index()].members.extend_from_slice(&below[0].members);
+        }
+    }
+    groups.iter_mut().for_each(|group| group.members.sort_unstable());
+    if groups.is_empty() {
+        return Err(HierarchyError::Members { group: 0 });
+    }
+    Ok(leaf_of)
+}

@@ -1,0 +1,105 @@
+//! Average-linkage clustering (UPGMA) by nearest-neighbour chains.
+
+use super::pairs::Pairs;
+
+/// The order in which groups of items join.
+#[derive(Clone, Debug)]
+pub(super) struct Dendrogram {
+    items: usize,
+    merges: Vec<Merge>,
+}
+
+/// Two groups join.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Merge {
+    /// An item of the one group.
+    pub(super) one: usize,
+    /// An item of the other.
+    pub(super) other: usize,
+    /// How far apart the groups are: the mean over all pairs of their items.
+    pub(super) height: f32,
+    /// How many items the smaller group has, and the larger one.
+    pub(super) sizes: [f32; 2],
+}
+
+impl Dendrogram {
+    /// Clusters items of the given weights. `pairs` has no missing entry off the diagonal. Takes
+    /// O(n²) (Murtagh's nearest-neighbour chain; Sneath and Sokal's UPGMA).
+    pub(super) fn new(mut pairs: Pairs, mut sizes: Vec<f32>) -> Self {
+        let items = pairs.items();
+        let mut alive: Vec<usize> = (0..items).collect();
+        let mut merges = Vec::with_capacity(items.saturating_sub(1));
+        let mut chain: Vec<usize> = Vec::new();
+        while alive.len() > 1 {
+            let Some(&top) = chain.last() else {
+                chain.push(alive[0]);
+                continue;
+            };
+            let before = chain.len().checked_sub(2).map(|place| chain[place]);
+            let (nearest, height) = nearest(&pairs, &alive, top, before);
+            if before != Some(nearest) {
+                chain.push(nearest);
+                continue;
+            }
+            chain.truncate(chain.len() - 2);
+            let (gone, kept) = (top.max(nearest), top.min(nearest));
+            let (a, b) = (sizes[gone], sizes[kept]);
+            merges.push(Merge { one: kept, other: gone, height, sizes: [a.min(b), a.max(b)] });
+            alive.retain(|&item| item != gone);
+            for &item in alive.iter().filter(|&&item| item != kept) {
+                let mean = (a * pairs.value(gone, item) + b * pairs.value(kept, item)) / (a + b);
+                pairs.set(kept, item, mean);
+            }
+            sizes[kept] = a + b;
+        }
+        merges.sort_by(|a, b| a.height.total_cmp(&b.height));
+        Self { items, merges }
+    }
+
+    pub(super) fn merges(&self) -> &[Merge] {
+        &self.merges
+    }
+
+    /// The group of each item after all merges up to `height`, numbered by their first items.
+    pub(super) fn cut(&self, height: f32) -> Vec<u32> {
+        let mut parents: Vec<usize> = (0..self.items).collect();
+        for merge in self.merges.iter().take_while(|merge| merge.height <= height) {
+            let (a, b) = (root(&mut parents, merge.one), root(&mut parents, merge.other));
+            parents[a.max(b)] = a.min(b);
+        }
+        let roots: Vec<u32> = (0..self.items).map(|item| root(&mut parents, item) as u32).collect();
+        renumbered(&roots)
+    }
+}
+
+/// The nearest other group; the one before in the chain wins a tie, or the chain would not end.
+fn nearest(pairs: &Pairs, alive: &[usize], item: usize, before: Option<usize>) -> (usize, f32) {
+    let row = pairs.row(item);
+    let mut best = before.map_or((usize::MAX, f32::INFINITY), |before| (before, row[before]));
+    for &other in alive {
+        if other != item && (row[other] < best.1 || best.0 == usize::MAX) {
+            best = (other, row[other]);
+        }
+    }
+    best
+}
+
+fn root(parents: &mut [usize], mut item: usize) -> usize {
+    while parents[item] != item {
+        parents[item] = parents[parents[item]];
+        item = parents[item];
+    }
+    item
+}
+
+/// The same partition with groups numbered from 0 in the order of their first items.
+pub(super) fn renumbered(groups: &[u32]) -> Vec<u32> {
+    let mut numbers = std::collections::BTreeMap::new();
+    groups
+        .iter()
+        .map(|group| {
+            let next = numbers.len() as u32;
+            *numbers.entry(group).or_insert(next)
+        })
+        .collect()
+}

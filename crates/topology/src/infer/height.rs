@@ -1,0 +1,126 @@
+//! How much a busy host adds to each of its round trips.
+//!
+//! A busy host adds `h` to all of its round trips (the "height" of Vivaldi's coordinates, Dabek et
+//! al., SIGCOMM 2004), so seen from any third node `k` it is `h` further than its neighbour `j`:
+//! `d(i,k) - d(j,k) = h(i) - h(j)`. The median over many `k` estimates that, each weighted by its
+//! precision, which is as the inverse of its distance; the quietest neighbours have no height. A node in
+//! a cluster of its own looks the same from its nearest neighbours, but not from further away:
+//! subtracting `h` must make its round trips like those of its neighbours.
+
+use super::pairs::{LEAST_MS, Pairs, median, quantile};
+
+/// Beyond this a delay is a place, not a busy host: what schedulers add is a fraction of it.
+const MOST_MS: f32 = 0.5;
+/// So many nearest neighbours are compared with: few enough to be of one small cluster.
+const NEIGHBOURS: usize = 6;
+/// So many nearest third nodes are asked.
+const THIRDS: usize = 48;
+/// Two round trips that differ by this factor differ by more than jitter.
+const CLEAR: f32 = 1.6;
+/// A height is at least this part of the nearest round trip…
+const LEAST_PART: f32 = 0.2;
+/// …and this many standard errors, for a round trip that jitters by…
+const LEAST_ERRORS: f32 = 3.0;
+/// …this part of itself.
+const JITTER: f32 = 0.15;
+
+/// What one item adds to its pairs, in milliseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Height {
+    /// The delay of the item itself; 0 for most.
+    pub(super) added: f32,
+    /// The nearest round trips of the nodes around it.
+    quiet: f32,
+}
+
+/// The height of each item.
+pub(super) fn heights(pairs: &Pairs) -> Vec<Height> {
+    let near: Vec<Vec<usize>> = (0..pairs.items()).map(|item| nearest(pairs, item)).collect();
+    let closest = |item: usize| near[item].first().map_or(f32::INFINITY, |&j| pairs.value(item, j));
+    let height = |item: usize| {
+        let around = &near[item][..near[item].len().min(NEIGHBOURS)];
+        let (mut added, mut errors): (Vec<f32>, Vec<f32>) =
+            around.iter().filter_map(|&j| difference(pairs, &near[item], item, j)).unzip();
+        let added = quantile(&mut added, 0.7)?;
+        let error = median(&mut errors)?;
+        let clear = (LEAST_PART * closest(item)).max(LEAST_ERRORS * error);
+        let mut quiet: Vec<f32> = around.iter().map(|&j| closest(j)).collect();
+        let quiet = quantile(&mut quiet, 0.3)?;
+        (added > clear && added <= MOST_MS && explains(pairs, item, around, added))
+            .then_some(Height { added, quiet })
+    };
+    (0..pairs.items()).map(|item| height(item).unwrap_or_default()).collect()
+}
+
+/// How much further `item` is than `other` from third nodes, and the standard error of that.
+fn difference(pairs: &Pairs, thirds: &[usize], item: usize, other: usize) -> Option<(f32, f32)> {
+    let mut weighted: Vec<(f32, f32)> = thirds
+        .iter()
+        .filter(|&&third| third != other)
+        .filter_map(|&third| Some((pairs.known(item, third)?, pairs.known(other, third)?)))
+        .map(|(from_item, from_other)| (from_item - from_other, 1.0 / from_item.max(from_other)))
+        .collect();
+    weighted.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let half: f32 = weighted.iter().map(|&(_, weight)| weight).sum::<f32>() / 2.0;
+    let precision: f32 = weighted.iter().map(|&(_, weight)| weight * weight).sum();
+    let mut below = 0.0;
+    let middle = weighted.iter().find(|&&(_, weight)| {
+        below += weight;
+        below >= half
+    })?;
+    Some((middle.0, JITTER / precision.sqrt()))
+}
+
+/// Subtracts the heights from all pairs.
+pub(super) fn without_heights(pairs: &Pairs, heights: &[Height]) -> Pairs {
+    let mut lowered = pairs.clone();
+    for a in 0..pairs.items() {
+        for b in 0..a {
+            let Some(value) = pairs.known(a, b) else { continue };
+            let added = heights[a].added + heights[b].added;
+            if added > 0.0 {
+                // An error of the estimate must not make a pair nearer than any quiet one.
+                let floor = heights[a].quiet.max(heights[b].quiet).max(LEAST_MS);
+                lowered.set(a, b, (value - added).max(floor.min(value)));
+            }
+        }
+    }
+    lowered
+}
+
+fn nearest(pairs: &Pairs, item: usize) -> Vec<usize> {
+    let row = pairs.row(item);
+    let mut known: Vec<usize> = (0..row.len()).filter(|&j| !row[j].is_nan()).collect();
+    let order = |a: &usize, b: &usize| row[*a].total_cmp(&row[*b]).then(a.cmp(b));
+    if known.len() > THIRDS {
+        known.select_nth_unstable_by(THIRDS - 1, order);
+        known.truncate(THIRDS);
+    }
+    known.sort_unstable_by(order);
+    known
+}
+
+/// Whether the item's round trips beyond its neighbours are more like theirs without the height.
+fn explains(pairs: &Pairs, item: usize, near: &[usize], height: f32) -> bool {
+    let closest = &near[..near.len().min(3)];
+    let within = closest
+        .iter()
+        .filter_map(|&j| closest.iter().filter_map(|&k| pairs.known(j, k)).reduce(f32::min))
+        .reduce(f32::min)
+        .unwrap_or(0.0);
+    let (mut raw, mut lowered) = (Vec::new(), Vec::new());
+    for other in (0..pairs.items()).filter(|other| !near.contains(other)) {
+        let Some(own) = pairs.known(item, other) else { continue };
+        let mut theirs: Vec<f32> = closest.iter().filter_map(|&j| pairs.known(j, other)).collect();
+        let Some(their) = median(&mut theirs) else { continue };
+        // Far away the height drowns in jitter; inside the neighbours' cluster it explains anything.
+        if own < 10.0 * height && their > CLEAR * within {
+            raw.push((own / their).ln().abs());
+            lowered.push(((own - height).max(LEAST_MS) / their).ln().abs());
+        }
+    }
+    match (median(&mut raw), median(&mut lowered)) {
+        (Some(raw), Some(lowered)) => lowered < raw,
+        _ => true,
+    }
+}

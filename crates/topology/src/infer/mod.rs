@@ -1,0 +1,24 @@
+//! Finds the hierarchy of a grid in measured round-trip times.
+//!
+//! [`infer`] reads a full matrix. Its steps, each in its own file:
+//!
+//! 1. `pairs.rs`: the lesser of both directions of a pair counts.
+//! 2. `height.rs`: what a busy host adds to all of its round trips is subtracted.
+//! 3. `smooth.rs`: each pair becomes the median over the natural neighbours of its ends.
+//! 4. `dendrogram.rs`: average linkage on the logarithms.
+//! 5. `levels.rs`: levels end where the density of joining distances has a persistent valley.
+//! 6. `refine.rs`: single nodes that are nearer to another group move there.
+
+mod dendrogram;
+mod full;
+mod height;
+mod levels;
+mod nested;
+mod pairs;
+mod refine;
+mod smooth;
+
+pub use full::infer;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+//! From measured pairs to nested partitions: the steps of inference from a full matrix in turn.
+
+use super::dendrogram::{Dendrogram, Merge, renumbered};
+use super::height::{Height, heights, without_heights};
+use super::levels::{Weighted, cuts};
+use super::pairs::Pairs;
+use super::refine::refine;
+use super::smooth::smoothed;
+use std::collections::BTreeMap;
+
+/// The partitions of one set of items, each finer than the one before.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Nested {
+    /// The group of each item at each level below the whole, coarsest first.
+    pub(super) levels: Vec<Vec<u32>>,
+    /// For each of `levels`, the round trip in milliseconds that separates it from the level above, and
+    /// the confidence that it does.
+    pub(super) cuts: Vec<(f32, f32)>,
+    /// What each item adds to its round trips.
+    pub(super) heights: Vec<Height>,
+}
+
+/// Finds all levels in pairs in milliseconds.
+pub(super) fn nested(pairs: &Pairs) -> Nested {
+    let heights = heights(pairs);
+    let lowered = without_heights(pairs, &heights);
+    let dendrogram = Dendrogram::new(smoothed(&lowered), vec![1.0; pairs.items()]);
+    let weighted: Vec<Weighted> = dendrogram.merges().iter().map(weigh).collect();
+    let mut found = cuts(&weighted);
+    found.reverse();
+    let mut levels: Vec<Vec<u32>> = found.iter().map(|cut| dendrogram.cut(cut.at)).collect();
+    if let (Some(finest), Some(cut)) = (levels.last().cloned(), found.last()) {
+        let mut moved = finest.clone();
+        refine(&lowered, &mut moved, cut.at.exp());
+        follow(&mut levels, &finest, &moved);
+    }
+    let cuts = found.iter().map(|cut| (cut.at.exp(), cut.confidence)).collect();
+    Nested { levels, cuts, heights }
+}
+
+/// A merge counts by the harmonic mean of its sides: so the merges of each level weigh about as much as
+/// there are nodes, where pairs would give almost all weight to the top.
+pub(super) fn weigh(merge: &Merge) -> Weighted {
+    let [small, large] = merge.sizes;
+    (merge.height, 2.0 * small * large / (small + large))
+}
+
+/// Carries moves between the finest groups to the levels above.
+fn follow(levels: &mut [Vec<u32>], before: &[u32], after: &[u32]) {
+    let Some((finest, above)) = levels.split_last_mut() else { return };
+    for level in above {
+        let of_group: BTreeMap<u32, u32> =
+            before.iter().zip(level.iter()).map(|(&group, &parent)| (group, parent)).collect();
+        let moved: Vec<u32> = after.iter().map(|group| of_group[group]).collect();
+        *level = renumbered(&moved);
+    }
+    *finest = renumbered(after);
+}

@@ -1,0 +1,114 @@
+//! Tests of inference against networks whose truth is known.
+//!
+//! The seeds here are 1 to 5; the constants of the method were chosen on seeds from 1000.
+
+use super::*;
+use crate::hierarchy::Hierarchy;
+use crate::id::NodeId;
+use crate::matrix::RttMatrix;
+use crate::study::{Noise, Shape, Synthetic, adjusted_rand_index};
+use std::time::Duration;
+
+const SEEDS: std::ops::RangeInclusive<u64> = 1..=5;
+
+/// How well the groups of a level agree with the truth.
+fn agreement(hierarchy: &Hierarchy, level: usize, truth: &[u32]) -> f64 {
+    let group = |node| hierarchy.group_of(node, level).unwrap().0;
+    let groups: Vec<u32> = hierarchy.nodes().map(group).collect();
+    adjusted_rand_index(&groups, truth)
+}
+
+/// The mean agreement of the closest groups, and whether each has the right number of levels.
+fn over_seeds(shape: Shape, nodes: u32, noise: Noise) -> (f64, bool) {
+    let mut sum = 0.0;
+    let mut levels_right = true;
+    for seed in SEEDS {
+        let network = Synthetic::new(shape, nodes, seed).with_noise(noise);
+        let hierarchy = infer(&network.matrix());
+        sum += agreement(&hierarchy, hierarchy.depth() - 1, network.clusters());
+        levels_right &= hierarchy.depth() == shape.levels();
+    }
+    (sum / SEEDS.count() as f64, levels_right)
+}
+
+#[test]
+fn a_full_matrix_shows_all_levels_and_the_closest_groups() {
+    for nodes in [64, 256] {
+        for shape in [Shape::TwoLevel, Shape::ThreeLevel, Shape::HardThreeLevel] {
+            let (agreement, levels_right) = over_seeds(shape, nodes, Noise::USUAL);
+            assert!(agreement >= 0.95, "{} of {nodes}: {agreement}", shape.name());
+            assert!(levels_right, "{} of {nodes}", shape.name());
+        }
+    }
+}
+
+#[test]
+fn missing_entries_and_more_slow_pairs_do_not_mislead() {
+    let noises = [
+        Noise { missing: 0.3, ..Noise::USUAL },
+        Noise { outliers: 0.2, ..Noise::USUAL },
+        Noise { busy: 0.25, ..Noise::USUAL },
+    ];
+    for noise in noises {
+        let (agreement, levels_right) = over_seeds(Shape::ThreeLevel, 128, noise);
+        assert!(agreement >= 0.95 && levels_right, "{noise:?}: {agreement}");
+    }
+}
+
+#[test]
+fn sites_are_found_whatever_is_inside_them() {
+    for shape in [Shape::ThreeLevel, Shape::EightByEight, Shape::TenByThree] {
+        for seed in SEEDS {
+            let network = Synthetic::new(shape, 128, seed);
+            let hierarchy = infer(&network.matrix());
+            let best = (0..hierarchy.depth())
+                .map(|level| agreement(&hierarchy, level, &network.sites()))
+                .fold(0.0, f64::max);
+            assert!(best >= 0.99, "{} with seed {seed}: {best}", shape.name());
+        }
+    }
+}
+
+#[test]
+fn without_noise_the_ranges_are_the_latencies_of_the_network() {
+    let network = Synthetic::new(Shape::HardThreeLevel, 64, 1).with_noise(Noise::NONE);
+
+    let hierarchy = infer(&network.matrix());
+
+    let medians: Vec<_> =
+        hierarchy.levels().map(|level| level.rtt.unwrap().median.as_micros()).collect();
+    assert_eq!(medians, [484, 220, 100]);
+    assert!(hierarchy.groups_at(2).all(|id| hierarchy.group(id).confidence() > 0.95));
+}
+
+#[test]
+fn matrices_that_say_little_give_one_level() {
+    let alike = RttMatrix::from_fn(9, |_, _| Some(Duration::from_millis(3)));
+    for matrix in [RttMatrix::new(0), RttMatrix::new(1), RttMatrix::new(5), alike] {
+        let hierarchy = infer(&matrix);
+        assert_eq!((hierarchy.depth(), hierarchy.nodes().len()), (1, matrix.nodes()));
+    }
+}
+
+#[test]
+fn a_remote_node_is_a_group_of_its_own_and_a_busy_one_is_not() {
+    let micros = |a: NodeId, b: NodeId| match (a.0.min(b.0), a.0.max(b.0)) {
+        (_, 19) => 20_000,
+        (4, _) | (_, 4) => 300,
+        _ => 100,
+    };
+    let matrix = RttMatrix::from_fn(20, |a, b| Some(Duration::from_micros(micros(a, b))));
+
+    let hierarchy = infer(&matrix);
+
+    assert_eq!(hierarchy.depth(), 2, "{hierarchy}");
+    let of = |node| hierarchy.group_of(NodeId(node), 1);
+    assert!(of(0) == of(4) && of(0) != of(19));
+    assert_eq!(hierarchy.group(of(19).unwrap()).members(), [NodeId(19)]);
+}
+
+#[test]
+fn the_same_matrix_gives_the_same_hierarchy() {
+    let matrix = Synthetic::new(Shape::TenByThree, 64, 1).matrix();
+    assert_eq!(infer(&matrix), infer(&matrix));
+}

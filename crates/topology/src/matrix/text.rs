@@ -1,0 +1,304 @@
+//! Reads a matrix from comma-separated values and from the plain rows of published data sets.
+//!
+//! Any text may come in: nothing panics, and no text makes a matrix larger than
+//! [`RttMatrix::MAX_NODES`].
+
+use super::RttMatrix;
+use crate::id::NodeId;
+use std::time::Duration;
+use thiserror::Error;
+
+/// The unit of the numbers in a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RttUnit {
+    /// As in the data sets of PlanetLab.
+    Milliseconds,
+    /// As in those of King and Meridian.
+    Microseconds,
+}
+
+impl RttUnit {
+    /// A round trip longer than an hour is surely in another unit.
+    fn most(self) -> f64 {
+        3.6e6 * self.in_millisecond()
+    }
+
+    fn in_millisecond(self) -> f64 {
+        match self {
+            Self::Milliseconds => 1.0,
+            Self::Microseconds => 1e3,
+        }
+    }
+
+    fn duration(self, number: f64) -> Duration {
+        Duration::from_nanos((number / self.in_millisecond() * 1e6).round() as u64)
+    }
+}
+
+/// A text that was refused as a whole; correct the place it names.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[error("line {line}, column {column}: {problem}")]
+pub struct MatrixTextError {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// What is wrong there.
+    pub problem: MatrixProblem,
+}
+
+/// What can be wrong with the text of a matrix.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum MatrixProblem {
+    /// A field is no round trip.
+    #[error("`{field}` is no round trip; write a number, or -1, 0 or NaN where it is missing")]
+    Number {
+        /// The beginning of the field.
+        field: String,
+    },
+    /// A number is beyond an hour.
+    #[error("{number} is more than an hour; is the unit right?")]
+    TooLong {
+        /// The number.
+        number: f64,
+    },
+    /// A row has another number of fields than the first.
+    #[error("this row has {found} numbers and the first has {expected}; write as many in each")]
+    Width {
+        /// How many the row has.
+        found: usize,
+        /// How many the first has.
+        expected: usize,
+    },
+    /// There are fewer or more rows than columns.
+    #[error("there are {rows} rows of {columns} numbers; a matrix has as many rows as columns")]
+    NotSquare {
+        /// How many rows there are, or more than that.
+        rows: usize,
+        /// How many columns.
+        columns: usize,
+    },
+    /// The matrix is beyond [`RttMatrix::MAX_NODES`].
+    #[error("a row has {columns} numbers; a matrix has at most {max}", max = RttMatrix::MAX_NODES)]
+    TooWide {
+        /// How many columns the first row has.
+        columns: usize,
+    },
+}
+
+/// A field and the byte of its line where it begins.
+type Field<'a> = (usize, &'a str);
+
+impl RttMatrix {
+    /// Reads comma-separated values, one row a line. A first line whose first field is empty or
+    /// no number gives names to the columns, and then each row begins with a name; names are skipped. Empty
+    /// fields, `-1`, `0` and `NaN` are missing; so is the diagonal, whatever it says. Empty lines and those
+    /// that begin with `#` are skipped.
+    pub fn from_csv(text: &str, unit: RttUnit) -> Result<Self, MatrixTextError> {
+        let mut lines = numbered(text).peekable();
+        let has_names = lines.peek().is_some_and(|(_, line)| {
+            let first = line.split(',').next().unwrap_or_default();
+            unquoted(first).parse::<f64>().is_err()
+        });
+        if has_names {
+            lines.next();
+        }
+        let rows = lines.map(|(number, line)| {
+            let fields = csv_fields(line).skip(usize::from(has_names));
+            (number, line, fields.collect())
+        });
+        read(rows, unit)
+    }
+
+    /// Reads rows of numbers separated by blanks, tabs or commas: the plain form in which measured
+    /// matrices are published. Missing entries and skipped lines are as in [`RttMatrix::from_csv`].
+    pub fn from_rows(text: &str, unit: RttUnit) -> Result<Self, MatrixTextError> {
+        let rows = numbered(text).map(|(number, line)| (number, line, plain_fields(line)));
+        read(rows, unit)
+    }
+}
+
+/// The lines that say something, numbered from 1.
+fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let says_something =
+        |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    text.lines()
+        .enumerate()
+        .map(|(n, line)| (n + 1, line))
+        .filter(move |(_, line)| says_something(line))
+}
+
+fn csv_fields(line: &str) -> impl Iterator<Item = Field<'_>> {
+    let mut begin = 0;
+    line.split(',').map(move |field| {
+        let at = begin;
+        begin += field.len() + 1;
+        (at, unquoted(field))
+    })
+}
+
+fn unquoted(field: &str) -> &str {
+    field.trim().trim_matches('"').trim()
+}
+
+fn plain_fields(line: &str) -> Vec<Field<'_>> {
+    let is_gap = |c: char| c.is_whitespace() || c == ',';
+    let mut fields = Vec::new();
+    let mut rest = line;
+    while let Some(begin) = rest.find(|c| !is_gap(c)) {
+        let end = rest[begin..].find(is_gap).map_or(rest.len(), |length| begin + length);
+        fields.push((line.len() - rest.len() + begin, &rest[begin..end]));
+        rest = &rest[end..];
+    }
+    fields
+}
+
+fn read<'a>(
+    rows: impl Iterator<Item = (usize, &'a str, Vec<Field<'a>>)>,
+    unit: RttUnit,
+) -> Result<RttMatrix, MatrixTextError> {
+    let mut matrix = RttMatrix::new(0);
+    let (mut count, mut last_line) = (0, 1);
+    for (line, text, fields) in rows {
+        let error = |byte: usize, problem| MatrixTextError {
+            line,
+            column: 1 + text.get(..byte).map_or(0, |before| before.chars().count()),
+            problem,
+        };
+        if count == 0 {
+            let columns = fields.len();
+            if columns > RttMatrix::MAX_NODES {
+                return Err(error(0, MatrixProblem::TooWide { columns }));
+            }
+            matrix = RttMatrix::new(columns);
+        }
+        let (found, expected) = (fields.len(), matrix.nodes());
+        if found != expected {
+            return Err(error(0, MatrixProblem::Width { found, expected }));
+        }
+        if count == expected {
+            let problem = MatrixProblem::NotSquare { rows: count + 1, columns: expected };
+            return Err(error(0, problem));
+        }
+        for (column, (byte, field)) in fields.into_iter().enumerate() {
+            let rtt = round_trip(field, unit).map_err(|problem| error(byte, problem))?;
+            if let Some(rtt) = rtt {
+                matrix.record(NodeId::from(count), NodeId::from(column), rtt);
+            }
+        }
+        (count, last_line) = (count + 1, line);
+    }
+    let columns = matrix.nodes();
+    if count < columns {
+        let problem = MatrixProblem::NotSquare { rows: count, columns };
+        return Err(MatrixTextError { line: last_line, column: 1, problem });
+    }
+    Ok(matrix)
+}
+
+fn round_trip(field: &str, unit: RttUnit) -> Result<Option<Duration>, MatrixProblem> {
+    if field.is_empty() {
+        return Ok(None);
+    }
+    match field.parse::<f64>() {
+        Ok(number) if number.is_nan() || number == 0.0 || number == -1.0 => Ok(None),
+        Ok(number) if number > unit.most() => Err(MatrixProblem::TooLong { number }),
+        Ok(number) if number > 0.0 => Ok(Some(unit.duration(number))),
+        _ => {
+            let field = field.chars().take(24).flat_map(char::escape_debug).collect();
+            Err(MatrixProblem::Number { field })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn micros(matrix: &RttMatrix, from: u32, to: u32) -> Option<u128> {
+        matrix.rtt(NodeId(from), NodeId(to)).map(|rtt| rtt.as_micros())
+    }
+
+    fn message(text: &str) -> String {
+        RttMatrix::from_rows(text, RttUnit::Milliseconds).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn plain_rows_are_read_in_either_unit() {
+        let text = "# King\n0 1.5\t-1\n\n  2 0 NaN\n3.25 0 9\n";
+
+        let matrix = RttMatrix::from_rows(text, RttUnit::Milliseconds).unwrap();
+
+        assert_eq!(matrix.nodes(), 3);
+        assert_eq!(micros(&matrix, 0, 1), Some(1500));
+        assert_eq!(micros(&matrix, 2, 0), Some(3250));
+        for (from, to) in [(0, 2), (1, 2), (2, 1), (2, 2)] {
+            assert_eq!(micros(&matrix, from, to), None, "{from} {to}");
+        }
+        let matrix = RttMatrix::from_rows("0 150\n70 0", RttUnit::Microseconds).unwrap();
+        assert_eq!((micros(&matrix, 0, 1), micros(&matrix, 1, 0)), (Some(150), Some(70)));
+    }
+
+    #[test]
+    fn comma_separated_values_may_have_names() {
+        let bare = RttMatrix::from_csv("0,2\n3,0\n", RttUnit::Milliseconds).unwrap();
+        let named = "\"\",\"a\",\"b\"\r\n\"a\",,\"2\"\r\n\"b\",3,0\r\n";
+        let named = RttMatrix::from_csv(named, RttUnit::Milliseconds).unwrap();
+
+        assert_eq!(bare, named);
+        assert_eq!(micros(&bare, 1, 0), Some(3000));
+    }
+
+    #[test]
+    fn an_error_names_line_and_column_and_says_what_to_write() {
+        assert_eq!(
+            message("0 1\nµµ x"),
+            "line 2, column 1: `µµ` is no round trip; \
+             write a number, or -1, 0 or NaN where it is missing"
+        );
+        assert_eq!(
+            message("0 1\n# x\n1,  -7"),
+            "line 3, column 5: `-7` is no round trip; \
+             write a number, or -1, 0 or NaN where it is missing"
+        );
+        assert_eq!(
+            message("0 1 2\n1 0"),
+            "line 2, column 1: this row has 2 numbers and the first has 3; write as many in each"
+        );
+        assert_eq!(
+            message("0 1\n1 0\n2 2"),
+            "line 3, column 1: there are 3 rows of 2 numbers; a matrix has as many rows as columns"
+        );
+        assert_eq!(
+            message("0 1\n"),
+            "line 1, column 1: there are 1 rows of 2 numbers; a matrix has as many rows as columns"
+        );
+        assert_eq!(
+            message("0 1e9"),
+            "line 1, column 3: 1000000000 is more than an hour; is the unit right?"
+        );
+        let wide = "1 ".repeat(8193);
+        assert_eq!(
+            message(&wide),
+            "line 1, column 1: a row has 8193 numbers; a matrix has at most 8192"
+        );
+    }
+
+    #[test]
+    fn a_text_without_rows_is_a_matrix_of_no_nodes() {
+        assert_eq!(RttMatrix::from_csv("", RttUnit::Milliseconds).unwrap().nodes(), 0);
+        assert_eq!(RttMatrix::from_rows("\n# a\n", RttUnit::Milliseconds).unwrap().nodes(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_readers_panic(text in "\\PC{0,60}", near in "[-0-9.,NainfeE \t\n\"#µ]{0,60}") {
+            for text in [text, near] {
+                let _ = RttMatrix::from_csv(&text, RttUnit::Milliseconds);
+                let _ = RttMatrix::from_rows(&text, RttUnit::Microseconds);
+            }
+        }
+    }
+}

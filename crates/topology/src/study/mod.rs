@@ -1,0 +1,15 @@
+//! What inference is judged with: networks of known truth, published baselines and the oracle.
+//!
+//! No driver uses this; tests and `benches/topology.rs` do.
+//!
+//! - [`Synthetic`]: a network whose clusters and sites are known, with the noise of real ones.
+//! - [`Baseline`]: how others find clusters in a matrix of round-trip times.
+//! - [`adjusted_rand_index`]: how well two partitions agree.
+
+mod baseline;
+mod rand_index;
+mod synthetic;
+
+pub use baseline::Baseline;
+pub use rand_index::adjusted_rand_index;
+pub use synthetic::{Noise, Shape, Synthetic};

@@ -2,6 +2,7 @@
 
 use crate::plan::Plan;
 use crate::snapshot::Snapshot;
+use gridspan_topology::LinkChange;
 
 /// Decides where actors should live.
 ///
@@ -16,4 +17,7 @@ pub trait Strategy: Send {
     /// The moves it proposes. For a snapshot that passes [`Snapshot::validate`], the plan passes
     /// [`Plan::validate`] against it.
     fn plan(&mut self, snapshot: &Snapshot) -> Plan;
+
+    /// A link between groups of nodes is no longer what it was. By default nothing follows.
+    fn link_changed(&mut self, _change: &LinkChange) {}
 }

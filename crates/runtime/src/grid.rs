@@ -8,13 +8,14 @@ use crate::collection::{Map, Placement};
 use crate::error::{AskError, GridError};
 use crate::id::{CollectionId, KindId, Sender};
 use crate::index::{ActorIndex, IndexSet, Ix1, Key, Shape};
-use crate::pe::{Action, Core};
+use crate::pe::{Action, Core, Links};
 use crate::promise::{Promise, promise};
 use crate::reduce::{Op, Reducible};
 use crate::reference::{ActorRef, CollectionRef, Reply, SectionRef};
 use crate::registry::Registry;
 use crate::wire::ReductionGroup;
 use crate::{Published, codec};
+use gridspan_topology::{Hierarchy, LinkChange};
 use gridspan_topology::{Layout, PeId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -165,6 +166,29 @@ impl Grid {
         let (resolve, over) = promise();
         self.run(move |core| core.run_after(duration, move |_| resolve.with(Ok(()))));
         wait(over).await
+    }
+
+    /// Which nodes are near each other, as measured. Drivers over a network measure when the job begins; in
+    /// the simulator asking begins it.
+    pub async fn hierarchy(&self) -> Result<Arc<Hierarchy>, GridError> {
+        let (resolve, known) = promise();
+        self.run(move |core| core.await_hierarchy(move |_, known| resolve.with(Ok(known))));
+        wait(known).await
+    }
+
+    /// What is known of the links between groups of nodes.
+    pub async fn links(&self) -> Result<Links, GridError> {
+        let (resolve, links) = promise();
+        self.run(move |core| core.await_links(move |_, links| resolve.with(Ok(links))));
+        wait(links).await
+    }
+
+    /// The next link whose latency or bandwidth has changed by more than a fifth, or whose losses
+    /// have. Groups are numbered as in the [`hierarchy`](Self::hierarchy).
+    pub async fn link_change(&self) -> Result<LinkChange, GridError> {
+        let (resolve, change) = promise();
+        self.run(move |core| core.await_link_change(move |_, change| resolve.with(change)));
+        wait(change).await
     }
 
     /// The time since the job began, in the time of the driver.

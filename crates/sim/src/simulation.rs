@@ -20,7 +20,8 @@ use crate::queue::EventQueue;
 use crate::report::{Ending, SimError, SimReport};
 use crate::station::Station;
 use bytes::Bytes;
-use gridspan_runtime::pe::{Standing, Statistics};
+use gridspan_runtime::pe::{Core, Standing, Statistics};
+use gridspan_runtime::probe::Probed;
 use gridspan_runtime::wire::Packet;
 use gridspan_runtime::{Job, JobError, Layout, NodeId, PeId, Program, Time, end};
 use gridspan_topology::GridSpec;
@@ -36,6 +37,8 @@ enum Event {
     Leave(Vec<Outgoing>),
     /// A frame arrives from another node.
     Frame(Bytes),
+    /// A node has measured.
+    Probed { pe: PeId, id: u64, found: Vec<Probed> },
     /// Something happens on a connection that can break.
     Connection(Happening),
 }
@@ -142,6 +145,11 @@ impl Simulation {
             }
             Event::Leave(frames) => frames.into_iter().for_each(|frame| self.send_remote(frame)),
             Event::Frame(frame) => self.receive(&frame),
+            Event::Probed { pe, id, found } => {
+                let report = Box::new(move |core: &mut Core| core.probed(id, found));
+                self.stations[pe.index()].actions.push(report);
+                self.schedule_turn(pe);
+            }
             Event::Connection(happening) => {
                 if let Some(connections) = &mut self.connections {
                     connections.handle(self.now, happening, &mut self.network);
@@ -184,6 +192,7 @@ impl Simulation {
             // Links see frames in the order in which they leave, and this handler may take long.
             self.queue.push(ends, Event::Leave(frames));
         }
+        self.measure(pe, leaves);
         self.stations[pe.index()].busy_until = leaves;
         if let Some(pause) = self.delays.as_mut().and_then(Delays::pause) {
             self.paused[node.index()] = self.now + pause;
@@ -192,6 +201,15 @@ impl Simulation {
             self.poll_main();
         }
         self.schedule_turn(pe);
+    }
+
+    /// Measures what a PE is asked to measure of the links from its node.
+    fn measure(&mut self, pe: PeId, begin: Time) {
+        let node = self.layout.node_of(pe);
+        for order in self.stations[pe.index()].machine.take_probe_orders() {
+            let (ends, found) = self.network.probe(begin, node, &order);
+            self.queue.push(ends, Event::Probed { pe, id: order.id, found });
+        }
     }
 
     /// Sees to it that a PE has its next turn when it has something to do.

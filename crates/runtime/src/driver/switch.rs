@@ -2,6 +2,7 @@
 
 use super::ending::Ending;
 use super::inbox::Inbox;
+use crate::probe::ProbeOrder;
 use crate::wire::Packet;
 use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId, PeId};
@@ -11,6 +12,8 @@ use std::sync::Arc;
 pub(crate) trait Network: Send + Sync {
     /// Takes a frame for another node. May be called by all PEs of the node.
     fn send(&self, to: NodeId, frame: Bytes);
+    /// Has this node measure something; the first PE gets the results.
+    fn probe(&self, order: ProbeOrder);
     /// Bytes that wait because too many are under way already.
     fn backlog_bytes(&self) -> usize;
 }
@@ -88,6 +91,13 @@ impl Switch {
             }
         }
         Ok(())
+    }
+
+    /// Has this node measure something.
+    pub(super) fn probe(&self, orders: Vec<ProbeOrder>) {
+        if let Some(network) = &self.network {
+            orders.into_iter().for_each(|order| network.probe(order));
+        }
     }
 
     #[cfg(feature = "net")]

@@ -11,6 +11,8 @@ use super::switch::{Network, Switch};
 use super::worker::Idle;
 use crate::error::JobError;
 use crate::net::{FrameClass, LossReason, NetLoop, SendError, TransportEvent, Waker};
+use crate::pe::Core;
+use crate::probe::ProbeOrder;
 use bytes::Bytes;
 use gridspan_topology::NodeId;
 use std::collections::{BTreeSet, VecDeque};
@@ -33,6 +35,8 @@ const FLUSH: Duration = Duration::from_secs(3);
 /// A node's way to the other nodes.
 pub(super) struct Uplink {
     frames: Mutex<VecDeque<(NodeId, Bytes)>>,
+    orders: Mutex<Vec<ProbeOrder>>,
+    /// Whether there are frames, or orders.
     has_frames: AtomicBool,
     /// Bytes of frames that the transport did not take yet.
     backlog_bytes: AtomicUsize,
@@ -52,10 +56,12 @@ pub(super) struct Uplink {
 impl Network for Uplink {
     fn send(&self, to: NodeId, frame: Bytes) {
         lock(&self.frames).push_back((to, frame));
-        self.has_frames.store(true, Ordering::SeqCst);
-        if self.waiting.swap(false, Ordering::SeqCst) {
-            self.waker.wake();
-        }
+        self.announce();
+    }
+
+    fn probe(&self, order: ProbeOrder) {
+        lock(&self.orders).push(order);
+        self.announce();
     }
 
     fn backlog_bytes(&self) -> usize {
@@ -67,6 +73,7 @@ impl Uplink {
     pub(super) fn new(net: NetLoop) -> Self {
         Self {
             frames: Mutex::default(),
+            orders: Mutex::default(),
             has_frames: AtomicBool::new(false),
             backlog_bytes: AtomicUsize::new(0),
             waiting: AtomicBool::new(false),
@@ -76,6 +83,14 @@ impl Uplink {
             driven_ns: AtomicU64::new(0),
             begin: Instant::now(),
             over: AtomicBool::new(false),
+        }
+    }
+
+    /// There is something to send.
+    fn announce(&self) {
+        self.has_frames.store(true, Ordering::SeqCst);
+        if self.waiting.swap(false, Ordering::SeqCst) {
+            self.waker.wake();
         }
     }
 
@@ -127,6 +142,9 @@ impl Uplink {
     /// Hands frames to the transport. Those to nodes that have too many bytes under way stay, in
     /// order, until acknowledgements have come.
     fn hand_over(&self, net: &mut NetLoop, switch: &Switch) {
+        for order in std::mem::take(&mut *lock(&self.orders)) {
+            net.probe(order);
+        }
         let frames = std::mem::take(&mut *lock(&self.frames));
         let mut stalled = BTreeSet::new();
         let mut left = VecDeque::new();
@@ -162,6 +180,10 @@ impl Uplink {
                     fail(switch, JobError::Protocol(format!("from {from}: {error}")));
                 }
             }
+            TransportEvent::Probed { id, found } => {
+                tell(switch, move |core| core.probed(id, found));
+            }
+            TransportEvent::Sampled(samples) => tell(switch, move |core| core.observed(samples)),
             TransportEvent::Connected(node) => tracing::info!(%node, "connected"),
             TransportEvent::Suspected(node) => tracing::warn!(%node, "silent; suspected"),
             TransportEvent::Recovered(node) => tracing::info!(%node, "heard of again"),
@@ -180,8 +202,7 @@ impl Uplink {
         let site = layout.site_name(layout.site_of_node(node)).to_owned();
         let error = JobError::NodeLost { node, site, reason: reason.to_string() };
         tracing::info!(%error, "node lost");
-        let leader = layout.leader(switch.node);
-        switch.inbox(leader).push_action(Box::new(move |core| core.node_lost(node, error)));
+        tell(switch, move |core| core.node_lost(node, error));
     }
 
     /// The job is over: sends what is left, and says goodbye.
@@ -225,10 +246,15 @@ impl Uplink {
     }
 }
 
+/// Has the first PE of this node do something.
+fn tell(switch: &Switch, action: impl FnOnce(&mut Core) + Send + 'static) {
+    let leader = switch.layout.leader(switch.node);
+    switch.inbox(leader).push_action(Box::new(action));
+}
+
 /// Ends the job; the first PE of this node tells the root.
 fn fail(switch: &Switch, error: JobError) {
-    let leader = switch.layout.leader(switch.node);
-    switch.inbox(leader).push_action(Box::new(move |core| core.fail(error)));
+    tell(switch, move |core| core.fail(error));
 }
 
 /// The first PE of a node waits in the node's socket.

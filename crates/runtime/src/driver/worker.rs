@@ -158,6 +158,7 @@ impl Turn {
 
     fn send(&mut self, pe: &mut Pe, switch: &Switch) {
         let me = pe.id();
+        switch.probe(pe.take_probe_orders());
         if let Err(stranger) = switch.send(me, pe.outbox().drain(), &mut self.own) {
             pe.fail(JobError::Protocol(format!("a packet names {stranger}, which does not exist")));
         }

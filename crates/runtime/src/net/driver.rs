@@ -14,6 +14,7 @@ use super::emulator::Emulator;
 use super::event::TransportEvent;
 use super::probe_packet::is_probe;
 use super::prober::Prober;
+use super::sampler::Sampler;
 use super::transport::Transport;
 use super::udp::{Outbound, UdpPort, Waker};
 use crate::probe::ProbeOrder;
@@ -32,6 +33,7 @@ pub struct NetLoop {
     port: UdpPort,
     emulator: Option<Emulator>,
     prober: Prober,
+    sampler: Sampler,
     buffer: Vec<u8>,
     /// What the kernel had no room for; its bytes are in `buffer`.
     stuck: Option<Stuck>,
@@ -49,8 +51,10 @@ impl NetLoop {
     /// Joins a transport, a socket and, if links between sites are emulated, an emulator.
     pub fn new(transport: Transport, port: UdpPort, emulator: Option<Emulator>) -> Self {
         let spin = Duration::ZERO;
-        let prober = Prober::new(transport.node(), transport.probe_key(), Instant::now());
-        Self { transport, port, emulator, prober, buffer: vec![], stuck: None, spin }
+        let now = Instant::now();
+        let prober = Prober::new(transport.node(), transport.probe_key(), now);
+        let sampler = Sampler::new(now);
+        Self { transport, port, emulator, prober, sampler, buffer: vec![], stuck: None, spin }
     }
 
     /// Measures the way to other nodes; [`TransportEvent::Probed`] follows.
@@ -114,7 +118,19 @@ impl NetLoop {
         if packets > 0 || events == 0 {
             events += self.dispatch(on_event);
         }
+        self.sample(now, on_event);
         Ok(events)
+    }
+
+    fn sample(&mut self, now: Instant, on_event: &mut dyn FnMut(TransportEvent)) {
+        if now >= self.sampler.due() {
+            let transport = &self.transport;
+            let stats = transport.others().map(|node| (node, transport.stats(node)));
+            let samples = self.sampler.look(now, stats);
+            if !samples.is_empty() {
+                on_event(TransportEvent::Sampled(samples));
+            }
+        }
     }
 
     /// Turns until everything sent is acknowledged, but no longer than `patience`. Returns whether

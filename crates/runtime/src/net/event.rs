@@ -4,7 +4,7 @@ use super::hello::Refusal;
 use crate::probe::Probed;
 use crate::session::Backlog;
 use bytes::Bytes;
-use gridspan_topology::NodeId;
+use gridspan_topology::{LinkSample, NodeId};
 use std::net::SocketAddr;
 use std::time::Duration;
 use thiserror::Error;
@@ -40,6 +40,8 @@ pub enum TransportEvent {
         /// What was found about each target.
         found: Vec<Probed>,
     },
+    /// What open connections show of their links; twice a second, if anything was sent.
+    Sampled(Vec<(NodeId, LinkSample)>),
     /// Somebody was turned away, or turned this node away. Nothing changed.
     Refused {
         /// Its address.

@@ -23,6 +23,7 @@ mod outgoing;
 mod peer;
 mod probe_packet;
 mod prober;
+mod sampler;
 mod transport;
 mod udp;
 mod wire;

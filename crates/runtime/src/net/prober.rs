@@ -2,8 +2,8 @@
 //!
 //! # Steady state
 //!
-//! One order is worked off at a time. Round trips: each target gets [`PINGS`] pings in rounds; the least
-//! answer counts, so that one quiet moment at the other side is enough. Trains: each target gets
+//! One order is worked off at a time. Round trips: each target gets pings in rounds, until [`PINGS`] rounds
+//! have brought nothing better; the least answer counts, so that one quiet moment is enough. Trains: each target gets
 //! [`TRAIN_PACKETS`] packets at once, one target after the other; it says how far apart the first
 //! and the last arrived.
 //!
@@ -20,8 +20,13 @@ use ring::hmac;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// Pings to each target.
+/// Pings to each target at least, and how many in a row must bring no better round trip to end it: where
+/// nodes share cores, a quiet moment on both sides is rare.
 const PINGS: u32 = 8;
+/// Pings to each target at most.
+const PINGS_MAX: u32 = 64;
+/// A round trip is better if it is shorter by more than this share.
+const BETTER: f64 = 0.05;
 /// Between two packets of this node: 5,000 a second, which no network notices.
 const PACE: Duration = Duration::from_micros(200);
 /// At least between two pings to one target, so that they do not meet the same busy moment.
@@ -62,6 +67,8 @@ struct Running {
     /// When the last round began.
     round_at: Instant,
     rounds: u32,
+    /// The last round in which some round trip got better.
+    improved: u32,
     is_second_try: bool,
 }
 
@@ -114,6 +121,7 @@ impl Prober {
                 next_at: now,
                 round_at: now,
                 rounds: 1,
+                improved: 1,
                 is_second_try: false,
             };
             self.running = Some(running);
@@ -220,6 +228,9 @@ impl Prober {
         };
         let sent = self.began + Duration::from_nanos(packet.stamp);
         let round_trip = now.saturating_duration_since(sent);
+        if found.round_trip.is_none_or(|best| round_trip < best.mul_f64(1.0 - BETTER)) {
+            running.improved = running.rounds;
+        }
         found.round_trip = Some(found.round_trip.map_or(round_trip, |best| best.min(round_trip)));
         if packet.kind == Kind::Arrived {
             let span = Duration::from_nanos(packet.span).max(Duration::from_nanos(1));
@@ -238,7 +249,7 @@ impl Running {
         }
         let is_complete = self.found.iter().all(|found| found.round_trip.is_some());
         match self.order.kind {
-            ProbeKind::RoundTrip if self.rounds < PINGS => self.next_at.max(self.round_at + ROUND),
+            ProbeKind::RoundTrip if self.wants_more() => self.next_at.max(self.round_at + ROUND),
             // The last round may bring better answers than those that are there.
             ProbeKind::RoundTrip if is_complete => {
                 let slowest = self.found.iter().filter_map(|found| found.round_trip).max();
@@ -249,11 +260,16 @@ impl Running {
         }
     }
 
+    /// Whether another round of pings may bring better answers.
+    fn wants_more(&self) -> bool {
+        self.rounds < (self.improved + PINGS).min(PINGS_MAX)
+    }
+
     /// Begins another round, if there is reason for one.
     fn begin_round(&mut self, now: Instant) -> bool {
         let silent = |at: &usize| self.found[*at].round_trip.is_none();
         let all = 0..self.found.len();
-        if self.order.kind == ProbeKind::RoundTrip && self.rounds < PINGS {
+        if self.order.kind == ProbeKind::RoundTrip && self.wants_more() {
             self.queue = all.collect();
         } else if !self.is_second_try {
             self.is_second_try = true;

@@ -155,6 +155,12 @@ impl Transport {
         &self.config.identity.probe_key
     }
 
+    /// All other nodes of the job.
+    pub fn others(&self) -> impl Iterator<Item = NodeId> + use<> {
+        let me = self.node();
+        self.config.layout.nodes().filter(move |&node| node != me)
+    }
+
     /// This node.
     pub fn node(&self) -> NodeId {
         self.config.identity.node

@@ -17,6 +17,7 @@ use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId, Seat, Sender};
 use crate::limits::Limits;
 use crate::parcel::Parcel;
+use crate::probe::ProbeOrder;
 use crate::reduce::{CustomOp, Reduction};
 use crate::wire::{Control, EncodedBatch, Multicast, MulticastMember, Packet, ReductionGroup};
 use bytes::Bytes;
@@ -157,6 +158,7 @@ pub struct Core {
     pub(super) root: Option<Box<Root<Core>>>,
     // Output.
     pub(crate) outbox: Outbox,
+    pub(super) probe_orders: Vec<ProbeOrder>,
     pub(super) failure: Option<JobError>,
     pub(super) outcome: Option<Result<(), JobError>>,
     // Counters.
@@ -199,6 +201,7 @@ impl Core {
             waves_pending: BTreeSet::new(),
             root: (me == PeId(0)).then(|| Box::new(Root::new(&common.strategy, common.seed))),
             outbox: Outbox::default(),
+            probe_orders: Vec::new(),
             failure: None,
             outcome: None,
             created: 0,

@@ -171,11 +171,13 @@ impl Core {
 
     /// Another node runs the job with this fingerprint.
     pub(super) fn handle_greet(&mut self, from: PeId, fingerprint: u64) {
+        let node = self.common.layout.node_of(from);
         if fingerprint != self.common.fingerprint {
-            let node = self.common.layout.node_of(from);
             self.fail(JobError::Failed(format!(
                 "{node} runs another program or another version of it; start all nodes from one build"
             )));
+        } else {
+            self.note_greeting(node);
         }
     }
 }

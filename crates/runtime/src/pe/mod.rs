@@ -18,6 +18,7 @@ mod fault;
 mod graves;
 mod lifecycle;
 mod migrate;
+mod monitor;
 mod multicast;
 mod outbox;
 mod published;
@@ -27,10 +28,12 @@ mod standing;
 mod state;
 mod statistics;
 mod store;
+mod survey;
 
 pub use self::core::{Action, Core};
 pub(crate) use self::core::{Common, Kind, Store};
 pub use fault::PlantedFault;
+pub use monitor::Links;
 pub use outbox::Outbox;
 pub(crate) use queue::TypedQueue;
 pub use standing::Standing;
@@ -40,6 +43,7 @@ pub(crate) use store::TypedStore;
 
 use crate::error::JobError;
 use crate::id::{ActorId, KindId};
+use crate::probe::ProbeOrder;
 use crate::wire::{Content, Control, Packet};
 use gridspan_topology::{PeId, Time};
 use migrate::Tentatives;
@@ -151,6 +155,11 @@ impl Pe {
     pub(crate) fn greet(&mut self) {
         let fingerprint = self.core.common.fingerprint;
         self.core.post(Core::ROOT, Control::Greet { fingerprint });
+    }
+
+    /// What this node should measure; the driver reports with [`Core::probed`](Core).
+    pub fn take_probe_orders(&mut self) -> Vec<ProbeOrder> {
+        std::mem::take(&mut self.core.probe_orders)
     }
 
     /// Whether messages are ready.

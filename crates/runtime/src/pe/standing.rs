@@ -66,7 +66,10 @@ impl Core {
     /// What main waits for, for people. Only the root knows.
     fn main_waits(&self) -> Vec<String> {
         let Some(root) = &self.root else { return Vec::new() };
-        let mut waits: Vec<String> = root.publications.waits().chain(root.waves.waits()).collect();
+        let mut waits: Vec<String> = {
+            let publications = root.publications.waits();
+            publications.chain(root.waves.waits()).chain(root.survey.waits()).collect()
+        };
         for (id, family) in &root.collections {
             if family.creating > 0 {
                 waits.push(format!("collection {} on {} more PEs", id.0, family.creating));

@@ -5,10 +5,11 @@ use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId, SectionId};
 use crate::index::Key;
 use crate::parcel::Parcel;
+use crate::probe::{ProbeOrder, Probed};
 use crate::reduce::{Op, Partial, Target};
 use bytes::Bytes;
 use gridspan_balance::ActorLoad;
-use gridspan_topology::PeId;
+use gridspan_topology::{LinkSample, NodeId, PeId};
 use serde::{Deserialize, Serialize};
 
 /// Several members of one section or broadcast on one PE.
@@ -191,6 +192,12 @@ pub(crate) enum Control {
     Published { id: u32 },
     /// To PE 0: the sender's node is there and runs the job with this fingerprint.
     Greet { fingerprint: u64 },
+    /// To the first PE of a node: measure this.
+    Probe(ProbeOrder),
+    /// To the root: the results of an order.
+    Probed { id: u64, found: Vec<Probed> },
+    /// To the root: what the connections of the sender's node show.
+    Links { samples: Vec<(NodeId, LinkSample)> },
     /// To PE 0: the job cannot go on.
     Failed { error: JobError },
     /// The job is over.

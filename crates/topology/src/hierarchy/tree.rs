@@ -119,6 +119,13 @@ impl Hierarchy {
         measured.or_else(usual)
     }
 
+    /// The largest groups that contain one of two nodes and not the other; twice their common one if
+    /// that is of the last level. `None` if there is no such node.
+    pub fn ends(&self, a: NodeId, b: NodeId) -> Option<(GroupId, GroupId)> {
+        let (common, sides) = self.meet(self.leaf_of(a)?, self.leaf_of(b)?);
+        Some(sides.unwrap_or((common, common)))
+    }
+
     fn leaf_of(&self, node: NodeId) -> Option<GroupId> {
         *self.leaf_of.get(node.index())?
     }

@@ -18,8 +18,9 @@ const CHANGE: f64 = 0.2;
 const LATENCY_NOISE: Duration = Duration::from_micros(250);
 /// A change of the share of packets lost that others should know of.
 const LOSS_CHANGE: f64 = 0.02;
-/// So many packets have to be sent before their losses say something.
-const LOSS_PACKETS: u64 = 100;
+/// So many packets have to be sent before their losses say something: at two in a hundred lost, the
+/// share is then within a percent of the truth.
+const LOSS_PACKETS: u64 = 1000;
 /// So many round trips make full confidence.
 const FULL_ROUND_TRIPS: f64 = 8.0;
 /// After this time without samples confidence has halved.
@@ -59,9 +60,9 @@ pub struct LinkEstimate {
 
 impl fmt::Display for LinkEstimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ± {:?}", self.latency, self.jitter)?;
+        write!(f, "{:.2?} ± {:.2?}", self.latency.duration(), self.jitter)?;
         if let Some(bandwidth) = self.bandwidth {
-            write!(f, ", {bandwidth}")?;
+            write!(f, ", {:.1} Mbit/s", bandwidth.bits_per_second() as f64 * 1e-6)?;
         }
         if self.loss > 0.0 {
             write!(f, ", {:.1}% lost", self.loss * 100.0)?;
@@ -86,6 +87,9 @@ pub struct LinkChange {
 #[derive(Clone, Debug, Default)]
 struct Entry {
     window: Window,
+    /// Packets, and how many of them were lost; halved now and then, so that the past fades.
+    sent: u64,
+    lost: u64,
     current: Option<LinkEstimate>,
     announced: Option<LinkEstimate>,
     /// Since when the present estimate differs from what was announced.
@@ -106,11 +110,12 @@ impl LinkMonitor {
 
     /// Takes a sample of a node in group `from` about one in group `to`.
     pub fn observe(&mut self, now: Time, from: u32, to: u32, sample: LinkSample) {
-        let window = &mut self.entries.entry((from, to)).or_default().window;
+        let entry = self.entries.entry((from, to)).or_default();
+        entry.count_losses(sample.sent, sample.lost);
+        let window = &mut entry.window;
         if let Some(rate) = sample.rate {
             window.rate(now, rate.bits_per_second(), sample.is_full);
         }
-        window.packets(now, sample.sent, sample.lost);
         if let Some(round_trip) = sample.round_trip {
             window.round_trip(now, round_trip);
             if from != to {
@@ -162,12 +167,19 @@ impl LinkMonitor {
 }
 
 impl Entry {
+    fn count_losses(&mut self, sent: u64, lost: u64) {
+        self.sent = self.sent.saturating_add(sent);
+        self.lost = self.lost.saturating_add(lost.min(sent));
+        while self.sent >= 2 * LOSS_PACKETS {
+            (self.sent, self.lost) = (self.sent / 2, self.lost / 2);
+        }
+    }
+
     /// What recent samples say, and for what they are silent about, what was known before.
     fn estimate(&self, now: Time) -> Option<LinkEstimate> {
         let recent = self.window.recent(now);
         let known = self.current;
-        let is_observed = recent.rtts > 0 || recent.sent > 0;
-        let observed = if is_observed { now } else { known?.observed };
+        let observed = if recent.rtts > 0 { now } else { known?.observed };
         let latency = match recent.rtt_min {
             Some(least) => Latency(least / 2),
             None => known?.latency,
@@ -176,8 +188,8 @@ impl Entry {
             (Some(mean), Some(least)) if recent.rtts > 1 => mean - least,
             _ => known.map_or(Duration::ZERO, |known| known.jitter),
         };
-        let loss = match recent.sent >= LOSS_PACKETS {
-            true => recent.lost as f64 / recent.sent as f64,
+        let loss = match self.sent >= LOSS_PACKETS {
+            true => self.lost as f64 / self.sent as f64,
             false => known.map_or(0.0, |known| known.loss),
         };
         let bandwidth = bandwidth(&recent, known.and_then(|known| known.bandwidth));
@@ -313,9 +325,11 @@ mod tests {
         let mut monitor = LinkMonitor::new();
         monitor.observe(at(0), 1, 2, round_trip(20));
         let lossy = |sent, lost| LinkSample { sent, lost, ..LinkSample::default() };
-        monitor.observe(at(0), 1, 2, lossy(50, 5));
+        monitor.observe(at(0), 1, 2, lossy(900, 90));
         assert_eq!(monitor.estimate(at(0), 1, 2).unwrap().loss, 0.0);
-        monitor.observe(at(0), 1, 2, lossy(50, 5));
+        monitor.observe(at(0), 1, 2, lossy(100, 10));
         assert_eq!(monitor.estimate(at(0), 1, 2).unwrap().loss, 0.1);
+        (0..100).for_each(|_| monitor.observe(at(0), 1, 2, lossy(100, 0)));
+        assert!(monitor.estimate(at(0), 1, 2).unwrap().loss < 0.001, "the past fades");
     }
 }

@@ -21,8 +21,6 @@ struct Bucket {
     full_rate: u64,
     /// The best rate otherwise: the link can do that much at least.
     part_rate: u64,
-    sent: u64,
-    lost: u64,
 }
 
 /// The last [`RECENT`] buckets in which anything was observed.
@@ -39,8 +37,6 @@ pub(super) struct Recent {
     pub(super) rtts: u32,
     pub(super) full_rate: Option<u64>,
     pub(super) part_rate: Option<u64>,
-    pub(super) sent: u64,
-    pub(super) lost: u64,
 }
 
 impl Window {
@@ -70,12 +66,6 @@ impl Window {
         *best = (*best).max(bits_per_second);
     }
 
-    pub(super) fn packets(&mut self, at: Time, sent: u64, lost: u64) {
-        let bucket = self.bucket(at);
-        bucket.sent = bucket.sent.saturating_add(sent);
-        bucket.lost = bucket.lost.saturating_add(lost.min(sent));
-    }
-
     /// What was observed in the last [`RECENT`] half-seconds before `now`.
     pub(super) fn recent(&self, now: Time) -> Recent {
         let number = now.as_nanos() / BUCKET.as_nanos() as u64 + 1;
@@ -92,8 +82,6 @@ impl Window {
             }
             recent.full_rate = recent.full_rate.max(some_rate(bucket.full_rate));
             recent.part_rate = recent.part_rate.max(some_rate(bucket.part_rate));
-            recent.sent += bucket.sent;
-            recent.lost += bucket.lost;
         }
         if recent.rtts > 0 {
             recent.rtt_min = Some(Duration::from_nanos(min_ns));
@@ -137,9 +125,9 @@ mod tests {
     #[test]
     fn a_late_sample_does_not_push_newer_ones_out() {
         let mut window = Window::default();
-        window.packets(Time(10_000 * MS), 10, 1);
-        window.packets(Time(0), 10, 3);
-        let recent = window.recent(Time(10_000 * MS));
-        assert_eq!((recent.sent, recent.lost), (20, 4));
+        window.rate(Time(10_000 * MS), 10, true);
+        window.rate(Time(0), 30, true);
+        assert_eq!(window.recent(Time(10_000 * MS)).full_rate, Some(30));
+        assert_eq!(window.recent(Time(11_500 * MS)).full_rate, Some(10));
     }
 }

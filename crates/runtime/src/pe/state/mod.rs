@@ -5,7 +5,7 @@
 //! - Members: `member`, their `collections`, the `directory` of those elsewhere, the `graves` of those
 //!   that are no more.
 //! - What takes time: `timers`, questions in `waits`, contributions in `reductions`.
-//! - On PE 0: the `root` of collective operations, with its `waves` and `publications`.
+//! - On PE 0: the `root` of collective operations, with its `waves`, `publications` and `survey`.
 
 mod callback;
 mod channel;
@@ -17,6 +17,7 @@ mod member;
 mod publications;
 mod reductions;
 mod root;
+mod survey;
 mod timers;
 mod waiting;
 mod waits;
@@ -31,6 +32,7 @@ pub(crate) use member::{Departing, Member, NewMembers, Request, Wish};
 pub(crate) use publications::Published;
 pub(crate) use reductions::{Accumulator, GroupState};
 pub(crate) use root::{BroadcastRequest, Family, Root};
+pub(crate) use survey::{CHANGES_MAX, Purpose, Survey, UplinkProbe};
 pub(crate) use timers::Timers;
 pub(crate) use waiting::{Early, Held, UNKNOWN_MEMBER_HOLD};
 pub(crate) use waits::{Resume, Waits};

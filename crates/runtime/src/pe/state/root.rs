@@ -2,6 +2,7 @@
 
 use super::callback::{Callback, CallbackWith};
 use super::publications::Publications;
+use super::survey::Survey;
 use super::waves::Waves;
 use crate::error::GridError;
 use crate::id::{ActorId, CollectionId, KindId};
@@ -21,6 +22,7 @@ pub(crate) struct Root<C> {
     pub(crate) requests: BTreeMap<(CollectionId, ActorId), RequestOrder>,
     pub(crate) waves: Waves<C>,
     pub(crate) publications: Publications<C>,
+    pub(crate) survey: Survey<C>,
     pub(crate) strategy: Box<dyn Strategy>,
     /// Collections at their sync point: the first is being balanced, the others wait.
     pub(crate) balances: VecDeque<CollectionId>,
@@ -147,6 +149,7 @@ impl<C> Root<C> {
             requests: BTreeMap::new(),
             waves: Waves::default(),
             publications: Publications::default(),
+            survey: Survey::default(),
             strategy,
             balances: VecDeque::new(),
         }

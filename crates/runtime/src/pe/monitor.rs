@@ -1,0 +1,229 @@
+//! The links between groups of nodes, watched while the job runs.
+//!
+//! **Steady state.** Every node reports twice a second what its connections show; the root combines this
+//! into one estimate for each pair of groups and announces what has changed by more than a fifth. A
+//! pair of groups of which nothing was heard for long is probed. Once, the root has two nodes of
+//! each group send a train of packets to another group, first each alone and then both together, to
+//! see whether they share their way.
+//!
+//! **Failure.** Reports may be missing; estimates age.
+
+use super::core::Core;
+use super::state::{CHANGES_MAX, Purpose, UplinkProbe};
+use crate::error::GridError;
+use crate::probe::{ProbeKind, ProbeOrder, Probed};
+use crate::wire::Control;
+use gridspan_topology::{
+    GroupId, Hierarchy, LinkChange, LinkEstimate, LinkSample, NodeId, PeId, Uplink,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often the root looks at the links.
+const LOOK: Duration = Duration::from_millis(500);
+/// How many nodes of a group are asked whether they share a way.
+const UPLINK_NODES: usize = 2;
+
+/// What the root knows of the links.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Links {
+    /// Which nodes are near each other.
+    pub hierarchy: Arc<Hierarchy>,
+    /// What is known of the way from one group to another; of that inside one if both are the same.
+    pub estimates: Vec<((GroupId, GroupId), LinkEstimate)>,
+    /// How groups reach the outside, where that could be told.
+    pub uplinks: Vec<(GroupId, Uplink)>,
+}
+
+impl Core {
+    /// Calls `done` with what is known of the links.
+    pub(crate) fn await_links(&mut self, done: impl FnOnce(&mut Self, Links) + Send + 'static) {
+        self.await_hierarchy(move |core, hierarchy| {
+            let now = core.now;
+            let Some(root) = &core.root else { return };
+            let groups = |(from, to)| (GroupId(from), GroupId(to));
+            let estimates = root.survey.monitor.estimates(now);
+            let links = Links {
+                hierarchy,
+                estimates: estimates.map(|(pair, estimate)| (groups(pair), estimate)).collect(),
+                uplinks: root.survey.uplinks.iter().map(|(&group, &up)| (group, up)).collect(),
+            };
+            done(core, links);
+        });
+    }
+
+    /// Calls `done` with the next change of a link.
+    pub(crate) fn await_link_change(
+        &mut self,
+        done: impl FnOnce(&mut Self, Result<LinkChange, GridError>) + Send + 'static,
+    ) {
+        let Some(root) = &mut self.root else { return };
+        match root.survey.changes.pop_front() {
+            Some(change) => done(self, Ok(change)),
+            None => {
+                root.survey.change_waits.push_back(Box::new(done));
+                self.await_hierarchy(|_, _| {});
+            }
+        }
+    }
+
+    /// This node's connections show something.
+    #[cfg_attr(not(feature = "net"), expect(dead_code, reason = "only a network has connections"))]
+    pub(crate) fn observed(&mut self, samples: Vec<(NodeId, LinkSample)>) {
+        self.post(Self::ROOT, Control::Links { samples });
+    }
+
+    pub(super) fn handle_links(&mut self, from: PeId, samples: &[(NodeId, LinkSample)]) {
+        let (now, node) = (self.now, self.common.layout.node_of(from));
+        let Some(root) = &mut self.root else { return };
+        let Some(hierarchy) = &root.survey.hierarchy else { return };
+        for &(target, sample) in samples {
+            if let Some((here, there)) = hierarchy.ends(node, target) {
+                root.survey.monitor.observe(now, here.0, there.0, sample);
+            }
+        }
+    }
+
+    /// Begins to look at the links, until the job is over.
+    pub(super) fn begin_watch(&mut self) {
+        let Some(root) = &mut self.root else { return };
+        if self.common.layout.node_count() > 1
+            && !std::mem::replace(&mut root.survey.is_watching, true)
+        {
+            self.ask_uplinks();
+            self.look();
+        }
+    }
+
+    fn look(&mut self) {
+        let now = self.now;
+        let Some(root) = &mut self.root else { return };
+        let survey = &mut root.survey;
+        for change in survey.monitor.changes(now) {
+            tracing::info!(from = change.from, to = change.to, before = %change.before, after = %change.after, "a link has changed");
+            root.strategy.link_changed(&change);
+            if survey.changes.len() < CHANGES_MAX {
+                survey.changes.push_back(change);
+            }
+        }
+        let mut told = Vec::new();
+        while !survey.changes.is_empty()
+            && let Some(done) = survey.change_waits.pop_front()
+            && let Some(change) = survey.changes.pop_front()
+        {
+            told.push((done, change));
+        }
+        for (done, change) in told {
+            done(self, Ok(change));
+        }
+        self.probe_silent_links();
+        self.run_after(LOOK, Self::look);
+    }
+
+    fn probe_silent_links(&mut self) {
+        let now = self.now;
+        let Some(root) = &mut self.root else { return };
+        let survey = &mut root.survey;
+        let Some(hierarchy) = survey.hierarchy.clone() else { return };
+        let groups: Vec<u32> = hierarchy.groups_at(1).map(|group| group.0).collect();
+        let probes = survey.plan.due(now, &groups, &survey.monitor);
+        let mut orders = Vec::new();
+        for probe in probes {
+            let leader = |group| hierarchy.group(GroupId(group)).leader();
+            let (from, to) = (leader(probe.from), leader(probe.to));
+            let estimate = survey.monitor.estimate(now, probe.from, probe.to);
+            let kind = match estimate.and_then(|estimate| estimate.bandwidth) {
+                Some(_) => ProbeKind::RoundTrip,
+                None => ProbeKind::Train,
+            };
+            orders.push((from, survey.order(Purpose::Link, kind, vec![to])));
+        }
+        self.send_orders(orders);
+    }
+
+    pub(super) fn note_links(&mut self, node: NodeId, found: &[Probed]) {
+        let now = self.now;
+        let Some(root) = &mut self.root else { return };
+        let Some(hierarchy) = &root.survey.hierarchy else { return };
+        for probed in found {
+            let sample = LinkSample {
+                round_trip: probed.round_trip,
+                rate: probed.rate,
+                is_full: probed.is_full,
+                ..LinkSample::default()
+            };
+            if let Some((here, there)) = hierarchy.ends(node, probed.target) {
+                root.survey.monitor.observe(now, here.0, there.0, sample);
+            }
+        }
+    }
+
+    /// Asks for each group whether its nodes share their way to the outside: first one of them alone.
+    fn ask_uplinks(&mut self) {
+        let Some(root) = &mut self.root else { return };
+        let survey = &mut root.survey;
+        let Some(hierarchy) = survey.hierarchy.clone() else { return };
+        let groups: Vec<GroupId> = hierarchy.groups_at(1).collect();
+        let mut orders = Vec::new();
+        for (at, &group) in groups.iter().enumerate() {
+            let nodes: Vec<NodeId> =
+                hierarchy.group(group).members().iter().copied().take(UPLINK_NODES).collect();
+            if nodes.len() < UPLINK_NODES || groups.len() < 2 {
+                continue;
+            }
+            let other = groups[(at + 1) % groups.len()];
+            let target = hierarchy.group(other).leader();
+            orders.push((
+                nodes[0],
+                survey.order(Purpose::Uplink(group), ProbeKind::Train, vec![target]),
+            ));
+            let probe = UplinkProbe { nodes, target, alone: Vec::new(), together: Vec::new() };
+            survey.asking.insert(group, probe);
+        }
+        self.send_orders(orders);
+    }
+
+    pub(super) fn note_uplink(&mut self, group: GroupId, node: NodeId, found: &[Probed]) {
+        self.note_links(node, found);
+        let now = self.now;
+        let Some(root) = &mut self.root else { return };
+        let survey = &mut root.survey;
+        let Some(probe) = survey.asking.get_mut(&group) else { return };
+        // What was too fast for a train cannot be compared.
+        let Some(rate) = found.iter().find(|probed| probed.is_full).and_then(|probed| probed.rate)
+        else {
+            survey.asking.remove(&group);
+            return;
+        };
+        let nodes = probe.nodes.len();
+        if probe.alone.len() < nodes {
+            probe.alone.push(rate);
+        } else {
+            probe.together.push(rate);
+        }
+        let next = match (probe.alone.len(), probe.together.len()) {
+            (alone, 0) if alone < nodes => vec![probe.nodes[alone]],
+            (_, 0) => probe.nodes.clone(),
+            (_, together) if together < nodes => return,
+            _ => {
+                survey.uplinks.extend(
+                    Uplink::judge(now, &probe.alone, &probe.together).map(|up| (group, up)),
+                );
+                survey.asking.remove(&group);
+                return;
+            }
+        };
+        let target = probe.target;
+        let order = |survey: &mut super::state::Survey<Self>| {
+            survey.order(Purpose::Uplink(group), ProbeKind::Train, vec![target])
+        };
+        let orders = next.into_iter().map(|node| (node, order(survey))).collect();
+        self.send_orders(orders);
+    }
+
+    fn send_orders(&mut self, orders: Vec<(NodeId, ProbeOrder)>) {
+        for (node, order) in orders {
+            self.post(self.common.layout.leader(node), Control::Probe(order));
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What the root knows and wants to know of the places of the job.
+
+use super::callback::CallbackWith;
+use crate::error::GridError;
+use crate::probe::ProbeOrder;
+use gridspan_topology::{
+    Bandwidth, GroupId, Hierarchy, LinkChange, LinkMonitor, NodeId, ProbePlan, RttMatrix, Uplink,
+};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// Changes that are kept for a main that does not look.
+pub(crate) const CHANGES_MAX: usize = 1024;
+
+/// What the result of an order is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// The hierarchy.
+    Survey,
+    /// A link of which nothing was heard.
+    Link,
+    /// What a node of a group carries to the outside, alone or together with the others.
+    Uplink(GroupId),
+}
+
+/// The question whether nodes of a group share their way to the outside.
+pub(crate) struct UplinkProbe {
+    /// The nodes that send, and where to.
+    pub(crate) nodes: Vec<NodeId>,
+    pub(crate) target: NodeId,
+    pub(crate) alone: Vec<Bandwidth>,
+    pub(crate) together: Vec<Bandwidth>,
+}
+
+/// The root's knowledge of the places.
+pub(crate) struct Survey<C> {
+    /// Nodes whose program is known to be the same.
+    pub(crate) greeted: BTreeSet<NodeId>,
+    /// Round trips while they are being measured, and the nodes that still measure.
+    pub(crate) matrix: Option<(RttMatrix, BTreeSet<NodeId>)>,
+    pub(crate) hierarchy: Option<Arc<Hierarchy>>,
+    pub(crate) waiting: Vec<CallbackWith<C, Arc<Hierarchy>>>,
+    pub(crate) orders: u64,
+    pub(crate) purposes: BTreeMap<u64, Purpose>,
+    pub(crate) monitor: LinkMonitor,
+    pub(crate) plan: ProbePlan,
+    pub(crate) is_watching: bool,
+    pub(crate) changes: VecDeque<LinkChange>,
+    pub(crate) change_waits: VecDeque<CallbackWith<C, Result<LinkChange, GridError>>>,
+    pub(crate) asking: BTreeMap<GroupId, UplinkProbe>,
+    pub(crate) uplinks: BTreeMap<GroupId, Uplink>,
+}
+
+impl<C> Default for Survey<C> {
+    fn default() -> Self {
+        Self {
+            greeted: BTreeSet::new(),
+            matrix: None,
+            hierarchy: None,
+            waiting: Vec::new(),
+            orders: 0,
+            purposes: BTreeMap::new(),
+            monitor: LinkMonitor::new(),
+            plan: ProbePlan::default(),
+            is_watching: false,
+            changes: VecDeque::new(),
+            change_waits: VecDeque::new(),
+            asking: BTreeMap::new(),
+            uplinks: BTreeMap::new(),
+        }
+    }
+}
+
+impl<C> Survey<C> {
+    /// An order with a name of its own.
+    pub(crate) fn order(
+        &mut self,
+        purpose: Purpose,
+        kind: crate::probe::ProbeKind,
+        targets: Vec<NodeId>,
+    ) -> ProbeOrder {
+        self.orders += 1;
+        self.purposes.insert(self.orders, purpose);
+        ProbeOrder { id: self.orders, kind, targets }
+    }
+
+    /// What main waits for here, for people.
+    pub(crate) fn waits(&self) -> Option<String> {
+        let (_, missing) = self.matrix.as_ref()?;
+        (!self.waiting.is_empty())
+            .then(|| format!("the round trips that {} nodes measure", missing.len()))
+    }
+}

@@ -1,0 +1,105 @@
+//! Places and links, found by measuring a real network with emulated links under it.
+#![allow(missing_docs, clippy::unwrap_used)]
+#![cfg(feature = "net")]
+
+use gridspan_runtime::driver::embedded;
+use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Placement};
+use gridspan_topology::{GridSpec, Hierarchy, Latency};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// The members of the groups of each level, without levels that only single nodes make up.
+fn groups(hierarchy: &Hierarchy) -> Vec<Vec<Vec<u32>>> {
+    let members = |group| -> Vec<u32> {
+        hierarchy.group(group).members().iter().map(|node| node.0).collect()
+    };
+    (0..hierarchy.depth())
+        .map(|level| hierarchy.groups_at(level).map(members).collect::<Vec<_>>())
+        .filter(|level| level.iter().any(|group| group.len() > 1))
+        .collect()
+}
+
+fn inferred(spec: &GridSpec) -> Vec<Vec<Vec<u32>>> {
+    let (send, receive) = std::sync::mpsc::channel();
+    let job = Job::new("places").main(async move |grid| {
+        let hierarchy = grid.hierarchy().await?;
+        send.send(groups(&hierarchy)).unwrap();
+        Ok(())
+    });
+    embedded::run_emulated(job, spec).unwrap();
+    receive.recv().unwrap()
+}
+
+#[test]
+fn sites_are_found_without_a_word_from_the_user() {
+    for shorthand in ["2x2,wan=8ms", "3x3,wan=20ms,jitter=1ms", "4x2,wan=5ms,loss=1%"] {
+        let spec = GridSpec::from_emulate(shorthand).unwrap();
+        assert_eq!(inferred(&spec), groups(&Hierarchy::from_grid(&spec)), "{shorthand}");
+    }
+}
+
+#[test]
+fn clusters_of_a_site_are_found_too() {
+    let spec = GridSpec::from_toml(
+        r#"
+        wan = { latency = "30ms" }
+        lan = { latency = "3ms" }
+        [site.a]
+        cluster.x = { hosts = ["x[1-3]"], lan = { latency = "20us" } }
+        cluster.y = { hosts = ["y[1-3]"], lan = { latency = "20us" } }
+        [site.b]
+        cluster.x = { hosts = ["v[1-3]"], lan = { latency = "20us" } }
+        cluster.y = { hosts = ["w[1-3]"], lan = { latency = "20us" } }
+        "#,
+    )
+    .unwrap();
+    assert_eq!(inferred(&spec), groups(&Hierarchy::from_grid(&spec)));
+}
+
+/// Sends itself, and the other, one message after the other.
+#[derive(Serialize, Deserialize)]
+struct Chatter;
+
+impl Actor for Chatter {
+    type Index = Ix1;
+    type Init = ();
+    type Message = ();
+
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
+        Self
+    }
+
+    fn handle(&mut self, (): (), cx: &mut Context<'_, Self>) {
+        let other = cx.collection().at(Ix1(1 - cx.index().0));
+        cx.send_after(Duration::from_millis(5), &other, ());
+    }
+}
+
+#[test]
+fn a_link_that_becomes_slow_is_noticed_while_traffic_flows() {
+    const CHANGE: Duration = Duration::from_secs(4);
+    let spec = GridSpec::from_emulate("2x2,wan=10ms; at 4s link a-b latency=40ms").unwrap();
+    let (send, receive) = std::sync::mpsc::channel();
+    let job = Job::new("chat").actor::<Chatter>().main(async move |grid| {
+        let chatters =
+            grid.create_placed::<Chatter>(Placement::BySite, Ix1::range(2), |_| ()).await?;
+        println!("{}", grid.hierarchy().await?);
+        chatters.broadcast(());
+        let mut change = grid.link_change().await?;
+        // A busy machine may add to a round trip inside a site.
+        while change.before.latency < Latency::from_millis(5) {
+            change = grid.link_change().await?;
+        }
+        send.send((grid.now().await?, change)).unwrap();
+        Err(JobError::Failed("done".into()))
+    });
+    assert_eq!(embedded::run_emulated(job, &spec), Err(JobError::Failed("done".into())));
+    let (noticed, change) = receive.recv().unwrap();
+    let delay = noticed.since(gridspan_topology::Time::ZERO + CHANGE);
+    println!("noticed after {delay:?}: {} became {}", change.before, change.after);
+    assert!(noticed > gridspan_topology::Time::ZERO + CHANGE, "nothing had changed before");
+    assert!(delay < Duration::from_secs(5), "{delay:?}");
+    let ms = change.after.latency.duration().as_secs_f64() * 1e3;
+    // QUIC smooths what it sees, and the change is announced before it has settled.
+    assert!((15.0..60.0).contains(&ms), "{ms} ms");
+}

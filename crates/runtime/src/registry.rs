@@ -48,7 +48,7 @@ struct Typed<A>(PhantomData<fn() -> A>);
 fn open<A: Actor>(core: &mut Core, envelope: Box<dyn AnyEnvelope>) -> Option<Envelope<A::Message>> {
     let envelope = envelope.into_any().downcast();
     if envelope.is_err() {
-        core.fail_type_mismatch::<A>();
+        core.fail_type_mismatch(type_name::<A>());
     }
     Some(*envelope.ok()?)
 }
@@ -72,7 +72,7 @@ impl<A: Actor> Kind for Typed<A> {
 
     fn deliver(&self, core: &mut Core, batch: Box<dyn Batch>) {
         let Ok(batch) = batch.into_any().downcast::<EnvelopeBatch<A::Message>>() else {
-            return core.fail_type_mismatch::<A>();
+            return core.fail_type_mismatch(type_name::<A>());
         };
         let EnvelopeBatch { kind, envelopes, .. } = *batch;
         for envelope in envelopes {

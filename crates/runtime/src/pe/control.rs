@@ -15,8 +15,7 @@ impl Pe {
         if let Some(collection) = control.needs_collection()
             && self.core.collections.get(collection).is_none()
         {
-            let early = self.core.early.entry(collection).or_default();
-            return early.push(Early::Control(from, Box::new(control)));
+            return self.core.keep_early(collection, Early::Control(from, Box::new(control)));
         }
         if control.is_counted() {
             self.core.processed += 1;

@@ -112,6 +112,11 @@ impl Common {
     pub(super) fn kinds(&self) -> impl Iterator<Item = (KindId, &'static dyn Kind)> {
         self.kinds.iter().enumerate().map(|(position, &kind)| (KindId(position as u16), kind))
     }
+
+    /// The number of an actor type, if it is part of the job.
+    pub(super) fn kind_of(&self, actor: TypeId) -> Option<KindId> {
+        self.kinds().find(|(_, kind)| kind.actor() == actor).map(|(id, _)| id)
+    }
 }
 
 /// All bookkeeping of one PE. Handlers reach it through [`Context`](crate::Context).
@@ -288,6 +293,30 @@ impl Core {
         let layout = &self.common.layout;
         let node = layout.node_of(self.me);
         format!("{node} at site {}", layout.site_name(layout.site_of(self.me)))
+    }
+
+    /// Keeps what came before the description of its collection. The root knows all collections.
+    pub(super) fn keep_early(&mut self, collection: CollectionId, early: Early) {
+        match &self.root {
+            Some(root) if !root.collections.contains_key(&collection) => {
+                self.fail_no_collection(collection);
+            }
+            _ => self.early.entry(collection).or_default().push(early),
+        }
+    }
+
+    pub(super) fn fail_no_collection(&mut self, collection: CollectionId) {
+        self.fail(JobError::Protocol(format!(
+            "something was sent to collection {}, which does not exist",
+            collection.0
+        )));
+    }
+
+    #[cold]
+    pub(crate) fn fail_type_mismatch(&mut self, actor: &str) {
+        self.fail(JobError::Protocol(format!(
+            "a message for a {actor} was addressed to a collection of another type"
+        )));
     }
 
     pub(super) fn hold_boxed(&mut self, id: ActorId, kind: KindId, envelope: Box<dyn AnyEnvelope>) {

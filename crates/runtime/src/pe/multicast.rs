@@ -20,6 +20,7 @@ impl Core {
         message: A::Message,
     ) {
         let collection = section.id.collection;
+        let Some(kind) = self.kind_in::<A>(collection) else { return };
         let mut remote: BTreeMap<PeId, Vec<MulticastMember>> = BTreeMap::new();
         for &key in section.members.iter() {
             let to = ActorId { collection, key };
@@ -32,9 +33,6 @@ impl Core {
                 remote.entry(pe).or_default().push(MulticastMember { key, sequence, epoch });
             }
         }
-        let Some(kind) = self.collections.get(collection).map(|local| local.info.kind) else {
-            return;
-        };
         if remote.is_empty() {
             return;
         }

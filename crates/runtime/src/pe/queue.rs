@@ -4,7 +4,6 @@ use super::core::Core;
 use super::state::{Lanes, Queue};
 use crate::Actor;
 use crate::codec::{self, DecodeError};
-use crate::error::JobError;
 use crate::id::KindId;
 use bytes::Bytes;
 use std::any::{Any, type_name};
@@ -132,17 +131,9 @@ impl Core {
         let bytes = message_bytes::<A>(&message);
         match self.queue::<A>(kind) {
             Some(queue) => queue.push(slot, priority, message),
-            None => return self.fail_type_mismatch::<A>(),
+            None => return self.fail_type_mismatch(type_name::<A>()),
         }
         self.ready_bytes += bytes;
         self.lanes.push(kind, priority);
-    }
-
-    #[cold]
-    pub(crate) fn fail_type_mismatch<A>(&mut self) {
-        self.fail(JobError::Protocol(format!(
-            "a message for a {} was addressed to a collection of another type",
-            type_name::<A>()
-        )));
     }
 }

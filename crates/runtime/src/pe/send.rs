@@ -1,13 +1,17 @@
 //! The way of a message: from its sender to the PE where its receiver lives.
+//!
+//! A reference can outrun the description of its collection, since a member may pass it on while others
+//! are still being made. Messages then go by way of the root, which knows every collection.
 
 use super::core::Core;
 use super::state::{BROADCAST, Channels, Early, Place, Turn, UNKNOWN_MEMBER_HOLD, judge};
 use crate::Actor;
 use crate::envelope::{AnyEnvelope, Envelope, Header};
-use crate::error::JobError;
-use crate::id::{ActorId, KindId, Seat, Sender};
+use crate::error::GridError;
+use crate::id::{ActorId, CollectionId, KindId, Seat, Sender};
 use crate::wire::Control;
 use gridspan_topology::PeId;
+use std::any::{TypeId, type_name};
 
 /// How often a message is forwarded before it goes by way of its receiver's home. Forwarding follows
 /// ever newer knowledge, so that longer chains mean an actor that moves faster than its messages.
@@ -67,13 +71,7 @@ impl Core {
         priority: i32,
         message: A::Message,
     ) {
-        let Some(local) = self.collections.get(to.collection) else {
-            return self.fail(JobError::Protocol(format!(
-                "a message was sent to collection {}, which does not exist",
-                to.collection.0
-            )));
-        };
-        let kind = local.info.kind;
+        let Some(kind) = self.kind_in::<A>(to.collection) else { return };
         let sequence = self.channels(sender).take_next(to, priority);
         let (pe, epoch) = self.believed(to);
         let origin = self.me;
@@ -87,6 +85,19 @@ impl Core {
         }
     }
 
+    /// The type of a collection's members: as its description says or, as long as that is on its way,
+    /// as the reference does.
+    pub(super) fn kind_in<A: Actor>(&mut self, collection: CollectionId) -> Option<KindId> {
+        if let Some(local) = self.collections.get(collection) {
+            return Some(local.info.kind);
+        }
+        let kind = self.common.kind_of(TypeId::of::<A>());
+        if kind.is_none() {
+            self.fail(GridError::NotRegistered(type_name::<A>()).into());
+        }
+        kind
+    }
+
     /// Puts a message into the outbox.
     pub(crate) fn put_out<A: Actor>(
         &mut self,
@@ -98,14 +109,15 @@ impl Core {
         self.outbox.envelope(to, kind, envelope, heap_bytes);
     }
 
-    /// Where to send a message for `id`, and the epoch of that knowledge.
+    /// Where to send a message for `id`, and the epoch of that knowledge. The root knows the homes of
+    /// members whose collection is not known here yet.
     pub(super) fn believed(&self, id: ActorId) -> (PeId, u32) {
         if self.resident(id).is_some() || self.departing.contains_key(&id) {
             return (self.me, 0);
         }
         match self.directory.place(id) {
             Some(place) => (place.pe, place.epoch),
-            None => (self.home(id).unwrap_or(self.me), 0),
+            None => (self.home(id).unwrap_or(Self::ROOT), 0),
         }
     }
 
@@ -205,8 +217,7 @@ impl Core {
             return departing.arrivals.push(envelope);
         }
         let Some(home) = self.home(to) else {
-            let early = self.early.entry(to.collection).or_default();
-            return early.push(Early::Message(kind, envelope));
+            return self.keep_early(to.collection, Early::Message(kind, envelope));
         };
         let next = match self.directory.place(to) {
             // Whoever sent it here knows of a later move than this PE: the actor is on its way here.

@@ -212,6 +212,7 @@ impl Control {
                 Some(*collection)
             }
             Self::Multicast(multicast) => Some(multicast.collection),
+            Self::InsertRequest { id, .. } => Some(id.collection),
             Self::Insert(insertion) => Some(insertion.id.collection),
             Self::MigrateOffer(migrant) => Some(migrant.id.collection),
             _ => None,

@@ -39,12 +39,7 @@ impl Core {
         priority: i32,
         message: A::Message,
     ) {
-        let Some(kind) = self.collections.get(collection).map(|local| local.info.kind) else {
-            return self.fail(JobError::Protocol(format!(
-                "a broadcast to collection {}, which is not known here",
-                collection.0
-            )));
-        };
+        let Some(kind) = self.kind_in::<A>(collection) else { return };
         let sequence = self.take_sequence(sender, source(collection));
         let request = Control::BroadcastRequest {
             kind,
@@ -66,6 +61,9 @@ impl Core {
         request: (KindId, Parcel, i32),
     ) {
         let (kind, message, priority) = request;
+        if self.family(collection).is_none() {
+            return self.fail_no_collection(collection);
+        }
         let Some(root) = &mut self.root else { return };
         let order = root.requests.entry((collection, source)).or_default();
         order.early.insert(sequence, BroadcastRequest { kind, message, priority });
@@ -107,6 +105,9 @@ impl Core {
         priority: i32,
     ) {
         let Some(kind) = self.kind(kind_id) else { return };
+        if self.collections.get(collection).is_some_and(|local| local.info.kind != kind_id) {
+            return self.fail_type_mismatch(kind.name());
+        }
         let children = self.tree_children();
         let layout = &self.common.layout;
         let my_node = layout.node_of(self.me);

@@ -76,9 +76,7 @@ impl Core {
     }
 
     pub(in crate::pe) fn handle_insert_request(&mut self, id: ActorId, init: Parcel, at: PeId) {
-        let Some(home) = self.home(id) else {
-            return self.fail(JobError::Protocol("an insertion into no collection".to_owned()));
-        };
+        let Some(home) = self.home(id) else { return self.fail_no_collection(id.collection) };
         let Some(family) = self.family(id.collection) else { return };
         family.inserting += 1;
         let record = MemberRecord {

@@ -238,7 +238,7 @@ impl Core {
     ) {
         let kind = self.collections.get(receivers).map(|local| local.info.kind);
         let Some((kind, known)) = kind.and_then(|kind| Some((kind, self.kind(kind)?))) else {
-            return self.fail(JobError::Protocol("a reduction to no collection".to_owned()));
+            return self.fail_no_collection(receivers);
         };
         let Some(message) = known.reduced(reduction) else {
             return self.fail(JobError::Failed(format!(

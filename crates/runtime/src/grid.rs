@@ -8,6 +8,7 @@ use crate::collection::{Map, Placement};
 use crate::error::{AskError, GridError};
 use crate::id::{CollectionId, KindId, Sender};
 use crate::index::{ActorIndex, IndexSet, Ix1, Key, Shape};
+use crate::limits::PIECE_BYTES_MAX;
 use crate::pe::{Action, Core, Links};
 use crate::promise::{Promise, promise};
 use crate::reduce::{Op, Reducible};
@@ -15,6 +16,7 @@ use crate::reference::{ActorRef, CollectionRef, Reply, SectionRef};
 use crate::registry::Registry;
 use crate::wire::ReductionGroup;
 use crate::{Published, codec};
+use bytes::Bytes;
 use gridspan_topology::{Hierarchy, LinkChange};
 use gridspan_topology::{Layout, PeId};
 use serde::Serialize;
@@ -146,9 +148,13 @@ impl Grid {
         Ok(Collection { grid: self.clone(), reference: CollectionRef::new(id) })
     }
 
-    /// Gives read-only data to every node, over each link between sites once.
+    /// Gives read-only data to every node, over each link between sites once. Fails for a value of more
+    /// than 60 MiB.
     pub async fn publish<T: Serialize>(&self, value: &T) -> Result<Published<T>, GridError> {
-        let bytes = codec::encode(value).into();
+        let bytes: Bytes = codec::encode(value).into();
+        if bytes.len() > PIECE_BYTES_MAX {
+            return Err(GridError::TooLarge { bytes: bytes.len(), limit: PIECE_BYTES_MAX });
+        }
         let (resolve, published) = promise();
         self.run(move |core| core.publish(bytes, move |_, id| resolve.with(Ok(id))));
         Ok(Published::new(wait(published).await?))

@@ -124,7 +124,10 @@ impl Actor for Cell {
 const ASK: Duration = Duration::from_secs(20);
 
 fn job() -> Job {
-    Job::new("test").actor::<Cell>().placement("last", |_, layout| PeId(layout.pe_count() - 1))
+    Job::new("test")
+        .actor::<Cell>()
+        .actor::<Blob>()
+        .placement("last", |_, layout| PeId(layout.pe_count() - 1))
 }
 
 /// Runs a job on one PE, on three, and on three nodes at two sites over QUIC.
@@ -388,4 +391,76 @@ fn two_reducers_of_one_name_are_refused() {
     let (job, _) = job.reducer("both", first);
     let error = embedded::run(job, 1).unwrap_err().to_string();
     assert!(error.contains("two definitions of the reducer `both`"), "{error}");
+}
+
+#[test]
+fn collections_and_publications_that_outgrow_a_frame_are_split_or_refused() {
+    everywhere(|| {
+        job().main(async |grid| {
+            let blobs = grid
+                .create_placed::<Blob>(Placement::RoundRobin, Ix1::range(6), |ix| {
+                    vec![ix.0 as u8; 30 << 20]
+                })
+                .await?;
+            for index in 0..6 {
+                let sum = blobs.member(Ix1(index)).ask(ASK, BlobMsg::First).await?;
+                assert_eq!(sum, u64::from(index as u8) + (30 << 20));
+            }
+            let error = grid.publish(&vec![0u8; 61 << 20]).await.unwrap_err();
+            assert!(error.to_string().contains("publish it in parts"), "{error}");
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn an_actor_too_large_to_move_goes_on_where_it_is() {
+    everywhere(|| {
+        job().main(async |grid| {
+            let blobs = grid.create::<Blob>(Ix1::range(1), |_| vec![7]).await?;
+            let blob = blobs.member(Ix1(0));
+            blob.send(BlobMsg::Grow(61 << 20));
+            let last = PeId(grid.layout().pe_count() - 1);
+            blob.send(BlobMsg::Move(last));
+            assert_eq!(blob.ask(ASK, BlobMsg::Where).await?, PeId(0));
+            blob.send(BlobMsg::Grow(1 << 20));
+            blob.send(BlobMsg::Move(last));
+            while blob.ask(ASK, BlobMsg::Where).await? != last {}
+            assert_eq!(blob.ask(ASK, BlobMsg::First).await?, 7 + (1 << 20));
+            Ok(())
+        })
+    });
+}
+
+/// An actor of any size.
+#[derive(Serialize, Deserialize)]
+struct Blob(Numbers<u8>);
+
+#[derive(Clone, Serialize, Deserialize)]
+enum BlobMsg {
+    First(Reply<u64>),
+    Where(Reply<PeId>),
+    Grow(usize),
+    Move(PeId),
+}
+
+impl Actor for Blob {
+    type Index = Ix1;
+    type Init = Vec<u8>;
+    type Message = BlobMsg;
+
+    fn create(init: Vec<u8>, _cx: &mut Context<'_, Self>) -> Self {
+        Self(init.into())
+    }
+
+    fn handle(&mut self, message: BlobMsg, cx: &mut Context<'_, Self>) {
+        match message {
+            BlobMsg::First(reply) => {
+                cx.reply(reply, u64::from(self.0[0]) + self.0.len() as u64);
+            }
+            BlobMsg::Where(reply) => cx.reply(reply, cx.pe()),
+            BlobMsg::Grow(bytes) => self.0 = vec![self.0[0]; bytes].into(),
+            BlobMsg::Move(pe) => cx.migrate_to(pe),
+        }
+    }
 }

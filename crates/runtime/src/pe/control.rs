@@ -22,10 +22,18 @@ impl Pe {
         }
         let core = &mut self.core;
         match control {
+            Control::CreatePart { collection, inits } => {
+                core.parts.entry(collection).or_default().push(inits);
+            }
             Control::Create { info, inits } => {
                 let (collection, kind) = (info.id, info.kind);
-                core.enter_collection(info);
-                self.create(kind, NewMembers::first(collection), inits);
+                if !core.enter_collection(info) {
+                    return;
+                }
+                let parts = core.parts.remove(&collection).unwrap_or_default();
+                for inits in parts.into_iter().chain([inits]) {
+                    self.create(kind, NewMembers::first(collection), inits);
+                }
                 self.core.post(Core::ROOT, Control::Created { collection });
                 for early in self.core.early.remove(&collection).unwrap_or_default() {
                     match early {

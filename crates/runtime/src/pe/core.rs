@@ -139,6 +139,8 @@ pub struct Core {
     pub(super) awaiting: BTreeMap<ActorId, Held>,
     /// What came for collections that are not known here yet.
     pub(super) early: BTreeMap<CollectionId, Vec<Early>>,
+    /// Members of collections that are not known here yet.
+    pub(super) parts: BTreeMap<CollectionId, Vec<Parcel>>,
     pub(super) graves: Graves,
     pub(super) departing: BTreeMap<ActorId, Departing>,
     /// Actors that were accepted and not yet committed.
@@ -190,6 +192,7 @@ impl Core {
             directory: Directory::default(),
             awaiting: BTreeMap::new(),
             early: BTreeMap::new(),
+            parts: BTreeMap::new(),
             graves: Graves::default(),
             departing: BTreeMap::new(),
             arriving: BTreeSet::new(),

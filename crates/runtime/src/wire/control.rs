@@ -125,7 +125,9 @@ pub(crate) struct Buried {
 /// Everything but messages to actors.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Control {
-    /// Make a collection known, and the members that live here. `inits` is a `Vec<(Key, Init)>`.
+    /// Members that live here, of a collection that is made known next; `inits` is a `Vec<(Key, Init)>`.
+    CreatePart { collection: CollectionId, inits: Parcel },
+    /// Make a collection known, and the other members that live here.
     Create { info: CollectionInfo, inits: Parcel },
     /// The sender has made its members.
     Created { collection: CollectionId },
@@ -223,7 +225,8 @@ impl Control {
     pub(crate) fn is_counted(&self) -> bool {
         matches!(
             self,
-            Self::Create { .. }
+            Self::CreatePart { .. }
+                | Self::Create { .. }
                 | Self::InsertRequest { .. }
                 | Self::Insert(_)
                 | Self::Inserted { .. }

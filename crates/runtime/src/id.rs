@@ -42,7 +42,9 @@ pub(crate) struct SectionId {
 }
 
 /// The position of an actor type in the job's definition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub(crate) struct KindId(pub(crate) u16);
 

@@ -172,7 +172,7 @@ pub struct Core {
     pub(super) created: u64,
     pub(super) processed: u64,
     pub(crate) charged: Duration,
-    pub(super) running: Option<(KindId, u32)>,
+    pub(super) running: Option<KindId>,
     pub(super) statistics: Statistics,
 }
 
@@ -237,8 +237,9 @@ impl Core {
         self.members.get_mut(kind.index())?.get_mut(slot as usize)?.as_mut()
     }
 
-    /// The member with this identity, if it lives here.
-    #[inline]
+    /// The member with this identity, if it lives here. Always inlined: every send takes it, and a pair
+    /// that is returned through memory costs as much as the rest.
+    #[inline(always)]
     pub(super) fn resident(&self, id: ActorId) -> Option<(KindId, u32)> {
         let local = self.collections.get(id.collection)?;
         Some((local.info.kind, local.slots.get(id.key)?))

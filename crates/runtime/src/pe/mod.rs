@@ -209,7 +209,7 @@ impl Pe {
 
     /// The type of the actor that is, or was when it panicked, being handled, and the place.
     pub fn running(&self) -> (&'static str, String) {
-        let kind = self.core.running.and_then(|(kind, _)| self.core.kind(kind));
+        let kind = self.core.running.and_then(|kind| self.core.kind(kind));
         (kind.map_or("the runtime", |kind| kind.name()), self.core.place_name())
     }
 

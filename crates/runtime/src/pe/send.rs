@@ -64,6 +64,7 @@ impl Core {
         self.send_numbered::<A>(sender, to, priority, message);
     }
 
+    #[inline(never)]
     fn send_numbered<A: Actor>(
         &mut self,
         sender: Sender,

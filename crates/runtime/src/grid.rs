@@ -239,9 +239,14 @@ impl<A: Actor> Collection<A> {
     /// Sends a message to all members. All members handle the broadcasts of a collection in the same
     /// order; there is no order between broadcasts and other messages.
     pub fn broadcast(&self, message: A::Message) {
+        self.broadcast_with_priority(0, message);
+    }
+
+    /// Sends a message with a priority to all members; lower numbers are handled first.
+    pub fn broadcast_with_priority(&self, priority: i32, message: A::Message) {
         let collection = self.reference.id;
         self.grid.run(move |core| {
-            core.broadcast::<A>(Sender::Pe, collection, 0, message);
+            core.broadcast::<A>(Sender::Pe, collection, priority, message);
         });
     }
 

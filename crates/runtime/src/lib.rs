@@ -51,4 +51,4 @@ pub use pe::Links;
 pub use program::{Program, end};
 pub use published::Published;
 pub use reduce::{Custom, CustomOp, ExactSum, Op, Reducible, Reduction, Value};
-pub use reference::{ActorRef, CollectionRef, Reply, SectionRef};
+pub use reference::{ActorRef, CollectionRef, Reply, SectionRef, Timer};

@@ -35,6 +35,11 @@ enum Msg {
     Data(Numbers<f64>, Reply<f64>),
     Read(Published<Vec<u64>>, Reply<u64>),
     Later(u64),
+    /// Arms two messages, and cancels the first.
+    Cancel,
+    WhenQuiescent,
+    /// The sum of what the members of a group on this PE and on this node hold.
+    Local(CollectionRef<Cell>, CollectionRef<Cell>),
     Spawn(i32),
     Die,
     Panic,
@@ -101,6 +106,20 @@ impl Actor for Cell {
             Msg::Later(n) => {
                 let me = cx.me();
                 cx.send_after(Duration::from_millis(20), &me, Msg::Add(n));
+            }
+            Msg::Cancel => {
+                let me = cx.me();
+                let first = cx.send_after(Duration::from_millis(20), &me, Msg::Add(1));
+                let _ = cx.send_after(Duration::from_millis(20), &me, Msg::Add(2));
+                cx.cancel(first);
+            }
+            Msg::WhenQuiescent => cx.when_quiescent(Msg::Contribute),
+            Msg::Local(per_pe, per_node) => {
+                let (pe, node) = (cx.on_this_pe(&per_pe), cx.on_this_node(&per_node));
+                assert_eq!((pe.index().0 as u32, node.index().0 as u32), (cx.pe().0, cx.node().0));
+                assert_eq!(cx.layout().site_of(cx.pe()), cx.site());
+                cx.send(&pe, Msg::Add(1));
+                cx.send(&node, Msg::Add(1));
             }
             Msg::Spawn(index) => {
                 let new = cx.collection().at(Ix1(index));
@@ -463,4 +482,36 @@ impl Actor for Blob {
             BlobMsg::Move(pe) => cx.migrate_to(pe),
         }
     }
+}
+
+#[test]
+fn timers_can_be_cancelled_and_actors_learn_of_quiescence() {
+    everywhere(|| {
+        job().main(async |grid| {
+            let cells = grid.create::<Cell>(Ix1::range(30), |_| 0).await?;
+            cells.broadcast(Msg::Cancel);
+            cells.broadcast_with_priority(7, Msg::WhenQuiescent);
+            let total: u64 = cells.reduction(Op::Sum).await?;
+            assert_eq!(total, 30 * 2, "contributed when the timers had fired");
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn members_of_groups_are_found_where_an_actor_lives() {
+    everywhere(|| {
+        job().main(async |grid| {
+            let cells = grid.create::<Cell>(Ix1::range(30), |_| 0).await?;
+            let per_pe = grid.create_group::<Cell>(Per::Pe, |_| 0).await?;
+            let per_node = grid.create_group::<Cell>(Per::Node, |_| 0).await?;
+            cells.broadcast(Msg::Local(per_pe.reference(), per_node.reference()));
+            grid.quiescence().await?;
+            for group in [per_pe, per_node] {
+                group.broadcast(Msg::Contribute);
+                assert_eq!(group.reduction::<u64>(Op::Sum).await?, 30);
+            }
+            Ok(())
+        })
+    });
 }

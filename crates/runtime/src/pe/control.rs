@@ -67,6 +67,8 @@ impl Pe {
             }
             Control::Contribution(contribution) => core.merge(contribution),
             Control::Reply { slot, answer } => core.handle_reply(slot, answer),
+            Control::CancelTimer(timer) => core.cancel_timer(timer),
+            Control::AwaitQuiescence { pe, slot } => core.handle_await_quiescence(pe, slot),
             Control::Wave { wave } => {
                 core.waves_pending.insert(wave);
             }

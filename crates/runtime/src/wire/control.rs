@@ -7,6 +7,7 @@ use crate::index::Key;
 use crate::parcel::Parcel;
 use crate::probe::{ProbeOrder, Probed};
 use crate::reduce::{Op, Partial, Target};
+use crate::reference::Timer;
 use bytes::Bytes;
 use gridspan_balance::ActorLoad;
 use gridspan_topology::{LinkSample, NodeId, PeId};
@@ -174,6 +175,10 @@ pub(crate) enum Control {
     MigrateRefuse { id: ActorId, epoch: u32, reason: String },
     /// The old copy is gone; the new one lives.
     MigrateCommit { id: ActorId, epoch: u32 },
+    /// Do not send what was to be sent later.
+    CancelTimer(Timer),
+    /// To the root: tell that PE once the job is quiescent.
+    AwaitQuiescence { pe: PeId, slot: u64 },
     /// Report once idle.
     Wave { wave: u64 },
     /// Messages made and handled so far.

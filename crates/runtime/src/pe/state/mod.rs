@@ -33,6 +33,6 @@ pub(crate) use publications::Published;
 pub(crate) use reductions::{Accumulator, GroupState};
 pub(crate) use root::{BroadcastRequest, Family, Root};
 pub(crate) use survey::{CHANGES_MAX, Purpose, Survey, UplinkProbe};
-pub(crate) use timers::Timers;
+pub(crate) use timers::{TimerId, Timers};
 pub(crate) use waiting::{Early, Held, UNKNOWN_MEMBER_HOLD};
 pub(crate) use waits::{Resume, Waits};

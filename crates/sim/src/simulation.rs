@@ -183,9 +183,8 @@ impl Simulation {
             } else {
                 leaves += self.options.remote_send_cost;
                 let there = self.layout.node_of(to);
-                packet.frames(pe, to, &mut |frame| {
-                    frames.push(Outgoing { leaves, from: node, to: there, frame: frame.into() });
-                });
+                let frame = packet.into_frame(pe, to).into();
+                frames.push(Outgoing { leaves, from: node, to: there, frame });
             }
         }
         if !frames.is_empty() {

@@ -208,7 +208,7 @@ impl Core {
             groups: BTreeMap::new(),
             waves_pending: BTreeSet::new(),
             root: (me == PeId(0)).then(|| Box::new(Root::new(&common.strategy, common.seed))),
-            outbox: Outbox::default(),
+            outbox: Outbox::new(common.layout.place(common.layout.node_of(me)).pes.clone()),
             probe_orders: Vec::new(),
             failure: None,
             outcome: None,

@@ -90,6 +90,12 @@ impl Pe {
                 }
             }
             Content::Control(control) => self.handle_control(from, *control),
+            Content::Frame(_) => {
+                let reason = format!(
+                    "a message from {from} for another node came here; this is a bug in Gridspan"
+                );
+                self.core.fail(JobError::Protocol(reason));
+            }
         }
         self.grant_requests();
     }

@@ -11,4 +11,4 @@ pub(crate) use control::{
     MulticastTarget, ReductionGroup,
 };
 pub use packet::Packet;
-pub(crate) use packet::{Content, EncodedBatch};
+pub(crate) use packet::{Content, EncodedBatch, MessageFrame};

@@ -97,11 +97,8 @@ impl Side {
         let other = Self::other(cx);
         let burst = self.left.min(self.credit).min(if is_small { BURST } else { 1 });
         for at in 0..burst {
-            let message = if is_small {
-                Msg::Small([at as f64; 8])
-            } else {
-                Msg::Large(self.data.clone())
-            };
+            let message =
+                if is_small { Msg::Small([at as f64; 8]) } else { Msg::Large(self.data.clone()) };
             cx.send(&other, message);
         }
         self.left -= burst;

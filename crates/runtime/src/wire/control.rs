@@ -80,9 +80,9 @@ pub(crate) struct Migrant {
 /// The part of a member's bookkeeping that moves with it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct MemberRecord {
-    /// The next message expected: source, priority, sequence number.
+    /// The next message expected: source, channel, sequence number.
     pub(crate) expected: Vec<(ActorId, i32, u64)>,
-    /// The next message to be sent: receiver, priority, sequence number.
+    /// The next message to be sent: receiver, channel, sequence number.
     pub(crate) next: Vec<(ActorId, i32, u64)>,
     /// The number of the next broadcast.
     pub(crate) broadcasts: u64,

@@ -20,6 +20,7 @@ mod layout;
 mod link;
 mod matrix;
 mod quantity;
+mod rand_index;
 mod shaper;
 mod spec;
 pub mod study;
@@ -27,7 +28,9 @@ mod units;
 
 pub use hierarchy::{BandwidthRange, Group, Hierarchy, HierarchyError, Level, RttRange};
 pub use id::{GroupId, HostId, NodeId, PeId, SiteId};
-pub use infer::infer;
+pub use infer::{
+    Contradiction, Inference, Join, Labelled, ProbeCount, SiteNames, Upkeep, infer, infer_labelled,
+};
 pub use layout::{Layout, LayoutError, NodePlace};
 pub use link::{Link, LinkError};
 pub use matrix::{MatrixProblem, MatrixTextError, RttMatrix, RttUnit};

@@ -1,22 +1,11 @@
-//! Tests of inference against networks whose truth is known.
-//!
-//! The seeds here are 1 to 5; the constants of the method were chosen on seeds from 1000.
+//! Inference from a full matrix against networks whose truth is known.
 
-use super::*;
-use crate::hierarchy::Hierarchy;
+use super::{SEEDS, agreement};
 use crate::id::NodeId;
+use crate::infer::infer;
 use crate::matrix::RttMatrix;
-use crate::study::{Noise, Shape, Synthetic, adjusted_rand_index};
+use crate::study::{Noise, Shape, Synthetic};
 use std::time::Duration;
-
-const SEEDS: std::ops::RangeInclusive<u64> = 1..=5;
-
-/// How well the groups of a level agree with the truth.
-fn agreement(hierarchy: &Hierarchy, level: usize, truth: &[u32]) -> f64 {
-    let group = |node| hierarchy.group_of(node, level).unwrap().0;
-    let groups: Vec<u32> = hierarchy.nodes().map(group).collect();
-    adjusted_rand_index(&groups, truth)
-}
 
 /// The mean agreement of the closest groups, and whether each has the right number of levels.
 fn over_seeds(shape: Shape, nodes: u32, noise: Noise) -> (f64, bool) {

@@ -9,7 +9,7 @@ use crate::error::{AskError, GridError};
 use crate::id::{CollectionId, KindId, Sender};
 use crate::index::{ActorIndex, IndexSet, Ix1, Key, Shape};
 use crate::limits::PIECE_BYTES_MAX;
-use crate::pe::{Action, Core, Links};
+use crate::pe::{Action, Core, Links, Places};
 use crate::promise::{Promise, promise};
 use crate::reduce::{Op, Reducible};
 use crate::reference::{ActorRef, CollectionRef, Reply, SectionRef};
@@ -17,7 +17,7 @@ use crate::registry::Registry;
 use crate::wire::ReductionGroup;
 use crate::{Published, codec};
 use bytes::Bytes;
-use gridspan_topology::{Hierarchy, LinkChange};
+use gridspan_topology::LinkChange;
 use gridspan_topology::{Layout, PeId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -174,11 +174,11 @@ impl Grid {
         wait(over).await
     }
 
-    /// Which nodes are near each other, as measured. Drivers over a network measure when the job begins; in
+    /// Which nodes are near each other. Drivers over a network measure it when the job begins; in
     /// the simulator asking begins it.
-    pub async fn hierarchy(&self) -> Result<Arc<Hierarchy>, GridError> {
+    pub async fn places(&self) -> Result<Arc<Places>, GridError> {
         let (resolve, known) = promise();
-        self.run(move |core| core.await_hierarchy(move |_, known| resolve.with(Ok(known))));
+        self.run(move |core| core.await_places(move |_, known| resolve.with(Ok(known))));
         wait(known).await
     }
 
@@ -190,7 +190,7 @@ impl Grid {
     }
 
     /// The next link whose latency or bandwidth has changed by more than a fifth, or whose losses
-    /// have. Groups are numbered as in the [`hierarchy`](Self::hierarchy).
+    /// have. Groups are numbered as in the hierarchy of the [`places`](Self::places).
     pub async fn link_change(&self) -> Result<LinkChange, GridError> {
         let (resolve, change) = promise();
         self.run(move |core| core.await_link_change(move |_, change| resolve.with(change)));

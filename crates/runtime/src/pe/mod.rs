@@ -37,6 +37,7 @@ pub use monitor::Links;
 pub use outbox::Outbox;
 pub(crate) use queue::TypedQueue;
 pub use standing::Standing;
+pub use state::Places;
 pub(crate) use state::{Queue, Request, Wish};
 pub use statistics::Statistics;
 pub(crate) use store::TypedStore;

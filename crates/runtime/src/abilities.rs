@@ -1,11 +1,11 @@
 //! What an actor can do while it handles a message.
 
 use crate::error::{AskError, JobError};
-use crate::id::{ActorId, CollectionId, Sender};
+use crate::id::{ActorId, CollectionId, Sender, Timer};
 use crate::index::{ActorIndex, Ix1};
 use crate::pe::{Request, Wish};
 use crate::reduce::{Op, Reducible, Target};
-use crate::reference::{ActorRef, CollectionRef, Reply, SectionRef, Timer};
+use crate::reference::{ActorRef, CollectionRef, Reply, SectionRef};
 use crate::{Actor, Context, Published, Time};
 use gridspan_topology::{Layout, NodeId, PeId, SiteId};
 use serde::Serialize;

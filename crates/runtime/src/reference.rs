@@ -1,9 +1,9 @@
-//! Names that actors pass around: a member, a collection, a section, the asker of a question, a timer.
+//! Names that actors pass around: a member, a collection, a section, the asker of a question.
 
 use crate::Actor;
 use crate::id::{ActorId, CollectionId, SectionId};
 use crate::index::{ActorIndex, Key};
-use gridspan_topology::{PeId, Time};
+use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::marker::PhantomData;
@@ -155,14 +155,4 @@ impl<T> Reply<T> {
     pub(crate) const fn new(pe: PeId, slot: u64) -> Self {
         Self { pe, slot, kind: PhantomData }
     }
-}
-
-/// Names a message that is to be sent later, so that it can be
-/// [cancelled](crate::Context::cancel).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Timer {
-    pub(crate) pe: PeId,
-    pub(crate) at: Time,
-    /// Tells apart what is due at the same time.
-    pub(crate) number: u64,
 }

@@ -43,10 +43,9 @@ impl Outbox {
             Some((pe, position)) if pe == to => Some(position),
             _ => self.open.get(&to).copied(),
         };
-        let content = open.map(|position| &mut self.packets[position].1.0);
         let new = match self.here.contains(&to.0) {
-            true => add_value(content, kind, envelope, heap_bytes),
-            false => add_encoded(content, kind, &envelope),
+            true => self.add_value(open, kind, envelope, heap_bytes),
+            false => self.add_encoded(open, kind, &envelope),
         };
         let position = match (new, open) {
             (None, Some(position)) => position,
@@ -57,6 +56,50 @@ impl Outbox {
             }
         };
         self.latest = Some((to, position));
+    }
+
+    /// Adds a message to a batch, or gives back a new one.
+    #[inline]
+    fn add_value<M: Serialize + Send + 'static>(
+        &mut self,
+        open: Option<usize>,
+        kind: KindId,
+        envelope: Envelope<M>,
+        heap_bytes: usize,
+    ) -> Option<Content> {
+        if let Some(position) = open
+            && let Content::Batch(batch) = &mut self.packets[position].1.0
+            && let Some(batch) = batch.as_any_mut().downcast_mut::<EnvelopeBatch<M>>()
+            && batch.kind == kind
+            && size_of_val(&*batch.envelopes) < BATCH_BYTES
+        {
+            batch.envelopes.push(envelope);
+            batch.heap_bytes += heap_bytes;
+            return None;
+        }
+        let batch = EnvelopeBatch { kind, envelopes: vec![envelope], heap_bytes };
+        Some(Content::Batch(Box::new(batch)))
+    }
+
+    /// Adds a message to a frame, or gives back a new one.
+    #[inline]
+    fn add_encoded<M: Serialize>(
+        &mut self,
+        open: Option<usize>,
+        kind: KindId,
+        envelope: &Envelope<M>,
+    ) -> Option<Content> {
+        if let Some(position) = open
+            && let Content::Frame(frame) = &mut self.packets[position].1.0
+            && frame.kind == kind
+            && !frame.is_full()
+        {
+            frame.push(envelope);
+            return None;
+        }
+        let mut frame = MessageFrame::new(kind);
+        frame.push(envelope);
+        Some(Content::Frame(frame))
     }
 
     /// Adds anything else.
@@ -79,44 +122,4 @@ impl Outbox {
         self.latest = None;
         self.packets.drain(..)
     }
-}
-
-/// Adds a message to a batch, or gives back a new one.
-#[inline]
-fn add_value<M: Serialize + Send + 'static>(
-    open: Option<&mut Content>,
-    kind: KindId,
-    envelope: Envelope<M>,
-    heap_bytes: usize,
-) -> Option<Content> {
-    if let Some(Content::Batch(batch)) = open
-        && let Some(batch) = batch.as_any_mut().downcast_mut::<EnvelopeBatch<M>>()
-        && batch.kind == kind
-        && size_of_val(&*batch.envelopes) < BATCH_BYTES
-    {
-        batch.envelopes.push(envelope);
-        batch.heap_bytes += heap_bytes;
-        return None;
-    }
-    let batch = EnvelopeBatch { kind, envelopes: vec![envelope], heap_bytes };
-    Some(Content::Batch(Box::new(batch)))
-}
-
-/// Adds a message to a frame, or gives back a new one.
-#[inline]
-fn add_encoded<M: Serialize>(
-    open: Option<&mut Content>,
-    kind: KindId,
-    envelope: &Envelope<M>,
-) -> Option<Content> {
-    if let Some(Content::Frame(frame)) = open
-        && frame.kind == kind
-        && !frame.is_full()
-    {
-        frame.push(envelope);
-        return None;
-    }
-    let mut frame = MessageFrame::new(kind);
-    frame.push(envelope);
-    Some(Content::Frame(frame))
 }

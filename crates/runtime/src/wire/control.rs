@@ -2,12 +2,11 @@
 
 use crate::collection::{CollectionInfo, PlanEntry};
 use crate::error::JobError;
-use crate::id::{ActorId, CollectionId, KindId, SectionId};
+use crate::id::{ActorId, CollectionId, KindId, SectionId, Timer};
 use crate::index::Key;
 use crate::parcel::Parcel;
 use crate::probe::{ProbeOrder, Probed};
 use crate::reduce::{Op, Partial, Target};
-use crate::reference::Timer;
 use bytes::Bytes;
 use gridspan_balance::ActorLoad;
 use gridspan_topology::{LinkSample, NodeId, PeId};

@@ -141,13 +141,14 @@ fn sampled(nodes: u32, seeds: &[u64]) {
     );
     println!("| --- | --- | --- | --- | --- |");
     for shape in Shape::ALL {
-        let networks = seeds.iter().map(|&seed| Synthetic::new(shape, nodes, seed)).collect();
-        sampled_row(shape.name(), shape, networks, seeds);
+        let networks: Vec<Synthetic> =
+            seeds.iter().map(|&seed| Synthetic::new(shape, nodes, seed)).collect();
+        sampled_row(shape.name(), shape, &networks, seeds);
     }
     let uneven =
         |&seed: &u64| Synthetic::new(Shape::EightByEight, nodes, seed).with_uneven_clusters();
-    let networks = seeds.iter().map(uneven).collect();
-    sampled_row("8x8, clusters of 1 to 36 parts", Shape::EightByEight, networks, seeds);
+    let networks: Vec<Synthetic> = seeds.iter().map(uneven).collect();
+    sampled_row("8x8, clusters of 1 to 36 parts", Shape::EightByEight, &networks, seeds);
     if nodes > 1024 {
         return;
     }
@@ -163,12 +164,12 @@ fn sampled(nodes: u32, seeds: &[u64]) {
     }
 }
 
-fn sampled_row(name: &str, shape: Shape, networks: Vec<Synthetic>, seeds: &[u64]) {
+fn sampled_row(name: &str, shape: Shape, networks: &[Synthetic], seeds: &[u64]) {
     let runs: Vec<Run> =
         networks.iter().zip(seeds).map(|(network, &seed)| run(network, seed)).collect();
     let score =
         |(run, network): (&Run, &Synthetic)| Score::of(&levels(&run.hierarchy), network, shape);
-    let mean = Score::mean(&runs.iter().zip(&networks).map(score).collect::<Vec<_>>());
+    let mean = Score::mean(&runs.iter().zip(networks).map(score).collect::<Vec<_>>());
     let probes = runs.iter().map(|run| run.probes.mean).sum::<f64>() / runs.len() as f64;
     let most = runs.iter().map(|run| run.probes.max).max().unwrap_or(0);
     let rounds = runs.iter().map(|run| run.rounds).max().unwrap_or(0);

@@ -48,7 +48,7 @@ impl Upkeep {
         Join::new(&self.hierarchy, node)
     }
 
-    /// Puts a node where it was found to belong; whether it could. It cannot if it is there
+    /// Puts a node where it was found to belong, as far as that is known; whether it could. It cannot if it is there
     /// already, its number is beyond [`Hierarchy::MAX_NODES`], or all nodes beside which it belongs have left
     /// since: then begin again.
     pub fn place(&mut self, join: &Join) -> bool {

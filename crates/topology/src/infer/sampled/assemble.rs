@@ -46,6 +46,7 @@ pub(super) fn assemble(places: &[Place], leaves: &[Leaf], log: &Log) -> Draft {
             weighted.push((ms.ln(), WEIGHT_OF_MEMBER * (leaf.members.len() - 1) as f32));
         }
     }
+    lift(&mut weighted);
     let mut found = cuts(&weighted);
     found.reverse();
     let partition = |cut: Cut| {
@@ -65,6 +66,22 @@ pub(super) fn assemble(places: &[Place], leaves: &[Leaf], log: &Log) -> Draft {
         partitions: found.into_iter().map(partition).collect(),
         added_ms: log.added_ms.clone(),
     }
+}
+
+/// Lifts the nearest few distances to the others: where what busy hosts add was overestimated, a handful
+/// of pairs seems to be nearer than anything, and that is no level.
+fn lift(weighted: &mut [Weighted]) {
+    const FEW: f32 = 0.02;
+    const BELOW: f32 = 0.5;
+    weighted.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let few = FEW * weighted.iter().map(|&(_, weight)| weight).sum::<f32>();
+    let mut below = 0.0;
+    let first = weighted.iter().find(|&&(_, weight)| {
+        below += weight;
+        below > few
+    });
+    let Some(&(first, _)) = first else { return };
+    weighted.iter_mut().for_each(|(ln, _)| *ln = ln.max(first - BELOW));
 }
 
 /// The median inside each leaf in milliseconds, and the logarithms of those between leaves.

@@ -45,6 +45,17 @@ fn missing_entries_and_more_slow_pairs_do_not_mislead() {
 }
 
 #[test]
+fn clusters_of_very_different_sizes_are_found() {
+    let agreements = SEEDS.map(|seed| {
+        let network = Synthetic::new(Shape::ThreeLevel, 128, seed).with_uneven_clusters();
+        let hierarchy = infer(&network.matrix());
+        agreement(&hierarchy, hierarchy.depth() - 1, network.clusters())
+    });
+    let mean = agreements.sum::<f64>() / SEEDS.count() as f64;
+    assert!(mean >= 0.95, "{mean}");
+}
+
+#[test]
 fn sites_are_found_whatever_is_inside_them() {
     for shape in [Shape::ThreeLevel, Shape::EightByEight, Shape::TenByThree] {
         for seed in SEEDS {

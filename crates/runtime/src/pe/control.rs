@@ -102,8 +102,12 @@ impl Pe {
             Control::MigrateCommit { id, .. } => {
                 migrate::handle_commit(core, stores, tentatives, id);
             }
-            Control::Measure { collection, syncs } => core.handle_measure(collection, syncs),
-            Control::Loads { collection, actors } => core.handle_loads(collection, actors),
+            Control::Measure { collection, syncs } => {
+                core.handle_measure(collection, syncs, stores);
+            }
+            Control::Loads { collection, actors, talks, pe } => {
+                core.handle_loads(collection, actors, talks, (from, pe));
+            }
             Control::Plan { collection, moves } => {
                 let mine = core.learn_plan(collection, moves);
                 self.carry_out(collection, &mine);

@@ -7,7 +7,7 @@ use super::PlantedFault;
 use super::outbox::Outbox;
 use super::state::{
     Accumulator, Channels, Collections, Departing, Directory, Early, Graves, GroupState, Held,
-    Lanes, Member, NewMembers, Published, Queue, Request, Root, Timers, Waits,
+    Lanes, Member, NewMembers, Published, Queue, Request, Root, Talks, Timers, Waits,
 };
 use super::statistics::Statistics;
 use crate::codec::DecodeError;
@@ -30,6 +30,9 @@ use std::time::Duration;
 
 /// Something to do on a PE, such as what `main` asks of PE 0. Never leaves the process.
 pub type Action = Box<dyn FnOnce(&mut Core) + Send>;
+
+/// Tells the time in nanoseconds of any origin; given by a driver whose time is real.
+pub type Stopwatch = Box<dyn Fn() -> u64 + Send>;
 
 /// What a PE needs to do with actors whose type it does not know. `kind` is the number of that type.
 pub(crate) trait Kind: Send + Sync {
@@ -172,6 +175,12 @@ pub struct Core {
     pub(super) created: u64,
     pub(super) processed: u64,
     pub(crate) charged: Duration,
+    /// What handlers are timed with while loads are measured: nanoseconds of any origin.
+    pub(super) stopwatch: Option<Stopwatch>,
+    /// Who talks to whom, while that is measured.
+    pub(super) talks: Option<Box<Talks>>,
+    /// The share of the processor that this PE got when it wanted it, `0.0..=1.0`.
+    pub(super) availability: f64,
     pub(super) running: Option<KindId>,
     pub(super) statistics: Statistics,
 }
@@ -215,6 +224,9 @@ impl Core {
             created: 0,
             processed: 0,
             charged: Duration::ZERO,
+            stopwatch: None,
+            talks: (&*common.strategy != "none").then(Box::default),
+            availability: 1.0,
             running: None,
             statistics: Statistics::default(),
             common,
@@ -341,7 +353,10 @@ impl Core {
     /// Charges compute time to the actor in a seat.
     pub(crate) fn charge(&mut self, seat: Seat, time: Duration) {
         self.charged += time;
-        if let Some(member) = self.member(seat.kind, seat.slot) {
+        // What is measured needs no telling.
+        if self.stopwatch.is_none()
+            && let Some(member) = self.member(seat.kind, seat.slot)
+        {
             member.load_ns += time.as_nanos() as u64;
         }
     }

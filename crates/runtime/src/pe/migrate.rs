@@ -270,6 +270,7 @@ pub(super) fn handle_commit(
         Ok(channels) => channels,
         Err(error) => return core.fail(JobError::Protocol(error.to_string())),
     };
+    let state_bytes = migrant.state.len() as u64;
     let Migrant { kind, epoch, mailbox, record, .. } = migrant;
     let resumed = core.collections.get(id.collection).map_or(0, |local| local.resumed);
     let overtaken = record.synced && record.syncs <= resumed;
@@ -283,6 +284,7 @@ pub(super) fn handle_commit(
             syncs: record.syncs,
             synced: record.synced && !overtaken,
             load_ns: record.load_ns,
+            state_bytes: Some(state_bytes),
             channels,
         },
     );

@@ -17,6 +17,7 @@ mod core;
 mod fault;
 mod graves;
 mod lifecycle;
+mod measure;
 mod migrate;
 mod monitor;
 mod multicast;
@@ -30,7 +31,7 @@ mod statistics;
 mod store;
 mod survey;
 
-pub use self::core::{Action, Core};
+pub use self::core::{Action, Core, Stopwatch};
 pub(crate) use self::core::{Common, Kind, Store};
 pub use fault::PlantedFault;
 pub use monitor::Links;
@@ -151,6 +152,21 @@ impl Pe {
     pub fn next_wakeup(&self) -> Option<Time> {
         let held = self.core.awaiting.values().map(|held| held.deadline).min();
         [self.core.timers.next(), self.core.next_accumulator(), held].into_iter().flatten().min()
+    }
+
+    /// Has handlers timed, if a strategy uses it.
+    pub fn set_stopwatch(&mut self, stopwatch: Stopwatch) {
+        self.core.set_stopwatch(stopwatch);
+    }
+
+    /// Whether loads are measured.
+    pub fn is_measured(&self) -> bool {
+        self.core.talks.is_some()
+    }
+
+    /// Tells which share of the processor this PE's thread got when it wanted it, `0.0..=1.0`.
+    pub fn set_availability(&mut self, share: f64) {
+        self.core.availability = share.clamp(0.01, 1.0);
     }
 
     /// Tells how many bytes wait outside of the machine, for the memory budget.

@@ -56,6 +56,9 @@ impl Core {
         message: A::Message,
     ) {
         self.created += 1;
+        if self.talks.is_some() {
+            self.note_talk::<A>(sender, to, &message);
+        }
         if let Some((kind, slot)) = self.resident(to)
             && !self.is_numbered(sender, to, priority)
         {

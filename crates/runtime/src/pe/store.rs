@@ -36,6 +36,7 @@ impl<A: Actor> Store for TypedStore<A> {
     fn dispatch(&mut self, core: &mut Core, priority: i32, budget: u32) -> u32 {
         let mut handled = 0;
         let mut bytes = 0;
+        let mut begin = core.stopwatch.as_ref().map(|stopwatch| stopwatch());
         core.running = Some(self.kind);
         while handled < budget && core.lanes.take(priority, self.kind) {
             let Some(ready) = core.queue::<A>(self.kind).and_then(|queue| queue.pop(priority))
@@ -46,6 +47,9 @@ impl<A: Actor> Store for TypedStore<A> {
             handled += 1;
             if let Some(Some(actor)) = self.actors.get_mut(ready.slot as usize) {
                 actor.handle(ready.message, &mut Context::new(core, self.kind, ready.slot));
+            }
+            if let Some(begun) = begin {
+                begin = core.note_handled(self.kind, ready.slot, begun);
             }
             // What a handler asks for itself, such as to migrate, comes before its next message.
             if !core.requests.is_empty() {

@@ -8,7 +8,7 @@ use crate::parcel::Parcel;
 use crate::probe::{ProbeOrder, Probed};
 use crate::reduce::{Op, Partial, Target};
 use bytes::Bytes;
-use gridspan_balance::ActorLoad;
+use gridspan_balance::{ActorLoad, PeLoad};
 use gridspan_topology::{LinkSample, NodeId, PeId};
 use serde::{Deserialize, Serialize};
 
@@ -95,6 +95,15 @@ pub(crate) struct MemberRecord {
     pub(crate) synced: bool,
     /// Compute time that it charged since the last sync point, in nanoseconds.
     pub(crate) load_ns: u64,
+}
+
+/// The messages from one actor to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Talk {
+    pub(crate) from: ActorId,
+    pub(crate) to: ActorId,
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
 }
 
 /// A new member.
@@ -184,8 +193,8 @@ pub(crate) enum Control {
     WaveReply { wave: u64, created: u64, processed: u64 },
     /// Report the loads of your actors. `syncs`: how many sync points will be complete after it.
     Measure { collection: CollectionId, syncs: u64 },
-    /// The loads and epochs.
-    Loads { collection: CollectionId, actors: Vec<(ActorLoad, u32)> },
+    /// The loads and epochs, who talked to whom, and how fast the sender computes.
+    Loads { collection: CollectionId, actors: Vec<(ActorLoad, u32)>, talks: Vec<Talk>, pe: PeLoad },
     /// Everyone learns the whole plan; those named as origin carry it out.
     Plan { collection: CollectionId, moves: Vec<PlanEntry> },
     /// The sender's part of the plan is carried out.

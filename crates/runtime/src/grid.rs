@@ -160,6 +160,14 @@ impl Grid {
         Ok(Published::new(wait(published).await?))
     }
 
+    /// Has the job's strategy decide anew who lives where, while everybody goes on. Resolves to the number
+    /// of actors that have moved, once they have.
+    pub async fn rebalance(&self) -> Result<usize, GridError> {
+        let (resolve, moved) = promise();
+        self.run(move |core| core.rebalance(move |_, moved| resolve.with(Ok(moved))));
+        wait(moved).await
+    }
+
     /// Resolves once no message is on its way, waits, or is being handled anywhere.
     pub async fn quiescence(&self) -> Result<(), GridError> {
         let (resolve, quiescent) = promise();

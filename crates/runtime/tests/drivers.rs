@@ -515,3 +515,23 @@ fn members_of_groups_are_found_where_an_actor_lives() {
         })
     });
 }
+
+#[test]
+fn actors_are_balanced_on_request_while_messages_fly() {
+    everywhere(|| {
+        job().strategy("rotate").main(async |grid| {
+            let cells = grid.create::<Cell>(Ix1::range(MEMBERS), |_| 0).await?;
+            cells.member(Ix1(0)).send(Msg::Hop(2_000));
+            let pes = grid.layout().pe_count() as usize;
+            for _ in 0..3 {
+                let moved = grid.rebalance().await?;
+                assert_eq!(moved, if pes == 1 { 0 } else { MEMBERS as usize });
+            }
+            grid.quiescence().await?;
+            cells.broadcast(Msg::Contribute);
+            let total: u64 = cells.reduction(Op::Sum).await?;
+            assert_eq!(total, 2_000 * 2_001 / 2);
+            Ok(())
+        })
+    });
+}

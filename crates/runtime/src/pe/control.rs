@@ -180,10 +180,11 @@ impl Pe {
         for child in self.core.tree_children() {
             self.core.post(child, Control::Resume { collection, syncs });
         }
-        let Some((kind, slots)) = self.core.take_synced(collection, syncs) else { return };
-        for slot in slots {
-            self.stores[kind.index()].resume(&mut self.core, slot);
-            self.grant_requests();
+        if let Some((kind, slots)) = self.core.take_synced(collection, syncs) {
+            for slot in slots {
+                self.stores[kind.index()].resume(&mut self.core, slot);
+                self.grant_requests();
+            }
         }
         for (id, to) in self.core.take_deferred() {
             if let Some((kind, slot)) = self.core.resident(id) {

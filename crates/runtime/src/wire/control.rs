@@ -199,7 +199,8 @@ pub(crate) enum Control {
     Plan { collection: CollectionId, moves: Vec<PlanEntry> },
     /// The sender's part of the plan is carried out.
     PlanDone { collection: CollectionId },
-    /// Members that wait at their sync point go on. `syncs`: how many sync points are complete.
+    /// The rebalance is over: members that wait at their sync point go on. `syncs`: how many are
+    /// complete.
     Resume { collection: CollectionId, syncs: u64 },
     /// Read-only data. `value` is the encoded value.
     Publish { id: u32, value: Bytes },
@@ -223,7 +224,9 @@ impl Control {
     /// The collection without whose description it cannot be handled.
     pub(crate) fn needs_collection(&self) -> Option<CollectionId> {
         match self {
-            Self::Broadcast { collection, .. } | Self::Resume { collection, .. } => {
+            Self::Broadcast { collection, .. } => Some(*collection),
+            // Nobody waits for a rebalance that was asked for.
+            Self::Resume { collection, .. } if *collection != CollectionId::SYSTEM => {
                 Some(*collection)
             }
             Self::Multicast(multicast) => Some(multicast.collection),

@@ -1,12 +1,16 @@
-//! The sync point: members wait, a strategy decides who lives where, actors move, members go on.
+//! Rebalancing: a strategy decides who lives where, and actors move.
+//!
+//! At a sync point the members of a collection wait for it; else everybody goes on meanwhile. Loads come in,
+//! the plan goes out to all, those who live where it moves them from send them off, and migrations on
+//! request wait until that is over.
 
 use crate::collection::PlanEntry;
 use crate::id::CollectionId;
 use crate::pe::core::{Core, Store};
 use crate::pe::measure::{id_of, key_of};
-use crate::pe::state::{Family, Place};
+use crate::pe::state::{Balances, Occasion, Place};
 use crate::wire::{Control, Talk};
-use gridspan_balance::{ActorKey, ActorLoad, Edge, PeLoad, Snapshot};
+use gridspan_balance::{ActorKey, ActorLoad, Edge, Move, PeLoad, Snapshot};
 use gridspan_topology::{Layout, PeId};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,20 +22,44 @@ impl Core {
         if root.strategy.name() == "none" {
             return self.resume_synced(collection);
         }
-        // A plan may move every actor of the job, so that two at a time would contradict each other.
-        root.balances.push_back(collection);
-        if root.balances.len() == 1 {
-            self.measure(collection);
+        self.queue_balance(collection);
+    }
+
+    /// Balances while everybody goes on, and then calls `done` with the number of actors that have
+    /// moved. Runs on the root.
+    pub(crate) fn rebalance(&mut self, done: impl FnOnce(&mut Self, usize) + Send + 'static) {
+        let Some(root) = &mut self.root else { return };
+        if root.strategy.name() == "none" {
+            return done(self, 0);
+        }
+        root.balances.waits.push_back(Box::new(done));
+        self.queue_balance(Balances::<Self>::ASKED);
+    }
+
+    /// A plan may move every actor of the job, so that two at a time would contradict each other.
+    fn queue_balance(&mut self, occasion: Occasion) {
+        let Some(root) = &mut self.root else { return };
+        root.balances.queue.push_back(occasion);
+        if root.balances.queue.len() == 1 {
+            self.measure(occasion);
+        }
+    }
+
+    /// The number of the occasion: how many of its kind will be over after it.
+    fn number_of(&self, occasion: Occasion) -> Option<u64> {
+        let root = self.root.as_ref()?;
+        match occasion == Balances::<Self>::ASKED {
+            true => Some(root.balances.asked + 1),
+            false => Some(root.collections.get(&occasion)?.syncs.next),
         }
     }
 
     /// Asks all PEs for the loads of their actors.
-    fn measure(&mut self, collection: CollectionId) {
+    fn measure(&mut self, collection: Occasion) {
+        let Some(syncs) = self.number_of(collection) else { return };
         let pes = self.common.layout.pes();
-        let Some(family) = self.family(collection) else { return };
-        family.missing = pes.len() as u32;
-        family.loads.clear();
-        let syncs = family.syncs.next;
+        let Some(root) = &mut self.root else { return };
+        root.balances.missing = pes.len() as u32;
         for pe in pes {
             self.post(pe, Control::Measure { collection, syncs });
         }
@@ -40,7 +68,7 @@ impl Core {
     /// Reports what the actors that live here have cost.
     pub(in crate::pe) fn handle_measure(
         &mut self,
-        collection: CollectionId,
+        collection: Occasion,
         syncs: u64,
         stores: &[Box<dyn Store>],
     ) {
@@ -53,38 +81,32 @@ impl Core {
     /// Collects loads, and plans once all have come.
     pub(in crate::pe) fn handle_loads(
         &mut self,
-        collection: CollectionId,
+        collection: Occasion,
         actors: Vec<(ActorLoad, u32)>,
         talks: Vec<Talk>,
         (from, pe): (PeId, PeLoad),
     ) {
         let layout = self.common.layout.clone();
         let Some(root) = &mut self.root else { return };
-        let Some(family) = root.collections.get_mut(&collection) else { return };
-        family.loads.extend(actors);
-        family.talks.extend(talks);
-        family.pes.insert(from, pe);
-        family.missing = family.missing.saturating_sub(1);
-        if family.missing > 0 {
+        let balances = &mut root.balances;
+        balances.loads.extend(actors);
+        balances.talks.extend(talks);
+        balances.pes.insert(from, pe);
+        balances.missing = balances.missing.saturating_sub(1);
+        if balances.missing > 0 {
             return;
         }
-        let (snapshot, epochs) = snapshot(family, &layout);
+        let (snapshot, epochs) = snapshot(balances, &layout);
         let plan = root.strategy.plan(&snapshot);
-        let moves: Vec<_> = plan
-            .moves
-            .iter()
-            .filter_map(|entry| {
-                let id = id_of(entry.actor);
-                let epoch = epochs.get(&entry.actor)? + 1;
-                (entry.from != entry.to).then_some(PlanEntry {
-                    id,
-                    from: entry.from,
-                    to: entry.to,
-                    epoch,
-                })
-            })
-            .collect();
-        family.missing = layout.pe_count();
+        let entry = |entry: &Move| {
+            let id = id_of(entry.actor);
+            let epoch = epochs.get(&entry.actor)? + 1;
+            let (from, to) = (entry.from, entry.to);
+            (from != to).then_some(PlanEntry { id, from, to, epoch })
+        };
+        let moves: Vec<_> = plan.moves.iter().filter_map(entry).collect();
+        balances.missing = layout.pe_count();
+        balances.moves = moves.len();
         tracing::info!(collection = collection.0, moves = moves.len(), "rebalance");
         self.post(Self::ROOT, Control::Plan { collection, moves });
     }
@@ -109,34 +131,42 @@ impl Core {
         mine
     }
 
-    pub(in crate::pe) fn handle_plan_done(&mut self, collection: CollectionId) {
-        let Some(family) = self.family(collection) else { return };
-        family.missing = family.missing.saturating_sub(1);
-        if family.missing == 0 {
+    pub(in crate::pe) fn handle_plan_done(&mut self, collection: Occasion) {
+        let Some(root) = &mut self.root else { return };
+        root.balances.missing = root.balances.missing.saturating_sub(1);
+        if root.balances.missing == 0 {
             self.finish_balance(collection);
         }
     }
 
-    fn finish_balance(&mut self, collection: CollectionId) {
-        self.resume_synced(collection);
+    fn finish_balance(&mut self, occasion: Occasion) {
+        self.resume_synced(occasion);
         let Some(root) = &mut self.root else { return };
-        root.balances.pop_front();
-        if let Some(&next) = root.balances.front() {
+        let balances = &mut root.balances;
+        balances.queue.pop_front();
+        let (moves, next) = (balances.moves, balances.queue.front().copied());
+        if occasion == Balances::<Self>::ASKED {
+            balances.asked += 1;
+            if let Some(done) = balances.waits.pop_front() {
+                done(self, moves);
+            }
+        }
+        if let Some(next) = next {
             self.measure(next);
         }
     }
 
-    /// Lets the members of a collection go on from their sync point.
-    fn resume_synced(&mut self, collection: CollectionId) {
-        let Some(Family { syncs, .. }) = self.family(collection) else { return };
-        let syncs = syncs.next;
-        self.post(Self::ROOT, Control::Resume { collection, syncs });
+    /// Lets the members of a collection go on from their sync point, and those move that wished to.
+    fn resume_synced(&mut self, collection: Occasion) {
+        if let Some(syncs) = self.number_of(collection) {
+            self.post(Self::ROOT, Control::Resume { collection, syncs });
+        }
     }
 }
 
 /// What the strategy sees, and the epoch of each actor.
-fn snapshot(family: &mut Family<Core>, layout: &Layout) -> (Snapshot, BTreeMap<ActorKey, u32>) {
-    let mut loads = std::mem::take(&mut family.loads);
+fn snapshot(balances: &mut Balances<Core>, layout: &Layout) -> (Snapshot, BTreeMap<ActorKey, u32>) {
+    let mut loads = std::mem::take(&mut balances.loads);
     loads.sort_by_key(|(load, _)| load.id);
     let epochs: BTreeMap<_, _> = loads.iter().map(|(load, epoch)| (load.id, *epoch)).collect();
     let actors: Vec<ActorLoad> = loads.into_iter().map(|(load, _)| load).collect();
@@ -146,7 +176,7 @@ fn snapshot(family: &mut Family<Core>, layout: &Layout) -> (Snapshot, BTreeMap<A
     };
     // A sender that has moved was measured in several places.
     let mut edges: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
-    for talk in std::mem::take(&mut family.talks) {
+    for talk in std::mem::take(&mut balances.talks) {
         if let (Some(from), Some(to)) = (position(talk.from), position(talk.to))
             && from != to
         {
@@ -156,7 +186,7 @@ fn snapshot(family: &mut Family<Core>, layout: &Layout) -> (Snapshot, BTreeMap<A
         }
     }
     let edge = |((from, to), (messages, bytes))| Edge { from, to, messages, bytes };
-    let pes = std::mem::take(&mut family.pes);
+    let pes = std::mem::take(&mut balances.pes);
     let ordinary = PeLoad { speed: 1.0, background: Duration::ZERO };
     let snapshot = Snapshot {
         edges: edges.into_iter().map(edge).collect(),

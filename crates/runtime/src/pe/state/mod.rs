@@ -6,8 +6,9 @@
 //!   that are no more.
 //! - What takes time: `timers`, questions in `waits`, contributions in `reductions`.
 //! - For balancing: who talks to whom, in `talk`.
-//! - On PE 0: the `root` of collective operations, with its `waves`, `publications` and `survey`.
+//! - On PE 0: the `root` of collective operations, with its `waves`, `publications`, `survey` and `balance`.
 
+mod balance;
 mod callback;
 mod channel;
 mod collections;
@@ -25,6 +26,7 @@ mod waiting;
 mod waits;
 mod waves;
 
+pub(crate) use balance::{Balances, Occasion};
 pub(crate) use channel::{BROADCAST, Channels, Turn, judge};
 pub(crate) use collections::Collections;
 pub(crate) use directory::{Directory, Place};

@@ -1,5 +1,6 @@
 //! What only PE 0 keeps: how many members collections have, and what main waits for.
 
+use super::balance::Balances;
 use super::callback::{Callback, CallbackWith};
 use super::publications::Publications;
 use super::survey::Survey;
@@ -8,9 +9,8 @@ use crate::error::GridError;
 use crate::id::{ActorId, CollectionId, KindId};
 use crate::parcel::Parcel;
 use crate::reduce::{Op, Value};
-use crate::wire::{ReductionGroup, Talk};
-use gridspan_balance::{ActorLoad, PeLoad, Strategy};
-use gridspan_topology::PeId;
+use crate::wire::ReductionGroup;
+use gridspan_balance::Strategy;
 use std::collections::{BTreeMap, VecDeque};
 
 /// What main does with the result of a reduction.
@@ -25,8 +25,7 @@ pub(crate) struct Root<C> {
     pub(crate) publications: Publications<C>,
     pub(crate) survey: Survey<C>,
     pub(crate) strategy: Box<dyn Strategy>,
-    /// Collections at their sync point: the first is being balanced, the others wait.
-    pub(crate) balances: VecDeque<CollectionId>,
+    pub(crate) balances: Balances<C>,
 }
 
 /// Broadcasts that one sender asked for.
@@ -62,11 +61,6 @@ pub(crate) struct Family<C> {
     pub(crate) sections: BTreeMap<u64, u64>,
     /// Reductions to main, by who contributes.
     pub(crate) for_main: BTreeMap<ReductionGroup, ForMain<C>>,
-    /// Loads that have come in for the plan at the sync point.
-    pub(crate) loads: Vec<(ActorLoad, u32)>,
-    pub(crate) talks: Vec<Talk>,
-    pub(crate) pes: BTreeMap<PeId, PeLoad>,
-    pub(crate) missing: u32,
 }
 
 impl<C> Family<C> {
@@ -82,10 +76,6 @@ impl<C> Family<C> {
             waiting: VecDeque::new(),
             sections: BTreeMap::new(),
             for_main: BTreeMap::new(),
-            loads: Vec::new(),
-            talks: Vec::new(),
-            pes: BTreeMap::new(),
-            missing: 0,
         }
     }
 }
@@ -156,7 +146,7 @@ impl<C> Root<C> {
             publications: Publications::default(),
             survey: Survey::default(),
             strategy,
-            balances: VecDeque::new(),
+            balances: Balances::default(),
         }
     }
 }

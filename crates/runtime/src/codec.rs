@@ -78,6 +78,12 @@ pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     bytes
 }
 
+/// How many bytes `value` takes.
+pub(crate) fn encoded_len<T: Serialize>(value: &T) -> usize {
+    // Types that do not serialise have failed before.
+    postcard::experimental::serialized_size(value).unwrap_or(usize::MAX)
+}
+
 /// Reads one value that takes up all of `bytes`.
 pub(crate) fn decode<T: DeserializeOwned>(
     what: &'static str,

@@ -96,6 +96,9 @@ pub enum GridError {
         /// The limit.
         limit: usize,
     },
+    /// The job has one node only.
+    #[error("a job of one node has no links; run it on several")]
+    NoLinks,
     /// The job is ending, so nothing will answer any more.
     #[error("the job is ending")]
     Ending,

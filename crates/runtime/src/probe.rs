@@ -47,16 +47,13 @@ pub struct Probed {
     pub target: NodeId,
     /// The least round trip.
     pub round_trip: Option<Duration>,
-    /// The rate at which a train arrived there.
+    /// The rate at which a train arrived there; unknown if it came all at once.
     pub rate: Option<Bandwidth>,
-    /// Whether the rate is that of the link; otherwise the link was too fast for a train so short,
-    /// and the rate is what it can do at least.
-    pub is_full: bool,
 }
 
 impl Probed {
     /// Nothing is known yet.
     pub fn nothing(target: NodeId) -> Self {
-        Self { target, round_trip: None, rate: None, is_full: false }
+        Self { target, round_trip: None, rate: None }
     }
 }

@@ -425,6 +425,17 @@ fn collections_and_publications_that_outgrow_a_frame_are_split_or_refused() {
                 let sum = blobs.member(Ix1(index)).ask(ASK, BlobMsg::First).await?;
                 assert_eq!(sum, u64::from(index as u8) + (30 << 20));
             }
+            // On each PE a large member and a small one, whose parts overtake each other.
+            let size = |ix: Ix1| if ix.0 % 2 == 0 { 9 << 20 } else { 10 };
+            let mixed = grid
+                .create_placed::<Blob>(Placement::RoundRobin, Ix1::range(10), |ix| {
+                    vec![ix.0 as u8; size(ix)]
+                })
+                .await?;
+            for index in (0..10).map(Ix1) {
+                let sum = mixed.member(index).ask(ASK, BlobMsg::First).await?;
+                assert_eq!(sum, index.0 as u64 + size(index) as u64);
+            }
             let error = grid.publish(&vec![0u8; 61 << 20]).await.unwrap_err();
             assert!(error.to_string().contains("publish it in parts"), "{error}");
             Ok(())

@@ -100,8 +100,7 @@ fn a_link_that_becomes_slow_is_noticed_while_traffic_flows() {
     assert!(noticed > gridspan_topology::Time::ZERO + CHANGE, "nothing had changed before");
     assert!(delay < Duration::from_secs(5), "{delay:?}");
     let ms = change.after.latency.duration().as_secs_f64() * 1e3;
-    // QUIC smooths what it sees, and the change is announced before it has settled.
-    assert!((15.0..60.0).contains(&ms), "{ms} ms");
+    assert!((38.0..60.0).contains(&ms), "{ms} ms");
 }
 
 #[test]

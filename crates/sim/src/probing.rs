@@ -14,7 +14,7 @@ const PINGS: u64 = 4;
 /// Between two pings to one target.
 const ROUND: Duration = Duration::from_millis(10);
 /// The packets of a train.
-const TRAIN_PACKETS: u64 = 16;
+const TRAIN_PACKETS: u64 = 32;
 /// How long to wait for answers that were lost.
 const PATIENCE: Duration = Duration::from_millis(1_500);
 
@@ -147,7 +147,6 @@ impl Running {
         if self.order.kind != ProbeKind::RoundTrip && !span.is_zero() {
             let rate = (8 * ProbeKind::TRAIN_BYTES * (packets - 1)) as f64 / span.as_secs_f64();
             found.rate = Some(Bandwidth::from_bits_per_second(rate as u64));
-            found.is_full = true;
         }
     }
 }

@@ -37,7 +37,7 @@ pub use layout::{Layout, LayoutError, NodePlace};
 pub use link::{Link, LinkError};
 pub use matrix::{MatrixProblem, MatrixTextError, RttMatrix, RttUnit};
 pub use monitor::{
-    LinkChange, LinkEstimate, LinkMonitor, LinkSample, Pipes, Probe, ProbePlan, Uplink,
+    LinkChange, LinkEstimate, LinkMonitor, LinkSample, Pipes, Probe, ProbePlan, Uplink, Wanted,
 };
 pub use quantity::{ByteCount, Probability, QuantityError, parse_duration};
 pub use shaper::{DropReason, Fate, Shaper};

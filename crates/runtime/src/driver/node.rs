@@ -29,6 +29,35 @@ pub(super) fn check_pes(pes: u32) -> Result<(), JobError> {
 #[cfg(not(feature = "net"))]
 pub(super) enum Uplink {}
 
+/// Why a job ends one of whose threads has died.
+const DIED: &str = "the thread of a PE died; this is a bug in Gridspan";
+
+fn cannot_start(error: &std::io::Error) -> JobError {
+    JobError::Failed(format!("cannot start the thread of a PE ({error}); use fewer PEs"))
+}
+
+/// Ends the job on the PEs of this node that run, since one of them does not; they tell others.
+fn abandon(switch: &Switch, dead: PeId, error: &JobError) {
+    for pe in switch.layout.place(switch.node).pes.clone().map(PeId).filter(|&pe| pe != dead) {
+        let error = error.clone();
+        switch.inbox(pe).push_action(Box::new(move |core| core.handle_stop(Err(error))));
+    }
+    if dead == PeId(0) {
+        switch.ending.declare();
+    }
+}
+
+/// Ends the job if the thread of a PE unwinds.
+struct Dying<'a>(&'a Switch, PeId);
+
+impl Drop for Dying<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            abandon(self.0, self.1, &JobError::Failed(DIED.to_owned()));
+        }
+    }
+}
+
 /// A node that runs.
 pub(super) struct Node<'scope> {
     pub(super) switch: Arc<Switch>,
@@ -98,11 +127,19 @@ impl<'scope> Node<'scope> {
             let switch = switch.clone();
             // The name stands in the message of a panic.
             let named = thread::Builder::new().name(pe.to_string());
-            handles.push(named.spawn_scoped(scope, move || {
-                // Set once, here.
-                let _ = thread.set(thread::current());
-                worker::run(machine, &switch, begin, &mut *idle)
-            }));
+            let spawned = named.spawn_scoped(scope, {
+                let switch = switch.clone();
+                move || {
+                    // Set once, here.
+                    let _ = thread.set(thread::current());
+                    let _dying = Dying(&switch, pe);
+                    worker::run(machine, &switch, begin, &mut *idle)
+                }
+            });
+            if let Err(error) = &spawned {
+                abandon(&switch, pe, &cannot_start(error));
+            }
+            handles.push(spawned);
         }
         let watch = Self::start_watch(scope, uplink.as_ref(), &switch);
         Self { switch, pes: handles, uplink, watch }
@@ -134,13 +171,8 @@ impl<'scope> Node<'scope> {
         for (position, pe) in pes.into_iter().enumerate() {
             let ended = match pe.map(ScopedJoinHandle::join) {
                 Ok(Ok(ended)) => ended,
-                Ok(Err(_)) => {
-                    let reason = "the thread of a PE died; this is a bug in Gridspan";
-                    Err(JobError::Failed(reason.to_owned()))
-                }
-                Err(error) => Err(JobError::Failed(format!(
-                    "cannot start the thread of a PE ({error}); use fewer PEs"
-                ))),
+                Ok(Err(_)) => Err(JobError::Failed(DIED.to_owned())),
+                Err(error) => Err(cannot_start(&error)),
             };
             if position == 0 {
                 outcome = ended;

@@ -27,6 +27,9 @@ use std::time::{Duration, Instant};
 /// millisecond.
 const SENDS_PER_TURN: usize = 16;
 
+/// How long the last packets may take over emulated links; the others notice a silent node as soon.
+const FAREWELL: Duration = Duration::from_secs(3);
+
 /// A transport with its socket.
 pub struct NetLoop {
     transport: Transport,
@@ -125,7 +128,9 @@ impl NetLoop {
     fn sample(&mut self, now: Instant, on_event: &mut dyn FnMut(TransportEvent)) {
         if now >= self.sampler.due() {
             let transport = &self.transport;
-            let stats = transport.others().map(|node| (node, transport.stats(node)));
+            let stats = transport
+                .others()
+                .map(|node| (node, transport.stats(node), transport.take_round_trip(node)));
             let samples = self.sampler.look(now, stats);
             if !samples.is_empty() {
                 on_event(TransportEvent::Sampled(samples));
@@ -154,8 +159,12 @@ impl NetLoop {
         while self.transmit(Instant::now())? && self.stuck.is_none() {}
         self.transport.close(Instant::now(), reason);
         while self.transmit(Instant::now())? && self.stuck.is_none() {}
-        // What is under way on emulated links must still arrive.
+        // What is under way on emulated links must still arrive, unless it is stuck behind a queue.
+        let end = Instant::now() + FAREWELL;
         while let Some(due) = self.emulator.as_ref().and_then(Emulator::poll_timeout) {
+            if due > end {
+                break;
+            }
             std::thread::sleep(due.saturating_duration_since(Instant::now()));
             self.transmit(Instant::now())?;
         }

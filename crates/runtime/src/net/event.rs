@@ -113,8 +113,7 @@ pub enum FrameClass {
 /// What is known of the link to a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkStats {
-    /// Whether a connection is open. If not, the other figures are zero but for
-    /// `bytes_unacknowledged`.
+    /// Whether a connection is open. If not, the figures of the connection are zero.
     pub is_open: bool,
     /// The smoothed round trip.
     pub rtt: Duration,
@@ -134,6 +133,12 @@ pub struct LinkStats {
     pub mtu: u16,
     /// Frames sent and not yet acknowledged, in bytes.
     pub bytes_unacknowledged: u64,
+    /// Frames acknowledged so far, in bytes.
+    pub bytes_acknowledged: u64,
+    /// Whether frames wait that the connection does not take.
+    pub is_backed_up: bool,
+    /// How often the other side's windows, not the network, have stopped this one.
+    pub stops: u64,
     /// Connections that the session had so far.
     pub connections: u64,
 }

@@ -24,6 +24,7 @@ mod peer;
 mod probe_packet;
 mod prober;
 mod sampler;
+mod stopwatch;
 mod transport;
 mod udp;
 mod wire;

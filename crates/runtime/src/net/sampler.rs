@@ -8,15 +8,22 @@ use std::time::{Duration, Instant};
 /// How often.
 const EVERY: Duration = Duration::from_millis(500);
 
+/// A connection that carried less than this since the last look is quiet: beats and acknowledgements alone
+/// are less.
+const QUIET_BYTES: u64 = 4 << 10;
+/// Every how many looks a quiet connection is reported.
+const QUIET_LOOKS: u32 = 8;
+
 /// The figures of each connection when they were last looked at.
 pub(super) struct Sampler {
     last: BTreeMap<NodeId, LinkStats>,
     looked: Instant,
+    looks: u32,
 }
 
 impl Sampler {
     pub(super) fn new(now: Instant) -> Self {
-        Self { last: BTreeMap::new(), looked: now }
+        Self { last: BTreeMap::new(), looked: now, looks: 0 }
     }
 
     /// When to look next.
@@ -24,15 +31,17 @@ impl Sampler {
         self.looked + EVERY
     }
 
-    /// What each connection shows since the last look; nothing for those on which nothing was sent.
+    /// What each connection shows since the last look, among it its least round trip; quiet ones take
+    /// turns.
     pub(super) fn look(
         &mut self,
         now: Instant,
-        stats: impl Iterator<Item = (NodeId, LinkStats)>,
+        stats: impl Iterator<Item = (NodeId, LinkStats, Option<Duration>)>,
     ) -> Vec<(NodeId, LinkSample)> {
         let span = now.duration_since(std::mem::replace(&mut self.looked, now));
+        self.looks = self.looks.wrapping_add(1);
         let mut samples = Vec::new();
-        for (node, stats) in stats {
+        for (node, stats, round_trip) in stats {
             if !stats.is_open {
                 self.last.remove(&node);
                 continue;
@@ -42,24 +51,31 @@ impl Sampler {
             let Some(last) = last.filter(|last| last.connections == stats.connections) else {
                 continue;
             };
-            let sent = stats.packets_sent - last.packets_sent.min(stats.packets_sent);
-            if sent > 0 {
-                samples.push((node, sample(&stats, &last, sent, span)));
+            let is_quiet = stats.bytes_sent.saturating_sub(last.bytes_sent) < QUIET_BYTES;
+            let is_turn = self.looks.wrapping_add(node.0).is_multiple_of(QUIET_LOOKS);
+            if !is_quiet || is_turn {
+                samples.push((node, sample(&stats, &last, span, round_trip)));
             }
         }
         samples
     }
 }
 
-fn sample(stats: &LinkStats, last: &LinkStats, sent: u64, span: Duration) -> LinkSample {
-    let bytes = stats.bytes_sent.saturating_sub(last.bytes_sent);
+fn sample(
+    stats: &LinkStats,
+    last: &LinkStats,
+    span: Duration,
+    round_trip: Option<Duration>,
+) -> LinkSample {
+    let bytes = stats.bytes_acknowledged.saturating_sub(last.bytes_acknowledged);
     let rate = bytes as f64 * 8.0 / span.as_secs_f64().max(1e-3);
+    // More was waiting at both looks, and nothing but the network was in the way.
+    let is_full = stats.is_backed_up && last.is_backed_up && stats.stops == last.stops;
     LinkSample {
-        round_trip: Some(stats.rtt),
+        round_trip,
         rate: Some(Bandwidth::from_bits_per_second(rate as u64)),
-        // More was waiting than the connection lets under way, at both looks.
-        is_full: [stats, last].iter().all(|at| at.bytes_unacknowledged >= at.congestion_window),
-        sent,
+        is_full,
+        sent: stats.packets_sent.saturating_sub(last.packets_sent),
         lost: stats.packets_lost.saturating_sub(last.packets_lost),
     }
 }
@@ -68,32 +84,43 @@ fn sample(stats: &LinkStats, last: &LinkStats, sent: u64, span: Duration) -> Lin
 mod tests {
     use super::*;
 
-    fn stats(packets_sent: u64, bytes_sent: u64, bytes_unacknowledged: u64) -> LinkStats {
+    const NODE: NodeId = NodeId(3);
+
+    fn stats(bytes_sent: u64, bytes_acknowledged: u64, stops: u64) -> LinkStats {
         LinkStats {
             is_open: true,
             rtt: Duration::from_millis(20),
-            congestion_window: 10_000,
-            packets_sent,
+            is_backed_up: true,
             bytes_sent,
-            bytes_unacknowledged,
+            bytes_acknowledged,
+            stops,
             connections: 1,
             ..LinkStats::default()
         }
     }
 
+    fn look(sampler: &mut Sampler, half: u32, stats: LinkStats) -> Option<LinkSample> {
+        let now = sampler.looked + EVERY;
+        let samples = sampler.look(now, [(NODE, stats, None)].into_iter());
+        assert!(half < 20 && samples.len() < 2);
+        samples.first().map(|&(_, sample)| sample)
+    }
+
     #[test]
-    fn a_connection_shows_its_rate_since_the_last_look_and_whether_it_was_full() {
-        let begin = Instant::now();
-        let mut sampler = Sampler::new(begin);
-        let node = NodeId(3);
-        let at = |half: u32| begin + EVERY * half;
-        assert_eq!(sampler.look(at(1), [(node, stats(1, 0, 20_000))].into_iter()), []);
-        let samples = sampler.look(at(2), [(node, stats(101, 125_000, 20_000))].into_iter());
-        let (_, sample) = samples[0];
+    fn a_connection_shows_what_arrived_since_the_last_look_and_whether_more_waited() {
+        let mut sampler = Sampler::new(Instant::now());
+        assert_eq!(look(&mut sampler, 1, stats(0, 0, 0)), None);
+        let sample = look(&mut sampler, 2, stats(500_000, 125_000, 0)).unwrap();
         assert_eq!(sample.rate, Some(Bandwidth::from_bits_per_second(2_000_000)));
-        assert_eq!((sample.sent, sample.is_full), (100, true));
-        let samples = sampler.look(at(3), [(node, stats(102, 125_100, 0))].into_iter());
-        assert!(!samples[0].1.is_full);
-        assert_eq!(sampler.look(at(4), [(node, stats(102, 125_100, 0))].into_iter()), []);
+        assert!(sample.is_full);
+        let sample = look(&mut sampler, 3, stats(600_000, 125_000, 1)).unwrap();
+        assert!(!sample.is_full, "the receiver was in the way");
+    }
+
+    #[test]
+    fn a_quiet_connection_is_reported_now_and_then() {
+        let mut sampler = Sampler::new(Instant::now());
+        let reports = (1..18).filter(|&half| look(&mut sampler, half, stats(1, 1, 0)).is_some());
+        assert_eq!(reports.count(), 2);
     }
 }

@@ -33,6 +33,7 @@ use super::incoming::Assembly;
 use super::link::{LinkEvent, Stage};
 use super::links::Links;
 use super::peer::{DIAL_TIMEOUT, Peer, Phase};
+use super::stopwatch::take_least;
 use super::wire::write_beat;
 use crate::session::{Class, Detector, Health, LocalHealth};
 use bytes::{Bytes, BytesMut};
@@ -304,6 +305,8 @@ impl Transport {
         let Some(peer) = self.peers.get(node.index()) else { return LinkStats::default() };
         let stats = LinkStats {
             bytes_unacknowledged: peer.session.sender.bytes_unacknowledged(),
+            bytes_acknowledged: peer.session.sender.bytes_acknowledged(),
+            is_backed_up: peer.session.sender.is_backed_up(),
             connections: peer.connections,
             ..LinkStats::default()
         };
@@ -321,8 +324,15 @@ impl Transport {
             bytes_sent: quic.udp_tx.bytes,
             bytes_received: quic.udp_rx.bytes,
             mtu: quic.path.current_mtu,
+            stops: quic.frame_tx.data_blocked + quic.frame_tx.stream_data_blocked,
             ..stats
         }
+    }
+
+    /// The least round trip to `node` since this was last asked, if anything was acknowledged.
+    pub(super) fn take_round_trip(&self, node: NodeId) -> Option<Duration> {
+        let handle = self.peers.get(node.index())?.open_link()?;
+        take_least(self.links.get(handle)?.connection.congestion_state())
     }
 
     /// Ends all connections: the others learn `reason` and take this node for gone. What is not yet

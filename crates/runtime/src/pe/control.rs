@@ -23,24 +23,15 @@ impl Pe {
         let core = &mut self.core;
         match control {
             Control::CreatePart { collection, inits } => {
-                core.parts.entry(collection).or_default().push(inits);
+                core.parts.entry(collection).or_default().1.push(inits);
+                self.create_if_complete(collection);
             }
-            Control::Create { info, inits } => {
-                let (collection, kind) = (info.id, info.kind);
-                if !core.enter_collection(info) {
-                    return;
-                }
-                let parts = core.parts.remove(&collection).unwrap_or_default();
-                for inits in parts.into_iter().chain([inits]) {
-                    self.create(kind, NewMembers::first(collection), inits);
-                }
-                self.core.post(Core::ROOT, Control::Created { collection });
-                for early in self.core.early.remove(&collection).unwrap_or_default() {
-                    match early {
-                        Early::Message(kind, envelope) => self.core.arrive_any(kind, envelope),
-                        Early::Control(from, control) => self.handle_control(from, *control),
-                    }
-                }
+            Control::Create { info, inits, more } => {
+                let collection = info.id;
+                let (description, parts) = core.parts.entry(collection).or_default();
+                *description = Some((info, more));
+                parts.push(inits);
+                self.create_if_complete(collection);
             }
             Control::Created { collection } => core.handle_created(collection),
             Control::InsertRequest { id, init, at } => core.handle_insert_request(id, init, at),
@@ -115,6 +106,32 @@ impl Pe {
             Control::PlanDone { collection } => core.handle_plan_done(collection),
             Control::Resume { collection, syncs } => self.resume(collection, syncs),
             _ => {}
+        }
+    }
+
+    /// Makes a collection known and its first members, once all of them have come.
+    fn create_if_complete(&mut self, collection: CollectionId) {
+        let parts = &mut self.core.parts;
+        let is_complete = parts.get(&collection).is_some_and(|(description, parts)| {
+            description.as_ref().is_some_and(|&(_, more)| parts.len() as u64 == u64::from(more) + 1)
+        });
+        if !is_complete {
+            return;
+        }
+        let Some((Some((info, _)), parts)) = parts.remove(&collection) else { return };
+        let kind = info.kind;
+        if !self.core.enter_collection(info) {
+            return;
+        }
+        for inits in parts {
+            self.create(kind, NewMembers::first(collection), inits);
+        }
+        self.core.post(Core::ROOT, Control::Created { collection });
+        for early in self.core.early.remove(&collection).unwrap_or_default() {
+            match early {
+                Early::Message(kind, envelope) => self.core.arrive_any(kind, envelope),
+                Early::Control(from, control) => self.handle_control(from, *control),
+            }
         }
     }
 

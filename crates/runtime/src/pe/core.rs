@@ -11,7 +11,7 @@ use super::state::{
 };
 use super::statistics::Statistics;
 use crate::codec::DecodeError;
-use crate::collection::PlacementMap;
+use crate::collection::{CollectionInfo, PlacementMap};
 use crate::envelope::{AnyEnvelope, Batch, Header};
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId, Seat, Sender};
@@ -142,8 +142,9 @@ pub struct Core {
     pub(super) awaiting: BTreeMap<ActorId, Held>,
     /// What came for collections that are not known here yet.
     pub(super) early: BTreeMap<CollectionId, Vec<Early>>,
-    /// Members of collections that are not known here yet.
-    pub(super) parts: BTreeMap<CollectionId, Vec<Parcel>>,
+    /// Collections of which not all members have come: the description, how many parts it has besides
+    /// that, and the parts.
+    pub(super) parts: BTreeMap<CollectionId, (Option<(CollectionInfo, u32)>, Vec<Parcel>)>,
     pub(super) graves: Graves,
     pub(super) departing: BTreeMap<ActorId, Departing>,
     /// Actors that were accepted and not yet committed.

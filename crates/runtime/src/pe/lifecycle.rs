@@ -140,7 +140,7 @@ impl Core {
 
     /// Stops. The root tells the first PE of every node, and that one the others of its node, so
     /// that no node which was lost stands between.
-    pub(super) fn handle_stop(&mut self, outcome: Result<(), JobError>) {
+    pub(crate) fn handle_stop(&mut self, outcome: Result<(), JobError>) {
         if self.outcome.is_some() {
             return;
         }

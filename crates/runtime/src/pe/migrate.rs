@@ -62,18 +62,19 @@ pub(super) fn depart(
     core.departing.insert(id, departing);
     let (epoch, bytes) = (migrant.epoch, size(&migrant));
     if bytes > PIECE_BYTES_MAX {
-        // No network would take it. Refused here, it goes on as if it had been refused there.
+        // No network would take it. Refused here, it goes on as if it had been refused there; who was
+        // to have it learns where it is, for a plan may have told everybody otherwise.
         let reason = too_large(bytes);
+        let pe = core.me;
+        core.post(to, Control::Location { id, pe, epoch: epoch + 1, gone: false });
         return core.post(core.me, Control::MigrateRefuse { id, epoch, reason });
     }
     core.post(to, Control::MigrateOffer(Box::new(migrant)));
 }
 
-/// The bytes of an actor with all that moves with it.
+/// The bytes of an actor with all that moves with it, as they travel.
 fn size(migrant: &Migrant) -> usize {
-    let mailbox: usize = migrant.mailbox.iter().map(|(_, message)| message.len()).sum();
-    let held: usize = migrant.held.iter().map(Bytes::len).sum();
-    migrant.state.len() + mailbox + held
+    codec::encoded_len(migrant)
 }
 
 fn too_large(bytes: usize) -> String {

@@ -13,7 +13,9 @@ use super::state::{CHANGES_MAX, Places, Purpose, UplinkProbe};
 use crate::error::GridError;
 use crate::probe::{ProbeKind, ProbeOrder, Probed};
 use crate::wire::Control;
-use gridspan_topology::{GroupId, LinkChange, LinkEstimate, LinkSample, NodeId, PeId, Uplink};
+use gridspan_topology::{
+    GroupId, LinkChange, LinkEstimate, LinkSample, NodeId, PeId, Probe, Uplink, Wanted,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +57,9 @@ impl Core {
         &mut self,
         done: impl FnOnce(&mut Self, Result<LinkChange, GridError>) + Send + 'static,
     ) {
+        if self.common.layout.node_count() < 2 {
+            return done(self, Err(GridError::NoLinks));
+        }
         let Some(root) = &mut self.root else { return };
         match root.survey.changes.pop_front() {
             Some(change) => done(self, Ok(change)),
@@ -76,9 +81,7 @@ impl Core {
         let Some(root) = &mut self.root else { return };
         let Some(places) = root.survey.places.clone() else { return };
         for &(target, sample) in samples {
-            if let Some((here, there)) = places.hierarchy.ends(node, target) {
-                root.survey.monitor.observe(now, here.0, there.0, sample);
-            }
+            root.survey.observe(now, &places.hierarchy, (node, target), sample);
         }
     }
 
@@ -127,33 +130,33 @@ impl Core {
         let groups: Vec<u32> = hierarchy.groups_at(1).map(|group| group.0).collect();
         let probes = survey.plan.due(now, &groups, &survey.monitor);
         let mut orders = Vec::new();
-        for probe in probes {
+        for Probe { from, to, what } in probes {
             let leader = |group| hierarchy.group(GroupId(group)).leader();
-            let (from, to) = (leader(probe.from), leader(probe.to));
-            let estimate = survey.monitor.estimate(now, probe.from, probe.to);
-            let kind = match estimate.and_then(|estimate| estimate.bandwidth) {
-                Some(_) => ProbeKind::RoundTrip,
-                None => ProbeKind::BURST,
+            let (kind, purpose) = match what {
+                Wanted::RoundTrip => (ProbeKind::RoundTrip, Purpose::RoundTrip),
+                Wanted::Bandwidth => (ProbeKind::BURST, Purpose::Bandwidth),
             };
-            orders.push((from, survey.order(Purpose::Link, kind, vec![to])));
+            orders.push((leader(from), survey.order(purpose, kind, vec![leader(to)])));
         }
         self.send_orders(orders);
     }
 
-    pub(super) fn note_links(&mut self, node: NodeId, found: &[Probed]) {
+    /// Takes the round trips, or else the rates, of what was found. The round trip of a train waits
+    /// behind the train itself, and the rate of one that was paced is its pace.
+    pub(super) fn note_links(&mut self, node: NodeId, found: &[Probed], what: Wanted) {
         let now = self.now;
         let Some(root) = &mut self.root else { return };
         let Some(places) = root.survey.places.clone() else { return };
         for probed in found {
-            let sample = LinkSample {
-                round_trip: probed.round_trip,
-                rate: probed.rate,
-                is_full: probed.is_full,
-                ..LinkSample::default()
+            let sample = match what {
+                Wanted::RoundTrip => {
+                    LinkSample { round_trip: probed.round_trip, ..LinkSample::default() }
+                }
+                Wanted::Bandwidth => {
+                    LinkSample { rate: probed.rate, is_full: true, ..LinkSample::default() }
+                }
             };
-            if let Some((here, there)) = places.hierarchy.ends(node, probed.target) {
-                root.survey.monitor.observe(now, here.0, there.0, sample);
-            }
+            root.survey.observe(now, &places.hierarchy, (node, probed.target), sample);
         }
     }
 
@@ -183,15 +186,13 @@ impl Core {
         self.send_orders(orders);
     }
 
-    pub(super) fn note_uplink(&mut self, group: GroupId, node: NodeId, found: &[Probed]) {
-        self.note_links(node, found);
+    pub(super) fn note_uplink(&mut self, group: GroupId, found: &[Probed]) {
         let now = self.now;
         let Some(root) = &mut self.root else { return };
         let survey = &mut root.survey;
         let Some(probe) = survey.asking.get_mut(&group) else { return };
         // What was too fast for a train cannot be compared.
-        let Some(rate) = found.iter().find(|probed| probed.is_full).and_then(|probed| probed.rate)
-        else {
+        let Some(rate) = found.first().and_then(|probed| probed.rate) else {
             survey.asking.remove(&group);
             return;
         };

@@ -16,7 +16,7 @@ use super::state::Purpose;
 use crate::probe::{ProbeKind, ProbeOrder, Probed};
 use crate::wire::Control;
 use gridspan_topology::{
-    Contradiction, Hierarchy, Inference, Labelled, Layout, NodeId, PeId, SiteNames,
+    Contradiction, Hierarchy, Inference, Labelled, Layout, NodeId, PeId, SiteNames, Wanted,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,7 +42,10 @@ impl Core {
             return done(self, places);
         }
         root.survey.waiting.push(Box::new(done));
-        self.begin_survey();
+        // Where nodes greet, a node that has not cannot answer yet.
+        if root.survey.greeted.is_empty() {
+            self.begin_survey();
+        }
     }
 
     fn begin_survey(&mut self) {
@@ -128,8 +131,9 @@ impl Core {
         let Some(root) = &mut self.root else { return };
         match root.survey.purposes.remove(&id) {
             Some(Purpose::Survey) => self.note_round_trips(node, found),
-            Some(Purpose::Link) => self.note_links(node, found),
-            Some(Purpose::Uplink(group)) => self.note_uplink(group, node, found),
+            Some(Purpose::RoundTrip) => self.note_links(node, found, Wanted::RoundTrip),
+            Some(Purpose::Bandwidth) => self.note_links(node, found, Wanted::Bandwidth),
+            Some(Purpose::Uplink(group)) => self.note_uplink(group, found),
             None => {}
         }
     }

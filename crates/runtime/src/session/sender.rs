@@ -36,12 +36,21 @@ pub struct Sender {
     bulk: Lane,
     bytes: u64,
     bytes_max: u64,
+    /// Bytes that were acknowledged so far.
+    acknowledged: u64,
     fault: PlantedFault,
 }
 
 impl Sender {
     pub(super) fn new(bytes_max: u64, fault: PlantedFault) -> Self {
-        Self { small: Lane::default(), bulk: Lane::default(), bytes: 0, bytes_max, fault }
+        Self {
+            small: Lane::default(),
+            bulk: Lane::default(),
+            bytes: 0,
+            bytes_max,
+            acknowledged: 0,
+            fault,
+        }
     }
 
     /// Takes a frame. A frame is always taken when nothing else waits, so that the limit can never
@@ -82,11 +91,13 @@ impl Sender {
         {
             return Err(AcknowledgementError { received: received.clone() });
         }
-        self.bytes -= self.small.release_before(received.small);
-        self.bytes -= self.bulk.release_before(received.bulk);
+        let mut released = self.small.release_before(received.small);
+        released += self.bulk.release_before(received.bulk);
         for &(first, end) in &received.bulk_above {
-            self.bytes -= self.bulk.release(first, end);
+            released += self.bulk.release(first, end);
         }
+        self.bytes -= released;
+        self.acknowledged += released;
         Ok(())
     }
 
@@ -107,6 +118,16 @@ impl Sender {
     /// Bytes that were taken and not yet acknowledged.
     pub fn bytes_unacknowledged(&self) -> u64 {
         self.bytes
+    }
+
+    /// Bytes that were acknowledged so far.
+    pub fn bytes_acknowledged(&self) -> u64 {
+        self.acknowledged
+    }
+
+    /// Whether frames wait that the connection has not taken yet.
+    pub fn is_backed_up(&self) -> bool {
+        self.small.unwritten() > 0 || self.bulk.unwritten() > 0
     }
 
     /// Whether everything taken was acknowledged.

@@ -134,10 +134,11 @@ pub(crate) struct Buried {
 /// Everything but messages to actors.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Control {
-    /// Members that live here, of a collection that is made known next; `inits` is a `Vec<(Key, Init)>`.
+    /// Make a collection known, and the members that live here: `inits` is a `Vec<(Key, Init)>`, and there
+    /// are so many parts more, which come in any order.
+    Create { info: CollectionInfo, inits: Parcel, more: u32 },
+    /// More members for a [`Create`](Self::Create).
     CreatePart { collection: CollectionId, inits: Parcel },
-    /// Make a collection known, and the other members that live here.
-    Create { info: CollectionInfo, inits: Parcel },
     /// The sender has made its members.
     Created { collection: CollectionId },
     /// To the root: a new member is wanted.

@@ -12,6 +12,6 @@ mod table;
 mod uplink;
 mod window;
 
-pub use probes::{Probe, ProbePlan};
+pub use probes::{Probe, ProbePlan, Wanted};
 pub use table::{LinkChange, LinkEstimate, LinkMonitor, LinkSample};
 pub use uplink::{Pipes, Uplink};

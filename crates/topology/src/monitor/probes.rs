@@ -5,10 +5,22 @@ use crate::units::Time;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A pair is probed when it was not observed for so long.
+/// A pair is pinged when it was not observed for so long.
 const SILENCE: Duration = Duration::from_secs(10);
+/// The bandwidth of a direction is measured when it was not observed for so long. A train of packets costs
+/// more than a ping, and bandwidths change less.
+const STALE: Duration = Duration::from_secs(60);
 /// A group takes part in at most one probe in this time.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// What is wanted of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wanted {
+    /// Its round trip, which counts for both directions.
+    RoundTrip,
+    /// The bandwidth of this direction.
+    Bandwidth,
+}
 
 /// A pair of groups to probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +29,8 @@ pub struct Probe {
     pub from: u32,
     /// The group that answers.
     pub to: u32,
+    /// What to find out.
+    pub what: Wanted,
 }
 
 /// Remembers which groups were probed when.
@@ -24,32 +38,38 @@ pub struct Probe {
 pub struct ProbePlan {
     /// When each group took part in a probe.
     busy: BTreeMap<u32, Time>,
-    asked: BTreeMap<(u32, u32), Time>,
+    asked: BTreeMap<Probe, Time>,
 }
 
 impl ProbePlan {
-    /// The probes that are due among `groups`, those of which least is known first. A round trip
-    /// counts for both directions, so that each pair is probed from its lower number only.
+    /// The probes that are due among `groups`: round trips before bandwidths, and of each those first
+    /// of which least is known. Each pair is pinged from its lower number only.
     pub fn due(&mut self, now: Time, groups: &[u32], monitor: &LinkMonitor) -> Vec<Probe> {
-        let mut silent = Vec::new();
-        for (at, &from) in groups.iter().enumerate() {
-            for &to in &groups[at + 1..] {
-                let observed = monitor.estimate(now, from, to).map(|estimate| estimate.observed);
-                let asked = self.asked.get(&(from, to)).copied();
-                let last = observed.max(asked);
-                if last.is_none_or(|last| now.since(last) >= SILENCE) {
-                    silent.push((last, from, to));
+        let mut due = Vec::new();
+        let pairs = groups.iter().flat_map(|&from| groups.iter().map(move |&to| (from, to)));
+        for (from, to) in pairs.filter(|(from, to)| from != to) {
+            let estimate = monitor.estimate(now, from, to);
+            let mut want = |what, observed: Option<Time>, age| {
+                let probe = Probe { from, to, what };
+                let last = observed.max(self.asked.get(&probe).copied());
+                if last.is_none_or(|last| now.since(last) >= age) {
+                    due.push((what, last, probe));
                 }
+            };
+            if from < to {
+                want(Wanted::RoundTrip, estimate.map(|estimate| estimate.observed), SILENCE);
             }
+            let measured = estimate.and_then(|estimate| estimate.bandwidth_observed);
+            want(Wanted::Bandwidth, measured, STALE);
         }
-        silent.sort_unstable();
+        due.sort_unstable();
         let mut probes = Vec::new();
-        for (_, from, to) in silent {
+        for (_, _, probe) in due {
             let is_free = |group| self.busy.get(&group).is_none_or(|&at| now.since(at) >= PAUSE);
-            if is_free(from) && is_free(to) {
-                self.busy.extend([(from, now), (to, now)]);
-                self.asked.insert((from, to), now);
-                probes.push(Probe { from, to });
+            if is_free(probe.from) && is_free(probe.to) {
+                self.busy.extend([(probe.from, now), (probe.to, now)]);
+                self.asked.insert(probe, now);
+                probes.push(probe);
             }
         }
         probes
@@ -60,31 +80,40 @@ impl ProbePlan {
 mod tests {
     use super::*;
     use crate::monitor::LinkSample;
+    use crate::{Bandwidth, NodeId};
 
     const SECOND: u64 = 1_000_000_000;
+    const FLOW: (NodeId, NodeId) = (NodeId(0), NodeId(1));
 
     #[test]
     fn silent_pairs_are_probed_and_a_group_at_most_once_a_second() {
         let mut plan = ProbePlan::default();
         let monitor = LinkMonitor::new();
-        let probes = |plan: &mut ProbePlan, second| {
-            plan.due(Time(second * SECOND), &[0, 1, 2, 3], &monitor).len()
-        };
-        assert_eq!(probes(&mut plan, 0), 2);
-        assert_eq!(probes(&mut plan, 0), 0);
-        let later: usize = (1..10).map(|second| probes(&mut plan, second)).sum();
-        assert_eq!(later, 4, "each of six pairs once in ten seconds");
+        let mut probed = Vec::new();
+        for half in 0..240 {
+            let probes = plan.due(Time(half * SECOND / 2), &[0, 1, 2, 3], &monitor);
+            assert!(probes.len() <= 2);
+            probed.extend(probes);
+        }
+        let count = |what| probed.iter().filter(|probe| probe.what == what).count();
+        assert!((60..=78).contains(&count(Wanted::RoundTrip)), "six pairs every ten seconds");
+        assert_eq!(count(Wanted::Bandwidth), 24, "twelve directions every minute");
     }
 
     #[test]
-    fn a_pair_that_is_heard_of_is_left_alone() {
+    fn what_is_heard_of_anyway_is_left_alone() {
         let mut plan = ProbePlan::default();
         let mut monitor = LinkMonitor::new();
-        let sample =
-            LinkSample { round_trip: Some(Duration::from_millis(9)), ..Default::default() };
-        for second in 0..60 {
+        let sample = LinkSample {
+            round_trip: Some(Duration::from_millis(9)),
+            rate: Some(Bandwidth::from_bits_per_second(1_000)),
+            is_full: true,
+            ..LinkSample::default()
+        };
+        for second in 0..120 {
             let now = Time(second * SECOND);
-            monitor.observe(now, 4, 7, sample);
+            monitor.observe(now, (4, 7), FLOW, sample);
+            monitor.observe(now, (7, 4), FLOW, sample);
             monitor.changes(now);
             assert_eq!(plan.due(now, &[4, 7], &monitor), []);
         }

@@ -6,6 +6,7 @@
 //! full only shows that it can do that much. What is not observed keeps its last value and ages.
 
 use super::window::{Recent, Window};
+use crate::id::NodeId;
 use crate::units::{Bandwidth, Latency, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -14,13 +15,18 @@ use std::time::Duration;
 
 /// A relative change of latency or bandwidth that others should know of.
 const CHANGE: f64 = 0.2;
-/// Latencies that differ by less are the same, whatever the ratio: this is the noise of a scheduler.
-const LATENCY_NOISE: Duration = Duration::from_micros(250);
+/// Latencies that differ by less are the same, whatever the ratio: this is the noise of a scheduler, and of
+/// acknowledgements that wait.
+const LATENCY_NOISE: Duration = Duration::from_micros(600);
 /// A change of the share of packets lost that others should know of.
 const LOSS_CHANGE: f64 = 0.02;
 /// So many packets have to be sent before their losses say something: at two in a hundred lost, the
 /// share is then within a percent of the truth.
 const LOSS_PACKETS: u64 = 1000;
+/// Flows that are this old are over; reports come twice a second.
+const FLOW_AGE: Duration = Duration::from_millis(800);
+/// Flows of one pair of groups that are added up; more change little.
+const FLOWS_MAX: usize = 1024;
 /// So many round trips make full confidence.
 const FULL_ROUND_TRIPS: f64 = 8.0;
 /// After this time without samples confidence has halved.
@@ -33,7 +39,7 @@ pub struct LinkSample {
     pub round_trip: Option<Duration>,
     /// Bits per second that arrived there.
     pub rate: Option<Bandwidth>,
-    /// Whether more was waiting to be sent meanwhile, so that `rate` is what the link can do.
+    /// Whether more was waiting to be sent meanwhile, so that the link did what it can.
     pub is_full: bool,
     /// Packets sent.
     pub sent: u64,
@@ -52,7 +58,9 @@ pub struct LinkEstimate {
     pub loss: f64,
     /// What the link can do, if it was ever full or probed; at least what flowed.
     pub bandwidth: Option<Bandwidth>,
-    /// When it was last observed.
+    /// When the bandwidth was last observed.
+    pub bandwidth_observed: Option<Time>,
+    /// When a round trip was last observed.
     pub observed: Time,
     /// From 0 to 1: few samples and old ones count less.
     pub confidence: f64,
@@ -87,6 +95,8 @@ pub struct LinkChange {
 #[derive(Clone, Debug, Default)]
 struct Entry {
     window: Window,
+    /// What flows between two nodes each: when it was seen, at what rate, and whether more waited.
+    flows: BTreeMap<(NodeId, NodeId), (Time, u64, bool)>,
     /// Packets, and how many of them were lost; halved now and then, so that the past fades.
     sent: u64,
     lost: u64,
@@ -108,14 +118,23 @@ impl LinkMonitor {
         Self::default()
     }
 
-    /// Takes a sample of a node in group `from` about one in group `to`.
-    pub fn observe(&mut self, now: Time, from: u32, to: u32, sample: LinkSample) {
+    /// Takes a sample of a node in the first group about one in the second; `flow` names the two
+    /// nodes. Rates of several flows at the same time add up.
+    pub fn observe(
+        &mut self,
+        now: Time,
+        (from, to): (u32, u32),
+        flow: (NodeId, NodeId),
+        sample: LinkSample,
+    ) {
         let entry = self.entries.entry((from, to)).or_default();
         entry.count_losses(sample.sent, sample.lost);
-        let window = &mut entry.window;
         if let Some(rate) = sample.rate {
-            window.rate(now, rate.bits_per_second(), sample.is_full);
+            let (rate, is_full) =
+                entry.combined_rate(now, flow, (rate.bits_per_second(), sample.is_full));
+            entry.window.rate(now, rate, is_full);
         }
+        let window = &mut entry.window;
         if let Some(round_trip) = sample.round_trip {
             window.round_trip(now, round_trip);
             if from != to {
@@ -167,6 +186,24 @@ impl LinkMonitor {
 }
 
 impl Entry {
+    /// Notes the rate of a flow. Returns that of all flows of the last second together, and whether
+    /// any was held back by the link.
+    fn combined_rate(
+        &mut self,
+        now: Time,
+        flow: (NodeId, NodeId),
+        (rate, is_full): (u64, bool),
+    ) -> (u64, bool) {
+        self.flows.retain(|_, (at, _, _)| now.since(*at) < FLOW_AGE);
+        if self.flows.len() < FLOWS_MAX || self.flows.contains_key(&flow) {
+            self.flows.insert(flow, (now, rate, is_full));
+        }
+        let flows = self.flows.values();
+        flows.fold((0u64, false), |(sum, any), (_, rate, is_full)| {
+            (sum.saturating_add(*rate), any || *is_full)
+        })
+    }
+
     fn count_losses(&mut self, sent: u64, lost: u64) {
         self.sent = self.sent.saturating_add(sent);
         self.lost = self.lost.saturating_add(lost.min(sent));
@@ -185,7 +222,7 @@ impl Entry {
             None => known?.latency,
         };
         let jitter = match (recent.rtt_mean, recent.rtt_min) {
-            (Some(mean), Some(least)) if recent.rtts > 1 => mean - least,
+            (Some(mean), Some(least)) if recent.rtts > 1 => mean.saturating_sub(least),
             _ => known.map_or(Duration::ZERO, |known| known.jitter),
         };
         let loss = match self.sent >= LOSS_PACKETS {
@@ -200,13 +237,23 @@ impl Entry {
             }
             rtts => (f64::from(rtts) / FULL_ROUND_TRIPS).min(1.0),
         };
-        Some(LinkEstimate { latency, jitter, loss, bandwidth, observed, confidence })
+        let known_bandwidth = known.and_then(|known| known.bandwidth_observed);
+        let bandwidth_observed = recent.full_rate.map(|_| now).or(known_bandwidth);
+        Some(LinkEstimate {
+            latency,
+            jitter,
+            loss,
+            bandwidth,
+            bandwidth_observed,
+            observed,
+            confidence,
+        })
     }
 
     /// Remembers what recent samples say before they are forgotten.
     fn refresh(&mut self, now: Time) -> Option<LinkEstimate> {
         let estimate = self.estimate(now)?;
-        if estimate.observed == now {
+        if estimate.observed == now || estimate.bandwidth_observed == Some(now) {
             self.current = Some(estimate);
         }
         Some(estimate)
@@ -226,7 +273,10 @@ fn differ(before: &LinkEstimate, after: &LinkEstimate) -> bool {
         (Some(old), Some(new)) => ratio(old.bits_per_second() as f64, new.bits_per_second() as f64),
         _ => false,
     };
-    latency || bandwidth || (before.loss - after.loss).abs() > LOSS_CHANGE
+    // Three standard deviations of a share that was counted over so many packets.
+    let share = before.loss.max(after.loss);
+    let noise = 3.0 * (share * (1.0 - share) / LOSS_PACKETS as f64).sqrt();
+    latency || bandwidth || (before.loss - after.loss).abs() > LOSS_CHANGE + noise
 }
 
 /// Whether two numbers differ by more than [`CHANGE`] of the first.
@@ -237,6 +287,8 @@ fn ratio(old: f64, new: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const FLOW: (NodeId, NodeId) = (NodeId(0), NodeId(9));
 
     fn at(ms: u64) -> Time {
         Time(ms * 1_000_000)
@@ -255,7 +307,7 @@ mod tests {
     fn latency_is_half_the_least_round_trip_in_both_directions() {
         let mut monitor = LinkMonitor::new();
         for ms in [24, 20, 28] {
-            monitor.observe(at(0), 1, 2, round_trip(ms));
+            monitor.observe(at(0), (1, 2), FLOW, round_trip(ms));
         }
         for (from, to) in [(1, 2), (2, 1)] {
             let estimate = monitor.estimate(at(100), from, to).unwrap();
@@ -272,7 +324,7 @@ mod tests {
         let mut announced = Vec::new();
         for half in 0..20 {
             let now = at(half * 500);
-            monitor.observe(now, 1, 2, round_trip(if half < 8 { 20 } else { 80 }));
+            monitor.observe(now, (1, 2), FLOW, round_trip(if half < 8 { 20 } else { 80 }));
             announced.extend(monitor.changes(now).into_iter().map(|change| (half, change)));
         }
         let (half, change) = announced[0];
@@ -287,7 +339,7 @@ mod tests {
         let mut monitor = LinkMonitor::new();
         for half in 0..40 {
             let odd = if half == 20 { 60 } else { 20 + half % 4 };
-            monitor.observe(at(half * 500), 1, 2, round_trip(odd));
+            monitor.observe(at(half * 500), (1, 2), FLOW, round_trip(odd));
             assert_eq!(monitor.changes(at(half * 500)), []);
         }
     }
@@ -295,25 +347,25 @@ mod tests {
     #[test]
     fn a_full_link_shows_its_bandwidth_and_one_that_is_not_a_lower_bound() {
         let mut monitor = LinkMonitor::new();
-        monitor.observe(at(0), 1, 2, round_trip(20));
-        monitor.observe(at(0), 1, 2, rate(3, false));
+        monitor.observe(at(0), (1, 2), FLOW, round_trip(20));
+        monitor.observe(at(0), (1, 2), FLOW, rate(3, false));
         let mbit = |monitor: &mut LinkMonitor, ms| {
             monitor.changes(at(ms));
             monitor.estimate(at(ms), 1, 2)?.bandwidth.map(|b| b.bits_per_second() / 1_000_000)
         };
         assert_eq!(mbit(&mut monitor, 0), None, "nobody knows how much more it could do");
-        monitor.observe(at(100), 1, 2, rate(100, true));
+        monitor.observe(at(100), (1, 2), FLOW, rate(100, true));
         assert_eq!(mbit(&mut monitor, 100), Some(100));
-        monitor.observe(at(9_000), 1, 2, rate(10, false));
+        monitor.observe(at(9_000), (1, 2), FLOW, rate(10, false));
         assert_eq!(mbit(&mut monitor, 9_000), Some(100), "a trickle says nothing");
-        monitor.observe(at(12_000), 1, 2, rate(10, true));
+        monitor.observe(at(12_000), (1, 2), FLOW, rate(10, true));
         assert_eq!(mbit(&mut monitor, 12_000), Some(10));
     }
 
     #[test]
     fn estimates_age_and_lose_confidence() {
         let mut monitor = LinkMonitor::new();
-        (0..8).for_each(|_| monitor.observe(at(0), 1, 2, round_trip(20)));
+        (0..8).for_each(|_| monitor.observe(at(0), (1, 2), FLOW, round_trip(20)));
         monitor.changes(at(0));
         let later = monitor.estimate(at(30_000), 1, 2).unwrap();
         assert_eq!((later.observed, later.latency), (at(0), Latency::from_millis(10)));
@@ -323,13 +375,29 @@ mod tests {
     #[test]
     fn losses_count_once_there_are_enough_packets() {
         let mut monitor = LinkMonitor::new();
-        monitor.observe(at(0), 1, 2, round_trip(20));
+        monitor.observe(at(0), (1, 2), FLOW, round_trip(20));
         let lossy = |sent, lost| LinkSample { sent, lost, ..LinkSample::default() };
-        monitor.observe(at(0), 1, 2, lossy(900, 90));
+        monitor.observe(at(0), (1, 2), FLOW, lossy(900, 90));
         assert_eq!(monitor.estimate(at(0), 1, 2).unwrap().loss, 0.0);
-        monitor.observe(at(0), 1, 2, lossy(100, 10));
+        monitor.observe(at(0), (1, 2), FLOW, lossy(100, 10));
         assert_eq!(monitor.estimate(at(0), 1, 2).unwrap().loss, 0.1);
-        (0..100).for_each(|_| monitor.observe(at(0), 1, 2, lossy(100, 0)));
+        (0..100).for_each(|_| monitor.observe(at(0), (1, 2), FLOW, lossy(100, 0)));
         assert!(monitor.estimate(at(0), 1, 2).unwrap().loss < 0.001, "the past fades");
+    }
+
+    #[test]
+    fn flows_that_share_a_link_show_its_bandwidth_together() {
+        let mut monitor = LinkMonitor::new();
+        monitor.observe(at(0), (1, 2), FLOW, round_trip(20));
+        for node in 0..4 {
+            monitor.observe(
+                at(10 * node),
+                (1, 2),
+                (NodeId(node as u32), NodeId(9)),
+                rate(25, true),
+            );
+        }
+        let bandwidth = monitor.estimate(at(50), 1, 2).unwrap().bandwidth.unwrap();
+        assert_eq!(bandwidth.bits_per_second(), 100_000_000);
     }
 }

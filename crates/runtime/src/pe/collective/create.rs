@@ -71,10 +71,11 @@ impl Core {
                 false => in_parts(&inits),
             };
             let last = parts.pop().unwrap_or_else(|| Parcel::new(Vec::<(Key, A::Init)>::new()));
+            let more = parts.len() as u32;
             for inits in parts {
                 self.post(pe, Control::CreatePart { collection: id, inits });
             }
-            self.post(pe, Control::Create { info: info.clone(), inits: last });
+            self.post(pe, Control::Create { info: info.clone(), inits: last, more });
         }
         Ok(())
     }

@@ -4,8 +4,8 @@ use super::callback::CallbackWith;
 use crate::error::GridError;
 use crate::probe::ProbeOrder;
 use gridspan_topology::{
-    Bandwidth, Contradiction, GroupId, Hierarchy, Inference, LinkChange, LinkMonitor, NodeId,
-    ProbePlan, Uplink,
+    Bandwidth, Contradiction, GroupId, Hierarchy, Inference, LinkChange, LinkMonitor, LinkSample,
+    NodeId, ProbePlan, Time, Uplink,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -30,7 +30,9 @@ pub(crate) enum Purpose {
     /// The hierarchy.
     Survey,
     /// A link of which nothing was heard.
-    Link,
+    RoundTrip,
+    /// A link whose bandwidth is not known.
+    Bandwidth,
     /// What a node of a group carries to the outside, alone or together with the others.
     Uplink(GroupId),
 }
@@ -94,6 +96,19 @@ impl<C> Survey<C> {
         self.orders += 1;
         self.purposes.insert(self.orders, purpose);
         ProbeOrder { id: self.orders, kind, targets }
+    }
+
+    /// Takes what one node saw of the way to another.
+    pub(crate) fn observe(
+        &mut self,
+        now: Time,
+        hierarchy: &Hierarchy,
+        (from, to): (NodeId, NodeId),
+        sample: LinkSample,
+    ) {
+        if let Some((here, there)) = hierarchy.ends(from, to) {
+            self.monitor.observe(now, (here.0, there.0), (from, to), sample);
+        }
     }
 
     /// What main waits for here, for people.

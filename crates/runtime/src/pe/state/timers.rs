@@ -34,7 +34,8 @@ impl<C> Timers<C> {
     }
 
     pub(crate) fn next(&self) -> Option<Time> {
-        self.due.first_key_value().map(|(id, _)| id.0)
+        // What is due at the end of time only waits to be cancelled.
+        self.due.first_key_value().map(|(id, _)| id.0).filter(|&at| at < Time::MAX)
     }
 
     pub(crate) fn take_due(&mut self, now: Time) -> Option<Callback<C>> {

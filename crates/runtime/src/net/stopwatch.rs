@@ -1,0 +1,117 @@
+//! The least round trip of a connection lately, taken as acknowledgements come.
+//!
+//! quinn tells a smoothed round trip, in which the time that a receiver needs, and queues that are long gone, are
+//! mixed. Its congestion controllers see every packet; this one looks on, and leaves the deciding to
+//! another.
+
+use quinn_proto::RttEstimator;
+use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Makes controllers of another factory that are looked on.
+pub(super) struct Stopwatches(pub(super) Arc<dyn ControllerFactory + Send + Sync>);
+
+impl ControllerFactory for Stopwatches {
+    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        let inner = self.0.clone().build(now, current_mtu);
+        Box::new(Stopwatch { inner, least_ns: Arc::new(AtomicU64::new(u64::MAX)) })
+    }
+}
+
+/// A controller that is looked on. Copies share what was seen.
+struct Stopwatch {
+    inner: Box<dyn Controller>,
+    least_ns: Arc<AtomicU64>,
+}
+
+/// The least round trip since the last call, if there was one.
+pub(super) fn take_least(controller: &dyn Controller) -> Option<Duration> {
+    let stopwatch = controller.clone_box().into_any().downcast::<Stopwatch>().ok()?;
+    let ns = stopwatch.least_ns.swap(u64::MAX, Ordering::Relaxed);
+    (ns < u64::MAX).then(|| Duration::from_nanos(ns))
+}
+
+impl Controller for Stopwatch {
+    fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
+        self.inner.on_sent(now, bytes, last_packet_number);
+    }
+
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        bytes: u64,
+        app_limited: bool,
+        rtt: &RttEstimator,
+    ) {
+        let ns = now.saturating_duration_since(sent).as_nanos() as u64;
+        self.least_ns.fetch_min(ns, Ordering::Relaxed);
+        self.inner.on_ack(now, sent, bytes, app_limited, rtt);
+    }
+
+    fn on_end_acks(
+        &mut self,
+        now: Instant,
+        in_flight: u64,
+        app_limited: bool,
+        largest: Option<u64>,
+    ) {
+        self.inner.on_end_acks(now, in_flight, app_limited, largest);
+    }
+
+    fn on_congestion_event(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        is_persistent_congestion: bool,
+        lost_bytes: u64,
+    ) {
+        self.inner.on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
+    }
+
+    fn on_mtu_update(&mut self, new_mtu: u16) {
+        self.inner.on_mtu_update(new_mtu);
+    }
+
+    fn window(&self) -> u64 {
+        self.inner.window()
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        self.inner.metrics()
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(Self { inner: self.inner.clone_box(), least_ns: self.least_ns.clone() })
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.inner.initial_window()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quinn_proto::congestion::CubicConfig;
+
+    #[test]
+    fn what_was_seen_is_taken_once_and_the_other_decides() {
+        let now = Instant::now();
+        let cubic = Arc::new(CubicConfig::default());
+        let controller = Arc::new(Stopwatches(cubic.clone())).build(now, 1_200);
+        assert_eq!(controller.window(), cubic.build(now, 1_200).window());
+        assert_eq!(take_least(&*controller), None);
+        let seen = controller.clone_box().into_any().downcast::<Stopwatch>().unwrap();
+        seen.least_ns.fetch_min(7_000, Ordering::Relaxed);
+        assert_eq!(take_least(&*controller), Some(Duration::from_micros(7)));
+        assert_eq!(take_least(&*controller), None);
+    }
+}

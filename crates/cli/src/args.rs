@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
+use std::fmt;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
@@ -23,6 +24,7 @@ const EXAMPLES: &str = "Examples:
   gridctl run --emulate 2x2,wan=20ms ring  on two sites, 20 ms apart, all on this machine
   gridctl run -n 4 ./my-program --steps 9  four processes of a program of your own
   gridctl sim --pes 512 ring               on 512 PEs, in virtual time
+  gridctl topo                             what a running job knows of its sites and links
 
 Exit codes: 0 done, 1 the job failed, 2 usage, 130 after Ctrl-C.";
 
@@ -33,6 +35,8 @@ pub(crate) enum Verb {
     Run(RunArgs),
     /// Run a job in virtual time: any number of PEs, and the same seed gives the same run.
     Sim(SimArgs),
+    /// Show what is near what: from a file, by measuring, or as a running job sees it.
+    Topo(TopoArgs),
     /// List the built-in jobs.
     Jobs,
     /// Run a built-in job as the environment says; how gridctl starts itself.
@@ -50,19 +54,9 @@ pub(crate) enum Verb {
     after_help = RUN_HELP
 )]
 pub(crate) struct RunArgs {
-    /// Start N node processes of one PE each, in one site on this machine.
-    #[arg(short, long = "nodes", value_name = "N", group = "place")]
-    pub(crate) nodes: Option<NonZeroU32>,
-    /// Start a node process on each host of this grid file.
-    #[arg(short, long, value_name = "FILE", group = "place")]
-    pub(crate) grid: Option<PathBuf>,
-    /// Put sites with emulated links between them on this machine: `SITESxHOSTS[xPES]` and options,
-    /// such as 2x4,wan=32ms,loss=0.1%, or a grid file.
-    #[arg(short, long, value_name = "SPEC", group = "place")]
-    pub(crate) emulate: Option<String>,
-    /// `embedded`: threads of one process; `cluster`: a process per node, connected by QUIC.
-    #[arg(short, long, value_enum, hide_possible_values = true)]
-    pub(crate) driver: Option<DriverName>,
+    /// Where to run.
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
     /// Move actors at sync points by this strategy, whatever the program says.
     #[arg(long, value_name = "STRATEGY", value_parser = strategies())]
     pub(crate) balance: Option<String>,
@@ -78,6 +72,42 @@ pub(crate) struct RunArgs {
     /// The program and its arguments.
     #[command(subcommand)]
     pub(crate) program: Option<Command>,
+}
+
+/// Where nodes are started.
+#[derive(Debug, Default, Args)]
+pub(crate) struct PlaceArgs {
+    /// Start N node processes of one PE each, in one site on this machine.
+    #[arg(short, long = "nodes", value_name = "N", group = "place")]
+    pub(crate) nodes: Option<NonZeroU32>,
+    /// Start a node process on each host of this grid file.
+    #[arg(short, long, value_name = "FILE", group = "place")]
+    pub(crate) grid: Option<PathBuf>,
+    /// Put sites with emulated links between them on this machine: `SITESxHOSTS[xPES]` and options,
+    /// such as 2x4,wan=32ms,loss=0.1%, or a grid file.
+    #[arg(short, long, value_name = "SPEC", group = "place")]
+    pub(crate) emulate: Option<String>,
+    /// `embedded`: threads of one process; `cluster`: a process per node, connected by QUIC.
+    #[arg(short, long, value_enum, hide_possible_values = true)]
+    pub(crate) driver: Option<DriverName>,
+}
+
+impl PlaceArgs {
+    /// Whether one is given.
+    pub(crate) fn is_given(&self) -> bool {
+        self.nodes.is_some() || self.grid.is_some() || self.emulate.is_some()
+    }
+}
+
+impl fmt::Display for PlaceArgs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.nodes, &self.grid, &self.emulate) {
+            (_, Some(path), _) => write!(f, "the hosts of {}", path.display()),
+            (_, _, Some(spec)) => write!(f, "emulated links, {spec}"),
+            (Some(nodes), ..) => write!(f, "{nodes} processes of this machine"),
+            _ => f.write_str("this machine"),
+        }
+    }
 }
 
 const RUN_HELP: &str =
@@ -128,6 +158,44 @@ const SIM_HELP: &str =
     "PROGRAM is the name of a built-in job (see `gridctl jobs`) or the path of a program.
 Everything after PROGRAM belongs to the program. A summary follows on standard error.";
 
+/// What to show, and how.
+#[derive(Debug, Args)]
+#[command(after_help = TOPO_HELP)]
+pub(crate) struct TopoArgs {
+    /// Show a grid file (`.toml`), or infer from a square matrix of round-trip times: comma-separated
+    /// values, or rows separated by blanks as data sets are published.
+    #[arg(value_name = "FILE", conflicts_with_all = ["place", "job", "probe", "driver"])]
+    pub(crate) file: Option<PathBuf>,
+    /// Start nodes to measure; without it a grid file is shown as it describes itself.
+    #[arg(long, requires = "place")]
+    pub(crate) probe: bool,
+    /// Show what this running job of yours sees.
+    #[arg(short, long, value_name = "ID", conflicts_with = "place")]
+    pub(crate) job: Option<String>,
+    /// Where to start nodes.
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+    /// The unit of the numbers in a matrix.
+    #[arg(long, value_enum, default_value_t = RttUnitName::Ms)]
+    pub(crate) unit: RttUnitName,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Also draw a dendrogram and a heat map into FILE; `-` prints the picture alone.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+}
+
+const TOPO_HELP: &str = "Examples:
+  gridctl topo                            as the latest job that you have running sees it
+  gridctl topo grid.toml                  as a grid file describes it
+  gridctl topo --grid grid.toml --probe   as nodes started on its hosts measure it
+  gridctl topo --emulate 2x4,wan=32ms     as measured over emulated links
+  gridctl topo rtt.txt --unit us          as inferred from published round trips
+  gridctl topo rtt.csv --svg rtt.svg      and drawn
+
+Exit codes: 0 done, 1 nothing could be measured, 2 usage or a file that cannot be read.";
+
 /// A built-in job and its arguments.
 #[derive(Debug, Args)]
 pub(crate) struct JobArgs {
@@ -150,6 +218,15 @@ impl Command {
         let Self::Program(words) = self;
         words
     }
+}
+
+/// Units of round trips in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RttUnitName {
+    /// Milliseconds.
+    Ms,
+    /// Microseconds.
+    Us,
 }
 
 /// Drivers in real time.
@@ -180,7 +257,7 @@ mod tests {
         let line = ["gridctl", "run", "-n", "2", "ring", "-n", "9", "--seed", "--", "-v"];
         let Verb::Run(args) = Cli::try_parse_from(line).unwrap().verb else { panic!() };
 
-        assert_eq!(args.nodes, NonZeroU32::new(2));
+        assert_eq!(args.place.nodes, NonZeroU32::new(2));
         assert_eq!(args.seed, None);
         assert_eq!(args.program.unwrap().words(), ["ring", "-n", "9", "--seed", "--", "-v"]);
     }

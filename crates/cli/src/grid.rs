@@ -1,8 +1,7 @@
 //! Where to run: the grid that flags, environment and machine describe.
 
-use crate::args::{DriverName, RunArgs, SimArgs};
+use crate::args::{DriverName, PlaceArgs, SimArgs};
 use crate::error::CliError;
-use crate::program::Program;
 use gridspan::variables::{EMULATE, GRID, GRIDS, PES, cores, grid_from_environment, load_grid};
 use gridspan_topology::{GridSpec, HostSpec, Link, SiteSpec};
 use std::ffi::OsString;
@@ -55,9 +54,8 @@ impl Described {
 }
 
 impl Place {
-    /// Where to run for `gridctl run`.
-    pub(crate) fn of_run(args: &RunArgs, program: &Program) -> Result<Self, CliError> {
-        let is_built_in = matches!(program, Program::BuiltIn { .. });
+    /// Where to run in real time.
+    pub(crate) fn of_run(args: &PlaceArgs, is_built_in: bool) -> Result<Self, CliError> {
         let is_processes = args.nodes.is_some() || args.grid.is_some() || !is_built_in;
         let driver = match args.driver {
             Some(driver) => driver,

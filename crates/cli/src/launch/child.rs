@@ -5,6 +5,7 @@
 //! so that a process that does neither read nor print stalls nobody.
 
 use super::event::{Event, Exit};
+use super::known::Known;
 use super::lines::{LineSplitter, Tail};
 use super::queue::Queue;
 use super::report::{Report, Stream};
@@ -22,8 +23,10 @@ use std::thread;
 /// Bytes read at once.
 const READ_BYTES: usize = 32 << 10;
 /// A process says where it listens, how it failed or what it simulated; more lines of this kind are
-/// output like any other, which waits for room.
+/// output like any other, which waits for room. What it knows of its links waits for room itself.
 const CONTROLS_MAX: u32 = 8;
+/// How a control line about links begins, behind the mark.
+const LINKS: &[u8] = b"{\"links\"";
 /// The stacks of the threads, which call nothing deep.
 const STACK_BYTES: usize = 256 << 10;
 
@@ -43,6 +46,8 @@ pub(super) struct Outlets {
     pub(super) events: Sender<Event>,
     /// To the user.
     pub(super) reports: Arc<Queue<Report>>,
+    /// To those who look at the links.
+    pub(super) known: Arc<Known>,
 }
 
 impl Child {
@@ -198,15 +203,21 @@ impl Reader {
     fn stdout_line(&mut self, line: &[u8]) {
         let mark = control::MARK.as_bytes();
         let at = line.iter().position(|&byte| byte == mark[0]);
-        let at = at.filter(|&at| line[at..].starts_with(mark) && self.controls < CONTROLS_MAX);
+        let at = at.filter(|&at| line[at..].starts_with(mark) && self.may_control(&line[at..]));
         let Some(at) = at else { return self.output(Stream::Stdout, line) };
-        self.controls += 1;
         if at > 0 {
             self.output(Stream::Stdout, &line[..at]);
         }
         if !self.control(&line[at..]) {
             self.output(Stream::Stdout, &line[at..]);
         }
+    }
+
+    /// Whether there may be one more control line.
+    fn may_control(&mut self, line: &[u8]) -> bool {
+        let is_links = line[control::MARK.len()..].starts_with(LINKS);
+        self.controls += u32::from(!is_links);
+        self.controls <= CONTROLS_MAX
     }
 
     /// Acts on a control line. False if it makes no sense.
@@ -221,6 +232,12 @@ impl Reader {
                 Some(Control::Failed(failure)) => Event::Failed { node, failure },
                 Some(Control::Simulated(summary)) => {
                     self.outlets.reports.push(Report::Simulated(summary));
+                    return true;
+                }
+                Some(Control::Links(links)) => {
+                    for report in self.outlets.known.learn(links) {
+                        self.outlets.reports.push_waiting(report, 0);
+                    }
                     return true;
                 }
                 None => return false,

@@ -5,6 +5,7 @@
 //! | `supervisor` | decides: who is introduced, asked to end, killed, blamed |
 //! | `child` | one process and its pipes |
 //! | `lines`, `queue`, `printer` | from what processes print to what the user sees |
+//! | `known` | what the job knows of its links |
 //! | `report` | what the user is told, and its form for scripts |
 //!
 //! The loop here feeds events to the supervisor and carries out its commands. It alone waits for
@@ -12,6 +13,7 @@
 
 mod child;
 mod event;
+mod known;
 mod lines;
 mod printer;
 mod queue;
@@ -20,20 +22,22 @@ mod supervisor;
 
 use crate::error::CliError;
 use crate::program::Program;
+use crate::status::StatusFile;
 use child::{Child, Outlets};
 use event::{Command, Event, Outcome};
 use gridspan::Settings;
+use gridspan::links::LinkReport;
 use gridspan::variables::{DRIVER, REPORT};
 use gridspan_runtime::net::Authority;
 use gridspan_runtime::net::bootstrap::{Addresses, issue};
 use gridspan_topology::{GridSpec, NodeId, Time};
-use printer::{Style, node_names};
+use known::Known;
+use printer::{Prefixes, Style, node_names};
 use queue::Queue;
 use report::{FirstFailure, Report, StartedNode};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -53,6 +57,16 @@ pub(crate) struct Launch<'a> {
     pub(crate) processes: Processes,
     /// Whether to print JSON.
     pub(crate) json: bool,
+    /// Whether others may see that it runs, and what it knows of its links.
+    pub(crate) is_listed: bool,
+}
+
+/// A job that has ended.
+pub(crate) struct Ended {
+    /// The exit code.
+    pub(crate) code: u8,
+    /// What it knew of its links.
+    pub(crate) links: Option<LinkReport>,
 }
 
 /// Which processes a job consists of.
@@ -73,17 +87,20 @@ pub(crate) enum Processes {
     },
 }
 
-/// Runs the job, and returns the exit code of the launcher.
-pub(crate) fn run(launch: &Launch<'_>) -> Result<ExitCode, CliError> {
+/// Runs the job to its end.
+pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     let (events, incoming) = channel();
     // Before the first process, so that no end is missed.
     forward_signals(events.clone())?;
     let reports = Arc::new(Queue::new());
-    let style = match launch.json {
-        true => Style::Json,
-        false => Style::Text(printer::Prefixes::new(launch.spec)),
+    let style = match (launch.json, &launch.processes) {
+        (true, _) => Style::Json,
+        (false, Processes::Nodes { .. }) => Style::Text(Prefixes::new(launch.spec)),
+        (false, Processes::Single { .. }) => Style::Text(Prefixes::none()),
     };
-    let outlets = Outlets { events: events.clone(), reports: reports.clone() };
+    let known = Arc::new(Known::new(launch.spec.clone(), status_file(launch)));
+    let outlets =
+        Outlets { events: events.clone(), reports: reports.clone(), known: known.clone() };
     let begin = Instant::now();
     let children = start(launch, &outlets)?;
     let started = |node: NodeId| {
@@ -105,7 +122,17 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<ExitCode, CliError> {
     let supervisor = Supervisor::new(names, must_meet, Time(0));
     let mut work = Work { children, supervisor, reports, incoming, begin, is_printed: false };
     let outcome = work.attend();
-    Ok(work.conclude(outcome))
+    let links = known.end();
+    Ok(Ended { code: work.conclude(outcome), links })
+}
+
+/// The file that tells others of the job. A job can do without.
+fn status_file(launch: &Launch<'_>) -> Option<StatusFile> {
+    if !launch.is_listed {
+        return None;
+    }
+    let created = StatusFile::create(job_name(launch.program), launch.spec.clone());
+    created.inspect_err(|error| tracing::info!(%error, "nobody will see that this job runs")).ok()
 }
 
 /// Starts all processes. If one cannot be started, those before it are killed.
@@ -236,7 +263,7 @@ impl Work {
     }
 
     /// Tells how it ended, and waits until all is printed; not for long if the user wants the end.
-    fn conclude(mut self, outcome: Outcome) -> ExitCode {
+    fn conclude(mut self, outcome: Outcome) -> u8 {
         let children = &self.children;
         let failure = outcome.blame.map(|blame| FirstFailure {
             stderr: children[blame.node.index().min(children.len() - 1)].last_lines(),
@@ -254,7 +281,7 @@ impl Work {
                 Ok(_) => {}
             }
         }
-        ExitCode::from(outcome.code)
+        outcome.code
     }
 }
 

@@ -4,7 +4,8 @@ use super::callback::CallbackWith;
 use crate::error::GridError;
 use crate::probe::ProbeOrder;
 use gridspan_topology::{
-    Bandwidth, GroupId, Hierarchy, LinkChange, LinkMonitor, NodeId, ProbePlan, RttMatrix, Uplink,
+    Bandwidth, GroupId, Hierarchy, LinkChange, LinkMonitor, NodeId, ProbePlan, RttMatrix, Time,
+    Uplink,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -45,6 +46,8 @@ pub(crate) struct Survey<C> {
     pub(crate) monitor: LinkMonitor,
     pub(crate) plan: ProbePlan,
     pub(crate) is_watching: bool,
+    /// When somebody was told of the links.
+    pub(crate) told: Option<Time>,
     pub(crate) changes: VecDeque<LinkChange>,
     pub(crate) change_waits: VecDeque<CallbackWith<C, Result<LinkChange, GridError>>>,
     pub(crate) asking: BTreeMap<GroupId, UplinkProbe>,
@@ -63,6 +66,7 @@ impl<C> Default for Survey<C> {
             monitor: LinkMonitor::new(),
             plan: ProbePlan::default(),
             is_watching: false,
+            told: None,
             changes: VecDeque::new(),
             change_waits: VecDeque::new(),
             asking: BTreeMap::new(),

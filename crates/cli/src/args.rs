@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// Runs one tightly-coupled parallel job across many sites as if they were one computer.
 #[derive(Debug, Parser)]
@@ -80,22 +81,51 @@ pub(crate) struct PlaceArgs {
     /// Start N node processes of one PE each, in one site on this machine.
     #[arg(short, long = "nodes", value_name = "N", group = "place")]
     pub(crate) nodes: Option<NonZeroU32>,
-    /// Start a node process on each host of this grid file.
+    /// Start a node process on each host of this grid file, over ssh where it is not this machine.
     #[arg(short, long, value_name = "FILE", group = "place")]
     pub(crate) grid: Option<PathBuf>,
     /// Put sites with emulated links between them on this machine: `SITESxHOSTS[xPES]` and options,
     /// such as 2x4,wan=32ms,loss=0.1%, or a grid file.
     #[arg(short, long, value_name = "SPEC", group = "place")]
     pub(crate) emulate: Option<String>,
+    /// Start NODES node processes (1 if not given) of one PE each on this machine, in a site of this
+    /// name, without emulated links; repeat it for each site.
+    #[arg(long = "site", value_name = "NAME[:NODES]", group = "place")]
+    pub(crate) sites: Vec<SiteArg>,
     /// `embedded`: threads of one process; `cluster`: a process per node, connected by QUIC.
     #[arg(short, long, value_enum, hide_possible_values = true)]
     pub(crate) driver: Option<DriverName>,
+    /// Reach the other hosts of a grid file by CMD, which is split at blanks and takes the arguments
+    /// of `ssh`. Default: $GRIDCTL_SSH, else ssh.
+    #[arg(long, value_name = "CMD")]
+    pub(crate) ssh: Option<String>,
+}
+
+/// A site on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SiteArg {
+    /// Its name.
+    pub(crate) name: String,
+    /// How many nodes it has.
+    pub(crate) nodes: u32,
+}
+
+impl FromStr for SiteArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, nodes) = text.split_once(':').unwrap_or((text, "1"));
+        let nodes = nodes.parse::<NonZeroU32>();
+        let nodes = nodes.map_err(|_| "write a name and a number from 1, such as delft:2")?;
+        Ok(Self { name: name.to_owned(), nodes: nodes.get() })
+    }
 }
 
 impl PlaceArgs {
     /// Whether one is given.
     pub(crate) fn is_given(&self) -> bool {
-        self.nodes.is_some() || self.grid.is_some() || self.emulate.is_some()
+        let is_file = self.grid.is_some() || self.emulate.is_some();
+        is_file || self.nodes.is_some() || !self.sites.is_empty()
     }
 }
 
@@ -105,7 +135,11 @@ impl fmt::Display for PlaceArgs {
             (_, Some(path), _) => write!(f, "the hosts of {}", path.display()),
             (_, _, Some(spec)) => write!(f, "emulated links, {spec}"),
             (Some(nodes), ..) => write!(f, "{nodes} processes of this machine"),
-            _ => f.write_str("this machine"),
+            _ if self.sites.is_empty() => f.write_str("this machine"),
+            _ => {
+                let names: Vec<_> = self.sites.iter().map(|site| site.name.as_str()).collect();
+                write!(f, "the sites {} of this machine", names.join(", "))
+            }
         }
     }
 }
@@ -116,6 +150,9 @@ Everything after PROGRAM belongs to the program.
 
 Without options a built-in job runs on all cores, as threads of gridctl itself;
 a program of your own runs as one node process per core.
+
+On other hosts, PROGRAM must lie at the same path (gridctl itself for a built-in job), and ssh must
+need no password. Nodes talk by UDP: to any port, or to the `port` of a site in the grid file.
 
 Nodes have no standard input: it belongs to gridctl, and they end when it does.
 Ctrl-C asks all nodes to end; a second one kills them.";

@@ -102,12 +102,17 @@ pub(crate) enum CliError {
     Emulate(#[from] EmulateError),
     /// A number of nodes that is too large.
     #[error("--nodes: {0}")]
-    Nodes(#[from] SiteError),
-    /// A host of the grid is another machine.
-    #[error("host `{host}` of the grid is not this machine, and nodes start on this machine only")]
-    RemoteHost {
+    Nodes(SiteError),
+    /// Sites that cannot be.
+    #[error("--site: {0}")]
+    Sites(SiteError),
+    /// Nobody knows where a host of the grid is.
+    #[error("cannot find the address of host `{host}`: {error}")]
+    Address {
         /// The host.
         host: String,
+        /// Why not.
+        error: io::Error,
     },
     /// The environment asks for something that cannot be.
     #[error(transparent)]
@@ -154,8 +159,9 @@ impl CliError {
                 }
                 _ => "is it a program for this machine?".into(),
             },
-            Self::RemoteHost { .. } => {
-                "`--emulate FILE` runs all its nodes here, behind the links that the file describes"
+            Self::Address { .. } => {
+                "`--emulate FILE` runs all its nodes here; else write the name as the DNS or \
+                 /etc/hosts knows it, for the nodes do not ask ssh for addresses"
                     .into()
             }
             Self::Read { error, .. } if error.kind() == io::ErrorKind::InvalidData => {
@@ -190,6 +196,7 @@ impl CliError {
             | Self::Arguments(_)
             | Self::Emulate(_)
             | Self::Nodes(_)
+            | Self::Sites(_)
             | Self::Identity(_) => return None,
         })
     }

@@ -4,6 +4,7 @@ mod args;
 mod dry_run;
 mod error;
 mod grid;
+mod hosts;
 mod jobs;
 mod launch;
 mod logging;

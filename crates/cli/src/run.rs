@@ -2,7 +2,8 @@
 
 use crate::args::{DriverName, RunArgs};
 use crate::error::CliError;
-use crate::grid::{Described, Place, all_here, sharing};
+use crate::grid::{Described, Place, sharing};
+use crate::hosts::{Hosts, all_here};
 use crate::launch::{self, Launch, Processes};
 use crate::program::Program;
 use crate::{dry_run, logging};
@@ -17,11 +18,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let program = Program::resolve(args.program.as_ref())?;
     let place = Place::of_run(&args.place, program.is_built_in())?;
     let spec = place.grid.spec.clone();
-    let here = match place.driver {
-        DriverName::Cluster if !place.is_emulated => all_here(&spec),
-        _ => Ok(()),
-    };
-    if here.is_ok()
+    if (place.is_emulated || all_here(&spec))
         && let Some(note) = sharing(spec.layout().pe_count(), cores())
     {
         // Only a courtesy.
@@ -31,7 +28,6 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         dry_run::print(&spec, args.json, &mut io::stdout().lock())?;
         return Ok(ExitCode::SUCCESS);
     }
-    here?;
     let settings = settings(args.seed, args.balance.as_ref())?;
     // Where there are no links there is nothing for a launcher to do.
     let is_alone = place.driver == DriverName::Embedded && spec.layout().node_count() == 1;
@@ -41,23 +37,33 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         let start = Start { driver, settings, report_lines: false };
         return program.run_or_become(&start, &variables);
     }
-    let processes = processes(&place, settings, verbose);
+    let processes = processes(&place, args.place.ssh.as_deref(), settings, verbose)?;
     let (program, spec) = (&program, &spec);
     let launch = Launch { program, spec, processes, json: args.json, is_listed: true };
     launch::run(&launch).map(|ended| ExitCode::from(ended.code))
 }
 
 /// The processes that a job at a place consists of.
-pub(crate) fn processes(place: &Place, settings: Settings, verbose: u8) -> Processes {
-    match place.driver {
+pub(crate) fn processes(
+    place: &Place,
+    ssh: Option<&str>,
+    settings: Settings,
+    verbose: u8,
+) -> Result<Processes, CliError> {
+    Ok(match place.driver {
         DriverName::Cluster => {
             let (is_emulated, variables) = (place.is_emulated, log_variable(verbose));
-            Processes::Nodes { is_emulated, settings, variables }
+            // Emulated, all hosts are this machine, whatever they are called.
+            let hosts = match is_emulated {
+                true => Hosts::here(),
+                false => Hosts::of(&place.grid.spec, ssh)?,
+            };
+            Processes::Nodes { is_emulated, hosts, settings, variables }
         }
         DriverName::Embedded => {
             Processes::Single { variables: variables(&place.grid, &settings, verbose) }
         }
-    }
+    })
 }
 
 /// The settings that flags ask for, or else the environment.

@@ -14,6 +14,7 @@ use gridspan_runtime::net::bootstrap::listening_address;
 use gridspan_topology::NodeId;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::io::{self, Read, Write};
+use std::net::IpAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{self, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
@@ -39,6 +40,15 @@ pub(super) struct Child {
     tail: Arc<Mutex<Tail>>,
 }
 
+/// Which process this is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    /// Its node.
+    pub(super) node: NodeId,
+    /// Where others reach it if it listens on all interfaces of its host.
+    pub(super) address: Option<IpAddr>,
+}
+
 /// Where what a process prints goes.
 #[derive(Clone)]
 pub(super) struct Outlets {
@@ -51,9 +61,13 @@ pub(super) struct Outlets {
 }
 
 impl Child {
-    /// Starts the process of `node`. Must be called from a thread that lives as long as the job:
+    /// Starts the process of a node. Must be called from a thread that lives as long as the job:
     /// the processes ask the kernel to kill them when that thread ends.
-    pub(super) fn start(node: NodeId, mut command: Command, outlets: &Outlets) -> io::Result<Self> {
+    pub(super) fn start(
+        origin: Origin,
+        mut command: Command,
+        outlets: &Outlets,
+    ) -> io::Result<Self> {
         let mut process = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -62,7 +76,7 @@ impl Child {
             .spawn()?;
         let pipes = (process.stdin.take(), process.stdout.take(), process.stderr.take());
         let mut child = Self { process, is_over: false, stdin: None, tail: Arc::default() };
-        let connected = child.connect(node, pipes, outlets);
+        let connected = child.connect(origin, pipes, outlets);
         if let Err(error) = connected {
             child.signal(Signal::KILL);
             // It is gone either way.
@@ -74,7 +88,7 @@ impl Child {
 
     fn connect(
         &mut self,
-        node: NodeId,
+        origin: Origin,
         pipes: (Option<ChildStdin>, Option<process::ChildStdout>, Option<process::ChildStderr>),
         outlets: &Outlets,
     ) -> io::Result<()> {
@@ -84,10 +98,10 @@ impl Child {
         let (send, lines) = channel::<String>();
         self.stdin = Some(send);
         spawn("stdin", move || write_lines(stdin, lines.iter()))?;
-        let reader = Reader { node, outlets: outlets.clone(), tail: None, controls: 0 };
+        let reader = Reader { origin, outlets: outlets.clone(), tail: None, controls: 0 };
         spawn("stdout", move || reader.read(stdout))?;
         let reader =
-            Reader { node, outlets: outlets.clone(), tail: Some(self.tail.clone()), controls: 0 };
+            Reader { origin, outlets: outlets.clone(), tail: Some(self.tail.clone()), controls: 0 };
         spawn("stderr", move || reader.read(stderr))
     }
 
@@ -164,7 +178,7 @@ fn write_lines(mut stdin: ChildStdin, lines: impl Iterator<Item = String>) {
 
 /// Reads one output stream of a process.
 struct Reader {
-    node: NodeId,
+    origin: Origin,
     outlets: Outlets,
     /// Keeps the last lines of standard error; none for standard output.
     tail: Option<Arc<Mutex<Tail>>>,
@@ -186,7 +200,7 @@ impl Reader {
         }
         splitter.finish(&mut |line| self.line(line));
         // The launcher may have ended already.
-        let _ = self.outlets.events.send(Event::StreamEnded { node: self.node });
+        let _ = self.outlets.events.send(Event::StreamEnded { node: self.origin.node });
     }
 
     fn line(&mut self, line: &[u8]) {
@@ -222,9 +236,13 @@ impl Reader {
 
     /// Acts on a control line. False if it makes no sense.
     fn control(&self, line: &[u8]) -> bool {
-        let node = self.node;
+        let node = self.origin.node;
         let text = &line[control::MARK.len()..];
-        let event = if let Some(address) = str::from_utf8(line).ok().and_then(listening_address) {
+        let event = if let Some(mut address) = str::from_utf8(line).ok().and_then(listening_address)
+        {
+            if let Some(host) = self.origin.address.filter(|_| address.ip().is_unspecified()) {
+                address.set_ip(host);
+            }
             self.outlets.reports.push(Report::Listening { node, address });
             Event::Listening { node, address }
         } else {
@@ -249,7 +267,7 @@ impl Reader {
     }
 
     fn output(&self, stream: Stream, line: &[u8]) {
-        let report = Report::Output { node: self.node, stream, text: line.to_vec() };
+        let report = Report::Output { node: self.origin.node, stream, text: line.to_vec() };
         self.outlets.reports.push_waiting(report, line.len());
     }
 }

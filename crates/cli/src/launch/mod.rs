@@ -21,9 +21,10 @@ mod report;
 mod supervisor;
 
 use crate::error::CliError;
+use crate::hosts::Hosts;
 use crate::program::Program;
 use crate::status::StatusFile;
-use child::{Child, Outlets};
+use child::{Child, Origin, Outlets};
 use event::{Command, Event, Outcome};
 use gridspan::Settings;
 use gridspan::links::LinkReport;
@@ -38,6 +39,7 @@ use report::{FirstFailure, Report, StartedNode};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -75,6 +77,8 @@ pub(crate) enum Processes {
     Nodes {
         /// Whether the links between sites are emulated.
         is_emulated: bool,
+        /// Where they are started.
+        hosts: Hosts,
         /// What overrides the program's own settings.
         settings: Settings,
         /// Further variables.
@@ -119,7 +123,12 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     let must_meet = matches!(launch.processes, Processes::Nodes { .. });
     let mut names = node_names(launch.spec);
     names.truncate(children.len());
-    let supervisor = Supervisor::new(names, must_meet, Time(0));
+    let mut supervisor = Supervisor::new(names, must_meet, Time(0));
+    if let Processes::Nodes { hosts, .. } = &launch.processes {
+        for node in launch.spec.layout().nodes() {
+            supervisor.set_host(node, hosts.remote(node).map(str::to_owned));
+        }
+    }
     let mut work = Work { children, supervisor, reports, incoming, begin, is_printed: false };
     let outcome = work.attend();
     let links = known.end();
@@ -138,18 +147,23 @@ fn status_file(launch: &Launch<'_>) -> Option<StatusFile> {
 /// Starts all processes. If one cannot be started, those before it are killed.
 fn start(launch: &Launch<'_>, outlets: &Outlets) -> Result<Vec<Child>, CliError> {
     let path = launch.program.path()?;
-    let start = |node, variables: &[(&'static str, OsString)]| {
-        let command = launch.program.command(variables)?;
-        Child::start(node, command, outlets)
-            .map_err(|error| CliError::Start { path: path.clone(), error })
+    let here = Hosts::here();
+    let start = |node, hosts: &Hosts, variables: &[(&'static str, OsString)]| {
+        let command = hosts.command(node, launch.program.command(variables)?, variables)?;
+        let path = match hosts.remote(node) {
+            Some(_) => PathBuf::from(command.get_program()),
+            None => path.clone(),
+        };
+        let origin = Origin { node, address: hosts.address(node) };
+        Child::start(origin, command, outlets).map_err(|error| CliError::Start { path, error })
     };
     match &launch.processes {
         Processes::Single { variables } => {
             let mut variables = variables.clone();
             variables.push((REPORT, "lines".into()));
-            Ok(vec![start(NodeId(0), &variables)?])
+            Ok(vec![start(NodeId(0), &here, &variables)?])
         }
-        Processes::Nodes { is_emulated, settings, variables } => {
+        Processes::Nodes { is_emulated, hosts, settings, variables } => {
             let settings = serde_json::to_value(settings).map_err(encoding)?;
             let mut variables = variables.clone();
             variables.push((DRIVER, "node".into()));
@@ -157,7 +171,8 @@ fn start(launch: &Launch<'_>, outlets: &Outlets) -> Result<Vec<Child>, CliError>
             for mut bundle in issue(&Authority::new(&job_name(launch.program))?, launch.spec)? {
                 bundle.emulate = *is_emulated;
                 bundle.settings = settings.clone();
-                let child = start(bundle.identity.node, &variables)?;
+                bundle.listen = hosts.listen(bundle.identity.node);
+                let child = start(bundle.identity.node, hosts, &variables)?;
                 child.tell(bundle.to_line().map_err(encoding)?);
                 children.push(child);
             }

@@ -42,7 +42,7 @@ pub(crate) fn topology(args: &TopoArgs, verbose: u8) -> Result<Topology, CliErro
 fn measured(args: &PlaceArgs, verbose: u8) -> Result<Topology, CliError> {
     let program = Program::probe();
     let place = Place::of_run(args, true)?;
-    let processes = processes(&place, Settings::default(), verbose);
+    let processes = processes(&place, args.ssh.as_deref(), Settings::default(), verbose)?;
     let launch = Launch {
         program: &program,
         spec: &place.grid.spec,

@@ -212,8 +212,8 @@ pub(crate) struct TopoArgs {
     /// Where to start nodes.
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
-    /// The unit of the numbers in a matrix.
-    #[arg(long, value_enum, default_value_t = RttUnitName::Ms)]
+    /// The unit of the numbers in a matrix, `ms` or `us`.
+    #[arg(long, value_enum, default_value_t = RttUnitName::Ms, hide_possible_values = true)]
     pub(crate) unit: RttUnitName,
     /// Print one JSON object.
     #[arg(long)]

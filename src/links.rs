@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct LinkReport {
     /// When, in the job's time.
     pub at: Time,
-    /// Which nodes are near each other, as measured.
+    /// Which nodes are near each other, as measured where the user has not said otherwise.
     pub hierarchy: Hierarchy,
     /// What is known of the way from one group to another; of that inside one if both are the same.
     pub estimates: Vec<((GroupId, GroupId), LinkEstimate)>,
@@ -27,11 +27,11 @@ impl LinkReport {
     pub fn new(links: &Links, changes: &[LinkChange]) -> Self {
         Self {
             at: links.at,
-            hierarchy: Hierarchy::clone(&links.hierarchy),
+            hierarchy: links.places.hierarchy.clone(),
             estimates: links.estimates.clone(),
             uplinks: links.uplinks.clone(),
             changes: changes.to_vec(),
-            warnings: Vec::new(),
+            warnings: links.places.contradictions.iter().map(ToString::to_string).collect(),
         }
     }
 }

@@ -20,10 +20,8 @@ const LARGE_CREDIT: u64 = 16;
 /// Longer than any measurement takes, even where ten compilers run beside it.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// 64 bytes, in memory and, with numbers of [`LARGE_NUMBER`] and more, on the network.
-type Small = [u64; 8];
-/// The least number that takes eight bytes on the network.
-const LARGE_NUMBER: u64 = 1 << 49;
+/// 64 bytes, in memory and on the network.
+type Small = [f64; 8];
 
 /// What to measure.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -99,11 +97,8 @@ impl Side {
         let other = Self::other(cx);
         let burst = self.left.min(self.credit).min(if is_small { BURST } else { 1 });
         for at in 0..burst {
-            let message = if is_small {
-                Msg::Small([LARGE_NUMBER + at; 8])
-            } else {
-                Msg::Large(self.data.clone())
-            };
+            let message =
+                if is_small { Msg::Small([at as f64; 8]) } else { Msg::Large(self.data.clone()) };
             cx.send(&other, message);
         }
         self.left -= burst;
@@ -143,7 +138,7 @@ impl Actor for Side {
                 }
                 let fill = |bytes: u32| Numbers::from(vec![7; bytes as usize]);
                 match task {
-                    Task::Ask(_) => self.ask([1; 8], cx),
+                    Task::Ask(_) => self.ask([1.0; 8], cx),
                     Task::Stream(_) => {
                         self.credit = SMALL_CREDIT;
                         self.more(cx);

@@ -40,7 +40,7 @@ fn is_known(links: &Links) -> bool {
         wanted.map(|&((a, b), _)| (a.min(b), a.max(b))).collect()
     };
     let (seen, fast) = (with(&|_| true), with(&|estimate| estimate.bandwidth.is_some()));
-    let groups: Vec<_> = links.hierarchy.groups_at(1).collect();
+    let groups: Vec<_> = links.places.hierarchy.groups_at(1).collect();
     let mut pairs = groups
         .iter()
         .enumerate()

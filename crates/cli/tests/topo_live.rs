@@ -135,7 +135,7 @@ fn a_job_of_one_node_has_no_links() {
 
 #[test]
 fn a_link_that_changes_is_told_while_the_job_runs() {
-    let change = "2x2,wan=10ms; at 3s link a-b latency=60ms";
+    let change = "2x2,wan=10ms; at 4s link a-b latency=200ms";
     let mut running = Running::start(&["run", "--emulate", change, "drill", "--wait", "60"]);
     let line = running.await_line("gridctl│ link a-b: ");
     assert!(line.contains(" ms → "), "{line}");
@@ -178,4 +178,26 @@ fn sources_that_contradict_each_other_are_refused() {
         assert_eq!(output.code, Some(2), "{flags:?}: {output:?}");
         assert_eq!(output.stdout, "");
     }
+}
+
+#[test]
+fn sites_that_are_none_are_warned_of_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("grid.toml");
+    let grid = "wan = { latency = \"20ms\" }\n[site.a]\nlan = { latency = \"20ms\" }\n\
+                cluster.x = { hosts = [\"x1\", \"x2\"] }\ncluster.y = { hosts = [\"y1\"] }\n\
+                [site.b]\nhosts = [\"b1\", \"b2\"]\n";
+    fs::write(&path, grid).unwrap();
+    let path = path.to_str().unwrap();
+
+    let output = run(&["topo", "--json", "--emulate", path]);
+    let measured = document(&output);
+    let warning = measured["warnings"][0].as_str().unwrap().to_owned();
+    assert!(warning.starts_with("node2 is said to be in site `a`, but is "), "{warning}");
+    assert!(!output.stderr.contains("warning"), "it is in the document: {output:?}");
+
+    let output = run(&["run", "--emulate", path, "drill", "--wait", "4"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let is_warning = |line: &&str| line.starts_with("gridctl│ warning: node2 is said to be in");
+    assert_eq!(output.stderr.lines().filter(is_warning).count(), 1, "{output:?}");
 }

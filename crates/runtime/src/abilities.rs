@@ -1,13 +1,13 @@
 //! What an actor can do while it handles a message.
 
 use crate::error::{AskError, JobError};
-use crate::id::{ActorId, CollectionId, Sender};
-use crate::index::ActorIndex;
+use crate::id::{ActorId, CollectionId, Sender, Timer};
+use crate::index::{ActorIndex, Ix1};
 use crate::pe::{Request, Wish};
 use crate::reduce::{Op, Reducible, Target};
 use crate::reference::{ActorRef, CollectionRef, Reply, SectionRef};
 use crate::{Actor, Context, Published, Time};
-use gridspan_topology::{Layout, PeId};
+use gridspan_topology::{Layout, NodeId, PeId, SiteId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -65,6 +65,26 @@ impl<A: Actor> Context<'_, A> {
         self.core.me
     }
 
+    /// The node that the actor lives on now.
+    pub fn node(&self) -> NodeId {
+        self.layout().node_of(self.pe())
+    }
+
+    /// The site that the actor lives at now.
+    pub fn site(&self) -> SiteId {
+        self.layout().site_of(self.pe())
+    }
+
+    /// The member of a group with one per PE that lives where this actor does.
+    pub fn on_this_pe<B: Actor<Index = Ix1>>(&self, group: &CollectionRef<B>) -> ActorRef<B> {
+        group.at(Ix1(self.pe().0 as i32))
+    }
+
+    /// The member of a group with one per node that lives where this actor does.
+    pub fn on_this_node<B: Actor<Index = Ix1>>(&self, group: &CollectionRef<B>) -> ActorRef<B> {
+        group.at(Ix1(self.node().0 as i32))
+    }
+
     /// The sites, nodes and PEs of the job.
     pub fn layout(&self) -> &Layout {
         &self.core.common.layout
@@ -95,22 +115,61 @@ impl<A: Actor> Context<'_, A> {
     }
 
     /// Sends a message to an actor after a delay. The job is not quiescent before.
-    pub fn send_after<B: Actor>(&mut self, delay: Duration, to: &ActorRef<B>, message: B::Message) {
-        self.core.send_after::<B>(delay, to.id, message);
+    pub fn send_after<B: Actor>(
+        &mut self,
+        delay: Duration,
+        to: &ActorRef<B>,
+        message: B::Message,
+    ) -> Timer {
+        self.core.send_after::<B>(delay, to.id, message)
+    }
+
+    /// Cancels a message that was to be sent later. One that has been sent already is not called
+    /// back; on another PE than that where it was asked for, it may be sent meanwhile.
+    pub fn cancel(&mut self, timer: Timer) {
+        self.core.cancel_timer(timer);
+    }
+
+    /// Sends this actor a message once no other message is on its way, waits, or is being handled
+    /// anywhere.
+    pub fn when_quiescent(&mut self, message: A::Message) {
+        let me = self.id();
+        self.core.when_quiescent::<A>(me, message);
     }
 
     /// Sends a message to all members of a section; each link between sites and each link to a node
     /// carries it once. In order with other messages from this actor to the same members.
     pub fn multicast<B: Actor>(&mut self, section: &SectionRef<B>, message: B::Message) {
+        self.multicast_with_priority(section, 0, message);
+    }
+
+    /// Sends a message with a priority to all members of a section.
+    pub fn multicast_with_priority<B: Actor>(
+        &mut self,
+        section: &SectionRef<B>,
+        priority: i32,
+        message: B::Message,
+    ) {
         let sender = self.sender();
-        self.core.multicast::<B>(sender, section, 0, message);
+        self.core.multicast::<B>(sender, section, priority, message);
     }
 
     /// Sends a message to all members of a collection. All members handle the broadcasts of a
     /// collection in the same order; there is no order between broadcasts and other messages.
     pub fn broadcast<B: Actor>(&mut self, collection: &CollectionRef<B>, message: B::Message) {
+        self.broadcast_with_priority(collection, 0, message);
+    }
+
+    /// Sends a message with a priority to all members of a collection. Broadcasts reach the
+    /// mailboxes in the same order whatever their priority, which only decides what is handled first there.
+    pub fn broadcast_with_priority<B: Actor>(
+        &mut self,
+        collection: &CollectionRef<B>,
+        priority: i32,
+        message: B::Message,
+    ) {
         let sender = self.sender();
-        self.core.broadcast::<B>(sender, collection.id, 0, message);
+        self.core.broadcast::<B>(sender, collection.id, priority, message);
     }
 
     /// Asks a question: `question` gets the [`Reply`] to put into its message. The answer, or the

@@ -36,7 +36,20 @@ impl Flavor for Tail<'_> {
 
     #[inline]
     fn try_extend(&mut self, data: &[u8]) -> postcard::Result<()> {
-        self.0.extend_from_slice(data);
+        // Most data are numbers of up to ten bytes, and to call a function that copies so few costs
+        // more than all else; with a known length it is a move.
+        match data.len() {
+            2 => extend_by::<2>(self.0, data),
+            3 => extend_by::<3>(self.0, data),
+            4 => extend_by::<4>(self.0, data),
+            5 => extend_by::<5>(self.0, data),
+            6 => extend_by::<6>(self.0, data),
+            7 => extend_by::<7>(self.0, data),
+            8 => extend_by::<8>(self.0, data),
+            9 => extend_by::<9>(self.0, data),
+            10 => extend_by::<10>(self.0, data),
+            _ => self.0.extend_from_slice(data),
+        }
         Ok(())
     }
 
@@ -48,6 +61,13 @@ impl Flavor for Tail<'_> {
 
     fn finalize(self) -> postcard::Result<()> {
         Ok(())
+    }
+}
+
+#[inline]
+fn extend_by<const N: usize>(bytes: &mut Vec<u8>, data: &[u8]) {
+    if let Some(data) = data.first_chunk::<N>() {
+        bytes.extend_from_slice(data);
     }
 }
 

@@ -46,7 +46,7 @@ impl<M: Serialize + Send + 'static> AnyEnvelope for Envelope<M> {
 impl<M: Serialize> Envelope<M> {
     /// Appends it, encoded, to a batch whose headers so far `route` has seen.
     #[inline]
-    fn append_after(&self, route: &mut Route, bytes: &mut Vec<u8>) {
+    pub(crate) fn append_after(&self, route: &mut Route, bytes: &mut Vec<u8>) {
         route.append(&self.header, bytes);
         codec::append(&self.message, bytes);
     }
@@ -65,7 +65,7 @@ impl<M: DeserializeOwned> Envelope<M> {
     }
 }
 
-/// Messages to actors of one type, in the order they were sent.
+/// Messages to actors of one type on a PE of the same node, in the order they were sent.
 pub(crate) struct EnvelopeBatch<M> {
     pub(crate) kind: KindId,
     pub(crate) envelopes: Vec<Envelope<M>>,
@@ -77,11 +77,6 @@ pub(crate) struct EnvelopeBatch<M> {
 pub(crate) trait Batch: Send {
     /// The type of the receivers.
     fn kind(&self) -> KindId;
-    /// How many messages.
-    fn len(&self) -> usize;
-    /// Appends messages from the one at `begin` on until there are `target` bytes. Returns how many,
-    /// at least one.
-    fn append_some(&self, begin: usize, target: usize, bytes: &mut Vec<u8>) -> usize;
     /// What they count for in the memory budget.
     fn bytes(&self) -> usize;
     /// For appending to a batch that is still open.
@@ -93,23 +88,6 @@ pub(crate) trait Batch: Send {
 impl<M: Serialize + Send + 'static> Batch for EnvelopeBatch<M> {
     fn kind(&self) -> KindId {
         self.kind
-    }
-
-    fn len(&self) -> usize {
-        self.envelopes.len()
-    }
-
-    fn append_some(&self, begin: usize, target: usize, bytes: &mut Vec<u8>) -> usize {
-        let mut messages = 0;
-        let mut route = Route::begin();
-        for envelope in &self.envelopes[begin..] {
-            envelope.append_after(&mut route, bytes);
-            messages += 1;
-            if bytes.len() >= target {
-                break;
-            }
-        }
-        messages
     }
 
     fn bytes(&self) -> usize {

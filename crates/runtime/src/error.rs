@@ -88,6 +88,14 @@ pub enum GridError {
     /// Two members of a collection were given the same index.
     #[error("a collection was given two members with the index {0}; each index names one member")]
     DuplicateIndex(String),
+    /// A publication is too large to be sent in one piece.
+    #[error("{bytes} bytes are more than the {limit} of one publication; publish it in parts")]
+    TooLarge {
+        /// Its bytes.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// The job is ending, so nothing will answer any more.
     #[error("the job is ending")]
     Ending,

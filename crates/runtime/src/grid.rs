@@ -8,14 +8,16 @@ use crate::collection::{Map, Placement};
 use crate::error::{AskError, GridError};
 use crate::id::{CollectionId, KindId, Sender};
 use crate::index::{ActorIndex, IndexSet, Ix1, Key, Shape};
-use crate::pe::{Action, Core, Links};
+use crate::limits::PIECE_BYTES_MAX;
+use crate::pe::{Action, Core, Links, Places};
 use crate::promise::{Promise, promise};
 use crate::reduce::{Op, Reducible};
 use crate::reference::{ActorRef, CollectionRef, Reply, SectionRef};
 use crate::registry::Registry;
 use crate::wire::ReductionGroup;
 use crate::{Published, codec};
-use gridspan_topology::{Hierarchy, LinkChange};
+use bytes::Bytes;
+use gridspan_topology::LinkChange;
 use gridspan_topology::{Layout, PeId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -146,9 +148,13 @@ impl Grid {
         Ok(Collection { grid: self.clone(), reference: CollectionRef::new(id) })
     }
 
-    /// Gives read-only data to every node, over each link between sites once.
+    /// Gives read-only data to every node, over each link between sites once. Fails for a value of more
+    /// than 60 MiB.
     pub async fn publish<T: Serialize>(&self, value: &T) -> Result<Published<T>, GridError> {
-        let bytes = codec::encode(value).into();
+        let bytes: Bytes = codec::encode(value).into();
+        if bytes.len() > PIECE_BYTES_MAX {
+            return Err(GridError::TooLarge { bytes: bytes.len(), limit: PIECE_BYTES_MAX });
+        }
         let (resolve, published) = promise();
         self.run(move |core| core.publish(bytes, move |_, id| resolve.with(Ok(id))));
         Ok(Published::new(wait(published).await?))
@@ -168,11 +174,11 @@ impl Grid {
         wait(over).await
     }
 
-    /// Which nodes are near each other, as measured. Drivers over a network measure when the job begins; in
+    /// Which nodes are near each other. Drivers over a network measure it when the job begins; in
     /// the simulator asking begins it.
-    pub async fn hierarchy(&self) -> Result<Arc<Hierarchy>, GridError> {
+    pub async fn places(&self) -> Result<Arc<Places>, GridError> {
         let (resolve, known) = promise();
-        self.run(move |core| core.await_hierarchy(move |_, known| resolve.with(Ok(known))));
+        self.run(move |core| core.await_places(move |_, known| resolve.with(Ok(known))));
         wait(known).await
     }
 
@@ -184,7 +190,7 @@ impl Grid {
     }
 
     /// The next link whose latency or bandwidth has changed by more than a fifth, or whose losses
-    /// have. Groups are numbered as in the [`hierarchy`](Self::hierarchy).
+    /// have. Groups are numbered as in the hierarchy of the [`places`](Self::places).
     pub async fn link_change(&self) -> Result<LinkChange, GridError> {
         let (resolve, change) = promise();
         self.run(move |core| core.await_link_change(move |_, change| resolve.with(change)));
@@ -233,9 +239,14 @@ impl<A: Actor> Collection<A> {
     /// Sends a message to all members. All members handle the broadcasts of a collection in the same
     /// order; there is no order between broadcasts and other messages.
     pub fn broadcast(&self, message: A::Message) {
+        self.broadcast_with_priority(0, message);
+    }
+
+    /// Sends a message with a priority to all members; lower numbers are handled first.
+    pub fn broadcast_with_priority(&self, priority: i32, message: A::Message) {
         let collection = self.reference.id;
         self.grid.run(move |core| {
-            core.broadcast::<A>(Sender::Pe, collection, 0, message);
+            core.broadcast::<A>(Sender::Pe, collection, priority, message);
         });
     }
 

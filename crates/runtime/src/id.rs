@@ -1,7 +1,7 @@
 //! Identifiers of actors, collections, sections, actor types, and places on a PE.
 
 use crate::index::Key;
-use gridspan_topology::PeId;
+use gridspan_topology::{PeId, Time};
 use serde::{Deserialize, Serialize};
 
 /// A collection, unique within the job.
@@ -42,7 +42,9 @@ pub(crate) struct SectionId {
 }
 
 /// The position of an actor type in the job's definition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub(crate) struct KindId(pub(crate) u16);
 
@@ -66,4 +68,14 @@ pub(crate) enum Sender {
     Pe,
     /// The actor that is being handled.
     Actor(Seat),
+}
+
+/// Names a message that is to be sent later, so that it can be
+/// [cancelled](crate::Context::cancel).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timer {
+    pub(crate) pe: PeId,
+    pub(crate) at: Time,
+    /// Tells apart what is due at the same time.
+    pub(crate) number: u64,
 }

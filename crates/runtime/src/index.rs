@@ -91,6 +91,14 @@ impl Shape {
     /// The position of `key` in row-major order, or `None` outside of the box.
     #[inline]
     pub fn rank(&self, key: Key) -> Option<u64> {
+        match self.dimensions {
+            1 => (key.0 < u128::from(self.extents[0])).then_some(key.0 as u64),
+            _ => self.rank_of_many(key),
+        }
+    }
+
+    /// The same for any number of dimensions.
+    fn rank_of_many(&self, key: Key) -> Option<u64> {
         let dimensions = usize::from(self.dimensions);
         let mut rank = 0;
         for (axis, &extent) in self.extents[..dimensions].iter().enumerate() {

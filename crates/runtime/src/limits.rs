@@ -19,3 +19,7 @@ impl Default for Limits {
         Self { soft_bytes: 256 << 20, hard_bytes: 2 << 30 }
     }
 }
+
+/// What is sent in one piece may take at most so many bytes: a transport takes frames of up to
+/// 64 MiB, and a frame holds more than its contents.
+pub(crate) const PIECE_BYTES_MAX: usize = 60 << 20;

@@ -9,8 +9,24 @@ use std::time::Duration;
 pub enum ProbeKind {
     /// The least of several round trips.
     RoundTrip,
-    /// How far a short train of packets is drawn apart on its way.
-    Train,
+    /// How far a short train of packets, which leave so long one after the other, is drawn apart
+    /// on its way.
+    Train {
+        /// Zero: all at once.
+        gap: Duration,
+    },
+}
+
+impl ProbeKind {
+    /// A train of packets that leave all at once.
+    pub const BURST: Self = Self::Train { gap: Duration::ZERO };
+    /// Bytes of a train's packet: the largest that every path takes.
+    pub const TRAIN_BYTES: u64 = 1200;
+
+    /// A train that comes at a rate.
+    pub fn train_at(rate: Bandwidth) -> Self {
+        Self::Train { gap: rate.time_for(Self::TRAIN_BYTES) }
+    }
 }
 
 /// Measurements that one node makes.

@@ -27,7 +27,7 @@ const WHAT: &str = "a message's header";
 pub(crate) struct Header {
     pub(crate) to: ActorId,
     pub(crate) source: ActorId,
-    /// Counts the messages from `source` to `to` at this priority.
+    /// Counts the messages from `source` to `to` in the channel of this priority.
     pub(crate) sequence: u64,
     pub(crate) priority: i32,
     /// How often the receiver had moved, as far as whoever chose the way knew.

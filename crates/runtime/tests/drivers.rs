@@ -35,6 +35,11 @@ enum Msg {
     Data(Numbers<f64>, Reply<f64>),
     Read(Published<Vec<u64>>, Reply<u64>),
     Later(u64),
+    /// Arms two messages, and cancels the first.
+    Cancel,
+    WhenQuiescent,
+    /// The sum of what the members of a group on this PE and on this node hold.
+    Local(CollectionRef<Cell>, CollectionRef<Cell>),
     Spawn(i32),
     Die,
     Panic,
@@ -102,6 +107,20 @@ impl Actor for Cell {
                 let me = cx.me();
                 cx.send_after(Duration::from_millis(20), &me, Msg::Add(n));
             }
+            Msg::Cancel => {
+                let me = cx.me();
+                let first = cx.send_after(Duration::from_millis(20), &me, Msg::Add(1));
+                let _ = cx.send_after(Duration::from_millis(20), &me, Msg::Add(2));
+                cx.cancel(first);
+            }
+            Msg::WhenQuiescent => cx.when_quiescent(Msg::Contribute),
+            Msg::Local(per_pe, per_node) => {
+                let (pe, node) = (cx.on_this_pe(&per_pe), cx.on_this_node(&per_node));
+                assert_eq!((pe.index().0 as u32, node.index().0 as u32), (cx.pe().0, cx.node().0));
+                assert_eq!(cx.layout().site_of(cx.pe()), cx.site());
+                cx.send(&pe, Msg::Add(1));
+                cx.send(&node, Msg::Add(1));
+            }
             Msg::Spawn(index) => {
                 let new = cx.collection().at(Ix1(index));
                 cx.insert(&new, 7);
@@ -124,7 +143,10 @@ impl Actor for Cell {
 const ASK: Duration = Duration::from_secs(20);
 
 fn job() -> Job {
-    Job::new("test").actor::<Cell>().placement("last", |_, layout| PeId(layout.pe_count() - 1))
+    Job::new("test")
+        .actor::<Cell>()
+        .actor::<Blob>()
+        .placement("last", |_, layout| PeId(layout.pe_count() - 1))
 }
 
 /// Runs a job on one PE, on three, and on three nodes at two sites over QUIC.
@@ -388,4 +410,108 @@ fn two_reducers_of_one_name_are_refused() {
     let (job, _) = job.reducer("both", first);
     let error = embedded::run(job, 1).unwrap_err().to_string();
     assert!(error.contains("two definitions of the reducer `both`"), "{error}");
+}
+
+#[test]
+fn collections_and_publications_that_outgrow_a_frame_are_split_or_refused() {
+    everywhere(|| {
+        job().main(async |grid| {
+            let blobs = grid
+                .create_placed::<Blob>(Placement::RoundRobin, Ix1::range(6), |ix| {
+                    vec![ix.0 as u8; 30 << 20]
+                })
+                .await?;
+            for index in 0..6 {
+                let sum = blobs.member(Ix1(index)).ask(ASK, BlobMsg::First).await?;
+                assert_eq!(sum, u64::from(index as u8) + (30 << 20));
+            }
+            let error = grid.publish(&vec![0u8; 61 << 20]).await.unwrap_err();
+            assert!(error.to_string().contains("publish it in parts"), "{error}");
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn an_actor_too_large_to_move_goes_on_where_it_is() {
+    everywhere(|| {
+        job().main(async |grid| {
+            let blobs = grid.create::<Blob>(Ix1::range(1), |_| vec![7]).await?;
+            let blob = blobs.member(Ix1(0));
+            blob.send(BlobMsg::Grow(61 << 20));
+            let last = PeId(grid.layout().pe_count() - 1);
+            blob.send(BlobMsg::Move(last));
+            assert_eq!(blob.ask(ASK, BlobMsg::Where).await?, PeId(0));
+            blob.send(BlobMsg::Grow(1 << 20));
+            blob.send(BlobMsg::Move(last));
+            while blob.ask(ASK, BlobMsg::Where).await? != last {}
+            assert_eq!(blob.ask(ASK, BlobMsg::First).await?, 7 + (1 << 20));
+            Ok(())
+        })
+    });
+}
+
+/// An actor of any size.
+#[derive(Serialize, Deserialize)]
+struct Blob(Numbers<u8>);
+
+#[derive(Clone, Serialize, Deserialize)]
+enum BlobMsg {
+    First(Reply<u64>),
+    Where(Reply<PeId>),
+    Grow(usize),
+    Move(PeId),
+}
+
+impl Actor for Blob {
+    type Index = Ix1;
+    type Init = Vec<u8>;
+    type Message = BlobMsg;
+
+    fn create(init: Vec<u8>, _cx: &mut Context<'_, Self>) -> Self {
+        Self(init.into())
+    }
+
+    fn handle(&mut self, message: BlobMsg, cx: &mut Context<'_, Self>) {
+        match message {
+            BlobMsg::First(reply) => {
+                cx.reply(reply, u64::from(self.0[0]) + self.0.len() as u64);
+            }
+            BlobMsg::Where(reply) => cx.reply(reply, cx.pe()),
+            BlobMsg::Grow(bytes) => self.0 = vec![self.0[0]; bytes].into(),
+            BlobMsg::Move(pe) => cx.migrate_to(pe),
+        }
+    }
+}
+
+#[test]
+fn timers_can_be_cancelled_and_actors_learn_of_quiescence() {
+    everywhere(|| {
+        job().main(async |grid| {
+            let cells = grid.create::<Cell>(Ix1::range(30), |_| 0).await?;
+            cells.broadcast(Msg::Cancel);
+            cells.broadcast_with_priority(7, Msg::WhenQuiescent);
+            let total: u64 = cells.reduction(Op::Sum).await?;
+            assert_eq!(total, 30 * 2, "contributed when the timers had fired");
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn members_of_groups_are_found_where_an_actor_lives() {
+    everywhere(|| {
+        job().main(async |grid| {
+            let cells = grid.create::<Cell>(Ix1::range(30), |_| 0).await?;
+            let per_pe = grid.create_group::<Cell>(Per::Pe, |_| 0).await?;
+            let per_node = grid.create_group::<Cell>(Per::Node, |_| 0).await?;
+            cells.broadcast(Msg::Local(per_pe.reference(), per_node.reference()));
+            grid.quiescence().await?;
+            for group in [per_pe, per_node] {
+                group.broadcast(Msg::Contribute);
+                assert_eq!(group.reduction::<u64>(Op::Sum).await?, 30);
+            }
+            Ok(())
+        })
+    });
 }

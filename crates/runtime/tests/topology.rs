@@ -4,7 +4,7 @@
 
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Placement};
-use gridspan_topology::{GridSpec, Hierarchy, Latency};
+use gridspan_topology::{GridSpec, Hierarchy, Latency, NodeId};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -22,8 +22,9 @@ fn groups(hierarchy: &Hierarchy) -> Vec<Vec<Vec<u32>>> {
 fn inferred(spec: &GridSpec) -> Vec<Vec<Vec<u32>>> {
     let (send, receive) = std::sync::mpsc::channel();
     let job = Job::new("places").main(async move |grid| {
-        let hierarchy = grid.hierarchy().await?;
-        send.send(groups(&hierarchy)).unwrap();
+        let places = grid.places().await?;
+        assert_eq!(places.contradictions, []);
+        send.send(groups(&places.measured)).unwrap();
         Ok(())
     });
     embedded::run_emulated(job, spec).unwrap();
@@ -83,7 +84,6 @@ fn a_link_that_becomes_slow_is_noticed_while_traffic_flows() {
     let job = Job::new("chat").actor::<Chatter>().main(async move |grid| {
         let chatters =
             grid.create_placed::<Chatter>(Placement::BySite, Ix1::range(2), |_| ()).await?;
-        println!("{}", grid.hierarchy().await?);
         chatters.broadcast(());
         let mut change = grid.link_change().await?;
         // A busy machine may add to a round trip inside a site.
@@ -102,4 +102,32 @@ fn a_link_that_becomes_slow_is_noticed_while_traffic_flows() {
     let ms = change.after.latency.duration().as_secs_f64() * 1e3;
     // QUIC smooths what it sees, and the change is announced before it has settled.
     assert!((15.0..60.0).contains(&ms), "{ms} ms");
+}
+
+#[test]
+fn a_site_that_is_two_places_is_the_users_word_and_a_warning() {
+    let spec = GridSpec::from_toml(
+        r#"
+        wan = { latency = "5ms" }
+        [site.a]
+        lan = { latency = "40ms" }
+        cluster.x = { hosts = ["x[1-2]"], lan = { latency = "20us" } }
+        cluster.y = { hosts = ["y[1-2]"], lan = { latency = "20us" } }
+        [site.b]
+        hosts = ["v[1-2]"]
+        "#,
+    )
+    .unwrap();
+    let (send, receive) = std::sync::mpsc::channel();
+    let job = Job::new("places").main(async move |grid| {
+        send.send(grid.places().await?).unwrap();
+        Ok(())
+    });
+    embedded::run_emulated(job, &spec).unwrap();
+    let places = receive.recv().unwrap();
+    let site = |node| places.hierarchy.group_of(NodeId(node), 1);
+    assert!(site(0) == site(3) && site(0) != site(4), "the word holds");
+    let warning = places.contradictions[0].to_string();
+    println!("{warning}");
+    assert!(warning.contains('a') && warning.contains("ms"), "{warning}");
 }

@@ -16,6 +16,7 @@ mod log;
 mod main_task;
 mod network;
 mod options;
+mod probing;
 mod queue;
 mod report;
 mod simulation;

@@ -11,8 +11,7 @@
 //! **Order.** Frames between two nodes arrive in the order sent, unless the link says
 //! [`Link::reorder`].
 
-use gridspan_runtime::probe::{ProbeKind, ProbeOrder, Probed};
-use gridspan_topology::{Bandwidth, Fate, Shaper};
+use gridspan_topology::{Fate, Shaper};
 use gridspan_topology::{GridSpec, Link, NodeId, SiteId, Time};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -21,10 +20,6 @@ use std::time::Duration;
 
 /// Bytes of a frame in one packet.
 const PACKET_BYTES: u64 = 1200;
-/// The bytes of a ping, and of the answer to a train.
-const PING_BYTES: u64 = 62;
-/// The packets of a train.
-const TRAIN_PACKETS: u64 = 16;
 /// After this many round trips a frame counts as arrived; what still loses packets then is so close
 /// to a cut that no job would survive it.
 const ROUNDS_MAX: u32 = 1000;
@@ -87,45 +82,6 @@ impl Network {
             *last = at;
         }
         Some(at)
-    }
-
-    /// Measures as the network's probes do: pings in rounds, or trains of packets. Returns what
-    /// was found, and when.
-    pub(crate) fn probe(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        order: &ProbeOrder,
-    ) -> (Time, Vec<Probed>) {
-        let mut end = now;
-        let mut found = Vec::new();
-        for &target in &order.targets {
-            let mut probed = Probed::nothing(target);
-            let (count, bytes) = match order.kind {
-                ProbeKind::RoundTrip => (1, PING_BYTES),
-                ProbeKind::Train => (TRAIN_PACKETS, PACKET_BYTES),
-            };
-            let mut arrivals = Vec::new();
-            for _ in 0..count {
-                arrivals.extend(self.carry(now, from, target, bytes));
-            }
-            let answered = arrivals.last().and_then(|&at| self.carry(at, target, from, PING_BYTES));
-            if let (Some(&first), Some(&last), Some(back)) =
-                (arrivals.first(), arrivals.last(), answered)
-            {
-                end = end.max(back);
-                probed.round_trip = Some(back.since(now));
-                let span = last.since(first);
-                if order.kind == ProbeKind::Train && !span.is_zero() {
-                    let bits = (8 * bytes * (arrivals.len() as u64 - 1)) as f64;
-                    let rate = bits / span.as_secs_f64();
-                    probed.rate = Some(Bandwidth::from_bits_per_second(rate as u64));
-                    probed.is_full = true;
-                }
-            }
-            found.push(probed);
-        }
-        (end, found)
     }
 
     /// Brings the link between two nodes back into an order in which nothing follows what was sent

@@ -16,12 +16,12 @@ use crate::log::Log;
 use crate::main_task::MainTask;
 use crate::network::Network;
 use crate::options::SimOptions;
+use crate::probing::{Probing, Report, Step};
 use crate::queue::EventQueue;
 use crate::report::{Ending, SimError, SimReport};
 use crate::station::Station;
 use bytes::Bytes;
 use gridspan_runtime::pe::{Core, Standing, Statistics};
-use gridspan_runtime::probe::Probed;
 use gridspan_runtime::wire::Packet;
 use gridspan_runtime::{Job, JobError, Layout, NodeId, PeId, Program, Time, end};
 use gridspan_topology::GridSpec;
@@ -37,8 +37,8 @@ enum Event {
     Leave(Vec<Outgoing>),
     /// A frame arrives from another node.
     Frame(Bytes),
-    /// A node has measured.
-    Probed { pe: PeId, id: u64, found: Vec<Probed> },
+    /// A packet with which a node measures goes on its way.
+    Probe(Step),
     /// Something happens on a connection that can break.
     Connection(Happening),
 }
@@ -62,6 +62,7 @@ pub struct Simulation {
     /// Until when each node is paused.
     paused: Vec<Time>,
     queue: EventQueue<Event>,
+    probing: Probing,
     now: Time,
     options: SimOptions,
     log: Log,
@@ -100,6 +101,7 @@ impl Simulation {
             delays: faults.map(|faults| Delays::new(faults, seed)),
             paused: vec![Time::ZERO; layout.node_count() as usize],
             queue: EventQueue::new(),
+            probing: Probing::default(),
             now: Time::ZERO,
             log: Log::new(options.log),
             options,
@@ -145,11 +147,7 @@ impl Simulation {
             }
             Event::Leave(frames) => frames.into_iter().for_each(|frame| self.send_remote(frame)),
             Event::Frame(frame) => self.receive(&frame),
-            Event::Probed { pe, id, found } => {
-                let report = Box::new(move |core: &mut Core| core.probed(id, found));
-                self.stations[pe.index()].actions.push(report);
-                self.schedule_turn(pe);
-            }
+            Event::Probe(step) => self.probe(step),
             Event::Connection(happening) => {
                 if let Some(connections) = &mut self.connections {
                     connections.handle(self.now, happening, &mut self.network);
@@ -183,9 +181,8 @@ impl Simulation {
             } else {
                 leaves += self.options.remote_send_cost;
                 let there = self.layout.node_of(to);
-                packet.frames(pe, to, &mut |frame| {
-                    frames.push(Outgoing { leaves, from: node, to: there, frame: frame.into() });
-                });
+                let frame = packet.into_frame(pe, to).into();
+                frames.push(Outgoing { leaves, from: node, to: there, frame });
             }
         }
         if !frames.is_empty() {
@@ -203,12 +200,25 @@ impl Simulation {
         self.schedule_turn(pe);
     }
 
-    /// Measures what a PE is asked to measure of the links from its node.
+    /// Begins what a PE is asked to measure of the links from its node.
     fn measure(&mut self, pe: PeId, begin: Time) {
         let node = self.layout.node_of(pe);
         for order in self.stations[pe.index()].machine.take_probe_orders() {
-            let (ends, found) = self.network.probe(begin, node, &order);
-            self.queue.push(ends, Event::Probed { pe, id: order.id, found });
+            for (at, step) in self.probing.begin(begin, (pe, node), order) {
+                self.queue.push(at, Event::Probe(step));
+            }
+        }
+    }
+
+    fn probe(&mut self, step: Step) {
+        let (next, report) = self.probing.step(self.now, step, &mut self.network);
+        if let Some((at, step)) = next {
+            self.queue.push(at, Event::Probe(step));
+        }
+        if let Some(Report { pe, id, found }) = report {
+            let tell = Box::new(move |core: &mut Core| core.probed(id, found));
+            self.stations[pe.index()].actions.push(tell);
+            self.schedule_turn(pe);
         }
     }
 

@@ -22,6 +22,7 @@ mod link;
 mod matrix;
 mod monitor;
 mod quantity;
+mod rand_index;
 mod shaper;
 mod spec;
 pub mod study;
@@ -29,7 +30,9 @@ mod units;
 
 pub use hierarchy::{BandwidthRange, Group, Hierarchy, HierarchyError, Level, RttRange};
 pub use id::{GroupId, HostId, NodeId, PeId, SiteId};
-pub use infer::infer;
+pub use infer::{
+    Contradiction, Inference, Join, Labelled, ProbeCount, SiteNames, Upkeep, infer, infer_labelled,
+};
 pub use layout::{Layout, LayoutError, NodePlace};
 pub use link::{Link, LinkError};
 pub use matrix::{MatrixProblem, MatrixTextError, RttMatrix, RttUnit};

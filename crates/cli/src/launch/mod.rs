@@ -59,7 +59,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) processes: Processes,
     /// Whether to print JSON.
     pub(crate) json: bool,
-    /// Whether others may see that it runs, and what it knows of its links.
+    /// Whether others may see that it runs and what it knows of its links, and the user is told of
+    /// links that change.
     pub(crate) is_listed: bool,
 }
 
@@ -102,7 +103,7 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         (false, Processes::Nodes { .. }) => Style::Text(Prefixes::new(launch.spec)),
         (false, Processes::Single { .. }) => Style::Text(Prefixes::none()),
     };
-    let known = Arc::new(Known::new(launch.spec.clone(), status_file(launch)));
+    let known = Arc::new(Known::new(launch.spec.clone(), launch.is_listed, status_file(launch)));
     let outlets =
         Outlets { events: events.clone(), reports: reports.clone(), known: known.clone() };
     let begin = Instant::now();

@@ -130,7 +130,7 @@ impl LinkNumbers {
     }
 
     /// The numbers as people read them: latency, bandwidth, loss.
-    pub(super) fn rounded(&self) -> [String; 3] {
+    fn rounded(&self) -> [String; 3] {
         let rate = self.bandwidth_bps.map(Bandwidth::from_bits_per_second).map(bandwidth);
         [
             format!("{} ms", digits(self.latency_ms)),

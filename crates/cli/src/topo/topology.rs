@@ -141,7 +141,7 @@ impl Topology {
             }
             (Numbers::Measured { estimates, ages, .. }, _) => match estimates.get(&(from, to)) {
                 Some(estimate) => LinkView {
-                    latency: Some(estimate.latency.duration()),
+                    latency: self.measured_latency(from, to, estimate),
                     bandwidth: estimate.bandwidth,
                     loss: Some(estimate.loss),
                     age: ages.get(&(from, to)).copied(),
@@ -153,9 +153,30 @@ impl Topology {
         }
     }
 
+    /// What jobs see of their links while they run is newer than the round trips that the hierarchy was
+    /// found in; those, each the least of several, are better than what was seen in a moment.
+    fn is_live(&self) -> bool {
+        matches!(self.source, Source::Job(_))
+    }
+
+    fn measured_latency(
+        &self,
+        from: GroupId,
+        to: GroupId,
+        estimate: &LinkEstimate,
+    ) -> Option<Duration> {
+        let usual = self.usual_link(from, to).latency.filter(|_| !self.is_live());
+        usual.or(Some(estimate.latency.duration()))
+    }
+
     /// Half of the usual round trip.
     fn usual_link(&self, from: GroupId, to: GroupId) -> LinkView {
-        let (hierarchy, group) = (&self.hierarchy, self.hierarchy.group(from));
+        let hierarchy = &self.hierarchy;
+        let mut group = hierarchy.group(from);
+        // A level that does not part a group says nothing of its inside.
+        while let [only] = group.children() {
+            group = hierarchy.group(*only);
+        }
         let (rtt, bandwidth) = match from == to {
             true => (group.rtt().map(|range| range.median), group.bandwidth()),
             false => (hierarchy.rtt_between(from, to), None),
@@ -181,6 +202,7 @@ impl Topology {
             }
             (Numbers::Measured { estimates, .. }, _) => {
                 let known = self.hierarchy.ends(from, to).and_then(|ends| estimates.get(&ends));
+                let known = known.filter(|_| self.is_live());
                 known.map(|known| known.latency.duration() * 2).or_else(inferred)
             }
             _ => inferred(),

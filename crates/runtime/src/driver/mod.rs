@@ -13,6 +13,7 @@ mod ending;
 mod inbox;
 mod main_thread;
 mod node;
+mod share;
 mod switch;
 #[cfg(feature = "net")]
 mod uplink;

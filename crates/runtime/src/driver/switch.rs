@@ -87,7 +87,7 @@ impl Switch {
                 self.inbox(to).push([(from, packet)]);
             } else if let Some(network) = &self.network {
                 let node = self.layout.node_of(to);
-                packet.frames(from, to, &mut |frame| network.send(node, frame.into()));
+                network.send(node, packet.into_frame(from, to).into());
             }
         }
         Ok(())

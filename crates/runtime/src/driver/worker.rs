@@ -1,6 +1,7 @@
 //! The thread of one PE.
 
 use super::inbox::{Inbox, Taken};
+use super::share::Share;
 use super::switch::Switch;
 use crate::error::JobError;
 use crate::pe::Pe;
@@ -83,7 +84,12 @@ pub(super) fn run(
     let me = pe.id();
     let inbox = switch.inbox(me);
     let mut turn = Turn::default();
+    pe.set_stopwatch(Box::new(move || begin.elapsed().as_nanos() as u64));
+    let mut share = pe.is_measured().then(Share::new);
     loop {
+        if let Some(got) = share.as_mut().and_then(|share| share.look(Instant::now())) {
+            pe.set_availability(got);
+        }
         let now = Time(begin.elapsed().as_nanos() as u64);
         guard(&mut pe, |pe| turn.run(pe, inbox, switch, (begin, now)));
         if !guard(&mut pe, |pe| turn.send(pe, switch)) {

@@ -5,6 +5,7 @@
 //! answer is never longer than what it answers, and goes to the address of the node that the packet
 //! names, whatever its sender says.
 
+use crate::probe::ProbeKind;
 use gridspan_topology::NodeId;
 use ring::hmac;
 
@@ -16,8 +17,8 @@ const HEADER_BYTES: usize = 46;
 const TAG_BYTES: usize = 16;
 /// A round trip's packet.
 pub(super) const PING_BYTES: usize = HEADER_BYTES + TAG_BYTES;
-/// A packet of a train: the largest that every path takes.
-pub(super) const TRAIN_BYTES: usize = 1200;
+/// A packet of a train.
+pub(super) const TRAIN_BYTES: usize = ProbeKind::TRAIN_BYTES as usize;
 
 /// What a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

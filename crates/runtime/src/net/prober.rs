@@ -4,8 +4,8 @@
 //!
 //! One order is worked off at a time. Round trips: each target gets pings in rounds, until [`PINGS`] rounds
 //! have brought nothing better; the least answer counts, so that one quiet moment is enough. Trains: each target gets
-//! [`TRAIN_PACKETS`] packets at once, one target after the other; it says how far apart the first
-//! and the last arrived.
+//! [`TRAIN_PACKETS`] packets, one target after the other; it says how far apart the first and the last
+//! arrived.
 //!
 //! # Failure
 //!
@@ -61,8 +61,10 @@ pub(super) struct Prober {
 struct Running {
     order: ProbeOrder,
     found: Vec<Probed>,
-    /// Packets still to be sent: positions in `found`.
+    /// Targets that packets are still to be sent to: positions in `found`.
     queue: VecDeque<usize>,
+    /// Packets of the train to the first of them that are on their way.
+    train: u16,
     next_at: Instant,
     /// When the last round began.
     round_at: Instant,
@@ -118,6 +120,7 @@ impl Prober {
                 order,
                 found,
                 queue,
+                train: 0,
                 next_at: now,
                 round_at: now,
                 rounds: 1,
@@ -146,28 +149,10 @@ impl Prober {
         if now < running.due() {
             return None;
         }
-        if let Some(at) = running.queue.pop_front() {
-            let target = running.found[at].target;
-            let (kind, len, count) = match running.order.kind {
-                ProbeKind::RoundTrip => (Kind::Ping, PING_BYTES, 1),
-                ProbeKind::Train => (Kind::Train, TRAIN_BYTES, TRAIN_PACKETS),
-            };
-            let packet = |index| ProbePacket {
-                kind,
-                from: self.me,
-                to: target,
-                order: running.order.id,
-                index,
-                count,
-                stamp,
-                span: 0,
-                bytes: 0,
-            };
-            for index in 1..count {
-                self.answers.push_back((target, packet(index).encode(len, &self.key)));
-            }
-            running.next_at = now + if count > 1 { TRAIN_PAUSE } else { PACE };
-            return Some((target, packet(0).encode(len, &self.key)));
+        if let Some(&at) = running.queue.front() {
+            let packet = running.next_packet(now, at, (self.me, stamp));
+            let len = if packet.kind == Kind::Ping { PING_BYTES } else { TRAIN_BYTES };
+            return Some((packet.to, packet.encode(len, &self.key)));
         }
         if running.begin_round(now) {
             return self.poll_transmit(now);
@@ -242,6 +227,24 @@ impl Prober {
 }
 
 impl Running {
+    /// The next packet to the first target in the queue.
+    fn next_packet(&mut self, now: Instant, at: usize, (me, stamp): (NodeId, u64)) -> ProbePacket {
+        let (kind, count, gap) = match self.order.kind {
+            ProbeKind::RoundTrip => (Kind::Ping, 1, PACE),
+            ProbeKind::Train { gap } => (Kind::Train, TRAIN_PACKETS, gap),
+        };
+        let index = self.train;
+        self.train += 1;
+        self.next_at = now + gap;
+        if self.train == count {
+            self.queue.pop_front();
+            self.train = 0;
+            self.next_at = now + if kind == Kind::Train { TRAIN_PAUSE } else { PACE };
+        }
+        let (to, order) = (self.found[at].target, self.order.id);
+        ProbePacket { kind, from: me, to, order, index, count, stamp, span: 0, bytes: 0 }
+    }
+
     /// When it goes on.
     fn due(&self) -> Instant {
         if !self.queue.is_empty() {
@@ -255,7 +258,7 @@ impl Running {
                 let slowest = self.found.iter().filter_map(|found| found.round_trip).max();
                 self.next_at + slowest.unwrap_or_default().min(PATIENCE) + ROUND
             }
-            ProbeKind::Train if is_complete => self.next_at,
+            ProbeKind::Train { .. } if is_complete => self.next_at,
             _ => self.next_at + PATIENCE,
         }
     }
@@ -345,11 +348,20 @@ mod tests {
             let bandwidth = Bandwidth::from_bits_per_second(mbit * 1_000_000);
             Link::new(Latency::from_millis(5), bandwidth)
         };
-        let (slow, _) = run(ProbeKind::Train, link(20));
+        let (slow, _) = run(ProbeKind::BURST, link(20));
         let rate = slow.rate.unwrap().bits_per_second() as f64;
         assert!(slow.is_full && (rate / 20e6 - 1.0).abs() < 0.01, "{rate}");
-        let (fast, _) = run(ProbeKind::Train, link(10_000));
+        let (fast, _) = run(ProbeKind::BURST, link(10_000));
         assert!(!fast.is_full && fast.rate.unwrap().bits_per_second() > 100_000_000);
+    }
+
+    #[test]
+    fn a_train_that_comes_slower_than_the_link_arrives_as_it_left() {
+        let bandwidth = |mbit: u64| Bandwidth::from_bits_per_second(mbit * 1_000_000);
+        let link = Link::new(Latency::from_millis(5), bandwidth(100));
+        let (found, _) = run(ProbeKind::train_at(bandwidth(10)), link);
+        let rate = found.rate.unwrap().bits_per_second() as f64;
+        assert!((rate / 10e6 - 1.0).abs() < 0.01, "{rate}");
     }
 
     #[test]

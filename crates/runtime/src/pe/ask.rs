@@ -1,13 +1,14 @@
 //! Questions and their answers, and other things that happen later.
 
 use super::core::Core;
-use super::state::Resume;
+use super::state::{Resume, TimerId};
 use crate::Actor;
 use crate::error::AskError;
-use crate::id::{ActorId, Sender};
+use crate::id::{ActorId, Sender, Timer};
 use crate::parcel::Parcel;
 use crate::reference::Reply;
 use crate::wire::Control;
+use gridspan_topology::PeId;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
@@ -77,14 +78,41 @@ impl Core {
         delay: Duration,
         to: ActorId,
         message: A::Message,
-    ) {
+    ) -> Timer {
         // An armed timer is work to come: the job is not quiescent.
         self.created += 1;
         let action = Box::new(move |core: &mut Self| {
             core.processed += 1;
             core.send::<A>(Sender::Pe, to, 0, message);
         });
-        self.timers.set(self.now + delay, action);
+        let TimerId(at, number) = self.timers.set(self.now + delay, action);
+        Timer { pe: self.me, at, number }
+    }
+
+    /// Cancels what [`send_after`](Self::send_after) has armed, here or on another PE.
+    pub(crate) fn cancel_timer(&mut self, timer: Timer) {
+        if timer.pe != self.me {
+            if self.common.layout.contains(timer.pe) {
+                self.post(timer.pe, Control::CancelTimer(timer));
+            }
+        } else if self.timers.cancel(TimerId(timer.at, timer.number)) {
+            self.processed += 1;
+        }
+    }
+
+    /// Sends `to` a message once the job is quiescent.
+    pub(crate) fn when_quiescent<A: Actor>(&mut self, to: ActorId, message: A::Message) {
+        let reply = self.expect_reply(Duration::MAX, move |core, answer: Result<(), AskError>| {
+            if answer.is_ok() {
+                core.send::<A>(Sender::Pe, to, 0, message);
+            }
+        });
+        let Reply { pe, slot, .. } = reply;
+        self.post(Self::ROOT, Control::AwaitQuiescence { pe, slot });
+    }
+
+    pub(super) fn handle_await_quiescence(&mut self, pe: PeId, slot: u64) {
+        self.await_quiescence(move |core| core.answer(Reply::new(pe, slot), ()));
     }
 
     /// Runs `action` after a delay.

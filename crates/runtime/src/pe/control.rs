@@ -22,10 +22,18 @@ impl Pe {
         }
         let core = &mut self.core;
         match control {
+            Control::CreatePart { collection, inits } => {
+                core.parts.entry(collection).or_default().push(inits);
+            }
             Control::Create { info, inits } => {
                 let (collection, kind) = (info.id, info.kind);
-                core.enter_collection(info);
-                self.create(kind, NewMembers::first(collection), inits);
+                if !core.enter_collection(info) {
+                    return;
+                }
+                let parts = core.parts.remove(&collection).unwrap_or_default();
+                for inits in parts.into_iter().chain([inits]) {
+                    self.create(kind, NewMembers::first(collection), inits);
+                }
                 self.core.post(Core::ROOT, Control::Created { collection });
                 for early in self.core.early.remove(&collection).unwrap_or_default() {
                     match early {
@@ -59,6 +67,8 @@ impl Pe {
             }
             Control::Contribution(contribution) => core.merge(contribution),
             Control::Reply { slot, answer } => core.handle_reply(slot, answer),
+            Control::CancelTimer(timer) => core.cancel_timer(timer),
+            Control::AwaitQuiescence { pe, slot } => core.handle_await_quiescence(pe, slot),
             Control::Wave { wave } => {
                 core.waves_pending.insert(wave);
             }
@@ -92,8 +102,12 @@ impl Pe {
             Control::MigrateCommit { id, .. } => {
                 migrate::handle_commit(core, stores, tentatives, id);
             }
-            Control::Measure { collection, syncs } => core.handle_measure(collection, syncs),
-            Control::Loads { collection, actors } => core.handle_loads(collection, actors),
+            Control::Measure { collection, syncs } => {
+                core.handle_measure(collection, syncs, stores);
+            }
+            Control::Loads { collection, actors, talks, pe } => {
+                core.handle_loads(collection, actors, talks, (from, pe));
+            }
             Control::Plan { collection, moves } => {
                 let mine = core.learn_plan(collection, moves);
                 self.carry_out(collection, &mine);

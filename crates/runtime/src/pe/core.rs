@@ -8,7 +8,7 @@ use super::links::OnLinks;
 use super::outbox::Outbox;
 use super::state::{
     Accumulator, Channels, Collections, Departing, Directory, Early, Graves, GroupState, Held,
-    Lanes, Member, NewMembers, Published, Queue, Request, Root, Timers, Waits,
+    Lanes, Member, NewMembers, Published, Queue, Request, Root, Talks, Timers, Waits,
 };
 use super::statistics::Statistics;
 use crate::codec::DecodeError;
@@ -31,6 +31,9 @@ use std::time::Duration;
 
 /// Something to do on a PE, such as what `main` asks of PE 0. Never leaves the process.
 pub type Action = Box<dyn FnOnce(&mut Core) + Send>;
+
+/// Tells the time in nanoseconds of any origin; given by a driver whose time is real.
+pub type Stopwatch = Box<dyn Fn() -> u64 + Send>;
 
 /// What a PE needs to do with actors whose type it does not know. `kind` is the number of that type.
 pub(crate) trait Kind: Send + Sync {
@@ -141,6 +144,8 @@ pub struct Core {
     pub(super) awaiting: BTreeMap<ActorId, Held>,
     /// What came for collections that are not known here yet.
     pub(super) early: BTreeMap<CollectionId, Vec<Early>>,
+    /// Members of collections that are not known here yet.
+    pub(super) parts: BTreeMap<CollectionId, Vec<Parcel>>,
     pub(super) graves: Graves,
     pub(super) departing: BTreeMap<ActorId, Departing>,
     /// Actors that were accepted and not yet committed.
@@ -172,7 +177,13 @@ pub struct Core {
     pub(super) created: u64,
     pub(super) processed: u64,
     pub(crate) charged: Duration,
-    pub(super) running: Option<(KindId, u32)>,
+    /// What handlers are timed with while loads are measured: nanoseconds of any origin.
+    pub(super) stopwatch: Option<Stopwatch>,
+    /// Who talks to whom, while that is measured.
+    pub(super) talks: Option<Box<Talks>>,
+    /// The share of the processor that this PE got when it wanted it, `0.0..=1.0`.
+    pub(super) availability: f64,
+    pub(super) running: Option<KindId>,
     pub(super) statistics: Statistics,
 }
 
@@ -192,6 +203,7 @@ impl Core {
             directory: Directory::default(),
             awaiting: BTreeMap::new(),
             early: BTreeMap::new(),
+            parts: BTreeMap::new(),
             graves: Graves::default(),
             departing: BTreeMap::new(),
             arriving: BTreeSet::new(),
@@ -207,13 +219,16 @@ impl Core {
             groups: BTreeMap::new(),
             waves_pending: BTreeSet::new(),
             root: (me == PeId(0)).then(|| Box::new(Root::new(&common.strategy, common.seed))),
-            outbox: Outbox::default(),
+            outbox: Outbox::new(common.layout.place(common.layout.node_of(me)).pes.clone()),
             probe_orders: Vec::new(),
             failure: None,
             outcome: None,
             created: 0,
             processed: 0,
             charged: Duration::ZERO,
+            stopwatch: None,
+            talks: (&*common.strategy != "none").then(Box::default),
+            availability: 1.0,
             running: None,
             statistics: Statistics::default(),
             common,
@@ -236,8 +251,9 @@ impl Core {
         self.members.get_mut(kind.index())?.get_mut(slot as usize)?.as_mut()
     }
 
-    /// The member with this identity, if it lives here.
-    #[inline]
+    /// The member with this identity, if it lives here. Always inlined: every send takes it, and a pair
+    /// that is returned through memory costs as much as the rest.
+    #[inline(always)]
     pub(super) fn resident(&self, id: ActorId) -> Option<(KindId, u32)> {
         let local = self.collections.get(id.collection)?;
         Some((local.info.kind, local.slots.get(id.key)?))
@@ -339,7 +355,10 @@ impl Core {
     /// Charges compute time to the actor in a seat.
     pub(crate) fn charge(&mut self, seat: Seat, time: Duration) {
         self.charged += time;
-        if let Some(member) = self.member(seat.kind, seat.slot) {
+        // What is measured needs no telling.
+        if self.stopwatch.is_none()
+            && let Some(member) = self.member(seat.kind, seat.slot)
+        {
             member.load_ns += time.as_nanos() as u64;
         }
     }

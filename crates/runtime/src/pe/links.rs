@@ -1,6 +1,7 @@
 //! What the root knows of the links, and whom it tells unasked.
 
-use gridspan_topology::{GroupId, Hierarchy, LinkChange, LinkEstimate, Time, Uplink};
+use super::state::Places;
+use gridspan_topology::{GroupId, LinkChange, LinkEstimate, Time, Uplink};
 use std::sync::Arc;
 
 /// What the root knows of the links.
@@ -9,7 +10,7 @@ pub struct Links {
     /// When this is known.
     pub at: Time,
     /// Which nodes are near each other.
-    pub hierarchy: Arc<Hierarchy>,
+    pub places: Arc<Places>,
     /// What is known of the way from one group to another; of that inside one if both are the same.
     pub estimates: Vec<((GroupId, GroupId), LinkEstimate)>,
     /// How groups reach the outside, where that could be told.

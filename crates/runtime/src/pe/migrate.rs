@@ -17,15 +17,12 @@ use crate::codec;
 use crate::envelope::AnyEnvelope;
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId};
+use crate::limits::PIECE_BYTES_MAX;
 use crate::wire::{Control, MemberRecord, Migrant};
 use bytes::Bytes;
 use gridspan_topology::PeId;
 use std::any::Any;
 use std::collections::BTreeMap;
-
-/// The largest actor that may migrate, state and mailbox together: it travels in one frame, and a
-/// transport takes frames of up to 64 MiB.
-const MIGRATION_BYTES_MAX: usize = 60 << 20;
 
 /// An actor that was accepted and not yet committed.
 pub(super) struct Tentative {
@@ -63,7 +60,24 @@ pub(super) fn depart(
     };
     let departing = Departing { kind, slot, to, member, mailbox, arrivals: Vec::new(), plan };
     core.departing.insert(id, departing);
+    let (epoch, bytes) = (migrant.epoch, size(&migrant));
+    if bytes > PIECE_BYTES_MAX {
+        // No network would take it. Refused here, it goes on as if it had been refused there.
+        let reason = too_large(bytes);
+        return core.post(core.me, Control::MigrateRefuse { id, epoch, reason });
+    }
     core.post(to, Control::MigrateOffer(Box::new(migrant)));
+}
+
+/// The bytes of an actor with all that moves with it.
+fn size(migrant: &Migrant) -> usize {
+    let mailbox: usize = migrant.mailbox.iter().map(|(_, message)| message.len()).sum();
+    let held: usize = migrant.held.iter().map(Bytes::len).sum();
+    migrant.state.len() + mailbox + held
+}
+
+fn too_large(bytes: usize) -> String {
+    format!("{bytes} bytes are more than the limit of {PIECE_BYTES_MAX}; make the actor smaller")
 }
 
 /// The part of a member's bookkeeping that moves, in a fixed order.
@@ -148,12 +162,10 @@ pub(super) fn handle_offer(
     migrant: Migrant,
 ) {
     let Migrant { id, epoch, kind, .. } = migrant;
-    let size = migrant.state.len() + migrant.mailbox.iter().map(|(_, m)| m.len()).sum::<usize>();
+    let size = size(&migrant);
     let verdict = match stores.get(kind.index()) {
         None => Err("it is of an unknown type".to_owned()),
-        Some(_) if size > MIGRATION_BYTES_MAX => {
-            Err(format!("{size} bytes are more than the limit of {MIGRATION_BYTES_MAX}"))
-        }
+        Some(_) if size > PIECE_BYTES_MAX => Err(too_large(size)),
         Some(_) if core.ready_bytes + size > core.common.limits.hard_bytes => {
             Err("the mailboxes there are full".to_owned())
         }
@@ -258,6 +270,7 @@ pub(super) fn handle_commit(
         Ok(channels) => channels,
         Err(error) => return core.fail(JobError::Protocol(error.to_string())),
     };
+    let state_bytes = migrant.state.len() as u64;
     let Migrant { kind, epoch, mailbox, record, .. } = migrant;
     let resumed = core.collections.get(id.collection).map_or(0, |local| local.resumed);
     let overtaken = record.synced && record.syncs <= resumed;
@@ -271,6 +284,7 @@ pub(super) fn handle_commit(
             syncs: record.syncs,
             synced: record.synced && !overtaken,
             load_ns: record.load_ns,
+            state_bytes: Some(state_bytes),
             channels,
         },
     );

@@ -18,6 +18,7 @@ mod fault;
 mod graves;
 mod lifecycle;
 mod links;
+mod measure;
 mod migrate;
 mod monitor;
 mod multicast;
@@ -31,7 +32,7 @@ mod statistics;
 mod store;
 mod survey;
 
-pub use self::core::{Action, Core};
+pub use self::core::{Action, Core, Stopwatch};
 pub(crate) use self::core::{Common, Kind, Store};
 pub use fault::PlantedFault;
 pub use links::Links;
@@ -39,6 +40,7 @@ pub(crate) use links::OnLinks;
 pub use outbox::Outbox;
 pub(crate) use queue::TypedQueue;
 pub use standing::Standing;
+pub use state::Places;
 pub(crate) use state::{Queue, Request, Wish};
 pub use statistics::Statistics;
 pub(crate) use store::TypedStore;
@@ -92,6 +94,12 @@ impl Pe {
                 }
             }
             Content::Control(control) => self.handle_control(from, *control),
+            Content::Frame(_) => {
+                let reason = format!(
+                    "a message from {from} for another node came here; this is a bug in Gridspan"
+                );
+                self.core.fail(JobError::Protocol(reason));
+            }
         }
         self.grant_requests();
     }
@@ -146,6 +154,21 @@ impl Pe {
     pub fn next_wakeup(&self) -> Option<Time> {
         let held = self.core.awaiting.values().map(|held| held.deadline).min();
         [self.core.timers.next(), self.core.next_accumulator(), held].into_iter().flatten().min()
+    }
+
+    /// Has handlers timed, if a strategy uses it.
+    pub fn set_stopwatch(&mut self, stopwatch: Stopwatch) {
+        self.core.set_stopwatch(stopwatch);
+    }
+
+    /// Whether loads are measured.
+    pub fn is_measured(&self) -> bool {
+        self.core.talks.is_some()
+    }
+
+    /// Tells which share of the processor this PE's thread got when it wanted it, `0.0..=1.0`.
+    pub fn set_availability(&mut self, share: f64) {
+        self.core.availability = share.clamp(0.01, 1.0);
     }
 
     /// Tells how many bytes wait outside of the machine, for the memory budget.
@@ -211,7 +234,7 @@ impl Pe {
 
     /// The type of the actor that is, or was when it panicked, being handled, and the place.
     pub fn running(&self) -> (&'static str, String) {
-        let kind = self.core.running.and_then(|(kind, _)| self.core.kind(kind));
+        let kind = self.core.running.and_then(|kind| self.core.kind(kind));
         (kind.map_or("the runtime", |kind| kind.name()), self.core.place_name())
     }
 

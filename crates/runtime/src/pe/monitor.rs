@@ -28,7 +28,7 @@ const UPLINK_NODES: usize = 2;
 impl Core {
     /// Calls `done` with what is known of the links.
     pub(crate) fn await_links(&mut self, done: impl FnOnce(&mut Self, Links) + Send + 'static) {
-        self.await_hierarchy(move |core, _| {
+        self.await_places(move |core, _| {
             if let Some(links) = core.links() {
                 done(core, links);
             }
@@ -42,7 +42,7 @@ impl Core {
         let estimates = survey.monitor.estimates(at);
         Some(Links {
             at,
-            hierarchy: survey.hierarchy.clone()?,
+            places: survey.places.clone()?,
             estimates: estimates.map(|(pair, estimate)| (groups(pair), estimate)).collect(),
             uplinks: survey.uplinks.iter().map(|(&group, &up)| (group, up)).collect(),
         })
@@ -72,7 +72,7 @@ impl Core {
             Some(change) => done(self, Ok(change)),
             None => {
                 root.survey.change_waits.push_back(Box::new(done));
-                self.await_hierarchy(|_, _| {});
+                self.await_places(|_, _| {});
             }
         }
     }
@@ -86,9 +86,9 @@ impl Core {
     pub(super) fn handle_links(&mut self, from: PeId, samples: &[(NodeId, LinkSample)]) {
         let (now, node) = (self.now, self.common.layout.node_of(from));
         let Some(root) = &mut self.root else { return };
-        let Some(hierarchy) = &root.survey.hierarchy else { return };
+        let Some(places) = root.survey.places.clone() else { return };
         for &(target, sample) in samples {
-            if let Some((here, there)) = hierarchy.ends(node, target) {
+            if let Some((here, there)) = places.hierarchy.ends(node, target) {
                 root.survey.monitor.observe(now, here.0, there.0, sample);
             }
         }
@@ -136,7 +136,8 @@ impl Core {
         let now = self.now;
         let Some(root) = &mut self.root else { return };
         let survey = &mut root.survey;
-        let Some(hierarchy) = survey.hierarchy.clone() else { return };
+        let Some(places) = survey.places.clone() else { return };
+        let hierarchy = &places.hierarchy;
         let groups: Vec<u32> = hierarchy.groups_at(1).map(|group| group.0).collect();
         let probes = survey.plan.due(now, &groups, &survey.monitor);
         let mut orders = Vec::new();
@@ -146,7 +147,7 @@ impl Core {
             let estimate = survey.monitor.estimate(now, probe.from, probe.to);
             let kind = match estimate.and_then(|estimate| estimate.bandwidth) {
                 Some(_) => ProbeKind::RoundTrip,
-                None => ProbeKind::Train,
+                None => ProbeKind::BURST,
             };
             orders.push((from, survey.order(Purpose::Link, kind, vec![to])));
         }
@@ -156,7 +157,7 @@ impl Core {
     pub(super) fn note_links(&mut self, node: NodeId, found: &[Probed]) {
         let now = self.now;
         let Some(root) = &mut self.root else { return };
-        let Some(hierarchy) = &root.survey.hierarchy else { return };
+        let Some(places) = root.survey.places.clone() else { return };
         for probed in found {
             let sample = LinkSample {
                 round_trip: probed.round_trip,
@@ -164,7 +165,7 @@ impl Core {
                 is_full: probed.is_full,
                 ..LinkSample::default()
             };
-            if let Some((here, there)) = hierarchy.ends(node, probed.target) {
+            if let Some((here, there)) = places.hierarchy.ends(node, probed.target) {
                 root.survey.monitor.observe(now, here.0, there.0, sample);
             }
         }
@@ -174,7 +175,8 @@ impl Core {
     fn ask_uplinks(&mut self) {
         let Some(root) = &mut self.root else { return };
         let survey = &mut root.survey;
-        let Some(hierarchy) = survey.hierarchy.clone() else { return };
+        let Some(places) = survey.places.clone() else { return };
+        let hierarchy = &places.hierarchy;
         let groups: Vec<GroupId> = hierarchy.groups_at(1).collect();
         let mut orders = Vec::new();
         for (at, &group) in groups.iter().enumerate() {
@@ -187,7 +189,7 @@ impl Core {
             let target = hierarchy.group(other).leader();
             orders.push((
                 nodes[0],
-                survey.order(Purpose::Uplink(group), ProbeKind::Train, vec![target]),
+                survey.order(Purpose::Uplink(group), ProbeKind::BURST, vec![target]),
             ));
             let probe = UplinkProbe { nodes, target, alone: Vec::new(), together: Vec::new() };
             survey.asking.insert(group, probe);
@@ -213,27 +215,30 @@ impl Core {
         } else {
             probe.together.push(rate);
         }
-        let next = match (probe.alone.len(), probe.together.len()) {
-            (alone, 0) if alone < nodes => vec![probe.nodes[alone]],
-            (_, 0) => probe.nodes.clone(),
+        let next: Vec<(NodeId, ProbeKind)> = match (probe.alone.len(), probe.together.len()) {
+            (alone, 0) if alone < nodes => vec![(probe.nodes[alone], ProbeKind::BURST)],
+            // Each at the rate that it had alone: bursts would pass a shared pipe one after the other.
+            (_, 0) => {
+                let rates = probe.alone.iter().map(|&rate| ProbeKind::train_at(rate));
+                probe.nodes.iter().copied().zip(rates).collect()
+            }
             (_, together) if together < nodes => return,
             _ => {
-                survey.uplinks.extend(
-                    Uplink::judge(now, &probe.alone, &probe.together).map(|up| (group, up)),
-                );
+                let uplink = Uplink::judge(now, &probe.alone, &probe.together);
+                survey.uplinks.extend(uplink.map(|uplink| (group, uplink)));
                 survey.asking.remove(&group);
                 return;
             }
         };
         let target = probe.target;
-        let order = |survey: &mut super::state::Survey<Self>| {
-            survey.order(Purpose::Uplink(group), ProbeKind::Train, vec![target])
-        };
-        let orders = next.into_iter().map(|node| (node, order(survey))).collect();
+        let mut orders = Vec::new();
+        for (node, kind) in next {
+            orders.push((node, survey.order(Purpose::Uplink(group), kind, vec![target])));
+        }
         self.send_orders(orders);
     }
 
-    fn send_orders(&mut self, orders: Vec<(NodeId, ProbeOrder)>) {
+    pub(super) fn send_orders(&mut self, orders: Vec<(NodeId, ProbeOrder)>) {
         for (node, order) in orders {
             self.post(self.common.layout.leader(node), Control::Probe(order));
         }

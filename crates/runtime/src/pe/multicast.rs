@@ -29,6 +29,7 @@ impl Core {
                 self.send::<A>(sender, to, priority, message.clone());
             } else {
                 self.created += 1;
+                self.note_talk::<A>(sender, to, &message);
                 let sequence = self.channels(sender).take_next(to, priority);
                 remote.entry(pe).or_default().push(MulticastMember { key, sequence, epoch });
             }

@@ -48,6 +48,11 @@ impl<A: Actor> TypedQueue<A> {
         if priority == 0 {
             return self.normal.pop_front();
         }
+        self.pop_other(priority)
+    }
+
+    #[cold]
+    fn pop_other(&mut self, priority: i32) -> Option<Ready<A::Message>> {
         let lane = self.others.get_mut(&priority)?;
         let ready = lane.pop_front();
         if lane.is_empty() {

@@ -56,6 +56,9 @@ impl Core {
         message: A::Message,
     ) {
         self.created += 1;
+        if self.talks.is_some() {
+            self.note_talk::<A>(sender, to, &message);
+        }
         if let Some((kind, slot)) = self.resident(to)
             && !self.is_numbered(sender, to, priority)
         {
@@ -64,6 +67,7 @@ impl Core {
         self.send_numbered::<A>(sender, to, priority, message);
     }
 
+    #[inline(never)]
     fn send_numbered<A: Actor>(
         &mut self,
         sender: Sender,

@@ -35,18 +35,21 @@ impl<A: Actor> TypedStore<A> {
 impl<A: Actor> Store for TypedStore<A> {
     fn dispatch(&mut self, core: &mut Core, priority: i32, budget: u32) -> u32 {
         let mut handled = 0;
-        while handled < budget && core.lanes.peek() == Some((priority, self.kind)) {
-            core.lanes.pop(priority);
+        let mut bytes = 0;
+        let mut begin = core.stopwatch.as_ref().map(|stopwatch| stopwatch());
+        core.running = Some(self.kind);
+        while handled < budget && core.lanes.take(priority, self.kind) {
             let Some(ready) = core.queue::<A>(self.kind).and_then(|queue| queue.pop(priority))
             else {
                 break;
             };
-            core.ready_bytes -= message_bytes::<A>(&ready.message);
+            bytes += message_bytes::<A>(&ready.message);
             handled += 1;
-            core.processed += 1;
             if let Some(Some(actor)) = self.actors.get_mut(ready.slot as usize) {
-                core.running = Some((self.kind, ready.slot));
                 actor.handle(ready.message, &mut Context::new(core, self.kind, ready.slot));
+            }
+            if let Some(begun) = begin {
+                begin = core.note_handled(self.kind, ready.slot, begun);
             }
             // What a handler asks for itself, such as to migrate, comes before its next message.
             if !core.requests.is_empty() {
@@ -54,6 +57,8 @@ impl<A: Actor> Store for TypedStore<A> {
             }
         }
         core.running = None;
+        core.ready_bytes -= bytes;
+        core.processed += u64::from(handled);
         handled
     }
 

@@ -1,7 +1,9 @@
 //! The hierarchy of places, found by measuring.
 //!
-//! **Start.** Once every node has greeted the root, or when main asks, the root has the nodes measure round trips, each
-//! pair once, and infers the hierarchy from them. Nobody waits for it but who asks for it.
+//! **Start.** Once every node has greeted the root, or when main asks, the root has the nodes measure round
+//! trips: of each pair once in small jobs, in rounds of samples in large ones. From these it infers the hierarchy.
+//! What the user said of sites holds; where the measurements say otherwise, there is a warning. Nobody waits
+//! for any of it but who asks.
 //!
 //! **Steady state.** See `monitor`.
 //!
@@ -9,10 +11,14 @@
 //! that is lost ends the job.
 
 use super::core::Core;
+use super::state::Places;
 use super::state::Purpose;
 use crate::probe::{ProbeKind, ProbeOrder, Probed};
 use crate::wire::Control;
-use gridspan_topology::{Hierarchy, NodeId, PeId, RttMatrix, infer};
+use gridspan_topology::{
+    Contradiction, Hierarchy, Inference, Labelled, Layout, NodeId, PeId, SiteNames,
+};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Core {
@@ -26,36 +32,80 @@ impl Core {
         }
     }
 
-    /// Calls `done` with the hierarchy once it is known. Runs on the root.
-    pub(crate) fn await_hierarchy(
+    /// Calls `done` with the places once they are known. Runs on the root.
+    pub(crate) fn await_places(
         &mut self,
-        done: impl FnOnce(&mut Self, Arc<Hierarchy>) + Send + 'static,
+        done: impl FnOnce(&mut Self, Arc<Places>) + Send + 'static,
     ) {
         let Some(root) = &mut self.root else { return };
-        if let Some(hierarchy) = root.survey.hierarchy.clone() {
-            return done(self, hierarchy);
+        if let Some(places) = root.survey.places.clone() {
+            return done(self, places);
         }
         root.survey.waiting.push(Box::new(done));
         self.begin_survey();
     }
 
     fn begin_survey(&mut self) {
-        let layout = self.common.layout.clone();
+        let nodes = self.common.layout.node_count() as usize;
+        let seed = self.common.seed;
         let Some(root) = &mut self.root else { return };
         let survey = &mut root.survey;
-        if survey.matrix.is_some() || survey.hierarchy.is_some() {
+        if survey.inference.is_some() || survey.places.is_some() {
             return;
         }
-        let nodes = layout.node_count() as usize;
-        survey.matrix = Some((RttMatrix::new(nodes), layout.nodes().collect()));
+        if nodes > Inference::MAX_NODES {
+            tracing::warn!(nodes, "too many nodes to measure their distances; sites are as given");
+            let given = Hierarchy::from_layout(&self.common.layout);
+            return self.settle(given.clone(), given, Vec::new());
+        }
+        survey.inference = Some((Inference::new(nodes, seed), 0));
+        self.next_round();
+    }
+
+    /// Has nodes measure what inference wants to know next, or settles what it has found.
+    fn next_round(&mut self) {
+        let Some(root) = &mut self.root else { return };
+        let survey = &mut root.survey;
+        let Some((inference, missing)) = &mut survey.inference else { return };
+        let mut targets: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
+        for (a, b) in inference.next_probes() {
+            let (from, to) = if measures(a, b) { (a, b) } else { (b, a) };
+            targets.entry(from).or_default().push(to);
+        }
+        *missing = targets.len();
+        if targets.is_empty() {
+            let Some((inference, _)) = survey.inference.take() else { return };
+            let measured = inference.clone().finish();
+            let Labelled { hierarchy, contradictions } =
+                inference.finish_labelled(&site_names(&self.common.layout));
+            return self.settle(hierarchy, measured, contradictions);
+        }
         let mut orders = Vec::new();
-        for node in layout.nodes() {
-            let targets = layout.nodes().filter(|&other| measures(node, other)).collect();
+        for (node, targets) in targets {
             orders.push((node, survey.order(Purpose::Survey, ProbeKind::RoundTrip, targets)));
         }
-        for (node, order) in orders {
-            self.post(layout.leader(node), Control::Probe(order));
+        self.send_orders(orders);
+    }
+
+    /// The places are known.
+    fn settle(
+        &mut self,
+        hierarchy: Hierarchy,
+        measured: Hierarchy,
+        contradictions: Vec<Contradiction>,
+    ) {
+        // Whoever is told of the links is told of these too.
+        if self.common.on_links.is_none() {
+            contradictions.iter().for_each(|found| tracing::warn!("{found}"));
         }
+        tracing::info!(levels = hierarchy.depth(), "the hierarchy of places is known");
+        let places = Arc::new(Places { hierarchy, measured, contradictions });
+        let Some(root) = &mut self.root else { return };
+        root.survey.places = Some(places.clone());
+        for done in std::mem::take(&mut root.survey.waiting) {
+            done(self, places.clone());
+        }
+        self.begin_watch();
     }
 
     /// Has this node measure.
@@ -88,26 +138,24 @@ impl Core {
     fn note_round_trips(&mut self, node: NodeId, found: &[Probed]) {
         let nodes = self.common.layout.node_count();
         let Some(root) = &mut self.root else { return };
-        let Some((matrix, missing)) = &mut root.survey.matrix else { return };
+        let Some((inference, missing)) = &mut root.survey.inference else { return };
         for probed in found.iter().filter(|probed| probed.target.0 < nodes) {
-            if let Some(round_trip) = probed.round_trip {
-                matrix.record(node, probed.target, round_trip);
-            }
+            inference.answer(node, probed.target, probed.round_trip);
         }
-        missing.remove(&node);
-        if !missing.is_empty() {
-            return;
+        *missing = missing.saturating_sub(1);
+        if *missing == 0 {
+            self.next_round();
         }
-        let hierarchy = Arc::new(infer(matrix));
-        root.survey.matrix = None;
-        root.survey.hierarchy = Some(hierarchy.clone());
-        let waiting = std::mem::take(&mut root.survey.waiting);
-        tracing::info!(levels = hierarchy.depth(), "the hierarchy of places is known");
-        for done in waiting {
-            done(self, hierarchy.clone());
-        }
-        self.begin_watch();
     }
+}
+
+/// What the user said: a job at one site only says nothing about places.
+fn site_names(layout: &Layout) -> SiteNames {
+    if layout.site_count() < 2 {
+        return SiteNames::new();
+    }
+    let name = |node| layout.site_name(layout.site_of_node(node)).to_owned();
+    layout.nodes().map(|node| (node, name(node))).collect()
 }
 
 /// Whether `node` is the one of the two that measures, so that all measure about as many.

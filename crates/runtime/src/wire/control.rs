@@ -2,13 +2,13 @@
 
 use crate::collection::{CollectionInfo, PlanEntry};
 use crate::error::JobError;
-use crate::id::{ActorId, CollectionId, KindId, SectionId};
+use crate::id::{ActorId, CollectionId, KindId, SectionId, Timer};
 use crate::index::Key;
 use crate::parcel::Parcel;
 use crate::probe::{ProbeOrder, Probed};
 use crate::reduce::{Op, Partial, Target};
 use bytes::Bytes;
-use gridspan_balance::ActorLoad;
+use gridspan_balance::{ActorLoad, PeLoad};
 use gridspan_topology::{LinkSample, NodeId, PeId};
 use serde::{Deserialize, Serialize};
 
@@ -79,9 +79,9 @@ pub(crate) struct Migrant {
 /// The part of a member's bookkeeping that moves with it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct MemberRecord {
-    /// The next message expected: source, priority, sequence number.
+    /// The next message expected: source, channel, sequence number.
     pub(crate) expected: Vec<(ActorId, i32, u64)>,
-    /// The next message to be sent: receiver, priority, sequence number.
+    /// The next message to be sent: receiver, channel, sequence number.
     pub(crate) next: Vec<(ActorId, i32, u64)>,
     /// The number of the next broadcast.
     pub(crate) broadcasts: u64,
@@ -95,6 +95,15 @@ pub(crate) struct MemberRecord {
     pub(crate) synced: bool,
     /// Compute time that it charged since the last sync point, in nanoseconds.
     pub(crate) load_ns: u64,
+}
+
+/// The messages from one actor to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Talk {
+    pub(crate) from: ActorId,
+    pub(crate) to: ActorId,
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
 }
 
 /// A new member.
@@ -125,7 +134,9 @@ pub(crate) struct Buried {
 /// Everything but messages to actors.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Control {
-    /// Make a collection known, and the members that live here. `inits` is a `Vec<(Key, Init)>`.
+    /// Members that live here, of a collection that is made known next; `inits` is a `Vec<(Key, Init)>`.
+    CreatePart { collection: CollectionId, inits: Parcel },
+    /// Make a collection known, and the other members that live here.
     Create { info: CollectionInfo, inits: Parcel },
     /// The sender has made its members.
     Created { collection: CollectionId },
@@ -172,14 +183,18 @@ pub(crate) enum Control {
     MigrateRefuse { id: ActorId, epoch: u32, reason: String },
     /// The old copy is gone; the new one lives.
     MigrateCommit { id: ActorId, epoch: u32 },
+    /// Do not send what was to be sent later.
+    CancelTimer(Timer),
+    /// To the root: tell that PE once the job is quiescent.
+    AwaitQuiescence { pe: PeId, slot: u64 },
     /// Report once idle.
     Wave { wave: u64 },
     /// Messages made and handled so far.
     WaveReply { wave: u64, created: u64, processed: u64 },
     /// Report the loads of your actors. `syncs`: how many sync points will be complete after it.
     Measure { collection: CollectionId, syncs: u64 },
-    /// The loads and epochs.
-    Loads { collection: CollectionId, actors: Vec<(ActorLoad, u32)> },
+    /// The loads and epochs, who talked to whom, and how fast the sender computes.
+    Loads { collection: CollectionId, actors: Vec<(ActorLoad, u32)>, talks: Vec<Talk>, pe: PeLoad },
     /// Everyone learns the whole plan; those named as origin carry it out.
     Plan { collection: CollectionId, moves: Vec<PlanEntry> },
     /// The sender's part of the plan is carried out.
@@ -223,7 +238,8 @@ impl Control {
     pub(crate) fn is_counted(&self) -> bool {
         matches!(
             self,
-            Self::Create { .. }
+            Self::CreatePart { .. }
+                | Self::Create { .. }
                 | Self::InsertRequest { .. }
                 | Self::Insert(_)
                 | Self::Inserted { .. }

@@ -8,7 +8,7 @@ mod packet;
 
 pub(crate) use control::{
     Buried, Contribution, Control, Insertion, MemberRecord, Migrant, Multicast, MulticastMember,
-    MulticastTarget, ReductionGroup,
+    MulticastTarget, ReductionGroup, Talk,
 };
 pub use packet::Packet;
-pub(crate) use packet::{Content, EncodedBatch};
+pub(crate) use packet::{Content, EncodedBatch, MessageFrame};

@@ -2,17 +2,21 @@
 
 use super::control::Control;
 use crate::codec::{self, DecodeError};
-use crate::envelope::Batch;
+use crate::envelope::{Batch, Envelope};
 use crate::id::KindId;
+use crate::route::Route;
 use bytes::Bytes;
 use gridspan_topology::PeId;
+use serde::Serialize;
 
 /// Something one PE sends to another.
 pub struct Packet(pub(crate) Content);
 
 pub(crate) enum Content {
-    /// Messages to actors of one type, as values.
+    /// Messages to actors of one type, as values. Does not leave the node.
     Batch(Box<dyn Batch>),
+    /// Messages to actors of one type, on their way to another node.
+    Frame(MessageFrame),
     /// Messages to actors of one type, as they came over the network.
     Encoded(EncodedBatch),
     /// Anything else.
@@ -31,17 +35,21 @@ pub(crate) struct EncodedBatch {
 const MESSAGES: u8 = 0;
 /// Tag of a frame's first byte.
 const CONTROL: u8 = 1;
-/// A batch is cut into frames of about so many bytes: far above what a frame costs by itself, and few
+/// Messages are cut into frames of about so many bytes: far above what a frame costs by itself, and few
 /// enough to count as a small frame. Those share a stream and come in order, so that their messages
 /// need not be held for earlier ones.
 const FRAME_BYTES: usize = 32 << 10;
+/// The memory that a frame begins with: a question or an answer fits.
+const FRAME_BYTES_FIRST: usize = 256;
+/// Sender, receiver, tag, type and number of messages.
+const MESSAGES_HEADER_BYTES: usize = 4 + 4 + 1 + 2 + 4;
 
 impl Packet {
     pub(crate) fn control(control: Control) -> Self {
         Self(Content::Control(Box::new(control)))
     }
 
-    /// Reads one of the [`frames`](Self::frames): sender, receiver and packet. Messages stay encoded
+    /// Reads what [`into_frame`](Self::into_frame) wrote: sender, receiver and packet. Messages stay encoded
     /// until the receiver takes them.
     pub fn from_frame(frame: &Bytes) -> Result<(PeId, PeId, Self), DecodeError> {
         const WHAT: &str = "a frame";
@@ -66,41 +74,32 @@ impl Packet {
         Ok((pe(from), pe(to), Self(content)))
     }
 
-    /// Encodes the packet as frames. A batch becomes several if it is large, so that no frame comes
-    /// near the limit of the transport unless one message does.
-    pub fn frames(&self, from: PeId, to: PeId, emit: &mut dyn FnMut(Vec<u8>)) {
-        let mut begin = Vec::new();
-        begin.extend_from_slice(&from.0.to_le_bytes());
-        begin.extend_from_slice(&to.0.to_le_bytes());
-        match &self.0 {
-            Content::Batch(batch) => {
-                let mut done = 0;
-                while done < batch.len() {
-                    let mut frame = begin.clone();
-                    let count_at = begin_messages(batch.kind(), 0, &mut frame);
-                    let messages = batch.append_some(done, FRAME_BYTES, &mut frame);
-                    frame[count_at..count_at + 4].copy_from_slice(&(messages as u32).to_le_bytes());
-                    done += messages;
-                    emit(frame);
-                }
-            }
+    /// The packet as a frame for another node.
+    pub fn into_frame(self, from: PeId, to: PeId) -> Vec<u8> {
+        let mut frame = match self.0 {
+            Content::Frame(frame) => return frame.finish(from, to),
             Content::Encoded(batch) => {
-                begin_messages(batch.kind, batch.messages, &mut begin);
-                begin.extend_from_slice(&batch.bytes);
-                emit(begin);
+                let mut frame = MessageFrame::new(batch.kind);
+                frame.bytes.extend_from_slice(&batch.bytes);
+                frame.messages = batch.messages;
+                return frame.finish(from, to);
             }
             Content::Control(control) => {
-                begin.push(CONTROL);
-                codec::append(control, &mut begin);
-                emit(begin);
+                let mut frame = vec![0; 8];
+                frame.push(CONTROL);
+                codec::append(&control, &mut frame);
+                frame
             }
-        }
+            Content::Batch(_) => unreachable!("the outbox makes batches for its own node only"),
+        };
+        write_ends(from, to, &mut frame);
+        frame
     }
 
     /// Whether it carries no messages of the application, so that it may pass those.
     pub(crate) fn is_control(&self) -> bool {
         match &self.0 {
-            Content::Batch(_) | Content::Encoded(_) => false,
+            Content::Batch(_) | Content::Frame(_) | Content::Encoded(_) => false,
             Content::Control(control) => {
                 !matches!(**control, Control::Multicast(_) | Control::Broadcast { .. })
             }
@@ -111,6 +110,7 @@ impl Packet {
     pub(crate) fn bytes(&self) -> usize {
         match &self.0 {
             Content::Batch(batch) => batch.bytes(),
+            Content::Frame(frame) => frame.bytes.len(),
             Content::Encoded(batch) => batch.bytes.len(),
             Content::Control(control) => match &**control {
                 Control::Multicast(multicast) => multicast.message.wire_len(),
@@ -122,10 +122,46 @@ impl Packet {
     }
 }
 
-/// Begins a frame of so many messages. Returns where their number stands.
-fn begin_messages(kind: KindId, messages: u32, frame: &mut Vec<u8>) -> usize {
-    frame.push(MESSAGES);
-    frame.extend_from_slice(&kind.0.to_le_bytes());
-    frame.extend_from_slice(&messages.to_le_bytes());
-    frame.len() - 4
+/// Messages to actors of one type, encoded one after the other as they are sent.
+pub(crate) struct MessageFrame {
+    pub(crate) kind: KindId,
+    messages: u32,
+    route: Route,
+    /// Room for the frame's header, and the messages.
+    bytes: Vec<u8>,
+}
+
+impl MessageFrame {
+    pub(crate) fn new(kind: KindId) -> Self {
+        let mut bytes = Vec::with_capacity(FRAME_BYTES_FIRST);
+        bytes.resize(MESSAGES_HEADER_BYTES, 0);
+        Self { kind, messages: 0, route: Route::begin(), bytes }
+    }
+
+    /// Adds a message.
+    #[inline]
+    pub(crate) fn push<M: Serialize>(&mut self, envelope: &Envelope<M>) {
+        envelope.append_after(&mut self.route, &mut self.bytes);
+        self.messages += 1;
+    }
+
+    /// Whether the next message should go into another frame.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes.len() >= FRAME_BYTES
+    }
+
+    fn finish(mut self, from: PeId, to: PeId) -> Vec<u8> {
+        write_ends(from, to, &mut self.bytes);
+        self.bytes[8] = MESSAGES;
+        self.bytes[9..11].copy_from_slice(&self.kind.0.to_le_bytes());
+        self.bytes[11..15].copy_from_slice(&self.messages.to_le_bytes());
+        self.bytes
+    }
+}
+
+/// Writes sender and receiver where a frame has them.
+fn write_ends(from: PeId, to: PeId, frame: &mut [u8]) {
+    frame[..4].copy_from_slice(&from.0.to_le_bytes());
+    frame[4..8].copy_from_slice(&to.0.to_le_bytes());
 }

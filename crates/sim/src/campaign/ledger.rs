@@ -254,10 +254,15 @@ impl Ledger {
     /// A name for something that will happen once, to `whom`.
     pub(super) fn begun(&mut self, whom: ActorId) -> u64 {
         self.tokens += 1;
-        match self.members.get(&whom) {
-            // It asks for something with its last breath.
-            Some(Life::Gone) => drop(self.orphaned.insert(self.tokens)),
-            _ => drop(self.open.insert(self.tokens, whom)),
+        let is_orphaned = matches!(
+            self.members.get(&whom),
+            // It asks for something with its last breath, and may have been followed by another already.
+            Some(Life::Gone | Life::Expected { again: true })
+        );
+        if is_orphaned {
+            self.orphaned.insert(self.tokens);
+        } else {
+            self.open.insert(self.tokens, whom);
         }
         self.tokens
     }

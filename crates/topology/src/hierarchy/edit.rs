@@ -38,7 +38,6 @@ impl Hierarchy {
 
     /// Puts a new node into a group and, below it, into groups of its own; whether it was new and
     /// its number within bounds. Panics if there is no such group.
-    #[cfg_attr(not(test), expect(dead_code, reason = "joining follows"))]
     pub(crate) fn insert(&mut self, node: NodeId, into: GroupId) -> bool {
         if self.contains(node) || node.index() >= MAX_NODES {
             return false;

@@ -17,8 +17,9 @@ mod show;
 mod stored;
 mod tree;
 
-pub(crate) use draft::{Draft, Partition};
+pub(crate) use draft::{Draft, Partition, Sample};
 pub use group::{BandwidthRange, Group, Level, RttRange};
+pub(crate) use show::show_rtt;
 pub use stored::HierarchyError;
 pub use tree::Hierarchy;
 

@@ -48,7 +48,7 @@ fn count(number: usize, what: &str) -> String {
 }
 
 /// A round trip with as many digits as a person compares.
-fn show_rtt(rtt: Duration) -> String {
+pub(crate) fn show_rtt(rtt: Duration) -> String {
     let ms = rtt.as_secs_f64() * 1e3;
     match ms {
         _ if ms < 0.9995 => format!("{:.0}us", ms * 1e3),

@@ -157,7 +157,7 @@ fn gather_members(
     last: usize,
 ) -> Result<Vec<Option<GroupId>>, HierarchyError> {
     // Only the whole may be empty, and then it is alone.
-    let is_empty = groups.len() == 1 && last == 0 && groups[0].members.is_empty();
+    let is_empty = groups.len() == 1 && groups[0].members.is_empty();
     if is_empty {
         return Ok(Vec::new());
     }

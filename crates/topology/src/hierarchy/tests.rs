@@ -150,9 +150,7 @@ proptest! {
                 hierarchy.remove(NodeId(node));
             }
             let stored = postcard::to_stdvec(&hierarchy).unwrap();
-            if hierarchy.nodes().len() > 0 {
-                prop_assert_eq!(postcard::from_bytes::<Hierarchy>(&stored).unwrap(), hierarchy.clone());
-            }
+            prop_assert_eq!(postcard::from_bytes::<Hierarchy>(&stored).unwrap(), hierarchy.clone());
         }
     }
 }

@@ -4,28 +4,28 @@ use super::pairs::Pairs;
 
 /// The order in which groups of items join.
 #[derive(Clone, Debug)]
-pub(super) struct Dendrogram {
+pub(in crate::infer) struct Dendrogram {
     items: usize,
     merges: Vec<Merge>,
 }
 
 /// Two groups join.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Merge {
+pub(in crate::infer) struct Merge {
     /// An item of the one group.
-    pub(super) one: usize,
+    pub(in crate::infer) one: usize,
     /// An item of the other.
-    pub(super) other: usize,
+    pub(in crate::infer) other: usize,
     /// How far apart the groups are: the mean over all pairs of their items.
-    pub(super) height: f32,
+    pub(in crate::infer) height: f32,
     /// How many items the smaller group has, and the larger one.
-    pub(super) sizes: [f32; 2],
+    pub(in crate::infer) sizes: [f32; 2],
 }
 
 impl Dendrogram {
     /// Clusters items of the given weights. `pairs` has no missing entry off the diagonal. Takes
     /// O(n²) (Murtagh's nearest-neighbour chain; Sneath and Sokal's UPGMA).
-    pub(super) fn new(mut pairs: Pairs, mut sizes: Vec<f32>) -> Self {
+    pub(in crate::infer) fn new(mut pairs: Pairs, mut sizes: Vec<f32>) -> Self {
         let items = pairs.items();
         let mut alive: Vec<usize> = (0..items).collect();
         let mut merges = Vec::with_capacity(items.saturating_sub(1));
@@ -56,12 +56,12 @@ impl Dendrogram {
         Self { items, merges }
     }
 
-    pub(super) fn merges(&self) -> &[Merge] {
+    pub(in crate::infer) fn merges(&self) -> &[Merge] {
         &self.merges
     }
 
     /// The group of each item after all merges up to `height`, numbered by their first items.
-    pub(super) fn cut(&self, height: f32) -> Vec<u32> {
+    pub(in crate::infer) fn cut(&self, height: f32) -> Vec<u32> {
         let mut parents: Vec<usize> = (0..self.items).collect();
         for merge in self.merges.iter().take_while(|merge| merge.height <= height) {
             let (a, b) = (root(&mut parents, merge.one), root(&mut parents, merge.other));
@@ -93,7 +93,7 @@ fn root(parents: &mut [usize], mut item: usize) -> usize {
 }
 
 /// The same partition with groups numbered from 0 in the order of their first items.
-pub(super) fn renumbered(groups: &[u32]) -> Vec<u32> {
+pub(in crate::infer) fn renumbered(groups: &[u32]) -> Vec<u32> {
     let mut numbers = std::collections::BTreeMap::new();
     groups
         .iter()

@@ -10,7 +10,7 @@
 use super::pairs::{LEAST_MS, Pairs, median, quantile};
 
 /// Beyond this a delay is a place, not a busy host: what schedulers add is a fraction of it.
-const MOST_MS: f32 = 0.5;
+pub(in crate::infer) const MOST_MS: f32 = 0.5;
 /// So many nearest neighbours are compared with: few enough to be of one small cluster.
 const NEIGHBOURS: usize = 6;
 /// So many nearest third nodes are asked.
@@ -26,15 +26,15 @@ const JITTER: f32 = 0.15;
 
 /// What one item adds to its pairs, in milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Height {
+pub(in crate::infer) struct Height {
     /// The delay of the item itself; 0 for most.
-    pub(super) added: f32,
+    pub(in crate::infer) added: f32,
     /// The nearest round trips of the nodes around it.
     quiet: f32,
 }
 
 /// The height of each item.
-pub(super) fn heights(pairs: &Pairs) -> Vec<Height> {
+pub(in crate::infer) fn heights(pairs: &Pairs) -> Vec<Height> {
     let near: Vec<Vec<usize>> = (0..pairs.items()).map(|item| nearest(pairs, item)).collect();
     let closest = |item: usize| near[item].first().map_or(f32::INFINITY, |&j| pairs.value(item, j));
     let height = |item: usize| {
@@ -72,7 +72,7 @@ fn difference(pairs: &Pairs, thirds: &[usize], item: usize, other: usize) -> Opt
 }
 
 /// Subtracts the heights from all pairs.
-pub(super) fn without_heights(pairs: &Pairs, heights: &[Height]) -> Pairs {
+pub(in crate::infer) fn without_heights(pairs: &Pairs, heights: &[Height]) -> Pairs {
     let mut lowered = pairs.clone();
     for a in 0..pairs.items() {
         for b in 0..a {

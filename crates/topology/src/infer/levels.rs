@@ -7,15 +7,15 @@
 
 /// Where one level ends and the next begins.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Cut {
+pub(in crate::infer) struct Cut {
     /// The logarithm of the distance.
-    pub(super) at: f32,
+    pub(in crate::infer) at: f32,
     /// How empty the valley is: 1 for no doubt.
-    pub(super) confidence: f32,
+    pub(in crate::infer) confidence: f32,
 }
 
 /// One merge, or a pair: the logarithm of its distance and how much it counts.
-pub(super) type Weighted = (f32, f32);
+pub(in crate::infer) type Weighted = (f32, f32);
 
 /// The width of a kernel: levels 2.2 times apart (0.79) are four of them apart.
 const WIDTH: f32 = 0.18;
@@ -25,11 +25,13 @@ const STEP: f32 = 0.03;
 const SHALLOW: f32 = 0.55;
 /// A peak has at least this part of all weight…
 const LEAST_PART: f32 = 0.05;
-/// …or is at least this far from the next (a factor of five): a single remote node is a level.
+/// …or is at least this far from the next (a factor of five) and has this part: a remote node is
+/// a level, unless it is one of thousands.
 const REMOTE: f32 = 1.6;
+const LEAST_REMOTE_PART: f32 = 0.005;
 
 /// The cuts between levels, nearest first.
-pub(super) fn cuts(weighted: &[Weighted]) -> Vec<Cut> {
+pub(in crate::infer) fn cuts(weighted: &[Weighted]) -> Vec<Cut> {
     let Some(density) = Density::new(weighted) else { return Vec::new() };
     let mut peaks = density.peaks();
     while let Some(weakest) = weakest(&density, &peaks, weighted) {
@@ -76,7 +78,8 @@ fn weakest(density: &Density, peaks: &[usize], weighted: &[Weighted]) -> Option<
             .map(gap)
             .into_iter()
             .chain((peak + 1 < peaks.len()).then(|| gap(peak + 1)));
-        part < LEAST_PART * all && near.fold(f32::INFINITY, f32::min) < REMOTE
+        let is_remote = near.fold(f32::INFINITY, f32::min) >= REMOTE;
+        part < if is_remote { LEAST_REMOTE_PART } else { LEAST_PART } * all
     })
 }
 

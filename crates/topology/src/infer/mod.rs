@@ -12,13 +12,19 @@
 mod dendrogram;
 mod full;
 mod height;
+mod labels;
 mod levels;
 mod nested;
 mod pairs;
 mod refine;
+mod sampled;
 mod smooth;
+mod upkeep;
 
-pub use full::infer;
+pub use full::{infer, infer_labelled};
+pub use labels::{Contradiction, Labelled, SiteNames};
+pub use sampled::{Inference, ProbeCount};
+pub use upkeep::{Join, Upkeep};
 
 #[cfg(test)]
 mod tests;

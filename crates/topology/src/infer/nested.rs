@@ -10,18 +10,18 @@ use std::collections::BTreeMap;
 
 /// The partitions of one set of items, each finer than the one before.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Nested {
+pub(in crate::infer) struct Nested {
     /// The group of each item at each level below the whole, coarsest first.
-    pub(super) levels: Vec<Vec<u32>>,
+    pub(in crate::infer) levels: Vec<Vec<u32>>,
     /// For each of `levels`, the round trip in milliseconds that separates it from the level above, and
     /// the confidence that it does.
-    pub(super) cuts: Vec<(f32, f32)>,
+    pub(in crate::infer) cuts: Vec<(f32, f32)>,
     /// What each item adds to its round trips.
-    pub(super) heights: Vec<Height>,
+    pub(in crate::infer) heights: Vec<Height>,
 }
 
 /// Finds all levels in pairs in milliseconds.
-pub(super) fn nested(pairs: &Pairs) -> Nested {
+pub(in crate::infer) fn nested(pairs: &Pairs) -> Nested {
     let heights = heights(pairs);
     let lowered = without_heights(pairs, &heights);
     let dendrogram = Dendrogram::new(smoothed(&lowered), vec![1.0; pairs.items()]);
@@ -40,7 +40,7 @@ pub(super) fn nested(pairs: &Pairs) -> Nested {
 
 /// A merge counts by the harmonic mean of its sides: so the merges of each level weigh about as much as
 /// there are nodes, where pairs would give almost all weight to the top.
-pub(super) fn weigh(merge: &Merge) -> Weighted {
+pub(in crate::infer) fn weigh(merge: &Merge) -> Weighted {
     let [small, large] = merge.sizes;
     (merge.height, 2.0 * small * large / (small + large))
 }

@@ -3,23 +3,23 @@
 use crate::matrix::RttMatrix;
 
 /// No round trip is shorter: a microsecond's tenth, in milliseconds. Logarithms need a floor.
-pub(super) const LEAST_MS: f32 = 1e-4;
+pub(in crate::infer) const LEAST_MS: f32 = 1e-4;
 
 /// A symmetric matrix; NaN where a pair is missing, and on the diagonal.
 #[derive(Clone, Debug)]
-pub(super) struct Pairs {
+pub(in crate::infer) struct Pairs {
     items: usize,
     values: Vec<f32>,
 }
 
 impl Pairs {
     /// All missing.
-    pub(super) fn new(items: usize) -> Self {
+    pub(in crate::infer) fn new(items: usize) -> Self {
         Self { items, values: vec![f32::NAN; items * items] }
     }
 
     /// The lesser of both directions, in milliseconds: noise only ever adds.
-    pub(super) fn symmetrised(matrix: &RttMatrix) -> Self {
+    pub(in crate::infer) fn symmetrised(matrix: &RttMatrix) -> Self {
         let mut pairs = Self::new(matrix.nodes());
         for a in 0..matrix.nodes() {
             for b in 0..a {
@@ -32,40 +32,40 @@ impl Pairs {
         pairs
     }
 
-    pub(super) fn items(&self) -> usize {
+    pub(in crate::infer) fn items(&self) -> usize {
         self.items
     }
 
     /// NaN if missing.
     #[inline]
-    pub(super) fn value(&self, a: usize, b: usize) -> f32 {
+    pub(in crate::infer) fn value(&self, a: usize, b: usize) -> f32 {
         self.values[a * self.items + b]
     }
 
-    pub(super) fn known(&self, a: usize, b: usize) -> Option<f32> {
+    pub(in crate::infer) fn known(&self, a: usize, b: usize) -> Option<f32> {
         let value = self.value(a, b);
         (!value.is_nan()).then_some(value)
     }
 
-    pub(super) fn set(&mut self, a: usize, b: usize, value: f32) {
+    pub(in crate::infer) fn set(&mut self, a: usize, b: usize, value: f32) {
         self.values[a * self.items + b] = value;
         self.values[b * self.items + a] = value;
     }
 
     /// All pairs of one item.
     #[inline]
-    pub(super) fn row(&self, item: usize) -> &[f32] {
+    pub(in crate::infer) fn row(&self, item: usize) -> &[f32] {
         &self.values[item * self.items..(item + 1) * self.items]
     }
 }
 
 /// The middle of the values, the lower of two; `None` without any. Orders `values` anew.
-pub(super) fn median(values: &mut [f32]) -> Option<f32> {
+pub(in crate::infer) fn median(values: &mut [f32]) -> Option<f32> {
     quantile(values, 0.5)
 }
 
 /// The value that this part of all is below; `None` without any. Orders `values` anew.
-pub(super) fn quantile(values: &mut [f32], part: f64) -> Option<f32> {
+pub(in crate::infer) fn quantile(values: &mut [f32], part: f64) -> Option<f32> {
     let last = values.len().checked_sub(1)?;
     let rank = (last as f64 * part) as usize;
     Some(*values.select_nth_unstable_by(rank, f32::total_cmp).1)

@@ -1,9 +1,13 @@
 //! Puts single nodes right that the clustering left with the wrong group.
 
+use super::height::MOST_MS;
 use super::pairs::{Pairs, median};
 
 /// A node moves only to a group that is this much nearer than its own.
 const CLEARLY_NEARER: f32 = 0.75;
+/// A node alone that is this much nearer to one group than to any other is rather busy than apart, if
+/// it is no further away than busy hosts are.
+const LIKELY_BUSY: f32 = 0.5;
 /// Each round puts right what the one before made visible; more than a few would be an oscillation.
 const MOST_ROUNDS: usize = 3;
 
@@ -13,6 +17,8 @@ pub(super) fn refine(pairs: &Pairs, groups: &mut [u32], limit: f32) {
     for _ in 0..MOST_ROUNDS {
         let count = groups.iter().max().map_or(0, |&last| last as usize + 1);
         let mut moves = Vec::new();
+        let mut sizes = vec![0; count];
+        groups.iter().for_each(|&group| sizes[group as usize] += 1);
         let mut by_group = vec![Vec::new(); count];
         for item in 0..groups.len() {
             by_group.iter_mut().for_each(Vec::clear);
@@ -22,16 +28,20 @@ pub(super) fn refine(pairs: &Pairs, groups: &mut [u32], limit: f32) {
                 }
             }
             let own = median(&mut by_group[groups[item] as usize]).unwrap_or(f32::INFINITY);
-            let medians = by_group
+            let mut medians: Vec<(f32, u32)> = by_group
                 .iter_mut()
-                .enumerate()
-                .map(|(g, values)| (median(values).unwrap_or(f32::INFINITY), g as u32));
-            let best = medians.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-            if let Some((nearest, group)) = best
-                && group != groups[item]
-                && nearest <= limit
-                && nearest < CLEARLY_NEARER * own
-            {
+                .zip(0..)
+                .map(|(values, group)| (median(values).unwrap_or(f32::INFINITY), group))
+                .filter(|&(_, group)| group != groups[item])
+                .collect();
+            medians.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+            let Some(&(nearest, group)) = medians.first() else { continue };
+            let second = medians.get(1).map_or(f32::INFINITY, |&(ms, _)| ms);
+            // Of two that are alone only one moves, or they would change places.
+            let is_alone =
+                own == f32::INFINITY && (sizes[group as usize] > 1 || group < groups[item]);
+            let is_busy = is_alone && nearest <= limit + MOST_MS && nearest <= LIKELY_BUSY * second;
+            if nearest < CLEARLY_NEARER * own && (nearest <= limit || is_busy) {
                 moves.push((item, group));
             }
         }

@@ -7,9 +7,8 @@
 //! - [`adjusted_rand_index`]: how well two partitions agree.
 
 mod baseline;
-mod rand_index;
 mod synthetic;
 
+pub use crate::rand_index::adjusted_rand_index;
 pub use baseline::Baseline;
-pub use rand_index::adjusted_rand_index;
 pub use synthetic::{Noise, Shape, Synthetic};

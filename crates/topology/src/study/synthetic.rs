@@ -111,6 +111,26 @@ impl Synthetic {
         Self { shape, noise: Noise::USUAL, seed, clusters, clusters_per_site }
     }
 
+    /// The same network with clusters of very different sizes: the largest are expected to have 36
+    /// times the nodes of the smallest, which may be a single one or none.
+    pub fn with_uneven_clusters(mut self) -> Self {
+        let count = self.clusters.iter().max().map_or(0, |&last| u64::from(last) + 1);
+        let shares: Vec<f64> = (0..count)
+            .map(|cluster| ((cluster + self.seed) % 6 + 1) as f64)
+            .map(|rank| rank.powi(-2))
+            .collect();
+        let all: f64 = shares.iter().sum();
+        for node in 0..self.clusters.len() {
+            let mut rest = all * self.unit([UNEVEN, node as u64, 0]);
+            let place = shares.iter().position(|share| {
+                rest -= share;
+                rest < 0.0
+            });
+            self.clusters[node] = place.unwrap_or(0) as u32;
+        }
+        self
+    }
+
     /// The same network under other noise.
     pub fn with_noise(mut self, noise: Noise) -> Self {
         self.noise = noise;
@@ -245,6 +265,7 @@ const BUSY_SIZE: u64 = 8;
 const CLUSTERS: u64 = 9;
 const SITES: u64 = 10;
 const PLACE: u64 = 11;
+const UNEVEN: u64 = 12;
 
 /// SplitMix64's finaliser over the words in turn.
 fn hash(seed: u64, key: [u64; 3]) -> u64 {

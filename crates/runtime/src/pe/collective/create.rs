@@ -8,6 +8,7 @@
 //! then there. A destroyed member leaves word at the root and what is left of it at its home.
 
 use crate::Actor;
+use crate::codec;
 use crate::collection::{CollectionInfo, Map};
 use crate::error::{GridError, JobError};
 use crate::id::{ActorId, CollectionId, KindId};
@@ -17,6 +18,30 @@ use crate::pe::core::Core;
 use crate::pe::state::Family;
 use crate::wire::{Control, Insertion, MemberRecord};
 use gridspan_topology::PeId;
+use serde::Serialize;
+
+/// The first members of a PE on another node are sent in parts of about so many bytes.
+const PART_BYTES: usize = 8 << 20;
+/// Members take memory even where they are empty; more are a mistake, or a faulty peer.
+const MEMBERS_PER_PE_MAX: u64 = 1 << 30;
+
+/// What members are made from, encoded as vectors none of which is large unless one member is.
+fn in_parts<I: Serialize>(inits: &[(Key, I)]) -> Vec<Parcel> {
+    let mut parts = Vec::new();
+    let (mut members, mut bytes) = (0u64, Vec::new());
+    for (position, init) in inits.iter().enumerate() {
+        codec::append(init, &mut bytes);
+        members += 1;
+        if bytes.len() >= PART_BYTES || position + 1 == inits.len() {
+            // A vector is its length and then its elements.
+            let mut part = codec::encode(&members);
+            part.append(&mut bytes);
+            parts.push(Parcel::Bytes(part.into()));
+            members = 0;
+        }
+    }
+    parts
+}
 
 impl Core {
     /// Makes a collection. Runs on the root; `done` is called when all PEs have made their members.
@@ -39,20 +64,37 @@ impl Core {
         }
         let created = Box::new(move |core: &mut Self| done(core, id));
         root.collections.insert(id, Family::new(layout.pe_count(), members, created));
+        let here = layout.node_of(self.me);
         for (pe, inits) in layout.pes().zip(by_pe) {
-            let inits = Parcel::new(inits);
-            self.post(pe, Control::Create { info: info.clone(), inits });
+            let mut parts = match layout.node_of(pe) == here {
+                true => vec![Parcel::new(inits)],
+                false => in_parts(&inits),
+            };
+            let last = parts.pop().unwrap_or_else(|| Parcel::new(Vec::<(Key, A::Init)>::new()));
+            for inits in parts {
+                self.post(pe, Control::CreatePart { collection: id, inits });
+            }
+            self.post(pe, Control::Create { info: info.clone(), inits: last });
         }
         Ok(())
     }
 
-    /// Makes a collection known here. Its first members follow.
-    pub(in crate::pe) fn enter_collection(&mut self, info: CollectionInfo) {
+    /// Makes a collection known here; its first members follow. Fails the job, and returns false,
+    /// if it cannot be.
+    pub(in crate::pe) fn enter_collection(&mut self, info: CollectionInfo) -> bool {
         let pes = u64::from(self.common.layout.pe_count());
-        let members = info.members.div_ceil(pes) as usize;
-        if !self.collections.enter(info, members) {
-            self.fail(JobError::Protocol("too many collections".to_owned()));
-        }
+        let members = info.members.div_ceil(pes);
+        let problem = if self.kind(info.kind).is_none() {
+            "a collection of an unknown actor type"
+        } else if members > MEMBERS_PER_PE_MAX {
+            "a collection of more members than a PE can hold"
+        } else if !self.collections.enter(info, members as usize) {
+            "too many collections"
+        } else {
+            return true;
+        };
+        self.fail(JobError::Protocol(problem.to_owned()));
+        false
     }
 
     pub(in crate::pe) fn handle_created(&mut self, collection: CollectionId) {
@@ -106,5 +148,21 @@ impl Core {
             family.syncs.leave(syncs);
             self.settle_root(id.collection);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_vectors_that_together_hold_everyone() {
+        let inits: Vec<(Key, Vec<u8>)> =
+            (0..5).map(|key| (Key(key), vec![key as u8; PART_BYTES / 2])).collect();
+        let parts = in_parts(&inits);
+        assert_eq!(parts.len(), 3);
+        let opened = parts.into_iter().flat_map(|part| part.open::<Vec<(Key, Vec<u8>)>>().unwrap());
+        assert_eq!(opened.collect::<Vec<_>>(), inits);
+        assert!(in_parts::<u8>(&[]).is_empty());
     }
 }

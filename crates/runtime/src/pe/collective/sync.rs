@@ -1,12 +1,13 @@
 //! The sync point: members wait, a strategy decides who lives where, actors move, members go on.
 
 use crate::collection::PlanEntry;
-use crate::id::{ActorId, CollectionId};
-use crate::index::Key;
-use crate::pe::core::Core;
+use crate::id::CollectionId;
+use crate::pe::core::{Core, Store};
+use crate::pe::measure::{id_of, key_of};
 use crate::pe::state::{Family, Place};
-use crate::wire::Control;
-use gridspan_balance::{ActorKey, ActorLoad, PeLoad, Snapshot};
+use crate::wire::{Control, Talk};
+use gridspan_balance::{ActorKey, ActorLoad, Edge, PeLoad, Snapshot};
+use gridspan_topology::{Layout, PeId};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -36,24 +37,17 @@ impl Core {
         }
     }
 
-    /// Reports the loads of the actors that live here and may move.
-    pub(in crate::pe) fn handle_measure(&mut self, collection: CollectionId, syncs: u64) {
+    /// Reports what the actors that live here have cost.
+    pub(in crate::pe) fn handle_measure(
+        &mut self,
+        collection: CollectionId,
+        syncs: u64,
+        stores: &[Box<dyn Store>],
+    ) {
         self.balancing.insert(collection, syncs);
-        let mut actors = Vec::new();
-        for member in self.members.iter_mut().flatten().flatten() {
-            let id = member.id;
-            if self.collections.get(id.collection).is_some_and(|local| local.info.migratable()) {
-                let load = ActorLoad {
-                    id: ActorKey { collection: id.collection.0, index: id.key.0 },
-                    pe: self.me,
-                    load: Duration::from_nanos(std::mem::take(&mut member.load_ns)),
-                    bytes: 0,
-                    migratable: true,
-                };
-                actors.push((load, member.epoch));
-            }
-        }
-        self.post(Self::ROOT, Control::Loads { collection, actors });
+        let actors = self.take_loads(stores);
+        let (talks, pe) = (self.take_talks(), self.pe_load());
+        self.post(Self::ROOT, Control::Loads { collection, actors, talks, pe });
     }
 
     /// Collects loads, and plans once all have come.
@@ -61,31 +55,26 @@ impl Core {
         &mut self,
         collection: CollectionId,
         actors: Vec<(ActorLoad, u32)>,
+        talks: Vec<Talk>,
+        (from, pe): (PeId, PeLoad),
     ) {
         let layout = self.common.layout.clone();
         let Some(root) = &mut self.root else { return };
         let Some(family) = root.collections.get_mut(&collection) else { return };
         family.loads.extend(actors);
+        family.talks.extend(talks);
+        family.pes.insert(from, pe);
         family.missing = family.missing.saturating_sub(1);
         if family.missing > 0 {
             return;
         }
-        let mut loads = std::mem::take(&mut family.loads);
-        loads.sort_by_key(|(load, _)| load.id);
-        let epochs: BTreeMap<_, _> = loads.iter().map(|(load, epoch)| (load.id, *epoch)).collect();
-        let snapshot = Snapshot {
-            actors: loads.into_iter().map(|(load, _)| load).collect(),
-            edges: Vec::new(),
-            pes: layout.pes().map(|_| PeLoad { speed: 1.0, background: Duration::ZERO }).collect(),
-            layout: (*layout).clone(),
-        };
+        let (snapshot, epochs) = snapshot(family, &layout);
         let plan = root.strategy.plan(&snapshot);
         let moves: Vec<_> = plan
             .moves
             .iter()
             .filter_map(|entry| {
-                let ActorKey { collection, index } = entry.actor;
-                let id = ActorId { collection: CollectionId(collection), key: Key(index) };
+                let id = id_of(entry.actor);
                 let epoch = epochs.get(&entry.actor)? + 1;
                 (entry.from != entry.to).then_some(PlanEntry {
                     id,
@@ -143,4 +132,37 @@ impl Core {
         let syncs = syncs.next;
         self.post(Self::ROOT, Control::Resume { collection, syncs });
     }
+}
+
+/// What the strategy sees, and the epoch of each actor.
+fn snapshot(family: &mut Family<Core>, layout: &Layout) -> (Snapshot, BTreeMap<ActorKey, u32>) {
+    let mut loads = std::mem::take(&mut family.loads);
+    loads.sort_by_key(|(load, _)| load.id);
+    let epochs: BTreeMap<_, _> = loads.iter().map(|(load, epoch)| (load.id, *epoch)).collect();
+    let actors: Vec<ActorLoad> = loads.into_iter().map(|(load, _)| load).collect();
+    let position = |id| {
+        let position = actors.binary_search_by_key(&key_of(id), |load| load.id).ok()?;
+        Some(position as u32)
+    };
+    // A sender that has moved was measured in several places.
+    let mut edges: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
+    for talk in std::mem::take(&mut family.talks) {
+        if let (Some(from), Some(to)) = (position(talk.from), position(talk.to))
+            && from != to
+        {
+            let (messages, bytes) = edges.entry((from, to)).or_default();
+            *messages += talk.messages;
+            *bytes += talk.bytes;
+        }
+    }
+    let edge = |((from, to), (messages, bytes))| Edge { from, to, messages, bytes };
+    let pes = std::mem::take(&mut family.pes);
+    let ordinary = PeLoad { speed: 1.0, background: Duration::ZERO };
+    let snapshot = Snapshot {
+        edges: edges.into_iter().map(edge).collect(),
+        actors,
+        pes: layout.pes().map(|pe| pes.get(&pe).copied().unwrap_or(ordinary)).collect(),
+        layout: layout.clone(),
+    };
+    (snapshot, epochs)
 }

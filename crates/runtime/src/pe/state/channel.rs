@@ -1,4 +1,8 @@
-//! Order between two actors: the messages from one to the other at one priority are numbered.
+//! Order between two actors: the messages from one to the other are numbered, in [`CHANNELS`] channels.
+//!
+//! Messages of one priority are in one channel, and so in order. Neighbouring priorities are in different ones,
+//! so that an urgent message need not wait for one that is not; far ones may share a channel, so
+//! that a pair keeps few counters however many priorities it uses.
 //!
 //! **Start.** A pair whose messages never left their PE has no numbers at all: they go straight into
 //! the mailbox. The first message that takes another way gets number zero, and from then on all
@@ -18,6 +22,15 @@ use std::collections::BTreeMap;
 
 /// The source of numbered broadcasts, which have one counter per member.
 pub(crate) const BROADCAST: CollectionId = CollectionId(u32::MAX - 1);
+
+/// Channels of a pair.
+const CHANNELS: i32 = 16;
+
+/// The channel of a priority.
+#[inline]
+fn channel(priority: i32) -> i32 {
+    priority.rem_euclid(CHANNELS)
+}
 
 /// Whether a message's turn has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,12 +57,12 @@ impl Channels {
         let Header { source, priority, sequence, .. } = *header;
         // Broadcasts are in one order, whatever their priority.
         let priority = if source.collection == BROADCAST { 0 } else { priority };
-        (source, priority, sequence)
+        (source, channel(priority), sequence)
     }
 
     /// The number of the next message to `to`; every call takes one.
     pub(crate) fn take_next(&mut self, to: ActorId, priority: i32) -> u64 {
-        let next = self.next.entry((to, priority)).or_default();
+        let next = self.next.entry((to, channel(priority))).or_default();
         *next += 1;
         *next - 1
     }
@@ -57,7 +70,7 @@ impl Channels {
     /// Whether messages to `to` are numbered.
     #[inline]
     pub(crate) fn is_numbered(&self, to: ActorId, priority: i32) -> bool {
-        !self.next.is_empty() && self.next.contains_key(&(to, priority))
+        !self.next.is_empty() && self.next.contains_key(&(to, channel(priority)))
     }
 
     /// Judges a message from `source`, and counts it if its turn is now.
@@ -68,7 +81,7 @@ impl Channels {
         sequence: u64,
         fault: PlantedFault,
     ) -> Turn {
-        let expected = self.expected.entry((source, priority)).or_default();
+        let expected = self.expected.entry((source, channel(priority))).or_default();
         judge(expected, sequence, fault)
     }
 
@@ -82,7 +95,7 @@ impl Channels {
         if self.held.is_empty() {
             return None;
         }
-        self.held.remove(&(source, priority, expected))
+        self.held.remove(&(source, channel(priority), expected))
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct Broadcasts {
 pub(crate) struct Collections(Vec<Option<Local>>);
 
 impl Collections {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn get(&self, id: CollectionId) -> Option<&Local> {
         self.0.get(id.0 as usize)?.as_ref()
     }
@@ -88,14 +88,14 @@ impl Slots {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn get(&self, key: Key) -> Option<u32> {
         match self {
             Self::Table { shape, table, .. } => {
                 let slot = *table.get(shape.rank(key)? as usize)?;
                 (slot != NOBODY).then_some(slot)
             }
-            Self::Map(map) => map.get(&key).copied(),
+            Self::Map(map) => look_up(map, key),
         }
     }
 
@@ -148,6 +148,12 @@ impl Slots {
                 Self::Map(present.map(|(rank, &slot)| (shape.key(rank as u64), slot)).collect());
         }
     }
+}
+
+/// Out of line, so that the way of a message stays short where there is a table.
+#[inline(never)]
+fn look_up(map: &FxHashMap<Key, u32>, key: Key) -> Option<u32> {
+    map.get(&key).copied()
 }
 
 #[cfg(test)]

@@ -13,30 +13,89 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Default)]
 pub(crate) struct Lanes {
     /// Priority zero, which nearly all messages have.
-    normal: VecDeque<Run>,
-    /// All other priorities; lower numbers go first.
-    others: BTreeMap<i32, VecDeque<Run>>,
+    normal: Lane,
+    /// All other priorities; lower numbers go first. None of these is empty.
+    others: BTreeMap<i32, Lane>,
 }
 
-/// Consecutive messages from one typed queue. The last run of a lane stays when its messages are
-/// gone, so that a mailbox that empties and fills again need not touch the deque; then it has none.
-#[derive(Clone, Copy)]
+/// The messages of one priority.
+#[derive(Default)]
+struct Lane {
+    /// The first run. It stays when its messages are gone and no other follows, so that a mailbox that
+    /// empties and fills again only counts.
+    next: Run,
+    later: VecDeque<Run>,
+}
+
+/// Consecutive messages from one typed queue.
+#[derive(Clone, Copy, Default)]
 struct Run {
     kind: KindId,
     messages: u32,
 }
 
+impl Lane {
+    #[inline]
+    fn push(&mut self, kind: KindId) {
+        if self.later.is_empty() && (self.next.kind == kind || self.next.messages == 0) {
+            self.next = Run { kind, messages: self.next.messages + 1 };
+        } else {
+            self.push_later(kind);
+        }
+    }
+
+    #[inline(never)]
+    fn push_later(&mut self, kind: KindId) {
+        match self.later.back_mut() {
+            Some(run) if run.kind == kind => run.messages += 1,
+            _ => self.later.push_back(Run { kind, messages: 1 }),
+        }
+    }
+
+    /// The type of the next message.
+    #[inline]
+    fn peek(&self) -> Option<KindId> {
+        (self.next.messages > 0).then_some(self.next.kind)
+    }
+
+    /// Takes the next message if it is of this type.
+    #[inline]
+    fn take(&mut self, kind: KindId) -> bool {
+        if self.peek() != Some(kind) {
+            return false;
+        }
+        self.next.messages -= 1;
+        if self.next.messages == 0
+            && let Some(run) = self.later.pop_front()
+        {
+            self.next = run;
+        }
+        true
+    }
+
+    /// Forgets those messages of one type for which `taken` says so.
+    fn remove(&mut self, kind: KindId, taken: &[bool]) {
+        let mut taken = taken.iter();
+        let runs = std::iter::once(&mut self.next).chain(&mut self.later);
+        for run in runs.filter(|run| run.kind == kind) {
+            let gone = taken.by_ref().take(run.messages as usize).filter(|&&gone| gone).count();
+            run.messages -= gone as u32;
+        }
+        self.later.retain(|run| run.messages > 0);
+        if self.next.messages == 0
+            && let Some(run) = self.later.pop_front()
+        {
+            self.next = run;
+        }
+    }
+}
+
 impl Lanes {
     #[inline]
     pub(crate) fn push(&mut self, kind: KindId, priority: i32) {
-        let lane = match priority {
-            0 => &mut self.normal,
-            _ => self.others.entry(priority).or_default(),
-        };
-        match lane.back_mut() {
-            Some(run) if run.kind == kind => run.messages += 1,
-            Some(run) if run.messages == 0 => *run = Run { kind, messages: 1 },
-            _ => lane.push_back(Run { kind, messages: 1 }),
+        match priority {
+            0 => self.normal.push(kind),
+            _ => self.others.entry(priority).or_default().push(kind),
         }
     }
 
@@ -44,7 +103,7 @@ impl Lanes {
     #[inline]
     pub(crate) fn peek(&self) -> Option<(i32, KindId)> {
         if self.others.is_empty() {
-            return Some((0, first(&self.normal)?.kind));
+            return Some((0, self.normal.peek()?));
         }
         self.peek_all()
     }
@@ -52,71 +111,53 @@ impl Lanes {
     #[cold]
     fn peek_all(&self) -> Option<(i32, KindId)> {
         let (&priority, lane) = self.others.first_key_value()?;
-        match first(&self.normal) {
-            Some(run) if priority > 0 => Some((0, run.kind)),
-            _ => Some((priority, first(lane)?.kind)),
+        match self.normal.peek() {
+            Some(kind) if priority > 0 => Some((0, kind)),
+            _ => Some((priority, lane.peek()?)),
         }
     }
 
-    /// Takes one message off the run that [`peek`](Self::peek) named.
+    /// Takes the next message if it has this priority and type.
     #[inline]
-    pub(crate) fn pop(&mut self, priority: i32) {
-        if priority == 0 {
-            pop_front(&mut self.normal);
-        } else {
-            self.pop_other(priority);
+    pub(crate) fn take(&mut self, priority: i32, kind: KindId) -> bool {
+        if priority == 0 && self.others.is_empty() {
+            return self.normal.take(kind);
         }
+        self.take_from_all(priority, kind)
     }
 
     #[cold]
-    fn pop_other(&mut self, priority: i32) {
-        if let Some(lane) = self.others.get_mut(&priority) {
-            pop_front(lane);
-            if first(lane).is_none() {
-                self.others.remove(&priority);
-            }
+    fn take_from_all(&mut self, priority: i32, kind: KindId) -> bool {
+        if self.peek_all() != Some((priority, kind)) {
+            return false;
         }
+        if priority == 0 {
+            return self.normal.take(kind);
+        }
+        let Some(lane) = self.others.get_mut(&priority) else { return false };
+        lane.take(kind);
+        if lane.peek().is_none() {
+            self.others.remove(&priority);
+        }
+        true
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        first(&self.normal).is_none() && self.others.is_empty()
+        self.peek().is_none()
     }
 
     /// Forgets messages of one type that were taken out of their queue; `taken` says for each
     /// message of that type, by priority and in order, whether it was.
     pub(crate) fn remove(&mut self, kind: KindId, priority: i32, taken: &[bool]) {
-        let Some(lane) = (match priority {
-            0 => Some(&mut self.normal),
-            _ => self.others.get_mut(&priority),
-        }) else {
-            return;
-        };
-        let mut taken = taken.iter();
-        for run in lane.iter_mut().filter(|run| run.kind == kind) {
-            let gone = taken.by_ref().take(run.messages as usize).filter(|&&gone| gone).count();
-            run.messages -= gone as u32;
+        if priority == 0 {
+            return self.normal.remove(kind, taken);
         }
-        lane.retain(|run| run.messages > 0);
-        if priority != 0 && lane.is_empty() {
-            self.others.remove(&priority);
-        }
-    }
-}
-
-/// The next run that has messages; only the last can have none.
-#[inline]
-fn first(lane: &VecDeque<Run>) -> Option<&Run> {
-    lane.front().filter(|run| run.messages > 0)
-}
-
-#[inline]
-fn pop_front(lane: &mut VecDeque<Run>) {
-    let is_last = lane.len() == 1;
-    if let Some(run) = lane.front_mut() {
-        run.messages -= 1;
-        if run.messages == 0 && !is_last {
-            lane.pop_front();
+        if let Some(lane) = self.others.get_mut(&priority) {
+            lane.remove(kind, taken);
+            if lane.peek().is_none() {
+                self.others.remove(&priority);
+            }
         }
     }
 }
@@ -145,7 +186,7 @@ mod tests {
     fn drain(lanes: &mut Lanes) -> Vec<(i32, u16)> {
         let mut order = Vec::new();
         while let Some((priority, kind)) = lanes.peek() {
-            lanes.pop(priority);
+            assert!(lanes.take(priority, kind));
             order.push((priority, kind.0));
         }
         order
@@ -181,5 +222,27 @@ mod tests {
         }
         lanes.remove(KindId(1), 0, &[true, false, true]);
         assert_eq!(drain(&mut lanes), [(0, 1), (0, 2), (0, 2)]);
+    }
+
+    #[test]
+    fn a_run_that_was_removed_makes_way_for_the_next() {
+        let mut lanes = Lanes::default();
+        for (kind, priority) in [(1, 0), (2, 0), (1, 0), (1, 3), (1, 3)] {
+            lanes.push(KindId(kind), priority);
+        }
+        lanes.remove(KindId(1), 0, &[true, false]);
+        lanes.remove(KindId(1), 3, &[true, true]);
+        assert_eq!(drain(&mut lanes), [(0, 2), (0, 1)]);
+        assert!(lanes.is_empty());
+    }
+
+    #[test]
+    fn only_the_next_message_can_be_taken() {
+        let mut lanes = Lanes::default();
+        lanes.push(KindId(1), 0);
+        assert!(!lanes.take(0, KindId(2)), "of another type");
+        lanes.push(KindId(1), -1);
+        assert!(!lanes.take(0, KindId(1)), "one with a lower number goes first");
+        assert_eq!(drain(&mut lanes), [(-1, 1), (0, 1)]);
     }
 }

@@ -17,6 +17,8 @@ pub(crate) struct Member {
     pub(crate) syncs: u64,
     pub(crate) synced: bool,
     pub(crate) load_ns: u64,
+    /// What its state took when it was last encoded.
+    pub(crate) state_bytes: Option<u64>,
     pub(crate) channels: Option<Box<Channels>>,
 }
 
@@ -47,6 +49,7 @@ impl NewMembers {
             syncs,
             synced: false,
             load_ns: 0,
+            state_bytes: None,
             channels: self.channels.take(),
         }
     }

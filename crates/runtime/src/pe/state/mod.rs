@@ -5,6 +5,7 @@
 //! - Members: `member`, their `collections`, the `directory` of those elsewhere, the `graves` of those
 //!   that are no more.
 //! - What takes time: `timers`, questions in `waits`, contributions in `reductions`.
+//! - For balancing: who talks to whom, in `talk`.
 //! - On PE 0: the `root` of collective operations, with its `waves`, `publications` and `survey`.
 
 mod callback;
@@ -18,6 +19,7 @@ mod publications;
 mod reductions;
 mod root;
 mod survey;
+mod talk;
 mod timers;
 mod waiting;
 mod waits;
@@ -32,7 +34,9 @@ pub(crate) use member::{Departing, Member, NewMembers, Request, Wish};
 pub(crate) use publications::Published;
 pub(crate) use reductions::{Accumulator, GroupState};
 pub(crate) use root::{BroadcastRequest, Family, Root};
-pub(crate) use survey::{CHANGES_MAX, Purpose, Survey, UplinkProbe};
-pub(crate) use timers::Timers;
+pub use survey::Places;
+pub(crate) use survey::{CHANGES_MAX, Purpose, UplinkProbe};
+pub(crate) use talk::Talks;
+pub(crate) use timers::{TimerId, Timers};
 pub(crate) use waiting::{Early, Held, UNKNOWN_MEMBER_HOLD};
 pub(crate) use waits::{Resume, Waits};

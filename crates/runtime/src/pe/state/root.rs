@@ -8,8 +8,9 @@ use crate::error::GridError;
 use crate::id::{ActorId, CollectionId, KindId};
 use crate::parcel::Parcel;
 use crate::reduce::{Op, Value};
-use crate::wire::ReductionGroup;
-use gridspan_balance::{ActorLoad, Strategy};
+use crate::wire::{ReductionGroup, Talk};
+use gridspan_balance::{ActorLoad, PeLoad, Strategy};
+use gridspan_topology::PeId;
 use std::collections::{BTreeMap, VecDeque};
 
 /// What main does with the result of a reduction.
@@ -63,6 +64,8 @@ pub(crate) struct Family<C> {
     pub(crate) for_main: BTreeMap<ReductionGroup, ForMain<C>>,
     /// Loads that have come in for the plan at the sync point.
     pub(crate) loads: Vec<(ActorLoad, u32)>,
+    pub(crate) talks: Vec<Talk>,
+    pub(crate) pes: BTreeMap<PeId, PeLoad>,
     pub(crate) missing: u32,
 }
 
@@ -80,6 +83,8 @@ impl<C> Family<C> {
             sections: BTreeMap::new(),
             for_main: BTreeMap::new(),
             loads: Vec::new(),
+            talks: Vec::new(),
+            pes: BTreeMap::new(),
             missing: 0,
         }
     }

@@ -4,14 +4,25 @@ use super::callback::CallbackWith;
 use crate::error::GridError;
 use crate::probe::ProbeOrder;
 use gridspan_topology::{
-    Bandwidth, GroupId, Hierarchy, LinkChange, LinkMonitor, NodeId, ProbePlan, RttMatrix, Time,
-    Uplink,
+    Bandwidth, Contradiction, GroupId, Hierarchy, Inference, LinkChange, LinkMonitor, NodeId,
+    ProbePlan, Time, Uplink,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Changes that are kept for a main that does not look.
 pub(crate) const CHANGES_MAX: usize = 1024;
+
+/// Which nodes are near each other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Places {
+    /// As measured, where the user has not said otherwise.
+    pub hierarchy: Hierarchy,
+    /// As measured.
+    pub measured: Hierarchy,
+    /// Where the user's word and the measurements differ.
+    pub contradictions: Vec<Contradiction>,
+}
 
 /// What the result of an order is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,10 +48,10 @@ pub(crate) struct UplinkProbe {
 pub(crate) struct Survey<C> {
     /// Nodes whose program is known to be the same.
     pub(crate) greeted: BTreeSet<NodeId>,
-    /// Round trips while they are being measured, and the nodes that still measure.
-    pub(crate) matrix: Option<(RttMatrix, BTreeSet<NodeId>)>,
-    pub(crate) hierarchy: Option<Arc<Hierarchy>>,
-    pub(crate) waiting: Vec<CallbackWith<C, Arc<Hierarchy>>>,
+    /// What measuring is for while it goes on, and how many nodes still measure.
+    pub(crate) inference: Option<(Inference, usize)>,
+    pub(crate) places: Option<Arc<Places>>,
+    pub(crate) waiting: Vec<CallbackWith<C, Arc<Places>>>,
     pub(crate) orders: u64,
     pub(crate) purposes: BTreeMap<u64, Purpose>,
     pub(crate) monitor: LinkMonitor,
@@ -58,8 +69,8 @@ impl<C> Default for Survey<C> {
     fn default() -> Self {
         Self {
             greeted: BTreeSet::new(),
-            matrix: None,
-            hierarchy: None,
+            inference: None,
+            places: None,
             waiting: Vec::new(),
             orders: 0,
             purposes: BTreeMap::new(),
@@ -90,8 +101,7 @@ impl<C> Survey<C> {
 
     /// What main waits for here, for people.
     pub(crate) fn waits(&self) -> Option<String> {
-        let (_, missing) = self.matrix.as_ref()?;
-        (!self.waiting.is_empty())
-            .then(|| format!("the round trips that {} nodes measure", missing.len()))
+        let (_, missing) = self.inference.as_ref()?;
+        (!self.waiting.is_empty()).then(|| format!("the round trips that {missing} nodes measure"))
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// Names a timer, so that it can be cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct TimerId(Time, u64);
+pub(crate) struct TimerId(pub(crate) Time, pub(crate) u64);
 
 /// The timers of a PE, by due time and, among equals, in the order they were set.
 pub(crate) struct Timers<C> {
@@ -28,8 +28,9 @@ impl<C> Timers<C> {
         id
     }
 
-    pub(crate) fn cancel(&mut self, id: TimerId) {
-        self.due.remove(&id);
+    /// Whether it was still to come.
+    pub(crate) fn cancel(&mut self, id: TimerId) -> bool {
+        self.due.remove(&id).is_some()
     }
 
     pub(crate) fn next(&self) -> Option<Time> {

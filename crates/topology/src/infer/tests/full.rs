@@ -1,22 +1,11 @@
-//! Tests of inference against networks whose truth is known.
-//!
-//! The seeds here are 1 to 5; the constants of the method were chosen on seeds from 1000.
+//! Inference from a full matrix against networks whose truth is known.
 
-use super::*;
-use crate::hierarchy::Hierarchy;
+use super::{SEEDS, agreement};
 use crate::id::NodeId;
+use crate::infer::infer;
 use crate::matrix::RttMatrix;
-use crate::study::{Noise, Shape, Synthetic, adjusted_rand_index};
+use crate::study::{Noise, Shape, Synthetic};
 use std::time::Duration;
-
-const SEEDS: std::ops::RangeInclusive<u64> = 1..=5;
-
-/// How well the groups of a level agree with the truth.
-fn agreement(hierarchy: &Hierarchy, level: usize, truth: &[u32]) -> f64 {
-    let group = |node| hierarchy.group_of(node, level).unwrap().0;
-    let groups: Vec<u32> = hierarchy.nodes().map(group).collect();
-    adjusted_rand_index(&groups, truth)
-}
 
 /// The mean agreement of the closest groups, and whether each has the right number of levels.
 fn over_seeds(shape: Shape, nodes: u32, noise: Noise) -> (f64, bool) {
@@ -53,6 +42,17 @@ fn missing_entries_and_more_slow_pairs_do_not_mislead() {
         let (agreement, levels_right) = over_seeds(Shape::ThreeLevel, 128, noise);
         assert!(agreement >= 0.95 && levels_right, "{noise:?}: {agreement}");
     }
+}
+
+#[test]
+fn clusters_of_very_different_sizes_are_found() {
+    let agreements = SEEDS.map(|seed| {
+        let network = Synthetic::new(Shape::ThreeLevel, 128, seed).with_uneven_clusters();
+        let hierarchy = infer(&network.matrix());
+        agreement(&hierarchy, hierarchy.depth() - 1, network.clusters())
+    });
+    let mean = agreements.sum::<f64>() / SEEDS.count() as f64;
+    assert!(mean >= 0.95, "{mean}");
 }
 
 #[test]

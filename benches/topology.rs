@@ -1,0 +1,232 @@
+//! Topology inference: how well the groups of known networks are found, beside what others do, and what it
+//! costs.
+//!
+//! `cargo bench --bench topology`; a word after `--` selects figures, as in `-- sampled`. The seeds
+//! are 1 to 5, and those of the crate's tests; the constants of the methods were chosen on seeds from 1000.
+
+#[allow(dead_code, reason = "each bench uses a part")]
+#[path = "support/figures.rs"]
+mod figures;
+
+use figures::{Contender, Figures, Sample, Unit};
+use gridspan::topology::study::{Baseline, Shape, Synthetic, adjusted_rand_index};
+use gridspan::topology::{Hierarchy, Inference, ProbeCount, RttMatrix, infer};
+use std::time::{Duration, Instant};
+
+/// The goals for a full matrix: the closest groups, and the number of levels.
+const FULL_FINE: f64 = 0.95;
+/// The goals for a sampled inference: the closest groups, the sites, and probes per node.
+const SAMPLED_FINE: f64 = 0.93;
+const SAMPLED_COARSE: f64 = 0.99;
+const SAMPLED_PROBES: f64 = 100.0;
+/// The goals for processor time.
+const FULL_TIME: Duration = Duration::from_millis(50);
+const SAMPLED_TIME: Duration = Duration::from_secs(2);
+
+fn main() {
+    let mut figures = Figures::new();
+    let seeds: Vec<u64> = (1..=figures.choose(5, 1)).collect();
+    if figures.wants("full matrix") {
+        for nodes in figures.choose(&[64, 256][..], &[64][..]) {
+            full(*nodes, &seeds);
+        }
+    }
+    if figures.wants("sampled") {
+        for nodes in figures.choose(&[1024, 4096][..], &[512][..]) {
+            sampled(*nodes, &seeds);
+        }
+    }
+    times(&mut figures);
+    figures.finish();
+}
+
+/// How well one hierarchy agrees with the truth.
+#[derive(Clone, Copy, Default)]
+struct Score {
+    fine: f64,
+    coarse: f64,
+    /// Levels found, less those there are.
+    extra_levels: f64,
+}
+
+impl Score {
+    fn of(levels: &[Vec<u32>], network: &Synthetic, shape: Shape) -> Self {
+        let whole = vec![0; network.clusters().len()];
+        let sites = network.sites();
+        let coarse = levels.iter().map(|level| adjusted_rand_index(level, &sites));
+        Self {
+            fine: adjusted_rand_index(levels.last().unwrap_or(&whole), network.clusters()),
+            coarse: coarse.fold(0.0, f64::max),
+            extra_levels: levels.len() as f64 + 1.0 - shape.levels() as f64,
+        }
+    }
+
+    fn mean(scores: &[Self]) -> Self {
+        let mean = |part: fn(&Self) -> f64| {
+            scores.iter().map(part).sum::<f64>() / scores.len().max(1) as f64
+        };
+        Self {
+            fine: mean(|score| score.fine),
+            coarse: mean(|score| score.coarse),
+            extra_levels: mean(|score| score.extra_levels),
+        }
+    }
+
+    fn show(self) -> String {
+        format!("{:.3} / {:.3} ({:+.1})", self.fine, self.coarse, self.extra_levels)
+    }
+}
+
+/// The groups of each level below the whole, coarsest first.
+fn levels(hierarchy: &Hierarchy) -> Vec<Vec<u32>> {
+    let group = |node, level| hierarchy.group_of(node, level).map_or(0, |group| group.0);
+    let of = |level| hierarchy.nodes().map(|node| group(node, level)).collect();
+    (1..hierarchy.depth()).map(of).collect()
+}
+
+/// All methods on all shapes, from all pairs.
+fn full(nodes: u32, seeds: &[u64]) {
+    println!("\nFull matrix, {nodes} nodes, mean of {} seeds:", seeds.len());
+    println!("agreement (ARI) of the closest groups / of the sites (levels too many)\n");
+    let names: Vec<_> = Shape::ALL.iter().map(|shape| shape.name()).collect();
+    println!("| method | {} |\n| --- {}|", names.join(" | "), "| --- ".repeat(names.len()));
+    let row = |name: &str, find: &dyn Fn(&RttMatrix) -> Vec<Vec<u32>>, has_goal: bool| {
+        let networks = |shape| seeds.iter().map(move |&seed| Synthetic::new(shape, nodes, seed));
+        let cells: Vec<String> =
+            Shape::ALL.iter().map(|&shape| cell(shape, networks(shape), find, has_goal)).collect();
+        println!("| {name} | {} |", cells.join(" | "));
+    };
+    row("**ours**", &|matrix| levels(&infer(matrix)), true);
+    for baseline in Baseline::ALL {
+        row(baseline.name(), &|matrix| baseline.partitions(matrix), false);
+    }
+    let uneven = Shape::ALL.iter().map(|&shape| {
+        let network = |&seed: &u64| Synthetic::new(shape, nodes, seed).with_uneven_clusters();
+        cell(shape, seeds.iter().map(network), &|matrix| levels(&infer(matrix)), false)
+    });
+    println!("| ours, clusters of 1 to 36 parts | {} |", uneven.collect::<Vec<_>>().join(" | "));
+}
+
+fn cell(
+    shape: Shape,
+    networks: impl Iterator<Item = Synthetic>,
+    find: &dyn Fn(&RttMatrix) -> Vec<Vec<u32>>,
+    has_goal: bool,
+) -> String {
+    let score = |network: Synthetic| Score::of(&find(&network.matrix()), &network, shape);
+    let scores: Vec<Score> = networks.map(score).collect();
+    let mean = Score::mean(&scores);
+    // Continents are levels too, and so are sites that happen to be close: no fixed number.
+    let is_counted = matches!(shape, Shape::TwoLevel | Shape::ThreeLevel | Shape::HardThreeLevel);
+    if !has_goal || !is_counted {
+        return mean.show();
+    }
+    let levels_right = scores.iter().all(|score| score.extra_levels == 0.0);
+    let met = mean.fine >= FULL_FINE && levels_right;
+    format!("{}, >= {FULL_FINE} (+0) {}", mean.show(), judged(met))
+}
+
+fn judged(met: bool) -> &'static str {
+    if met { "met" } else { "MISSED" }
+}
+
+/// Ours from what it asks for, and at the smaller size the baselines from all pairs.
+fn sampled(nodes: u32, seeds: &[u64]) {
+    println!(
+        "\nSampled, {nodes} nodes, mean of {} seeds; a probe is one sample and counts at both ends:\n",
+        seeds.len()
+    );
+    println!(
+        "| network | fine / coarse ARI (levels too many) | probes per node: mean, most | rounds | goals |"
+    );
+    println!("| --- | --- | --- | --- | --- |");
+    for shape in Shape::ALL {
+        let networks: Vec<Synthetic> =
+            seeds.iter().map(|&seed| Synthetic::new(shape, nodes, seed)).collect();
+        sampled_row(shape.name(), shape, &networks, seeds);
+    }
+    let uneven =
+        |&seed: &u64| Synthetic::new(Shape::EightByEight, nodes, seed).with_uneven_clusters();
+    let networks: Vec<Synthetic> = seeds.iter().map(uneven).collect();
+    sampled_row("8x8, clusters of 1 to 36 parts", Shape::EightByEight, &networks, seeds);
+    if nodes > 1024 {
+        return;
+    }
+    for baseline in Baseline::ALL {
+        let find = |matrix: &RttMatrix| baseline.partitions(matrix);
+        let network = Synthetic::new(Shape::EightByEight, nodes, seeds[0]);
+        let score = cell(Shape::EightByEight, std::iter::once(network), &find, false);
+        let name = Shape::EightByEight.name();
+        let (baseline, probes) = (baseline.name(), nodes - 1);
+        println!(
+            "| {name}, {baseline}, all pairs, one seed | {score} | {probes}, {probes} | 1 | |"
+        );
+    }
+}
+
+fn sampled_row(name: &str, shape: Shape, networks: &[Synthetic], seeds: &[u64]) {
+    let runs: Vec<Run> =
+        networks.iter().zip(seeds).map(|(network, &seed)| run(network, seed)).collect();
+    let score =
+        |(run, network): (&Run, &Synthetic)| Score::of(&levels(&run.hierarchy), network, shape);
+    let mean = Score::mean(&runs.iter().zip(networks).map(score).collect::<Vec<_>>());
+    let probes = runs.iter().map(|run| run.probes.mean).sum::<f64>() / runs.len() as f64;
+    let most = runs.iter().map(|run| run.probes.max).max().unwrap_or(0);
+    let rounds = runs.iter().map(|run| run.rounds).max().unwrap_or(0);
+    let agrees = mean.fine >= SAMPLED_FINE && mean.coarse >= SAMPLED_COARSE;
+    let judged = judged(agrees && probes <= SAMPLED_PROBES);
+    let goals = format!(">= {SAMPLED_FINE} / {SAMPLED_COARSE}, <= {SAMPLED_PROBES}: {judged}");
+    println!("| {name} | {} | {probes:.0}, {most} | {rounds} | {goals} |", mean.show());
+}
+
+/// A sampled inference that was carried out.
+struct Run {
+    hierarchy: Hierarchy,
+    probes: ProbeCount,
+    rounds: usize,
+    /// The time of inference itself, without the network's.
+    time: Duration,
+}
+
+fn run(network: &Synthetic, seed: u64) -> Run {
+    let mut inference = Inference::new(network.nodes() as usize, seed);
+    let (mut rounds, mut time) = (0, Duration::ZERO);
+    loop {
+        let begin = Instant::now();
+        let probes = inference.next_probes();
+        time += begin.elapsed();
+        if probes.is_empty() {
+            break;
+        }
+        rounds += 1;
+        let measure = |(a, b)| (a, b, network.measure(a, b, 0));
+        let answers: Vec<_> = probes.into_iter().map(measure).collect();
+        let begin = Instant::now();
+        answers.into_iter().for_each(|(a, b, rtt)| inference.answer(a, b, rtt));
+        time += begin.elapsed();
+    }
+    let probes = inference.probe_count();
+    let begin = Instant::now();
+    let hierarchy = inference.finish();
+    time += begin.elapsed();
+    Run { hierarchy, probes, rounds, time }
+}
+
+fn times(figures: &mut Figures) {
+    let nodes = figures.choose(256, 64);
+    let matrix = Synthetic::new(Shape::EightByEight, nodes, 1).matrix();
+    let matrix = &matrix;
+    let ours = || Sample::of(1, || drop(std::hint::black_box(infer(matrix))));
+    let mut contenders = vec![Contender::new("ours", ours).limit(FULL_TIME)];
+    for baseline in Baseline::ALL {
+        let run = move || Sample::of(1, || drop(std::hint::black_box(baseline.partitions(matrix))));
+        contenders.push(Contender::new(baseline.name(), run));
+    }
+    figures.compare(&format!("full matrix of {nodes}"), Unit::Time, 20, contenders);
+    for nodes in figures.choose(&[1024, 4096][..], &[512][..]) {
+        let network = Synthetic::new(Shape::EightByEight, *nodes, 1);
+        let ours = || Sample { elapsed: run(&network, 1).time, operations: 1 };
+        let contenders = vec![Contender::new("ours", ours).limit(SAMPLED_TIME)];
+        figures.compare(&format!("sampled of {nodes}"), Unit::Time, 10, contenders);
+    }
+}

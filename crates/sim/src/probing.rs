@@ -1,0 +1,153 @@
+//! What nodes measure of each other, packet by packet, over the modelled network.
+
+use crate::network::Network;
+use gridspan_runtime::probe::{ProbeKind, ProbeOrder, Probed};
+use gridspan_runtime::{NodeId, PeId, Time};
+use gridspan_topology::Bandwidth;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The bytes of a ping, and of the answer to a train.
+const PING_BYTES: u64 = 62;
+/// Pings to each target; the least round trip counts.
+const PINGS: u64 = 4;
+/// Between two pings to one target.
+const ROUND: Duration = Duration::from_millis(10);
+/// The packets of a train.
+const TRAIN_PACKETS: u64 = 16;
+/// How long to wait for answers that were lost.
+const PATIENCE: Duration = Duration::from_millis(1_500);
+
+/// A packet of an order: to which target.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    order: u64,
+    target: usize,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    /// A packet leaves; it may be the last of a train.
+    Leave { is_last: bool },
+    /// A packet that left then has arrived.
+    Arrive { left: Time, is_last: bool },
+    /// The answer is back.
+    Answer { left: Time },
+    /// What is not back by now is lost.
+    GiveUp,
+}
+
+/// An order that is being worked off.
+struct Running {
+    pe: PeId,
+    from: NodeId,
+    order: ProbeOrder,
+    found: Vec<Probed>,
+    /// The first and the last arrival of each target's train, and how many packets came.
+    trains: Vec<(Time, Time, u64)>,
+    /// Packets whose answer is not back.
+    open: u64,
+}
+
+/// The results of an order.
+pub(crate) struct Report {
+    pub(crate) pe: PeId,
+    pub(crate) id: u64,
+    pub(crate) found: Vec<Probed>,
+}
+
+/// All orders that are being worked off.
+#[derive(Default)]
+pub(crate) struct Probing {
+    running: BTreeMap<u64, Running>,
+}
+
+impl Probing {
+    /// Begins an order of a PE of node `from`. Returns what happens when.
+    pub(crate) fn begin(
+        &mut self,
+        now: Time,
+        (pe, from): (PeId, NodeId),
+        order: ProbeOrder,
+    ) -> Vec<(Time, Step)> {
+        let mut steps = Vec::new();
+        let (packets, gap) = match order.kind {
+            ProbeKind::RoundTrip => (PINGS, ROUND),
+            ProbeKind::Train { gap } => (TRAIN_PACKETS, gap),
+        };
+        let is_train = order.kind != ProbeKind::RoundTrip;
+        for target in 0..order.targets.len() {
+            for packet in 0..packets {
+                let is_last = packet + 1 == packets;
+                let step = Step { order: order.id, target, what: What::Leave { is_last } };
+                steps.push((now + gap * packet as u32, step));
+            }
+        }
+        let targets = order.targets.len();
+        let end = now + gap * packets as u32 + PATIENCE;
+        steps.push((end, Step { order: order.id, target: 0, what: What::GiveUp }));
+        let running = Running {
+            pe,
+            from,
+            found: order.targets.iter().map(|&target| Probed::nothing(target)).collect(),
+            trains: vec![(Time::MAX, Time::ZERO, 0); targets],
+            open: targets as u64 * if is_train { 1 } else { packets },
+            order,
+        };
+        self.running.insert(running.order.id, running);
+        steps
+    }
+
+    /// Lets a packet leave, arrive or be answered. Returns what follows, and the results of the
+    /// order if that was all.
+    pub(crate) fn step(
+        &mut self,
+        now: Time,
+        step: Step,
+        network: &mut Network,
+    ) -> (Option<(Time, Step)>, Option<Report>) {
+        let Some(running) = self.running.get_mut(&step.order) else { return (None, None) };
+        let (from, to) = (running.from, running.found[step.target].target);
+        let is_train = running.order.kind != ProbeKind::RoundTrip;
+        let mut next = None;
+        match step.what {
+            What::Leave { is_last } => {
+                let bytes = if is_train { ProbeKind::TRAIN_BYTES } else { PING_BYTES };
+                let arrives = network.carry(now, from, to, bytes);
+                next = arrives.map(|at| (at, What::Arrive { left: now, is_last }));
+            }
+            What::Arrive { left, is_last } => {
+                let (first, last, packets) = &mut running.trains[step.target];
+                (*first, *last, *packets) = ((*first).min(now), now, *packets + 1);
+                if !is_train || is_last {
+                    let back = network.carry(now, to, from, PING_BYTES);
+                    next = back.map(|at| (at, What::Answer { left }));
+                }
+            }
+            What::Answer { left } => {
+                running.note(step.target, now.since(left));
+                running.open -= 1;
+            }
+            What::GiveUp => running.open = 0,
+        }
+        let report = if running.open == 0 { self.running.remove(&step.order) } else { None };
+        let report =
+            report.map(|Running { pe, order, found, .. }| Report { pe, id: order.id, found });
+        (next.map(|(at, what)| (at, Step { what, ..step })), report)
+    }
+}
+
+impl Running {
+    fn note(&mut self, target: usize, round_trip: Duration) {
+        let found = &mut self.found[target];
+        found.round_trip = Some(found.round_trip.map_or(round_trip, |best| best.min(round_trip)));
+        let (first, last, packets) = self.trains[target];
+        let span = last.since(first);
+        if self.order.kind != ProbeKind::RoundTrip && !span.is_zero() {
+            let rate = (8 * ProbeKind::TRAIN_BYTES * (packets - 1)) as f64 / span.as_secs_f64();
+            found.rate = Some(Bandwidth::from_bits_per_second(rate as u64));
+            found.is_full = true;
+        }
+    }
+}

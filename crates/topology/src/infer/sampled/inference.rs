@@ -1,0 +1,183 @@
+//! The state machine of inference that asks for its measurements.
+
+use super::assemble::{Leaf, Place, assemble};
+use super::log::Log;
+use super::region::{Region, Step};
+use crate::hierarchy::{Draft, Hierarchy};
+use crate::id::NodeId;
+use crate::infer::full::{infer, infer_labelled};
+use crate::infer::labels::{Labelled, SiteNames, merge};
+use crate::matrix::RttMatrix;
+use std::time::Duration;
+
+/// How many probes nodes were an end of, at either end.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ProbeCount {
+    /// The mean over all nodes: twice the number of probes, by the number of nodes.
+    pub mean: f64,
+    /// Those of the node with most.
+    pub max: u32,
+}
+
+/// Inference in rounds: it says which pairs to probe, is told what was measured, and goes on.
+///
+/// Up to [`Inference::MAX_FULL`] nodes there is one round of all pairs. Beyond, each node is an end of 25 to 80
+/// probes in the mean on the networks of [`study`](crate::study); a node that was an end of 300 is asked no more,
+/// so that none has many above that. This takes some dozens of rounds, whose probes are independent. A pair
+/// that is not answered is taken for lost and not asked again. Clusters with less than about three in a
+/// hundred of the nodes of their site may be missed.
+///
+/// ```
+/// use gridspan_topology::{Inference, NodeId};
+/// use std::time::Duration;
+///
+/// let measure = |a: NodeId, b: NodeId| {
+///     Some(Duration::from_micros(if a.0 % 4 == b.0 % 4 { 100 } else { 30_000 }))
+/// };
+/// let mut inference = Inference::new(1000, 7);
+/// loop {
+///     let probes = inference.next_probes();
+///     if probes.is_empty() {
+///         break;
+///     }
+///     for (from, to) in probes {
+///         inference.answer(from, to, measure(from, to));
+///     }
+/// }
+/// assert_eq!(inference.finish().groups_at(1).len(), 4);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Inference {
+    log: Log,
+    regions: Vec<Region>,
+    places: Vec<Place>,
+    open: Vec<usize>,
+    leaves: Vec<Leaf>,
+    /// Of a small grid.
+    matrix: Option<RttMatrix>,
+    has_asked: bool,
+}
+
+impl Inference {
+    /// Up to so many nodes all pairs are measured.
+    pub const MAX_FULL: usize = 256;
+    /// At most this many nodes.
+    pub const MAX_NODES: usize = RttMatrix::MAX_NODES;
+
+    /// An inference over nodes `0..nodes`. The same seed and answers give the same probes and the
+    /// same hierarchy. Panics beyond [`Inference::MAX_NODES`].
+    pub fn new(nodes: usize, seed: u64) -> Self {
+        assert!(nodes <= Self::MAX_NODES, "inference is of at most {} nodes", Self::MAX_NODES);
+        let is_full = nodes <= Self::MAX_FULL;
+        let whole = Region::new((0..nodes as u32).collect());
+        Self {
+            log: Log::new(nodes, seed),
+            regions: vec![whole],
+            places: vec![Place { parent: None, depth: 0 }],
+            open: if is_full { Vec::new() } else { vec![0] },
+            leaves: Vec::new(),
+            matrix: is_full.then(|| RttMatrix::new(nodes)),
+            has_asked: false,
+        }
+    }
+
+    /// The pairs to probe next; none when there is enough to [`finish`](Inference::finish).
+    pub fn next_probes(&mut self) -> Vec<(NodeId, NodeId)> {
+        if let Some(matrix) = &self.matrix {
+            let nodes = if self.has_asked { 0 } else { matrix.nodes() as u32 };
+            self.has_asked = true;
+            let pairs: Vec<_> =
+                (0..nodes).flat_map(|a| (0..a).map(move |b| (NodeId(a), NodeId(b)))).collect();
+            pairs.iter().for_each(|(a, b)| self.log.burden(a.0, b.0));
+            return pairs;
+        }
+        let mut probes = Vec::new();
+        while probes.is_empty() && !self.open.is_empty() {
+            for number in std::mem::take(&mut self.open) {
+                match self.regions[number].step(&mut self.log) {
+                    Step::Probe(pairs) => {
+                        probes.extend(pairs.into_iter().map(|(a, b)| (NodeId(a), NodeId(b))));
+                        self.open.push(number);
+                    }
+                    Step::Split(regions) => self.split(number, regions),
+                    Step::Leaf(members) => self.leaves.push(Leaf { region: number, members }),
+                    Step::Singles(members) => self.single_out(number, members),
+                }
+            }
+        }
+        probes
+    }
+
+    /// Notes what a probe measured; `None` if it was lost. Measurements that were not asked for
+    /// are welcome. Panics if there is no such node.
+    pub fn answer(&mut self, from: NodeId, to: NodeId, rtt: Option<Duration>) {
+        let nodes = self.log.nodes();
+        assert!(from.index() < nodes && to.index() < nodes, "there are {nodes} nodes");
+        let Some(rtt) = rtt.filter(|_| from != to) else { return };
+        match &mut self.matrix {
+            Some(matrix) => matrix.record(from, to, rtt),
+            None => self.log.record(from.0, to.0, (rtt.as_secs_f64() * 1e3) as f32),
+        }
+    }
+
+    /// How many probes were asked so far.
+    pub fn probe_count(&self) -> ProbeCount {
+        let load = self.log.load();
+        let sum: f64 = load.iter().map(|&probes| f64::from(probes)).sum();
+        let max = load.iter().copied().max().unwrap_or(0);
+        ProbeCount { mean: sum / load.len().max(1) as f64, max }
+    }
+
+    /// The hierarchy in what was measured. Regions that are not finished yet are single groups.
+    pub fn finish(mut self) -> Hierarchy {
+        if let Some(matrix) = &self.matrix {
+            return infer(matrix);
+        }
+        self.draft().build(self.samples())
+    }
+
+    /// Like [`Inference::finish`], but the user's word on sites wins, as in [`infer_labelled`].
+    pub fn finish_labelled(mut self, names: &SiteNames) -> Labelled {
+        if let Some(matrix) = &self.matrix {
+            return infer_labelled(matrix, names);
+        }
+        let draft = self.draft();
+        merge(&draft, &draft.build(self.samples()), names, || self.samples())
+    }
+
+    fn draft(&mut self) -> Draft {
+        for region in std::mem::take(&mut self.open) {
+            let members = self.regions[region].take_members();
+            self.leaves.push(Leaf { region, members });
+        }
+        assemble(&self.places, &self.leaves, &self.log)
+    }
+
+    fn samples(&self) -> impl Iterator<Item = (usize, usize, f32)> + '_ {
+        self.log.all().map(|(a, b, ms)| (a as usize, b as usize, ms))
+    }
+
+    fn split(&mut self, parent: usize, regions: Vec<Region>) {
+        for region in regions {
+            self.open.push(self.regions.len());
+            self.add(parent, region);
+        }
+    }
+
+    fn single_out(&mut self, parent: usize, members: Vec<u32>) {
+        for node in members {
+            self.leaves.push(Leaf { region: self.regions.len(), members: vec![node] });
+            self.add(parent, Region::new(Vec::new()));
+        }
+    }
+
+    /// What strays split into are siblings of the regions that they strayed from: each has its own
+    /// distance to those.
+    fn add(&mut self, parent: usize, region: Region) {
+        let stray = self.regions[parent].is_stray();
+        let parent = if stray { self.places[parent].parent } else { Some(parent) };
+        let depth = parent.map_or(0, |parent| self.places[parent].depth + 1);
+        self.regions.push(region);
+        self.places.push(Place { parent, depth });
+    }
+}

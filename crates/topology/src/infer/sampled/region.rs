@@ -1,0 +1,243 @@
+//! One region: a set of nodes that is sampled, split into groups and filled up.
+
+use super::log::Log;
+use super::placing::{Groups, Next, Seeker};
+use crate::infer::nested::{Nested, nested};
+use crate::infer::pairs::{Pairs, median};
+
+/// A sample of a region that is expected to have several levels.
+const LARGE_SAMPLE: usize = 64;
+/// The least sample of a region that is expected to hold together.
+const SMALL_SAMPLE: usize = 24;
+/// A sample of a region that is expected to hold together costs so many probes for each of its nodes.
+const SAMPLE_COST: usize = 20;
+/// A level is used to split if its groups have so many members of the sample…
+const RELIABLE_MEMBERS: usize = 4;
+/// …and there are at most so many groups, each of which every node may have to ask.
+const MOST_GROUPS: usize = 16;
+
+/// What is being done for a region.
+#[derive(Clone, Debug)]
+enum State {
+    New,
+    Sampled(Vec<u32>),
+    Placing(Placing),
+    Done,
+}
+
+/// Nodes looking for their groups, as many at a time as there are nodes that can be asked.
+#[derive(Clone, Debug)]
+struct Placing {
+    groups: Groups,
+    waiting: Vec<u32>,
+    seekers: Vec<Seeker>,
+    alone: Vec<u32>,
+    /// Whether the sample shows no levels below the groups.
+    is_finest: bool,
+}
+
+/// A region of a grid.
+#[derive(Clone, Debug)]
+pub(super) struct Region {
+    members: Vec<u32>,
+    holds_together: bool,
+    /// Whether these are nodes that fit nowhere else: their round trips are beyond this, in milliseconds.
+    stray_ms: Option<f32>,
+    state: State,
+}
+
+/// What a region asks for or came to.
+pub(super) enum Step {
+    /// These pairs are to be measured.
+    Probe(Vec<(u32, u32)>),
+    /// It is split into these regions.
+    Split(Vec<Region>),
+    /// It holds together; or its nodes hold together with none.
+    Leaf(Vec<u32>),
+    Singles(Vec<u32>),
+}
+
+impl Region {
+    /// A region that is not known.
+    pub(super) fn new(members: Vec<u32>) -> Self {
+        Self { members, holds_together: false, stray_ms: None, state: State::New }
+    }
+
+    /// Goes on with what was measured. Not to be called after a split or a leaf.
+    pub(super) fn step(&mut self, log: &mut Log) -> Step {
+        match std::mem::replace(&mut self.state, State::Done) {
+            State::New => self.sample(log),
+            State::Sampled(sample) => self.split(&sample, log),
+            State::Placing(placing) => self.place(placing, log),
+            State::Done => Step::Leaf(self.take_members()),
+        }
+    }
+
+    /// All nodes of the region, which has none any more.
+    pub(super) fn take_members(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.members)
+    }
+
+    fn sample(&mut self, log: &mut Log) -> Step {
+        let mut sample = self.members.clone();
+        log.shuffle(&mut sample);
+        // Those that did little so far, in random order.
+        sample.sort_by_key(|&node| log.load()[node as usize]);
+        sample.truncate(self.sample_size());
+        sample.sort_unstable();
+        let mut probes = Vec::new();
+        for (n, &a) in sample.iter().enumerate() {
+            for &b in &sample[..n] {
+                if log.known(a, b).is_none() {
+                    log.burden(a, b);
+                    probes.push((a, b));
+                }
+            }
+        }
+        self.state = State::Sampled(sample);
+        if probes.is_empty() { self.step(log) } else { Step::Probe(probes) }
+    }
+
+    fn sample_size(&self) -> usize {
+        let cheap = (SAMPLE_COST * self.members.len()).isqrt();
+        if self.holds_together { cheap.clamp(SMALL_SAMPLE, LARGE_SAMPLE) } else { LARGE_SAMPLE }
+    }
+
+    fn split(&mut self, sample: &[u32], log: &mut Log) -> Step {
+        let pairs = log.pairs(sample);
+        let found = nested(&pairs);
+        for (&node, height) in sample.iter().zip(&found.heights) {
+            let added = &mut log.added_ms[node as usize];
+            *added = added.max(height.added);
+        }
+        let is_whole = sample.len() == self.members.len();
+        let Some(level) = splitting_level(&found, is_whole) else {
+            return self.leaf(&pairs);
+        };
+        let groups = groups(&found, level, sample, &pairs, log);
+        if is_whole {
+            let leaf =
+                |members| Region { holds_together: true, state: State::Done, ..Self::new(members) };
+            return Step::Split(groups.members.into_iter().map(leaf).collect());
+        }
+        let mut waiting: Vec<u32> = self
+            .members
+            .iter()
+            .copied()
+            .filter(|node| sample.binary_search(node).is_err())
+            .collect();
+        log.shuffle(&mut waiting);
+        let is_finest = level + 1 == found.levels.len();
+        self.place(Placing { groups, waiting, seekers: vec![], alone: vec![], is_finest }, log)
+    }
+
+    /// Nodes that fit nowhere need not fit together.
+    fn leaf(&mut self, pairs: &Pairs) -> Step {
+        let members = self.take_members();
+        let mut rtts: Vec<f32> = (0..pairs.items())
+            .flat_map(|a| (0..a).filter_map(move |b| pairs.known(a, b)))
+            .collect();
+        match (self.stray_ms, median(&mut rtts)) {
+            (Some(stray_ms), Some(ms)) if ms > stray_ms => Step::Singles(members),
+            _ => Step::Leaf(members),
+        }
+    }
+
+    /// Whether these are nodes that fit nowhere else.
+    pub(super) fn is_stray(&self) -> bool {
+        self.stray_ms.is_some()
+    }
+
+    fn place(&mut self, mut placing: Placing, log: &mut Log) -> Step {
+        let mut probes = Vec::new();
+        loop {
+            let seekers = std::mem::take(&mut placing.seekers);
+            // Who is placed can be asked only from the next wave on, which keeps waves independent
+            // of the order of their nodes.
+            let mut placed = Vec::new();
+            for mut seeker in seekers {
+                match seeker.next(&placing.groups, log) {
+                    Next::Ask(members) => {
+                        probes.extend(members.into_iter().map(|member| (seeker.node, member)));
+                        placing.seekers.push(seeker);
+                    }
+                    Next::In(group, added) => placed.push((group, seeker.node, added)),
+                    Next::Alone => placing.alone.push(seeker.node),
+                }
+            }
+            for (group, node, added) in placed {
+                placing.groups.members[group].push(node);
+                log.added_ms[node as usize] =
+                    log.added_ms[node as usize].max(significant(added, &placing.groups, group));
+            }
+            if !probes.is_empty() {
+                self.state = State::Placing(placing);
+                return Step::Probe(probes);
+            }
+            if placing.waiting.is_empty() {
+                return self.finish(placing);
+            }
+            let able: usize = placing.groups.members.iter().map(Vec::len).sum();
+            let rest = placing.waiting.split_off(placing.waiting.len().saturating_sub(able));
+            placing.seekers = rest.into_iter().map(Seeker::new).collect();
+        }
+    }
+
+    fn finish(&mut self, placing: Placing) -> Step {
+        let holds_together = placing.is_finest;
+        let region = |members| Region { holds_together, ..Self::new(members) };
+        let mut regions: Vec<Region> = placing.groups.members.into_iter().map(region).collect();
+        if !placing.alone.is_empty() {
+            let stray_ms = Some(placing.groups.cut_ms);
+            regions.push(Region { stray_ms, ..Self::new(placing.alone) });
+        }
+        Step::Split(regions)
+    }
+}
+
+/// An addition that is too small to tell from jitter is none.
+fn significant(added: f32, groups: &Groups, group: usize) -> f32 {
+    let inside = groups.between[group][group];
+    if added > 0.3 * inside { added } else { 0.0 }
+}
+
+/// The level whose groups become regions: of a whole matrix the last one, else the last one whose groups
+/// the sample shows well, or the first.
+fn splitting_level(found: &Nested, is_whole: bool) -> Option<usize> {
+    let count = |groups: &Vec<u32>| groups.iter().max().map_or(0, |&last| last as usize + 1);
+    let is_shown = |groups: &Vec<u32>| {
+        let groups_count = count(groups);
+        groups_count <= MOST_GROUPS && groups.len() >= RELIABLE_MEMBERS * groups_count
+    };
+    let last = found.levels.len().checked_sub(1)?;
+    let level = if is_whole { last } else { found.levels.iter().rposition(is_shown).unwrap_or(0) };
+    (count(&found.levels[level]) > 1).then_some(level)
+}
+
+/// The groups of a level with the medians between them.
+fn groups(found: &Nested, level: usize, sample: &[u32], pairs: &Pairs, log: &Log) -> Groups {
+    let of = &found.levels[level];
+    let count = of.iter().max().map_or(0, |&last| last as usize + 1);
+    let mut members = vec![Vec::new(); count];
+    for (&group, &node) in of.iter().zip(sample) {
+        members[group as usize].push(node);
+    }
+    let mut rtts = vec![vec![Vec::new(); count]; count];
+    for a in 0..sample.len() {
+        for b in 0..a {
+            if let Some(ms) = pairs.known(a, b) {
+                let (low, high) = (of[a].min(of[b]) as usize, of[a].max(of[b]) as usize);
+                rtts[low][high].push(log.lowered(sample[a], sample[b], ms));
+            }
+        }
+    }
+    let mut between = vec![vec![f32::NAN; count]; count];
+    for low in 0..count {
+        for high in low..count {
+            let ms = median(&mut rtts[low][high]).unwrap_or(f32::NAN);
+            between[low][high] = ms;
+            between[high][low] = ms;
+        }
+    }
+    Groups { members, between, cut_ms: found.cuts[level].0 }
+}

@@ -1,0 +1,35 @@
+//! Tests of inference against networks whose truth is known.
+//!
+//! The seeds here are 1 to 5; the constants of the methods were chosen on seeds from 1000.
+
+mod full;
+mod labels;
+mod sampled;
+mod upkeep;
+
+use crate::hierarchy::Hierarchy;
+use crate::infer::Inference;
+use crate::study::{Synthetic, adjusted_rand_index};
+
+const SEEDS: std::ops::RangeInclusive<u64> = 1..=5;
+
+/// How well the groups of a level agree with the truth.
+fn agreement(hierarchy: &Hierarchy, level: usize, truth: &[u32]) -> f64 {
+    let group = |node| hierarchy.group_of(node, level).unwrap().0;
+    let groups: Vec<u32> = hierarchy.nodes().map(group).collect();
+    adjusted_rand_index(&groups, truth)
+}
+
+/// Answers all that is asked, with one sample each.
+fn run(network: &Synthetic, seed: u64) -> Inference {
+    let mut inference = Inference::new(network.nodes() as usize, seed);
+    loop {
+        let probes = inference.next_probes();
+        if probes.is_empty() {
+            return inference;
+        }
+        for (a, b) in probes {
+            inference.answer(a, b, network.measure(a, b, 0));
+        }
+    }
+}

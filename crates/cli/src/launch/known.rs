@@ -5,9 +5,14 @@ use super::report::{LinkNumbers, Report};
 use crate::names::Names;
 use crate::status::StatusFile;
 use gridspan::links::LinkReport;
-use gridspan_topology::{GridSpec, GroupId, LinkChange};
-use std::collections::BTreeSet;
+use gridspan_topology::{GridSpec, GroupId, Hierarchy};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A link is settled when two looks in a row differ by no more than this part.
+const SETTLED: f64 = 0.1;
+/// A change by more than this part is news.
+const NEWS: f64 = 0.2;
 
 /// What is known, shared by those who read what nodes say.
 pub(super) struct Known {
@@ -19,22 +24,63 @@ pub(super) struct Known {
 
 struct State {
     links: Option<LinkReport>,
+    watched: BTreeMap<(GroupId, GroupId), Watched>,
     file: Option<StatusFile>,
     /// What the user was warned of.
     warned: BTreeSet<String>,
 }
 
+/// A link on which the user is kept up to date.
+#[derive(Default)]
+struct Watched {
+    /// What the user believes.
+    told: Option<LinkNumbers>,
+    last: Option<LinkNumbers>,
+}
+
+/// A link that has changed.
+struct Change {
+    from: GroupId,
+    to: GroupId,
+    before: LinkNumbers,
+    after: LinkNumbers,
+}
+
+impl Watched {
+    /// Looks again. Returns what the link was and is if that is news: while it still changes, as round
+    /// trips do long after a job's first moments, there is nothing to tell.
+    fn look(&mut self, now: LinkNumbers) -> Option<(LinkNumbers, LinkNumbers)> {
+        let is_settled = self.last.replace(now).is_some_and(|last| !last.differs(&now, SETTLED));
+        if !is_settled {
+            return None;
+        }
+        let told = *self.told.get_or_insert(now);
+        let is_news = told.differs(&now, NEWS);
+        is_news.then(|| (self.told.replace(now).unwrap_or(told), now))
+    }
+}
+
 impl Known {
     /// Nothing is known yet.
     pub(super) fn new(grid: GridSpec, is_told: bool, file: Option<StatusFile>) -> Self {
-        let state = State { links: None, file, warned: BTreeSet::new() };
+        let state = State { links: None, watched: BTreeMap::new(), file, warned: BTreeSet::new() };
         Self { grid, is_told, state: Mutex::new(state) }
     }
 
     /// Takes note of what a node knows. Returns what the user should be told.
     pub(super) fn learn(&self, links: LinkReport) -> Vec<Report> {
         let mut state = self.lock();
-        let mut reports = self.changes(&links);
+        if state.links.as_ref().is_none_or(|known| known.hierarchy != links.hierarchy) {
+            // Its groups have other numbers.
+            state.watched.clear();
+        }
+        let mut changes = vec![];
+        for &((from, to), estimate) in &links.estimates {
+            let watched = state.watched.entry((from, to)).or_default();
+            let change = watched.look(LinkNumbers::new(&estimate));
+            changes.extend(change.map(|(before, after)| Change { from, to, before, after }));
+        }
+        let mut reports = self.changes(&changes, &links.hierarchy);
         let mut is_new = |warning: &&String| state.warned.insert((*warning).clone());
         let warnings = links.warnings.iter().filter(|warning| is_new(warning));
         reports.extend(warnings.map(|text| Report::Warning { text: text.clone() }));
@@ -55,29 +101,26 @@ impl Known {
         state.links.take()
     }
 
-    fn changes(&self, links: &LinkReport) -> Vec<Report> {
-        if links.changes.is_empty() {
+    /// The changes to tell; one that is the same in both directions is told once.
+    fn changes(&self, changes: &[Change], hierarchy: &Hierarchy) -> Vec<Report> {
+        if changes.is_empty() {
             return vec![];
         }
-        let names = Names::of_grid(&links.hierarchy, &self.grid);
-        let name = |group| names.group(GroupId(group)).to_owned();
-        let shown = |change: &LinkChange| {
-            LinkNumbers::new(&change.before).change(&LinkNumbers::new(&change.after))
+        let names = Names::of_grid(hierarchy, &self.grid);
+        let name = |group| names.group(group).to_owned();
+        let is_reverse = |one: &Change, other: &Change| {
+            (one.from, one.to) == (other.to, other.from)
+                && one.before.change(&one.after) == other.before.change(&other.after)
         };
-        let is_reverse = |one: &LinkChange, other: &LinkChange| {
-            (one.from, one.to) == (other.to, other.from) && shown(one) == shown(other)
-        };
-        let changes = &links.changes;
-        // A latency is measured there and back, so that most changes come in pairs.
-        let is_second = |change: &&LinkChange| {
+        let is_second = |change: &&Change| {
             change.from > change.to && changes.iter().any(|other| is_reverse(change, other))
         };
-        let report = |change: &LinkChange| Report::Link {
+        let report = |change: &Change| Report::Link {
             from: name(change.from),
             to: name(change.to),
             both_ways: changes.iter().any(|other| is_reverse(change, other)),
-            before: LinkNumbers::new(&change.before),
-            after: LinkNumbers::new(&change.after),
+            before: change.before,
+            after: change.after,
         };
         changes.iter().filter(|change| !is_second(change)).map(report).collect()
     }
@@ -90,46 +133,76 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gridspan_topology::{Bandwidth, Hierarchy, Latency, LinkEstimate, Time};
+    use gridspan_topology::{Bandwidth, Latency, LinkEstimate, Time};
     use std::time::Duration;
 
-    fn change(from: u32, to: u32, after_ms: u64, mbit: u64) -> LinkChange {
-        let estimate = |ms| LinkEstimate {
-            latency: Latency::from_millis(ms),
-            jitter: Duration::ZERO,
-            loss: 0.0,
-            bandwidth: Some(Bandwidth::from_bits_per_second(mbit * 1_000_000)),
-            observed: Time::ZERO,
-            confidence: 1.0,
+    fn report(estimates: &[(u32, u32, u64, u64)]) -> LinkReport {
+        let estimate = |&(from, to, ms, mbit): &(u32, u32, u64, u64)| {
+            let estimate = LinkEstimate {
+                latency: Latency::from_millis(ms),
+                jitter: Duration::ZERO,
+                loss: 0.0,
+                bandwidth: Some(Bandwidth::from_bits_per_second(mbit * 1_000_000)),
+                observed: Time::ZERO,
+                confidence: 1.0,
+            };
+            ((GroupId(from), GroupId(to)), estimate)
         };
-        LinkChange { from, to, before: estimate(10), after: estimate(after_ms) }
+        LinkReport {
+            at: Time::ZERO,
+            hierarchy: Hierarchy::from_grid(&GridSpec::from_emulate("2x2").unwrap()),
+            estimates: estimates.iter().map(estimate).collect(),
+            uplinks: vec![],
+            changes: vec![],
+            warnings: vec!["odd".to_owned()],
+        }
     }
 
-    fn told(changes: Vec<LinkChange>) -> Vec<(String, String, bool)> {
-        let grid = GridSpec::from_emulate("2x2").unwrap();
-        let links = LinkReport {
-            at: Time::ZERO,
-            hierarchy: Hierarchy::from_grid(&grid),
-            estimates: vec![],
-            uplinks: vec![],
-            changes,
-            warnings: vec![],
+    fn known() -> Known {
+        Known::new(GridSpec::from_emulate("2x2").unwrap(), true, None)
+    }
+
+    /// What is told of links, as `from to both_ways change`.
+    fn told(known: &Known, estimates: &[(u32, u32, u64, u64)]) -> Vec<String> {
+        let link = |report| match report {
+            Report::Link { from, to, both_ways, before, after } => {
+                Some(format!("{from} {to} {both_ways} {}", before.change(&after)))
+            }
+            _ => None,
         };
-        let reports = Known::new(grid, true, None).learn(links);
-        let place = |report| match report {
-            Report::Link { from, to, both_ways, .. } => (from, to, both_ways),
-            other => panic!("{other:?}"),
-        };
-        reports.into_iter().map(place).collect()
+        known.learn(report(estimates)).into_iter().filter_map(link).collect()
+    }
+
+    #[test]
+    fn a_change_is_told_once_when_it_has_settled() {
+        let known = known();
+        let steps = [(30, ""), (12, ""), (10, ""), (10, ""), (11, ""), (25, ""), (40, "")];
+        for (ms, expected) in steps {
+            assert_eq!(told(&known, &[(1, 2, ms, 100)]).join(","), expected, "{ms} ms");
+        }
+        assert_eq!(told(&known, &[(1, 2, 41, 100)]), ["a b false 10.0 ms → 41.0 ms"]);
+        assert!(told(&known, &[(1, 2, 41, 100)]).is_empty());
     }
 
     #[test]
     fn a_change_in_both_directions_is_told_once() {
-        let link = |from: &str, to: &str, both_ways| (from.to_owned(), to.to_owned(), both_ways);
-        let both = vec![change(1, 2, 40, 100), change(2, 1, 40, 90)];
-        assert_eq!(told(both), [link("a", "b", true)], "what they can carry has not changed");
-        let unlike = vec![change(1, 2, 40, 100), change(2, 1, 80, 100)];
-        assert_eq!(told(unlike), [link("a", "b", false), link("b", "a", false)]);
-        assert_eq!(told(vec![change(1, 1, 40, 100)]), [link("a", "a", true)]);
+        let known = known();
+        let both = |there: u64, back: u64| [(1, 2, there, 100), (2, 1, back, 90)];
+        for (there, back) in [(10, 10), (10, 10), (40, 40)] {
+            assert!(told(&known, &both(there, back)).is_empty());
+        }
+        assert_eq!(told(&known, &both(40, 40)), ["a b true 10.0 ms → 40.0 ms"]);
+        told(&known, &both(80, 20));
+        let unlike = ["a b false 40.0 ms → 80.0 ms", "b a false 40.0 ms → 20.0 ms"];
+        assert_eq!(told(&known, &both(80, 20)), unlike);
+    }
+
+    #[test]
+    fn a_warning_is_told_once_and_nothing_to_one_who_does_not_listen() {
+        let known = known();
+        assert_eq!(known.learn(report(&[])).len(), 1);
+        assert_eq!(known.learn(report(&[])).len(), 0);
+        let silent = Known::new(GridSpec::from_emulate("2x2").unwrap(), false, None);
+        assert_eq!(silent.learn(report(&[])).len(), 0);
     }
 }

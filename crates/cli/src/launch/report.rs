@@ -24,6 +24,11 @@ use std::net::SocketAddr;
 /// The version of the objects.
 pub(crate) const VERSION: u32 = 1;
 
+/// Latencies that differ by less are the same: a busy machine makes as much.
+const LATENCY_NOISE_MS: f64 = 1.0;
+/// The same for the share of packets lost.
+const LOSS_NOISE: f64 = 0.02;
+
 /// Something to tell.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
@@ -139,18 +144,28 @@ impl LinkNumbers {
         ]
     }
 
+    /// Which of latency, bandwidth and loss differ, by more than `part` of what they were.
+    fn differing(&self, after: &Self, part: f64) -> [bool; 3] {
+        let differs = |old: f64, new: f64| (new - old).abs() > part * old;
+        let rate = |numbers: &Self| numbers.bandwidth_bps.map(|bits| bits as f64);
+        [
+            (after.latency_ms - self.latency_ms).abs() > LATENCY_NOISE_MS
+                && differs(self.latency_ms, after.latency_ms),
+            rate(self).zip(rate(after)).is_some_and(|(old, new)| differs(old, new)),
+            (self.loss - after.loss).abs() > LOSS_NOISE,
+        ]
+    }
+
+    /// Whether one of them does.
+    pub(super) fn differs(&self, after: &Self, part: f64) -> bool {
+        self.differing(after, part).contains(&true)
+    }
+
     /// What has become of a link, such as `10.0 ms → 40.2 ms`: all that differs by more than a
     /// tenth, for less is noise.
     pub(super) fn change(&self, after: &Self) -> String {
-        let differs = |old: f64, new: f64| (new - old).abs() > 0.1 * old;
-        let rate = |numbers: &Self| numbers.bandwidth_bps.map(|bits| bits as f64);
-        let is_new = [
-            differs(self.latency_ms, after.latency_ms),
-            rate(self).zip(rate(after)).is_some_and(|(old, new)| differs(old, new)),
-            (self.loss - after.loss).abs() >= 0.01,
-        ];
-        let texts = self.rounded().into_iter().zip(after.rounded()).zip(is_new);
-        let changed = texts.filter(|(_, is_new)| *is_new);
+        let texts = self.rounded().into_iter().zip(after.rounded());
+        let changed = texts.zip(self.differing(after, 0.1)).filter(|(_, is_new)| *is_new);
         let changed: Vec<_> =
             changed.map(|((before, after), _)| format!("{before} → {after}")).collect();
         changed.join(", ")

@@ -200,7 +200,7 @@ fn links(topology: &Topology, style: Style) -> String {
         let loss = |view: LinkView| view.loss.map(|loss| format!("{:.1}", loss * 100.0));
         text += &section(topology, shown, style, "packets lost, %", &loss);
     }
-    if known(&|view| view.age.is_some()) {
+    if topology.is_live() && known(&|view| view.age.is_some()) {
         let age = |view: LinkView| view.age.map(|age| format!("{:.1}", age.as_secs_f64()));
         text += &section(topology, shown, style, "observed so long ago, s", &age);
     }

@@ -76,7 +76,7 @@ pub(crate) struct RunArgs {
 }
 
 /// Where nodes are started.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct PlaceArgs {
     /// Start N node processes of one PE each, in one site on this machine.
     #[arg(short, long = "nodes", value_name = "N", group = "place")]
@@ -134,6 +134,7 @@ impl fmt::Display for PlaceArgs {
         match (self.nodes, &self.grid, &self.emulate) {
             (_, Some(path), _) => write!(f, "the hosts of {}", path.display()),
             (_, _, Some(spec)) => write!(f, "emulated links, {spec}"),
+            (Some(nodes), ..) if nodes.get() == 1 => f.write_str("one process of this machine"),
             (Some(nodes), ..) => write!(f, "{nodes} processes of this machine"),
             _ if self.sites.is_empty() => f.write_str("this machine"),
             _ => {
@@ -201,10 +202,10 @@ Everything after PROGRAM belongs to the program. A summary follows on standard e
 pub(crate) struct TopoArgs {
     /// Show a grid file (`.toml`), or infer from a square matrix of round-trip times: comma-separated
     /// values, or rows separated by blanks as data sets are published.
-    #[arg(value_name = "FILE", conflicts_with_all = ["place", "job", "probe", "driver"])]
+    #[arg(value_name = "FILE", conflicts_with_all = ["place", "job"])]
     pub(crate) file: Option<PathBuf>,
     /// Start nodes to measure; without it a grid file is shown as it describes itself.
-    #[arg(long, requires = "place")]
+    #[arg(long, conflicts_with = "job")]
     pub(crate) probe: bool,
     /// Show what this running job of yours sees.
     #[arg(short, long, value_name = "ID", conflicts_with = "place")]
@@ -226,7 +227,7 @@ pub(crate) struct TopoArgs {
 const TOPO_HELP: &str = "Examples:
   gridctl topo                            as the latest job that you have running sees it
   gridctl topo grid.toml                  as a grid file describes it
-  gridctl topo --grid grid.toml --probe   as nodes started on its hosts measure it
+  gridctl topo grid.toml --probe          as nodes started on its hosts measure it
   gridctl topo --emulate 2x4,wan=32ms     as measured over emulated links
   gridctl topo rtt.txt --unit us          as inferred from published round trips
   gridctl topo rtt.csv --svg rtt.svg      and drawn

@@ -63,6 +63,9 @@ pub(crate) enum CliError {
         /// Its path.
         path: PathBuf,
     },
+    /// Nothing says where to start nodes.
+    #[error("--probe does not say where to start nodes")]
+    NoPlace,
     /// The nodes that were to measure have failed, which was said, or were interrupted.
     #[error("the links could not be measured")]
     NotMeasured {
@@ -176,6 +179,10 @@ impl CliError {
                     .into()
             }
             Self::Variable(_) => "`unset` the variable to have the default".into(),
+            Self::NoPlace => {
+                "name a grid file (`.toml`), or write `--nodes N`, `--site NAME` or `--emulate SPEC`"
+                    .into()
+            }
             Self::NotMeasured { .. } => {
                 "what stands above says why; `--driver cluster` and `-v` may say more".into()
             }

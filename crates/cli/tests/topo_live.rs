@@ -72,9 +72,11 @@ fn nodes_of_this_machine_and_of_a_grid_file_are_started_to_measure() {
     let path = path.to_str().unwrap();
     let described = document(&run(&["topo", "--grid", path, "--json"]));
     assert_eq!(described["source"]["kind"], "grid-file");
-    let measured = document(&run(&["topo", "--grid", path, "--probe", "--json"]));
-    assert_eq!(measured["source"]["kind"], "measured");
-    assert_eq!(measured["nodes"][1]["name"], "127.0.0.1");
+    for flags in [&["--grid", path][..], &[path]] {
+        let measured = document(&run(&[&["topo", "--probe", "--json"], flags].concat()));
+        assert_eq!(measured["source"]["kind"], "measured");
+        assert_eq!(measured["nodes"][1]["name"], "127.0.0.1");
+    }
 }
 
 #[test]
@@ -172,6 +174,7 @@ fn sources_that_contradict_each_other_are_refused() {
         &["grid.toml", "--job", "x"],
         &["--job", "x", "-n", "2"],
         &["--probe"],
+        &["matrix.csv", "--probe"],
         &["--emulate", "two"],
     ] {
         let output = run(&[&["topo"], flags].concat());

@@ -29,11 +29,15 @@ const LIVE_LOOK: Duration = Duration::from_millis(100);
 pub(crate) fn topology(args: &TopoArgs, verbose: u8) -> Result<Topology, CliError> {
     let place = &args.place;
     match (&args.file, &place.grid) {
-        (Some(path), _) => of_file(path, args.unit),
+        (Some(path), _) if args.probe && has_ending(path, &["toml"]) => {
+            measured(&PlaceArgs { grid: Some(path.clone()), ..place.clone() }, verbose)
+        }
+        (Some(path), _) if !args.probe => of_file(path, args.unit),
         (None, Some(path)) if !args.probe => {
             Ok(Topology::described(path.display().to_string(), load_grid(path)?))
         }
         _ if place.is_given() => measured(place, verbose),
+        _ if args.probe => Err(CliError::NoPlace),
         _ => live(args.job.as_deref()),
     }
 }

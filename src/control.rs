@@ -11,14 +11,15 @@
 //! A line that begins like one and makes no sense is passed on as output, so that nothing is lost
 //! when launcher and program are of different builds.
 
+use crate::links::LinkReport;
 use crate::simulated::Summary;
-use gridspan_runtime::NodeId;
+use gridspan_runtime::{Job, NodeId};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 
 /// Begins every control line.
 pub const MARK: &str = "\u{1e}gridspan ";
-/// The longest text of a failure; the launcher takes lines of at most 64 KiB.
+/// The longest text of a failure, which no reader wants to be longer.
 const TEXT_BYTES_MAX: usize = 8 << 10;
 
 /// What a control line says.
@@ -29,6 +30,8 @@ pub enum Control {
     Failed(Failure),
     /// The job was simulated.
     Simulated(Summary),
+    /// What is known of the links. Comes every two seconds, and when some have changed.
+    Links(LinkReport),
 }
 
 /// How a job failed, as one of its processes knows.
@@ -52,6 +55,12 @@ impl Control {
         to.flush()
     }
 
+    /// Prints the line to standard output.
+    pub fn tell(&self) {
+        // Without a launcher there is nobody to tell.
+        let _ = self.print(&mut io::stdout().lock());
+    }
+
     /// Reads what follows [`MARK`] in a line; none if that is no control line.
     pub fn parse(text: &[u8]) -> Option<Self> {
         serde_json::from_slice(text).ok()
@@ -68,6 +77,11 @@ impl Failure {
         let message = message[..end].to_owned();
         Self { message, hint: hint.map(str::to_owned), node, is_loss: false }
     }
+}
+
+/// The job, which tells the launcher what it knows of its links.
+pub(crate) fn telling_links(job: Job) -> Job {
+    job.on_links(|links, changes| Control::Links(LinkReport::new(links, changes)).tell())
 }
 
 #[cfg(test)]

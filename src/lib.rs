@@ -82,10 +82,12 @@
 //! - [`main`], [`run`]: start a job; [`Start`]: where, and with which seed and strategy.
 //! - [`variables`]: what the environment can say.
 //! - [`control`]: what a process of the job tells the launcher that started it.
+//! - [`links`]: what a job knows of its links.
 //! - [`runtime`], [`topology`], [`balance`], [`sim`]: the parts, for those who need more.
 
 pub mod advice;
 pub mod control;
+pub mod links;
 mod node;
 mod outcome;
 pub mod prelude;

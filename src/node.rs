@@ -5,6 +5,7 @@
 //! A node never outlives its launcher. The end of standard input ends the process; should it be
 //! stuck, the kernel kills it when the launcher's main thread is gone.
 
+use crate::control;
 use crate::outcome::{EXIT_FAILED, EXIT_USAGE, complain, conclude};
 use crate::settings::Settings;
 use gridspan_runtime::driver::cluster;
@@ -29,7 +30,7 @@ pub(crate) fn run(job: Job) -> ExitCode {
     };
     let layout = joined.bundle.spec.layout().clone();
     let outcome = match (watch(), settings(&joined.bundle.settings)) {
-        (Ok(()), Ok(settings)) => cluster::run(settings.apply(job), joined),
+        (Ok(()), Ok(settings)) => cluster::run(control::telling_links(settings.apply(job)), joined),
         (Err(error), _) => Err(JobError::Failed(format!("cannot watch the launcher: {error}"))),
         (_, Err(error)) => Err(JobError::Protocol(format!(
             "the launcher sent settings that make no sense: {error}"

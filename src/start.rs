@@ -1,6 +1,6 @@
 //! Starts a job under the driver that the environment, or `gridctl`, asks for.
 
-use crate::control::Control;
+use crate::control::{self, Control};
 use crate::outcome::{EXIT_USAGE, complain, conclude};
 use crate::settings::{Driver, Start};
 use crate::{node, simulated};
@@ -33,7 +33,11 @@ pub fn run(job: Job, start: &Start) -> ExitCode {
     match &start.driver {
         Driver::Node => node::run(job),
         Driver::Embedded(spec) => {
-            let outcome = embed(start.settings.apply(job), spec);
+            let mut job = start.settings.apply(job);
+            if start.report_lines {
+                job = control::telling_links(job);
+            }
+            let outcome = embed(job, spec);
             conclude(outcome, spec.layout(), start.report_lines)
         }
         Driver::Simulated(spec) => {

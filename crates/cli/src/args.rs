@@ -2,8 +2,10 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
+use std::fmt;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// Runs one tightly-coupled parallel job across many sites as if they were one computer.
 #[derive(Debug, Parser)]
@@ -23,6 +25,7 @@ const EXAMPLES: &str = "Examples:
   gridctl run --emulate 2x2,wan=20ms ring  on two sites, 20 ms apart, all on this machine
   gridctl run -n 4 ./my-program --steps 9  four processes of a program of your own
   gridctl sim --pes 512 ring               on 512 PEs, in virtual time
+  gridctl topo                             what a running job knows of its sites and links
 
 Exit codes: 0 done, 1 the job failed, 2 usage, 130 after Ctrl-C.";
 
@@ -33,6 +36,8 @@ pub(crate) enum Verb {
     Run(RunArgs),
     /// Run a job in virtual time: any number of PEs, and the same seed gives the same run.
     Sim(SimArgs),
+    /// Show what is near what: from a file, by measuring, or as a running job sees it.
+    Topo(TopoArgs),
     /// List the built-in jobs.
     Jobs,
     /// Run a built-in job as the environment says; how gridctl starts itself.
@@ -50,19 +55,9 @@ pub(crate) enum Verb {
     after_help = RUN_HELP
 )]
 pub(crate) struct RunArgs {
-    /// Start N node processes of one PE each, in one site on this machine.
-    #[arg(short, long = "nodes", value_name = "N", group = "place")]
-    pub(crate) nodes: Option<NonZeroU32>,
-    /// Start a node process on each host of this grid file.
-    #[arg(short, long, value_name = "FILE", group = "place")]
-    pub(crate) grid: Option<PathBuf>,
-    /// Put sites with emulated links between them on this machine: `SITESxHOSTS[xPES]` and options,
-    /// such as 2x4,wan=32ms,loss=0.1%, or a grid file.
-    #[arg(short, long, value_name = "SPEC", group = "place")]
-    pub(crate) emulate: Option<String>,
-    /// `embedded`: threads of one process; `cluster`: a process per node, connected by QUIC.
-    #[arg(short, long, value_enum, hide_possible_values = true)]
-    pub(crate) driver: Option<DriverName>,
+    /// Where to run.
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
     /// Move actors at sync points by this strategy, whatever the program says.
     #[arg(long, value_name = "STRATEGY", value_parser = strategies())]
     pub(crate) balance: Option<String>,
@@ -80,12 +75,85 @@ pub(crate) struct RunArgs {
     pub(crate) program: Option<Command>,
 }
 
+/// Where nodes are started.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct PlaceArgs {
+    /// Start N node processes of one PE each, in one site on this machine.
+    #[arg(short, long = "nodes", value_name = "N", group = "place")]
+    pub(crate) nodes: Option<NonZeroU32>,
+    /// Start a node process on each host of this grid file, over ssh where it is not this machine.
+    #[arg(short, long, value_name = "FILE", group = "place")]
+    pub(crate) grid: Option<PathBuf>,
+    /// Put sites with emulated links between them on this machine: `SITESxHOSTS[xPES]` and options,
+    /// such as 2x4,wan=32ms,loss=0.1%, or a grid file.
+    #[arg(short, long, value_name = "SPEC", group = "place")]
+    pub(crate) emulate: Option<String>,
+    /// Start NODES node processes (1 if not given) of one PE each on this machine, in a site of this
+    /// name, without emulated links; repeat it for each site.
+    #[arg(long = "site", value_name = "NAME[:NODES]", group = "place")]
+    pub(crate) sites: Vec<SiteArg>,
+    /// `embedded`: threads of one process; `cluster`: a process per node, connected by QUIC.
+    #[arg(short, long, value_enum, hide_possible_values = true)]
+    pub(crate) driver: Option<DriverName>,
+    /// Reach the other hosts of a grid file by CMD, which is split at blanks and takes the arguments
+    /// of `ssh`. Default: $GRIDCTL_SSH, else ssh.
+    #[arg(long, value_name = "CMD")]
+    pub(crate) ssh: Option<String>,
+}
+
+/// A site on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SiteArg {
+    /// Its name.
+    pub(crate) name: String,
+    /// How many nodes it has.
+    pub(crate) nodes: u32,
+}
+
+impl FromStr for SiteArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, nodes) = text.split_once(':').unwrap_or((text, "1"));
+        let nodes = nodes.parse::<NonZeroU32>();
+        let nodes = nodes.map_err(|_| "write a name and a number from 1, such as delft:2")?;
+        Ok(Self { name: name.to_owned(), nodes: nodes.get() })
+    }
+}
+
+impl PlaceArgs {
+    /// Whether one is given.
+    pub(crate) fn is_given(&self) -> bool {
+        let is_file = self.grid.is_some() || self.emulate.is_some();
+        is_file || self.nodes.is_some() || !self.sites.is_empty()
+    }
+}
+
+impl fmt::Display for PlaceArgs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.nodes, &self.grid, &self.emulate) {
+            (_, Some(path), _) => write!(f, "the hosts of {}", path.display()),
+            (_, _, Some(spec)) => write!(f, "emulated links, {spec}"),
+            (Some(nodes), ..) if nodes.get() == 1 => f.write_str("one process of this machine"),
+            (Some(nodes), ..) => write!(f, "{nodes} processes of this machine"),
+            _ if self.sites.is_empty() => f.write_str("this machine"),
+            _ => {
+                let names: Vec<_> = self.sites.iter().map(|site| site.name.as_str()).collect();
+                write!(f, "the sites {} of this machine", names.join(", "))
+            }
+        }
+    }
+}
+
 const RUN_HELP: &str =
     "PROGRAM is the name of a built-in job (see `gridctl jobs`) or the path of a program.
 Everything after PROGRAM belongs to the program.
 
 Without options a built-in job runs on all cores, as threads of gridctl itself;
 a program of your own runs as one node process per core.
+
+On other hosts, PROGRAM must lie at the same path (gridctl itself for a built-in job), and ssh must
+need no password. Nodes talk by UDP: to any port, or to the `port` of a site in the grid file.
 
 Nodes have no standard input: it belongs to gridctl, and they end when it does.
 Ctrl-C asks all nodes to end; a second one kills them.";
@@ -128,6 +196,44 @@ const SIM_HELP: &str =
     "PROGRAM is the name of a built-in job (see `gridctl jobs`) or the path of a program.
 Everything after PROGRAM belongs to the program. A summary follows on standard error.";
 
+/// What to show, and how.
+#[derive(Debug, Args)]
+#[command(after_help = TOPO_HELP)]
+pub(crate) struct TopoArgs {
+    /// Show a grid file (`.toml`), or infer from a square matrix of round-trip times: comma-separated
+    /// values, or rows separated by blanks as data sets are published.
+    #[arg(value_name = "FILE", conflicts_with_all = ["place", "job"])]
+    pub(crate) file: Option<PathBuf>,
+    /// Start nodes to measure; without it a grid file is shown as it describes itself.
+    #[arg(long, conflicts_with = "job")]
+    pub(crate) probe: bool,
+    /// Show what this running job of yours sees.
+    #[arg(short, long, value_name = "ID", conflicts_with = "place")]
+    pub(crate) job: Option<String>,
+    /// Where to start nodes.
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+    /// The unit of the numbers in a matrix, `ms` or `us`.
+    #[arg(long, value_enum, default_value_t = RttUnitName::Ms, hide_possible_values = true)]
+    pub(crate) unit: RttUnitName,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Also draw a dendrogram and a heat map into FILE; `-` prints the picture alone.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+}
+
+const TOPO_HELP: &str = "Examples:
+  gridctl topo                            as the latest job that you have running sees it
+  gridctl topo grid.toml                  as a grid file describes it
+  gridctl topo grid.toml --probe          as nodes started on its hosts measure it
+  gridctl topo --emulate 2x4,wan=32ms     as measured over emulated links
+  gridctl topo rtt.txt --unit us          as inferred from published round trips
+  gridctl topo rtt.csv --svg rtt.svg      and drawn
+
+Exit codes: 0 done, 1 nothing could be measured, 2 usage or a file that cannot be read.";
+
 /// A built-in job and its arguments.
 #[derive(Debug, Args)]
 pub(crate) struct JobArgs {
@@ -150,6 +256,15 @@ impl Command {
         let Self::Program(words) = self;
         words
     }
+}
+
+/// Units of round trips in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RttUnitName {
+    /// Milliseconds.
+    Ms,
+    /// Microseconds.
+    Us,
 }
 
 /// Drivers in real time.
@@ -180,7 +295,7 @@ mod tests {
         let line = ["gridctl", "run", "-n", "2", "ring", "-n", "9", "--seed", "--", "-v"];
         let Verb::Run(args) = Cli::try_parse_from(line).unwrap().verb else { panic!() };
 
-        assert_eq!(args.nodes, NonZeroU32::new(2));
+        assert_eq!(args.place.nodes, NonZeroU32::new(2));
         assert_eq!(args.seed, None);
         assert_eq!(args.program.unwrap().words(), ["ring", "-n", "9", "--seed", "--", "-v"]);
     }

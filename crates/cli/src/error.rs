@@ -2,7 +2,7 @@
 
 use gridspan::variables::{GridLoadError, VariableError};
 use gridspan_runtime::net::IdentityError;
-use gridspan_topology::{EmulateError, SiteError};
+use gridspan_topology::{EmulateError, MatrixTextError, SiteError};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -41,17 +41,81 @@ pub(crate) enum CliError {
     /// A grid file cannot be used.
     #[error(transparent)]
     Grid(#[from] GridLoadError),
+    /// A file of round trips cannot be read.
+    #[error("cannot read {}: {error}", .path.display())]
+    Read {
+        /// Its path.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
+    /// A file of round trips says something wrong.
+    #[error("{}, {error}", .path.display())]
+    Matrix {
+        /// Its path.
+        path: PathBuf,
+        /// What is wrong, and where.
+        error: MatrixTextError,
+    },
+    /// A file of round trips has none.
+    #[error("{}, line 1, column 1: there are no round trips", .path.display())]
+    EmptyMatrix {
+        /// Its path.
+        path: PathBuf,
+    },
+    /// Nothing says where to start nodes.
+    #[error("--probe does not say where to start nodes")]
+    NoPlace,
+    /// The nodes that were to measure have failed, which was said, or were interrupted.
+    #[error("the links could not be measured")]
+    NotMeasured {
+        /// The exit code of the measurement.
+        code: u8,
+    },
+    /// There is no such running job, or none at all.
+    #[error("{}", no_job(.id.as_deref()))]
+    NoJob {
+        /// The job that was asked for.
+        id: Option<String>,
+        /// Those that run.
+        running: Vec<String>,
+    },
+    /// The job has no links.
+    #[error("job {id} runs as a single node, and a node has no links")]
+    NoLinks {
+        /// The job.
+        id: String,
+    },
+    /// The job has not measured its links.
+    #[error("job {id} has not measured its links yet")]
+    NotMeasuredYet {
+        /// The job.
+        id: String,
+    },
+    /// A picture cannot be written.
+    #[error("cannot write {}: {error}", .path.display())]
+    Write {
+        /// Its path.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
     /// A shorthand cannot be read.
     #[error("--emulate: {0}")]
     Emulate(#[from] EmulateError),
     /// A number of nodes that is too large.
     #[error("--nodes: {0}")]
-    Nodes(#[from] SiteError),
-    /// A host of the grid is another machine.
-    #[error("host `{host}` of the grid is not this machine, and nodes start on this machine only")]
-    RemoteHost {
+    Nodes(SiteError),
+    /// Sites that cannot be.
+    #[error("--site: {0}")]
+    Sites(SiteError),
+    /// Nobody knows where a host of the grid is.
+    #[error("cannot find the address of host `{host}`: {error}")]
+    Address {
         /// The host.
         host: String,
+        /// Why not.
+        error: io::Error,
     },
     /// The environment asks for something that cannot be.
     #[error(transparent)]
@@ -98,12 +162,40 @@ impl CliError {
                 }
                 _ => "is it a program for this machine?".into(),
             },
-            Self::RemoteHost { .. } => {
-                "`--emulate FILE` runs all its nodes here, behind the links that the file describes"
+            Self::Address { .. } => {
+                "`--emulate FILE` runs all its nodes here; else write the name as the DNS or \
+                 /etc/hosts knows it, for the nodes do not ask ssh for addresses"
                     .into()
             }
-            Self::Grid(GridLoadError::Read { .. }) => "check the path".into(),
+            Self::Read { error, .. } if error.kind() == io::ErrorKind::InvalidData => {
+                "a matrix is text: rows of round trips, separated by blanks or commas".into()
+            }
+            Self::Grid(GridLoadError::Read { .. }) | Self::Read { .. } | Self::Write { .. } => {
+                "check the path".into()
+            }
+            Self::Matrix { .. } | Self::EmptyMatrix { .. } => {
+                "a matrix has a row of round trips for each node; the name of a grid file ends in \
+                 `.toml`"
+                    .into()
+            }
             Self::Variable(_) => "`unset` the variable to have the default".into(),
+            Self::NoPlace => {
+                "name a grid file (`.toml`), or write `--nodes N`, `--site NAME` or `--emulate SPEC`"
+                    .into()
+            }
+            Self::NotMeasured { .. } => {
+                "what stands above says why; `--driver cluster` and `-v` may say more".into()
+            }
+            Self::NoJob { running, .. } if !running.is_empty() => {
+                format!("running: {}", running.join(", "))
+            }
+            Self::NoJob { .. } => {
+                "name a file, or measure with `--emulate SPEC` or `--grid FILE --probe`; jobs are \
+                 seen while their `gridctl run` runs, by the same user on the same machine"
+                    .into()
+            }
+            Self::NoLinks { .. } => "run it with `--nodes`, `--grid` or `--emulate`".into(),
+            Self::NotMeasuredYet { .. } => "try again once its nodes have met".into(),
             Self::System { .. } => {
                 "see the limits of this shell with `ulimit -a`, or start fewer nodes".into()
             }
@@ -111,6 +203,7 @@ impl CliError {
             | Self::Arguments(_)
             | Self::Emulate(_)
             | Self::Nodes(_)
+            | Self::Sites(_)
             | Self::Identity(_) => return None,
         })
     }
@@ -131,9 +224,21 @@ impl CliError {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Arguments(error) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
-            Self::Identity(_) | Self::System { .. } => ExitCode::from(gridspan::EXIT_FAILED),
+            Self::NotMeasured { code } => ExitCode::from((*code).max(gridspan::EXIT_FAILED)),
+            Self::Identity(_)
+            | Self::System { .. }
+            | Self::Write { .. }
+            | Self::NoLinks { .. }
+            | Self::NotMeasuredYet { .. } => ExitCode::from(gridspan::EXIT_FAILED),
             _ => ExitCode::from(gridspan::EXIT_USAGE),
         }
+    }
+}
+
+fn no_job(id: Option<&str>) -> String {
+    match id {
+        Some(id) => format!("there is no running job `{id}`"),
+        None => "there is no file to show and no running job to ask".to_owned(),
     }
 }
 

@@ -1,10 +1,9 @@
 //! Where to run: the grid that flags, environment and machine describe.
 
-use crate::args::{DriverName, RunArgs, SimArgs};
+use crate::args::{DriverName, PlaceArgs, SimArgs, SiteArg};
 use crate::error::CliError;
-use crate::program::Program;
 use gridspan::variables::{EMULATE, GRID, GRIDS, PES, cores, grid_from_environment, load_grid};
-use gridspan_topology::{GridSpec, HostSpec, Link, SiteSpec};
+use gridspan_topology::{GridSpec, HostSpec, Link, MAX_HOSTS, SiteError, SiteSpec};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -55,10 +54,10 @@ impl Described {
 }
 
 impl Place {
-    /// Where to run for `gridctl run`.
-    pub(crate) fn of_run(args: &RunArgs, program: &Program) -> Result<Self, CliError> {
-        let is_built_in = matches!(program, Program::BuiltIn { .. });
-        let is_processes = args.nodes.is_some() || args.grid.is_some() || !is_built_in;
+    /// Where to run in real time.
+    pub(crate) fn of_run(args: &PlaceArgs, is_built_in: bool) -> Result<Self, CliError> {
+        let is_place = args.nodes.is_some() || args.grid.is_some() || !args.sites.is_empty();
+        let is_processes = is_place || !is_built_in;
         let driver = match args.driver {
             Some(driver) => driver,
             None if is_processes => DriverName::Cluster,
@@ -70,6 +69,8 @@ impl Place {
             (pes(nodes.get())?, false)
         } else if let Some(path) = &args.grid {
             (Described::file(path)?, false)
+        } else if !args.sites.is_empty() {
+            (named(&args.sites)?, false)
         } else if let Some(text) = &args.emulate {
             (Described::emulated(text)?, true)
         } else if let Some(grid) = Described::environment()? {
@@ -103,26 +104,49 @@ pub(crate) fn sharing(pes: u32, cores: u32) -> Option<String> {
 
 /// One site with nodes of one PE each, on this machine.
 fn local(nodes: u32) -> Result<Described, CliError> {
-    let host = HostSpec::new("localhost", 1);
-    let hosts = vec![host; nodes as usize];
-    let site = SiteSpec::new("local", hosts, Link::loopback());
-    Ok(Described { spec: GridSpec::new(vec![site])?, variable: (PES, nodes.to_string().into()) })
+    let site = site_here("local", nodes).map_err(CliError::Nodes)?;
+    let spec = GridSpec::new(vec![site]).map_err(CliError::Nodes)?;
+    Ok(Described { spec, variable: (PES, nodes.to_string().into()) })
 }
 
-/// Checks that all hosts of a grid are this machine.
-pub(crate) fn all_here(spec: &GridSpec) -> Result<(), CliError> {
-    let system = rustix::system::uname();
-    let own = system.nodename().to_string_lossy();
-    let is_here = |host: &str| ["localhost", "127.0.0.1", "::1", &own].contains(&host);
-    match spec.hosts().find(|(_, host)| !is_here(host)) {
-        Some((_, host)) => Err(CliError::RemoteHost { host: host.to_owned() }),
-        None => Ok(()),
+/// Named sites on this machine, between which nothing is emulated.
+fn named(sites: &[SiteArg]) -> Result<Described, CliError> {
+    let site = |site: &SiteArg| site_here(&site.name, site.nodes);
+    let sites = sites.iter().map(site).collect::<Result<_, _>>();
+    let spec = sites.and_then(GridSpec::new).map_err(CliError::Sites)?;
+    let spec = spec.with_wan(Link::loopback());
+    let json = serde_json::to_string(&spec)
+        .map_err(|error| CliError::System { what: "describe the sites", error: error.into() })?;
+    Ok(Described { spec, variable: (GRID, json.into()) })
+}
+
+/// A site with nodes of one PE each, on this machine.
+fn site_here(name: &str, nodes: u32) -> Result<SiteSpec, SiteError> {
+    if nodes as usize > MAX_HOSTS {
+        return Err(SiteError::TooManyHosts);
     }
+    let hosts = vec![HostSpec::new("localhost", 1); nodes as usize];
+    Ok(SiteSpec::new(name, hosts, Link::loopback()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn named_sites_have_their_nodes_here() {
+        let site = |text: &str| text.parse::<SiteArg>().unwrap();
+        let Described { spec, variable } = named(&[site("delft:2"), site("urbana")]).unwrap();
+        let layout = spec.layout();
+        let sites =
+            layout.sites().map(|site| (layout.site_name(site), layout.nodes_in(site).count()));
+        assert_eq!(sites.collect::<Vec<_>>(), [("delft", 2), ("urbana", 1)]);
+        let read: GridSpec = serde_json::from_str(variable.1.to_str().unwrap()).unwrap();
+        assert_eq!(read, spec);
+        assert!(named(&[site("a"), site("a")]).is_err(), "two of one name");
+        assert!(named(&[site("a:4000000000")]).is_err());
+        assert!("a:0".parse::<SiteArg>().is_err());
+    }
 
     #[test]
     fn sharing_is_mentioned_only_when_there_are_more_pes_than_cores() {
@@ -135,13 +159,5 @@ mod tests {
     fn local_nodes_have_a_pe_each() {
         let Described { spec, .. } = local(3).unwrap();
         assert_eq!((spec.layout().node_count(), spec.layout().pe_count()), (3, 3));
-    }
-
-    #[test]
-    fn hosts_elsewhere_are_refused() {
-        let here = GridSpec::from_toml("[site.a]\nhosts = [\"localhost\", \"127.0.0.1\"]").unwrap();
-        assert!(all_here(&here).is_ok());
-        let there = GridSpec::from_toml("[site.a]\nhosts = [\"nowhere.invalid\"]").unwrap();
-        assert!(matches!(all_here(&there), Err(CliError::RemoteHost { .. })));
     }
 }

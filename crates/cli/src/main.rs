@@ -1,15 +1,21 @@
-//! `gridctl`: runs and simulates Gridspan jobs.
+//! `gridctl`: runs and simulates Gridspan jobs, and shows the grids they run on.
 
 mod args;
 mod dry_run;
 mod error;
 mod grid;
+mod hosts;
 mod jobs;
 mod launch;
 mod logging;
+mod names;
+mod probe;
 mod program;
+mod quantity;
 mod run;
 mod sim;
+mod status;
+mod topo;
 
 use args::{Cli, Verb};
 use clap::Parser;
@@ -21,6 +27,7 @@ fn main() -> ExitCode {
     let outcome = match cli.verb {
         Verb::Run(args) => run::run(&args, cli.verbose),
         Verb::Sim(args) => sim::run(&args, cli.verbose),
+        Verb::Topo(args) => topo::run(&args, cli.verbose),
         Verb::Jobs => jobs::list(&mut std::io::stdout().lock()),
         Verb::Job(args) => program::run_here(&args.command),
     };

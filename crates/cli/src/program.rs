@@ -3,6 +3,7 @@
 use crate::args::Command;
 use crate::error::CliError;
 use crate::jobs;
+use crate::probe::PROBE;
 use gridspan::Start;
 use gridspan_jobs::Entry;
 use gridspan_runtime::Job;
@@ -40,7 +41,8 @@ impl Program {
             return Ok(Self::File { path: first.into(), arguments: rest.to_vec() });
         }
         let name = first.to_string_lossy();
-        let Some(entry) = gridspan_jobs::find(&name) else {
+        let hidden = || (name == PROBE.name).then_some(&PROBE);
+        let Some(entry) = gridspan_jobs::find(&name).or_else(hidden) else {
             let is_file = Path::new(first).is_file();
             let near = jobs::near(&name);
             return Err(CliError::UnknownJob { name: name.into_owned(), near, is_file });
@@ -49,6 +51,16 @@ impl Program {
         let arguments = rest.iter().map(text).collect::<Result<Vec<_>, _>>()?;
         (entry.build)(&arguments)?;
         Ok(Self::BuiltIn { entry, arguments })
+    }
+
+    /// The job that measures.
+    pub(crate) fn probe() -> Self {
+        Self::BuiltIn { entry: &PROBE, arguments: vec![] }
+    }
+
+    /// Whether gridctl contains it.
+    pub(crate) fn is_built_in(&self) -> bool {
+        matches!(self, Self::BuiltIn { .. })
     }
 
     /// What the program is called, without its path.

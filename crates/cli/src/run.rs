@@ -2,7 +2,8 @@
 
 use crate::args::{DriverName, RunArgs};
 use crate::error::CliError;
-use crate::grid::{Described, Place, all_here, sharing};
+use crate::grid::{Described, Place, sharing};
+use crate::hosts::{Hosts, all_here};
 use crate::launch::{self, Launch, Processes};
 use crate::program::Program;
 use crate::{dry_run, logging};
@@ -15,39 +16,54 @@ use std::process::ExitCode;
 /// Runs a job as the flags say.
 pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let program = Program::resolve(args.program.as_ref())?;
-    let Place { driver, grid, is_emulated } = Place::of_run(args, &program)?;
-    let spec = &grid.spec;
-    let here = match driver {
-        DriverName::Cluster if !is_emulated => all_here(spec),
-        _ => Ok(()),
-    };
-    if here.is_ok()
+    let place = Place::of_run(&args.place, program.is_built_in())?;
+    let spec = place.grid.spec.clone();
+    if (place.is_emulated || all_here(&spec))
         && let Some(note) = sharing(spec.layout().pe_count(), cores())
     {
         // Only a courtesy.
         let _ = io::Write::write_all(&mut io::stderr(), format!("{note}\n").as_bytes());
     }
     if args.dry_run {
-        dry_run::print(spec, args.json, &mut io::stdout().lock())?;
+        dry_run::print(&spec, args.json, &mut io::stdout().lock())?;
         return Ok(ExitCode::SUCCESS);
     }
-    here?;
     let settings = settings(args.seed, args.balance.as_ref())?;
-    let processes = match driver {
+    // Where there are no links there is nothing for a launcher to do.
+    let is_alone = place.driver == DriverName::Embedded && spec.layout().node_count() == 1;
+    if is_alone && !args.json {
+        let variables = variables(&place.grid, &settings, verbose);
+        let driver = Driver::Embedded(place.grid.spec);
+        let start = Start { driver, settings, report_lines: false };
+        return program.run_or_become(&start, &variables);
+    }
+    let processes = processes(&place, args.place.ssh.as_deref(), settings, verbose)?;
+    let (program, spec) = (&program, &spec);
+    let launch = Launch { program, spec, processes, json: args.json, is_listed: true };
+    launch::run(&launch).map(|ended| ExitCode::from(ended.code))
+}
+
+/// The processes that a job at a place consists of.
+pub(crate) fn processes(
+    place: &Place,
+    ssh: Option<&str>,
+    settings: Settings,
+    verbose: u8,
+) -> Result<Processes, CliError> {
+    Ok(match place.driver {
         DriverName::Cluster => {
-            Processes::Nodes { is_emulated, settings, variables: log_variable(verbose) }
+            let (is_emulated, variables) = (place.is_emulated, log_variable(verbose));
+            // Emulated, all hosts are this machine, whatever they are called.
+            let hosts = match is_emulated {
+                true => Hosts::here(),
+                false => Hosts::of(&place.grid.spec, ssh)?,
+            };
+            Processes::Nodes { is_emulated, hosts, settings, variables }
         }
         DriverName::Embedded => {
-            let variables = variables(&grid, &settings, verbose);
-            if !args.json {
-                let driver = Driver::Embedded(grid.spec);
-                let start = Start { driver, settings, report_lines: false };
-                return program.run_or_become(&start, &variables);
-            }
-            Processes::Single { variables }
+            Processes::Single { variables: variables(&place.grid, &settings, verbose) }
         }
-    };
-    launch::run(&Launch { program: &program, spec, processes, json: args.json })
+    })
 }
 
 /// The settings that flags ask for, or else the environment.

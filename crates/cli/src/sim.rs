@@ -20,7 +20,9 @@ pub(crate) fn run(args: &SimArgs, verbose: u8) -> Result<ExitCode, CliError> {
     variables.push((DRIVER, "sim".into()));
     if args.json {
         let processes = Processes::Single { variables };
-        return launch::run(&Launch { program: &program, spec: &grid.spec, processes, json: true });
+        let (program, spec) = (&program, &grid.spec);
+        let launch = Launch { program, spec, processes, json: true, is_listed: false };
+        return launch::run(&launch).map(|ended| ExitCode::from(ended.code));
     }
     let start = Start { driver: Driver::Simulated(grid.spec), settings, report_lines: false };
     program.run_or_become(&start, &variables)

@@ -5,11 +5,11 @@ use crate::collection::PlacementMap;
 use crate::error::JobError;
 use crate::grid::Grid;
 use crate::limits::Limits;
-use crate::pe::{Common, PlantedFault};
+use crate::pe::{Common, Links, OnLinks, PlantedFault};
 use crate::reduce::{Custom, CustomOp, Op};
 use crate::registry::Registry;
 use gridspan_bcast::hierarchical;
-use gridspan_topology::{Layout, NodeId};
+use gridspan_topology::{Layout, LinkChange, NodeId};
 use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -36,6 +36,7 @@ pub struct Job {
     strategy: String,
     seed: u64,
     fault: PlantedFault,
+    on_links: Option<OnLinks>,
 }
 
 impl Job {
@@ -51,6 +52,7 @@ impl Job {
             strategy: "none".to_owned(),
             seed: 0,
             fault: PlantedFault::None,
+            on_links: None,
         }
     }
 
@@ -97,6 +99,16 @@ impl Job {
     /// Sets the seed of everything that is random by intent. Default 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
+        self
+    }
+
+    /// Has `tell` told what is known of the links: when some have changed, which it is told too, and
+    /// every two seconds. Runs on PE 0 of a job of several nodes, between messages; it must not wait.
+    pub fn on_links(
+        mut self,
+        tell: impl Fn(&Links, &[LinkChange]) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_links = Some(Arc::new(tell));
         self
     }
 
@@ -152,6 +164,7 @@ impl Job {
             seed: self.seed,
             fingerprint: self.fingerprint(),
             fault: self.fault,
+            on_links: self.on_links.clone(),
         }
     }
 

@@ -5,6 +5,7 @@
 //! so that a process that does neither read nor print stalls nobody.
 
 use super::event::{Event, Exit};
+use super::known::Known;
 use super::lines::{LineSplitter, Tail};
 use super::queue::Queue;
 use super::report::{Report, Stream};
@@ -13,6 +14,7 @@ use gridspan_runtime::net::bootstrap::listening_address;
 use gridspan_topology::NodeId;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::io::{self, Read, Write};
+use std::net::IpAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{self, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
@@ -22,8 +24,10 @@ use std::thread;
 /// Bytes read at once.
 const READ_BYTES: usize = 32 << 10;
 /// A process says where it listens, how it failed or what it simulated; more lines of this kind are
-/// output like any other, which waits for room.
+/// output like any other, which waits for room. What it knows of its links waits for room itself.
 const CONTROLS_MAX: u32 = 8;
+/// How a control line about links begins, behind the mark.
+const LINKS: &[u8] = b"{\"links\"";
 /// The stacks of the threads, which call nothing deep.
 const STACK_BYTES: usize = 256 << 10;
 
@@ -36,6 +40,15 @@ pub(super) struct Child {
     tail: Arc<Mutex<Tail>>,
 }
 
+/// Which process this is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    /// Its node.
+    pub(super) node: NodeId,
+    /// Where others reach it if it listens on all interfaces of its host.
+    pub(super) address: Option<IpAddr>,
+}
+
 /// Where what a process prints goes.
 #[derive(Clone)]
 pub(super) struct Outlets {
@@ -43,12 +56,18 @@ pub(super) struct Outlets {
     pub(super) events: Sender<Event>,
     /// To the user.
     pub(super) reports: Arc<Queue<Report>>,
+    /// To those who look at the links.
+    pub(super) known: Arc<Known>,
 }
 
 impl Child {
-    /// Starts the process of `node`. Must be called from a thread that lives as long as the job:
+    /// Starts the process of a node. Must be called from a thread that lives as long as the job:
     /// the processes ask the kernel to kill them when that thread ends.
-    pub(super) fn start(node: NodeId, mut command: Command, outlets: &Outlets) -> io::Result<Self> {
+    pub(super) fn start(
+        origin: Origin,
+        mut command: Command,
+        outlets: &Outlets,
+    ) -> io::Result<Self> {
         let mut process = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -57,7 +76,7 @@ impl Child {
             .spawn()?;
         let pipes = (process.stdin.take(), process.stdout.take(), process.stderr.take());
         let mut child = Self { process, is_over: false, stdin: None, tail: Arc::default() };
-        let connected = child.connect(node, pipes, outlets);
+        let connected = child.connect(origin, pipes, outlets);
         if let Err(error) = connected {
             child.signal(Signal::KILL);
             // It is gone either way.
@@ -69,7 +88,7 @@ impl Child {
 
     fn connect(
         &mut self,
-        node: NodeId,
+        origin: Origin,
         pipes: (Option<ChildStdin>, Option<process::ChildStdout>, Option<process::ChildStderr>),
         outlets: &Outlets,
     ) -> io::Result<()> {
@@ -79,10 +98,10 @@ impl Child {
         let (send, lines) = channel::<String>();
         self.stdin = Some(send);
         spawn("stdin", move || write_lines(stdin, lines.iter()))?;
-        let reader = Reader { node, outlets: outlets.clone(), tail: None, controls: 0 };
+        let reader = Reader { origin, outlets: outlets.clone(), tail: None, controls: 0 };
         spawn("stdout", move || reader.read(stdout))?;
         let reader =
-            Reader { node, outlets: outlets.clone(), tail: Some(self.tail.clone()), controls: 0 };
+            Reader { origin, outlets: outlets.clone(), tail: Some(self.tail.clone()), controls: 0 };
         spawn("stderr", move || reader.read(stderr))
     }
 
@@ -159,7 +178,7 @@ fn write_lines(mut stdin: ChildStdin, lines: impl Iterator<Item = String>) {
 
 /// Reads one output stream of a process.
 struct Reader {
-    node: NodeId,
+    origin: Origin,
     outlets: Outlets,
     /// Keeps the last lines of standard error; none for standard output.
     tail: Option<Arc<Mutex<Tail>>>,
@@ -181,7 +200,7 @@ impl Reader {
         }
         splitter.finish(&mut |line| self.line(line));
         // The launcher may have ended already.
-        let _ = self.outlets.events.send(Event::StreamEnded { node: self.node });
+        let _ = self.outlets.events.send(Event::StreamEnded { node: self.origin.node });
     }
 
     fn line(&mut self, line: &[u8]) {
@@ -198,9 +217,8 @@ impl Reader {
     fn stdout_line(&mut self, line: &[u8]) {
         let mark = control::MARK.as_bytes();
         let at = line.iter().position(|&byte| byte == mark[0]);
-        let at = at.filter(|&at| line[at..].starts_with(mark) && self.controls < CONTROLS_MAX);
+        let at = at.filter(|&at| line[at..].starts_with(mark) && self.may_control(&line[at..]));
         let Some(at) = at else { return self.output(Stream::Stdout, line) };
-        self.controls += 1;
         if at > 0 {
             self.output(Stream::Stdout, &line[..at]);
         }
@@ -209,11 +227,22 @@ impl Reader {
         }
     }
 
+    /// Whether there may be one more control line.
+    fn may_control(&mut self, line: &[u8]) -> bool {
+        let is_links = line[control::MARK.len()..].starts_with(LINKS);
+        self.controls += u32::from(!is_links);
+        self.controls <= CONTROLS_MAX
+    }
+
     /// Acts on a control line. False if it makes no sense.
     fn control(&self, line: &[u8]) -> bool {
-        let node = self.node;
+        let node = self.origin.node;
         let text = &line[control::MARK.len()..];
-        let event = if let Some(address) = str::from_utf8(line).ok().and_then(listening_address) {
+        let event = if let Some(mut address) = str::from_utf8(line).ok().and_then(listening_address)
+        {
+            if let Some(host) = self.origin.address.filter(|_| address.ip().is_unspecified()) {
+                address.set_ip(host);
+            }
             self.outlets.reports.push(Report::Listening { node, address });
             Event::Listening { node, address }
         } else {
@@ -221,6 +250,12 @@ impl Reader {
                 Some(Control::Failed(failure)) => Event::Failed { node, failure },
                 Some(Control::Simulated(summary)) => {
                     self.outlets.reports.push(Report::Simulated(summary));
+                    return true;
+                }
+                Some(Control::Links(links)) => {
+                    for report in self.outlets.known.learn(links) {
+                        self.outlets.reports.push_waiting(report, 0);
+                    }
                     return true;
                 }
                 None => return false,
@@ -232,7 +267,7 @@ impl Reader {
     }
 
     fn output(&self, stream: Stream, line: &[u8]) {
-        let report = Report::Output { node: self.node, stream, text: line.to_vec() };
+        let report = Report::Output { node: self.origin.node, stream, text: line.to_vec() };
         self.outlets.reports.push_waiting(report, line.len());
     }
 }

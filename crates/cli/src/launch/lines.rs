@@ -1,9 +1,14 @@
 //! Cuts what a process prints into lines, however long they are.
 
+use gridspan::control::MARK;
 use std::collections::VecDeque;
 
 /// The longest piece of a line that is passed on at once. Longer lines are cut.
 pub(super) const LINE_BYTES_MAX: usize = 64 << 10;
+/// The longest line with a control line in it: the links of a thousand groups.
+const CONTROL_BYTES_MAX: usize = 16 << 20;
+/// Begins a control line, and is in no other.
+const MARK_BYTE: u8 = MARK.as_bytes()[0];
 /// How many of the last lines of a stream are kept.
 const KEPT_LINES: usize = 20;
 /// How much of each.
@@ -13,13 +18,16 @@ const KEPT_BYTES: usize = 1 << 10;
 #[derive(Debug, Default)]
 pub(super) struct LineSplitter {
     partial: Vec<u8>,
+    /// Whether the line may be longer than others.
+    is_control: bool,
 }
 
 impl LineSplitter {
     /// Takes more bytes, and hands on each line that they complete, without its end.
     pub(super) fn push(&mut self, mut bytes: &[u8], on_line: &mut impl FnMut(&[u8])) {
         while !bytes.is_empty() {
-            let room = LINE_BYTES_MAX - self.partial.len();
+            let max = if self.is_control { CONTROL_BYTES_MAX } else { LINE_BYTES_MAX };
+            let room = max - self.partial.len();
             let reach = &bytes[..bytes.len().min(room)];
             match reach.iter().position(|&byte| byte == b'\n') {
                 Some(end) => {
@@ -31,6 +39,11 @@ impl LineSplitter {
                     self.partial.extend_from_slice(reach);
                     bytes = &bytes[taken..];
                     if self.partial.len() == LINE_BYTES_MAX {
+                        // The mark may follow a line that the program has not ended.
+                        self.is_control = self.partial.contains(&MARK_BYTE);
+                    }
+                    let is_full = self.partial.len() == CONTROL_BYTES_MAX;
+                    if is_full || (!self.is_control && self.partial.len() == LINE_BYTES_MAX) {
                         self.complete(&[], on_line);
                     }
                 }
@@ -54,6 +67,7 @@ impl LineSplitter {
         };
         on_line(line.strip_suffix(b"\r").unwrap_or(line));
         self.partial.clear();
+        self.is_control = false;
     }
 }
 
@@ -101,12 +115,20 @@ mod tests {
     }
 
     #[test]
+    fn a_control_line_is_whole_however_long() {
+        let line = [b"no end".to_vec(), MARK.into(), vec![b'x'; 300_000]].concat();
+        let text = [&line[..], b"\nnext\n"].concat();
+        assert_eq!(split(&text.chunks(1000).collect::<Vec<_>>()), [line, b"next".to_vec()]);
+    }
+
+    #[test]
     fn a_line_without_end_is_cut_and_nothing_is_lost() {
         let chunk = vec![b'x'; 100_000];
 
         let lines = split(&[&chunk, &chunk]);
 
         assert_eq!(lines.iter().map(Vec::len).sum::<usize>(), 200_000);
+        assert_eq!(lines[0].len(), LINE_BYTES_MAX);
         assert!(lines.iter().all(|line| line.len() <= LINE_BYTES_MAX));
     }
 

@@ -5,6 +5,7 @@
 //! | `supervisor` | decides: who is introduced, asked to end, killed, blamed |
 //! | `child` | one process and its pipes |
 //! | `lines`, `queue`, `printer` | from what processes print to what the user sees |
+//! | `known` | what the job knows of its links |
 //! | `report` | what the user is told, and its form for scripts |
 //!
 //! The loop here feeds events to the supervisor and carries out its commands. It alone waits for
@@ -12,6 +13,7 @@
 
 mod child;
 mod event;
+mod known;
 mod lines;
 mod printer;
 mod queue;
@@ -19,21 +21,25 @@ mod report;
 mod supervisor;
 
 use crate::error::CliError;
+use crate::hosts::Hosts;
 use crate::program::Program;
-use child::{Child, Outlets};
+use crate::status::StatusFile;
+use child::{Child, Origin, Outlets};
 use event::{Command, Event, Outcome};
 use gridspan::Settings;
+use gridspan::links::LinkReport;
 use gridspan::variables::{DRIVER, REPORT};
 use gridspan_runtime::net::Authority;
 use gridspan_runtime::net::bootstrap::{Addresses, issue};
 use gridspan_topology::{GridSpec, NodeId, Time};
-use printer::{Style, node_names};
+use known::Known;
+use printer::{Prefixes, Style, node_names};
 use queue::Queue;
 use report::{FirstFailure, Report, StartedNode};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
-use std::process::ExitCode;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -53,6 +59,17 @@ pub(crate) struct Launch<'a> {
     pub(crate) processes: Processes,
     /// Whether to print JSON.
     pub(crate) json: bool,
+    /// Whether others may see that it runs and what it knows of its links, and the user is told of
+    /// links that change.
+    pub(crate) is_listed: bool,
+}
+
+/// A job that has ended.
+pub(crate) struct Ended {
+    /// The exit code.
+    pub(crate) code: u8,
+    /// What it knew of its links.
+    pub(crate) links: Option<LinkReport>,
 }
 
 /// Which processes a job consists of.
@@ -61,6 +78,8 @@ pub(crate) enum Processes {
     Nodes {
         /// Whether the links between sites are emulated.
         is_emulated: bool,
+        /// Where they are started.
+        hosts: Hosts,
         /// What overrides the program's own settings.
         settings: Settings,
         /// Further variables.
@@ -73,17 +92,20 @@ pub(crate) enum Processes {
     },
 }
 
-/// Runs the job, and returns the exit code of the launcher.
-pub(crate) fn run(launch: &Launch<'_>) -> Result<ExitCode, CliError> {
+/// Runs the job to its end.
+pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     let (events, incoming) = channel();
     // Before the first process, so that no end is missed.
     forward_signals(events.clone())?;
     let reports = Arc::new(Queue::new());
-    let style = match launch.json {
-        true => Style::Json,
-        false => Style::Text(printer::Prefixes::new(launch.spec)),
+    let style = match (launch.json, &launch.processes) {
+        (true, _) => Style::Json,
+        (false, Processes::Nodes { .. }) => Style::Text(Prefixes::new(launch.spec)),
+        (false, Processes::Single { .. }) => Style::Text(Prefixes::none()),
     };
-    let outlets = Outlets { events: events.clone(), reports: reports.clone() };
+    let known = Arc::new(Known::new(launch.spec.clone(), launch.is_listed, status_file(launch)));
+    let outlets =
+        Outlets { events: events.clone(), reports: reports.clone(), known: known.clone() };
     let begin = Instant::now();
     let children = start(launch, &outlets)?;
     let started = |node: NodeId| {
@@ -102,27 +124,47 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<ExitCode, CliError> {
     let must_meet = matches!(launch.processes, Processes::Nodes { .. });
     let mut names = node_names(launch.spec);
     names.truncate(children.len());
-    let supervisor = Supervisor::new(names, must_meet, Time(0));
+    let mut supervisor = Supervisor::new(names, must_meet, Time(0));
+    if let Processes::Nodes { hosts, .. } = &launch.processes {
+        for node in launch.spec.layout().nodes() {
+            supervisor.set_host(node, hosts.remote(node).map(str::to_owned));
+        }
+    }
     let mut work = Work { children, supervisor, reports, incoming, begin, is_printed: false };
     let outcome = work.attend();
-    Ok(work.conclude(outcome))
+    let links = known.end();
+    Ok(Ended { code: work.conclude(outcome), links })
+}
+
+/// The file that tells others of the job. A job can do without.
+fn status_file(launch: &Launch<'_>) -> Option<StatusFile> {
+    if !launch.is_listed {
+        return None;
+    }
+    let created = StatusFile::create(job_name(launch.program), launch.spec.clone());
+    created.inspect_err(|error| tracing::info!(%error, "nobody will see that this job runs")).ok()
 }
 
 /// Starts all processes. If one cannot be started, those before it are killed.
 fn start(launch: &Launch<'_>, outlets: &Outlets) -> Result<Vec<Child>, CliError> {
     let path = launch.program.path()?;
-    let start = |node, variables: &[(&'static str, OsString)]| {
-        let command = launch.program.command(variables)?;
-        Child::start(node, command, outlets)
-            .map_err(|error| CliError::Start { path: path.clone(), error })
+    let here = Hosts::here();
+    let start = |node, hosts: &Hosts, variables: &[(&'static str, OsString)]| {
+        let command = hosts.command(node, launch.program.command(variables)?, variables)?;
+        let path = match hosts.remote(node) {
+            Some(_) => PathBuf::from(command.get_program()),
+            None => path.clone(),
+        };
+        let origin = Origin { node, address: hosts.address(node) };
+        Child::start(origin, command, outlets).map_err(|error| CliError::Start { path, error })
     };
     match &launch.processes {
         Processes::Single { variables } => {
             let mut variables = variables.clone();
             variables.push((REPORT, "lines".into()));
-            Ok(vec![start(NodeId(0), &variables)?])
+            Ok(vec![start(NodeId(0), &here, &variables)?])
         }
-        Processes::Nodes { is_emulated, settings, variables } => {
+        Processes::Nodes { is_emulated, hosts, settings, variables } => {
             let settings = serde_json::to_value(settings).map_err(encoding)?;
             let mut variables = variables.clone();
             variables.push((DRIVER, "node".into()));
@@ -130,7 +172,8 @@ fn start(launch: &Launch<'_>, outlets: &Outlets) -> Result<Vec<Child>, CliError>
             for mut bundle in issue(&Authority::new(&job_name(launch.program))?, launch.spec)? {
                 bundle.emulate = *is_emulated;
                 bundle.settings = settings.clone();
-                let child = start(bundle.identity.node, &variables)?;
+                bundle.listen = hosts.listen(bundle.identity.node);
+                let child = start(bundle.identity.node, hosts, &variables)?;
                 child.tell(bundle.to_line().map_err(encoding)?);
                 children.push(child);
             }
@@ -236,7 +279,7 @@ impl Work {
     }
 
     /// Tells how it ended, and waits until all is printed; not for long if the user wants the end.
-    fn conclude(mut self, outcome: Outcome) -> ExitCode {
+    fn conclude(mut self, outcome: Outcome) -> u8 {
         let children = &self.children;
         let failure = outcome.blame.map(|blame| FirstFailure {
             stderr: children[blame.node.index().min(children.len() - 1)].last_lines(),
@@ -254,7 +297,7 @@ impl Work {
                 Ok(_) => {}
             }
         }
-        ExitCode::from(outcome.code)
+        outcome.code
     }
 }
 

@@ -12,6 +12,8 @@ use std::sync::mpsc::Sender;
 /// The colours of sites, in turn: those that can be read on dark and on light ground.
 const COLOURS: [&str; 6] =
     ["\u{1b}[36m", "\u{1b}[33m", "\u{1b}[35m", "\u{1b}[32m", "\u{1b}[34m", "\u{1b}[31m"];
+/// What the launcher calls itself.
+const OWN_NAME: &str = "gridctl";
 const RED: &str = "\u{1b}[1;31m";
 const RESET: &str = "\u{1b}[0m";
 
@@ -29,6 +31,8 @@ pub(super) struct Prefixes {
     plain: Vec<String>,
     coloured: Vec<String>,
     is_coloured: [bool; 2],
+    /// Before what the launcher itself has to say.
+    own: String,
 }
 
 impl Prefixes {
@@ -49,8 +53,21 @@ impl Prefixes {
         Self {
             coloured: layout.nodes().zip(&names).map(coloured).collect(),
             plain: names.iter().map(|name| format!("{name:>width$}│ ")).collect(),
+            own: format!("{OWN_NAME:>width$}│ "),
             names,
             is_coloured,
+        }
+    }
+
+    /// Nothing before the lines of the only process.
+    pub(super) fn none() -> Self {
+        let none = || vec![String::new()];
+        Self {
+            names: vec![],
+            plain: none(),
+            coloured: none(),
+            is_coloured: [false; 2],
+            own: format!("{OWN_NAME}│ "),
         }
     }
 
@@ -97,25 +114,41 @@ pub(super) fn node_names(spec: &GridSpec) -> Vec<String> {
 
 impl Style {
     /// Adds a report to what is to be printed, and says where.
-    fn append(&self, report: &Report, to: &mut Vec<u8>) -> Stream {
+    fn append(&self, report: &Report, bytes: &mut Vec<u8>) -> Stream {
         let prefixes = match self {
             Self::Json => {
-                to.extend_from_slice(report.to_json_line().as_bytes());
+                bytes.extend_from_slice(report.to_json_line().as_bytes());
                 return Stream::Stdout;
             }
             Self::Text(prefixes) => prefixes,
         };
         match report {
             Report::Output { node, stream, text } => {
-                prefixes.append(*node, *stream, text, to);
+                prefixes.append(*node, *stream, text, bytes);
                 return *stream;
             }
-            Report::Stopping => {
-                to.extend_from_slice(b"stopping all nodes; press Ctrl-C again to kill them\n");
+            Report::Link { from, to, both_ways, before, after } => {
+                let place = match (from == to, both_ways) {
+                    (true, _) => format!("inside {from}"),
+                    (false, true) => format!("{from}-{to}"),
+                    (false, false) => format!("{from}>{to}"),
+                };
+                let change = before.change(after);
+                let line = format!("{}link {place}: {change}\n", prefixes.own);
+                bytes.extend_from_slice(line.as_bytes());
             }
-            Report::Simulated(summary) => to.extend_from_slice(format!("{summary}\n").as_bytes()),
+            Report::Warning { text } => {
+                let line = format!("{}warning: {text}\n", prefixes.own);
+                bytes.extend_from_slice(line.as_bytes());
+            }
+            Report::Stopping => {
+                bytes.extend_from_slice(b"stopping all nodes; press Ctrl-C again to kill them\n");
+            }
+            Report::Simulated(summary) => {
+                bytes.extend_from_slice(format!("{summary}\n").as_bytes())
+            }
             Report::Finished { failure: Some(failure), .. } => {
-                to.extend_from_slice(prefixes.explain(failure).as_bytes());
+                bytes.extend_from_slice(prefixes.explain(failure).as_bytes());
             }
             // People see what the nodes print and what goes wrong.
             Report::Started { .. }

@@ -6,6 +6,8 @@
 //! | `listening` | a node's address |
 //! | `output` | a line that a node printed, and on which `stream`: `stdout` or `stderr` |
 //! | `exited` | how a node's process ended: by `code` or by `signal` |
+//! | `link` | a link has changed, `from` one group `to` another, what it was `before` and is `after` |
+//! | `warning` | what is odd about the grid |
 //! | `simulated` | what a simulation amounted to |
 //! | `finished` | the exit code, the seconds it took, and the first failure if there was one |
 //!
@@ -13,13 +15,19 @@
 
 use super::event::Exit;
 use crate::dry_run::PlannedNode;
+use crate::quantity::{bandwidth, digits};
 use gridspan::simulated::Summary;
-use gridspan_topology::{GridSpec, NodeId};
+use gridspan_topology::{Bandwidth, GridSpec, LinkEstimate, NodeId};
 use serde::{Serialize, Serializer};
 use std::net::SocketAddr;
 
 /// The version of the objects.
 pub(crate) const VERSION: u32 = 1;
+
+/// Latencies that differ by less are the same: a busy machine makes as much.
+const LATENCY_NOISE_MS: f64 = 1.0;
+/// The same for the share of packets lost.
+const LOSS_NOISE: f64 = 0.02;
 
 /// Something to tell.
 #[derive(Debug, Serialize)]
@@ -38,12 +46,24 @@ pub(super) enum Report {
     },
     /// A process has ended.
     Exited { node: NodeId, code: Option<i32>, signal: Option<i32> },
+    /// A link has changed.
+    Link { from: String, to: String, both_ways: bool, before: LinkNumbers, after: LinkNumbers },
+    /// Something is odd about the grid.
+    Warning { text: String },
     /// The nodes were asked to end.
     Stopping,
     /// The job has been simulated.
     Simulated(Summary),
     /// The job has ended.
     Finished { exit_code: u8, seconds: f64, failure: Option<FirstFailure> },
+}
+
+/// What is known of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct LinkNumbers {
+    latency_ms: f64,
+    bandwidth_bps: Option<u64>,
+    loss: f64,
 }
 
 /// A node that has been started.
@@ -104,6 +124,54 @@ impl Report {
     }
 }
 
+impl LinkNumbers {
+    /// The numbers of an estimate.
+    pub(super) fn new(estimate: &LinkEstimate) -> Self {
+        Self {
+            latency_ms: estimate.latency.duration().as_secs_f64() * 1e3,
+            bandwidth_bps: estimate.bandwidth.map(Bandwidth::bits_per_second),
+            loss: estimate.loss,
+        }
+    }
+
+    /// The numbers as people read them: latency, bandwidth, loss.
+    fn rounded(&self) -> [String; 3] {
+        let rate = self.bandwidth_bps.map(Bandwidth::from_bits_per_second).map(bandwidth);
+        [
+            format!("{} ms", digits(self.latency_ms)),
+            rate.unwrap_or_else(|| "unknown bandwidth".to_owned()),
+            format!("{:.0}% lost", self.loss * 100.0),
+        ]
+    }
+
+    /// Which of latency, bandwidth and loss differ, by more than `part` of what they were.
+    fn differing(&self, after: &Self, part: f64) -> [bool; 3] {
+        let differs = |old: f64, new: f64| (new - old).abs() > part * old;
+        let rate = |numbers: &Self| numbers.bandwidth_bps.map(|bits| bits as f64);
+        [
+            (after.latency_ms - self.latency_ms).abs() > LATENCY_NOISE_MS
+                && differs(self.latency_ms, after.latency_ms),
+            rate(self).zip(rate(after)).is_some_and(|(old, new)| differs(old, new)),
+            (self.loss - after.loss).abs() > LOSS_NOISE,
+        ]
+    }
+
+    /// Whether one of them does.
+    pub(super) fn differs(&self, after: &Self, part: f64) -> bool {
+        self.differing(after, part).contains(&true)
+    }
+
+    /// What has become of a link, such as `10.0 ms → 40.2 ms`: all that differs by more than a
+    /// tenth, for less is noise.
+    pub(super) fn change(&self, after: &Self) -> String {
+        let texts = self.rounded().into_iter().zip(after.rounded());
+        let changed = texts.zip(self.differing(after, 0.1)).filter(|(_, is_new)| *is_new);
+        let changed: Vec<_> =
+            changed.map(|((before, after), _)| format!("{before} → {after}")).collect();
+        changed.join(", ")
+    }
+}
+
 impl StartedNode {
     /// A node of `spec` that runs as the process `pid`.
     pub(super) fn new(spec: &GridSpec, node: NodeId, pid: u32) -> Self {
@@ -134,6 +202,17 @@ mod tests {
             "text": "a\u{fffd}\"\u{1b}\nb",
         });
         assert_eq!(object, expected);
+    }
+
+    #[test]
+    fn of_a_link_that_changes_only_what_is_new_is_told() {
+        let link =
+            |latency_ms, bandwidth_bps, loss| LinkNumbers { latency_ms, bandwidth_bps, loss };
+        let before = link(10.0, Some(100_000_000), 0.0);
+        assert_eq!(before.change(&link(40.2, Some(99_000_000), 0.0)), "10.0 ms → 40.2 ms");
+        let slow = link(10.1, Some(10_000_000), 0.05);
+        assert_eq!(before.change(&slow), "100 Mbit/s → 10.0 Mbit/s, 0% lost → 5% lost");
+        assert_eq!(link(10.0, None, 0.0).change(&link(20.0, Some(1), 0.0)), "10.0 ms → 20.0 ms");
     }
 
     #[test]

@@ -53,6 +53,8 @@ pub(super) struct Supervisor {
 
 struct Node {
     name: String,
+    /// The other machine that it runs on, over ssh.
+    host: Option<String>,
     address: Option<SocketAddr>,
     exit: Option<(Exit, Time)>,
     open_streams: u8,
@@ -93,6 +95,7 @@ impl Supervisor {
     pub(super) fn new(names: Vec<String>, must_meet: bool, now: Time) -> Self {
         let node = |name| Node {
             name,
+            host: None,
             address: None,
             exit: None,
             open_streams: STREAMS,
@@ -114,6 +117,11 @@ impl Supervisor {
             code: 0,
             commands: VecDeque::new(),
         }
+    }
+
+    /// Says that a node runs on another machine, over ssh.
+    pub(super) fn set_host(&mut self, node: NodeId, host: Option<String>) {
+        self.nodes[node.index()].host = host;
     }
 
     /// Takes note of what happened.
@@ -220,6 +228,11 @@ impl Supervisor {
             return;
         }
         let name = node.name.clone();
+        if let Some((message, hint)) =
+            node.host.as_ref().and_then(|host| over_ssh(host, exit, is_starting))
+        {
+            return self.fail(id, 1, format!("{name}: {message}"), &hint, now);
+        }
         match exit {
             Exit::Code(0) if is_starting => {
                 self.fail(id, 1, format!("{name} ended before it joined the job"), NOT_A_JOB, now);
@@ -305,6 +318,30 @@ impl Supervisor {
 
 const NOT_A_JOB: &str =
     "is the program linked with the `gridspan` crate, and does its main end in `gridspan::main`?";
+
+/// What the exit code of `ssh`, or of the shell on the other host, means.
+fn over_ssh(host: &str, exit: Exit, is_starting: bool) -> Option<(String, String)> {
+    Some(match exit {
+        Exit::Code(255) if is_starting => (
+            format!("ssh cannot start a node on host `{host}`"),
+            format!(
+                "`ssh -o BatchMode=yes {host} true` must work without a question; if it does, see \
+                 that the site's gateway is right"
+            ),
+        ),
+        Exit::Code(255) => (
+            format!("the ssh connection to host `{host}` broke"),
+            "look at the network between here and there, and whether the host still runs"
+                .to_owned(),
+        ),
+        Exit::Code(126 | 127) if is_starting => (
+            format!("host `{host}` cannot run the program"),
+            "the program, and gridctl for a built-in job, must lie at the same path on every host"
+                .to_owned(),
+        ),
+        _ => return None,
+    })
+}
 
 /// What a signal is called, such as `SIGKILL (9)`.
 fn signal_name(signal: i32) -> String {

@@ -79,7 +79,13 @@ pub struct Running {
 impl Running {
     /// Starts gridctl.
     pub fn start(arguments: &[&str]) -> Self {
+        Self::start_with(arguments, &[])
+    }
+
+    /// Starts gridctl with something in its environment.
+    pub fn start_with(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = gridctl(arguments);
+        command.envs(variables.iter().copied());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (send, lines) = channel();
         let streams: [Box<dyn Read + Send>; 2] =

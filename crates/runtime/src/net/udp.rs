@@ -8,8 +8,9 @@ use bytes::BytesMut;
 use quinn_proto::EcnCodepoint;
 use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::BTreeMap;
 use std::io::{self, IoSliceMut, Read, Write};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +23,8 @@ const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 /// Receives per system call. Each may hold 64 KiB of joined packets.
 const BATCH: usize = 8;
 const RECEIVE_BYTES: usize = 64 << 10;
+/// So many senders are remembered; anybody can send, and a job has fewer nodes that talk to one.
+const REACHED_MAX: usize = 16 << 10;
 
 /// A socket could not be opened.
 #[derive(Debug, Error)]
@@ -53,6 +56,9 @@ pub struct UdpPort {
     woken: UnixStream,
     waker: Waker,
     buffer: Box<[u8]>,
+    /// Where each sender has reached this port, if it listens on all interfaces: answers have to come from
+    /// there, which is not what the kernel would choose on a host with several addresses.
+    reached: Option<BTreeMap<SocketAddr, IpAddr>>,
 }
 
 impl UdpPort {
@@ -73,7 +79,9 @@ impl UdpPort {
         wake.set_nonblocking(true)?;
         let waker = Waker { shared: Arc::new(Wake { is_woken: AtomicBool::new(false), wake }) };
         let buffer = vec![0; BATCH * RECEIVE_BYTES].into_boxed_slice();
-        Ok(Self { socket, state, woken, waker, buffer })
+        let is_everywhere = socket.local_addr()?.ip().is_unspecified();
+        let reached = is_everywhere.then(BTreeMap::new);
+        Ok(Self { socket, state, woken, waker, buffer, reached })
     }
 
     /// Where packets are received.
@@ -94,7 +102,7 @@ impl UdpPort {
             ecn: outbound.ecn.and_then(|ecn| quinn_udp::EcnCodepoint::from_bits(ecn as u8)),
             contents: outbound.contents,
             segment_size: outbound.segment_size,
-            src_ip: None,
+            src_ip: self.reached.as_ref().and_then(|at| at.get(&outbound.destination).copied()),
         };
         match self.state.send(UdpSockRef::from(&self.socket), &transmit) {
             Ok(()) => Ok(true),
@@ -122,6 +130,12 @@ impl UdpPort {
         };
         let mut packets = 0;
         for (meta, part) in metas[..messages].iter().zip(self.buffer.chunks_exact(RECEIVE_BYTES)) {
+            if let (Some(reached), Some(here)) = (&mut self.reached, meta.dst_ip) {
+                if reached.len() >= REACHED_MAX {
+                    reached.clear();
+                }
+                reached.insert(meta.addr, here);
+            }
             let ecn = meta.ecn.and_then(|ecn| EcnCodepoint::from_bits(ecn as u8));
             let mut data = BytesMut::from(&part[..meta.len]);
             while !data.is_empty() {
@@ -198,6 +212,27 @@ mod tests {
 
     fn port() -> UdpPort {
         UdpPort::bind(([127, 0, 0, 1], 0).into()).unwrap()
+    }
+
+    // Elsewhere the loopback interface has one address.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn answers_come_from_the_address_that_was_asked() {
+        let mut everywhere = UdpPort::bind(([0, 0, 0, 0], 0).into()).unwrap();
+        let number = everywhere.local_address().unwrap().port();
+        let asking = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
+        asking.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        asking.send_to(b"?", ("127.0.0.2", number)).unwrap();
+        let mut from = None;
+        while from.is_none() {
+            everywhere.wait(Some(Duration::from_secs(10)), false).unwrap();
+            everywhere.receive(&mut |address, _, _| from = Some(address)).unwrap();
+        }
+        let destination = from.unwrap();
+        let answer = Outbound { destination, ecn: None, contents: b"!", segment_size: None };
+        assert!(everywhere.send(answer).unwrap());
+        let (_, answered) = asking.recv_from(&mut [0; 8]).unwrap();
+        assert_eq!(answered, ([127, 0, 0, 2], number).into());
     }
 
     #[test]

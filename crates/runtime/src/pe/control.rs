@@ -1,7 +1,7 @@
 //! What a PE does about each kind of control packet.
 
 use super::core::Core;
-use super::state::{Early, NewMembers, Place};
+use super::state::{Early, Incomplete, NewMembers, Place};
 use super::{Pe, migrate};
 use crate::collection::PlanEntry;
 use crate::error::JobError;
@@ -23,14 +23,14 @@ impl Pe {
         let core = &mut self.core;
         match control {
             Control::CreatePart { collection, inits } => {
-                core.parts.entry(collection).or_default().1.push(inits);
+                core.parts.entry(collection).or_default().parts.push(inits);
                 self.create_if_complete(collection);
             }
             Control::Create { info, inits, more } => {
                 let collection = info.id;
-                let (description, parts) = core.parts.entry(collection).or_default();
-                *description = Some((info, more));
-                parts.push(inits);
+                let incomplete = core.parts.entry(collection).or_default();
+                incomplete.info = Some((info, more));
+                incomplete.parts.push(inits);
                 self.create_if_complete(collection);
             }
             Control::Created { collection } => core.handle_created(collection),
@@ -111,14 +111,13 @@ impl Pe {
 
     /// Makes a collection known and its first members, once all of them have come.
     fn create_if_complete(&mut self, collection: CollectionId) {
-        let parts = &mut self.core.parts;
-        let is_complete = parts.get(&collection).is_some_and(|(description, parts)| {
-            description.as_ref().is_some_and(|&(_, more)| parts.len() as u64 == u64::from(more) + 1)
-        });
-        if !is_complete {
+        let all = &mut self.core.parts;
+        if !all.get(&collection).is_some_and(Incomplete::is_complete) {
             return;
         }
-        let Some((Some((info, _)), parts)) = parts.remove(&collection) else { return };
+        let Some(Incomplete { info: Some((info, _)), parts }) = all.remove(&collection) else {
+            return;
+        };
         let kind = info.kind;
         if !self.core.enter_collection(info) {
             return;

@@ -4,14 +4,15 @@
 //! is told in the files beside this one, each of which adds its part to [`Core`].
 
 use super::PlantedFault;
+use super::links::OnLinks;
 use super::outbox::Outbox;
 use super::state::{
     Accumulator, Channels, Collections, Departing, Directory, Early, Graves, GroupState, Held,
-    Lanes, Member, NewMembers, Published, Queue, Request, Root, Talks, Timers, Waits,
+    Incomplete, Lanes, Member, NewMembers, Published, Queue, Request, Root, Talks, Timers, Waits,
 };
 use super::statistics::Statistics;
 use crate::codec::DecodeError;
-use crate::collection::{CollectionInfo, PlacementMap};
+use crate::collection::PlacementMap;
 use crate::envelope::{AnyEnvelope, Batch, Header};
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId, Seat, Sender};
@@ -108,6 +109,7 @@ pub(crate) struct Common {
     pub(crate) seed: u64,
     pub(crate) fingerprint: u64,
     pub(crate) fault: PlantedFault,
+    pub(crate) on_links: Option<OnLinks>,
 }
 
 impl Common {
@@ -142,9 +144,8 @@ pub struct Core {
     pub(super) awaiting: BTreeMap<ActorId, Held>,
     /// What came for collections that are not known here yet.
     pub(super) early: BTreeMap<CollectionId, Vec<Early>>,
-    /// Collections of which not all members have come: the description, how many parts it has besides
-    /// that, and the parts.
-    pub(super) parts: BTreeMap<CollectionId, (Option<(CollectionInfo, u32)>, Vec<Parcel>)>,
+    /// Collections of which not all members have come.
+    pub(super) parts: BTreeMap<CollectionId, Incomplete>,
     pub(super) graves: Graves,
     pub(super) departing: BTreeMap<ActorId, Departing>,
     /// Actors that were accepted and not yet committed.

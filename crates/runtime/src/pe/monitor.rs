@@ -9,47 +9,57 @@
 //! **Failure.** Reports may be missing; estimates age.
 
 use super::core::Core;
-use super::state::{CHANGES_MAX, Places, Purpose, UplinkProbe};
+use super::links::Links;
+use super::state::{CHANGES_MAX, Purpose, UplinkProbe};
 use crate::error::GridError;
 use crate::probe::{ProbeKind, ProbeOrder, Probed};
 use crate::wire::Control;
-use gridspan_topology::{
-    GroupId, LinkChange, LinkEstimate, LinkSample, NodeId, PeId, Probe, Uplink, Wanted,
-};
-use std::sync::Arc;
+use gridspan_topology::{GroupId, LinkChange, LinkSample, NodeId, PeId, Probe, Uplink, Wanted};
 use std::time::Duration;
 
 /// How often the root looks at the links.
 const LOOK: Duration = Duration::from_millis(500);
+/// How often whoever wants to know is told of the links even if none has changed: a person who looks
+/// does not notice that it was two seconds ago.
+const TELL: Duration = Duration::from_secs(2);
 /// How many nodes of a group are asked whether they share a way.
 const UPLINK_NODES: usize = 2;
-
-/// What the root knows of the links.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Links {
-    /// Which nodes are near each other.
-    pub places: Arc<Places>,
-    /// What is known of the way from one group to another; of that inside one if both are the same.
-    pub estimates: Vec<((GroupId, GroupId), LinkEstimate)>,
-    /// How groups reach the outside, where that could be told.
-    pub uplinks: Vec<(GroupId, Uplink)>,
-}
 
 impl Core {
     /// Calls `done` with what is known of the links.
     pub(crate) fn await_links(&mut self, done: impl FnOnce(&mut Self, Links) + Send + 'static) {
-        self.await_places(move |core, places| {
-            let now = core.now;
-            let Some(root) = &core.root else { return };
-            let groups = |(from, to)| (GroupId(from), GroupId(to));
-            let estimates = root.survey.monitor.estimates(now);
-            let links = Links {
-                places,
-                estimates: estimates.map(|(pair, estimate)| (groups(pair), estimate)).collect(),
-                uplinks: root.survey.uplinks.iter().map(|(&group, &up)| (group, up)).collect(),
-            };
-            done(core, links);
+        self.await_places(move |core, _| {
+            if let Some(links) = core.links() {
+                done(core, links);
+            }
         });
+    }
+
+    /// What is known of the links, once the hierarchy is. Nothing on other PEs than the root.
+    fn links(&self) -> Option<Links> {
+        let (at, survey) = (self.now, &self.root.as_ref()?.survey);
+        let groups = |(from, to)| (GroupId(from), GroupId(to));
+        let estimates = survey.monitor.estimates(at);
+        Some(Links {
+            at,
+            places: survey.places.clone()?,
+            estimates: estimates.map(|(pair, estimate)| (groups(pair), estimate)).collect(),
+            uplinks: survey.uplinks.iter().map(|(&group, &up)| (group, up)).collect(),
+        })
+    }
+
+    /// Tells whoever the job has named of the links, if one has changed or it is time.
+    fn tell_links(&mut self, changes: &[LinkChange]) {
+        let (now, Some(tell)) = (self.now, self.common.on_links.clone()) else { return };
+        let Some(root) = &mut self.root else { return };
+        let told = &mut root.survey.told;
+        if changes.is_empty() && told.is_some_and(|at| now.since(at) < TELL) {
+            return;
+        }
+        *told = Some(now);
+        if let Some(links) = self.links() {
+            tell(&links, changes);
+        }
     }
 
     /// Calls `done` with the next change of a link.
@@ -100,7 +110,8 @@ impl Core {
         let now = self.now;
         let Some(root) = &mut self.root else { return };
         let survey = &mut root.survey;
-        for change in survey.monitor.changes(now) {
+        let changes = survey.monitor.changes(now);
+        for &change in &changes {
             tracing::info!(from = change.from, to = change.to, before = %change.before, after = %change.after, "a link has changed");
             root.strategy.link_changed(&change);
             if survey.changes.len() < CHANGES_MAX {
@@ -117,6 +128,7 @@ impl Core {
         for (done, change) in told {
             done(self, Ok(change));
         }
+        self.tell_links(&changes);
         self.probe_silent_links();
         self.run_after(LOOK, Self::look);
     }

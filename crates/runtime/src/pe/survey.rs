@@ -97,8 +97,9 @@ impl Core {
         measured: Hierarchy,
         contradictions: Vec<Contradiction>,
     ) {
-        for contradiction in &contradictions {
-            tracing::warn!("{contradiction}");
+        // Whoever is told of the links is told of these too.
+        if self.common.on_links.is_none() {
+            contradictions.iter().for_each(|found| tracing::warn!("{found}"));
         }
         tracing::info!(levels = hierarchy.depth(), "the hierarchy of places is known");
         let places = Arc::new(Places { hierarchy, measured, contradictions });

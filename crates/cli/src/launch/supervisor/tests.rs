@@ -188,3 +188,17 @@ fn output_that_never_ends_does_not_hold_up_the_end() {
 
     assert_eq!(supervisor.outcome(), Some(DONE));
 }
+
+#[test]
+fn what_ssh_says_by_its_exit_code_is_explained() {
+    let blame = |mut supervisor: Supervisor, code| {
+        supervisor.set_host(B, Some("b1".to_owned()));
+        ends(&mut supervisor, B, Exit::Code(code), seconds(1));
+        ends(&mut supervisor, A, Exit::Signal(15), seconds(2));
+        supervisor.outcome().unwrap().blame.unwrap().message
+    };
+    assert_eq!(blame(starting(), 255), "b/1: ssh cannot start a node on host `b1`");
+    assert_eq!(blame(running(), 255), "b/1: the ssh connection to host `b1` broke");
+    assert_eq!(blame(starting(), 127), "b/1: host `b1` cannot run the program");
+    assert_eq!(blame(running(), 127), "b/1 ended on its own with exit code 127");
+}

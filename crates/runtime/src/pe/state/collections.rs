@@ -34,6 +34,22 @@ pub(crate) struct Broadcasts {
     pub(crate) early: BTreeMap<u64, (Parcel, i32)>,
 }
 
+/// A collection of which not all members have come.
+#[derive(Default)]
+pub(crate) struct Incomplete {
+    /// Its description, and how many parts there are besides the one that came with it.
+    pub(crate) info: Option<(CollectionInfo, u32)>,
+    /// What members are made from, in any order.
+    pub(crate) parts: Vec<Parcel>,
+}
+
+impl Incomplete {
+    /// Whether all has come.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.info.as_ref().is_some_and(|&(_, more)| self.parts.len() as u64 == u64::from(more) + 1)
+    }
+}
+
 /// All collections, by their dense identifiers.
 #[derive(Default)]
 pub(crate) struct Collections(Vec<Option<Local>>);

@@ -28,7 +28,7 @@ mod waves;
 
 pub(crate) use balance::{Balances, Occasion};
 pub(crate) use channel::{BROADCAST, Channels, Turn, judge};
-pub(crate) use collections::Collections;
+pub(crate) use collections::{Collections, Incomplete};
 pub(crate) use directory::{Directory, Place};
 pub(crate) use graves::Graves;
 pub(crate) use lanes::{Lanes, Queue};

@@ -59,6 +59,8 @@ pub(crate) struct Survey<C> {
     pub(crate) monitor: LinkMonitor,
     pub(crate) plan: ProbePlan,
     pub(crate) is_watching: bool,
+    /// When somebody was told of the links.
+    pub(crate) told: Option<Time>,
     pub(crate) changes: VecDeque<LinkChange>,
     pub(crate) change_waits: VecDeque<CallbackWith<C, Result<LinkChange, GridError>>>,
     pub(crate) asking: BTreeMap<GroupId, UplinkProbe>,
@@ -77,6 +79,7 @@ impl<C> Default for Survey<C> {
             monitor: LinkMonitor::new(),
             plan: ProbePlan::default(),
             is_watching: false,
+            told: None,
             changes: VecDeque::new(),
             change_waits: VecDeque::new(),
             asking: BTreeMap::new(),

@@ -1,0 +1,249 @@
+//! Which hosts of a grid are this machine, and how the others are reached: by the system's `ssh`.
+//!
+//! The command on another host is that of a node here, behind
+//! `ssh -o BatchMode=yes [-J GATEWAY] HOST -- env NAME=VALUE …`. What is secret goes through the
+//! standard input of `ssh`; when that ends, so does the node. A question that `ssh` would ask is an error, for
+//! there is nobody to answer it.
+
+use crate::error::CliError;
+use gridspan_topology::{GridSpec, NodeId};
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::process::Command;
+
+/// What to run in place of `ssh`, as `--ssh` does.
+const SSH_VARIABLE: &str = "GRIDCTL_SSH";
+/// A port to pretend to send to; nothing is sent.
+const ANY_PORT: u16 = 9;
+
+/// The hosts of a grid.
+pub(crate) struct Hosts {
+    /// The program that reaches other hosts, and its first arguments.
+    ssh: Vec<OsString>,
+    /// By node: the other host that it runs on.
+    remote: Vec<Option<RemoteHost>>,
+    /// Where nodes here receive what others send; none if all are here.
+    own: Option<IpAddr>,
+    ports: Vec<u16>,
+}
+
+/// A host that is not this machine.
+#[derive(Clone, Debug)]
+struct RemoteHost {
+    name: String,
+    gateway: Option<String>,
+    address: IpAddr,
+}
+
+impl Hosts {
+    /// All nodes are here.
+    pub(crate) fn here() -> Self {
+        Self { ssh: vec![], remote: vec![], own: None, ports: vec![] }
+    }
+
+    /// The hosts of `spec`, whose addresses are looked up. `ssh` is what to run in place of `ssh`.
+    pub(crate) fn of(spec: &GridSpec, ssh: Option<&str>) -> Result<Self, CliError> {
+        let mut known = BTreeMap::new();
+        let mut remote = vec![];
+        for (node, name) in spec.hosts() {
+            if is_here(name) {
+                remote.push(None);
+                continue;
+            }
+            if !known.contains_key(name) {
+                known.insert(name, resolve(name)?);
+            }
+            let gateway = spec.gateway(spec.layout().site_of_node(node));
+            remote.push(Some(RemoteHost {
+                name: name.to_owned(),
+                gateway: gateway.filter(|gateway| *gateway != name).map(str::to_owned),
+                address: known[name],
+            }));
+        }
+        let own = match remote.iter().flatten().next() {
+            Some(host) if remote.iter().any(Option::is_none) => Some(own_address(host)?),
+            _ => None,
+        };
+        let ports = spec.layout().nodes().map(|node| spec.port(node).unwrap_or(0)).collect();
+        Ok(Self { ssh: ssh_command(ssh), remote, own, ports })
+    }
+
+    /// The name of the other host that a node runs on; none if it runs here.
+    pub(crate) fn remote(&self, node: NodeId) -> Option<&str> {
+        Some(&self.host(node)?.name)
+    }
+
+    /// Where a node listens: on all interfaces of another host, here where the others can reach it,
+    /// and on the loopback interface if all are here.
+    pub(crate) fn listen(&self, node: NodeId) -> Option<SocketAddr> {
+        let port = self.ports.get(node.index()).copied().unwrap_or(0);
+        let address = match (self.host(node), self.own) {
+            (Some(RemoteHost { address: IpAddr::V4(_), .. }), _) => Ipv4Addr::UNSPECIFIED.into(),
+            (Some(_), _) => Ipv6Addr::UNSPECIFIED.into(),
+            (None, own) => own?,
+        };
+        Some((address, port).into())
+    }
+
+    /// The address at which others reach a node that listens on all interfaces of its host.
+    pub(crate) fn address(&self, node: NodeId) -> Option<IpAddr> {
+        Some(self.host(node)?.address)
+    }
+
+    /// The command that runs `program` for a node: itself, or over ssh with these variables.
+    pub(crate) fn command(
+        &self,
+        node: NodeId,
+        program: Command,
+        variables: &[(&'static str, OsString)],
+    ) -> Result<Command, CliError> {
+        let (Some(host), [ssh, rest @ ..]) = (self.host(node), &self.ssh[..]) else {
+            return Ok(program);
+        };
+        let path = std::path::absolute(program.get_program())
+            .map_err(CliError::system("find the program's path"))?;
+        let mut command = Command::new(ssh);
+        command.args(rest).args(["-o", "BatchMode=yes"]);
+        if let Some(gateway) = &host.gateway {
+            command.arg("-J").arg(gateway);
+        }
+        command.arg(&host.name).args(["--", "env"]);
+        for (name, value) in variables {
+            let mut setting = OsString::from(format!("{name}="));
+            setting.push(value);
+            command.arg(quoted(&setting));
+        }
+        command.arg(quoted(path.as_os_str())).args(program.get_args().map(quoted));
+        // Should ssh be something that runs the program here.
+        gridspan::variables::ALL.iter().for_each(|name| {
+            command.env_remove(name);
+        });
+        Ok(command)
+    }
+
+    fn host(&self, node: NodeId) -> Option<&RemoteHost> {
+        self.remote.get(node.index())?.as_ref()
+    }
+}
+
+/// Whether all hosts of a grid are this machine.
+pub(crate) fn all_here(spec: &GridSpec) -> bool {
+    spec.hosts().all(|(_, host)| is_here(host))
+}
+
+fn is_here(host: &str) -> bool {
+    let system = rustix::system::uname();
+    let own = system.nodename().to_string_lossy();
+    let first = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    // Either of the two may be without its domain.
+    let is_short = !host.contains('.') || !own.contains('.');
+    let is_own = host == own || (is_short && first(host) == first(&own));
+    is_own || ["localhost", "127.0.0.1", "::1"].contains(&host)
+}
+
+/// The address of a host, without the user that ssh is told.
+fn resolve(host: &str) -> Result<IpAddr, CliError> {
+    let name = host.rsplit_once('@').map_or(host, |(_, name)| name);
+    let failed = |error| CliError::Address { host: host.to_owned(), error };
+    let found: Vec<SocketAddr> = (name, ANY_PORT).to_socket_addrs().map_err(failed)?.collect();
+    // Nodes of one job talk by one version; most grids have the older.
+    let best = found.iter().find(|address| address.is_ipv4()).or(found.first());
+    let nothing = || failed(io::Error::other("it has no address"));
+    best.map(SocketAddr::ip).ok_or_else(nothing)
+}
+
+/// The address of this machine that a packet to `host` would come from, at which `host` reaches it.
+fn own_address(host: &RemoteHost) -> Result<IpAddr, CliError> {
+    let unspecified: IpAddr = match host.address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let found = UdpSocket::bind((unspecified, 0)).and_then(|socket| {
+        socket.connect((host.address, ANY_PORT))?;
+        Ok(socket.local_addr()?.ip())
+    });
+    found.map_err(|error| CliError::Address { host: host.name.clone(), error })
+}
+
+fn ssh_command(flag: Option<&str>) -> Vec<OsString> {
+    let variable = std::env::var(SSH_VARIABLE).ok().filter(|value| !value.trim().is_empty());
+    let text = flag.map(str::to_owned).or(variable).unwrap_or_else(|| "ssh".to_owned());
+    text.split_whitespace().map(OsString::from).collect()
+}
+
+/// A word as the shell of the other host reads it back.
+fn quoted(word: &OsStr) -> OsString {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_./=:,@%+-".contains(byte);
+    if !word.is_empty() && word.as_bytes().iter().all(is_plain) {
+        return word.to_owned();
+    }
+    let mut text = vec![b'\''];
+    for &byte in word.as_bytes() {
+        match byte {
+            b'\'' => text.extend_from_slice(b"'\\''"),
+            byte => text.push(byte),
+        }
+    }
+    text.push(b'\'');
+    OsString::from_vec(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(command: &Command) -> Vec<String> {
+        let all = std::iter::once(command.get_program()).chain(command.get_args());
+        all.map(|word| word.to_string_lossy().into_owned()).collect()
+    }
+
+    fn spec(text: &str) -> GridSpec {
+        GridSpec::from_toml(text).unwrap()
+    }
+
+    #[test]
+    fn this_machine_is_known_by_its_names_and_others_are_not() {
+        assert!(all_here(&spec("[site.a]\nhosts = [\"localhost\", \"127.0.0.1\"]")));
+        let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        assert!(is_here(&own));
+        assert!(!all_here(&spec("[site.a]\nhosts = [\"localhost\", \"nowhere.invalid\"]")));
+        assert!(!is_here("user@localhost"), "another user is reached by ssh");
+    }
+
+    #[test]
+    fn nodes_elsewhere_are_started_by_ssh_and_those_here_are_not() {
+        let spec = spec(
+            "[site.a]\nhosts = [\"localhost\"]\n\
+             [site.b]\nhosts = [\"me@127.0.0.2\", \"127.0.0.3\"]\ngateway = \"127.0.0.3\"\nport = 7000",
+        );
+        let hosts = Hosts::of(&spec, Some("ssh -p 22")).unwrap();
+        let program = || {
+            let mut program = Command::new("/opt/my job");
+            program.args(["--name", "it's"]);
+            program
+        };
+        let variables = [("GRIDSPAN_DRIVER", "node".into())];
+        let command = |node| words(&hosts.command(NodeId(node), program(), &variables).unwrap());
+
+        assert_eq!(command(0), ["/opt/my job", "--name", "it's"]);
+        let ssh = ["ssh", "-p", "22", "-o", "BatchMode=yes"];
+        let remote = ["--", "env", "GRIDSPAN_DRIVER=node", "'/opt/my job'", "--name", "'it'\\''s'"];
+        assert_eq!(command(1), [&ssh, &["-J", "127.0.0.3", "me@127.0.0.2"][..], &remote].concat());
+        assert_eq!(command(2), [&ssh, &["127.0.0.3"][..], &remote].concat(), "its own gateway");
+
+        let listen = |node| hosts.listen(NodeId(node)).unwrap().to_string();
+        assert_eq!((listen(1).as_str(), listen(2).as_str()), ("0.0.0.0:7000", "0.0.0.0:7000"));
+        assert!(!hosts.listen(NodeId(0)).unwrap().ip().is_unspecified());
+        assert_eq!(hosts.address(NodeId(1)), Some([127, 0, 0, 2].into()));
+    }
+
+    #[test]
+    fn where_all_are_here_nothing_listens_to_the_outside() {
+        let hosts =
+            Hosts::of(&spec("[site.a]\nhosts = [\"localhost\"]\nport = 7000"), None).unwrap();
+        assert_eq!((hosts.listen(NodeId(0)), Hosts::here().listen(NodeId(0))), (None, None));
+    }
+}

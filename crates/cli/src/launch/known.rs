@@ -1,0 +1,209 @@
+//! What the launcher knows of the links of its job: it is kept in the job's status file, and changes are
+//! told to the user.
+
+use super::report::{LinkNumbers, Report};
+use crate::names::Names;
+use crate::status::StatusFile;
+use gridspan::links::LinkReport;
+use gridspan_topology::{GridSpec, GroupId, Hierarchy};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A link is settled when two looks in a row differ by no more than this part.
+const SETTLED: f64 = 0.1;
+/// A change by more than this part is news.
+const NEWS: f64 = 0.2;
+
+/// What is known, shared by those who read what nodes say.
+pub(super) struct Known {
+    grid: GridSpec,
+    /// Whether the user is told of what is new.
+    is_told: bool,
+    state: Mutex<State>,
+}
+
+struct State {
+    links: Option<LinkReport>,
+    watched: BTreeMap<(GroupId, GroupId), Watched>,
+    file: Option<StatusFile>,
+    /// What the user was warned of.
+    warned: BTreeSet<String>,
+}
+
+/// A link on which the user is kept up to date.
+#[derive(Default)]
+struct Watched {
+    /// What the user believes.
+    told: Option<LinkNumbers>,
+    last: Option<LinkNumbers>,
+}
+
+/// A link that has changed.
+struct Change {
+    from: GroupId,
+    to: GroupId,
+    before: LinkNumbers,
+    after: LinkNumbers,
+}
+
+impl Watched {
+    /// Looks again. Returns what the link was and is if that is news: while it still changes, as round
+    /// trips do long after a job's first moments, there is nothing to tell.
+    fn look(&mut self, now: LinkNumbers) -> Option<(LinkNumbers, LinkNumbers)> {
+        let is_settled = self.last.replace(now).is_some_and(|last| !last.differs(&now, SETTLED));
+        if !is_settled {
+            return None;
+        }
+        let told = *self.told.get_or_insert(now);
+        let is_news = told.differs(&now, NEWS);
+        is_news.then(|| (self.told.replace(now).unwrap_or(told), now))
+    }
+}
+
+impl Known {
+    /// Nothing is known yet.
+    pub(super) fn new(grid: GridSpec, is_told: bool, file: Option<StatusFile>) -> Self {
+        let state = State { links: None, watched: BTreeMap::new(), file, warned: BTreeSet::new() };
+        Self { grid, is_told, state: Mutex::new(state) }
+    }
+
+    /// Takes note of what a node knows. Returns what the user should be told.
+    pub(super) fn learn(&self, links: LinkReport) -> Vec<Report> {
+        let mut state = self.lock();
+        if state.links.as_ref().is_none_or(|known| known.hierarchy != links.hierarchy) {
+            // Its groups have other numbers.
+            state.watched.clear();
+        }
+        let mut changes = vec![];
+        for &((from, to), estimate) in &links.estimates {
+            let watched = state.watched.entry((from, to)).or_default();
+            let change = watched.look(LinkNumbers::new(&estimate));
+            changes.extend(change.map(|(before, after)| Change { from, to, before, after }));
+        }
+        let mut reports = self.changes(&changes, &links.hierarchy);
+        let mut is_new = |warning: &&String| state.warned.insert((*warning).clone());
+        let warnings = links.warnings.iter().filter(|warning| is_new(warning));
+        reports.extend(warnings.map(|text| Report::Warning { text: text.clone() }));
+        reports.retain(|_| self.is_told);
+        if let Some(Err(error)) = state.file.as_mut().map(|file| file.update(links.clone())) {
+            // The job can do without those who look.
+            tracing::info!(%error, "cannot keep the status of the job");
+            state.file = None;
+        }
+        state.links = Some(links);
+        reports
+    }
+
+    /// The job is over: nobody looks any more. Returns what was known last.
+    pub(super) fn end(&self) -> Option<LinkReport> {
+        let mut state = self.lock();
+        state.file = None;
+        state.links.take()
+    }
+
+    /// The changes to tell; one that is the same in both directions is told once.
+    fn changes(&self, changes: &[Change], hierarchy: &Hierarchy) -> Vec<Report> {
+        if changes.is_empty() {
+            return vec![];
+        }
+        let names = Names::of_grid(hierarchy, &self.grid);
+        let name = |group| names.group(group).to_owned();
+        let is_reverse = |one: &Change, other: &Change| {
+            (one.from, one.to) == (other.to, other.from)
+                && one.before.change(&one.after) == other.before.change(&other.after)
+        };
+        let is_second = |change: &&Change| {
+            change.from > change.to && changes.iter().any(|other| is_reverse(change, other))
+        };
+        let report = |change: &Change| Report::Link {
+            from: name(change.from),
+            to: name(change.to),
+            both_ways: changes.iter().any(|other| is_reverse(change, other)),
+            before: change.before,
+            after: change.after,
+        };
+        changes.iter().filter(|change| !is_second(change)).map(report).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_topology::{Bandwidth, Latency, LinkEstimate, Time};
+    use std::time::Duration;
+
+    fn report(estimates: &[(u32, u32, u64, u64)]) -> LinkReport {
+        let estimate = |&(from, to, ms, mbit): &(u32, u32, u64, u64)| {
+            let estimate = LinkEstimate {
+                latency: Latency::from_millis(ms),
+                jitter: Duration::ZERO,
+                loss: 0.0,
+                bandwidth: Some(Bandwidth::from_bits_per_second(mbit * 1_000_000)),
+                bandwidth_observed: Some(Time::ZERO),
+                observed: Time::ZERO,
+                confidence: 1.0,
+            };
+            ((GroupId(from), GroupId(to)), estimate)
+        };
+        LinkReport {
+            at: Time::ZERO,
+            hierarchy: Hierarchy::from_grid(&GridSpec::from_emulate("2x2").unwrap()),
+            estimates: estimates.iter().map(estimate).collect(),
+            uplinks: vec![],
+            changes: vec![],
+            warnings: vec!["odd".to_owned()],
+        }
+    }
+
+    fn known() -> Known {
+        Known::new(GridSpec::from_emulate("2x2").unwrap(), true, None)
+    }
+
+    /// What is told of links, as `from to both_ways change`.
+    fn told(known: &Known, estimates: &[(u32, u32, u64, u64)]) -> Vec<String> {
+        let link = |report| match report {
+            Report::Link { from, to, both_ways, before, after } => {
+                Some(format!("{from} {to} {both_ways} {}", before.change(&after)))
+            }
+            _ => None,
+        };
+        known.learn(report(estimates)).into_iter().filter_map(link).collect()
+    }
+
+    #[test]
+    fn a_change_is_told_once_when_it_has_settled() {
+        let known = known();
+        let steps = [(30, ""), (12, ""), (10, ""), (10, ""), (11, ""), (25, ""), (40, "")];
+        for (ms, expected) in steps {
+            assert_eq!(told(&known, &[(1, 2, ms, 100)]).join(","), expected, "{ms} ms");
+        }
+        assert_eq!(told(&known, &[(1, 2, 41, 100)]), ["a b false 10.0 ms → 41.0 ms"]);
+        assert!(told(&known, &[(1, 2, 41, 100)]).is_empty());
+    }
+
+    #[test]
+    fn a_change_in_both_directions_is_told_once() {
+        let known = known();
+        let both = |there: u64, back: u64| [(1, 2, there, 100), (2, 1, back, 90)];
+        for (there, back) in [(10, 10), (10, 10), (40, 40)] {
+            assert!(told(&known, &both(there, back)).is_empty());
+        }
+        assert_eq!(told(&known, &both(40, 40)), ["a b true 10.0 ms → 40.0 ms"]);
+        told(&known, &both(80, 20));
+        let unlike = ["a b false 40.0 ms → 80.0 ms", "b a false 40.0 ms → 20.0 ms"];
+        assert_eq!(told(&known, &both(80, 20)), unlike);
+    }
+
+    #[test]
+    fn a_warning_is_told_once_and_nothing_to_one_who_does_not_listen() {
+        let known = known();
+        assert_eq!(known.learn(report(&[])).len(), 1);
+        assert_eq!(known.learn(report(&[])).len(), 0);
+        let silent = Known::new(GridSpec::from_emulate("2x2").unwrap(), false, None);
+        assert_eq!(silent.learn(report(&[])).len(), 0);
+    }
+}

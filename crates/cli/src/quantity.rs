@@ -1,0 +1,91 @@
+//! Times and bandwidths with as many digits as a person compares.
+
+use gridspan_topology::{Bandwidth, BandwidthRange, RttRange};
+use std::time::Duration;
+
+/// What is not known.
+pub(crate) const UNKNOWN: &str = "-";
+
+/// Three digits, such as `0.104`, `10.4` or `1040`.
+pub(crate) fn digits(number: f64) -> String {
+    match number.abs() {
+        0.0 => "0".to_owned(),
+        size if size < 0.000_95 => format!("{number:.1e}"),
+        size if size < 0.9995 => format!("{number:.3}"),
+        size if size < 9.995 => format!("{number:.2}"),
+        size if size < 99.95 => format!("{number:.1}"),
+        _ => format!("{number:.0}"),
+    }
+}
+
+/// Milliseconds without the unit.
+pub(crate) fn milliseconds(time: Duration) -> String {
+    digits(time.as_secs_f64() * 1e3)
+}
+
+/// A time with its unit, such as `104 us` or `10.4 ms`.
+pub(crate) fn time(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    match seconds {
+        _ if seconds < 0.999_5e-3 => format!("{} us", digits(seconds * 1e6)),
+        _ if seconds < 0.9995 => format!("{} ms", digits(seconds * 1e3)),
+        _ => format!("{} s", digits(seconds)),
+    }
+}
+
+/// The range of round trips, such as `64.0 ms (62.1 to 70.3)`.
+pub(crate) fn rtt_range(range: &RttRange) -> String {
+    let median = time(range.median);
+    let in_unit = |end: Duration| {
+        let factor = match median.rsplit(' ').next() {
+            Some("us") => 1e6,
+            Some("ms") => 1e3,
+            _ => 1.0,
+        };
+        digits(end.as_secs_f64() * factor)
+    };
+    let (min, max) = (in_unit(range.min), in_unit(range.max));
+    if min == max { median } else { format!("{median} ({min} to {max})") }
+}
+
+/// A bandwidth with its unit, such as `94.3 Mbit/s`.
+pub(crate) fn bandwidth(bandwidth: Bandwidth) -> String {
+    if bandwidth.is_unlimited() {
+        return "unlimited".to_owned();
+    }
+    let bits = bandwidth.bits_per_second() as f64;
+    let units = [(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")];
+    let (size, unit) =
+        units.into_iter().find(|(size, _)| bits >= 0.9995 * size).unwrap_or(units[3]);
+    format!("{} {unit}", digits(bits / size))
+}
+
+/// The range of bandwidths, such as `1.00 Gbit/s` or `10.0 Mbit/s to 1.00 Gbit/s`.
+pub(crate) fn bandwidth_range(range: &BandwidthRange) -> String {
+    let (min, max) = (bandwidth(range.min), bandwidth(range.max));
+    if min == max { max } else { format!("{min} to {max}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_have_three_digits_and_a_unit() {
+        assert_eq!(time(Duration::from_micros(104)), "104 us");
+        assert_eq!(time(Duration::from_nanos(999_600)), "1.00 ms");
+        assert_eq!(time(Duration::from_millis(10)), "10.0 ms");
+        assert_eq!(time(Duration::from_millis(2500)), "2.50 s");
+        assert_eq!(bandwidth(Bandwidth::from_bits_per_second(94_340_000)), "94.3 Mbit/s");
+        assert_eq!(bandwidth(Bandwidth::from_bits_per_second(10_000_000_000)), "10.0 Gbit/s");
+        assert_eq!(bandwidth(Bandwidth::UNLIMITED), "unlimited");
+    }
+
+    #[test]
+    fn the_ends_of_a_range_are_in_the_unit_of_its_median() {
+        let ms = Duration::from_millis;
+        let range = RttRange { min: Duration::from_micros(900), median: ms(10), max: ms(40) };
+        assert_eq!(rtt_range(&range), "10.0 ms (0.900 to 40.0)");
+        assert_eq!(rtt_range(&RttRange { min: ms(10), median: ms(10), max: ms(10) }), "10.0 ms");
+    }
+}

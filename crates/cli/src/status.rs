@@ -1,0 +1,250 @@
+//! What is known of running jobs: a small file for each, which its launcher keeps and others of the
+//! same user read.
+//!
+//! # Where
+//!
+//! In `$XDG_RUNTIME_DIR/gridspan`, or `gridspan-UID` in the directory for temporary files: a directory that is
+//! the user's own and nobody else's. A job is two files there: `ID.json` is its [`Status`],
+//! replaced as a whole whenever something is known; `ID.lock` is locked as long as the launcher lives.
+//!
+//! # Failure
+//!
+//! A launcher that is killed leaves its files. Whoever next looks finds the lock free and removes them.
+
+use gridspan::links::LinkReport;
+use gridspan_topology::GridSpec;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The version of the file; others are not read.
+const VERSION: u32 = 1;
+/// No job's status is larger.
+const BYTES_MAX: u64 = 64 << 20;
+
+/// A running job, as its file says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Status {
+    version: u32,
+    /// Its name among the jobs of this user: the program's name and the launcher's process id.
+    pub(crate) id: String,
+    /// When it began, in milliseconds of Unix time.
+    pub(crate) began_ms: u64,
+    written_ms: u64,
+    /// Its sites, hosts and PEs.
+    pub(crate) grid: GridSpec,
+    /// What it knows of its links, once it does.
+    pub(crate) links: Option<LinkReport>,
+}
+
+/// The file of a job that runs. Dropping it removes it.
+pub(crate) struct StatusFile {
+    folder: PathBuf,
+    status: Status,
+    /// Locked.
+    _lock: File,
+}
+
+impl Status {
+    /// How long ago it was written.
+    pub(crate) fn age(&self) -> Duration {
+        Duration::from_millis(unix_ms().saturating_sub(self.written_ms))
+    }
+}
+
+impl StatusFile {
+    /// Begins to tell of a job.
+    pub(crate) fn create(id: String, grid: GridSpec) -> io::Result<Self> {
+        Self::create_in(&folder()?, id, grid)
+    }
+
+    fn create_in(folder: &Path, id: String, grid: GridSpec) -> io::Result<Self> {
+        // What dead launchers left should not pile up where nobody looks.
+        let _ = running_in(folder);
+        let lock = private().create(true).truncate(false).open(lock_path(folder, &id))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        let began_ms = unix_ms();
+        let status =
+            Status { version: VERSION, id, began_ms, written_ms: began_ms, grid, links: None };
+        let file = Self { folder: folder.to_owned(), status, _lock: lock };
+        file.write()?;
+        Ok(file)
+    }
+
+    /// Tells what is known of the links.
+    pub(crate) fn update(&mut self, links: LinkReport) -> io::Result<()> {
+        self.status.links = Some(links);
+        self.status.written_ms = unix_ms();
+        self.write()
+    }
+
+    fn write(&self) -> io::Result<()> {
+        let path = json_path(&self.folder, &self.status.id);
+        let new = path.with_extension("new");
+        let mut file = private().create(true).truncate(true).open(&new)?;
+        file.write_all(&serde_json::to_vec(&self.status)?)?;
+        fs::rename(new, path)
+    }
+}
+
+impl Drop for StatusFile {
+    fn drop(&mut self) {
+        remove(&self.folder, &self.status.id);
+    }
+}
+
+/// The jobs of this user that run, the latest last.
+pub(crate) fn running() -> io::Result<Vec<Status>> {
+    running_in(&folder()?)
+}
+
+fn running_in(folder: &Path) -> io::Result<Vec<Status>> {
+    let mut running = vec![];
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let Some(id) = name.to_str().and_then(|name| name.strip_suffix(".json")) else { continue };
+        if !is_locked(&lock_path(folder, id)) {
+            remove(folder, id);
+            continue;
+        }
+        // It may have ended since, or be of another version.
+        if let Some(status) = read(&json_path(folder, id)).filter(|read| read.version == VERSION) {
+            running.push(status);
+        }
+    }
+    running.sort_by(|a, b| (a.began_ms, &a.id).cmp(&(b.began_ms, &b.id)));
+    Ok(running)
+}
+
+fn read(path: &Path) -> Option<Status> {
+    if fs::metadata(path).ok()?.len() > BYTES_MAX {
+        return None;
+    }
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+/// Whether a launcher holds the lock.
+fn is_locked(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    flock(&file, FlockOperation::NonBlockingLockShared).is_err()
+}
+
+fn remove(folder: &Path, id: &str) {
+    // The lock goes last: without it the rest would look like that of a dead launcher.
+    for path in
+        [json_path(folder, id), json_path(folder, id).with_extension("new"), lock_path(folder, id)]
+    {
+        // Somebody else may have removed it.
+        let _ = fs::remove_file(path);
+    }
+}
+
+fn json_path(folder: &Path, id: &str) -> PathBuf {
+    folder.join(format!("{id}.json"))
+}
+
+fn lock_path(folder: &Path, id: &str) -> PathBuf {
+    folder.join(format!("{id}.lock"))
+}
+
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600);
+    options
+}
+
+/// The folder, which is made if it is not there.
+fn folder() -> io::Result<PathBuf> {
+    let own = rustix::process::getuid().as_raw();
+    let path = match std::env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty()) {
+        Some(runtime) => Path::new(&runtime).join("gridspan"),
+        None => std::env::temp_dir().join(format!("gridspan-{own}")),
+    };
+    make(&path, own)?;
+    Ok(path)
+}
+
+/// Makes a folder that only its owner may enter; refuses one that is not so, for anybody can make
+/// folders among temporary files.
+fn make(path: &Path, own: u32) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let found = fs::symlink_metadata(path)?;
+    if !found.is_dir() || found.uid() != own || found.mode() & 0o077 != 0 {
+        let path = path.display();
+        return Err(io::Error::other(format!("{path} is no folder of yours alone; remove it")));
+    }
+    Ok(())
+}
+
+fn unix_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn create(folder: &Path, id: &str) -> StatusFile {
+        StatusFile::create_in(folder, id.to_owned(), GridSpec::single(1)).unwrap()
+    }
+
+    fn ids(folder: &Path) -> Vec<String> {
+        running_in(folder).unwrap().into_iter().map(|status| status.id).collect()
+    }
+
+    #[test]
+    fn jobs_are_known_while_they_run_and_files_are_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let one = create(folder.path(), "ring-1");
+        let _other = create(folder.path(), "ring-2");
+        assert_eq!(ids(folder.path()), ["ring-1", "ring-2"]);
+        for entry in fs::read_dir(folder.path()).unwrap() {
+            assert_eq!(entry.unwrap().metadata().unwrap().mode() & 0o777, 0o600);
+        }
+        drop(one);
+        assert_eq!(ids(folder.path()), ["ring-2"]);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn what_a_dead_launcher_left_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = fs::read(json_path(folder.path(), &create(folder.path(), "x-1").status.id));
+        fs::write(json_path(folder.path(), "dead-1"), text.unwrap()).unwrap();
+        fs::write(lock_path(folder.path(), "dead-1"), "").unwrap();
+        assert!(ids(folder.path()).is_empty());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn nonsense_in_the_folder_is_no_job() {
+        let folder = tempfile::tempdir().unwrap();
+        let running = create(folder.path(), "x-1");
+        fs::write(json_path(folder.path(), "x-1"), "{\"version\":2}").unwrap();
+        assert!(ids(folder.path()).is_empty());
+        drop(running);
+    }
+
+    #[test]
+    fn a_folder_that_others_may_enter_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = rustix::process::getuid().as_raw();
+        let path = folder.path().join("gridspan");
+        make(&path, own).unwrap();
+        make(&path, own).unwrap();
+        assert!(make(&path, own + 1).is_err(), "somebody else's");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(make(&path, own).is_err(), "open to all");
+        std::os::unix::fs::symlink(folder.path(), folder.path().join("link")).unwrap();
+        assert!(make(&folder.path().join("link"), own).is_err(), "a link");
+    }
+}

@@ -1,0 +1,163 @@
+//! Where a topology comes from: a file, a measurement, or a running job.
+
+use super::topology::{Source, Topology};
+use crate::args::{PlaceArgs, RttUnitName, TopoArgs};
+use crate::error::CliError;
+use crate::grid::Place;
+use crate::launch::{self, Launch};
+use crate::program::Program;
+use crate::run::processes;
+use crate::status;
+use gridspan::Settings;
+use gridspan::variables::load_grid;
+use gridspan_topology::{RttMatrix, RttUnit};
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A matrix of the largest size (8192 nodes) in as many digits as anybody writes.
+const MATRIX_BYTES_MAX: u64 = 1 << 30;
+
+/// A job that has just begun gets so long to measure its links.
+const LIVE_PATIENCE: Duration = Duration::from_secs(10);
+/// How often to look whether it has.
+const LIVE_LOOK: Duration = Duration::from_millis(100);
+
+/// The topology that the flags ask for.
+pub(crate) fn topology(args: &TopoArgs, verbose: u8) -> Result<Topology, CliError> {
+    let place = &args.place;
+    match (&args.file, &place.grid) {
+        (Some(path), _) if args.probe && has_ending(path, &["toml"]) => {
+            measured(&PlaceArgs { grid: Some(path.clone()), ..place.clone() }, verbose)
+        }
+        (Some(path), _) if !args.probe => of_file(path, args.unit),
+        (None, Some(path)) if !args.probe => {
+            Ok(Topology::described(path.display().to_string(), load_grid(path)?))
+        }
+        _ if place.is_given() => measured(place, verbose),
+        _ if args.probe => Err(CliError::NoPlace),
+        _ => live(args.job.as_deref()),
+    }
+}
+
+/// Starts nodes, has them measure, and ends them.
+fn measured(args: &PlaceArgs, verbose: u8) -> Result<Topology, CliError> {
+    let program = Program::probe();
+    let place = Place::of_run(args, true)?;
+    let processes = processes(&place, args.ssh.as_deref(), Settings::default(), verbose)?;
+    let launch = Launch {
+        program: &program,
+        spec: &place.grid.spec,
+        processes,
+        json: false,
+        is_listed: false,
+    };
+    let ended = launch::run(&launch)?;
+    match ended.links {
+        Some(links) if ended.code == 0 => {
+            let source = Source::Measured(args.to_string());
+            Ok(Topology::measured(source, place.grid.spec, links, Duration::ZERO))
+        }
+        _ => Err(CliError::NotMeasured { code: ended.code }),
+    }
+}
+
+/// What a running job knows: the one of this name, or the latest.
+fn live(id: Option<&str>) -> Result<Topology, CliError> {
+    let begin = Instant::now();
+    loop {
+        let mut running = status::running().map_err(CliError::system("look for running jobs"))?;
+        let Some(job) = (match id {
+            Some(id) => running.iter().position(|status| status.id == id),
+            None => running.len().checked_sub(1),
+        }) else {
+            let running = running.into_iter().map(|status| status.id).collect();
+            return Err(CliError::NoJob { id: id.map(str::to_owned), running });
+        };
+        let job = running.swap_remove(job);
+        let waited = job.age();
+        if let Some(links) = job.links {
+            return Ok(Topology::measured(Source::Job(job.id), job.grid, links, waited));
+        }
+        if job.grid.layout().node_count() == 1 {
+            return Err(CliError::NoLinks { id: job.id });
+        }
+        if begin.elapsed() > LIVE_PATIENCE {
+            return Err(CliError::NotMeasuredYet { id: job.id });
+        }
+        thread::sleep(LIVE_LOOK);
+    }
+}
+
+/// A grid file by its ending, and a file of round trips otherwise.
+fn of_file(path: &Path, unit: RttUnitName) -> Result<Topology, CliError> {
+    let name = path.display().to_string();
+    if has_ending(path, &["toml"]) {
+        return Ok(Topology::described(name, load_grid(path)?));
+    }
+    let text = read(path).map_err(|error| CliError::Read { path: path.to_owned(), error })?;
+    let unit = match unit {
+        RttUnitName::Ms => RttUnit::Milliseconds,
+        RttUnitName::Us => RttUnit::Microseconds,
+    };
+    let names = column_names(&text);
+    // A line that begins with a name is of comma-separated values, whatever the file's ending.
+    let is_csv = names.is_some() || has_ending(path, &["csv"]);
+    let matrix =
+        if is_csv { RttMatrix::from_csv(&text, unit) } else { RttMatrix::from_rows(&text, unit) };
+    let matrix = matrix.map_err(|error| CliError::Matrix { path: path.to_owned(), error })?;
+    if matrix.nodes() == 0 {
+        return Err(CliError::EmptyMatrix { path: path.to_owned() });
+    }
+    let names = names.filter(|names| names.len() == matrix.nodes());
+    Ok(Topology::inferred(name, matrix, names))
+}
+
+fn has_ending(path: &Path, endings: &[&str]) -> bool {
+    let ending = path.extension().unwrap_or_default();
+    endings.iter().any(|known| ending.eq_ignore_ascii_case(known))
+}
+
+/// Reads a file of bounded size.
+fn read(path: &Path) -> std::io::Result<String> {
+    let too_large = || std::io::Error::other("it is larger than 1 GiB");
+    let mut text = String::new();
+    if fs::metadata(path)?.len() > MATRIX_BYTES_MAX {
+        return Err(too_large());
+    }
+    // What a pipe holds is not known before.
+    let read = File::open(path)?.take(MATRIX_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if read as u64 > MATRIX_BYTES_MAX { Err(too_large()) } else { Ok(text) }
+}
+
+/// The names in the first line, if that has some: those of the columns of comma-separated values.
+fn column_names(text: &str) -> Option<Vec<String>> {
+    let is_said = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    let line = text.strip_prefix('\u{feff}').unwrap_or(text).lines().find(is_said)?;
+    let field = |field: &str| field.trim().trim_matches('"').trim().to_owned();
+    let mut fields = line.split(',').map(field);
+    if !line.contains(',') || fields.next()?.parse::<f64>().is_ok() {
+        return None;
+    }
+    // Names come from anywhere, and terminals obey control characters.
+    let plain = |name: String| name.replace(char::is_control, "?");
+    Some(fields.map(plain).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stand_in_the_first_line_or_nowhere() {
+        let names = |text| column_names(text).map(|names| names.join(" "));
+        assert_eq!(names("# about\n,a,\"b\"\na,0,1\nb,1,0\n").as_deref(), Some("a b"));
+        assert_eq!(names("site,a,b\na,0,1").as_deref(), Some("a b"));
+        assert_eq!(names("0,1\n1,0\n"), None);
+        assert_eq!(names("0 1\n1 0\n"), None);
+        assert_eq!(names(",a\u{1b}[31m\n").as_deref(), Some("a?[31m"));
+        assert_eq!(names(""), None);
+    }
+}

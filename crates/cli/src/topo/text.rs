@@ -1,0 +1,240 @@
+//! A topology for people: a tree of groups, then tables of the links between the coarsest of them.
+
+use super::table::{Align, Table};
+use super::topology::{LinkView, Topology};
+use crate::quantity::{UNKNOWN, bandwidth, bandwidth_range, digits, milliseconds, rtt_range};
+use anstream::{AutoStream, ColorChoice};
+use gridspan_topology::{Bandwidth, GroupId, Pipes};
+use std::io::{self, IsTerminal};
+
+/// At most so many groups below one are shown; `--json` has all.
+const CHILDREN_MAX: usize = 32;
+/// Single nodes below one group get a line each if there are not more.
+const SINGLES_MAX: usize = 8;
+/// A table of links has at most so many columns, which fit a wide terminal.
+const COLUMNS_MAX: usize = 12;
+
+/// How to write.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Style {
+    /// Whether lines may be drawn, or only ASCII is safe.
+    pub(crate) is_drawn: bool,
+    /// Whether there may be colours.
+    pub(crate) is_coloured: bool,
+}
+
+impl Style {
+    /// What suits standard output: lines on a terminal of this century, colours where the user does
+    /// not refuse them (NO_COLOR), and nothing but ASCII elsewhere.
+    pub(crate) fn of_stdout() -> Self {
+        let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default();
+        let locale = locale.to_ascii_lowercase().replace('-', "");
+        let is_dumb = set("TERM").is_none_or(|terminal| terminal == "dumb");
+        Self {
+            is_drawn: io::stdout().is_terminal() && !is_dumb && locale.contains("utf8"),
+            is_coloured: AutoStream::choice(&io::stdout()) != ColorChoice::Never,
+        }
+    }
+}
+
+/// Everything in words.
+pub(crate) fn render(topology: &Topology, style: Style) -> String {
+    let hierarchy = &topology.hierarchy;
+    let (nodes, levels) = (hierarchy.nodes().len(), hierarchy.depth());
+    let mut text = format!(
+        "{} in {}, {}\n\n",
+        count(nodes, "node"),
+        count(levels, "level"),
+        topology.source.title()
+    );
+    text += &tree(topology, style);
+    text += &links(topology, style);
+    for &group in &topology.coarsest() {
+        if let Some(uplink) = topology.uplink(group) {
+            let rate = bandwidth(uplink.bandwidth);
+            let name = topology.names.group(group);
+            text += &match uplink.pipes {
+                Pipes::Shared => format!("\nthe nodes of {name} share one way out of {rate}"),
+                Pipes::Separate => {
+                    format!("\neach node of {name} has a way out of its own, of {rate}")
+                }
+            };
+        }
+    }
+    for warning in &topology.warnings {
+        text += &format!("\nwarning: {warning}");
+    }
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text
+}
+
+/// `1 node`, `2 nodes`.
+pub(crate) fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// The characters that a tree is drawn with.
+struct Branches {
+    fork: &'static str,
+    last: &'static str,
+    pass: &'static str,
+}
+
+const DRAWN: Branches = Branches { fork: "├─ ", last: "└─ ", pass: "│  " };
+const ASCII: Branches = Branches { fork: "|- ", last: "`- ", pass: "|  " };
+
+fn tree(topology: &Topology, style: Style) -> String {
+    let columns = ["GROUP", "NODES", "ROUND TRIP", "BANDWIDTH", "CONFIDENCE", "MEMBERS"];
+    let right = [1, 4];
+    let mut table = Table::new(columns.map(str::to_owned).to_vec(), |column| {
+        if right.contains(&column) { Align::Right } else { Align::Left }
+    });
+    let branches = if style.is_drawn { &DRAWN } else { &ASCII };
+    let tree = Tree { topology, branches };
+    tree.add(&mut table, tree.shown(topology.hierarchy.root()), ["", ""]);
+    table.render(style.is_coloured)
+}
+
+struct Tree<'a> {
+    topology: &'a Topology,
+    branches: &'a Branches,
+}
+
+impl Tree<'_> {
+    /// The smallest group of the same members: a level that does not part them is not shown.
+    fn shown(&self, mut group: GroupId) -> GroupId {
+        while let [only] = self.topology.hierarchy.group(group).children() {
+            group = *only;
+        }
+        group
+    }
+
+    /// The groups to show below one. A part of the whole that consists of nothing but single nodes is as
+    /// good as a closest group.
+    fn children(&self, number: GroupId) -> Vec<GroupId> {
+        let hierarchy = &self.topology.hierarchy;
+        let group = hierarchy.group(number);
+        let children: Vec<GroupId> =
+            group.children().iter().map(|&child| self.shown(child)).collect();
+        let is_several = |child: &GroupId| hierarchy.group(*child).members().len() > 1;
+        let is_worth_it = group.parent().is_none() || children.iter().any(is_several);
+        if is_worth_it { children } else { vec![] }
+    }
+
+    /// Adds a group and those below it, behind a prefix for itself and one for those below.
+    fn add(&self, table: &mut Table, number: GroupId, [own, below]: [&str; 2]) {
+        let (hierarchy, names) = (&self.topology.hierarchy, &self.topology.names);
+        let group = hierarchy.group(number);
+        let name = if own.is_empty() { "all" } else { names.group(number) };
+        let members = group.members();
+        let list = names.list(members);
+        let children = self.children(number);
+        table.row(vec![
+            format!("{own}{name}"),
+            members.len().to_string(),
+            group.rtt().map_or(UNKNOWN.to_owned(), |range| rtt_range(&range)),
+            group.bandwidth().map_or(UNKNOWN.to_owned(), |range| bandwidth_range(&range)),
+            format!("{:.2}", group.confidence()),
+            if children.is_empty() && list != name { list } else { String::new() },
+        ]);
+        let is_single = |child: &GroupId| hierarchy.group(*child).members().len() == 1;
+        let (singles, mut shown): (Vec<GroupId>, Vec<GroupId>) =
+            children.into_iter().partition(is_single);
+        let (mut summed, mut left) = (vec![], 0);
+        if singles.len() <= SINGLES_MAX {
+            shown.extend(singles);
+            shown.sort_by_key(|&child| hierarchy.group(child).members().first().copied());
+        } else {
+            summed = singles.iter().map(|&child| hierarchy.group(child).members()[0]).collect();
+        }
+        if shown.len() > CHILDREN_MAX {
+            left = shown.len() - CHILDREN_MAX;
+            shown.truncate(CHILDREN_MAX);
+        }
+        let lines = shown.len() + usize::from(left > 0) + usize::from(!summed.is_empty());
+        let prefixes = |line: usize| {
+            let is_last = line + 1 == lines;
+            let own = if is_last { self.branches.last } else { self.branches.fork };
+            (
+                format!("{below}{own}"),
+                format!("{below}{}", if is_last { "   " } else { self.branches.pass }),
+            )
+        };
+        for (line, &child) in shown.iter().enumerate() {
+            let (own, below) = prefixes(line);
+            self.add(table, child, [&own, &below]);
+        }
+        if left > 0 {
+            table.row(vec![format!("{}{left} more groups", prefixes(shown.len()).0)]);
+        }
+        if !summed.is_empty() {
+            let name = format!("{}single nodes", prefixes(lines - 1).0);
+            let mut row = vec![name, summed.len().to_string()];
+            row.extend([UNKNOWN, UNKNOWN, UNKNOWN].map(str::to_owned));
+            row.push(names.list(&summed));
+            table.row(row);
+        }
+    }
+}
+
+/// The tables of the links between the coarsest groups.
+fn links(topology: &Topology, style: Style) -> String {
+    let groups = topology.coarsest();
+    let shown = &groups[..groups.len().min(COLUMNS_MAX)];
+    if shown.len() < 2 {
+        return String::new();
+    }
+    let latency = |view: LinkView| view.latency.map(milliseconds);
+    let mut text = section(topology, shown, style, "latency one way, ms", &latency);
+    let known = |is_known: &dyn Fn(LinkView) -> bool| {
+        shown.iter().any(|&from| shown.iter().any(|&to| is_known(topology.link(from, to))))
+    };
+    if known(&|view| view.bandwidth.is_some()) {
+        let rate = |view: LinkView| view.bandwidth.map(megabits);
+        text += &section(topology, shown, style, "bandwidth, Mbit/s", &rate);
+    }
+    if known(&|view| view.loss.is_some_and(|loss| loss > 0.0)) {
+        let loss = |view: LinkView| view.loss.map(|loss| format!("{:.1}", loss * 100.0));
+        text += &section(topology, shown, style, "packets lost, %", &loss);
+    }
+    if topology.is_live() && known(&|view| view.age.is_some()) {
+        let age = |view: LinkView| view.age.map(|age| format!("{:.1}", age.as_secs_f64()));
+        text += &section(topology, shown, style, "observed so long ago, s", &age);
+    }
+    if shown.len() < groups.len() {
+        text += &format!("\n{} more groups; --json has all\n", groups.len() - shown.len());
+    }
+    text
+}
+
+fn megabits(bandwidth: Bandwidth) -> String {
+    match bandwidth.is_unlimited() {
+        true => "unlimited".to_owned(),
+        false => digits(bandwidth.bits_per_second() as f64 * 1e-6),
+    }
+}
+
+/// One table: a row for each group that sends, a column for each that receives.
+fn section(
+    topology: &Topology,
+    groups: &[GroupId],
+    style: Style,
+    title: &str,
+    cell: &dyn Fn(LinkView) -> Option<String>,
+) -> String {
+    let name = |&group: &GroupId| format!("to {}", topology.names.group(group));
+    let columns = std::iter::once(title.to_owned()).chain(groups.iter().map(name)).collect();
+    let align = |column| if column == 0 { Align::Left } else { Align::Right };
+    let mut table = Table::new(columns, align);
+    for &from in groups {
+        let cells = groups
+            .iter()
+            .map(|&to| cell(topology.link(from, to)).unwrap_or_else(|| UNKNOWN.to_owned()));
+        let name = format!("from {}", topology.names.group(from));
+        table.row(std::iter::once(name).chain(cells).collect());
+    }
+    format!("\n{}", table.render(style.is_coloured))
+}

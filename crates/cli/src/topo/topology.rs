@@ -1,0 +1,256 @@
+//! What is shown: places, links between them, and where this is known from.
+
+use crate::names::Names;
+use gridspan::links::LinkReport;
+use gridspan_topology::{
+    Bandwidth, GridSpec, GroupId, Hierarchy, LinkEstimate, NodeId, RttMatrix, Uplink,
+};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Where a topology is known from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A grid file describes it.
+    GridFile(String),
+    /// It is inferred from a file of round trips.
+    MatrixFile(String),
+    /// Nodes of this grid were started to measure it.
+    Measured(String),
+    /// The nodes of a running job have measured it.
+    Job(String),
+}
+
+/// Places and the links between them.
+pub(crate) struct Topology {
+    /// Where it is known from.
+    pub(crate) source: Source,
+    /// What is near what.
+    pub(crate) hierarchy: Hierarchy,
+    /// What all is called.
+    pub(crate) names: Names,
+    /// What is odd, for people.
+    pub(crate) warnings: Vec<String>,
+    spec: Option<GridSpec>,
+    numbers: Numbers,
+}
+
+/// Where the numbers of links come from.
+enum Numbers {
+    Described,
+    Matrix(RttMatrix),
+    Measured {
+        estimates: BTreeMap<(GroupId, GroupId), LinkEstimate>,
+        ages: BTreeMap<(GroupId, GroupId), Duration>,
+        uplinks: BTreeMap<GroupId, Uplink>,
+    },
+}
+
+/// What is known of the way from one group to another, or inside one.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct LinkView {
+    /// One way.
+    pub(crate) latency: Option<Duration>,
+    /// What it can carry.
+    pub(crate) bandwidth: Option<Bandwidth>,
+    /// The share of packets lost.
+    pub(crate) loss: Option<f64>,
+    /// How long ago it was last observed.
+    pub(crate) age: Option<Duration>,
+    /// How sure this is, from 0 to 1.
+    pub(crate) confidence: Option<f64>,
+}
+
+impl Topology {
+    /// What a grid file says.
+    pub(crate) fn described(path: String, spec: GridSpec) -> Self {
+        let hierarchy = Hierarchy::from_grid(&spec);
+        Self {
+            source: Source::GridFile(path),
+            names: Names::of_grid(&hierarchy, &spec),
+            hierarchy,
+            warnings: vec![],
+            spec: Some(spec),
+            numbers: Numbers::Described,
+        }
+    }
+
+    /// What round trips say. Takes some time for large matrices.
+    pub(crate) fn inferred(path: String, matrix: RttMatrix, names: Option<Vec<String>>) -> Self {
+        let hierarchy = gridspan_topology::infer(&matrix);
+        let numbers = || (0..matrix.nodes()).map(|node| format!("node{node}")).collect();
+        Self {
+            source: Source::MatrixFile(path),
+            names: Names::of_nodes(&hierarchy, names.unwrap_or_else(numbers)),
+            hierarchy,
+            warnings: vec![],
+            spec: None,
+            numbers: Numbers::Matrix(matrix),
+        }
+    }
+
+    /// What the nodes of a job have measured, `waited` ago.
+    pub(crate) fn measured(
+        source: Source,
+        spec: GridSpec,
+        report: LinkReport,
+        waited: Duration,
+    ) -> Self {
+        let LinkReport { at, hierarchy, estimates, uplinks, warnings, .. } = report;
+        let age = |estimate: &LinkEstimate| at.since(estimate.observed) + waited;
+        let ages = estimates.iter().map(|(pair, estimate)| (*pair, age(estimate))).collect();
+        let numbers = Numbers::Measured {
+            estimates: estimates.into_iter().collect(),
+            ages,
+            uplinks: uplinks.into_iter().collect(),
+        };
+        let names = Names::of_grid(&hierarchy, &spec);
+        Self { source, names, hierarchy, warnings, spec: Some(spec), numbers }
+    }
+
+    /// The grid, where one is known.
+    pub(crate) fn spec(&self) -> Option<&GridSpec> {
+        self.spec.as_ref()
+    }
+
+    /// The groups of the coarsest level that has several; none if there is no such level.
+    pub(crate) fn coarsest(&self) -> Vec<GroupId> {
+        self.hierarchy.groups_at(1).collect()
+    }
+
+    /// How a group reaches the outside, where that was measured.
+    pub(crate) fn uplink(&self, group: GroupId) -> Option<&Uplink> {
+        match &self.numbers {
+            Numbers::Measured { uplinks, .. } => uplinks.get(&group),
+            Numbers::Described | Numbers::Matrix(_) => None,
+        }
+    }
+
+    /// What is known of the way from one group to another, or inside one.
+    pub(crate) fn link(&self, from: GroupId, to: GroupId) -> LinkView {
+        let group = |group| self.hierarchy.group(group);
+        match (&self.numbers, &self.spec) {
+            (Numbers::Described, Some(spec)) if from != to => {
+                let link = spec.link(group(from).leader(), group(to).leader());
+                LinkView {
+                    latency: Some(link.latency.duration() + link.jitter / 2),
+                    bandwidth: Some(link.bandwidth),
+                    loss: Some(link.loss),
+                    ..LinkView::default()
+                }
+            }
+            (Numbers::Measured { estimates, ages, .. }, _) => match estimates.get(&(from, to)) {
+                Some(estimate) => LinkView {
+                    latency: self.measured_latency(from, to, estimate),
+                    bandwidth: estimate.bandwidth,
+                    loss: Some(estimate.loss),
+                    age: ages.get(&(from, to)).copied(),
+                    confidence: Some(estimate.confidence),
+                },
+                None => self.usual_link(from, to),
+            },
+            _ => self.usual_link(from, to),
+        }
+    }
+
+    /// What jobs see of their links while they run is newer than the round trips that the hierarchy was
+    /// found in; those, each the least of several, are better than what was seen in a moment.
+    pub(crate) fn is_live(&self) -> bool {
+        matches!(self.source, Source::Job(_))
+    }
+
+    fn measured_latency(
+        &self,
+        from: GroupId,
+        to: GroupId,
+        estimate: &LinkEstimate,
+    ) -> Option<Duration> {
+        let usual = self.usual_link(from, to).latency.filter(|_| !self.is_live());
+        usual.or(Some(estimate.latency.duration()))
+    }
+
+    /// Half of the usual round trip.
+    fn usual_link(&self, from: GroupId, to: GroupId) -> LinkView {
+        let hierarchy = &self.hierarchy;
+        let mut group = hierarchy.group(from);
+        // A level that does not part a group says nothing of its inside.
+        while let [only] = group.children() {
+            group = hierarchy.group(*only);
+        }
+        let (rtt, bandwidth) = match from == to {
+            true => (group.rtt().map(|range| range.median), group.bandwidth()),
+            false => (hierarchy.rtt_between(from, to), None),
+        };
+        let bandwidth = bandwidth.map(|range| range.median);
+        LinkView { latency: rtt.map(|rtt| rtt / 2), bandwidth, ..LinkView::default() }
+    }
+
+    /// The round trip from one node to another.
+    pub(crate) fn rtt(&self, from: NodeId, to: NodeId) -> Option<Duration> {
+        if from == to {
+            return None;
+        }
+        let inferred = || self.hierarchy.rtt(from, to);
+        match (&self.numbers, &self.spec) {
+            (Numbers::Matrix(matrix), _) => matrix.rtt(from, to),
+            (Numbers::Described, Some(spec)) => {
+                let one_way = |a, b| {
+                    let link = spec.link(a, b);
+                    link.latency.duration() + link.jitter / 2
+                };
+                Some(one_way(from, to) + one_way(to, from))
+            }
+            (Numbers::Measured { estimates, .. }, _) => {
+                let known = self.hierarchy.ends(from, to).and_then(|ends| estimates.get(&ends));
+                let known = known.filter(|_| self.is_live());
+                known.map(|known| known.latency.duration() * 2).or_else(inferred)
+            }
+            _ => inferred(),
+        }
+    }
+
+    /// The pairs of groups of which something is known: those of the coarsest level, and what else
+    /// was measured.
+    pub(crate) fn pairs(&self) -> Vec<(GroupId, GroupId)> {
+        let groups = self.coarsest();
+        let coarse = groups.iter().flat_map(|&from| groups.iter().map(move |&to| (from, to)));
+        let mut pairs: Vec<_> = coarse.collect();
+        if let Numbers::Measured { estimates, .. } = &self.numbers {
+            pairs.extend(estimates.keys());
+        }
+        pairs.sort_unstable();
+        pairs.dedup();
+        pairs
+    }
+}
+
+impl Source {
+    /// What a script reads.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::GridFile(_) => "grid-file",
+            Self::MatrixFile(_) => "matrix-file",
+            Self::Measured(_) => "measured",
+            Self::Job(_) => "job",
+        }
+    }
+
+    /// The file, the grid or the job.
+    pub(crate) fn name(&self) -> &str {
+        let (Self::GridFile(name)
+        | Self::MatrixFile(name)
+        | Self::Measured(name)
+        | Self::Job(name)) = self;
+        name
+    }
+
+    /// What people read.
+    pub(crate) fn title(&self) -> String {
+        match self {
+            Self::GridFile(path) => format!("as {path} describes it"),
+            Self::MatrixFile(path) => format!("inferred from {path}"),
+            Self::Measured(grid) => format!("measured on {grid}"),
+            Self::Job(id) => format!("measured by the running job {id}"),
+        }
+    }
+}

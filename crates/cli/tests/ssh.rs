@@ -1,0 +1,205 @@
+//! Nodes on other hosts: what `ssh` is asked to do, and what becomes of nodes behind it.
+//!
+//! A script stands for `ssh`: it notes its arguments and its environment, and runs the command here.
+//! Addresses of the loopback network stand for hosts.
+#![cfg(target_os = "linux")]
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::{Running, children_of, finish, gridctl, is_alive, run, until};
+use rustix::process::Signal;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// Refuses some hosts as ssh and the shells behind it do. The command is a process of its own, so
+/// that it does not see the launcher die, as it would not over a network.
+const SCRIPT: &str = r#"
+echo "$@" >> "$FOLDER/arguments"
+env >> "$FOLDER/environment"
+while [ "$1" != -- ]; do host=$1; shift; done
+shift
+case $host in
+  127.0.0.25) echo "ssh: connect to host $host: Connection refused" >&2; exit 255;;
+  127.0.0.27) exec sh -c "/nowhere/program";;
+esac
+sh -c "$*"
+exit $?
+"#;
+
+struct Fake {
+    folder: TempDir,
+}
+
+impl Fake {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let script = SCRIPT.replace("$FOLDER", folder.path().to_str().unwrap());
+        fs::write(folder.path().join("ssh.sh"), script).unwrap();
+        Self { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// What replaces `ssh`.
+    fn command(&self) -> String {
+        format!("sh {}", self.path("ssh.sh").display())
+    }
+
+    fn grid(&self, text: &str) -> String {
+        fs::write(self.path("grid.toml"), text).unwrap();
+        self.path("grid.toml").to_str().unwrap().to_owned()
+    }
+
+    fn said(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+}
+
+const TWO_SITES: &str = "[site.far]\nhosts = [\"127.0.0.2\"]\ngateway = \"head.far\"\n\
+                         [site.near]\nhosts = [\"localhost\"]\n";
+
+/// All processes of this program below `folder`'s script.
+fn below(pid: u32) -> Vec<u32> {
+    let children = children_of(pid);
+    children.iter().flat_map(|&child| below(child)).chain(children.iter().copied()).collect()
+}
+
+fn assert_no_secret(text: &str) {
+    for secret in ["PRIVATE", "BEGIN", "incarnation", "seed", "certificate"] {
+        assert!(!text.contains(secret), "{secret} in {text}");
+    }
+}
+
+#[test]
+fn a_node_on_another_host_is_started_by_ssh_and_takes_part() {
+    let fake = Fake::new();
+    let grid = fake.grid(TWO_SITES);
+    let flags = ["run", "-v", "--ssh", &fake.command(), "--grid", &grid];
+    let output = run(&[&flags[..], &["ring", "--members", "8", "--rounds", "3"]].concat());
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(output.stdout.starts_with(" far/0│ 3 rounds over 8 actors on 2 PEs"), "{output:?}");
+
+    let own = env!("CARGO_BIN_EXE_gridctl");
+    let expected = format!(
+        "-o BatchMode=yes -J head.far 127.0.0.2 -- env RUST_LOG=info GRIDSPAN_DRIVER=node {own} \
+         __job ring --members 8 --rounds 3\n"
+    );
+    assert_eq!(fake.said("arguments"), expected, "once, for the node that is not here");
+    assert_no_secret(&fake.said("arguments"));
+    assert_no_secret(&fake.said("environment"));
+}
+
+#[test]
+fn the_environment_can_name_what_replaces_ssh() {
+    let fake = Fake::new();
+    let grid = fake.grid("[site.far]\nhosts = [\"127.0.0.2\", \"127.0.0.3\"]\n");
+    let mut command = gridctl(&["run", "--grid", &grid, "ring"]);
+    command.env("GRIDCTL_SSH", fake.command());
+    let output = finish(command);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let said = fake.said("arguments");
+    assert_eq!(said.lines().count(), 2);
+    assert!(!said.contains("-J"), "there is no gateway: {said}");
+}
+
+#[test]
+fn links_to_other_hosts_are_measured() {
+    let fake = Fake::new();
+    let grid = fake.grid(TWO_SITES);
+    let flags = ["topo", "--ssh", &fake.command(), "--grid", &grid, "--probe", "--json"];
+    let output = run(&flags);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let document: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(document["nodes"][0]["host"], "127.0.0.2");
+    assert!(document["levels"][0]["rtt_ms"]["median"].as_f64().unwrap() < 10.0, "{document}");
+}
+
+#[test]
+fn a_host_that_refuses_is_named_with_what_to_do() {
+    let cases = [
+        (
+            "127.0.0.25",
+            "cannot start a node on host `127.0.0.25`",
+            "ssh -o BatchMode=yes 127.0.0.25",
+        ),
+        ("127.0.0.27", "host `127.0.0.27` cannot run the program", "same path on every host"),
+    ];
+    for (host, message, hint) in cases {
+        let fake = Fake::new();
+        let grid = fake.grid(&format!("[site.a]\nhosts = [\"localhost\", \"{host}\"]\n"));
+        let ssh = fake.command();
+        for verb in [
+            &["run", "--ssh", &ssh, "--grid", &grid, "ring"][..],
+            &["topo", "--ssh", &ssh, "--grid", &grid, "--probe"],
+        ] {
+            let output = run(verb);
+            assert_eq!(output.code, Some(1), "{output:?}");
+            let error = &output.stderr[output.stderr.find("error: a/1: ").unwrap()..];
+            assert!(error.lines().next().unwrap().contains(message), "{output:?}");
+            assert!(error.contains("hint: ") && error.contains(hint), "{output:?}");
+        }
+        let refusal = "    ssh: connect to host 127.0.0.25: Connection refused";
+        let output = run(&["run", "--ssh", &ssh, "--grid", &grid, "ring"]);
+        assert_eq!(output.stderr.contains(refusal), host == "127.0.0.25", "{output:?}");
+    }
+}
+
+#[test]
+fn what_replaces_ssh_must_be_there() {
+    let fake = Fake::new();
+    let grid = fake.grid("[site.a]\nhosts = [\"127.0.0.2\"]\n");
+    let output = run(&["run", "--ssh", "/nowhere/ssh", "--grid", &grid, "ring"]);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    assert!(output.stderr.contains("cannot start /nowhere/ssh"), "{output:?}");
+}
+
+#[test]
+fn nodes_on_other_hosts_end_with_their_launcher() {
+    for signal in [Signal::KILL, Signal::TERM] {
+        let fake = Fake::new();
+        let grid = fake.grid("[site.a]\nhosts = [\"127.0.0.2\", \"localhost\", \"127.0.0.3\"]\n");
+        let ssh = fake.command();
+        let mut running =
+            Running::start(&["run", "--ssh", &ssh, "--grid", &grid, "drill", "--wait", "60"]);
+        running.await_line("3 lines from 3 nodes");
+        let processes = below(running.child.id());
+        assert!(processes.len() >= 5, "two scripts, and three nodes: {processes:?}");
+
+        running.signal(signal);
+
+        assert!(running.wait(common::LIMIT).is_some());
+        until(|| (!processes.iter().any(|&pid| is_alive(pid))).then_some(()));
+    }
+}
+
+#[test]
+fn a_plan_can_be_made_without_reaching_any_host() {
+    let fake = Fake::new();
+    let grid = fake.grid("[site.a]\nhosts = [\"nowhere.invalid\"]\n");
+    let ssh = fake.command();
+    let output = run(&["run", "--dry-run", "--ssh", &ssh, "--grid", &grid, "ring"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(!Path::new(&fake.path("arguments")).exists());
+}
+
+#[test]
+fn named_sites_run_on_this_machine_without_emulated_links() {
+    let sites = ["--site", "delft:2", "--site", "urbana"];
+    let output = run(&[&["run"], &sites[..], &["ring"]].concat());
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let text = " delft/0│ 10 rounds over 64 actors on 3 PEs";
+    assert!(output.stdout.contains(text), "{output:?}");
+    let output = run(&[&["run", "--dry-run"], &sites[..], &["ring"]].concat());
+    assert!(output.stdout.contains("delft   localhost      0  0\n"), "{output:?}");
+    let output = run(&[&["run", "--driver", "embedded"], &sites[..], &["ring"]].concat());
+    assert_eq!(output.code, Some(0), "{output:?}");
+    for wrong in ["a:0", "a:b", "a b", "a:4000000000"] {
+        let output = run(&["run", "--site", wrong, "ring"]);
+        assert_eq!(output.code, Some(2), "{output:?}");
+        assert!(output.stderr.contains("--site"), "{output:?}");
+    }
+}

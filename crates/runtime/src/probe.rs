@@ -17,7 +17,28 @@ pub enum ProbeKind {
     },
 }
 
+/// Packets of a train that leaves all at once: 38 kB, which show rates of up to 600 Mbit/s.
+const BURST_PACKETS: u16 = 32;
+/// Packets of a train that comes at a rate: long enough to meet those of others.
+const PACED_PACKETS: u16 = 128;
+
 impl ProbeKind {
+    /// Packets to each target at a time.
+    pub fn packets(self) -> u16 {
+        match self {
+            Self::RoundTrip => 1,
+            Self::Train { gap } if gap.is_zero() => BURST_PACKETS,
+            Self::Train { .. } => PACED_PACKETS,
+        }
+    }
+
+    /// The rate of a train of which `packets` took so long from the first to the last.
+    pub fn rate(packets: u64, span: Duration) -> Option<Bandwidth> {
+        let bits = (8 * Self::TRAIN_BYTES * packets.saturating_sub(1)) as f64;
+        (!span.is_zero())
+            .then(|| Bandwidth::from_bits_per_second((bits / span.as_secs_f64()) as u64))
+    }
+
     /// A train of packets that leave all at once.
     pub const BURST: Self = Self::Train { gap: Duration::ZERO };
     /// Bytes of a train's packet: the largest that every path takes.
@@ -49,11 +70,13 @@ pub struct Probed {
     pub round_trip: Option<Duration>,
     /// The rate at which a train arrived there; unknown if it came all at once.
     pub rate: Option<Bandwidth>,
+    /// The rate at which a train left that did not leave all at once.
+    pub sent: Option<Bandwidth>,
 }
 
 impl Probed {
     /// Nothing is known yet.
     pub fn nothing(target: NodeId) -> Self {
-        Self { target, round_trip: None, rate: None }
+        Self { target, round_trip: None, rate: None, sent: None }
     }
 }

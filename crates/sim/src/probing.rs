@@ -3,7 +3,6 @@
 use crate::network::Network;
 use gridspan_runtime::probe::{ProbeKind, ProbeOrder, Probed};
 use gridspan_runtime::{NodeId, PeId, Time};
-use gridspan_topology::Bandwidth;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -13,8 +12,6 @@ const PING_BYTES: u64 = 62;
 const PINGS: u64 = 4;
 /// Between two pings to one target.
 const ROUND: Duration = Duration::from_millis(10);
-/// The packets of a train.
-const TRAIN_PACKETS: u64 = 32;
 /// How long to wait for answers that were lost.
 const PATIENCE: Duration = Duration::from_millis(1_500);
 
@@ -74,7 +71,7 @@ impl Probing {
         let mut steps = Vec::new();
         let (packets, gap) = match order.kind {
             ProbeKind::RoundTrip => (PINGS, ROUND),
-            ProbeKind::Train { gap } => (TRAIN_PACKETS, gap),
+            ProbeKind::Train { gap } => (u64::from(order.kind.packets()), gap),
         };
         let is_train = order.kind != ProbeKind::RoundTrip;
         for target in 0..order.targets.len() {
@@ -143,10 +140,10 @@ impl Running {
         let found = &mut self.found[target];
         found.round_trip = Some(found.round_trip.map_or(round_trip, |best| best.min(round_trip)));
         let (first, last, packets) = self.trains[target];
-        let span = last.since(first);
-        if self.order.kind != ProbeKind::RoundTrip && !span.is_zero() {
-            let rate = (8 * ProbeKind::TRAIN_BYTES * (packets - 1)) as f64 / span.as_secs_f64();
-            found.rate = Some(Bandwidth::from_bits_per_second(rate as u64));
+        if let ProbeKind::Train { gap } = self.order.kind {
+            found.rate = ProbeKind::rate(packets, last.since(first));
+            let sent = u64::from(self.order.kind.packets());
+            found.sent = ProbeKind::rate(sent, gap * (sent - 1) as u32);
         }
     }
 }

@@ -57,7 +57,7 @@ pub(crate) fn render(topology: &Topology, style: Style) -> String {
             text += &match uplink.pipes {
                 Pipes::Shared => format!("\nthe nodes of {name} share one way out of {rate}"),
                 Pipes::Separate => {
-                    format!("\neach node of {name} has a way out of its own, of {rate}")
+                    format!("\neach node of {name} has a way out of its own; two carry {rate}")
                 }
             };
         }

@@ -4,8 +4,7 @@
 //!
 //! One order is worked off at a time. Round trips: each target gets pings in rounds, until [`PINGS`] rounds
 //! have brought nothing better; the least answer counts, so that one quiet moment is enough. Trains: each target gets
-//! [`TRAIN_PACKETS`] packets, one target after the other; it says how far apart the first and the last
-//! arrived.
+//! a train of packets, one target after the other; it says how far apart the first and the last arrived.
 //!
 //! # Failure
 //!
@@ -31,8 +30,6 @@ const BETTER: f64 = 0.05;
 const PACE: Duration = Duration::from_micros(200);
 /// At least between two pings to one target, so that they do not meet the same busy moment.
 const ROUND: Duration = Duration::from_millis(10);
-/// Packets of a train: 38 kB, which show rates of up to 600 Mbit/s.
-const TRAIN_PACKETS: u16 = 32;
 /// Between trains to different targets.
 const TRAIN_PAUSE: Duration = Duration::from_millis(50);
 /// A train that arrives within less time says nothing: the link is too fast for it, or the receiver looked
@@ -63,8 +60,9 @@ struct Running {
     found: Vec<Probed>,
     /// Targets that packets are still to be sent to: positions in `found`.
     queue: VecDeque<usize>,
-    /// Packets of the train to the first of them that are on their way.
+    /// Packets of the train to the first of them that are on their way, and when it left.
     train: u16,
+    train_at: Instant,
     next_at: Instant,
     /// When the last round began.
     round_at: Instant,
@@ -121,6 +119,7 @@ impl Prober {
                 found,
                 queue,
                 train: 0,
+                train_at: now,
                 next_at: now,
                 round_at: now,
                 rounds: 1,
@@ -230,13 +229,22 @@ impl Prober {
 impl Running {
     /// The next packet to the first target in the queue.
     fn next_packet(&mut self, now: Instant, at: usize, (me, stamp): (NodeId, u64)) -> ProbePacket {
-        let (kind, count, gap) = match self.order.kind {
-            ProbeKind::RoundTrip => (Kind::Ping, 1, PACE),
-            ProbeKind::Train { gap } => (Kind::Train, TRAIN_PACKETS, gap),
+        let (kind, gap) = match self.order.kind {
+            ProbeKind::RoundTrip => (Kind::Ping, PACE),
+            ProbeKind::Train { gap } => (Kind::Train, gap),
         };
-        let index = self.train;
+        let (index, count) = (self.train, self.order.kind.packets());
+        if index == 0 {
+            self.train_at = now;
+            self.next_at = now;
+        }
         self.train += 1;
-        self.next_at = now + gap;
+        // By the clock, so that one that leaves late does not hold up the others.
+        self.next_at += gap;
+        if kind == Kind::Train && !gap.is_zero() {
+            let span = now.duration_since(self.train_at);
+            self.found[at].sent = ProbeKind::rate(u64::from(self.train), span);
+        }
         if self.train == count {
             self.queue.pop_front();
             self.train = 0;

@@ -204,7 +204,8 @@ impl Core {
         let survey = &mut root.survey;
         let Some(probe) = survey.asking.get_mut(&group) else { return };
         // What was too fast for a train cannot be compared.
-        let Some(rate) = found.first().and_then(|probed| probed.rate) else {
+        let Some((rate, sent)) = found.first().and_then(|probed| Some((probed.rate?, probed.sent)))
+        else {
             survey.asking.remove(&group);
             return;
         };
@@ -212,7 +213,7 @@ impl Core {
         if probe.alone.len() < nodes {
             probe.alone.push(rate);
         } else {
-            probe.together.push(rate);
+            probe.together.push((sent.unwrap_or(rate), rate));
         }
         let next: Vec<(NodeId, ProbeKind)> = match (probe.alone.len(), probe.together.len()) {
             (alone, 0) if alone < nodes => vec![(probe.nodes[alone], ProbeKind::BURST)],

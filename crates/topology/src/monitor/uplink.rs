@@ -1,15 +1,17 @@
 //! Whether the nodes of a group share one pipe to the outside.
 //!
-//! Each node is measured alone, and then all of them together. Pipes of their own add up; a shared
-//! one does not.
+//! Each node is measured alone, and then all of them send together, each as much as it carried alone. Pipes
+//! of their own carry all of it; a shared one does not.
 
 use crate::units::{Bandwidth, Time};
 use serde::{Deserialize, Serialize};
 
-/// Together, shared pipes carry at most so many times what the best carries alone; separate ones
-/// carry nearly the sum. The limit lies in the middle for two nodes, and measured rates are within a
-/// fifth of the truth.
-const SHARED_RATIO: f64 = 1.5;
+/// Nodes that sent together less than so many times what the best carries alone have not tried the pipe.
+const DEMAND_MIN: f64 = 1.5;
+/// Of what was sent, a shared pipe carries at most this share, and separate ones at least that; what lies
+/// between tells nothing. Measured rates are within a fifth of the truth.
+const SHARED_MAX: f64 = 0.7;
+const SEPARATE_MIN: f64 = 0.85;
 
 /// How the nodes of a group reach the outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,18 +34,30 @@ pub struct Uplink {
 }
 
 impl Uplink {
-    /// Compares what nodes carried alone with what the same nodes carried together. None for fewer
-    /// than two nodes, which tell nothing.
-    pub fn judge(now: Time, alone: &[Bandwidth], together: &[Bandwidth]) -> Option<Self> {
+    /// Judges by what nodes carried alone, and by what each of them sent when all sent, and how much of
+    /// that arrived. None for fewer than two nodes, and if it is not clear.
+    pub fn judge(
+        now: Time,
+        alone: &[Bandwidth],
+        together: &[(Bandwidth, Bandwidth)],
+    ) -> Option<Self> {
         if alone.len() < 2 || alone.len() != together.len() {
             return None;
         }
+        let sum = |rates: &mut dyn Iterator<Item = Bandwidth>| {
+            rates.fold(0u64, |sum, rate| sum.saturating_add(rate.bits_per_second()))
+        };
         let best = alone.iter().max()?.bits_per_second();
-        let sum =
-            together.iter().fold(0u64, |sum, rate| sum.saturating_add(rate.bits_per_second()));
-        let is_shared = (sum as f64) < SHARED_RATIO * best as f64;
-        let pipes = if is_shared { Pipes::Shared } else { Pipes::Separate };
-        Some(Self { pipes, bandwidth: Bandwidth::from_bits_per_second(sum), measured: now })
+        let sent = sum(&mut together.iter().map(|&(sent, _)| sent));
+        let arrived = sum(&mut together.iter().map(|&(_, arrived)| arrived));
+        let share = arrived as f64 / sent as f64;
+        let pipes = match share {
+            _ if (sent as f64) < DEMAND_MIN * best as f64 => return None,
+            _ if share <= SHARED_MAX => Pipes::Shared,
+            _ if share >= SEPARATE_MIN => Pipes::Separate,
+            _ => return None,
+        };
+        Some(Self { pipes, bandwidth: Bandwidth::from_bits_per_second(arrived), measured: now })
     }
 }
 
@@ -51,18 +65,28 @@ impl Uplink {
 mod tests {
     use super::*;
 
-    fn rates(mbit: &[u64]) -> Vec<Bandwidth> {
-        mbit.iter().map(|mbit| Bandwidth::from_bits_per_second(mbit * 1_000_000)).collect()
+    fn rate(mbit: u64) -> Bandwidth {
+        Bandwidth::from_bits_per_second(mbit * 1_000_000)
+    }
+
+    fn judge(alone: &[u64], together: &[(u64, u64)]) -> Option<Pipes> {
+        let alone: Vec<_> = alone.iter().map(|&mbit| rate(mbit)).collect();
+        let together: Vec<_> =
+            together.iter().map(|&(sent, arrived)| (rate(sent), rate(arrived))).collect();
+        Uplink::judge(Time::ZERO, &alone, &together).map(|uplink| uplink.pipes)
     }
 
     #[test]
-    fn rates_that_add_up_are_separate_pipes_and_rates_that_do_not_share_one() {
-        let judge = |alone: &[u64], together: &[u64]| {
-            Uplink::judge(Time::ZERO, &rates(alone), &rates(together)).map(|uplink| uplink.pipes)
-        };
-        assert_eq!(judge(&[100, 90], &[52, 49]), Some(Pipes::Shared));
-        assert_eq!(judge(&[100, 90], &[97, 90]), Some(Pipes::Separate));
-        assert_eq!(judge(&[100, 100, 100], &[40, 30, 40]), Some(Pipes::Shared));
-        assert_eq!(judge(&[100], &[100]), None);
+    fn pipes_that_carry_all_are_separate_and_one_that_does_not_is_shared() {
+        assert_eq!(judge(&[100, 90], &[(100, 52), (90, 49)]), Some(Pipes::Shared));
+        assert_eq!(judge(&[100, 90], &[(100, 97), (90, 90)]), Some(Pipes::Separate));
+        assert_eq!(judge(&[100, 100, 100], &[(95, 40), (98, 30), (99, 40)]), Some(Pipes::Shared));
+    }
+
+    #[test]
+    fn what_is_not_clear_is_not_judged() {
+        assert_eq!(judge(&[100], &[(100, 100)]), None, "one node tells nothing");
+        assert_eq!(judge(&[100, 100], &[(60, 60), (70, 70)]), None, "the pipe was not tried");
+        assert_eq!(judge(&[100, 100], &[(100, 75), (100, 80)]), None, "neither all nor half");
     }
 }

@@ -43,7 +43,8 @@ pub(crate) struct UplinkProbe {
     pub(crate) nodes: Vec<NodeId>,
     pub(crate) target: NodeId,
     pub(crate) alone: Vec<Bandwidth>,
-    pub(crate) together: Vec<Bandwidth>,
+    /// What was sent, and what arrived.
+    pub(crate) together: Vec<(Bandwidth, Bandwidth)>,
 }
 
 /// The root's knowledge of the places.

@@ -10,11 +10,16 @@
 
 use super::core::Core;
 use super::links::Links;
-use super::state::{CHANGES_MAX, Purpose, UplinkProbe};
+use super::state::{CHANGES_MAX, Places, Purpose, UplinkProbe};
 use crate::error::GridError;
 use crate::probe::{ProbeKind, ProbeOrder, Probed};
 use crate::wire::Control;
-use gridspan_topology::{GroupId, LinkChange, LinkSample, NodeId, PeId, Probe, Uplink, Wanted};
+use gridspan_topology::{
+    Bandwidth, BandwidthRange, GroupId, Hierarchy, LinkChange, LinkEstimate, LinkSample, NodeId,
+    PeId, Probe, Uplink, Wanted,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How often the root looks at the links.
@@ -22,6 +27,9 @@ const LOOK: Duration = Duration::from_millis(500);
 /// How often whoever wants to know is told of the links even if none has changed: a person who looks
 /// does not notice that it was two seconds ago.
 const TELL: Duration = Duration::from_secs(2);
+/// The links between the parts of a group of more parts are watched only where something flows: there are
+/// too many to probe.
+const CHILDREN_MAX: usize = 64;
 /// How many nodes of a group are asked whether they share a way.
 const UPLINK_NODES: usize = 2;
 
@@ -40,12 +48,13 @@ impl Core {
         let (at, survey) = (self.now, &self.root.as_ref()?.survey);
         let groups = |(from, to)| (GroupId(from), GroupId(to));
         let estimates = survey.monitor.estimates(at);
-        Some(Links {
-            at,
-            places: survey.places.clone()?,
-            estimates: estimates.map(|(pair, estimate)| (groups(pair), estimate)).collect(),
-            uplinks: survey.uplinks.iter().map(|(&group, &up)| (group, up)).collect(),
-        })
+        let estimates: Vec<_> =
+            estimates.map(|(pair, estimate)| (groups(pair), estimate)).collect();
+        let places = survey.places.as_ref()?;
+        let mut places = Places::clone(places);
+        set_bandwidths(&mut places.hierarchy, &estimates);
+        let uplinks = survey.uplinks.iter().map(|(&group, &up)| (group, up)).collect();
+        Some(Links { at, places: Arc::new(places), estimates, uplinks })
     }
 
     /// Tells whoever the job has named of the links, if one has changed or it is time.
@@ -139,8 +148,14 @@ impl Core {
         let survey = &mut root.survey;
         let Some(places) = survey.places.clone() else { return };
         let hierarchy = &places.hierarchy;
-        let groups: Vec<u32> = hierarchy.groups_at(1).map(|group| group.0).collect();
-        let probes = survey.plan.due(now, &groups, &survey.monitor);
+        let mut probes = Vec::new();
+        for group in (0..hierarchy.depth()).flat_map(|level| hierarchy.groups_at(level)) {
+            let children: Vec<u32> =
+                hierarchy.group(group).children().iter().map(|child| child.0).collect();
+            if (2..=CHILDREN_MAX).contains(&children.len()) {
+                probes.append(&mut survey.plan.due(now, &children, &survey.monitor));
+            }
+        }
         let mut orders = Vec::new();
         for Probe { from, to, what } in probes {
             let leader = |group| hierarchy.group(GroupId(group)).leader();
@@ -242,5 +257,28 @@ impl Core {
         for (node, order) in orders {
             self.post(self.common.layout.leader(node), Control::Probe(order));
         }
+    }
+}
+
+/// Tells groups and levels what bandwidth the links have that they are about.
+fn set_bandwidths(hierarchy: &mut Hierarchy, estimates: &[((GroupId, GroupId), LinkEstimate)]) {
+    let mut groups: BTreeMap<GroupId, Vec<Bandwidth>> = BTreeMap::new();
+    let mut levels: BTreeMap<usize, Vec<Bandwidth>> = BTreeMap::new();
+    for &((from, to), estimate) in estimates {
+        let around = if from == to { Some(from) } else { hierarchy.group(from).parent() };
+        if let (Some(around), Some(bandwidth)) = (around, estimate.bandwidth) {
+            levels.entry(hierarchy.group(around).level()).or_default().push(bandwidth);
+            groups.entry(around).or_default().push(bandwidth);
+        }
+    }
+    for (group, range) in
+        groups.into_iter().filter_map(|(at, all)| Some((at, BandwidthRange::of(all)?)))
+    {
+        hierarchy.set_group_bandwidth(group, range);
+    }
+    for (level, range) in
+        levels.into_iter().filter_map(|(at, all)| Some((at, BandwidthRange::of(all)?)))
+    {
+        hierarchy.set_bandwidth(level, range);
     }
 }

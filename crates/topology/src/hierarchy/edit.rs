@@ -15,6 +15,14 @@ impl Hierarchy {
         }
     }
 
+    /// Says what bandwidth members of this group have that share no smaller one. Nothing happens if
+    /// there is no such group.
+    pub fn set_group_bandwidth(&mut self, group: GroupId, bandwidth: BandwidthRange) {
+        if let Some(group) = self.groups.get_mut(group.index()) {
+            group.bandwidth = Some(bandwidth);
+        }
+    }
+
     /// Takes a node out, with the groups that only it was in; whether it was there. Levels stay, so
     /// that their numbers keep their meaning.
     pub fn remove(&mut self, node: NodeId) -> bool {

@@ -139,6 +139,9 @@ impl GridSpec {
     }
 
     pub(super) fn insert_change(&mut self, change: Change) -> Result<(), TimelineError> {
+        if self.timeline.len() >= timeline::CHANGES_MAX {
+            return Err(TimelineError::TooMany);
+        }
         let at = self.timeline.partition_point(|earlier| earlier.at <= change.at);
         self.timeline.insert(at, change);
         let mut links = self.changes(change.from, change.to);

@@ -15,6 +15,9 @@ const FORM: &str = "`at TIME link SITE-SITE NAME=VALUE …`, such as `at 60s lin
 /// The settings there are.
 const SETTINGS: &str = "`latency`, `rate`, `jitter`, `loss`, `queue`, `reorder`";
 
+/// At most this many changes in one grid.
+pub(super) const CHANGES_MAX: usize = 1024;
+
 /// Why a change was refused. Nothing was changed; the message says what to write.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum TimelineError {
@@ -24,6 +27,9 @@ pub enum TimelineError {
         /// What was written.
         text: String,
     },
+    /// There are too many.
+    #[error("a grid has at most {CHANGES_MAX} changes of links; remove some")]
+    TooMany,
     /// The sites are none of the grid.
     #[error("`{}` joins no two sites of the grid, or more than two; write SITE-SITE, or SITE>SITE for one direction, with two of {known}", shorten(.ends))]
     Ends {

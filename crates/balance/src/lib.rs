@@ -9,6 +9,7 @@
 //! Everything here is pure: the same snapshot and seed give the same plan, so that a snapshot that
 //! was stored can be replayed without a runtime.
 
+pub mod cutter;
 mod none;
 mod plan;
 mod random;
@@ -16,6 +17,7 @@ mod registry;
 mod rotate;
 mod snapshot;
 mod strategy;
+pub mod study;
 
 pub use none::NoMoves;
 pub use plan::{Move, Plan, PlanError};

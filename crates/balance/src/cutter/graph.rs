@@ -152,6 +152,28 @@ impl Graph {
         (0..self.len() as u32).map(of).sum::<i64>() as u64
     }
 
+    /// The graph of some of the vertices, in the order given, and the edges between them. Panics if
+    /// one does not exist.
+    pub fn induced(&self, vertices: &[u32]) -> Self {
+        let mut position = vec![u32::MAX; self.len()];
+        for (at, &vertex) in vertices.iter().enumerate() {
+            position[vertex as usize] = at as u32;
+        }
+        let half_edges = vertices.iter().map(|&vertex| self.degree(vertex)).sum();
+        let mut rows = Rows::new(vertices.len(), half_edges);
+        for &vertex in vertices {
+            for (end, weight) in self.neighbours(vertex) {
+                if position[end as usize] != u32::MAX {
+                    rows.add(position[end as usize], weight);
+                }
+            }
+            rows.close();
+        }
+        let loads: Vec<i64> = vertices.iter().map(|&vertex| self.load(vertex)).collect();
+        let total = loads.iter().sum();
+        rows.into_graph(loads, total)
+    }
+
     /// The same graph in which every vertex weighs one.
     pub(super) fn counting_vertices(&self) -> Self {
         Self { loads: vec![1; self.len()], total: self.len() as i64, ..self.clone() }

@@ -2,7 +2,6 @@
 
 use super::bisect::{BisectRule, bisect};
 use super::dice::Dice;
-use super::graph::Rows;
 use super::tie::{Problem, Tie};
 use std::ops::Range;
 
@@ -95,28 +94,13 @@ fn problem_of_sides(problem: &Problem, parts: &Range<usize>, middle: usize) -> P
 
 /// The graph of one side, and what its vertices are called in the whole.
 fn part_of(problem: &Problem, names: &[u32], side: &[u32], number: u32) -> (Problem, Vec<u32>) {
-    let graph = &problem.graph;
-    let mut position = vec![u32::MAX; graph.len()];
-    let mut count = 0;
-    for (vertex, _) in side.iter().enumerate().filter(|(_, side)| **side == number) {
-        position[vertex] = count;
-        count += 1;
-    }
-    let mut rows = Rows::new(count as usize, graph.edge_count());
-    let (mut loads, mut ties, mut inner_names) = (Vec::new(), Vec::new(), Vec::new());
-    for vertex in (0..graph.len() as u32).filter(|&vertex| side[vertex as usize] == number) {
-        for (end, weight) in graph.neighbours(vertex) {
-            if side[end as usize] == number {
-                rows.add(position[end as usize], weight);
-            }
-        }
-        rows.close();
-        loads.push(graph.load(vertex));
-        inner_names.push(names[vertex as usize]);
-        if !problem.ties.is_empty() {
-            ties.push(problem.tie(vertex));
-        }
-    }
-    let total = loads.iter().sum();
-    (Problem { graph: rows.into_graph(loads, total), ties }, inner_names)
+    let vertices: Vec<u32> =
+        (0..side.len() as u32).filter(|&vertex| side[vertex as usize] == number).collect();
+    let ties = if problem.ties.is_empty() {
+        Vec::new()
+    } else {
+        vertices.iter().map(|&vertex| problem.tie(vertex)).collect()
+    };
+    let inner_names = vertices.iter().map(|&vertex| names[vertex as usize]).collect();
+    (Problem { graph: problem.graph.induced(&vertices), ties }, inner_names)
 }

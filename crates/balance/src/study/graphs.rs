@@ -40,11 +40,17 @@ impl Dice {
 ///
 /// All loads add up to 14 s of microseconds for 3,240 objects, as in the paper, and in proportion.
 pub fn leanmd(side: u32, seed: u64) -> ObjectGraph {
+    drifted_leanmd(side, seed, 0.0)
+}
+
+/// The same after the dense places have drifted by so many cells along all three axes.
+pub fn drifted_leanmd(side: u32, seed: u64, cells_drifted: f64) -> ObjectGraph {
     let mut dice = Dice::new(seed);
     let cells = side * side * side;
     let at = |x: u32, y: u32, z: u32| (x % side * side + y % side) * side + z % side;
     let turn = std::f64::consts::TAU / f64::from(side);
-    let phase = [dice.unit(), dice.unit(), dice.unit()].map(|part| part * std::f64::consts::TAU);
+    let phase = [dice.unit(), dice.unit(), dice.unit()]
+        .map(|part| part * std::f64::consts::TAU - cells_drifted * turn);
     let mut atoms = vec![0.0; cells as usize];
     let places = || (0..side).flat_map(move |x| (0..side).map(move |y| (x, y)));
     let places = || places().flat_map(move |(x, y)| (0..side).map(move |z| (x, y, z)));

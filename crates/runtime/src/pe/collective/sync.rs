@@ -73,12 +73,12 @@ impl Core {
         let mut loads = std::mem::take(&mut family.loads);
         loads.sort_by_key(|(load, _)| load.id);
         let epochs: BTreeMap<_, _> = loads.iter().map(|(load, epoch)| (load.id, *epoch)).collect();
-        let snapshot = Snapshot {
-            actors: loads.into_iter().map(|(load, _)| load).collect(),
-            edges: Vec::new(),
-            pes: layout.pes().map(|_| PeLoad { speed: 1.0, background: Duration::ZERO }).collect(),
-            layout: (*layout).clone(),
-        };
+        let snapshot = Snapshot::new(
+            loads.into_iter().map(|(load, _)| load).collect(),
+            Vec::new(),
+            layout.pes().map(|_| PeLoad::default()).collect(),
+            (*layout).clone(),
+        );
         let plan = root.strategy.plan(&snapshot);
         let moves: Vec<_> = plan
             .moves

@@ -22,10 +22,10 @@ pub(crate) fn snapshot(pe_of_actor: &[u32]) -> Snapshot {
         migratable: n + 1 < count,
     };
     let edge_of = |n| Edge { from: n, to: n + 1, messages: 10, bytes: 1000 };
-    Snapshot {
-        actors: pe_of_actor.iter().enumerate().map(load_of).collect(),
-        edges: (0..count.saturating_sub(1) as u32).map(edge_of).collect(),
-        pes: vec![PeLoad { speed: 1.0, background: Duration::ZERO }; 4],
-        layout: Layout::new(vec![("a".to_owned(), vec![2]), ("b".to_owned(), vec![2])]),
-    }
+    Snapshot::new(
+        pe_of_actor.iter().enumerate().map(load_of).collect(),
+        (0..count.saturating_sub(1) as u32).map(edge_of).collect(),
+        vec![PeLoad::default(); 4],
+        Layout::new(vec![("a".to_owned(), vec![2]), ("b".to_owned(), vec![2])]),
+    )
 }

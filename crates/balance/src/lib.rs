@@ -5,25 +5,58 @@
 //! - [`Strategy`]: makes a plan from a snapshot; [`by_name`] finds one.
 //! - [`NoMoves`], [`Rotate`], [`Random`]: the strategies that need no thought, for tests and as
 //!   baselines.
+//! - [`Greedy`], [`Refine`]: loads only. [`GridCut`]: paper 1's graph cut, sites first. [`Border`]: its
+//!   advice for meshes. [`Vacate`]: paper 4's way around other users' work. [`Auto`]: the best of them or nothing.
+//! - [`cutter`]: the multilevel partitioner below `grid-cut`.
+//! - [`predict`]: what a step would take. [`Gate`]: whether a plan is worth it, and was.
+//! - [`PlanReport`]: what a plan does, and why each actor moves.
+//! - [`to_vt`], [`from_vt`]: snapshots as files of DARMA/vt.
+//! - [`study`]: what all of it is judged with.
 //!
 //! Everything here is pure: the same snapshot and seed give the same plan, so that a snapshot that
 //! was stored can be replayed without a runtime.
 
+mod auto;
+mod border;
+mod capacity;
+mod cost;
+pub mod cutter;
+mod even;
+mod gate;
+mod greedy;
+mod grid_cut;
+mod groups;
 mod none;
+mod objects;
 mod plan;
 mod random;
+mod refine;
 mod registry;
+mod report;
 mod rotate;
 mod snapshot;
 mod strategy;
+pub mod study;
+mod vacate;
+mod vt;
 
+pub use auto::Auto;
+pub use border::Border;
+pub use cost::{Bound, CostModel, Prediction, Traffic, predict};
+pub use gate::{Gate, GateConfig, Outcome, Proposal, Refusal, Verdict};
+pub use greedy::Greedy;
+pub use grid_cut::GridCut;
 pub use none::NoMoves;
 pub use plan::{Move, Plan, PlanError};
 pub use random::Random;
+pub use refine::Refine;
 pub use registry::{NAMES, UnknownStrategy, by_name};
+pub use report::{Explanation, PlanReport, Reason};
 pub use rotate::Rotate;
-pub use snapshot::{ActorKey, ActorLoad, Edge, PeLoad, Snapshot, SnapshotError};
+pub use snapshot::{ActorKey, ActorLoad, Edge, PeLoad, SiteLink, Snapshot, SnapshotError};
 pub use strategy::Strategy;
+pub use vacate::Vacate;
+pub use vt::{VtError, VtFile, from_vt, to_vt};
 
 #[cfg(test)]
 mod fixture;

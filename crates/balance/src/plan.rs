@@ -3,7 +3,7 @@
 use crate::snapshot::{ActorKey, ActorLoad, Snapshot};
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 /// A list of migrations, each actor at most once.
@@ -89,6 +89,32 @@ impl Plan {
             }
         }
         Self { moves }
+    }
+
+    /// The moves that bring each migratable actor to its entry in `mapping`, one for each actor of
+    /// the snapshot, in its order; actors without an entry stay.
+    pub fn to_mapping(snapshot: &Snapshot, mapping: &[PeId]) -> Self {
+        let mut moves = Vec::new();
+        for (actor, &to) in snapshot.actors.iter().zip(mapping) {
+            if actor.migratable && to != actor.pe {
+                moves.push(Move { actor: actor.id, from: actor.pe, to });
+            }
+        }
+        Self { moves }
+    }
+
+    /// The plan that takes this one back.
+    #[must_use]
+    pub fn inverse(&self) -> Self {
+        let back = |step: &Move| Move { actor: step.actor, from: step.to, to: step.from };
+        Self { moves: self.moves.iter().map(back).collect() }
+    }
+
+    /// How many bytes of state move; actors that the snapshot does not know count nothing.
+    pub fn bytes(&self, snapshot: &Snapshot) -> u64 {
+        let moving: BTreeSet<ActorKey> = self.moves.iter().map(|step| step.actor).collect();
+        let actors = snapshot.actors.iter().filter(|actor| moving.contains(&actor.id));
+        actors.fold(0, |sum, actor| sum.saturating_add(actor.bytes))
     }
 
     /// Whether nothing moves.

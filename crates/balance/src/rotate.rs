@@ -26,7 +26,6 @@ mod tests {
     use crate::fixture::snapshot;
     use crate::snapshot::PeLoad;
     use gridspan_topology::Layout;
-    use std::time::Duration;
 
     #[test]
     fn who_may_move_moves_on_by_one_and_around_the_end() {
@@ -42,7 +41,7 @@ mod tests {
     fn on_a_single_pe_nothing_moves() {
         let mut snapshot = snapshot(&[0, 0, 0]);
         snapshot.layout = Layout::single(1);
-        snapshot.pes = vec![PeLoad { speed: 1.0, background: Duration::ZERO }];
+        snapshot.pes = vec![PeLoad::default()];
 
         assert!(Rotate.plan(&snapshot).is_empty());
     }

@@ -1,6 +1,6 @@
 //! What a strategy decides upon: loads, messages and PEs of one measured window.
 
-use gridspan_topology::{Layout, PeId};
+use gridspan_topology::{Bandwidth, Hierarchy, Latency, Layout, NodeId, PeId, SiteId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -26,6 +26,8 @@ impl fmt::Display for ActorKey {
 /// what was read should go through [`Snapshot::validate`] before it goes to a strategy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
+    /// The version of this format: [`Snapshot::VERSION`].
+    pub version: u32,
     /// All actors, in the same order on every run: strategies break ties by it.
     pub actors: Vec<ActorLoad>,
     /// The messages between actors; at most one edge from one actor to another.
@@ -34,6 +36,30 @@ pub struct Snapshot {
     pub pes: Vec<PeLoad>,
     /// Where the PEs are.
     pub layout: Layout,
+    /// How many steps (rounds of sync points) the window had; loads and messages are of all of them. 0 and 1
+    /// mean that the window is one step.
+    #[serde(default)]
+    pub steps: u64,
+    /// What is near what, with any number of levels. Without it, the sites of the layout count.
+    #[serde(default)]
+    pub hierarchy: Option<Hierarchy>,
+    /// What is known about links between sites; a pair not listed is looked up in the hierarchy,
+    /// and costs nothing if that knows nothing.
+    #[serde(default)]
+    pub links: Vec<SiteLink>,
+}
+
+/// A link from one site to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SiteLink {
+    /// The site that sends.
+    pub from: SiteId,
+    /// The site that receives.
+    pub to: SiteId,
+    /// One way.
+    pub latency: Latency,
+    /// For all that flows from the one site to the other.
+    pub bandwidth: Bandwidth,
 }
 
 /// One actor in the measured window.
@@ -71,11 +97,53 @@ pub struct PeLoad {
     pub speed: f64,
     /// The time it spent on what cannot be moved, other users' work included.
     pub background: Duration,
+    /// The time it waited with nothing to do.
+    #[serde(default)]
+    pub idle: Duration,
+    /// The time it spent on sending and receiving, which is part of neither loads nor background.
+    #[serde(default)]
+    pub communication: Duration,
+}
+
+impl Default for PeLoad {
+    /// An ordinary PE without background.
+    fn default() -> Self {
+        Self {
+            speed: 1.0,
+            background: Duration::ZERO,
+            idle: Duration::ZERO,
+            communication: Duration::ZERO,
+        }
+    }
 }
 
 /// Why a snapshot contradicts itself. Nothing was changed; take it anew or correct the entry named.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum SnapshotError {
+    /// Another version of the format.
+    #[error("the snapshot has version {found}; this program reads version {}", Snapshot::VERSION)]
+    Version {
+        /// The version refused.
+        found: u32,
+    },
+    /// A node of the layout is missing in the hierarchy.
+    #[error("{node} is not in the hierarchy; leave the hierarchy out or list every node")]
+    NotInHierarchy {
+        /// The node.
+        node: NodeId,
+    },
+    /// A link of a site that does not exist.
+    #[error(
+        "there is a link from {from} to {to}, but only {sites} sites; write sites of the layout"
+    )]
+    NoSuchSite {
+        /// The site that sends.
+        from: SiteId,
+        /// The site that receives.
+        to: SiteId,
+        /// How many sites there are.
+        sites: u32,
+    },
     /// The list of PEs and the layout differ in length.
     #[error("there are {pes} PEs in the list and {layout} in the layout; list each PE once")]
     PeCount {
@@ -123,8 +191,21 @@ pub enum SnapshotError {
 }
 
 impl Snapshot {
+    /// The version of the format that this program writes and reads.
+    pub const VERSION: u32 = 1;
+
+    /// A snapshot of one step, of which no hierarchy and no links are known.
+    pub fn new(actors: Vec<ActorLoad>, edges: Vec<Edge>, pes: Vec<PeLoad>, layout: Layout) -> Self {
+        let version = Self::VERSION;
+        Self { version, actors, edges, pes, layout, steps: 1, hierarchy: None, links: Vec::new() }
+    }
+
     /// Whether the parts fit together.
     pub fn validate(&self) -> Result<(), SnapshotError> {
+        if self.version != Self::VERSION {
+            return Err(SnapshotError::Version { found: self.version });
+        }
+        self.validate_places()?;
         let layout = self.layout.pe_count();
         if self.pes.len() != layout as usize {
             return Err(SnapshotError::PeCount { pes: self.pes.len(), layout });
@@ -150,6 +231,24 @@ impl Snapshot {
             }
         }
         Ok(())
+    }
+
+    fn validate_places(&self) -> Result<(), SnapshotError> {
+        if let Some(hierarchy) = &self.hierarchy
+            && let Some(node) = self.layout.nodes().find(|&node| !hierarchy.contains(node))
+        {
+            return Err(SnapshotError::NotInHierarchy { node });
+        }
+        let sites = self.layout.site_count();
+        match self.links.iter().find(|link| link.from.max(link.to).0 >= sites) {
+            Some(&SiteLink { from, to, .. }) => Err(SnapshotError::NoSuchSite { from, to, sites }),
+            None => Ok(()),
+        }
+    }
+
+    /// How many steps loads and messages are of: at least one.
+    pub fn step_count(&self) -> u64 {
+        self.steps.max(1)
     }
 
     /// The CPU time of the actors on each PE, by number; background is not counted.
@@ -203,6 +302,11 @@ mod tests {
             SnapshotError::Speed { pe: PeId(2), speed: 0.0 }
         );
         assert!(matches!(refusal(|s| s.pes[0].speed = f64::NAN), SnapshotError::Speed { .. }));
+        assert_eq!(refusal(|s| s.version = 7), SnapshotError::Version { found: 7 });
+        assert_eq!(
+            refusal(|s| s.hierarchy = Some(Hierarchy::from_layout(&Layout::single(1)))),
+            SnapshotError::NotInHierarchy { node: NodeId(1) }
+        );
         assert_eq!(
             refusal(|s| s.actors[1].pe = PeId(4)),
             SnapshotError::NoSuchPe { actor: actor(1), pe: PeId(4) }
@@ -215,6 +319,20 @@ mod tests {
             refusal(|s| s.edges[1].to = 3),
             SnapshotError::NoSuchActor { edge: 1, from: 1, to: 3, actors: 3 }
         );
+    }
+
+    #[test]
+    fn what_may_be_left_out_of_json_is_taken_as_unknown() {
+        let mut stored = serde_json::to_value(snapshot(&[0, 1])).unwrap();
+        for field in ["steps", "hierarchy", "links"] {
+            stored.as_object_mut().unwrap().remove(field);
+        }
+        stored["pes"][0].as_object_mut().unwrap().remove("idle");
+
+        let read: Snapshot = serde_json::from_value(stored).unwrap();
+
+        assert_eq!(read.validate(), Ok(()));
+        assert_eq!((read.step_count(), read.hierarchy), (1, None));
     }
 
     #[test]

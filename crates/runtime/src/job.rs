@@ -90,7 +90,8 @@ impl Job {
         self
     }
 
-    /// Sets the balancing strategy for sync points: `none` (the default), `rotate` or `random`.
+    /// Sets the balancing strategy for sync points: `none` (the default), or another of
+    /// [`NAMES`](gridspan_balance::NAMES).
     pub fn strategy(mut self, name: impl Into<String>) -> Self {
         self.strategy = name.into();
         self

@@ -79,7 +79,7 @@ impl Core {
 
     /// How fast this PE computes.
     pub(super) fn pe_load(&self) -> PeLoad {
-        PeLoad { speed: self.availability, background: Duration::ZERO }
+        PeLoad { speed: self.availability, ..PeLoad::default() }
     }
 }
 

@@ -13,7 +13,6 @@ use crate::wire::{Control, Talk};
 use gridspan_balance::{ActorKey, ActorLoad, Edge, Move, PeLoad, Snapshot};
 use gridspan_topology::{Layout, PeId};
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 impl Core {
     /// All members of a collection have reached their sync point.
@@ -57,6 +56,8 @@ impl Core {
     /// Asks all PEs for the loads of their actors.
     fn measure(&mut self, collection: Occasion) {
         let Some(syncs) = self.number_of(collection) else { return };
+        // What is near what counts from the next time on, if nobody knows it yet.
+        self.await_places(|_, _| {});
         let pes = self.common.layout.pes();
         let Some(root) = &mut self.root else { return };
         root.balances.missing = pes.len() as u32;
@@ -96,7 +97,8 @@ impl Core {
         if balances.missing > 0 {
             return;
         }
-        let (snapshot, epochs) = snapshot(balances, &layout);
+        let (mut snapshot, epochs) = snapshot(balances, &layout);
+        snapshot.hierarchy = root.survey.places.as_ref().map(|places| places.hierarchy.clone());
         let plan = root.strategy.plan(&snapshot);
         let entry = |entry: &Move| {
             let id = id_of(entry.actor);
@@ -187,12 +189,12 @@ fn snapshot(balances: &mut Balances<Core>, layout: &Layout) -> (Snapshot, BTreeM
     }
     let edge = |((from, to), (messages, bytes))| Edge { from, to, messages, bytes };
     let pes = std::mem::take(&mut balances.pes);
-    let ordinary = PeLoad { speed: 1.0, background: Duration::ZERO };
-    let snapshot = Snapshot {
-        edges: edges.into_iter().map(edge).collect(),
+    let pe_load = |pe| pes.get(&pe).copied().unwrap_or_default();
+    let snapshot = Snapshot::new(
         actors,
-        pes: layout.pes().map(|pe| pes.get(&pe).copied().unwrap_or(ordinary)).collect(),
-        layout: layout.clone(),
-    };
+        edges.into_iter().map(edge).collect(),
+        layout.pes().map(pe_load).collect(),
+        layout.clone(),
+    );
     (snapshot, epochs)
 }

@@ -1,0 +1,96 @@
+//! How much work actors are and how much each PE should get.
+
+use crate::snapshot::Snapshot;
+
+/// Works may add up to this, so that the cutter can add anything to them.
+const WORK_SUM_MAX: f64 = (1_u64 << 61) as f64;
+
+/// Work in nanoseconds of an ordinary PE, and what each PE's part of it should be.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Capacity {
+    /// The work of each actor: its load times the speed of the PE it was measured on.
+    pub(crate) works: Vec<u64>,
+    /// Each PE's part of all work, so that all PEs end at once, background included. They add up to one.
+    pub(crate) shares: Vec<f64>,
+}
+
+impl Capacity {
+    pub(crate) fn of(snapshot: &Snapshot) -> Self {
+        let work = |actor: &crate::snapshot::ActorLoad| {
+            actor.load.as_nanos() as f64 * snapshot.pes[actor.pe.index()].speed
+        };
+        let total: f64 = snapshot.actors.iter().map(work).sum();
+        let scale = if total > WORK_SUM_MAX { WORK_SUM_MAX / total } else { 1.0 };
+        let works: Vec<u64> =
+            snapshot.actors.iter().map(|actor| (work(actor) * scale).round() as u64).collect();
+        Self { works, shares: shares(snapshot, total) }
+    }
+
+    /// What each PE should get, in the unit of works.
+    pub(crate) fn targets(&self) -> Vec<f64> {
+        let total = self.works.iter().map(|&work| work as f64).sum::<f64>();
+        self.shares.iter().map(|share| share * total).collect()
+    }
+}
+
+/// Fills PEs with work as water fills vessels with stones in them: the level is the time at which
+/// all end.
+fn shares(snapshot: &Snapshot, total: f64) -> Vec<f64> {
+    let pes = &snapshot.pes;
+    let speeds: f64 = pes.iter().map(|pe| pe.speed).sum();
+    if total <= 0.0 {
+        return pes.iter().map(|pe| pe.speed / speeds).collect();
+    }
+    let background = |pe: &crate::snapshot::PeLoad| pe.background.as_nanos() as f64;
+    let mut order: Vec<usize> = (0..pes.len()).collect();
+    order.sort_by(|&a, &b| background(&pes[a]).total_cmp(&background(&pes[b])));
+    let (mut speed, mut stones, mut level) = (0.0, 0.0, 0.0);
+    for (at, &pe) in order.iter().enumerate() {
+        speed += pes[pe].speed;
+        stones += pes[pe].speed * background(&pes[pe]);
+        level = (total + stones) / speed;
+        if order.get(at + 1).is_none_or(|&next| level <= background(&pes[next])) {
+            break;
+        }
+    }
+    let part = |pe: &crate::snapshot::PeLoad| pe.speed * (level - background(pe)).max(0.0) / total;
+    pes.iter().map(part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::snapshot;
+    use std::time::Duration;
+
+    #[test]
+    fn shares_follow_speeds_and_leave_room_for_background() {
+        // 1 + 2 + 3 + 4 ms of work; PE 0 is of speed 1 when it is measured.
+        let mut snapshot = snapshot(&[0, 0, 0, 0]);
+        snapshot.pes[1].speed = 2.0;
+        snapshot.pes[3].background = Duration::from_millis(2);
+
+        let shares = Capacity::of(&snapshot).shares;
+
+        // All end at 2.4 ms: 2.4 + 4.8 + 2.4 + 0.4.
+        for (share, expected) in shares.iter().zip([0.24, 0.48, 0.24, 0.04]) {
+            assert!((share - expected).abs() < 1e-9, "{shares:?}");
+        }
+    }
+
+    #[test]
+    fn a_pe_with_nothing_but_background_gets_nothing() {
+        let mut snapshot = snapshot(&[0, 1]);
+        snapshot.pes[2].background = Duration::from_secs(1);
+
+        assert_eq!(Capacity::of(&snapshot).shares[2], 0.0);
+    }
+
+    #[test]
+    fn what_a_fast_pe_did_is_more_work() {
+        let mut snapshot = snapshot(&[0, 1]);
+        snapshot.pes[1].speed = 2.0;
+
+        assert_eq!(Capacity::of(&snapshot).works, [1_000_000, 4_000_000]);
+    }
+}

@@ -1,0 +1,136 @@
+//! A good bisection: multilevel, with several tries where the graph is smallest.
+
+use super::coarsen::{CoarsenRule, coarsen, project_down};
+use super::dice::Dice;
+use super::heap::GainHeap;
+use super::side::{SideRank, Sides};
+use super::tie::Problem;
+
+/// How a graph is to be cut in two.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BisectRule {
+    /// What each side should weigh.
+    pub(super) targets: [i64; 2],
+    /// The most each side may weigh.
+    pub(super) limits: [i64; 2],
+    /// How many bisections are begun where the graph is smallest.
+    pub(super) tries: usize,
+    /// How often the whole is repeated from other coarse graphs.
+    pub(super) repeats: usize,
+}
+
+/// Below this size no coarser graph is made.
+const COARSEST: usize = 60;
+const PASSES_COARSE: usize = 6;
+const PASSES: usize = 4;
+
+/// The side of each vertex. Fixed vertices are on the side that is their home.
+pub(super) fn bisect(problem: &Problem, rule: BisectRule, dice: &mut Dice) -> Vec<u32> {
+    let mut heaps = [GainHeap::new(problem.len()), GainHeap::new(problem.len())];
+    let mut best: Option<(SideRank, Vec<u32>)> = None;
+    for _ in 0..rule.repeats.max(1) {
+        let found = bisect_once(problem, rule, dice, &mut heaps);
+        if best.as_ref().is_none_or(|best| found.0 < best.0) {
+            best = Some(found);
+        }
+    }
+    best.map(|(_, side)| side).unwrap_or_default()
+}
+
+fn bisect_once(
+    problem: &Problem,
+    rule: BisectRule,
+    dice: &mut Dice,
+    heaps: &mut [GainHeap; 2],
+) -> (SideRank, Vec<u32>) {
+    let levels = coarsen(problem, &[], CoarsenRule { vertices: COARSEST, rounds: 2 }, dice);
+    let coarsest = levels.last().map_or(problem, |level| &level.problem);
+    let mut side = first_sides(coarsest, loosened(coarsest, rule), dice, heaps);
+    for (depth, level) in levels.iter().enumerate().rev() {
+        side = project_down(&side, &level.map);
+        let finer = if depth == 0 { problem } else { &levels[depth - 1].problem };
+        let limits = loosened(finer, rule).limits;
+        let mut sides = Sides::new(finer, side, limits);
+        sides.refine(PASSES, heaps);
+        side = sides.side;
+    }
+    let sides = Sides::new(problem, side, rule.limits);
+    (sides.rank(), sides.side)
+}
+
+/// The same with room for two vertices more: where vertices are heavy, none could move otherwise.
+fn loosened(problem: &Problem, rule: BisectRule) -> BisectRule {
+    let heaviest = problem.graph.loads().iter().copied().max().unwrap_or(0);
+    let limit = |side: usize| {
+        rule.limits[side].max(rule.targets[side].saturating_add(heaviest.saturating_mul(2)))
+    };
+    BisectRule { limits: [limit(0), limit(1)], ..rule }
+}
+
+/// The best of several tries on a small graph.
+fn first_sides(
+    problem: &Problem,
+    rule: BisectRule,
+    dice: &mut Dice,
+    heaps: &mut [GainHeap; 2],
+) -> Vec<u32> {
+    let mut best: Option<(SideRank, Vec<u32>)> = None;
+    for _ in 0..rule.tries.max(1) {
+        let side = grow(problem, rule, dice, &mut heaps[0]);
+        let mut sides = Sides::new(problem, side, rule.limits);
+        sides.refine(PASSES_COARSE, heaps);
+        let rank = sides.rank();
+        if best.as_ref().is_none_or(|best| rank < best.0) {
+            best = Some((rank, sides.side));
+        }
+    }
+    best.map(|(_, side)| side).unwrap_or_default()
+}
+
+/// Grows side 0 from a vertex drawn by dice, always by what is tied to it most, until it has what
+/// it should have. All else is side 1.
+fn grow(problem: &Problem, rule: BisectRule, dice: &mut Dice, heap: &mut GainHeap) -> Vec<u32> {
+    let graph = &problem.graph;
+    let vertices = graph.len();
+    let mut side: Vec<u32> = vec![1; vertices];
+    let mut load = 0;
+    heap.clear();
+    let order = dice.order(vertices);
+    let mut order = order.into_iter();
+    let join = |vertex: u32, side: &mut Vec<u32>, heap: &mut GainHeap| {
+        heap.remove(vertex);
+        side[vertex as usize] = 0;
+        for (end, weight) in graph.neighbours(vertex) {
+            if side[end as usize] == 1 && !problem.is_fixed(end) {
+                if heap.contains(end) {
+                    heap.add_twice(end, weight);
+                } else {
+                    let outside: i64 = graph.neighbours(end).map(|(_, weight)| weight).sum();
+                    let tie = problem.tie(end);
+                    heap.set(end, weight - (outside - weight) + tie.worth_in(0) - tie.worth_in(1));
+                }
+            }
+        }
+        graph.load(vertex)
+    };
+    for vertex in 0..vertices as u32 {
+        if problem.is_fixed(vertex) && problem.tie(vertex).home == 0 {
+            load += join(vertex, &mut side, heap);
+        }
+    }
+    while load < rule.targets[0] {
+        let next = match heap.pop() {
+            Some((_, vertex)) => vertex,
+            None => match order.find(|&v| side[v as usize] == 1 && !problem.is_fixed(v)) {
+                Some(vertex) => vertex,
+                None => break,
+            },
+        };
+        let after = load + graph.load(next);
+        if after > rule.limits[0] && after - rule.targets[0] > rule.targets[0] - load {
+            continue;
+        }
+        load += join(next, &mut side, heap);
+    }
+    side
+}

@@ -1,0 +1,189 @@
+//! Clusters that coarsening contracts: each vertex joins the neighbours that it is tied to most.
+//!
+//! Size-constrained label propagation (Raghavan et al., 2007; Meyerhenke, Sanders and Schulz, 2014): a vertex
+//! takes the label to which most edge weight leads and where its load still fits. Vertices that
+//! are left alone, as those around a hub, then join others that wanted the same hub.
+
+use super::dice::Dice;
+use super::tie::Problem;
+
+/// Up to this degree, labels are compared in a short list instead of a table of all.
+const SHORT: usize = 12;
+/// Rounds end when fewer than one vertex in this many moved.
+const FEW: usize = 50;
+
+/// What may share a cluster, and how large one may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ClusterRule<'a> {
+    /// The most that a cluster of several vertices may weigh.
+    pub(super) load_max: i64,
+    /// How often each vertex is visited at most.
+    pub(super) rounds: usize,
+    /// Only vertices of equal part may join; empty for all.
+    pub(super) part: &'a [u32],
+}
+
+/// The cluster of each vertex, named after one of the vertices it began with.
+pub(super) fn cluster(problem: &Problem, rule: ClusterRule<'_>, dice: &mut Dice) -> Vec<u32> {
+    let vertices = problem.len();
+    let mut clusters = Clusters {
+        problem,
+        rule,
+        label: (0..vertices as u32).collect(),
+        loads: problem.graph.loads().to_vec(),
+        table: vec![0; vertices],
+        touched: Vec::new(),
+    };
+    for _ in 0..rule.rounds {
+        let moved = dice.order(vertices).into_iter().filter(|&v| clusters.visit(v, dice)).count();
+        if moved * FEW < vertices {
+            break;
+        }
+    }
+    clusters.join_the_lonely(dice);
+    clusters.label
+}
+
+struct Clusters<'a> {
+    problem: &'a Problem,
+    rule: ClusterRule<'a>,
+    label: Vec<u32>,
+    /// The load of each cluster.
+    loads: Vec<i64>,
+    /// The weight of the edges to each label; zero between visits.
+    table: Vec<i64>,
+    touched: Vec<u32>,
+}
+
+impl Clusters<'_> {
+    /// Whether two vertices may ever be one.
+    #[inline]
+    fn may_join(&self, one: u32, other: u32) -> bool {
+        let part = self.rule.part;
+        if !part.is_empty() && part[one as usize] != part[other as usize] {
+            return false;
+        }
+        if self.problem.ties.is_empty() {
+            return true;
+        }
+        let (one, other) = (self.problem.tie(one), self.problem.tie(other));
+        one.is_fixed() == other.is_fixed() && (!one.is_fixed() || one.home == other.home)
+    }
+
+    /// Moves a vertex to the best cluster; whether it moved.
+    fn visit(&mut self, vertex: u32, dice: &mut Dice) -> bool {
+        let from = self.label[vertex as usize];
+        let best = if self.problem.graph.degree(vertex) <= SHORT {
+            self.best_of_few(vertex, from, dice)
+        } else {
+            self.best_of_many(vertex, from, dice)
+        };
+        match best {
+            Some(to) if to != from => {
+                let load = self.problem.graph.load(vertex);
+                self.loads[from as usize] -= load;
+                self.loads[to as usize] += load;
+                self.label[vertex as usize] = to;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn best_of_few(&self, vertex: u32, from: u32, dice: &mut Dice) -> Option<u32> {
+        let mut list = [(0_u32, 0_i64); SHORT];
+        let mut length = 0;
+        for (end, weight) in self.problem.graph.neighbours(vertex) {
+            let label = self.label[end as usize];
+            match list[..length].iter_mut().find(|entry| entry.0 == label) {
+                Some(entry) => entry.1 += weight,
+                None => {
+                    list[length] = (label, weight);
+                    length += 1;
+                }
+            }
+        }
+        self.best(vertex, from, list[..length].iter().copied(), dice)
+    }
+
+    fn best_of_many(&mut self, vertex: u32, from: u32, dice: &mut Dice) -> Option<u32> {
+        let mut touched = std::mem::take(&mut self.touched);
+        for (end, weight) in self.problem.graph.neighbours(vertex) {
+            let label = self.label[end as usize];
+            if self.table[label as usize] == 0 {
+                touched.push(label);
+            }
+            self.table[label as usize] += weight;
+        }
+        let weights = touched.iter().map(|&label| (label, self.table[label as usize]));
+        let best = self.best(vertex, from, weights, dice);
+        touched.drain(..).for_each(|label| self.table[label as usize] = 0);
+        self.touched = touched;
+        best
+    }
+
+    /// The label with most weight that has room; ties are broken by dice.
+    #[inline]
+    fn best(
+        &self,
+        vertex: u32,
+        from: u32,
+        weights: impl Iterator<Item = (u32, i64)>,
+        dice: &mut Dice,
+    ) -> Option<u32> {
+        let load = self.problem.graph.load(vertex);
+        let (mut best, mut most, mut equals) = (None, 0, 1);
+        for (label, weight) in weights {
+            if weight < most {
+                continue;
+            }
+            let has_room = label == from
+                || (self.loads[label as usize] <= self.rule.load_max - load
+                    && self.may_join(vertex, label));
+            if !has_room {
+                continue;
+            }
+            if weight > most {
+                (best, most, equals) = (Some(label), weight, 1);
+            } else {
+                equals += 1;
+                if dice.below(equals) == 0 {
+                    best = Some(label);
+                }
+            }
+        }
+        best
+    }
+
+    /// Joins vertices that are alone with others that are alone and have the same strongest
+    /// neighbour, or no neighbour at all.
+    fn join_the_lonely(&mut self, dice: &mut Dice) {
+        let vertices = self.problem.len();
+        let mut size = vec![0_u32; vertices];
+        self.label.iter().for_each(|&label| size[label as usize] += 1);
+        let nobody = vertices;
+        // The open cluster of those around each vertex, and of those without neighbours.
+        let mut open = vec![u32::MAX; vertices + 1];
+        for vertex in dice.order(vertices) {
+            let label = self.label[vertex as usize];
+            if label != vertex || size[label as usize] != 1 {
+                continue;
+            }
+            let strongest = self.problem.graph.neighbours(vertex).max_by_key(|edge| edge.1);
+            let hub = strongest.map_or(nobody, |(end, _)| self.label[end as usize] as usize);
+            let load = self.problem.graph.load(vertex);
+            let host = open[hub];
+            let fits = host != u32::MAX
+                && self.loads[host as usize] <= self.rule.load_max - load
+                && self.may_join(vertex, host);
+            if fits {
+                self.label[vertex as usize] = host;
+                self.loads[host as usize] += load;
+                self.loads[vertex as usize] = 0;
+                size[host as usize] += 1;
+            } else {
+                open[hub] = vertex;
+            }
+        }
+    }
+}

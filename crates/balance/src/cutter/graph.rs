@@ -1,0 +1,267 @@
+//! The graph that is cut: weighted vertices and undirected weighted edges in compressed rows.
+
+use thiserror::Error;
+
+/// The most that all loads, or all edge weights, may add up to: so that no sum or difference of
+/// two of them leaves an `i64`.
+pub const MAX_WEIGHT_SUM: u64 = 1 << 62;
+
+/// An undirected graph. Parallel edges are merged; loops and edges without weight are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Graph {
+    /// Where the row of each vertex begins, and where the last one ends.
+    first: Vec<u32>,
+    ends: Vec<u32>,
+    weights: Vec<i64>,
+    loads: Vec<i64>,
+    total: i64,
+}
+
+/// Why there is no such graph. Nothing was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum GraphError {
+    /// There are more vertices or edges than positions of 32 bits.
+    #[error("{what} are {count}, more than {}; cut a coarser graph", u32::MAX - 1)]
+    TooMany {
+        /// What is too many.
+        what: &'static str,
+        /// How many there are.
+        count: usize,
+    },
+    /// An edge ends at a vertex that does not exist.
+    #[error("edge {edge} leads from {from} to {to}, but there are {vertices} vertices")]
+    NoSuchVertex {
+        /// The position of the edge.
+        edge: usize,
+        /// One end.
+        from: u32,
+        /// The other.
+        to: u32,
+        /// How many vertices there are.
+        vertices: usize,
+    },
+    /// The weights do not fit.
+    #[error("{what} add up to more than 2^62; divide them all by a constant")]
+    TooHeavy {
+        /// What is too heavy.
+        what: &'static str,
+    },
+}
+
+impl Graph {
+    /// The graph with these loads of vertices and these edges `(one end, other end, weight)`, in
+    /// any order and direction.
+    pub fn new(loads: &[u64], edges: &[(u32, u32, u64)]) -> Result<Self, GraphError> {
+        let vertices = loads.len();
+        if vertices >= u32::MAX as usize {
+            return Err(GraphError::TooMany { what: "vertices", count: vertices });
+        }
+        if edges.len() >= u32::MAX as usize / 2 {
+            return Err(GraphError::TooMany { what: "edges", count: edges.len() });
+        }
+        checked_sum(edges.iter().map(|edge| edge.2), "the weights of the edges")?;
+        let total = checked_sum(loads.iter().copied(), "the loads")?;
+        let mut first = vec![0_u32; vertices + 1];
+        for (edge, &(from, to, _)) in edges.iter().enumerate() {
+            if from.max(to) as usize >= vertices {
+                return Err(GraphError::NoSuchVertex { edge, from, to, vertices });
+            }
+            first[from as usize + 1] += 1;
+            first[to as usize + 1] += 1;
+        }
+        for vertex in 0..vertices {
+            first[vertex + 1] += first[vertex];
+        }
+        let mut next = first.clone();
+        let half_edges = first[vertices] as usize;
+        let (mut ends, mut weights) = (vec![0; half_edges], vec![0; half_edges]);
+        for &(from, to, weight) in edges {
+            for (begin, end) in [(from, to), (to, from)] {
+                let at = &mut next[begin as usize];
+                (ends[*at as usize], weights[*at as usize]) = (end, weight as i64);
+                *at += 1;
+            }
+        }
+        let mut rows = Rows::new(vertices, half_edges);
+        for vertex in 0..vertices {
+            let row = first[vertex] as usize..first[vertex + 1] as usize;
+            for (&end, &weight) in ends[row.clone()].iter().zip(&weights[row]) {
+                if end as usize != vertex && weight > 0 {
+                    rows.add(end, weight);
+                }
+            }
+            rows.close();
+        }
+        Ok(rows.into_graph(loads.iter().map(|&load| load as i64).collect(), total))
+    }
+
+    /// How many vertices there are.
+    pub fn len(&self) -> usize {
+        self.loads.len()
+    }
+
+    /// Whether there is no vertex.
+    pub fn is_empty(&self) -> bool {
+        self.loads.is_empty()
+    }
+
+    /// How many edges there are, each counted once.
+    pub fn edge_count(&self) -> usize {
+        self.ends.len() / 2
+    }
+
+    /// The load of a vertex. Panics if there is none.
+    #[inline]
+    pub fn load(&self, vertex: u32) -> i64 {
+        self.loads[vertex as usize]
+    }
+
+    /// The loads of all vertices, in order.
+    pub fn loads(&self) -> &[i64] {
+        &self.loads
+    }
+
+    /// What all loads add up to.
+    pub fn total_load(&self) -> i64 {
+        self.total
+    }
+
+    /// How many neighbours a vertex has. Panics if there is no such vertex.
+    #[inline]
+    pub fn degree(&self, vertex: u32) -> usize {
+        (self.first[vertex as usize + 1] - self.first[vertex as usize]) as usize
+    }
+
+    /// The neighbours of a vertex, each with the weight of the edge. Panics if there is no such vertex.
+    #[inline]
+    pub fn neighbours(&self, vertex: u32) -> impl Iterator<Item = (u32, i64)> + Clone + '_ {
+        let row = self.first[vertex as usize] as usize..self.first[vertex as usize + 1] as usize;
+        self.ends[row.clone()].iter().copied().zip(self.weights[row].iter().copied())
+    }
+
+    /// The weight of the edges whose ends are in different parts. Panics if `part` is too short.
+    pub fn cut(&self, part: &[u32]) -> u64 {
+        let of = |vertex: u32| {
+            let here = part[vertex as usize];
+            let later = self.neighbours(vertex).filter(move |&(end, _)| end > vertex);
+            later
+                .filter(|&(end, _)| part[end as usize] != here)
+                .map(|(_, weight)| weight)
+                .sum::<i64>()
+        };
+        (0..self.len() as u32).map(of).sum::<i64>() as u64
+    }
+
+    /// The graph of some of the vertices, in the order given, and the edges between them. Panics if
+    /// one does not exist.
+    pub fn induced(&self, vertices: &[u32]) -> Self {
+        let mut position = vec![u32::MAX; self.len()];
+        for (at, &vertex) in vertices.iter().enumerate() {
+            position[vertex as usize] = at as u32;
+        }
+        let half_edges = vertices.iter().map(|&vertex| self.degree(vertex)).sum();
+        let mut rows = Rows::new(vertices.len(), half_edges);
+        for &vertex in vertices {
+            for (end, weight) in self.neighbours(vertex) {
+                if position[end as usize] != u32::MAX {
+                    rows.add(position[end as usize], weight);
+                }
+            }
+            rows.close();
+        }
+        let loads: Vec<i64> = vertices.iter().map(|&vertex| self.load(vertex)).collect();
+        let total = loads.iter().sum();
+        rows.into_graph(loads, total)
+    }
+
+    /// The same graph in which every vertex weighs one.
+    pub(super) fn counting_vertices(&self) -> Self {
+        Self { loads: vec![1; self.len()], total: self.len() as i64, ..self.clone() }
+    }
+}
+
+/// The sum, if it is at most [`MAX_WEIGHT_SUM`].
+pub(super) fn checked_sum(
+    weights: impl Iterator<Item = u64>,
+    what: &'static str,
+) -> Result<i64, GraphError> {
+    let add = |sum: u64, weight| sum.checked_add(weight).filter(|&sum| sum <= MAX_WEIGHT_SUM);
+    let mut weights = weights;
+    let sum = weights.try_fold(0_u64, add).ok_or(GraphError::TooHeavy { what })?;
+    Ok(sum as i64)
+}
+
+/// Builds a graph row by row; edges to the same vertex within a row are merged.
+pub(super) struct Rows {
+    first: Vec<u32>,
+    ends: Vec<u32>,
+    weights: Vec<i64>,
+    /// Where the edge to each vertex is, if at or after the begin of the present row.
+    slot: Vec<u32>,
+}
+
+impl Rows {
+    pub(super) fn new(vertices: usize, half_edges: usize) -> Self {
+        let mut first = Vec::with_capacity(vertices + 1);
+        first.push(0);
+        Self {
+            first,
+            ends: Vec::with_capacity(half_edges),
+            weights: Vec::with_capacity(half_edges),
+            slot: vec![u32::MAX; vertices],
+        }
+    }
+
+    /// Adds an edge from the vertex of the present row.
+    #[inline]
+    pub(super) fn add(&mut self, end: u32, weight: i64) {
+        let begin = self.first[self.first.len() - 1];
+        let slot = self.slot[end as usize];
+        // A slot of an earlier row is less than `begin`; a vertex never met has the greatest.
+        if slot >= begin && slot != u32::MAX {
+            self.weights[slot as usize] += weight;
+        } else {
+            self.slot[end as usize] = self.ends.len() as u32;
+            self.ends.push(end);
+            self.weights.push(weight);
+        }
+    }
+
+    /// Ends the present row.
+    pub(super) fn close(&mut self) {
+        self.first.push(self.ends.len() as u32);
+    }
+
+    pub(super) fn into_graph(self, loads: Vec<i64>, total: i64) -> Graph {
+        Graph { first: self.first, ends: self.ends, weights: self.weights, loads, total }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parallel_edges_merge_and_loops_vanish() {
+        let graph = Graph::new(&[1, 2, 3], &[(0, 1, 5), (1, 0, 2), (2, 2, 9), (1, 2, 0)]).unwrap();
+
+        assert_eq!(graph.edge_count(), 1);
+        assert_eq!(graph.neighbours(1).collect::<Vec<_>>(), [(0, 7)]);
+        assert_eq!(graph.degree(2), 0);
+        assert_eq!(graph.total_load(), 6);
+        assert_eq!(graph.cut(&[0, 1, 1]), 7);
+    }
+
+    #[test]
+    fn what_is_no_graph_is_refused_with_its_place() {
+        assert_eq!(
+            Graph::new(&[1, 1], &[(0, 1, 1), (0, 2, 1)]),
+            Err(GraphError::NoSuchVertex { edge: 1, from: 0, to: 2, vertices: 2 })
+        );
+        assert_eq!(Graph::new(&[1 << 62, 1], &[]), Err(GraphError::TooHeavy { what: "the loads" }));
+        assert!(matches!(
+            Graph::new(&[1, 1], &[(0, 1, u64::MAX), (0, 1, 2)]),
+            Err(GraphError::TooHeavy { .. })
+        ));
+    }
+}

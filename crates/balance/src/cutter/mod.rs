@@ -1,0 +1,255 @@
+//! Cuts a graph into parts of given shares so that little edge weight is cut and little moves.
+//!
+//! Our own multilevel partitioner (research/balance-report.md, sections 1 and 4): 64-bit weights,
+//! shares that are any real numbers, homes that vertices are tied to, an imbalance that keeps the
+//! tolerance wherever that is possible, and seeded dice. [`Cutter`] says what is wanted, and
+//! [`Cutter::cut`] and [`Cutter::recut`] do it.
+//!
+//! - `graph.rs`, `tie.rs`: what is cut. `targets.rs`: how much each part may weigh.
+//! - `cluster.rs`, `coarsen.rs`: smaller graphs. `bisect.rs`, `side.rs`, `recursive.rs`: the first cut, of
+//!   the smallest graph. `refine.rs` over `state.rs`: better on the way back. `rebalance.rs`: within
+//!   the limits at any cost. `relabel.rs`: names for parts. `multilevel.rs`: all of it in order.
+
+mod bisect;
+mod cluster;
+mod coarsen;
+mod dice;
+mod graph;
+mod heap;
+mod multilevel;
+mod rebalance;
+mod recursive;
+mod refine;
+mod relabel;
+mod side;
+mod state;
+mod targets;
+mod tie;
+
+pub use graph::{Graph, GraphError, MAX_WEIGHT_SUM};
+pub use targets::Obstacle;
+pub use tie::Tie;
+
+use dice::Dice;
+use state::State;
+use thiserror::Error;
+use tie::Problem;
+
+/// What is wanted of a cut.
+#[derive(Clone, Debug)]
+pub struct Cutter<'a> {
+    shares: Vec<f64>,
+    tolerance: f64,
+    ties: &'a [Tie],
+    v_cycles: u32,
+    seed: u64,
+}
+
+/// A graph that was cut.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cut {
+    /// The part of each vertex.
+    pub part: Vec<u32>,
+    /// The weight of the edges that are cut.
+    pub weight: u64,
+    /// The load of each part.
+    pub loads: Vec<u64>,
+    /// The greatest load of a part divided by its share of the whole: 1 at best. Infinite where a part without a
+    /// share has a load.
+    pub imbalance: f64,
+    /// Why the imbalance is beyond the tolerance; `None` if it is not.
+    pub obstacle: Option<Obstacle>,
+}
+
+/// Why nothing was cut. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Error)]
+pub enum CutError {
+    /// No part was asked for, or none has a share.
+    #[error("no part has a share; ask for at least one")]
+    NoParts,
+    /// A share is negative or no number.
+    #[error("part {part} has the share {share}; write a finite number that is not negative")]
+    Share {
+        /// The part.
+        part: usize,
+        /// The value refused.
+        share: f64,
+    },
+    /// The tolerance is negative or no number.
+    #[error("the tolerance is {tolerance}; write a number from 0, such as 0.03")]
+    Tolerance {
+        /// The value refused.
+        tolerance: f64,
+    },
+    /// The list does not have one entry for each vertex.
+    #[error("there are {count} {what} for {vertices} vertices; give one for each")]
+    Length {
+        /// What is listed.
+        what: &'static str,
+        /// How many there are.
+        count: usize,
+        /// How many there should be.
+        vertices: usize,
+    },
+    /// A part that does not exist.
+    #[error("vertex {vertex} is in part {part} of {parts}")]
+    NoSuchPart {
+        /// The vertex.
+        vertex: usize,
+        /// The part refused.
+        part: u32,
+        /// How many parts there are.
+        parts: usize,
+    },
+    /// The ties and the edges weigh too much together.
+    #[error(transparent)]
+    TooHeavy(#[from] GraphError),
+}
+
+impl<'a> Cutter<'a> {
+    /// So many parts of equal share, a tolerance of 0.03, no ties, no V-cycles, seed 0.
+    pub fn new(parts: u32) -> Self {
+        Self::with_shares(vec![1.0; parts as usize])
+    }
+
+    /// One part for each share; shares are relative to each other.
+    pub fn with_shares(shares: Vec<f64>) -> Self {
+        Self { shares, tolerance: 0.03, ties: &[], v_cycles: 0, seed: 0 }
+    }
+
+    /// How much more than its share a part may weigh, as a part of its share. At least 0. A limit is never less
+    /// than the share rounded up.
+    #[must_use]
+    pub fn tolerance(mut self, tolerance: f64) -> Self {
+        self.tolerance = tolerance;
+        self
+    }
+
+    /// The homes of all vertices.
+    #[must_use]
+    pub fn ties(mut self, ties: &'a [Tie]) -> Self {
+        self.ties = ties;
+        self
+    }
+
+    /// How often the result is improved over other coarse graphs. Each takes about half of the time of
+    /// the first.
+    #[must_use]
+    pub fn v_cycles(mut self, v_cycles: u32) -> Self {
+        self.v_cycles = v_cycles;
+        self
+    }
+
+    /// The seed of the dice.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Cuts from scratch. Where no vertex has any load, the numbers of vertices are balanced.
+    pub fn cut(&self, graph: &Graph) -> Result<Cut, CutError> {
+        self.run(graph, None)
+    }
+
+    /// Improves `start`: little changes where little need change.
+    pub fn recut(&self, graph: &Graph, start: &[u32]) -> Result<Cut, CutError> {
+        self.run(graph, Some(start))
+    }
+
+    fn run(&self, graph: &Graph, start: Option<&[u32]>) -> Result<Cut, CutError> {
+        let shares = self.checked_shares(graph, start)?;
+        if graph.is_empty() {
+            return Ok(measured(graph, &shares, Vec::new(), None));
+        }
+        let counted = (graph.total_load() == 0).then(|| graph.counting_vertices());
+        let mut problem =
+            Problem { graph: counted.unwrap_or_else(|| graph.clone()), ties: self.ties.to_vec() };
+        let homes: Vec<u32> = match start {
+            Some(start) => start.to_vec(),
+            None => self.ties.iter().map(|tie| tie.home).collect(),
+        };
+        let (mut bounds, heavy) = targets::bounds(&problem, &shares, self.tolerance, &homes);
+        if !heavy.is_empty() {
+            problem.ties.resize(graph.len(), Tie::FREE);
+            heavy.iter().for_each(|&(v, part)| problem.ties[v as usize] = Tie::fixed(part));
+        }
+        let mut dice = Dice::new(self.seed);
+        let mut part = match start {
+            None => multilevel::from_scratch(&problem, &bounds, &mut dice),
+            Some(start) => {
+                let mut start = start.to_vec();
+                let fixed = problem.ties.iter().enumerate().filter(|(_, tie)| tie.is_fixed());
+                fixed.for_each(|(vertex, tie)| start[vertex] = tie.home);
+                multilevel::from_partition(&problem, &bounds, start, &mut dice)
+            }
+        };
+        for _ in 0..self.v_cycles {
+            part = multilevel::from_partition(&problem, &bounds, part, &mut dice);
+        }
+        let excess = State::new(&problem, &bounds.limits, part.clone()).excess();
+        if excess > 0 {
+            bounds.obstacle.get_or_insert(Obstacle::TooTight { excess });
+        }
+        Ok(measured(&problem.graph, &shares, part, bounds.obstacle))
+    }
+
+    /// The shares so that they add up to one, if all that was given fits together.
+    fn checked_shares(&self, graph: &Graph, start: Option<&[u32]>) -> Result<Vec<f64>, CutError> {
+        let (parts, vertices) = (self.shares.len(), graph.len());
+        for (part, &share) in self.shares.iter().enumerate() {
+            if !(share >= 0.0 && share.is_finite()) {
+                return Err(CutError::Share { part, share });
+            }
+        }
+        let most = self.shares.iter().copied().fold(0.0, f64::max);
+        if most <= 0.0 {
+            return Err(CutError::NoParts);
+        }
+        if !(self.tolerance >= 0.0 && self.tolerance.is_finite()) {
+            return Err(CutError::Tolerance { tolerance: self.tolerance });
+        }
+        let named = [
+            ("ties", (!self.ties.is_empty()).then_some(self.ties.len())),
+            ("parts", start.map(<[u32]>::len)),
+        ];
+        for (what, count) in named {
+            if let Some(count) = count.filter(|&count| count != vertices) {
+                return Err(CutError::Length { what, count, vertices });
+            }
+        }
+        let homes = self.ties.iter().map(|tie| tie.home);
+        let places = start.unwrap_or_default().iter().copied();
+        let wrong = homes.chain(places).enumerate().find(|entry| entry.1 as usize >= parts);
+        if let Some((at, part)) = wrong {
+            return Err(CutError::NoSuchPart { vertex: at % vertices.max(1), part, parts });
+        }
+        let edges = (0..vertices as u32).flat_map(|vertex| {
+            let later = graph.neighbours(vertex).filter(move |&(end, _)| end > vertex);
+            later.map(|(_, weight)| weight as u64)
+        });
+        let pulls = self.ties.iter().filter(|tie| !tie.is_fixed()).map(|tie| tie.pull);
+        if !self.ties.is_empty() {
+            graph::checked_sum(edges.chain(pulls), "the weights of edges and ties")?;
+        }
+        // Divided by the greatest first, so that no sum is infinite.
+        let sum: f64 = self.shares.iter().map(|share| share / most).sum();
+        Ok(self.shares.iter().map(|share| share / most / sum).collect())
+    }
+}
+
+fn measured(graph: &Graph, shares: &[f64], part: Vec<u32>, obstacle: Option<Obstacle>) -> Cut {
+    let mut loads = vec![0_u64; shares.len()];
+    for (&part, &load) in part.iter().zip(graph.loads()) {
+        loads[part as usize] += load as u64;
+    }
+    let total = graph.total_load() as f64;
+    let fullness = |(&load, &share): (&u64, &f64)| {
+        if load == 0 { 0.0 } else { load as f64 / (total * share) }
+    };
+    let imbalance = loads.iter().zip(shares).map(fullness).fold(0.0, f64::max);
+    Cut { weight: graph.cut(&part), part, loads, imbalance, obstacle }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! The multilevel scheme: coarsen, cut where the graph is small, refine on the way back.
+
+use super::coarsen::{Coarse, CoarsenRule, coarsen, project_down};
+use super::dice::Dice;
+use super::rebalance;
+use super::recursive::{RecursiveRule, recursive};
+use super::refine::{Effort, refine};
+use super::relabel::relabel;
+use super::state::State;
+use super::targets::Bounds;
+use super::tie::Problem;
+
+/// A part of the coarsest graph has about so many vertices.
+const VERTICES_PER_PART: usize = 32;
+/// And the coarsest graph at least so many.
+const COARSEST_MIN: usize = 512;
+
+/// A partition from nothing but the graph.
+pub(super) fn from_scratch(problem: &Problem, bounds: &Bounds, dice: &mut Dice) -> Vec<u32> {
+    let parts = bounds.limits.len();
+    let vertices = (parts * VERTICES_PER_PART).max(COARSEST_MIN);
+    let levels = coarsen(problem, &[], coarsen_rule(problem, vertices), dice);
+    let coarsest = levels.last().map_or(problem, |level| &level.problem);
+    let (tries, repeats) = if parts <= 8 { (10, 4) } else { (6, 2) };
+    let rule = RecursiveRule { targets: &bounds.targets, limits: &bounds.limits, tries, repeats };
+    let part = recursive(coarsest, rule, dice);
+    let part = rename(coarsest, bounds, part);
+    climb(problem, &levels, bounds, part, dice)
+}
+
+/// Improves a partition over coarse graphs that do not mix its parts (a V-cycle). Never worse than what it
+/// was, except that overfull parts shed load whatever that costs.
+pub(super) fn from_partition(
+    problem: &Problem,
+    bounds: &Bounds,
+    part: Vec<u32>,
+    dice: &mut Dice,
+) -> Vec<u32> {
+    let vertices = (bounds.limits.len() * VERTICES_PER_PART).max(COARSEST_MIN);
+    let levels = coarsen(problem, &part, coarsen_rule(problem, vertices), dice);
+    let before = State::new(problem, &bounds.limits, part.clone()).rank();
+    let mut coarse = part.clone();
+    for level in &levels {
+        let mut up = vec![0; level.problem.len()];
+        for (&part, &cluster) in coarse.iter().zip(&level.map) {
+            up[cluster as usize] = part;
+        }
+        coarse = up;
+    }
+    let after = climb(problem, &levels, bounds, coarse, dice);
+    let rank = State::new(problem, &bounds.limits, after.clone()).rank();
+    if rank <= before { after } else { part }
+}
+
+/// Makes sure that no part is over its limit if any way is found.
+pub(super) fn repair(problem: &Problem, bounds: &Bounds, part: Vec<u32>) -> Vec<u32> {
+    let mut state = State::new(problem, &bounds.limits, part);
+    if state.excess() > 0 {
+        rebalance::shed(&mut state);
+    }
+    if state.excess() > 0 {
+        rebalance::exchange(&mut state);
+    }
+    if state.excess() > 0 {
+        rebalance::repack(&mut state);
+    }
+    state.part
+}
+
+fn coarsen_rule(problem: &Problem, vertices: usize) -> CoarsenRule {
+    let rounds = if problem.len() > 300_000 { 2 } else { 3 };
+    CoarsenRule { vertices, rounds }
+}
+
+/// Refines from the coarsest graph to the finest.
+fn climb(
+    problem: &Problem,
+    levels: &[Coarse],
+    bounds: &Bounds,
+    part: Vec<u32>,
+    dice: &mut Dice,
+) -> Vec<u32> {
+    let mut part = part;
+    for depth in (0..=levels.len()).rev() {
+        if let Some(level) = levels.get(depth) {
+            part = project_down(&part, &level.map);
+        }
+        let here = if depth == 0 { problem } else { &levels[depth - 1].problem };
+        let mut state = State::new(here, &bounds.limits, part);
+        rebalance::shed(&mut state);
+        refine(&mut state, effort(here), dice);
+        part = if depth == 0 { repair(problem, bounds, state.part) } else { state.part };
+    }
+    part
+}
+
+fn effort(problem: &Problem) -> Effort {
+    match problem.len() {
+        0..=5_000 => Effort { greedy_rounds: 2, search_rounds: 3, patience: 15 },
+        5_001..=200_000 => Effort { greedy_rounds: 2, search_rounds: 2, patience: 12 },
+        _ => Effort { greedy_rounds: 2, search_rounds: 0, patience: 0 },
+    }
+}
+
+/// Gives parts the names of homes that most of them come from, if they fit there.
+fn rename(problem: &Problem, bounds: &Bounds, part: Vec<u32>) -> Vec<u32> {
+    let parts = bounds.limits.len();
+    if problem.ties.iter().all(|tie| tie.pull == 0) || parts < 2 {
+        return part;
+    }
+    let mut kept = vec![vec![0_i64; parts]; parts];
+    let mut has_fixed = vec![false; parts];
+    for (&part, tie) in part.iter().zip(&problem.ties) {
+        if tie.is_fixed() {
+            has_fixed[part as usize] = true;
+        } else {
+            kept[part as usize][tie.home as usize] += tie.pull as i64;
+        }
+    }
+    let state = State::new(problem, &bounds.limits, part);
+    let fits = |part: usize, name: usize| {
+        part == name
+            || !has_fixed[part]
+                && !has_fixed[name]
+                && state.loads[part] <= bounds.limits[name].max(state.limits[part])
+                && bounds.targets[name].abs_diff(bounds.targets[part])
+                    <= bounds.limits[name].abs_diff(bounds.targets[name])
+    };
+    let row = |(part, row): (usize, Vec<i64>)| {
+        let row = row.into_iter().enumerate();
+        row.map(|(name, kept)| fits(part, name).then_some(kept)).collect()
+    };
+    let kept: Vec<Vec<Option<i64>>> = kept.into_iter().enumerate().map(row).collect();
+    let names = relabel(&kept);
+    state.part.iter().map(|&part| names[part as usize]).collect()
+}

@@ -1,0 +1,187 @@
+//! Refinement of a partition into many parts: greedy rounds, then local searches with rollback.
+//!
+//! The local searches are those of Sanders and Schulz (2011), as in KaMinPar and Mt-KaHyPar: each begins at a few
+//! border vertices, moves the best vertex even where that costs, goes on with its neighbours, gives
+//! up after a number of moves without success, and goes back to its best moment.
+
+use super::dice::Dice;
+use super::heap::GainHeap;
+use super::state::State;
+
+/// How much effort a graph of some size deserves.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Effort {
+    /// Rounds in which each vertex goes where it gains.
+    pub(super) greedy_rounds: usize,
+    /// Rounds of local searches.
+    pub(super) search_rounds: usize,
+    /// How many moves without success end a search.
+    pub(super) patience: usize,
+}
+
+/// Vertices with more neighbours stay out of the searches: each move costs all of them a look.
+const DEGREE_MAX: usize = 2000;
+/// A search begins at so many border vertices.
+const SEEDS: usize = 4;
+/// Search rounds end when one saves less than this part of the cost.
+const WORTH: f64 = 0.002;
+
+/// Improves a partition; no part that has room becomes overfull.
+pub(super) fn refine(state: &mut State<'_>, effort: Effort, dice: &mut Dice) {
+    if state.parts() < 2 {
+        return;
+    }
+    for _ in 0..effort.greedy_rounds {
+        let moved = greedy_round(state, dice);
+        if moved * 200 < state.part.len() {
+            break;
+        }
+    }
+    if effort.search_rounds == 0 {
+        return;
+    }
+    let mut search = Search {
+        heap: GainHeap::new(state.part.len()),
+        is_done: vec![false; state.part.len()],
+        target: vec![0; state.part.len()],
+        moves: Vec::new(),
+        patience: effort.patience,
+    };
+    let mut cost = state.problem.cost(&state.part);
+    for _ in 0..effort.search_rounds {
+        let saved = search.round(state, dice);
+        cost -= saved;
+        if (saved as f64) < cost as f64 * WORTH || saved == 0 {
+            break;
+        }
+    }
+}
+
+/// Moves each vertex where it gains, or where it costs nothing and evens out the loads. Returns how
+/// many moved.
+fn greedy_round(state: &mut State<'_>, dice: &mut Dice) -> usize {
+    let mut moved = 0;
+    for vertex in dice.order(state.part.len()) {
+        if !state.is_border(vertex) && state.problem.tie(vertex).pull == 0 {
+            continue;
+        }
+        let Some(choice) = state.choice(vertex) else { continue };
+        let here = state.part[vertex as usize];
+        let load = state.problem.graph.load(vertex);
+        let evens = choice.gain == 0 && state.room(choice.to) - load > state.room(here);
+        if choice.gain > 0 || evens {
+            state.shift(vertex, choice.to);
+            moved += 1;
+        }
+    }
+    moved
+}
+
+struct Search {
+    heap: GainHeap,
+    /// Moved for good in this round, or a beginning that led nowhere.
+    is_done: Vec<bool>,
+    /// Where each vertex in the heap wanted to go when that was last computed.
+    target: Vec<u32>,
+    moves: Vec<(u32, u32)>,
+    patience: usize,
+}
+
+impl Search {
+    /// Searches from all border vertices. Returns what was saved.
+    fn round(&mut self, state: &mut State<'_>, dice: &mut Dice) -> i64 {
+        self.is_done.fill(false);
+        let mut seeds: Vec<u32> = (0..state.part.len() as u32)
+            .filter(|&v| state.is_border(v) || state.problem.tie(v).pull > 0)
+            .filter(|&v| self.may_move(state, v))
+            .collect();
+        // Neighbours in memory are neighbours in the graph, so runs of them begin well together.
+        for run in seeds.chunks_mut(SEEDS) {
+            dice.shuffle(run);
+        }
+        let runs = seeds.len().div_ceil(SEEDS);
+        let mut saved = 0;
+        for run in dice.order(runs) {
+            let begin = run as usize * SEEDS;
+            let end = (begin + SEEDS).min(seeds.len());
+            saved += self.search(state, &seeds[begin..end]);
+        }
+        saved
+    }
+
+    fn may_move(&self, state: &State<'_>, vertex: u32) -> bool {
+        !self.is_done[vertex as usize]
+            && !state.problem.is_fixed(vertex)
+            && state.problem.graph.degree(vertex) <= DEGREE_MAX
+    }
+
+    /// One local search. Returns what it saved: at least nothing.
+    fn search(&mut self, state: &mut State<'_>, seeds: &[u32]) -> i64 {
+        self.heap.clear();
+        self.moves.clear();
+        for &seed in seeds {
+            if self.is_done[seed as usize] {
+                continue;
+            }
+            self.enter(state, seed);
+        }
+        let (mut saved, mut best, mut kept) = (0, 0, 0);
+        while let Some((gain, vertex)) = self.heap.pop() {
+            let Some(choice) = state.choice(vertex) else { continue };
+            let next = self.heap.peek().map_or(i64::MIN, |top| top.0);
+            if choice.gain < gain && choice.gain < next {
+                self.target[vertex as usize] = choice.to;
+                self.heap.set(vertex, choice.gain);
+                continue;
+            }
+            let from = state.part[vertex as usize];
+            self.moves.push((vertex, from));
+            state.shift(vertex, choice.to);
+            self.is_done[vertex as usize] = true;
+            saved += choice.gain;
+            if saved > best {
+                (best, kept) = (saved, self.moves.len());
+            } else if self.moves.len() - kept >= self.patience {
+                break;
+            }
+            self.look_around(state, vertex, from);
+        }
+        for &(vertex, from) in self.moves[kept..].iter().rev() {
+            state.shift(vertex, from);
+            self.is_done[vertex as usize] = false;
+        }
+        for seed in seeds {
+            self.is_done[*seed as usize] = true;
+        }
+        best
+    }
+
+    /// The neighbours of a vertex that moved may now gain more, or less. Gains of those that are in
+    /// the heap are only estimated, since they are computed anew before they count.
+    fn look_around(&mut self, state: &mut State<'_>, vertex: u32, from: u32) {
+        let to = state.part[vertex as usize];
+        for (end, weight) in state.problem.graph.neighbours(vertex) {
+            if self.heap.contains(end) {
+                let here = state.part[end as usize];
+                if here == from {
+                    self.heap.add(end, weight);
+                } else if here == to {
+                    self.heap.add(end, -weight);
+                } else if self.target[end as usize] == to {
+                    self.heap.add(end, weight);
+                } else if self.target[end as usize] == from {
+                    self.heap.add(end, -weight);
+                }
+            } else if self.may_move(state, end) {
+                self.enter(state, end);
+            }
+        }
+    }
+
+    fn enter(&mut self, state: &mut State<'_>, vertex: u32) {
+        if let Some(choice) = state.choice(vertex) {
+            self.target[vertex as usize] = choice.to;
+            self.heap.set(vertex, choice.gain);
+        }
+    }
+}

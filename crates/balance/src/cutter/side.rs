@@ -1,0 +1,154 @@
+//! Two-way refinement: Fiduccia and Mattheyses' passes over a bisection, with rollback.
+
+use super::heap::GainHeap;
+use super::tie::Problem;
+
+/// A graph cut in two.
+#[derive(Clone, Debug)]
+pub(super) struct Sides<'a> {
+    pub(super) problem: &'a Problem,
+    /// 0 or 1 for each vertex.
+    pub(super) side: Vec<u32>,
+    pub(super) loads: [i64; 2],
+    /// The most each side may weigh.
+    pub(super) limits: [i64; 2],
+}
+
+/// How good a bisection is: less is better, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct SideRank {
+    /// The load beyond the limits.
+    pub(super) excess: i64,
+    pub(super) cost: i64,
+    /// How much more of its limit the fuller side uses, as less is better among equals.
+    pub(super) unevenness: u64,
+}
+
+impl<'a> Sides<'a> {
+    pub(super) fn new(problem: &'a Problem, side: Vec<u32>, limits: [i64; 2]) -> Self {
+        let mut loads = [0; 2];
+        for (&side, &load) in side.iter().zip(problem.graph.loads()) {
+            loads[side as usize] += load;
+        }
+        Self { problem, side, loads, limits }
+    }
+
+    pub(super) fn rank(&self) -> SideRank {
+        self.rank_of(self.problem.cost(&self.side))
+    }
+
+    fn rank_of(&self, cost: i64) -> SideRank {
+        let room = [self.limits[0] - self.loads[0], self.limits[1] - self.loads[1]];
+        let excess = (-room[0]).max(0) + (-room[1]).max(0);
+        SideRank { excess, cost, unevenness: room[0].abs_diff(room[1]) }
+    }
+
+    /// What moving a vertex to the other side saves.
+    fn gain(&self, vertex: u32) -> i64 {
+        let here = self.side[vertex as usize];
+        let edges = self.problem.graph.neighbours(vertex);
+        let gain: i64 =
+            edges.map(|(end, w)| if self.side[end as usize] == here { -w } else { w }).sum();
+        let tie = self.problem.tie(vertex);
+        gain + tie.worth_in(1 - here) - tie.worth_in(here)
+    }
+
+    /// Passes until none helps, at most so many.
+    pub(super) fn refine(&mut self, passes: usize, heaps: &mut [GainHeap; 2]) {
+        for _ in 0..passes {
+            if !self.pass(heaps) {
+                break;
+            }
+        }
+    }
+
+    /// Moves each vertex at most once, the best first, and goes back to the best moment. Whether
+    /// something became better.
+    fn pass(&mut self, heaps: &mut [GainHeap; 2]) -> bool {
+        let vertices = self.problem.len();
+        heaps.iter_mut().for_each(GainHeap::clear);
+        let is_over = self.rank_of(0).excess > 0;
+        for vertex in 0..vertices as u32 {
+            let here = self.side[vertex as usize];
+            let mut edges = self.problem.graph.neighbours(vertex);
+            let is_border = is_over
+                || self.problem.tie(vertex).pull > 0
+                || edges.any(|(end, _)| self.side[end as usize] != here);
+            if is_border && !self.problem.is_fixed(vertex) {
+                heaps[here as usize].set(vertex, self.gain(vertex));
+            }
+        }
+        let begin = self.rank_of(0);
+        let (mut best, mut cost, mut kept) = (begin, 0, 0);
+        let mut moves: Vec<u32> = Vec::new();
+        let mut is_moved = vec![false; vertices];
+        let patience = (vertices / 8).clamp(24, 300);
+        while let Some((gain, vertex)) = self.next(heaps) {
+            self.shift(vertex);
+            moves.push(vertex);
+            is_moved[vertex as usize] = true;
+            cost -= gain;
+            let rank = self.rank_of(cost);
+            if rank < best {
+                (best, kept) = (rank, moves.len());
+            } else if moves.len() - kept > patience {
+                break;
+            }
+            self.tell_neighbours(vertex, &is_moved, heaps);
+        }
+        for &vertex in moves[kept..].iter().rev() {
+            self.shift(vertex);
+        }
+        best < begin
+    }
+
+    /// Takes the best vertex out of the side that is over its limit, or else of both that may move.
+    fn next(&self, heaps: &mut [GainHeap; 2]) -> Option<(i64, u32)> {
+        loop {
+            let over = [self.loads[0] > self.limits[0], self.loads[1] > self.limits[1]];
+            let tops = [heaps[0].peek(), heaps[1].peek()];
+            let from = match (tops[0], tops[1]) {
+                (Some(_), _) if over[0] && !over[1] => 0,
+                (_, Some(_)) if over[1] && !over[0] => 1,
+                (Some(a), Some(b)) if a.0 != b.0 => usize::from(b.0 > a.0),
+                (Some(_), Some(_)) => {
+                    let room = [self.limits[0] - self.loads[0], self.limits[1] - self.loads[1]];
+                    usize::from(room[1] < room[0])
+                }
+                (Some(_), None) => 0,
+                (None, Some(_)) => 1,
+                (None, None) => return None,
+            };
+            let (gain, vertex) = heaps[from].pop()?;
+            let load = self.problem.graph.load(vertex);
+            if over[from] || self.loads[1 - from] + load <= self.limits[1 - from] {
+                return Some((gain, vertex));
+            }
+        }
+    }
+
+    fn shift(&mut self, vertex: u32) {
+        let from = self.side[vertex as usize] as usize;
+        let load = self.problem.graph.load(vertex);
+        self.loads[from] -= load;
+        self.loads[1 - from] += load;
+        self.side[vertex as usize] = 1 - from as u32;
+    }
+
+    /// A vertex has moved: those near it gain by following.
+    fn tell_neighbours(&self, vertex: u32, is_moved: &[bool], heaps: &mut [GainHeap; 2]) {
+        let to = self.side[vertex as usize];
+        for (end, weight) in self.problem.graph.neighbours(vertex) {
+            if is_moved[end as usize] || self.problem.is_fixed(end) {
+                continue;
+            }
+            let side = self.side[end as usize];
+            let heap = &mut heaps[side as usize];
+            if heap.contains(end) {
+                heap.add_twice(end, if side == to { -weight } else { weight });
+            } else if side != to {
+                heap.set(end, self.gain(end));
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What binds a vertex to a part: the cost of leaving it, or that it must not leave.
+
+use super::graph::Graph;
+
+/// Where a vertex is at home, and what leaving costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tie {
+    /// The part it is at home in.
+    pub home: u32,
+    /// What it costs to be elsewhere, in the unit of edge weights. [`Tie::FIXED`] is more than
+    /// anything.
+    pub pull: u64,
+}
+
+impl Tie {
+    /// The pull of a vertex that must be where it is at home.
+    pub const FIXED: u64 = u64::MAX;
+    /// The vertex may be anywhere.
+    pub const FREE: Self = Self { home: 0, pull: 0 };
+
+    /// The vertex must be in this part.
+    pub const fn fixed(home: u32) -> Self {
+        Self { home, pull: Self::FIXED }
+    }
+
+    /// Whether the vertex must stay.
+    #[inline]
+    pub const fn is_fixed(self) -> bool {
+        self.pull == Self::FIXED
+    }
+
+    /// What being in `part` is worth; nothing special for a fixed vertex, which is never asked.
+    #[inline]
+    pub(super) const fn worth_in(self, part: u32) -> i64 {
+        if self.home == part && !self.is_fixed() { self.pull as i64 } else { 0 }
+    }
+
+    /// The tie of two vertices that become one: what is left of the stronger, as a vote.
+    pub(super) fn merged(self, other: Self) -> Self {
+        if self.is_fixed() || (other.pull == 0 && !other.is_fixed()) {
+            return self;
+        }
+        if other.is_fixed() || self.pull == 0 {
+            return other;
+        }
+        if self.home == other.home {
+            return Self { home: self.home, pull: self.pull + other.pull };
+        }
+        let (strong, weak) = if self.pull >= other.pull { (self, other) } else { (other, self) };
+        Self { home: strong.home, pull: strong.pull - weak.pull }
+    }
+}
+
+/// A graph with the ties of its vertices: none at all, or one for each.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Problem {
+    pub(super) graph: Graph,
+    pub(super) ties: Vec<Tie>,
+}
+
+impl Problem {
+    pub(super) fn len(&self) -> usize {
+        self.graph.len()
+    }
+
+    #[inline]
+    pub(super) fn tie(&self, vertex: u32) -> Tie {
+        self.ties.get(vertex as usize).copied().unwrap_or(Tie::FREE)
+    }
+
+    #[inline]
+    pub(super) fn is_fixed(&self, vertex: u32) -> bool {
+        self.tie(vertex).is_fixed()
+    }
+
+    /// What a partition costs: the cut, and the pulls of those that are away from home.
+    pub(super) fn cost(&self, part: &[u32]) -> i64 {
+        let away = self.ties.iter().zip(part).filter(|(tie, part)| tie.home != **part);
+        let pulls = away.filter(|(tie, _)| !tie.is_fixed()).map(|(tie, _)| tie.pull as i64);
+        self.graph.cut(part) as i64 + pulls.sum::<i64>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ties_of_merged_vertices_are_counted_as_votes() {
+        let tie = |home, pull| Tie { home, pull };
+
+        assert_eq!(tie(1, 5).merged(tie(1, 2)), tie(1, 7));
+        assert_eq!(tie(1, 5).merged(tie(2, 7)), tie(2, 2));
+        assert_eq!(tie(1, 5).merged(Tie::fixed(0)), Tie::fixed(0));
+        assert_eq!(Tie::FREE.merged(tie(3, 1)), tie(3, 1));
+    }
+}

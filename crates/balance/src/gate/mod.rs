@@ -1,0 +1,189 @@
+//! Whether a plan is worth carrying out, and whether it was.
+//!
+//! Balancing must never make a job slower. The [`Gate`] stands between a strategy and whoever moves actors; the rules are
+//! those of research/balance-report.md, section 3.
+//!
+//! Start: the gate has seen nothing, trusts predictions in full, and asks for the longest wait. Steady state:
+//! the runtime calls [`Gate::consider`] with each proposed plan. It passes if (2) the predicted gain is above noise, (3) the
+//! gain over the time for which the cause is expected to last is well above what moving costs, (4) enough has been lost by
+//! not moving that even a wrong decision at most adds half to the loss (ski rental), and (5) what balancing has cost and not yet
+//! brought back stays a small part of the job (a budget of regret). Then the runtime moves actors, tells [`Gate::carried_out`]
+//! what that cost, and reports the steps that follow by [`Gate::observe`]. Failure: if they became slower, the gate says that
+//! the plan should be undone ([`Plan::inverse`](crate::Plan::inverse)), and waits longer and longer after each such
+//! mistake. How much of predicted gains came true discounts later predictions.
+//!
+//! Rule 1 (measure work and speed, not load averages) and rule 6 (the target least loaded in the long
+//! run) are the business of snapshots and strategies.
+
+mod learned;
+mod verdict;
+
+pub use verdict::{GateConfig, Outcome, Proposal, Refusal, Verdict};
+
+use gridspan_topology::Time;
+use learned::Learned;
+use std::time::Duration;
+
+/// Lets plans pass that pay, one at a time, and judges them afterwards.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    config: GateConfig,
+    learned: Learned,
+    /// Since when plans with a gain have been proposed without pause, and when the last was.
+    episode: Option<(Time, Time)>,
+    /// What not moving has cost in this episode.
+    lost: Duration,
+    /// What moving has cost and steps have not brought back.
+    owed: f64,
+    passed: Option<Passed>,
+    /// No plan passes before this.
+    not_before: Time,
+    mistakes: u32,
+}
+
+/// A plan that passed and is being judged.
+#[derive(Clone, Copy, Debug)]
+struct Passed {
+    before: f64,
+    predicted: f64,
+    carried_out: Option<Time>,
+    steps: u32,
+    sum: f64,
+}
+
+impl Gate {
+    /// A gate that has seen nothing.
+    pub fn new(config: GateConfig) -> Self {
+        Self {
+            config,
+            learned: Learned::default(),
+            episode: None,
+            lost: Duration::ZERO,
+            owed: 0.0,
+            passed: None,
+            not_before: Time::ZERO,
+            mistakes: 0,
+        }
+    }
+
+    /// Whether a plan should be carried out. Call it with each proposed plan, also those with no gain: they end the episode.
+    pub fn consider(&mut self, proposal: &Proposal) -> Verdict {
+        let cost = self.config.cost(proposal);
+        let gain = proposal.gain() * self.learned.trust();
+        if self.passed.is_some() {
+            return Verdict::Refuse(Refusal::StillJudging);
+        }
+        if gain < self.config.gain_min {
+            if let Some((begin, last)) = self.episode.take() {
+                self.learned.episode_ended(last.since(begin));
+            }
+            self.lost = Duration::ZERO;
+            return Verdict::Refuse(Refusal::TooLittle { gain });
+        }
+        let (begin, last) = self.episode.unwrap_or((proposal.now, proposal.now));
+        self.episode = Some((begin, proposal.now));
+        // What a plan would have saved since the last one was proposed.
+        let seconds = |duration: Duration| duration.as_secs_f64();
+        self.lost += proposal.now.since(last).mul_f64(gain.min(1.0));
+        if proposal.now < self.not_before {
+            return Verdict::Refuse(Refusal::AfterMistake { until: self.not_before });
+        }
+        let lasting = self.lasting(proposal, proposal.now.since(begin));
+        let expected = lasting.mul_f64(gain.min(1.0));
+        if seconds(expected) <= self.config.safety * seconds(cost) {
+            return Verdict::Refuse(Refusal::DoesNotPay { expected, cost });
+        }
+        let needed = cost.mul_f64(self.learned.wait(&self.config));
+        if proposal.is_passing && self.lost < needed {
+            return Verdict::Refuse(Refusal::Waiting { lost: self.lost, needed });
+        }
+        let job = proposal.now.since(Time::ZERO) + proposal.remaining.unwrap_or_default();
+        let budget = job.mul_f64(self.config.regret_max);
+        let at_stake = Duration::try_from_secs_f64(self.owed.max(0.0) + 2.0 * seconds(cost));
+        let at_stake = at_stake.unwrap_or(Duration::MAX);
+        if at_stake > budget {
+            return Verdict::Refuse(Refusal::OverBudget { at_stake, budget });
+        }
+        self.passed = Some(Passed {
+            before: seconds(proposal.step),
+            predicted: proposal.gain(),
+            carried_out: None,
+            steps: 0,
+            sum: 0.0,
+        });
+        self.lost = Duration::ZERO;
+        Verdict::Pass { expected, cost }
+    }
+
+    /// For how long the cause of the gain is expected to last.
+    fn lasting(&self, proposal: &Proposal, age: Duration) -> Duration {
+        let remaining = proposal.remaining.unwrap_or(Duration::MAX);
+        if !proposal.is_passing && proposal.remaining.is_some() {
+            return remaining;
+        }
+        let known = self.learned.rest_of_episode(age);
+        // What has been for some time will be for as long again, if nothing better is known. A job
+        // of unknown length has as much before it as behind it.
+        let elapsed = proposal.now.since(Time::ZERO);
+        let guess = if proposal.is_passing { known.unwrap_or(age) } else { elapsed };
+        guess.min(remaining)
+    }
+
+    /// The plan that passed has been carried out, and the job stood still for so long.
+    pub fn carried_out(&mut self, now: Time, pause: Duration) {
+        self.owed += pause.as_secs_f64();
+        match &mut self.passed {
+            Some(passed) => passed.carried_out = Some(now),
+            None => self.episode = None,
+        }
+    }
+
+    /// The plan that passed was not carried out after all.
+    pub fn withdrawn(&mut self) {
+        self.passed = None;
+    }
+
+    /// A step has taken so long. Says how the last plan turned out once enough steps have been seen.
+    pub fn observe(&mut self, now: Time, step: Duration) -> Option<Outcome> {
+        let passed = self.passed.as_mut()?;
+        passed.carried_out?;
+        passed.steps += 1;
+        // The first step after a move still receives what was under way.
+        if passed.steps > 1 {
+            passed.sum += step.as_secs_f64();
+        }
+        if passed.steps <= self.config.steps_to_judge {
+            return None;
+        }
+        let (before, predicted) = (passed.before, passed.predicted);
+        let after = passed.sum / f64::from(passed.steps - 1);
+        self.passed = None;
+        self.episode = None;
+        let realised = if before > 0.0 { 1.0 - after / before } else { 0.0 };
+        self.learned.came_true(predicted, realised);
+        let is_worse = realised < -self.config.gain_min;
+        if is_worse {
+            self.mistakes += 1;
+            let pause = self.config.pause_after_mistake * (1 << self.mistakes.min(10));
+            self.not_before = now + pause;
+        } else {
+            self.mistakes = 0;
+        }
+        let saved = f64::from(self.config.steps_to_judge) * before * realised;
+        self.owed = (self.owed - saved).max(0.0);
+        Some(Outcome { predicted, realised, should_undo: is_worse })
+    }
+
+    /// Steps have been shorter by so much than they would have been; what balancing owes the job becomes less.
+    pub fn brought_back(&mut self, saved: Duration) {
+        self.owed = (self.owed - saved.as_secs_f64()).max(0.0);
+    }
+
+    /// The part of predicted gains that has come true, `0.1..=1.0`.
+    pub fn trust(&self) -> f64 {
+        self.learned.trust()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! Tests of the gate.
+
+use super::*;
+use proptest::prelude::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn proposal(seconds: u64, step_ms: u64, then_ms: u64) -> Proposal {
+    Proposal {
+        now: Time::ZERO + SECOND * seconds as u32,
+        step: Duration::from_millis(step_ms),
+        predicted_now: Duration::from_millis(step_ms),
+        predicted_then: Duration::from_millis(then_ms),
+        bytes_inside: 0,
+        bytes_between_sites: 0,
+        pause: Some(Duration::from_millis(100)),
+        remaining: Some(SECOND * 1000),
+        is_passing: false,
+    }
+}
+
+fn gate() -> Gate {
+    Gate::new(GateConfig::default())
+}
+
+#[test]
+fn a_plan_that_pays_passes_at_once_and_one_at_a_time() {
+    let mut gate = gate();
+
+    let verdict = gate.consider(&proposal(10, 100, 80));
+
+    assert_eq!(verdict, Verdict::Pass { expected: SECOND * 200, cost: SECOND / 10 });
+    assert_eq!(gate.consider(&proposal(10, 100, 80)), Verdict::Refuse(Refusal::StillJudging));
+}
+
+#[test]
+fn noise_and_what_does_not_pay_are_refused() {
+    let refusal = |change: fn(&mut Proposal)| {
+        let mut proposal = proposal(10, 1000, 900);
+        change(&mut proposal);
+        match gate().consider(&proposal) {
+            Verdict::Refuse(refusal) => refusal,
+            Verdict::Pass { .. } => panic!("{proposal:?} passed"),
+        }
+    };
+    let too_little = refusal(|p| p.predicted_then = Duration::from_millis(995));
+    assert!(matches!(too_little, Refusal::TooLittle { .. }));
+    let soon_over = refusal(|p| p.remaining = Some(SECOND));
+    assert!(matches!(soon_over, Refusal::DoesNotPay { .. }));
+    // 1 GB over 100 Mbit/s takes 80 s; a tenth of 500 s is saved.
+    let heavy = refusal(|p| {
+        (p.pause, p.bytes_between_sites) = (None, 1_000_000_000);
+        p.remaining = Some(SECOND * 500);
+    });
+    assert!(matches!(heavy, Refusal::DoesNotPay { cost, .. } if cost > SECOND * 79));
+    // It would save 100 s, but costs 40 s, more than 3 % of the job if it were a mistake.
+    let risky = refusal(|p| p.pause = Some(SECOND * 40));
+    assert!(matches!(risky, Refusal::OverBudget { .. }));
+}
+
+#[test]
+fn passing_loads_are_fled_only_when_half_of_the_cost_was_lost() {
+    let mut gate = gate();
+    let passing = |seconds| {
+        let pause = Some(Duration::from_secs(2));
+        Proposal { is_passing: true, pause, ..proposal(seconds, 1000, 900) }
+    };
+    // A tenth of each second is lost: the age pays for 2.5 s after 25 s, and 1 s is lost after 10 s.
+    let passed = (100..200).find(|&at| matches!(gate.consider(&passing(at)), Verdict::Pass { .. }));
+
+    assert_eq!(passed, Some(126));
+}
+
+#[test]
+fn a_plan_that_made_things_worse_is_to_be_undone_and_makes_the_gate_careful() {
+    let mut gate = gate();
+    assert!(matches!(gate.consider(&proposal(10, 100, 80)), Verdict::Pass { .. }));
+    gate.carried_out(Time::ZERO + SECOND * 10, SECOND / 10);
+    let at = |second: u32| Time::ZERO + SECOND * second;
+    for second in 11..16 {
+        assert_eq!(gate.observe(at(second), Duration::from_millis(130)), None);
+    }
+
+    let outcome = gate.observe(at(16), Duration::from_millis(130)).unwrap();
+
+    assert!(outcome.should_undo && (outcome.realised + 0.3).abs() < 1e-9);
+    assert!((gate.trust() - 0.6).abs() < 1e-9);
+    let next = gate.consider(&proposal(17, 130, 80));
+    assert_eq!(next, Verdict::Refuse(Refusal::AfterMistake { until: at(26) }));
+}
+
+#[test]
+fn a_plan_that_came_true_keeps_trust() {
+    let mut gate = gate();
+    gate.consider(&proposal(10, 100, 80));
+    gate.carried_out(Time::ZERO + SECOND * 10, SECOND / 10);
+
+    let outcomes = (11..20).filter_map(|s| gate.observe(Time::ZERO + SECOND * s, SECOND * 8 / 100));
+    let outcomes: Vec<_> = outcomes.collect();
+
+    assert_eq!(outcomes.len(), 1);
+    assert!(!outcomes[0].should_undo && (outcomes[0].realised - 0.2).abs() < 1e-9);
+    assert_eq!(gate.trust(), 1.0);
+}
+
+proptest! {
+    /// Foreign load comes and goes; moving away and back costs a pause. A run with the gate is never
+    /// much longer than one that never moves: not even where each move is a mistake.
+    #[test]
+    fn the_gate_never_costs_more_than_its_budget(
+        truth in prop::collection::vec((-40..40_i64, 1..60_usize), 1..30),
+        pause_ms in 1..3000_u64,
+    ) {
+        let mut gate = gate();
+        let (mut now, mut cost, mut steps) = (Time::ZERO, 0.0, 0_u32);
+        for (gain, length) in truth {
+            for _ in 0..length {
+                steps += 1;
+                now += SECOND;
+                // The model says that something is gained; the truth is `gain` percent.
+                let pause = Some(Duration::from_millis(pause_ms));
+                let proposal = Proposal {
+                    pause, now, is_passing: true, remaining: None, ..proposal(0, 1000, 700)
+                };
+                let mut step = 1.0;
+                if matches!(gate.consider(&proposal), Verdict::Pass { .. }) {
+                    gate.carried_out(now, Duration::from_millis(pause_ms));
+                    cost += pause_ms as f64 * 1e-3;
+                }
+                if gate.passed.is_some() {
+                    step -= gain as f64 * 0.01;
+                    // Steps of a bad plan last until it is judged and undone.
+                    cost += step - 1.0;
+                }
+                if let Some(outcome) = gate.observe(now, Duration::from_secs_f64(step))
+                    && outcome.should_undo
+                {
+                    gate.carried_out(now, Duration::from_millis(pause_ms));
+                    cost += pause_ms as f64 * 1e-3;
+                }
+            }
+        }
+        // The budget, and the steps until the first mistakes are noticed.
+        prop_assert!(cost <= f64::from(steps) * 0.031 + 8.0 * 0.4 * 3.0, "{cost} s of {steps} s");
+    }
+}

@@ -1,0 +1,84 @@
+//! The PEs of a job as a tree: groups of groups down to single PEs.
+
+use crate::snapshot::Snapshot;
+use gridspan_topology::{GroupId, Hierarchy};
+
+/// A group of PEs and the smaller groups that it consists of. Groups that consist of one group are
+/// left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GroupTree {
+    pes: Vec<u32>,
+    children: Vec<GroupTree>,
+}
+
+impl GroupTree {
+    /// The tree of the snapshot's hierarchy, or of its sites if it has none.
+    pub(crate) fn of(snapshot: &Snapshot) -> Self {
+        match &snapshot.hierarchy {
+            Some(hierarchy) => Self::of_group(snapshot, hierarchy, hierarchy.root()),
+            None => {
+                let hierarchy = Hierarchy::from_layout(&snapshot.layout);
+                Self::of_group(snapshot, &hierarchy, hierarchy.root())
+            }
+        }
+    }
+
+    fn of_group(snapshot: &Snapshot, hierarchy: &Hierarchy, group: GroupId) -> Self {
+        let group = hierarchy.group(group);
+        let children: Vec<Self> = group
+            .children()
+            .iter()
+            .map(|&child| Self::of_group(snapshot, hierarchy, child))
+            .filter(|child| !child.pes.is_empty())
+            .collect();
+        if children.len() == 1 {
+            return children.into_iter().next().unwrap_or_else(|| Self::of_pes(Vec::new()));
+        }
+        let layout = &snapshot.layout;
+        let known = group.members().iter().filter(|node| node.0 < layout.node_count());
+        Self { pes: known.flat_map(|&node| layout.place(node).pes.clone()).collect(), children }
+    }
+
+    fn of_pes(pes: Vec<u32>) -> Self {
+        Self { pes, children: Vec::new() }
+    }
+
+    /// All PEs of the group.
+    pub(crate) fn pes(&self) -> &[u32] {
+        &self.pes
+    }
+
+    /// What it consists of: groups, or single PEs.
+    pub(crate) fn parts(&self) -> Vec<Self> {
+        if self.children.is_empty() {
+            self.pes.iter().map(|&pe| Self::of_pes(vec![pe])).collect()
+        } else {
+            self.children.clone()
+        }
+    }
+
+    /// The number of the part that each of so many PEs is in, if it is in the group.
+    pub(crate) fn part_of_pe(&self, pes: usize) -> Vec<Option<u32>> {
+        let mut part_of = vec![None; pes];
+        for (number, part) in self.parts().iter().enumerate() {
+            part.pes.iter().for_each(|&pe| part_of[pe as usize] = Some(number as u32));
+        }
+        part_of
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::snapshot;
+
+    #[test]
+    fn without_a_hierarchy_the_sites_are_the_groups() {
+        let tree = GroupTree::of(&snapshot(&[0]));
+
+        let parts = tree.parts();
+        assert_eq!(parts.iter().map(GroupTree::pes).collect::<Vec<_>>(), [[0, 1], [2, 3]]);
+        assert_eq!(parts[1].parts().len(), 2);
+        assert_eq!(parts[1].part_of_pe(4), [None, None, Some(0), Some(1)]);
+    }
+}

@@ -1,0 +1,14 @@
+//! What cutting and balancing are judged with: object graphs of known kinds, with fixed seeds.
+//!
+//! - `graphs.rs`: molecular dynamics as in paper 1, grids, triangulations, geometric and skewed graphs.
+//! - `snapshots.rs`: such a graph as the snapshot of a job that runs somewhere.
+//!
+//! The constants of the methods were chosen on seeds from 1000; benches and tests use others.
+
+mod graphs;
+mod snapshots;
+
+pub use graphs::{
+    ObjectGraph, drifted_leanmd, geometric, grid_2d, grid_3d, leanmd, skewed, triangulation,
+};
+pub use snapshots::{MESSAGE_BYTES, by_block, by_hash, snapshot_of, with_wide_area};

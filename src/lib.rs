@@ -87,6 +87,7 @@
 
 pub mod advice;
 pub mod control;
+mod dump;
 pub mod links;
 mod node;
 mod outcome;

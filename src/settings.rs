@@ -1,8 +1,10 @@
 //! How to run a job: under which driver, and with what instead of the program's own settings.
 
+use crate::dump;
 use gridspan_runtime::Job;
 use gridspan_topology::GridSpec;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// How to run a job.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +35,9 @@ pub struct Settings {
     pub seed: Option<u64>,
     /// The balancing strategy at sync points, by name.
     pub strategy: Option<String>,
+    /// Where what was measured for each rebalance is written to, a line each, in JSON.
+    #[serde(default)]
+    pub balance_dump: Option<PathBuf>,
 }
 
 impl Settings {
@@ -43,6 +48,9 @@ impl Settings {
         }
         if let Some(strategy) = &self.strategy {
             job = job.strategy(strategy);
+        }
+        if let Some(path) = &self.balance_dump {
+            job = dump::balance(job, path);
         }
         job
     }

@@ -8,6 +8,7 @@
 //! | `GRIDSPAN_GRID` | the path of a grid file (see [`GridSpec::from_toml`]), or a [`GridSpec`] as JSON | none |
 //! | `GRIDSPAN_SEED` | a number that seeds everything random by intent | the program's, else 0 |
 //! | `GRIDSPAN_BALANCE` | the balancing strategy at sync points: `none`, `auto`, `grid-cut`, `border`, `refine`, `greedy`, `vacate`, `rotate` or `random` | the program's, else `none` |
+//! | `GRIDSPAN_BALANCE_DUMP` | a path to which what is measured for each rebalance is written | none |
 //! | `GRIDSPAN_REPORT` | `lines`: report to a launcher in [control lines](crate::control) | reports are for people |
 //!
 //! At most one of `GRIDSPAN_PES`, `GRIDSPAN_EMULATE` and `GRIDSPAN_GRID` may be set. Where one asks
@@ -33,12 +34,14 @@ pub const GRID: &str = "GRIDSPAN_GRID";
 pub const SEED: &str = "GRIDSPAN_SEED";
 /// The balancing strategy.
 pub const BALANCE: &str = "GRIDSPAN_BALANCE";
+/// Where to write what is measured for each rebalance.
+pub const BALANCE_DUMP: &str = "GRIDSPAN_BALANCE_DUMP";
 /// Whether to report in control lines.
 pub const REPORT: &str = "GRIDSPAN_REPORT";
 /// Those that describe the grid.
 pub const GRIDS: [&str; 3] = [PES, EMULATE, GRID];
 /// All of them.
-pub const ALL: [&str; 7] = [DRIVER, PES, EMULATE, GRID, SEED, BALANCE, REPORT];
+pub const ALL: [&str; 8] = [DRIVER, PES, EMULATE, GRID, SEED, BALANCE, BALANCE_DUMP, REPORT];
 
 /// The environment asks for something that cannot be. Nothing was started; correct the variable.
 #[derive(Debug, Error)]
@@ -165,7 +168,8 @@ fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
     if let Some(name) = &strategy {
         gridspan_balance::by_name(name, 0)?;
     }
-    Ok(Settings { seed, strategy })
+    let balance_dump = get(BALANCE_DUMP)?.map(Into::into);
+    Ok(Settings { seed, strategy, balance_dump })
 }
 
 fn grid(get: Get<'_>) -> Result<Option<GridSpec>, VariableError> {

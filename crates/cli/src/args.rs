@@ -38,6 +38,9 @@ pub(crate) enum Verb {
     Sim(SimArgs),
     /// Show what is near what: from a file, by measuring, or as a running job sees it.
     Topo(TopoArgs),
+    /// Look at how actors were, or would be, balanced.
+    #[command(subcommand)]
+    Balance(BalanceVerb),
     /// List the built-in jobs.
     Jobs,
     /// Run a built-in job as the environment says; how gridctl starts itself.
@@ -58,9 +61,9 @@ pub(crate) struct RunArgs {
     /// Where to run.
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
-    /// Move actors at sync points by this strategy, whatever the program says.
-    #[arg(long, value_name = "STRATEGY", value_parser = strategies())]
-    pub(crate) balance: Option<String>,
+    /// How actors are balanced.
+    #[command(flatten)]
+    pub(crate) balance: BalanceFlags,
     /// Seed everything that is random by intent.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
@@ -178,9 +181,9 @@ pub(crate) struct SimArgs {
     /// 2x4,wan=32ms,loss=0.1%.
     #[arg(short, long, value_name = "SPEC", group = "place")]
     pub(crate) emulate: Option<String>,
-    /// Move actors at sync points by this strategy, whatever the program says.
-    #[arg(long, value_name = "STRATEGY", value_parser = strategies())]
-    pub(crate) balance: Option<String>,
+    /// How actors are balanced.
+    #[command(flatten)]
+    pub(crate) balance: BalanceFlags,
     /// Seed everything that is random.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
@@ -274,6 +277,46 @@ pub(crate) enum DriverName {
     Embedded,
     /// A process per node, connected by QUIC.
     Cluster,
+}
+
+/// How actors are balanced.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct BalanceFlags {
+    /// Move actors at sync points by this strategy, whatever the program says.
+    #[arg(long, value_name = "STRATEGY", value_parser = strategies())]
+    pub(crate) balance: Option<String>,
+    /// Write what is measured for each rebalance to this file, for `gridctl balance replay`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) balance_dump: Option<PathBuf>,
+}
+
+/// What to do with what was measured for balancing.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BalanceVerb {
+    /// Show what strategies would do with what `--balance-dump` has written.
+    Replay(ReplayArgs),
+}
+
+/// Which rebalance to look at, and how.
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// A file that `--balance-dump` has written.
+    pub(crate) file: PathBuf,
+    /// Ask this strategy; several times for several. Default: all that think.
+    #[arg(short, long, value_name = "STRATEGY", value_parser = strategies())]
+    pub(crate) strategy: Vec<String>,
+    /// Look at the N-th rebalance, from 1; by default the last.
+    #[arg(short = 'n', long, value_name = "N")]
+    pub(crate) number: Option<NonZeroU32>,
+    /// Say why each actor moves.
+    #[arg(long)]
+    pub(crate) why: bool,
+    /// Seed strategies that throw dice.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Print one JSON document.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 fn strategies() -> clap::builder::PossibleValuesParser {

@@ -100,6 +100,17 @@ pub(crate) enum CliError {
         /// Why not.
         error: io::Error,
     },
+    /// What was measured for balancing cannot be used.
+    #[error("{}: {reason}", .path.display())]
+    Snapshot {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A path that makes no sense.
+    #[error("--balance-dump: {0}")]
+    Output(io::Error),
     /// A shorthand cannot be read.
     #[error("--emulate: {0}")]
     Emulate(#[from] EmulateError),
@@ -178,6 +189,10 @@ impl CliError {
                  `.toml`"
                     .into()
             }
+            Self::Snapshot { .. } => {
+                "write such a file with `gridctl run --balance-dump FILE`, by the same build".into()
+            }
+            Self::Output(_) => "name a file".into(),
             Self::Variable(_) => "`unset` the variable to have the default".into(),
             Self::NoPlace => {
                 "name a grid file (`.toml`), or write `--nodes N`, `--site NAME` or `--emulate SPEC`"

@@ -1,6 +1,7 @@
 //! `gridctl`: runs and simulates Gridspan jobs, and shows the grids they run on.
 
 mod args;
+mod balance;
 mod dry_run;
 mod error;
 mod grid;
@@ -15,6 +16,7 @@ mod quantity;
 mod run;
 mod sim;
 mod status;
+mod table;
 mod topo;
 
 use args::{Cli, Verb};
@@ -28,6 +30,7 @@ fn main() -> ExitCode {
         Verb::Run(args) => run::run(&args, cli.verbose),
         Verb::Sim(args) => sim::run(&args, cli.verbose),
         Verb::Topo(args) => topo::run(&args, cli.verbose),
+        Verb::Balance(verb) => balance::run(&verb),
         Verb::Jobs => jobs::list(&mut std::io::stdout().lock()),
         Verb::Job(args) => program::run_here(&args.command),
     };

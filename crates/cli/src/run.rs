@@ -1,13 +1,13 @@
 //! `gridctl run`: runs a job in real time.
 
-use crate::args::{DriverName, RunArgs};
+use crate::args::{BalanceFlags, DriverName, RunArgs};
 use crate::error::CliError;
 use crate::grid::{Described, Place, sharing};
 use crate::hosts::{Hosts, all_here};
 use crate::launch::{self, Launch, Processes};
 use crate::program::Program;
 use crate::{dry_run, logging};
-use gridspan::variables::{BALANCE, SEED, cores};
+use gridspan::variables::{BALANCE, BALANCE_DUMP, SEED, cores};
 use gridspan::{Driver, Settings, Start};
 use std::ffi::OsString;
 use std::io;
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         dry_run::print(&spec, args.json, &mut io::stdout().lock())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let settings = settings(args.seed, args.balance.as_ref())?;
+    let settings = settings(args.seed, &args.balance)?;
     // Where there are no links there is nothing for a launcher to do.
     let is_alone = place.driver == DriverName::Embedded && spec.layout().node_count() == 1;
     if is_alone && !args.json {
@@ -67,11 +67,15 @@ pub(crate) fn processes(
 }
 
 /// The settings that flags ask for, or else the environment.
-pub(crate) fn settings(seed: Option<u64>, balance: Option<&String>) -> Result<Settings, CliError> {
+pub(crate) fn settings(seed: Option<u64>, balance: &BalanceFlags) -> Result<Settings, CliError> {
     let environment = Settings::from_environment()?;
+    // Nodes may run elsewhere than gridctl.
+    let dump = balance.balance_dump.as_ref().map(std::path::absolute);
+    let dump = dump.transpose().map_err(CliError::Output)?;
     Ok(Settings {
         seed: seed.or(environment.seed),
-        strategy: balance.cloned().or(environment.strategy),
+        strategy: balance.balance.clone().or(environment.strategy),
+        balance_dump: dump.or(environment.balance_dump),
     })
 }
 
@@ -85,6 +89,7 @@ pub(crate) fn variables(
     variables.push(grid.variable.clone());
     variables.extend(settings.seed.map(|seed| (SEED, seed.to_string().into())));
     variables.extend(settings.strategy.iter().map(|name| (BALANCE, name.into())));
+    variables.extend(settings.balance_dump.iter().map(|path| (BALANCE_DUMP, path.into())));
     variables
 }
 

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 pub(crate) fn run(args: &SimArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let program = Program::resolve(args.program.as_ref())?;
     let grid = grid::of_sim(args)?;
-    let settings = settings(args.seed, args.balance.as_ref())?;
+    let settings = settings(args.seed, &args.balance)?;
     let mut variables = variables(&grid, &settings, verbose);
     variables.push((DRIVER, "sim".into()));
     if args.json {

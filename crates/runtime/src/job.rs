@@ -5,9 +5,10 @@ use crate::collection::PlacementMap;
 use crate::error::JobError;
 use crate::grid::Grid;
 use crate::limits::Limits;
-use crate::pe::{Common, Links, OnLinks, PlantedFault};
+use crate::pe::{Common, Links, OnBalance, OnLinks, PlantedFault};
 use crate::reduce::{Custom, CustomOp, Op};
 use crate::registry::Registry;
+use gridspan_balance::{Plan, Snapshot};
 use gridspan_bcast::hierarchical;
 use gridspan_topology::{Layout, LinkChange, NodeId};
 use std::collections::BTreeSet;
@@ -37,6 +38,7 @@ pub struct Job {
     seed: u64,
     fault: PlantedFault,
     on_links: Option<OnLinks>,
+    on_balance: Option<OnBalance>,
 }
 
 impl Job {
@@ -53,6 +55,7 @@ impl Job {
             seed: 0,
             fault: PlantedFault::None,
             on_links: None,
+            on_balance: None,
         }
     }
 
@@ -113,6 +116,13 @@ impl Job {
         self
     }
 
+    /// Has `tell` told of every rebalance: what was measured, and the plan. Runs on PE 0, between
+    /// messages; it must not wait long.
+    pub fn on_balance(mut self, tell: impl Fn(&Snapshot, &Plan) + Send + Sync + 'static) -> Self {
+        self.on_balance = Some(Arc::new(tell));
+        self
+    }
+
     /// Plants a bug, to test the tests.
     #[doc(hidden)]
     pub fn planted_fault(mut self, fault: PlantedFault) -> Self {
@@ -166,6 +176,7 @@ impl Job {
             fingerprint: self.fingerprint(),
             fault: self.fault,
             on_links: self.on_links.clone(),
+            on_balance: self.on_balance.clone(),
         }
     }
 

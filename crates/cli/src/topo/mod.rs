@@ -4,14 +4,13 @@
 //! | --- | --- |
 //! | `source` | from a file, a measurement or a running job to a topology |
 //! | `topology` | places, links and where they are known from, whatever the source |
-//! | `text`, `table` | for people |
+//! | `text` | for people |
 //! | `json` | for scripts |
 //! | `svg` | a picture |
 
 mod json;
 mod source;
 mod svg;
-mod table;
 mod text;
 mod topology;
 

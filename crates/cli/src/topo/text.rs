@@ -1,8 +1,8 @@
 //! A topology for people: a tree of groups, then tables of the links between the coarsest of them.
 
-use super::table::{Align, Table};
 use super::topology::{LinkView, Topology};
 use crate::quantity::{UNKNOWN, bandwidth, bandwidth_range, digits, milliseconds, rtt_range};
+use crate::table::{Align, Table};
 use anstream::{AutoStream, ColorChoice};
 use gridspan_topology::{Bandwidth, GroupId, Pipes};
 use std::io::{self, IsTerminal};

@@ -4,7 +4,7 @@
 //! is told in the files beside this one, each of which adds its part to [`Core`].
 
 use super::PlantedFault;
-use super::links::OnLinks;
+use super::links::{OnBalance, OnLinks};
 use super::outbox::Outbox;
 use super::state::{
     Accumulator, Channels, Collections, Departing, Directory, Early, Graves, GroupState, Held,
@@ -110,6 +110,7 @@ pub(crate) struct Common {
     pub(crate) fingerprint: u64,
     pub(crate) fault: PlantedFault,
     pub(crate) on_links: Option<OnLinks>,
+    pub(crate) on_balance: Option<OnBalance>,
 }
 
 impl Common {

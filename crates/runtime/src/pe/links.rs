@@ -1,6 +1,7 @@
 //! What the root knows of the links, and whom it tells unasked.
 
 use super::state::Places;
+use gridspan_balance::{Plan, Snapshot};
 use gridspan_topology::{GroupId, LinkChange, LinkEstimate, Time, Uplink};
 use std::sync::Arc;
 
@@ -19,3 +20,6 @@ pub struct Links {
 
 /// Is told of the links, and which of them have changed since it was told last.
 pub(crate) type OnLinks = Arc<dyn Fn(&Links, &[LinkChange]) + Send + Sync>;
+
+/// Is told of every rebalance.
+pub(crate) type OnBalance = Arc<dyn Fn(&Snapshot, &Plan) + Send + Sync>;

@@ -36,7 +36,7 @@ pub use self::core::{Action, Core, Stopwatch};
 pub(crate) use self::core::{Common, Kind, Store};
 pub use fault::PlantedFault;
 pub use links::Links;
-pub(crate) use links::OnLinks;
+pub(crate) use links::{OnBalance, OnLinks};
 pub use outbox::Outbox;
 pub(crate) use queue::TypedQueue;
 pub use standing::Standing;

@@ -100,6 +100,9 @@ impl Core {
         let (mut snapshot, epochs) = snapshot(balances, &layout);
         snapshot.hierarchy = root.survey.places.as_ref().map(|places| places.hierarchy.clone());
         let plan = root.strategy.plan(&snapshot);
+        if let Some(tell) = &self.common.on_balance {
+            tell(&snapshot, &plan);
+        }
         let entry = |entry: &Move| {
             let id = id_of(entry.actor);
             let epoch = epochs.get(&entry.actor)? + 1;

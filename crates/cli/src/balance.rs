@@ -1,0 +1,177 @@
+//! `gridctl balance replay`: what strategies would do with what a job has measured.
+
+use crate::args::{BalanceVerb, ReplayArgs};
+use crate::error::CliError;
+use crate::quantity::{digits, time};
+use crate::table::{Align, Table};
+use gridspan::balance::{
+    CostModel, Explanation, PlanReport, Prediction, Reason, Snapshot, by_name,
+};
+use serde::Serialize;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::process::ExitCode;
+
+/// The longest line that is read: a snapshot of a few million actors.
+const LINE_BYTES_MAX: u64 = 1 << 30;
+/// The strategies that are asked if none is named.
+const DEFAULT: [&str; 4] = ["greedy", "refine", "grid-cut", "auto"];
+
+/// Does what the verb says.
+pub(crate) fn run(verb: &BalanceVerb) -> Result<ExitCode, CliError> {
+    let BalanceVerb::Replay(args) = verb;
+    let snapshot = read(args)?;
+    let names: Vec<&str> = match args.strategy.is_empty() {
+        true => DEFAULT.into(),
+        false => args.strategy.iter().map(String::as_str).collect(),
+    };
+    let mut reports = Vec::new();
+    for name in names {
+        let Ok(mut strategy) = by_name(name, args.seed) else { continue };
+        let plan = strategy.plan(&snapshot);
+        let report = PlanReport::of(&snapshot, &plan, &CostModel::default());
+        // A plan that does not fit is the strategy's fault, and worth a look.
+        let report = report.map_err(|error| refuse(args, format!("{name}: {error}")))?;
+        reports.push((name, report));
+    }
+    let text = match args.json {
+        true => json(&snapshot, &reports)
+            .map_err(|error| CliError::System { what: "print the plans", error })?,
+        false => text(&snapshot, &reports, args.why),
+    };
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(CliError::System { what: "print the plans", error })
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn refuse(args: &ReplayArgs, reason: String) -> CliError {
+    CliError::Snapshot { path: args.file.clone(), reason }
+}
+
+/// The snapshot that was asked for.
+fn read(args: &ReplayArgs) -> Result<Snapshot, CliError> {
+    let failed = |error| CliError::Read { path: args.file.clone(), error };
+    let mut lines = BufReader::new(File::open(&args.file).map_err(failed)?);
+    let wanted = args.number.map(|number| number.get());
+    let (mut number, mut last) = (0, Vec::new());
+    loop {
+        let mut line = Vec::new();
+        let read = (&mut lines).take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
+        if read.map_err(failed)? == 0 {
+            break;
+        }
+        (number, last) = (number + 1, line);
+        if wanted == Some(number) {
+            break;
+        }
+    }
+    if number == 0 || wanted.is_some_and(|wanted| wanted != number) {
+        return Err(refuse(args, format!("it has {number} rebalances")));
+    }
+    let snapshot: Snapshot = serde_json::from_slice(&last).map_err(|error| {
+        refuse(args, format!("line {number}, column {}: {error}", error.column()))
+    })?;
+    snapshot.validate().map_err(|error| refuse(args, format!("line {number}: {error}")))?;
+    Ok(snapshot)
+}
+
+fn text(snapshot: &Snapshot, reports: &[(&str, PlanReport)], why: bool) -> String {
+    let layout = &snapshot.layout;
+    let mut text = format!(
+        "{} actors and {} pairs that talk, on {} PEs at {} sites\n\n",
+        snapshot.actors.len(),
+        snapshot.edges.len(),
+        layout.pe_count(),
+        layout.site_count()
+    );
+    let titles = [
+        "STRATEGY",
+        "MOVES",
+        "TO OTHER SITES",
+        "BYTES MOVED",
+        "STEP",
+        "MAX/MEAN",
+        "WIDE-AREA MESSAGES",
+        "BYTES",
+    ];
+    let align = |column| if column == 0 { Align::Left } else { Align::Right };
+    let mut table = Table::new(titles.map(str::to_owned).into(), align);
+    let mut row = |name: &str, moved: [u64; 3], prediction: &Prediction| {
+        let mut cells = vec![name.to_owned()];
+        cells.extend(moved.map(|number| number.to_string()));
+        cells.push(time(prediction.step));
+        cells.push(digits(prediction.imbalance()));
+        cells.push(prediction.wide_area.messages.to_string());
+        cells.push(prediction.wide_area.bytes.to_string());
+        table.row(cells);
+    };
+    if let Some((_, report)) = reports.first() {
+        row("as it is", [0; 3], &report.before);
+    }
+    for (name, report) in reports {
+        let moved = [report.migrations, report.migrations_between_sites, report.bytes_moved];
+        row(name, moved, &report.after);
+    }
+    text += &table.render(false);
+    for (name, report) in reports.iter().filter(|_| why) {
+        text += &format!("\n{name}\n");
+        for explanation in &report.explanations {
+            text += &format!("  {}\n", because(explanation));
+        }
+    }
+    text
+}
+
+/// Why an actor moves, in words.
+fn because(explanation: &Explanation) -> String {
+    let Explanation { actor, from, to, reason, .. } = explanation;
+    let fullness = |share: f64| format!("{:.0} %", share * 100.0);
+    let reason = match reason {
+        Reason::ForeignLoad => "others slow its PE".to_owned(),
+        Reason::FewerWideAreaMessages => {
+            format!("saves {} messages between sites", explanation.wide_area_saved)
+        }
+        Reason::BusyPe => format!(
+            "its PE has {} of its share, the other {}",
+            fullness(explanation.from_fullness),
+            fullness(explanation.to_fullness)
+        ),
+        Reason::FewerMessages => {
+            format!("saves {} messages between PEs", explanation.between_pes_saved)
+        }
+        Reason::MakesRoom => "makes room".to_owned(),
+    };
+    format!("{actor} from {from} to {to}: {reason}")
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    version: u32,
+    actors: usize,
+    edges: usize,
+    pes: u32,
+    plans: Vec<Planned<'a>>,
+}
+
+#[derive(Serialize)]
+struct Planned<'a> {
+    strategy: &'a str,
+    report: &'a PlanReport,
+}
+
+fn json(snapshot: &Snapshot, reports: &[(&str, PlanReport)]) -> io::Result<String> {
+    let plans = reports.iter().map(|(strategy, report)| Planned { strategy, report }).collect();
+    let document = Document {
+        version: 1,
+        actors: snapshot.actors.len(),
+        edges: snapshot.edges.len(),
+        pes: snapshot.layout.pe_count(),
+        plans,
+    };
+    Ok(serde_json::to_string_pretty(&document)? + "\n")
+}

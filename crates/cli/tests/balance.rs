@@ -1,0 +1,58 @@
+//! `gridctl balance replay`: what was dumped can be looked at, under every driver.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::run;
+use std::fs;
+use std::path::PathBuf;
+
+/// A path in a folder of the test's own.
+fn path(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("balance");
+    fs::create_dir_all(&folder).unwrap();
+    folder.join(name)
+}
+
+const LEANMD: [&str; 7] = ["leanmd", "--atoms", "1500", "--steps", "4", "--sync-every", "2"];
+
+#[test]
+fn what_a_run_measures_can_be_replayed_with_any_strategy() {
+    for (name, place) in [
+        ("sim.json", &["sim", "--emulate", "2x2,wan=8ms"][..]),
+        ("cluster.json", &["run", "--emulate", "2x2,wan=8ms", "--driver", "cluster"]),
+    ] {
+        let file = path(name);
+        let file = file.to_str().unwrap();
+        let dump = ["--balance", "refine", "--balance-dump", file];
+        let output = run(&[place, &dump, &LEANMD].concat());
+        assert_eq!(output.code, Some(0), "{output:?}");
+
+        let replay = run(&["balance", "replay", file, "-s", "grid-cut", "-s", "rotate", "--json"]);
+        assert_eq!(replay.code, Some(0), "{replay:?}");
+        let document: serde_json::Value = serde_json::from_str(&replay.stdout).unwrap();
+        let actors = document["actors"].as_u64().unwrap();
+        assert!(actors > 0 && document["edges"].as_u64().unwrap() > actors, "{document}");
+        let report = &document["plans"][1]["report"];
+        assert_eq!(report["migrations"].as_u64(), Some(actors), "rotate moves everyone");
+        let compute = &document["plans"][0]["report"]["before"]["compute"];
+        assert!(compute["nanos"].as_u64().unwrap() > 0, "loads were measured: {compute}");
+
+        let text = run(&["balance", "replay", file, "-s", "rotate", "--why"]).stdout;
+        assert!(text.contains("as it is"), "{text}");
+        assert_eq!(text.lines().filter(|line| line.contains(" from pe")).count() as u64, actors);
+    }
+}
+
+#[test]
+fn a_file_that_is_no_dump_and_a_number_too_high_are_usage_errors() {
+    let file = path("nonsense.json");
+    fs::write(&file, "{\"version\": 1}\n").unwrap();
+    let file = file.to_str().unwrap();
+    for arguments in [vec!["balance", "replay", file], vec!["balance", "replay", file, "-n", "2"]] {
+        let output = run(&arguments);
+        assert_eq!(output.code, Some(2), "{output:?}");
+        assert!(output.stderr.contains("--balance-dump FILE"), "{output:?}");
+    }
+    assert_eq!(run(&["balance", "replay", "/nowhere"]).code, Some(2));
+}

@@ -1,0 +1,32 @@
+//! Writes what was measured for each rebalance, for `gridctl balance replay` and other tools.
+
+use gridspan_balance::Snapshot;
+use gridspan_runtime::Job;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The job, which writes its snapshots to a file: one line of JSON for each, in place of what was there. A
+/// file that cannot be written is complained of once, and the job goes on.
+pub(crate) fn balance(job: Job, path: &Path) -> Job {
+    let (path, is_begun) = (PathBuf::from(path), AtomicBool::new(false));
+    let has_failed = AtomicBool::new(false);
+    job.on_balance(move |snapshot, _| {
+        let is_first = !is_begun.swap(true, Ordering::Relaxed);
+        if let Err(error) = append(&path, snapshot, is_first)
+            && !has_failed.swap(true, Ordering::Relaxed)
+        {
+            // There is nobody else to tell.
+            let _ = writeln!(io::stderr(), "cannot write {}: {error}", path.display());
+        }
+    })
+}
+
+fn append(path: &Path, snapshot: &Snapshot, is_first: bool) -> io::Result<()> {
+    let mut line = serde_json::to_vec(snapshot)?;
+    line.push(b'\n');
+    let mut options = OpenOptions::new();
+    options.create(true).write(true).append(!is_first).truncate(is_first);
+    options.open(path)?.write_all(&line)
+}

@@ -27,13 +27,17 @@ pub struct GridCut {
 /// How much of the tolerance a phase above the last may use.
 const UPPER_PART: f64 = 0.5;
 /// Messages between groups cost more than those inside, beside which staying is worth this much less.
-const UPPER_PULL: u64 = 4;
+const UPPER_PULL: u64 = 16;
 /// A phase gets at least this tolerance, even where those above used all.
 const TOLERANCE_MIN: f64 = 0.002;
 /// A cut from scratch must cost less than this part of an improvement: it may be luck.
 const SCRATCH_WORTH: f64 = 0.98;
+/// Graphs of at most so many actors are cut into a few groups several times, since that takes little.
+const SMALL: usize = 20_000;
+const FEW_PARTS: usize = 8;
+const ATTEMPTS: u64 = 4;
 /// Small graphs are improved over other coarse graphs; large ones are good enough and take long.
-const V_CYCLES: [(usize, u32); 2] = [(20_000, 2), (200_000, 1)];
+const V_CYCLES: [(usize, u32); 2] = [(SMALL, 2), (200_000, 1)];
 
 impl GridCut {
     /// With a tolerance of 0.03 for each PE.
@@ -137,16 +141,23 @@ impl Phases<'_> {
             .ties(ties)
             .v_cycles(cycles.map_or(0, |(_, cycles)| *cycles))
             .seed(self.seed);
-        let scratch = cutter.cut(graph)?;
+        let cost = |cut: &Cut| {
+            let away = ties.iter().zip(&cut.part).filter(|(tie, part)| tie.home != **part);
+            cut.weight as f64 + away.map(|(tie, _)| tie.pull as f64).sum::<f64>()
+        };
+        let is_small = graph.len() <= SMALL && parts.len() <= FEW_PARTS;
+        let mut scratch = cutter.cut(graph)?;
+        for attempt in 1..if is_small { ATTEMPTS } else { 1 } {
+            let other = cutter.clone().seed(self.seed.wrapping_add(attempt)).cut(graph)?;
+            if cost(&other) < cost(&scratch) && other.obstacle.is_none() {
+                scratch = other;
+            }
+        }
         if ties.iter().all(|tie| tie.pull == 0) {
             return Ok(scratch);
         }
         let start = start(graph, ties, &shares);
         let improved = cutter.recut(graph, &start)?;
-        let cost = |cut: &Cut| {
-            let away = ties.iter().zip(&cut.part).filter(|(tie, part)| tie.home != **part);
-            cut.weight as f64 + away.map(|(tie, _)| tie.pull as f64).sum::<f64>()
-        };
         let is_worth = cost(&scratch) < cost(&improved) * SCRATCH_WORTH;
         let fits = |cut: &Cut| cut.obstacle.is_none() || cut.imbalance <= 1.0 + tolerance;
         let better = match (fits(&scratch), fits(&improved)) {

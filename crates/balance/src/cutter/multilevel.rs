@@ -102,10 +102,14 @@ fn effort(problem: &Problem) -> Effort {
     }
 }
 
+/// The table of what each name would keep has the square of this many entries. Beyond, names follow homes only as
+/// the bisections do.
+const RENAMED_MAX: usize = 2048;
+
 /// Gives parts the names of homes that most of them come from, if they fit there.
 fn rename(problem: &Problem, bounds: &Bounds, part: Vec<u32>) -> Vec<u32> {
     let parts = bounds.limits.len();
-    if problem.ties.iter().all(|tie| tie.pull == 0) || parts < 2 {
+    if problem.ties.iter().all(|tie| tie.pull == 0) || !(2..=RENAMED_MAX).contains(&parts) {
         return part;
     }
     let mut kept = vec![vec![0_i64; parts]; parts];

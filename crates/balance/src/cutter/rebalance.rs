@@ -8,6 +8,11 @@ use super::heap::GainHeap;
 use super::state::State;
 use std::collections::BTreeSet;
 
+/// What so many exchanges with one part do not cure is packed anew.
+const EXCHANGES_MAX: usize = 64;
+/// Of a larger part, only so many vertices of all weights are tried in an exchange.
+const TRIED_MAX: usize = 512;
+
 /// Moves vertices out of overfull parts while some part has room for them.
 pub(super) fn shed(state: &mut State<'_>) {
     let over: BTreeSet<u32> =
@@ -75,8 +80,7 @@ pub(super) fn exchange(state: &mut State<'_>) {
     }
     members.iter_mut().for_each(|members| members.sort_unstable());
     for part in 0..state.parts() as u32 {
-        // Each exchange takes some excess away; the bound is for safety.
-        for _ in 0..members[part as usize].len() {
+        for _ in 0..EXCHANGES_MAX {
             if state.excess_of(part) == 0 || !exchange_once(state, &mut members, part) {
                 break;
             }
@@ -88,11 +92,12 @@ type Members = [Vec<(i64, u32)>];
 
 fn exchange_once(state: &mut State<'_>, members: &mut Members, part: u32) -> bool {
     let excess = state.excess_of(part);
+    let stride = members[part as usize].len().div_ceil(TRIED_MAX).max(1);
     // (excess left, cost, our member, other part, its member)
     let mut best: Option<(i64, i64, usize, u32, usize)> = None;
     for other in (0..state.parts() as u32).filter(|&other| other != part && state.room(other) > 0) {
         let room = state.room(other);
-        for (at, &(load, vertex)) in members[part as usize].iter().enumerate() {
+        for (at, &(load, vertex)) in members[part as usize].iter().enumerate().step_by(stride) {
             // The lightest partner that the other part's room allows takes most away.
             let least = load - room.min(excess.saturating_add(room));
             let theirs = members[other as usize].partition_point(|member| member.0 < least);

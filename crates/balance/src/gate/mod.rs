@@ -84,23 +84,24 @@ impl Gate {
         self.episode = Some((begin, proposal.now));
         // What a plan would have saved since the last one was proposed.
         let seconds = |duration: Duration| duration.as_secs_f64();
-        self.lost += proposal.now.since(last).mul_f64(gain.min(1.0));
+        let missed = part_of(proposal.now.since(last), gain.min(1.0));
+        self.lost = self.lost.saturating_add(missed);
         if proposal.now < self.not_before {
             return Verdict::Refuse(Refusal::AfterMistake { until: self.not_before });
         }
         let lasting = self.lasting(proposal, proposal.now.since(begin));
-        let expected = lasting.mul_f64(gain.min(1.0));
+        let expected = part_of(lasting, gain.min(1.0));
         if seconds(expected) <= self.config.safety * seconds(cost) {
             return Verdict::Refuse(Refusal::DoesNotPay { expected, cost });
         }
-        let needed = cost.mul_f64(self.learned.wait(&self.config));
+        let needed = part_of(cost, self.learned.wait(&self.config));
         if proposal.is_passing && self.lost < needed {
             return Verdict::Refuse(Refusal::Waiting { lost: self.lost, needed });
         }
-        let job = proposal.now.since(Time::ZERO) + proposal.remaining.unwrap_or_default();
-        let budget = job.mul_f64(self.config.regret_max);
-        let at_stake = Duration::try_from_secs_f64(self.owed.max(0.0) + 2.0 * seconds(cost));
-        let at_stake = at_stake.unwrap_or(Duration::MAX);
+        let remaining = proposal.remaining.unwrap_or_default();
+        let job = proposal.now.since(Time::ZERO).saturating_add(remaining);
+        let budget = part_of(job, self.config.regret_max);
+        let at_stake = part_of(Duration::from_secs(1), self.owed.max(0.0) + 2.0 * seconds(cost));
         if at_stake > budget {
             return Verdict::Refuse(Refusal::OverBudget { at_stake, budget });
         }
@@ -164,7 +165,8 @@ impl Gate {
         let is_worse = realised < -self.config.gain_min;
         if is_worse {
             self.mistakes += 1;
-            let pause = self.config.pause_after_mistake * (1 << self.mistakes.min(10));
+            let doubled = 1 << self.mistakes.min(10);
+            let pause = self.config.pause_after_mistake.saturating_mul(doubled);
             self.not_before = now + pause;
         } else {
             self.mistakes = 0;
@@ -183,6 +185,11 @@ impl Gate {
     pub fn trust(&self) -> f64 {
         self.learned.trust()
     }
+}
+
+/// A multiple of a duration; the longest there is where it would be longer or no number.
+fn part_of(duration: Duration, factor: f64) -> Duration {
+    Duration::try_from_secs_f64(duration.as_secs_f64() * factor.max(0.0)).unwrap_or(Duration::MAX)
 }
 
 #[cfg(test)]

@@ -144,3 +144,16 @@ proptest! {
         prop_assert!(cost <= f64::from(steps) * 0.031 + 8.0 * 0.4 * 3.0, "{cost} s of {steps} s");
     }
 }
+
+#[test]
+fn extreme_times_are_refused_or_passed_but_never_a_panic() {
+    let huge = Proposal {
+        remaining: Some(Duration::MAX),
+        pause: Some(Duration::MAX),
+        now: Time::MAX,
+        ..proposal(1, 1000, 0)
+    };
+    assert!(matches!(gate().consider(&huge), Verdict::Refuse(_)));
+    let nothing = Proposal { step: Duration::ZERO, ..proposal(1, 0, 0) };
+    assert!(matches!(gate().consider(&nothing), Verdict::Refuse(Refusal::TooLittle { .. })));
+}

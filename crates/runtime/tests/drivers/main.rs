@@ -1,144 +1,17 @@
 //! The same jobs under the embedded driver, on one node and on several nodes over QUIC.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod blob;
+mod cell;
+
+use blob::{Blob, BlobMsg};
+use cell::{Cell, MEMBERS, Msg};
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{
-    Actor, AskError, CollectionRef, Context, GridError, Ix1, Job, JobError, Limits, Numbers, Op,
-    PeId, Per, Placement, Published, Reduction, Reply, SectionRef, To,
+    AskError, CollectionRef, GridError, Ix1, Job, JobError, Limits, Numbers, Op, PeId, Per,
+    Placement, Reply,
 };
-use serde::{Deserialize, Serialize};
 use std::time::Duration;
-
-const MEMBERS: u32 = 100;
-
-#[derive(Serialize, Deserialize)]
-struct Cell {
-    value: u64,
-    result: u64,
-    resumed: u32,
-}
-
-#[derive(Clone, Serialize, Deserialize)]
-enum Msg {
-    Add(u64),
-    Hop(u64),
-    Contribute,
-    ContributeTo(u32),
-    Result(u64),
-    Get(Reply<u64>),
-    Ignore(#[allow(dead_code)] Reply<u64>),
-    Forward(u32, Reply<u64>),
-    Answer(Result<u64, ()>, Reply<u64>),
-    Move(PeId),
-    Sync,
-    Resumed(Reply<u32>),
-    Data(Numbers<f64>, Reply<f64>),
-    Read(Published<Vec<u64>>, Reply<u64>),
-    Later(u64),
-    /// Arms two messages, and cancels the first.
-    Cancel,
-    WhenQuiescent,
-    /// The sum of what the members of a group on this PE and on this node hold.
-    Local(CollectionRef<Cell>, CollectionRef<Cell>),
-    Spawn(i32),
-    Die,
-    Panic,
-    Flood,
-    SectionSum(SectionRef<Cell>),
-    Multicast(SectionRef<Cell>),
-}
-
-impl Actor for Cell {
-    type Index = Ix1;
-    type Init = u64;
-    type Message = Msg;
-
-    fn create(init: u64, _cx: &mut Context<'_, Self>) -> Self {
-        Self { value: init, result: 0, resumed: 0 }
-    }
-
-    fn reduced(reduction: Reduction) -> Option<Msg> {
-        reduction.get().map(Msg::Result)
-    }
-
-    fn resume(&mut self, _cx: &mut Context<'_, Self>) {
-        self.resumed += 1;
-    }
-
-    fn handle(&mut self, message: Msg, cx: &mut Context<'_, Self>) {
-        match message {
-            Msg::Add(n) => self.value += n,
-            Msg::Hop(n) => {
-                self.value += n;
-                if n > 1 {
-                    let next = Ix1((cx.index().0 + 1) % MEMBERS as i32);
-                    let next = cx.collection().at(next);
-                    cx.send(&next, Msg::Hop(n - 1));
-                }
-            }
-            Msg::Contribute => cx.contribute(Op::Sum, self.value, To::main()),
-            Msg::ContributeTo(member) => {
-                let cells = cx.collection();
-                let to = match member {
-                    MEMBERS => To::all(cells, 0),
-                    _ => To::member(cells.at(Ix1(member as i32)), 0),
-                };
-                cx.contribute(Op::Sum, self.value, to);
-            }
-            Msg::Result(sum) => self.result = sum,
-            Msg::Get(reply) => cx.reply(reply, self.value + self.result),
-            Msg::Ignore(_) => {}
-            Msg::Forward(to, reply) => {
-                let to = cx.collection().at(Ix1(to as i32));
-                let answered =
-                    move |answer: Result<u64, AskError>| Msg::Answer(answer.map_err(drop), reply);
-                cx.ask(&to, Duration::from_secs(20), Msg::Get, answered);
-            }
-            Msg::Answer(answer, reply) => cx.reply(reply, answer.unwrap()),
-            Msg::Move(pe) => cx.migrate_to(pe),
-            Msg::Sync => cx.at_sync(),
-            Msg::Resumed(reply) => cx.reply(reply, self.resumed),
-            Msg::Data(numbers, reply) => cx.reply(reply, numbers.iter().sum()),
-            Msg::Read(published, reply) => {
-                let sum = cx.read(&published).map(|numbers| numbers.iter().sum()).unwrap();
-                cx.reply(reply, sum);
-            }
-            Msg::Later(n) => {
-                let me = cx.me();
-                cx.send_after(Duration::from_millis(20), &me, Msg::Add(n));
-            }
-            Msg::Cancel => {
-                let me = cx.me();
-                let first = cx.send_after(Duration::from_millis(20), &me, Msg::Add(1));
-                let _ = cx.send_after(Duration::from_millis(20), &me, Msg::Add(2));
-                cx.cancel(first);
-            }
-            Msg::WhenQuiescent => cx.when_quiescent(Msg::Contribute),
-            Msg::Local(per_pe, per_node) => {
-                let (pe, node) = (cx.on_this_pe(&per_pe), cx.on_this_node(&per_node));
-                assert_eq!((pe.index().0 as u32, node.index().0 as u32), (cx.pe().0, cx.node().0));
-                assert_eq!(cx.layout().site_of(cx.pe()), cx.site());
-                cx.send(&pe, Msg::Add(1));
-                cx.send(&node, Msg::Add(1));
-            }
-            Msg::Spawn(index) => {
-                let new = cx.collection().at(Ix1(index));
-                cx.insert(&new, 7);
-                cx.send(&new, Msg::Add(1));
-            }
-            Msg::Die => cx.destroy(),
-            Msg::Panic => panic!("as asked"),
-            Msg::SectionSum(section) => {
-                cx.contribute_to_section(&section, Op::Sum, self.value, To::main());
-            }
-            Msg::Flood => {
-                let me = cx.me();
-                (0..10).for_each(|_| cx.send(&me, Msg::Flood));
-            }
-            Msg::Multicast(section) => cx.multicast(&section, Msg::Add(5)),
-        }
-    }
-}
 
 const ASK: Duration = Duration::from_secs(20);
 
@@ -373,7 +246,7 @@ fn mailboxes_over_their_budget_end_the_job_and_are_named() {
     for outcome in outcome(flooded) {
         let error = outcome.unwrap_err().to_string();
         assert!(error.contains("the hard limit is 8388608"), "{error}");
-        assert!(error.contains("drivers::Cell 0x9 with"), "{error}");
+        assert!(error.contains("drivers::cell::Cell 0x9 with"), "{error}");
     }
 }
 
@@ -384,7 +257,7 @@ fn using_an_unregistered_actor_says_how_to_register_it() {
         Ok(())
     });
     let error = embedded::run(job, 1).unwrap_err().to_string();
-    assert!(error.contains("add `.actor::<drivers::Cell>()`"), "{error}");
+    assert!(error.contains("add `.actor::<drivers::cell::Cell>()`"), "{error}");
 }
 
 #[test]
@@ -460,39 +333,6 @@ fn an_actor_too_large_to_move_goes_on_where_it_is() {
             Ok(())
         })
     });
-}
-
-/// An actor of any size.
-#[derive(Serialize, Deserialize)]
-struct Blob(Numbers<u8>);
-
-#[derive(Clone, Serialize, Deserialize)]
-enum BlobMsg {
-    First(Reply<u64>),
-    Where(Reply<PeId>),
-    Grow(usize),
-    Move(PeId),
-}
-
-impl Actor for Blob {
-    type Index = Ix1;
-    type Init = Vec<u8>;
-    type Message = BlobMsg;
-
-    fn create(init: Vec<u8>, _cx: &mut Context<'_, Self>) -> Self {
-        Self(init.into())
-    }
-
-    fn handle(&mut self, message: BlobMsg, cx: &mut Context<'_, Self>) {
-        match message {
-            BlobMsg::First(reply) => {
-                cx.reply(reply, u64::from(self.0[0]) + self.0.len() as u64);
-            }
-            BlobMsg::Where(reply) => cx.reply(reply, cx.pe()),
-            BlobMsg::Grow(bytes) => self.0 = vec![self.0[0]; bytes].into(),
-            BlobMsg::Move(pe) => cx.migrate_to(pe),
-        }
-    }
 }
 
 #[test]

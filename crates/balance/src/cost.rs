@@ -105,7 +105,8 @@ impl<'a> Predictor<'a> {
     fn new(snapshot: &'a Snapshot, mapping: &'a [PeId], model: &'a CostModel) -> Self {
         let steps = snapshot.step_count() as f64;
         let work = |(actor, pe): (&crate::snapshot::ActorLoad, &PeId)| {
-            let ratio = snapshot.pes[actor.pe.index()].speed / snapshot.pes[pe.index()].speed;
+            let there = snapshot.pes[pe.index()].effective_speed();
+            let ratio = snapshot.pes[actor.pe.index()].speed / there;
             actor.load.as_secs_f64() * ratio / steps
         };
         let works = snapshot.actors.iter().zip(mapping).map(work).collect();
@@ -314,6 +315,18 @@ mod tests {
 
         // 1 ms on PE 0 itself and 9 ms of ordinary work in half of the time, in ten steps.
         assert_eq!(moved.step.as_micros(), 550);
+    }
+
+    #[test]
+    fn who_shares_a_processor_takes_longer() {
+        let mut snapshot = snapshot(&[0, 1, 2, 3]);
+        snapshot.pes[3].available = 0.5;
+
+        let [here, there] = [[0, 1, 2, 3], [0, 1, 2, 2]]
+            .map(|pes| predict(&snapshot, &pes.map(PeId), &EXACT).step.as_millis());
+
+        // 4 ms with half a processor; 3 + 4 ms with a whole one.
+        assert_eq!((here, there), (8, 7));
     }
 
     #[test]

@@ -93,8 +93,12 @@ pub struct Edge {
 /// One PE in the measured window.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeLoad {
-    /// How fast it computes, where 1.0 is an ordinary PE; above zero.
+    /// How fast it computes when it has a processor, where 1.0 is an ordinary PE; above zero.
     pub speed: f64,
+    /// The part of a processor that it last got when it wanted one, above zero and at most 1.0: less where
+    /// others' processes compete with it, since schedulers share fairly.
+    #[serde(default = "whole")]
+    pub available: f64,
     /// The time it spent on what cannot be moved, other users' work included.
     pub background: Duration,
     /// The time it waited with nothing to do.
@@ -105,11 +109,23 @@ pub struct PeLoad {
     pub communication: Duration,
 }
 
+impl PeLoad {
+    /// How fast it computes with the part of a processor that it gets.
+    pub fn effective_speed(&self) -> f64 {
+        self.speed * self.available
+    }
+}
+
+const fn whole() -> f64 {
+    1.0
+}
+
 impl Default for PeLoad {
     /// An ordinary PE without background.
     fn default() -> Self {
         Self {
             speed: 1.0,
+            available: 1.0,
             background: Duration::ZERO,
             idle: Duration::ZERO,
             communication: Duration::ZERO,
@@ -159,6 +175,14 @@ pub enum SnapshotError {
         pe: PeId,
         /// The value refused.
         speed: f64,
+    },
+    /// A part of a processor that is none.
+    #[error("{pe} gets {available} of a processor; write a number above zero and at most 1")]
+    Available {
+        /// Whose part it is.
+        pe: PeId,
+        /// The value refused.
+        available: f64,
     },
     /// An actor lives on a PE that does not exist.
     #[error("{actor} lives on {pe}, which does not exist; write a PE of the layout")]
@@ -213,6 +237,9 @@ impl Snapshot {
         for (pe, load) in self.layout.pes().zip(&self.pes) {
             if !(load.speed > 0.0 && load.speed.is_finite()) {
                 return Err(SnapshotError::Speed { pe, speed: load.speed });
+            }
+            if !(load.available > 0.0 && load.available <= 1.0) {
+                return Err(SnapshotError::Available { pe, available: load.available });
             }
         }
         let mut seen = BTreeSet::new();
@@ -302,6 +329,10 @@ mod tests {
             SnapshotError::Speed { pe: PeId(2), speed: 0.0 }
         );
         assert!(matches!(refusal(|s| s.pes[0].speed = f64::NAN), SnapshotError::Speed { .. }));
+        assert_eq!(
+            refusal(|s| s.pes[1].available = 1.5),
+            SnapshotError::Available { pe: PeId(1), available: 1.5 }
+        );
         assert_eq!(refusal(|s| s.version = 7), SnapshotError::Version { found: 7 });
         assert_eq!(
             refusal(|s| s.hierarchy = Some(Hierarchy::from_layout(&Layout::single(1)))),
@@ -328,11 +359,13 @@ mod tests {
             stored.as_object_mut().unwrap().remove(field);
         }
         stored["pes"][0].as_object_mut().unwrap().remove("idle");
+        stored["pes"][0].as_object_mut().unwrap().remove("available");
 
         let read: Snapshot = serde_json::from_value(stored).unwrap();
 
         assert_eq!(read.validate(), Ok(()));
         assert_eq!((read.step_count(), read.hierarchy), (1, None));
+        assert_eq!(read.pes[0].available, 1.0);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! One PE in virtual time: its machine, what waits for it, and when it is free.
 
 use crate::options::SimOptions;
-use gridspan_runtime::pe::{Action, Pe};
+use gridspan_runtime::pe::{Action, Availability, Pe, ProcessorTime};
 use gridspan_runtime::wire::Packet;
 use gridspan_runtime::{JobError, PeId, Time};
 use std::any::Any;
@@ -18,6 +18,20 @@ pub(crate) struct Station {
     pub(crate) busy_until: Time,
     /// When its next turn is, and the number of the event that stands for it.
     pub(crate) next_turn: Option<(Time, u64)>,
+    /// What the PE does on a processor that it shares.
+    pub(crate) held: Option<Held>,
+    /// What it has got of processors that it shares.
+    counts: ProcessorTime,
+    availability: Availability,
+}
+
+/// A turn on a processor that is shared.
+pub(crate) struct Held {
+    pub(crate) begin: Time,
+    /// How long it takes on a processor of its own.
+    pub(crate) takes: Duration,
+    /// What leaves when it has ended.
+    pub(crate) packets: Vec<(PeId, Packet)>,
 }
 
 impl Station {
@@ -28,11 +42,20 @@ impl Station {
             actions: Vec::new(),
             busy_until: Time::ZERO,
             next_turn: None,
+            held: None,
+            counts: ProcessorTime::default(),
+            availability: Availability::default(),
         }
     }
 
     /// Takes what has come and handles one message. Returns how long that takes.
     pub(crate) fn turn(&mut self, now: Time, options: &SimOptions) -> Duration {
+        if self.machine.is_measured()
+            && self.availability.is_due(now)
+            && let Some(part) = self.availability.read(now, self.counts)
+        {
+            self.machine.set_availability(part);
+        }
         let Self { machine, inbox, actions, .. } = self;
         let me = machine.id();
         let others = inbox.iter().filter(|(from, _)| *from != me).count() as u32;
@@ -63,6 +86,26 @@ impl Station {
         options.packet_cost * others + handling
     }
 
+    /// How long a turn takes if an idle PE uses it to try which part of a processor it gets.
+    pub(crate) fn try_out(&mut self, now: Time, takes: Duration) -> Duration {
+        let is_idle = takes.is_zero() && self.machine.is_measured();
+        if !is_idle || self.availability.next_trial().is_none_or(|at| at > now) {
+            return takes;
+        }
+        Availability::TRIAL
+    }
+
+    /// The turn on a shared processor has ended. Returns what the PE sends.
+    pub(crate) fn release(&mut self, now: Time) -> Vec<(PeId, Packet)> {
+        let Some(Held { begin, takes, packets }) = self.held.take() else { return Vec::new() };
+        self.counts.ran += takes;
+        self.counts.waited += now.since(begin).saturating_sub(takes);
+        if self.availability.next_trial().is_some_and(|at| at <= begin) {
+            self.availability.tried(now);
+        }
+        packets
+    }
+
     /// When the PE has something to do next, if nothing else comes.
     pub(crate) fn wakeup(&self) -> Option<Time> {
         // A PE that has failed handles nothing more and only waits for the end of the job.
@@ -70,7 +113,9 @@ impl Station {
         if ready || !self.inbox.is_empty() || !self.actions.is_empty() {
             return Some(self.busy_until);
         }
-        Some(self.machine.next_wakeup()?.max(self.busy_until))
+        let trial = self.availability.next_trial().filter(|_| !self.machine.has_failed());
+        let next = [self.machine.next_wakeup(), trial].into_iter().flatten().min();
+        Some(next?.max(self.busy_until))
     }
 }
 

@@ -1,49 +1,59 @@
-//! Which share of a processor a thread got when it wanted one.
+//! Which part of a processor the thread of a PE gets when it wants one.
 //!
 //! Linux counts for each thread how long it ran and how long it waited to run while others had its
-//! processor; elsewhere the share counts as whole.
+//! processor; elsewhere the part counts as whole.
 
+use super::inbox::Inbox;
+use crate::pe::{Availability, ProcessorTime};
+use gridspan_topology::Time;
 use std::time::{Duration, Instant};
-
-/// How often the counts are read.
-const EVERY: Duration = Duration::from_millis(500);
-/// A thread that wanted less than this in the meantime tells nothing.
-const WANTED_MIN: Duration = Duration::from_millis(5);
 
 /// The counts of the calling thread.
 pub(super) struct Share {
-    last: Option<(u64, u64)>,
-    read: Instant,
+    availability: Availability,
+    begin: Instant,
 }
 
 impl Share {
-    pub(super) fn new() -> Self {
-        Self { last: counts(), read: Instant::now() }
+    /// For the thread that made it; `begin` is when time began.
+    pub(super) fn new(begin: Instant) -> Self {
+        Self { availability: Availability::default(), begin }
     }
 
-    /// The share since the last time, at most twice a second, where it is known. For the thread
-    /// that made it.
-    pub(super) fn look(&mut self, now: Instant) -> Option<f64> {
-        if now.duration_since(self.read) < EVERY {
+    /// The part since the last time, at most twice a second, where it is known.
+    pub(super) fn look(&mut self) -> Option<f64> {
+        let now = self.now();
+        if !self.availability.is_due(now) {
             return None;
         }
-        self.read = now;
-        let (ran, waited) = counts()?;
-        let (ran_before, waited_before) = self.last.replace((ran, waited))?;
-        share(ran.saturating_sub(ran_before), waited.saturating_sub(waited_before))
+        self.availability.read(now, counts()?)
+    }
+
+    /// How long an idle PE may sleep before it should try again how much it gets; zero if it should now.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        Some(self.availability.next_trial()?.since(self.now()))
+    }
+
+    /// Computes for nothing, until something comes or it is known.
+    pub(super) fn try_out(&mut self, inbox: &Inbox) {
+        let begin = Instant::now();
+        while begin.elapsed() < Availability::TRIAL && !inbox.is_ready() {
+            std::hint::spin_loop();
+        }
+        self.availability.tried(self.now());
+    }
+
+    fn now(&self) -> Time {
+        Time(self.begin.elapsed().as_nanos() as u64)
     }
 }
 
-fn share(ran_ns: u64, waited_ns: u64) -> Option<f64> {
-    let wanted = ran_ns + waited_ns;
-    (wanted >= WANTED_MIN.as_nanos() as u64).then(|| ran_ns as f64 / wanted as f64)
-}
-
-/// Nanoseconds that the calling thread ran, and that it waited to run.
-fn counts() -> Option<(u64, u64)> {
+/// How long the calling thread ran, and how long it waited to run.
+fn counts() -> Option<ProcessorTime> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let mut numbers = text.split_ascii_whitespace().map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+    let [ran, waited] = [numbers.next()?.ok()?, numbers.next()?.ok()?].map(Duration::from_nanos);
+    Some(ProcessorTime { ran, waited })
 }
 
 #[cfg(test)]
@@ -51,14 +61,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_that_waited_as_long_as_it_ran_got_half() {
-        assert_eq!(share(10_000_000, 10_000_000), Some(0.5));
-        assert_eq!(share(1_000, 9_000), None, "too little to tell");
-    }
-
-    #[test]
     fn running_shows_where_the_system_counts() {
-        let Some((before, _)) = counts() else {
+        let Some(before) = counts() else {
             println!("skipped: this system does not count");
             return;
         };
@@ -66,7 +70,7 @@ mod tests {
         while begin.elapsed() < Duration::from_millis(50) {
             std::hint::black_box(0);
         }
-        let (after, _) = counts().unwrap();
-        assert!(after > before);
+        let after = counts().unwrap();
+        assert!(after.ran > before.ran);
     }
 }

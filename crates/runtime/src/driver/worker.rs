@@ -85,9 +85,9 @@ pub(super) fn run(
     let inbox = switch.inbox(me);
     let mut turn = Turn::default();
     pe.set_stopwatch(Box::new(move || begin.elapsed().as_nanos() as u64));
-    let mut share = pe.is_measured().then(Share::new);
+    let mut share = pe.is_measured().then(|| Share::new(begin));
     loop {
-        if let Some(got) = share.as_mut().and_then(|share| share.look(Instant::now())) {
+        if let Some(got) = share.as_mut().and_then(Share::look) {
             pe.set_availability(got);
         }
         let now = Time(begin.elapsed().as_nanos() as u64);
@@ -108,7 +108,11 @@ pub(super) fn run(
             let now = Time(begin.elapsed().as_nanos() as u64);
             let timeout = pe.next_wakeup().map(|wakeup| wakeup.since(now));
             let recheck = held_back.then_some(RECHECK);
-            idle.wait(inbox, timeout.into_iter().chain(recheck).min());
+            let patience = share.as_ref().and_then(Share::patience);
+            match &mut share {
+                Some(share) if patience == Some(Duration::ZERO) => share.try_out(inbox),
+                _ => idle.wait(inbox, [timeout, recheck, patience].into_iter().flatten().min()),
+            }
         } else {
             idle.attend();
         }

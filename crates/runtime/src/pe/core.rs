@@ -182,7 +182,7 @@ pub struct Core {
     pub(super) stopwatch: Option<Stopwatch>,
     /// Who talks to whom, while that is measured.
     pub(super) talks: Option<Box<Talks>>,
-    /// The share of the processor that this PE got when it wanted it, `0.0..=1.0`.
+    /// The part of a processor that this PE gets when it wants one: above zero, at most 1.0.
     pub(super) availability: f64,
     pub(super) running: Option<KindId>,
     pub(super) statistics: Statistics,

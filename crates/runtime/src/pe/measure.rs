@@ -23,8 +23,10 @@ impl Core {
     /// A handler that began then has ended. Returns the time, at which the next begins.
     pub(super) fn note_handled(&mut self, kind: KindId, slot: u32, begin: u64) -> Option<u64> {
         let now = self.stopwatch.as_ref()?();
+        // While others had the processor, the clock went on.
+        let ran = (now.saturating_sub(begin) as f64 * self.availability) as u64;
         if let Some(member) = self.member(kind, slot) {
-            member.load_ns += now.saturating_sub(begin);
+            member.load_ns += ran;
         }
         Some(now)
     }
@@ -47,7 +49,6 @@ impl Core {
     /// What the actors that live here have cost since the last time, with their epochs. The size of
     /// one is taken once, since it costs as much as to move it.
     pub(super) fn take_loads(&mut self, stores: &[Box<dyn Store>]) -> Vec<(ActorLoad, u32)> {
-        let share = self.availability;
         let mut actors = Vec::new();
         let seats = self.members.iter_mut().zip(stores).flat_map(|(members, store)| {
             let seats = members.iter_mut().enumerate();
@@ -56,12 +57,10 @@ impl Core {
         for (slot, member, store) in seats {
             let id = member.id;
             let Some(local) = self.collections.get(id.collection) else { continue };
-            // While others had the processor, the clock went on.
-            let ns = std::mem::take(&mut member.load_ns) as f64 * share;
             let load = ActorLoad {
                 id: key_of(id),
                 pe: self.me,
-                load: Duration::from_nanos(ns as u64),
+                load: Duration::from_nanos(std::mem::take(&mut member.load_ns)),
                 bytes: *member
                     .state_bytes
                     .get_or_insert_with(|| store.encode(slot as u32).len() as u64),
@@ -77,9 +76,9 @@ impl Core {
         self.talks.as_mut().map_or_else(Vec::new, |talks| talks.take())
     }
 
-    /// How fast this PE computes.
+    /// How much of a processor this PE gets.
     pub(super) fn pe_load(&self) -> PeLoad {
-        PeLoad { speed: self.availability, ..PeLoad::default() }
+        PeLoad { available: self.availability, ..PeLoad::default() }
     }
 }
 

@@ -11,6 +11,7 @@
 //! - `queue`, `store`: messages and actors of one type, which `core` knows as a `Kind`.
 
 mod ask;
+mod availability;
 mod collective;
 mod control;
 mod core;
@@ -33,6 +34,7 @@ mod store;
 mod survey;
 
 pub use self::core::{Action, Core, Stopwatch};
+pub use availability::{Availability, ProcessorTime};
 pub(crate) use self::core::{Common, Kind, Store};
 pub use fault::PlantedFault;
 pub use links::Links;
@@ -166,9 +168,9 @@ impl Pe {
         self.core.talks.is_some()
     }
 
-    /// Tells which share of the processor this PE's thread got when it wanted it, `0.0..=1.0`.
+    /// Tells which part of a processor this PE gets when it wants one, as [`Availability`] reads it.
     pub fn set_availability(&mut self, share: f64) {
-        self.core.availability = share.clamp(0.01, 1.0);
+        self.core.availability = share;
     }
 
     /// Tells how many bytes wait outside of the machine, for the memory budget.

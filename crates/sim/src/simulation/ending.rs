@@ -1,7 +1,6 @@
 //! How a simulation ends, and what it reports.
 
 use super::{Counts, Simulation};
-use crate::faults::Delays;
 use crate::report::{Ending, SimReport};
 use gridspan_runtime::JobError;
 use gridspan_runtime::pe::{Standing, Statistics};

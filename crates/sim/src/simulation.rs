@@ -26,13 +26,14 @@ use crate::options::SimOptions;
 use crate::probing::{Probing, Report, Step};
 use crate::queue::EventQueue;
 use crate::report::{Ending, SimError, SimReport};
-use crate::station::{Held, Station};
+use crate::station::Station;
 use bytes::Bytes;
-use gridspan_runtime::pe::{Core, Standing};
+use gridspan_runtime::pe::{Core, Spent, Standing};
 use gridspan_runtime::wire::Packet;
 use gridspan_runtime::{Job, JobError, Layout, NodeId, PeId, Program, Time, end};
 use gridspan_topology::GridSpec;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What happens at some time.
 enum Event {
@@ -178,19 +179,24 @@ impl Simulation {
             station.next_turn = Some((until, self.queue.push(until, Event::Turn(pe))));
             return;
         }
-        let takes = station.turn(self.now, &self.options);
+        let (taking, handling) = station.turn(self.now, &self.options);
         let packets: Vec<_> = station.machine.outbox().drain().collect();
         match &mut node.processors {
             None => {
-                let begin = self.now + takes;
-                let leaves = self.send(pe, begin, packets);
+                let ends = self.now + taking + handling;
+                let leaves = self.send(pe, ends, packets);
+                let spent = Spent {
+                    ran: leaves.since(self.now),
+                    waited: Duration::ZERO,
+                    communication: Some(taking + leaves.since(ends)),
+                };
+                self.stations[pe.index()].machine.note_time(spent);
                 self.measure(pe, leaves);
                 self.stations[pe.index()].busy_until = leaves;
             }
             Some(processors) => {
-                let takes = station.try_out(self.now, takes);
-                station.held = Some(Held { begin: self.now, takes, packets });
-                processors.begin(self.now, pe, takes);
+                let held = station.hold(self.now, (taking, handling), packets);
+                processors.begin(self.now, pe, held);
                 self.plan_processors(at);
             }
         }

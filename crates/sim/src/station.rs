@@ -1,7 +1,7 @@
 //! One PE in virtual time: its machine, what waits for it, and when it is free.
 
 use crate::options::SimOptions;
-use gridspan_runtime::pe::{Action, Availability, Pe, ProcessorTime};
+use gridspan_runtime::pe::{Action, Pe, Spent, TRIAL};
 use gridspan_runtime::wire::Packet;
 use gridspan_runtime::{JobError, PeId, Time};
 use std::any::Any;
@@ -20,18 +20,19 @@ pub(crate) struct Station {
     pub(crate) next_turn: Option<(Time, u64)>,
     /// What the PE does on a processor that it shares.
     pub(crate) held: Option<Held>,
-    /// What it has got of processors that it shares.
-    counts: ProcessorTime,
-    availability: Availability,
 }
 
 /// A turn on a processor that is shared.
 pub(crate) struct Held {
-    pub(crate) begin: Time,
+    begin: Time,
     /// How long it takes on a processor of its own.
-    pub(crate) takes: Duration,
+    takes: Duration,
+    /// The part of that for taking what came.
+    taking: Duration,
+    /// Whether nothing else was to do.
+    is_trial: bool,
     /// What leaves when it has ended.
-    pub(crate) packets: Vec<(PeId, Packet)>,
+    packets: Vec<(PeId, Packet)>,
 }
 
 impl Station {
@@ -43,19 +44,11 @@ impl Station {
             busy_until: Time::ZERO,
             next_turn: None,
             held: None,
-            counts: ProcessorTime::default(),
-            availability: Availability::default(),
         }
     }
 
-    /// Takes what has come and handles one message. Returns how long that takes.
-    pub(crate) fn turn(&mut self, now: Time, options: &SimOptions) -> Duration {
-        if self.machine.is_measured()
-            && self.availability.is_due(now)
-            && let Some(part) = self.availability.read(now, self.counts)
-        {
-            self.machine.set_availability(part);
-        }
+    /// Takes what has come and handles one message. Returns how long taking and how long handling takes.
+    pub(crate) fn turn(&mut self, now: Time, options: &SimOptions) -> (Duration, Duration) {
         let Self { machine, inbox, actions, .. } = self;
         let me = machine.id();
         let others = inbox.iter().filter(|(from, _)| *from != me).count() as u32;
@@ -83,26 +76,36 @@ impl Station {
                 charged
             }
         };
-        options.packet_cost * others + handling
+        (options.packet_cost * others, handling)
     }
 
-    /// How long a turn takes if an idle PE uses it to try which part of a processor it gets.
-    pub(crate) fn try_out(&mut self, now: Time, takes: Duration) -> Duration {
-        let is_idle = takes.is_zero() && self.machine.is_measured();
-        if !is_idle || self.availability.next_trial().is_none_or(|at| at > now) {
-            return takes;
-        }
-        Availability::TRIAL
+    /// Keeps what a turn sends until it has got what it needs of a processor that it shares. Returns how much that
+    /// is: more where an idle PE uses the turn to try which share it gets.
+    pub(crate) fn hold(
+        &mut self,
+        begin: Time,
+        (taking, handling): (Duration, Duration),
+        packets: Vec<(PeId, Packet)>,
+    ) -> Duration {
+        let is_idle = (taking + handling).is_zero() && !self.machine.has_work();
+        let is_trial = is_idle && self.machine.next_trial().is_some_and(|at| at <= begin);
+        let takes = if is_trial { TRIAL } else { taking + handling };
+        self.held = Some(Held { begin, takes, taking, is_trial, packets });
+        takes
     }
 
     /// The turn on a shared processor has ended. Returns what the PE sends.
     pub(crate) fn release(&mut self, now: Time) -> Vec<(PeId, Packet)> {
-        let Some(Held { begin, takes, packets }) = self.held.take() else { return Vec::new() };
-        self.counts.ran += takes;
-        self.counts.waited += now.since(begin).saturating_sub(takes);
-        if self.availability.next_trial().is_some_and(|at| at <= begin) {
-            self.availability.tried(now);
+        let Some(held) = self.held.take() else { return Vec::new() };
+        let Held { begin, takes, taking, is_trial, mut packets } = held;
+        let waited = now.since(begin).saturating_sub(takes);
+        let spent = Spent { ran: takes, waited, communication: Some(taking) };
+        self.machine.set_now(now);
+        match is_trial {
+            true => self.machine.note_trial(now, spent),
+            false => self.machine.note_time(spent),
         }
+        packets.extend(self.machine.outbox().drain());
         packets
     }
 
@@ -113,7 +116,7 @@ impl Station {
         if ready || !self.inbox.is_empty() || !self.actions.is_empty() {
             return Some(self.busy_until);
         }
-        let trial = self.availability.next_trial().filter(|_| !self.machine.has_failed());
+        let trial = self.machine.next_trial().filter(|_| !self.machine.has_failed());
         let next = [self.machine.next_wakeup(), trial].into_iter().flatten().min();
         Some(next?.max(self.busy_until))
     }

@@ -1,59 +1,76 @@
-//! Which part of a processor the thread of a PE gets when it wants one.
+//! Where the time of a PE's thread goes: how long it ran, and how long others had its processor.
 //!
-//! Linux counts for each thread how long it ran and how long it waited to run while others had its
-//! processor; elsewhere the part counts as whole.
+//! Linux counts both for each thread; elsewhere nothing is told.
 
 use super::inbox::Inbox;
-use crate::pe::{Availability, ProcessorTime};
-use gridspan_topology::Time;
+use crate::pe::{Spent, TRIAL};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// The counts of the calling thread.
+/// How often the counts are read, for 2 µs each time.
+const EVERY: Duration = Duration::from_millis(100);
+/// Two numbers of 20 digits and a third.
+const LINE_BYTES_MAX: usize = 80;
+
+/// The counts of one thread.
 pub(super) struct Share {
-    availability: Availability,
-    begin: Instant,
+    file: Option<File>,
+    last: Option<(u64, u64)>,
+    read: Instant,
 }
 
 impl Share {
-    /// For the thread that made it; `begin` is when time began.
-    pub(super) fn new(begin: Instant) -> Self {
-        Self { availability: Availability::default(), begin }
+    /// For the thread that calls.
+    pub(super) fn new() -> Self {
+        let file = File::open("/proc/thread-self/schedstat").ok();
+        let mut share = Self { file, last: None, read: Instant::now() };
+        share.last = share.counts();
+        share
     }
 
-    /// The part since the last time, at most twice a second, where it is known.
-    pub(super) fn look(&mut self) -> Option<f64> {
-        let now = self.now();
-        if !self.availability.is_due(now) {
+    /// Where time went since the last time, ten times a second where that is known.
+    pub(super) fn look(&mut self, now: Instant) -> Option<Spent> {
+        if now.duration_since(self.read) < EVERY {
             return None;
         }
-        self.availability.read(now, counts()?)
+        self.read = now;
+        let counts = self.counts()?;
+        let before = self.last?;
+        Some(self.since(before, counts))
     }
 
-    /// How long an idle PE may sleep before it should try again how much it gets; zero if it should now.
-    pub(super) fn patience(&self) -> Option<Duration> {
-        Some(self.availability.next_trial()?.since(self.now()))
-    }
-
-    /// Computes for nothing, until something comes or it is known.
-    pub(super) fn try_out(&mut self, inbox: &Inbox) {
-        let begin = Instant::now();
-        while begin.elapsed() < Availability::TRIAL && !inbox.is_ready() {
+    /// Computes for nothing, until something comes or [`TRIAL`] is over. Returns where that time went, where it is known.
+    pub(super) fn try_out(&mut self, inbox: &Inbox) -> Option<Spent> {
+        self.last = self.counts();
+        self.read = Instant::now();
+        while self.read.elapsed() < TRIAL && !inbox.is_ready() {
             std::hint::spin_loop();
         }
-        self.availability.tried(self.now());
+        let before = self.last?;
+        Some(self.since(before, self.counts()?))
     }
 
-    fn now(&self) -> Time {
-        Time(self.begin.elapsed().as_nanos() as u64)
+    fn since(&mut self, before: (u64, u64), (ran, waited): (u64, u64)) -> Spent {
+        self.last = Some((ran, waited));
+        Spent {
+            ran: Duration::from_nanos(ran.saturating_sub(before.0)),
+            waited: Duration::from_nanos(waited.saturating_sub(before.1)),
+            communication: None,
+        }
+    }
+
+    /// Nanoseconds that the thread ran, and that it waited to run.
+    fn counts(&self) -> Option<(u64, u64)> {
+        let mut line = [0; LINE_BYTES_MAX];
+        let length = self.file.as_ref()?.read_at(&mut line, 0).ok()?;
+        counts(line.get(..length)?)
     }
 }
 
-/// How long the calling thread ran, and how long it waited to run.
-fn counts() -> Option<ProcessorTime> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    let mut numbers = text.split_ascii_whitespace().map(str::parse);
-    let [ran, waited] = [numbers.next()?.ok()?, numbers.next()?.ok()?].map(Duration::from_nanos);
-    Some(ProcessorTime { ran, waited })
+fn counts(line: &[u8]) -> Option<(u64, u64)> {
+    let mut numbers = str::from_utf8(line).ok()?.split_ascii_whitespace().map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 #[cfg(test)]
@@ -61,16 +78,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_first_two_numbers_count() {
+        assert_eq!(counts(b"1200 34 5\n"), Some((1200, 34)));
+        assert_eq!(counts(b"nonsense"), None);
+    }
+
+    #[test]
     fn running_shows_where_the_system_counts() {
-        let Some(before) = counts() else {
+        let mut share = Share::new();
+        if share.last.is_none() {
             println!("skipped: this system does not count");
             return;
-        };
+        }
         let begin = Instant::now();
-        while begin.elapsed() < Duration::from_millis(50) {
+        while begin.elapsed() < Duration::from_millis(150) {
             std::hint::black_box(0);
         }
-        let after = counts().unwrap();
-        assert!(after.ran > before.ran);
+        let spent = share.look(Instant::now()).unwrap();
+        let all = spent.ran + spent.waited;
+        assert!(all > Duration::from_millis(100) && all < begin.elapsed() * 2, "{spent:?}");
+        assert_eq!(share.look(Instant::now()), None, "too soon");
     }
 }

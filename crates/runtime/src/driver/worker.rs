@@ -85,12 +85,13 @@ pub(super) fn run(
     let inbox = switch.inbox(me);
     let mut turn = Turn::default();
     pe.set_stopwatch(Box::new(move || begin.elapsed().as_nanos() as u64));
-    let mut share = pe.is_measured().then(|| Share::new(begin));
+    let mut share = pe.is_measured().then(Share::new);
     loop {
-        if let Some(got) = share.as_mut().and_then(Share::look) {
-            pe.set_availability(got);
+        let instant = Instant::now();
+        if let Some(spent) = share.as_mut().and_then(|share| share.look(instant)) {
+            pe.note_time(spent);
         }
-        let now = Time(begin.elapsed().as_nanos() as u64);
+        let now = Time(instant.duration_since(begin).as_nanos() as u64);
         guard(&mut pe, |pe| turn.run(pe, inbox, switch, (begin, now)));
         if !guard(&mut pe, |pe| turn.send(pe, switch)) {
             // What could not be sent is dropped, and the error leaves.
@@ -108,10 +109,13 @@ pub(super) fn run(
             let now = Time(begin.elapsed().as_nanos() as u64);
             let timeout = pe.next_wakeup().map(|wakeup| wakeup.since(now));
             let recheck = held_back.then_some(RECHECK);
-            let patience = share.as_ref().and_then(Share::patience);
+            let trial = pe.next_trial().map(|trial| trial.since(now));
             match &mut share {
-                Some(share) if patience == Some(Duration::ZERO) => share.try_out(inbox),
-                _ => idle.wait(inbox, [timeout, recheck, patience].into_iter().flatten().min()),
+                Some(share) if trial == Some(Duration::ZERO) => {
+                    let spent = share.try_out(inbox).unwrap_or_default();
+                    pe.note_trial(Time(begin.elapsed().as_nanos() as u64), spent);
+                }
+                _ => idle.wait(inbox, [timeout, recheck, trial].into_iter().flatten().min()),
             }
         } else {
             idle.attend();

@@ -4,11 +4,13 @@
 //! is told in the files beside this one, each of which adds its part to [`Core`].
 
 use super::PlantedFault;
-use super::links::{OnBalance, OnLinks};
+use super::balancing::Balancing;
+use super::links::OnLinks;
 use super::outbox::Outbox;
 use super::state::{
     Accumulator, Channels, Collections, Departing, Directory, Early, Graves, GroupState, Held,
-    Incomplete, Lanes, Member, NewMembers, Published, Queue, Request, Root, Talks, Timers, Waits,
+    Incomplete, Lanes, Measures, Member, NewMembers, Published, Queue, Request, Root, Timers,
+    Waits,
 };
 use super::statistics::Statistics;
 use crate::codec::DecodeError;
@@ -105,12 +107,11 @@ pub(crate) struct Common {
     pub(crate) maps: Arc<[PlacementMap]>,
     pub(crate) reducers: Arc<[CustomOp]>,
     pub(crate) limits: Limits,
-    pub(crate) strategy: Arc<str>,
+    pub(crate) balancing: Balancing,
     pub(crate) seed: u64,
     pub(crate) fingerprint: u64,
     pub(crate) fault: PlantedFault,
     pub(crate) on_links: Option<OnLinks>,
-    pub(crate) on_balance: Option<OnBalance>,
 }
 
 impl Common {
@@ -180,10 +181,10 @@ pub struct Core {
     pub(crate) charged: Duration,
     /// What handlers are timed with while loads are measured: nanoseconds of any origin.
     pub(super) stopwatch: Option<Stopwatch>,
-    /// Who talks to whom, while that is measured.
-    pub(super) talks: Option<Box<Talks>>,
-    /// The part of a processor that this PE gets when it wants one: above zero, at most 1.0.
-    pub(super) availability: f64,
+    /// What else is measured, if anything is.
+    pub(super) measures: Option<Box<Measures>>,
+    /// How many actors have left for the present plan.
+    pub(super) plan_moved: u64,
     pub(super) running: Option<KindId>,
     pub(super) statistics: Statistics,
 }
@@ -219,7 +220,8 @@ impl Core {
             accumulators: BTreeMap::new(),
             groups: BTreeMap::new(),
             waves_pending: BTreeSet::new(),
-            root: (me == PeId(0)).then(|| Box::new(Root::new(&common.strategy, common.seed))),
+            root: (me == PeId(0))
+                .then(|| Box::new(Root::new(common.balancing.balancer(common.seed)))),
             outbox: Outbox::new(common.layout.place(common.layout.node_of(me)).pes.clone()),
             probe_orders: Vec::new(),
             failure: None,
@@ -228,8 +230,8 @@ impl Core {
             processed: 0,
             charged: Duration::ZERO,
             stopwatch: None,
-            talks: (&*common.strategy != "none").then(Box::default),
-            availability: 1.0,
+            measures: common.balancing.is_active().then(Box::default),
+            plan_moved: 0,
             running: None,
             statistics: Statistics::default(),
             common,

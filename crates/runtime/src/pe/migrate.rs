@@ -41,8 +41,9 @@ pub(super) fn depart(
     to: PeId,
     plan: Option<CollectionId>,
 ) {
-    let Some(member) = core.members[kind.index()][slot as usize].take() else { return };
+    let Some(mut member) = core.members[kind.index()][slot as usize].take() else { return };
     let id = member.id;
+    core.keep_talks(&mut member);
     if let Some(local) = core.collections.get_mut(id.collection) {
         local.slots.remove(id.key);
     }
@@ -219,6 +220,7 @@ pub(super) fn handle_accept(
         core.dispatch_envelope(kind, envelope);
     }
     core.release_awaiting(id);
+    core.plan_moved += u64::from(plan.is_some());
     core.plan_step(plan);
 }
 
@@ -287,6 +289,7 @@ pub(super) fn handle_commit(
             load_ns: record.load_ns,
             state_bytes: Some(state_bytes),
             channels,
+            talks: None,
         },
     );
     core.refill(kind, slot, &mailbox);
@@ -322,7 +325,8 @@ impl Core {
         let Some(collection) = plan else { return };
         let others = self.departing.values().any(|departing| departing.plan == plan);
         if !others {
-            self.post(Self::ROOT, Control::PlanDone { collection });
+            let moved = std::mem::take(&mut self.plan_moved);
+            self.post(Self::ROOT, Control::PlanDone { collection, moved });
         }
     }
 

@@ -11,7 +11,7 @@
 //! - `queue`, `store`: messages and actors of one type, which `core` knows as a `Kind`.
 
 mod ask;
-mod availability;
+mod balancing;
 mod collective;
 mod control;
 mod core;
@@ -34,15 +34,15 @@ mod store;
 mod survey;
 
 pub use self::core::{Action, Core, Stopwatch};
-pub use availability::{Availability, ProcessorTime};
 pub(crate) use self::core::{Common, Kind, Store};
+pub(crate) use balancing::{Balancing, Source};
 pub use fault::PlantedFault;
 pub use links::Links;
-pub(crate) use links::{OnBalance, OnLinks};
+pub(crate) use links::OnLinks;
 pub use outbox::Outbox;
 pub(crate) use queue::TypedQueue;
 pub use standing::Standing;
-pub use state::Places;
+pub use state::{Places, Spent, TRIAL};
 pub(crate) use state::{Queue, Request, Wish};
 pub use statistics::Statistics;
 pub(crate) use store::TypedStore;
@@ -165,12 +165,24 @@ impl Pe {
 
     /// Whether loads are measured.
     pub fn is_measured(&self) -> bool {
-        self.core.talks.is_some()
+        self.core.measures.is_some()
     }
 
-    /// Tells which part of a processor this PE gets when it wants one, as [`Availability`] reads it.
-    pub fn set_availability(&mut self, share: f64) {
-        self.core.availability = share;
+    /// Tells where time went since this was told last, where loads are measured. For a PE that shares a
+    /// processor with other programs at least twice a second.
+    pub fn note_time(&mut self, spent: Spent) {
+        self.core.note_time(spent);
+    }
+
+    /// When this PE, if it is idle then, should compute for nothing for [`TRIAL`], and have what it got of that noted by
+    /// [`note_trial`](Self::note_trial). Only where others' programs have slowed it.
+    pub fn next_trial(&self) -> Option<Time> {
+        self.core.measures.as_ref()?.time.next_trial()
+    }
+
+    /// Tells what a trial that has just ended got of a processor.
+    pub fn note_trial(&mut self, now: Time, spent: Spent) {
+        self.core.note_trial(now, spent);
     }
 
     /// Tells how many bytes wait outside of the machine, for the memory budget.

@@ -106,6 +106,20 @@ pub(crate) struct Talk {
     pub(crate) bytes: u64,
 }
 
+/// What one PE has measured.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Loads {
+    pub(crate) collection: CollectionId,
+    /// The loads and epochs of the actors that live there.
+    pub(crate) actors: Vec<(ActorLoad, u32)>,
+    /// Who has sent how much to whom from there.
+    pub(crate) talks: Vec<Talk>,
+    /// Where its time went.
+    pub(crate) pe: PeLoad,
+    /// How many messages it has handled since the job began.
+    pub(crate) handled: u64,
+}
+
 /// A new member.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Insertion {
@@ -194,12 +208,12 @@ pub(crate) enum Control {
     WaveReply { wave: u64, created: u64, processed: u64 },
     /// Report the loads of your actors. `syncs`: how many sync points will be complete after it.
     Measure { collection: CollectionId, syncs: u64 },
-    /// The loads and epochs, who talked to whom, and how fast the sender computes.
-    Loads { collection: CollectionId, actors: Vec<(ActorLoad, u32)>, talks: Vec<Talk>, pe: PeLoad },
+    /// What was measured.
+    Loads(Box<Loads>),
     /// Everyone learns the whole plan; those named as origin carry it out.
     Plan { collection: CollectionId, moves: Vec<PlanEntry> },
-    /// The sender's part of the plan is carried out.
-    PlanDone { collection: CollectionId },
+    /// The sender's part of the plan is carried out: so many actors have moved.
+    PlanDone { collection: CollectionId, moved: u64 },
     /// The rebalance is over: members that wait at their sync point go on. `syncs`: how many are
     /// complete.
     Resume { collection: CollectionId, syncs: u64 },
@@ -215,6 +229,12 @@ pub(crate) enum Control {
     Probed { id: u64, found: Vec<Probed> },
     /// To the root: what the connections of the sender's node show.
     Links { samples: Vec<(NodeId, LinkSample)> },
+    /// To the root: the sender gets another share of its processor than before.
+    ShareChanged,
+    /// Report how many messages you have handled.
+    Pulse { number: u64 },
+    /// To the root: so many since the job began.
+    Beat { number: u64, handled: u64 },
     /// To PE 0: the job cannot go on.
     Failed { error: JobError },
     /// The job is over.
@@ -259,7 +279,7 @@ impl Control {
                 | Self::MigrateRefuse { .. }
                 | Self::MigrateCommit { .. }
                 | Self::Measure { .. }
-                | Self::Loads { .. }
+                | Self::Loads(_)
                 | Self::Plan { .. }
                 | Self::PlanDone { .. }
                 | Self::Resume { .. }

@@ -308,7 +308,8 @@ mod tests {
         let mut snapshot = snapshot(&[0, 1, 2, 0]);
         snapshot.pes[0].background = Duration::from_millis(20);
         snapshot.edges.clear();
-        let step = |mapping: [u32; 4]| predict(&snapshot, &mapping.map(PeId), &EXACT).step.as_millis();
+        let step =
+            |mapping: [u32; 4]| predict(&snapshot, &mapping.map(PeId), &EXACT).step.as_millis();
 
         assert_eq!(step([0, 1, 2, 0]), 25);
         assert_eq!(step([0, 1, 2, 3]), 5, "a fifth of the work waits for a fifth of the time");

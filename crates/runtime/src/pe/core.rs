@@ -22,7 +22,9 @@ use crate::limits::Limits;
 use crate::parcel::Parcel;
 use crate::probe::ProbeOrder;
 use crate::reduce::{CustomOp, Reduction};
-use crate::wire::{Control, EncodedBatch, Multicast, MulticastMember, Packet, ReductionGroup};
+use crate::wire::{
+    Control, EncodedBatch, Moves, Multicast, MulticastMember, Packet, ReductionGroup,
+};
 use bytes::Bytes;
 use gridspan_bcast::Tree;
 use gridspan_topology::{Layout, PeId, Time};
@@ -159,6 +161,8 @@ pub struct Core {
     /// it; migrations on request wait for the end.
     pub(super) balancing: BTreeMap<CollectionId, u64>,
     pub(super) deferred: Vec<(ActorId, PeId)>,
+    /// Moves of plans that are over and were not reported yet.
+    pub(super) moved: BTreeMap<CollectionId, Moves>,
     /// The counters of what the PE itself sends, for main and on behalf of actors.
     pub(super) system: Channels,
     // Conversations.
@@ -183,8 +187,6 @@ pub struct Core {
     pub(super) stopwatch: Option<Stopwatch>,
     /// What else is measured, if anything is.
     pub(super) measures: Option<Box<Measures>>,
-    /// How many actors have left for the present plan.
-    pub(super) plan_moved: u64,
     pub(super) running: Option<KindId>,
     pub(super) statistics: Statistics,
 }
@@ -213,6 +215,7 @@ impl Core {
             requests: Vec::new(),
             balancing: BTreeMap::new(),
             deferred: Vec::new(),
+            moved: BTreeMap::new(),
             system: Channels::default(),
             waits: Waits::default(),
             timers: Timers::default(),
@@ -231,7 +234,6 @@ impl Core {
             charged: Duration::ZERO,
             stopwatch: None,
             measures: common.balancing.is_active().then(Box::default),
-            plan_moved: 0,
             running: None,
             statistics: Statistics::default(),
             common,

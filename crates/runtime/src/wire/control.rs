@@ -120,6 +120,15 @@ pub(crate) struct Loads {
     pub(crate) handled: u64,
 }
 
+/// Moves of a plan that are over, as one PE has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Moves {
+    /// Actors that live there now.
+    pub(crate) arrived: usize,
+    /// Actors that did not leave it.
+    pub(crate) stayed: usize,
+}
+
 /// A new member.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Insertion {
@@ -196,8 +205,8 @@ pub(crate) enum Control {
     MigrateAccept { id: ActorId, epoch: u32, broadcasts: u64 },
     /// It cannot live here.
     MigrateRefuse { id: ActorId, epoch: u32, reason: String },
-    /// The old copy is gone; the new one lives.
-    MigrateCommit { id: ActorId, epoch: u32 },
+    /// The old copy is gone; the new one lives. `plan`: which rebalance moves it, if one does.
+    MigrateCommit { id: ActorId, epoch: u32, plan: Option<CollectionId> },
     /// Do not send what was to be sent later.
     CancelTimer(Timer),
     /// To the root: tell that PE once the job is quiescent.
@@ -212,8 +221,8 @@ pub(crate) enum Control {
     Loads(Box<Loads>),
     /// Everyone learns the whole plan; those named as origin carry it out.
     Plan { collection: CollectionId, moves: Vec<PlanEntry> },
-    /// The sender's part of the plan is carried out: so many actors have moved.
-    PlanDone { collection: CollectionId, moved: u64 },
+    /// Moves of the plan are over.
+    PlanDone { collection: CollectionId, moves: Moves },
     /// The rebalance is over: members that wait at their sync point go on. `syncs`: how many are
     /// complete.
     Resume { collection: CollectionId, syncs: u64 },

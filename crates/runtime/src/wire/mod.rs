@@ -7,7 +7,7 @@ mod control;
 mod packet;
 
 pub(crate) use control::{
-    Buried, Contribution, Control, Insertion, Loads, MemberRecord, Migrant, Multicast,
+    Buried, Contribution, Control, Insertion, Loads, MemberRecord, Migrant, Moves, Multicast,
     MulticastMember, MulticastTarget, ReductionGroup, Talk,
 };
 pub use packet::Packet;

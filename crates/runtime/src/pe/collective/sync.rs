@@ -10,10 +10,11 @@ use crate::id::CollectionId;
 use crate::pe::core::{Core, Store};
 use crate::pe::measure::{id_of, key_of};
 use crate::pe::state::{Balances, Occasion, Place};
-use crate::wire::{Control, Loads};
+use crate::wire::{Control, Loads, Moves};
 use gridspan_balance::{ActorKey, ActorLoad, Cause, Edge, Move, Plan, Snapshot, Window, rounds};
 use gridspan_topology::{Layout, PeId};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 impl Core {
     /// All members of a collection have reached their sync point.
@@ -62,7 +63,7 @@ impl Core {
         self.await_places(|_, _| {});
         let pes = self.common.layout.pes();
         let Some(root) = &mut self.root else { return };
-        (root.balances.missing, root.balances.asked) = (pes.len() as u32, now);
+        (root.balances.missing, root.balances.asked) = (pes.len(), now);
         root.balances.handled = 0;
         for pe in pes {
             self.post(pe, Control::Measure { collection, syncs });
@@ -100,13 +101,16 @@ impl Core {
         let moves = self.decide();
         // In virtual time thinking takes none.
         let end = self.stopwatch.as_ref().map(|stopwatch| stopwatch());
+        let now = self.now;
         let Some(root) = &mut self.root else { return };
         if let (Some(begin), Some(end)) = (begin, end) {
-            root.balancer.spent(std::time::Duration::from_nanos(end.saturating_sub(begin)));
+            root.balancer.spent(Duration::from_nanos(end.saturating_sub(begin)));
         }
-        root.balances.missing = self.common.layout.pe_count();
-        root.balances.moved = 0;
-        root.balances.planned = self.now;
+        let balances = &mut root.balances;
+        (balances.moved, balances.missing, balances.planned) = (0, moves.len(), now);
+        if moves.is_empty() {
+            return self.finish_balance(collection);
+        }
         self.post(Self::ROOT, Control::Plan { collection, moves });
     }
 
@@ -165,11 +169,32 @@ impl Core {
         mine
     }
 
-    pub(in crate::pe) fn handle_plan_done(&mut self, collection: Occasion, moved: u64) {
+    /// A move of a plan is over: the actor lives here now, or could not leave. What a PE has seen of this is
+    /// reported once a turn.
+    pub(in crate::pe) fn note_moved(&mut self, plan: Option<Occasion>, has_arrived: bool) {
+        let Some(plan) = plan else { return };
+        let Moves { arrived, stayed } = self.moved.entry(plan).or_default();
+        *(if has_arrived { arrived } else { stayed }) += 1;
+    }
+
+    pub(in crate::pe) fn report_moved(&mut self) {
+        while let Some((collection, moves)) = self.moved.pop_first() {
+            self.post(Self::ROOT, Control::PlanDone { collection, moves });
+        }
+    }
+
+    pub(in crate::pe) fn handle_plan_done(&mut self, collection: Occasion, moves: Moves) {
         let Some(root) = &mut self.root else { return };
-        root.balances.moved += moved;
-        root.balances.missing = root.balances.missing.saturating_sub(1);
-        if root.balances.missing == 0 {
+        let balances = &mut root.balances;
+        // Only a faulty PE reports more than there are, or what is over.
+        let is_present = balances.queue.front().is_some_and(|&(front, _)| front == collection);
+        if balances.missing == 0 || !is_present {
+            return;
+        }
+        let Moves { arrived, stayed } = moves;
+        balances.moved += arrived.min(balances.missing) as u64;
+        balances.missing = balances.missing.saturating_sub(arrived.saturating_add(stayed));
+        if balances.missing == 0 {
             self.finish_balance(collection);
         }
     }

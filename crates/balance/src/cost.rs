@@ -104,10 +104,11 @@ struct Predictor<'a> {
 impl<'a> Predictor<'a> {
     fn new(snapshot: &'a Snapshot, mapping: &'a [PeId], model: &'a CostModel) -> Self {
         let steps = snapshot.step_count() as f64;
+        let arrears = snapshot.arrears();
         let work = |(actor, pe): (&crate::snapshot::ActorLoad, &PeId)| {
             let there = snapshot.pes[pe.index()].effective_speed();
             let ratio = snapshot.pes[actor.pe.index()].speed / there;
-            actor.load.as_secs_f64() * ratio / steps
+            actor.load.as_secs_f64() * arrears[actor.pe.index()] * ratio / steps
         };
         let works = snapshot.actors.iter().zip(mapping).map(work).collect();
         let sites = snapshot.layout.pes().map(|pe| snapshot.layout.site_of(pe).0).collect();

@@ -124,8 +124,8 @@ impl Vacate {
             }
             let (here, there) = (actor.pe.index(), origin.index());
             let work = capacity.works[at] as f64;
-            let is_better = fullness(loads[there] + work, there)
-                < fullness(loads[here], here) * (1.0 - BETTER);
+            let is_better =
+                fullness(loads[there] + work, there) < fullness(loads[here], here) * (1.0 - BETTER);
             if is_quiet && is_better && actor.migratable {
                 pe_of[at] = origin.0;
                 loads[here] -= work;

@@ -49,7 +49,7 @@ struct Options {
 }
 
 /// A job of about ten seconds on two processors.
-const JOB: &str = "stencil -n 2048 --blocks 8 --iterations 4000";
+const JOB: &str = "stencil -n 1024 --blocks 8 --iterations 6000";
 
 fn main() -> ExitCode {
     let options = Options::parse();
@@ -86,7 +86,10 @@ fn table(options: &Options) -> Result<(), String> {
             runs.push(run(options, *kind)?);
         }
     }
-    println!("{} other programs from {} s on for {} s", options.hogs, options.from, options.seconds);
+    println!(
+        "{} other programs from {} s on for {} s",
+        options.hogs, options.from, options.seconds
+    );
     println!("{:24}{:>9}{:>11}{:>8}{:>8}", "", "seconds", "slowdown", "away", "back");
     let mut alone = 0.0;
     for ((strategy, is_loaded), runs) in kinds.iter().zip(&mut found) {
@@ -96,7 +99,10 @@ fn table(options: &Options) -> Result<(), String> {
             alone = seconds;
         }
         let name = if *is_loaded { (*strategy).to_owned() } else { format!("{strategy}, alone") };
-        println!("{name:24}{seconds:>9.2}{:>10.0} %{away:>8}{back:>8}", (seconds / alone - 1.0) * 100.0);
+        println!(
+            "{name:24}{seconds:>9.2}{:>10.0} %{away:>8}{back:>8}",
+            (seconds / alone - 1.0) * 100.0
+        );
     }
     Ok(())
 }
@@ -144,7 +150,9 @@ fn run_pinned(job: Job, hogs: Option<Options>) -> Result<(), String> {
     let mut left: Vec<u32> = (0..PES).collect();
     while !left.is_empty() && begin.elapsed() < BEGIN_MAX && !running.is_finished() {
         for (pid, name) in threads() {
-            if let Some(at) = left.iter().position(|pe| name == gridspan_runtime::PeId(*pe).to_string()) {
+            if let Some(at) =
+                left.iter().position(|pe| name == gridspan_runtime::PeId(*pe).to_string())
+            {
                 pin(Some(pid), left.remove(at) as usize)?;
             }
         }
@@ -152,7 +160,9 @@ fn run_pinned(job: Job, hogs: Option<Options>) -> Result<(), String> {
     }
     let children = match &hogs {
         Some(options) => {
-            std::thread::sleep(Duration::from_secs_f64(options.from).saturating_sub(begin.elapsed()));
+            std::thread::sleep(
+                Duration::from_secs_f64(options.from).saturating_sub(begin.elapsed()),
+            );
             Hogs::start(options)?
         }
         None => Hogs(Vec::new()),

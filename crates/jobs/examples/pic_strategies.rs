@@ -36,7 +36,7 @@ struct Options {
 
 /// A problem with some thirty times the work in the fullest block that there is in the emptiest, and time for
 /// the cloud to go around once.
-const PROBLEM: &str = "--cells 320 --particles 200000 --rho 0.98 -k 1 --steps 107 --blocks 16";
+const PROBLEM: &str = "--cells 320 --particles 200000 --rho 0.98 -k 0 --steps 640 --blocks 16";
 
 fn main() -> ExitCode {
     match table(&Options::parse()) {
@@ -78,9 +78,10 @@ fn run(options: &Options, strategy: &str, placement: &str) -> Result<(Time, u64)
     let arguments = args::Options::try_parse_from(words).map_err(|error| error.to_string())?;
     let moves = Arc::new(Mutex::new(0));
     let told = moves.clone();
-    let mut job = job::job(arguments).strategy(strategy).on_balance(move |report: &BalanceReport| {
-        *told.lock().unwrap_or_else(PoisonError::into_inner) += report.moved;
-    });
+    let mut job =
+        job::job(arguments).strategy(strategy).on_balance(move |report: &BalanceReport| {
+            *told.lock().unwrap_or_else(PoisonError::into_inner) += report.moved;
+        });
     if options.sync_every == 0 {
         job = job.balance_every(options.every.duration());
     }

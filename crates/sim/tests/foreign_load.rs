@@ -56,7 +56,8 @@ fn run(spec: &str, processors: Option<u32>, pieces: u32) -> SimReport {
         if done == u64::from(count) { Ok(()) } else { Err("somebody is missing".into()) }
     });
     let options = SimOptions { processors, ..SimOptions::default() };
-    let report = Simulation::new(job, GridSpec::from_emulate(spec).unwrap(), options).unwrap().run();
+    let report =
+        Simulation::new(job, GridSpec::from_emulate(spec).unwrap(), options).unwrap().run();
     assert_eq!(report.outcome, Ok(()));
     report
 }

@@ -5,12 +5,14 @@
 
 mod profile;
 mod run;
+mod scenario;
 mod task;
 
 use clap::Parser;
 use gridspan_topology::Bandwidth;
 use profile::{GRAIL, NAS, Profile};
 use run::{Episode, Outcome, cycle, run};
+use scenario::scenario;
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -24,10 +26,18 @@ struct Options {
     /// Only programs whose names contain this.
     #[arg(long, default_value = "")]
     only: String,
+    /// Runs so many random programs beside random load instead.
+    #[arg(long, default_value_t = 0)]
+    scenarios: u64,
+    /// The seed of the first of them.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
 }
 
 fn main() -> ExitCode {
-    match tables(&Options::parse()) {
+    let options = Options::parse();
+    let done = if options.scenarios > 0 { scenarios(&options) } else { tables(&options) };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
             eprintln!("{reason}");
@@ -50,24 +60,49 @@ fn tables(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
+fn scenarios(options: &Options) -> Result<(), String> {
+    println!("{} random programs beside random load, against not moving", options.scenarios);
+    println!("{:12}{:>9}{:>12}{:>12}{:>10}", "", "losses", "worst, %", "mean, %", "moves");
+    for strategy in &options.strategies {
+        let (mut losses, mut worst, mut sum, mut moves) = (0, (f64::MIN, 0), 0.0, 0);
+        for seed in options.seed..options.seed + options.scenarios {
+            let (profile, load) = scenario(seed);
+            let none = run(&profile, "none", &load, options.lan)?;
+            let balanced = run(&profile, strategy, &load, options.lan)?;
+            let loss = (balanced.time.as_secs_f64() / none.time.as_secs_f64() - 1.0) * 100.0;
+            losses += u64::from(loss > 0.0);
+            worst = if loss > worst.0 { (loss, seed) } else { worst };
+            sum += loss;
+            moves += balanced.moves;
+        }
+        let mean = sum / options.scenarios as f64;
+        let (worst, seed) = worst;
+        println!(
+            "{strategy:12}{losses:>9}{worst:>12.2}{mean:>12.1}{moves:>10}   (worst: seed {seed})"
+        );
+    }
+    Ok(())
+}
+
 fn row(profile: &Profile, options: &Options) -> Result<(), String> {
-    let begin = std::time::Instant::now();
     let load = cycle(profile);
     let with = |strategy: &str, load: &[Episode]| run(profile, strategy, load, options.lan);
     let alone = with("none", &[])?;
-    let percent = |outcome: &Outcome| {
-        (outcome.time.as_secs_f64() / alone.time.as_secs_f64() - 1.0) * 100.0
-    };
+    let percent =
+        |outcome: &Outcome| (outcome.time.as_secs_f64() / alone.time.as_secs_f64() - 1.0) * 100.0;
     let none = with("none", &load)?;
     print!(
         "{:18}{:9.0}{:9.0}{:9.1}",
-        profile.name, profile.published_none, profile.published_dynamite, percent(&none)
+        profile.name,
+        profile.published_none,
+        profile.published_dynamite,
+        percent(&none)
     );
     for strategy in &options.strategies {
         let balanced = with(strategy, &load)?;
         let monitored = with(strategy, &[])?;
         print!("{:10.2}{:8}{:11.3}", percent(&balanced), balanced.moves, percent(&monitored));
     }
-    println!("   ({:.1} s, alone {:.0} s)", begin.elapsed().as_secs_f64(), alone.time.as_secs_f64());
+    println!();
     Ok(())
 }

@@ -77,7 +77,8 @@ pub(crate) fn run(
         })
         .main(async move |grid| {
             let indices = Ix1::range(plan.tasks);
-            let tasks = grid.create_placed::<Task>(Placement::RoundRobin, indices, |_| plan).await?;
+            let tasks =
+                grid.create_placed::<Task>(Placement::RoundRobin, indices, |_| plan).await?;
             tasks.broadcast(Message::Compute);
             let sums: Vec<u64> = tasks.reduction(Op::Sum).await?;
             let memories = (0..plan.tasks).map(|task| plan.memory_sum(task as i32)).sum();

@@ -348,6 +348,8 @@ mod tests {
     fn who_shares_a_processor_takes_longer() {
         let mut snapshot = snapshot(&[0, 1, 2, 3]);
         snapshot.pes[3].available = 0.5;
+        // The others wait for it.
+        snapshot.pes.iter_mut().take(3).for_each(|pe| pe.idle = Duration::from_millis(4));
 
         let [here, there] = [[0, 1, 2, 3], [0, 1, 2, 2]]
             .map(|pes| predict(&snapshot, &pes.map(PeId), &EXACT).step.as_millis());

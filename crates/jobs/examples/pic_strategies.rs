@@ -26,6 +26,9 @@ struct Options {
     /// Asks at sync points after so many steps instead.
     #[arg(long, default_value_t = 0)]
     sync_every: u64,
+    /// Lets every plan pass, whether or not it pays.
+    #[arg(long)]
+    ungated: bool,
     /// Only these strategies.
     #[arg(long, value_delimiter = ',')]
     strategies: Vec<String>,
@@ -36,7 +39,7 @@ struct Options {
 
 /// A problem with some thirty times the work in the fullest block that there is in the emptiest, and time for
 /// the cloud to go around once.
-const PROBLEM: &str = "--cells 320 --particles 200000 --rho 0.98 -k 0 --steps 640 --blocks 16";
+const PROBLEM: &str = "--cells 320 --particles 100000 --rho 0.98 -k 0 --steps 640 --blocks 16";
 
 fn main() -> ExitCode {
     match table(&Options::parse()) {
@@ -82,6 +85,7 @@ fn run(options: &Options, strategy: &str, placement: &str) -> Result<(Time, u64)
         job::job(arguments).strategy(strategy).on_balance(move |report: &BalanceReport| {
             *told.lock().unwrap_or_else(PoisonError::into_inner) += report.moved;
         });
+    job = job.balance_gate(!options.ungated);
     if options.sync_every == 0 {
         job = job.balance_every(options.every.duration());
     }

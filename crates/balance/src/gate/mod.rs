@@ -45,7 +45,7 @@ pub struct Gate {
 }
 
 /// A plan that passed and is being judged.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Passed {
     before: f64,
     predicted: f64,
@@ -58,6 +58,22 @@ struct Passed {
     is_settled: bool,
     steps: f64,
     sum: f64,
+    /// What a step took, and how many took as long.
+    seen: Vec<(f64, f64)>,
+}
+
+impl Passed {
+    /// What half of the steps took at most. Times in which the job has hardly anything to do, as at its end, have
+    /// few steps and say little.
+    fn usual_step(&mut self) -> f64 {
+        self.seen.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut left = self.steps / 2.0;
+        let half = self.seen.iter().find(|(_, steps)| {
+            left -= steps;
+            left <= 0.0
+        });
+        half.map_or(0.0, |(step, _)| *step)
+    }
 }
 
 /// So many steps outweigh the first one after a move, which still receives what was under way.
@@ -130,6 +146,7 @@ impl Gate {
             is_settled: false,
             steps: 0.0,
             sum: 0.0,
+            seen: Vec::new(),
         });
         self.learned.forget_step();
         self.lost = Duration::ZERO;
@@ -176,13 +193,17 @@ impl Gate {
         }
         passed.steps += steps;
         passed.sum += time.as_secs_f64();
+        if steps > 0.0 {
+            passed.seen.push((time.as_secs_f64() / steps, steps));
+        }
         if passed.steps < f64::from(self.config.steps_to_judge) || passed.sum < passed.watch {
             return None;
         }
-        let Passed { before, predicted, steps, sum, .. } = *passed;
+        let Passed { before, predicted, steps, .. } = *passed;
+        let after = passed.usual_step();
         self.passed = None;
         self.episode = None;
-        let realised = if before > 0.0 { 1.0 - sum / steps / before } else { 0.0 };
+        let realised = if before > 0.0 { 1.0 - after / before } else { 0.0 };
         self.learned.came_true(predicted, realised);
         let is_worse = realised < -self.config.gain_min.max(NOISE * self.learned.noise());
         if is_worse {

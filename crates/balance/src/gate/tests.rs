@@ -212,3 +212,15 @@ fn thinking_waits_while_it_has_cost_more_than_its_part_of_the_job() {
     assert!(!gate.has_room(Time::ZERO + SECOND * 33));
     assert!(gate.has_room(Time::ZERO + SECOND * 34));
 }
+
+#[test]
+fn the_end_of_the_work_is_no_slow_step() {
+    let mut gate = gate();
+    gate.consider(&Proposal { window: SECOND * 2, ..proposal(10, 100, 80) });
+    gate.carried_out(Time::ZERO + SECOND * 10, SECOND / 10);
+    assert_eq!(gate.observe(Time::ZERO + SECOND * 11, SECOND, 12.5), None);
+
+    let outcome = gate.observe(Time::ZERO + SECOND * 16, SECOND * 5, 1.0).unwrap();
+
+    assert!(!outcome.should_undo && (outcome.realised - 0.2).abs() < 1e-9, "{outcome:?}");
+}

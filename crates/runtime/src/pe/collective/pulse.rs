@@ -38,9 +38,10 @@ impl Core {
     }
 
     fn tick(&mut self, every: Duration) {
-        self.run_after(every, move |core| core.tick(every));
-        if self.may_balance() {
-            self.queue_balance(Balances::<Self>::ALL, Cause::Period);
+        match self.may_balance() {
+            // The clock goes on when that is over, so that others have their time in between.
+            true => self.queue_balance(Balances::<Self>::ALL, Cause::Period),
+            false => self.run_after(every, move |core| core.tick(every)),
         }
     }
 
@@ -107,6 +108,9 @@ impl Core {
 
     /// A rebalance is over.
     pub(super) fn after_balance(&mut self, cause: Option<Cause>) {
+        if let (Some(Cause::Period), Some(every)) = (cause, self.common.balancing.every) {
+            self.run_after(every, move |core| core.tick(every));
+        }
         let refusal = self.tell_balances();
         let Some(root) = &mut self.root else { return };
         if root.balancer.is_judging() {

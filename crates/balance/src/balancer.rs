@@ -187,8 +187,7 @@ impl Balancer {
             self.reports.push_back(report);
             return plan;
         }
-        let messages =
-            window.handled as f64 / window.snapshot.step_count() as f64 * longer(window.snapshot);
+        let messages = window.handled as f64 / window.snapshot.step_count() as f64;
         let is_gated = !is_undo && self.gate.is_some();
         let passed =
             Passed { plan: plan.clone(), report, messages, is_carried_out: false, is_gated };
@@ -280,16 +279,11 @@ impl Balancer {
     }
 }
 
-/// By how much a step is longer than it seems because some PEs have fallen behind.
-fn longer(snapshot: &Snapshot) -> f64 {
-    snapshot.arrears().into_iter().fold(1.0, f64::max)
-}
-
 fn proposal(window: &Window<'_>, appraisal: &Appraisal) -> Proposal {
     let steps = u32::try_from(window.snapshot.step_count()).unwrap_or(u32::MAX);
     Proposal {
         now: window.now,
-        step: (window.time / steps).mul_f64(longer(window.snapshot)),
+        step: window.time / steps,
         window: window.time,
         predicted_now: appraisal.before.step,
         predicted_then: appraisal.after.step,

@@ -288,7 +288,7 @@ impl Snapshot {
     /// Where actors wait for each other, all do what a step needs, and whoever is not slowed is idle in between. Where
     /// PEs that nobody slows are never idle, nobody waits for those that are: these have fallen behind, by
     /// the part of a processor that they did not get.
-    pub fn arrears(&self) -> Vec<f64> {
+    pub(crate) fn arrears(&self) -> Vec<f64> {
         let loads = self.load_per_pe();
         let is_never_idle = |(pe, load): (&PeLoad, &Duration)| {
             let ran = load.saturating_add(pe.communication).as_secs_f64();
@@ -301,6 +301,11 @@ impl Snapshot {
             if nobody_waits && busy && is_slowed(pe) { 1.0 / pe.available } else { 1.0 }
         };
         self.pes.iter().zip(&busy).map(arrears).collect()
+    }
+
+    /// Whether PEs have fallen behind, and the others go on all the same.
+    pub(crate) fn nobody_waits(&self) -> bool {
+        self.arrears().iter().any(|&arrears| arrears > 1.0)
     }
 
     /// The CPU time of the actors on each PE, by number; background is not counted.

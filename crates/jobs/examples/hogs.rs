@@ -132,7 +132,7 @@ fn run(options: &Options, (strategy, is_loaded): (&str, bool)) -> Result<Run, St
         },
     );
     let begin = Instant::now();
-    let hogs = is_loaded.then(|| options.clone());
+    let hogs = is_loaded.then_some(options);
     run_pinned(job, hogs)?;
     let seconds = begin.elapsed().as_secs_f64();
     let moves = moves.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,7 +144,7 @@ fn run(options: &Options, (strategy, is_loaded): (&str, bool)) -> Result<Run, St
 }
 
 /// Runs a job on pinned PEs, beside other programs if any.
-fn run_pinned(job: Job, hogs: Option<Options>) -> Result<(), String> {
+fn run_pinned(job: Job, hogs: Option<&Options>) -> Result<(), String> {
     let running = std::thread::spawn(move || embedded::run(job, PES));
     let begin = Instant::now();
     let mut left: Vec<u32> = (0..PES).collect();
@@ -158,7 +158,7 @@ fn run_pinned(job: Job, hogs: Option<Options>) -> Result<(), String> {
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    let children = match &hogs {
+    let children = match hogs {
         Some(options) => {
             std::thread::sleep(
                 Duration::from_secs_f64(options.from).saturating_sub(begin.elapsed()),

@@ -49,6 +49,8 @@ pub(crate) struct Timesheet {
     /// The share that was last known, and since when.
     share: f64,
     heard: Time,
+    /// Whether the PE has wanted nothing since it tried.
+    is_tried: bool,
 }
 
 impl Default for Timesheet {
@@ -62,6 +64,7 @@ impl Default for Timesheet {
             differs: false,
             share: 1.0,
             heard: Time::ZERO,
+            is_tried: false,
         }
     }
 }
@@ -75,7 +78,7 @@ impl Timesheet {
             return false;
         }
         let share = share(std::mem::take(&mut self.recent));
-        (self.share, self.heard) = (share, now);
+        (self.share, self.heard, self.is_tried) = (share, now, false);
         let differs = (share - self.told).abs() > CHANGE;
         let is_news = differs && self.differs;
         self.differs = differs && !is_news;
@@ -92,7 +95,7 @@ impl Timesheet {
         if wanted(spent) < WINDOW_MIN {
             return false;
         }
-        self.share = share(spent);
+        (self.share, self.is_tried) = (share(spent), true);
         let is_news = (self.share - self.told).abs() > CHANGE;
         self.differs = false;
         if is_news {
@@ -108,7 +111,8 @@ impl Timesheet {
 
     /// The share of a processor that the PE got when it wanted one; what was last known if it wanted none.
     pub(crate) fn share(&self) -> f64 {
-        if wanted(self.sum) < WINDOW_MIN { self.share } else { share(self.sum) }
+        let is_better_known = self.is_tried || wanted(self.sum) < WINDOW_MIN;
+        if is_better_known { self.share } else { share(self.sum) }
     }
 
     /// Takes the time until now, of which handlers had `handlers`.

@@ -37,6 +37,9 @@ struct Options {
     /// For how many seconds.
     #[arg(long, default_value_t = 6.0)]
     seconds: f64,
+    /// Prints what became of each look at the loads.
+    #[arg(long)]
+    explain: bool,
     /// The strategies beside `none`.
     #[arg(long, value_delimiter = ',', default_value = "vacate,auto")]
     strategies: Vec<String>,
@@ -48,8 +51,8 @@ struct Options {
     compute_on: Option<usize>,
 }
 
-/// A job of about ten seconds on two processors.
-const JOB: &str = "stencil -n 1024 --blocks 8 --iterations 6000";
+/// A job of some seconds on two processors.
+const JOB: &str = "stencil -n 2048 --blocks 8 --iterations 2000";
 
 fn main() -> ExitCode {
     let options = Options::parse();
@@ -125,12 +128,27 @@ fn run(options: &Options, (strategy, is_loaded): (&str, bool)) -> Result<Run, St
     let job = (entry.build)(arguments).map_err(|error| error.to_string())?;
     let moves: Arc<Mutex<Vec<(f64, u64)>>> = Arc::default();
     let told = moves.clone();
+    let explain = options.explain;
     let job = job.strategy(strategy).balance_every(Duration::from_secs(1)).on_balance(
         move |report: &BalanceReport| {
+            if explain {
+                println!("{}: {report} {:?}", report.at, report.refusal);
+            }
             let at = report.at.as_nanos() as f64 * 1e-9;
             told.lock().unwrap_or_else(PoisonError::into_inner).push((at, report.moved));
         },
     );
+    let job = job.on_snapshot(move |snapshot, _| {
+        if explain {
+            let loads = snapshot.load_per_pe();
+            for (pe, load) in snapshot.pes.iter().zip(loads) {
+                println!(
+                    "  computed {load:.0?}, {:.2} of a processor, idle {:.0?}",
+                    pe.available, pe.idle
+                );
+            }
+        }
+    });
     let begin = Instant::now();
     let hogs = is_loaded.then_some(options);
     run_pinned(job, hogs)?;

@@ -183,8 +183,8 @@ fn a_plan_is_watched_as_long_as_the_steps_before_it_were() {
     gate.carried_out(Time::ZERO + SECOND * 10, SECOND / 10);
     let millis = Duration::from_millis;
 
-    assert_eq!(gate.observe(Time::ZERO + SECOND * 11, millis(600), 1000.0), None);
-    let outcome = gate.observe(Time::ZERO + SECOND * 12, millis(400), 1000.0).unwrap();
+    assert_eq!(gate.observe(Time::ZERO + SECOND * 11, millis(500), 1000.0), None);
+    let outcome = gate.observe(Time::ZERO + SECOND * 12, millis(500), 1000.0).unwrap();
     assert!((outcome.realised - 0.5).abs() < 1e-9);
 }
 

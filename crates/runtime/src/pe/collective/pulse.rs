@@ -56,7 +56,8 @@ impl Core {
     /// Something has changed that may be worth a rebalance. Runs on the root.
     pub(in crate::pe) fn balance_after(&mut self, cause: Cause) {
         let Some(root) = &mut self.root else { return };
-        if !root.balancer.is_active() || !root.balancer.predicts() {
+        let is_alone = self.common.layout.pe_count() < 2;
+        if is_alone || !root.balancer.is_active() || !root.balancer.predicts() {
             return;
         }
         let events = &mut root.balances.events;

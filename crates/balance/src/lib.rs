@@ -17,6 +17,7 @@
 //! Everything here is pure: the same snapshot and seed give the same plan, so that a snapshot that
 //! was stored can be replayed without a runtime.
 
+mod arrears;
 mod auto;
 mod balancer;
 mod border;

@@ -109,11 +109,6 @@ pub struct PeLoad {
     pub communication: Duration,
 }
 
-/// Who is idle for less than this part of the time that it computes is never idle.
-const NEVER_IDLE: f64 = 0.05;
-/// Who gets less of a processor than this is slowed.
-const SLOWED: f64 = 0.9;
-
 impl PeLoad {
     /// How fast it computes with the part of a processor that it gets.
     pub fn effective_speed(&self) -> f64 {
@@ -283,31 +278,6 @@ impl Snapshot {
         self.steps.max(1)
     }
 
-    /// By how much more than it did in the window each PE would have had to do to keep up with the others, at least 1.0.
-    ///
-    /// Where actors wait for each other, all do what a step needs, and whoever is not slowed is idle in between. Where
-    /// PEs that nobody slows are never idle, nobody waits for those that are: these have fallen behind, by
-    /// the part of a processor that they did not get.
-    pub(crate) fn arrears(&self) -> Vec<f64> {
-        let loads = self.load_per_pe();
-        let is_never_idle = |(pe, load): (&PeLoad, &Duration)| {
-            let ran = load.saturating_add(pe.communication).as_secs_f64();
-            ran > 0.0 && pe.idle.as_secs_f64() <= ran / pe.available * NEVER_IDLE
-        };
-        let busy: Vec<bool> = self.pes.iter().zip(&loads).map(is_never_idle).collect();
-        let is_slowed = |pe: &PeLoad| pe.available < SLOWED;
-        let nobody_waits = self.pes.iter().zip(&busy).any(|(pe, &busy)| busy && !is_slowed(pe));
-        let arrears = |(pe, &busy): (&PeLoad, &bool)| {
-            if nobody_waits && busy && is_slowed(pe) { 1.0 / pe.available } else { 1.0 }
-        };
-        self.pes.iter().zip(&busy).map(arrears).collect()
-    }
-
-    /// Whether PEs have fallen behind, and the others go on all the same.
-    pub(crate) fn nobody_waits(&self) -> bool {
-        self.arrears().iter().any(|&arrears| arrears > 1.0)
-    }
-
     /// The CPU time of the actors on each PE, by number; background is not counted.
     pub fn load_per_pe(&self) -> Vec<Duration> {
         let mut loads = vec![Duration::ZERO; self.pes.len()];
@@ -396,24 +366,6 @@ mod tests {
         assert_eq!(read.validate(), Ok(()));
         assert_eq!((read.step_count(), read.hierarchy), (1, None));
         assert_eq!(read.pes[0].available, 1.0);
-    }
-
-    #[test]
-    fn who_is_slowed_is_in_arrears_only_if_nobody_waits_for_it() {
-        let mut snapshot = snapshot(&[0, 1, 2]);
-        snapshot.pes[0].available = 0.5;
-        let idle = |snapshot: &mut Snapshot, millis: [u64; 3]| {
-            for (pe, millis) in snapshot.pes.iter_mut().zip(millis) {
-                pe.idle = Duration::from_millis(millis);
-            }
-        };
-
-        idle(&mut snapshot, [0, 0, 0]);
-        assert_eq!(snapshot.arrears(), [2.0, 1.0, 1.0, 1.0]);
-        idle(&mut snapshot, [0, 5, 5]);
-        assert_eq!(snapshot.arrears(), [1.0; 4], "the others wait");
-        idle(&mut snapshot, [5, 0, 0]);
-        assert_eq!(snapshot.arrears(), [1.0; 4], "it waits itself");
     }
 
     #[test]

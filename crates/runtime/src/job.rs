@@ -177,6 +177,7 @@ impl Job {
             fault: self.fault,
             on_links: self.on_links.clone(),
             on_balance: self.on_balance.clone(),
+            shelf: Arc::default(),
         }
     }
 

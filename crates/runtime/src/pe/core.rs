@@ -20,6 +20,7 @@ use crate::limits::Limits;
 use crate::parcel::Parcel;
 use crate::probe::ProbeOrder;
 use crate::reduce::{CustomOp, Reduction};
+use crate::shelf::Shelf;
 use crate::wire::{Control, EncodedBatch, Multicast, MulticastMember, Packet, ReductionGroup};
 use bytes::Bytes;
 use gridspan_bcast::Tree;
@@ -111,6 +112,8 @@ pub(crate) struct Common {
     pub(crate) fault: PlantedFault,
     pub(crate) on_links: Option<OnLinks>,
     pub(crate) on_balance: Option<OnBalance>,
+    /// What actors of one node share.
+    pub(crate) shelf: Arc<Shelf>,
 }
 
 impl Common {
@@ -180,6 +183,8 @@ pub struct Core {
     pub(crate) charged: Duration,
     /// What handlers are timed with while loads are measured: nanoseconds of any origin.
     pub(super) stopwatch: Option<Stopwatch>,
+    /// Tells how long work goes on within a handler; time stands still there in virtual time.
+    pub(super) clock: Option<Stopwatch>,
     /// Who talks to whom, while that is measured.
     pub(super) talks: Option<Box<Talks>>,
     /// The share of the processor that this PE got when it wanted it, `0.0..=1.0`.
@@ -228,6 +233,7 @@ impl Core {
             processed: 0,
             charged: Duration::ZERO,
             stopwatch: None,
+            clock: None,
             talks: (&*common.strategy != "none").then(Box::default),
             availability: 1.0,
             running: None,
@@ -362,6 +368,11 @@ impl Core {
         {
             member.load_ns += time.as_nanos() as u64;
         }
+    }
+
+    /// Nanoseconds of any origin.
+    pub(crate) fn clock_ns(&self) -> u64 {
+        self.clock.as_ref().map_or(0, |clock| clock())
     }
 
     /// Notes what an actor asked for itself.

@@ -161,6 +161,12 @@ impl Pe {
         self.core.set_stopwatch(stopwatch);
     }
 
+    /// Gives a clock to those who divide their time among many things within one handler. Without one
+    /// they go by what is charged.
+    pub fn set_clock(&mut self, clock: Stopwatch) {
+        self.core.clock = Some(clock);
+    }
+
     /// Whether loads are measured.
     pub fn is_measured(&self) -> bool {
         self.core.talks.is_some()

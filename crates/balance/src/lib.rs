@@ -11,6 +11,7 @@
 //! - [`predict`]: what a step would take. [`Gate`]: whether a plan is worth it, and was.
 //! - [`PlanReport`]: what a plan does, and why each actor moves.
 //! - [`to_vt`], [`from_vt`]: snapshots as files of DARMA/vt.
+//! - [`victim`]: which node to steal tasks from.
 //! - [`study`]: what all of it is judged with.
 //!
 //! Everything here is pure: the same snapshot and seed give the same plan, so that a snapshot that
@@ -21,6 +22,7 @@ mod border;
 mod capacity;
 mod cost;
 pub mod cutter;
+mod dice;
 mod even;
 mod gate;
 mod greedy;
@@ -38,6 +40,7 @@ mod snapshot;
 mod strategy;
 pub mod study;
 mod vacate;
+pub mod victim;
 mod vt;
 
 pub use auto::Auto;

@@ -1,0 +1,117 @@
+//! What nodes tell each other about tasks that could be stolen.
+
+use super::places::Places;
+use gridspan_topology::NodeId;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Lists in messages have at most this many elements; more are ignored. A holder needs about this many
+/// handler times to serve them, and less than a wide-area latency.
+pub const MAX_LISTED: usize = 64;
+
+/// One message between the machines of two nodes. A few bytes each, but for lists of nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StealMessage {
+    /// An idle node asks for tasks. The answer is a gift or [`StealMessage::Nothing`].
+    Request,
+    /// There are none to be had here.
+    Nothing {
+        /// But perhaps there.
+        hint: Option<NodeId>,
+    },
+    /// An idle node asks to be thought of when there are tasks again. It is answered by a gift or never.
+    Lifeline,
+    /// An idle node asks its directory, and sleeps until a gift comes.
+    Ask,
+    /// What could be taken away from a node, to its directory.
+    Advert {
+        /// How many tasks; none takes an earlier advert back.
+        tasks: u64,
+        /// What one of them takes, as far as this node knows; 0 if it does not.
+        task_ns: u64,
+    },
+    /// A directory has a holder of tasks give some away.
+    Serve(Vec<Share>),
+    /// The holder did not have enough for these.
+    Unserved(Vec<NodeId>),
+    /// The receiver waits for tasks that will not come, and had better ask again.
+    AskAgain,
+    /// What a part of a site has and lacks, to the site's head.
+    Report(Demand),
+    /// The head has a part of its site give tasks away, to these nodes in equal shares.
+    Ship {
+        /// How many.
+        tasks: u64,
+        /// To whom.
+        to: Vec<NodeId>,
+    },
+    /// The head of a site asks that of another for tasks, now or as soon as it has many.
+    Park(Standing),
+    /// It asks no more.
+    Unpark,
+    /// So many tasks are on their way to nodes of a standing request, which is thereby answered.
+    Shipped {
+        /// How many.
+        tasks: u64,
+    },
+}
+
+impl StealMessage {
+    /// Whether it is one attempt of an idle node to get tasks, as paper 3 counts them.
+    pub fn is_attempt(&self) -> bool {
+        matches!(self, Self::Request | Self::Lifeline | Self::Ask)
+    }
+
+    /// Drops nodes that do not take part, and what is longer than anyone sends.
+    pub(super) fn keep(&mut self, places: &Places) {
+        let keep = |nodes: &mut Vec<NodeId>| {
+            nodes.truncate(MAX_LISTED);
+            nodes.retain(|&node| places.contains(node));
+        };
+        match self {
+            Self::Nothing { hint } => *hint = hint.filter(|&node| places.contains(node)),
+            Self::Serve(shares) => {
+                shares.truncate(MAX_LISTED);
+                shares.retain(|share| places.contains(share.to));
+            }
+            Self::Unserved(nodes) | Self::Ship { to: nodes, .. } => keep(nodes),
+            Self::Report(demand) => keep(&mut demand.receivers),
+            Self::Park(standing) => keep(&mut standing.receivers),
+            Self::Request | Self::Lifeline | Self::Ask | Self::AskAgain | Self::Unpark => {}
+            Self::Advert { .. } | Self::Shipped { .. } => {}
+        }
+    }
+}
+
+/// What one node is to get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// Who gets it.
+    pub to: NodeId,
+    /// How many tasks.
+    pub tasks: u64,
+}
+
+/// What a part of a site has and lacks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Demand {
+    /// Tasks that nobody runs.
+    pub queued: u64,
+    /// How many of its nodes are idle.
+    pub idle: u32,
+    /// What a task takes; 0 if that is not known.
+    pub task_ns: u64,
+    /// Some of its idle nodes, which can be sent tasks for all of them.
+    pub receivers: Vec<NodeId>,
+}
+
+/// A request of one site that stands at another until it is answered or taken back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// How many nodes the site has.
+    pub nodes: u32,
+    /// How long they still have work.
+    pub backlog: Duration,
+    /// Those to send tasks to.
+    pub receivers: Vec<NodeId>,
+}

@@ -1,0 +1,1 @@
+//! What the documentation of each policy promises.

@@ -20,6 +20,9 @@ pub type MainFuture = Pin<Box<dyn Future<Output = Result<(), JobError>>>>;
 
 type Main = Box<dyn FnOnce(Grid) -> MainFuture + Send>;
 
+/// The policy for stealing if none is asked for.
+const DEFAULT_VICTIM: &str = "random-half";
+
 /// One program, defined the same on all nodes: they check that they agree before they start.
 ///
 /// ```
@@ -35,6 +38,7 @@ pub struct Job {
     main: Option<Main>,
     limits: Limits,
     strategy: String,
+    stealing: String,
     seed: u64,
     fault: PlantedFault,
     on_links: Option<OnLinks>,
@@ -52,6 +56,7 @@ impl Job {
             main: None,
             limits: Limits::default(),
             strategy: "none".to_owned(),
+            stealing: DEFAULT_VICTIM.to_owned(),
             seed: 0,
             fault: PlantedFault::None,
             on_links: None,
@@ -97,6 +102,13 @@ impl Job {
     /// [`NAMES`](gridspan_balance::NAMES).
     pub fn strategy(mut self, name: impl Into<String>) -> Self {
         self.strategy = name.into();
+        self
+    }
+
+    /// Sets the policy by which nodes without tasks find others that have some: one of
+    /// [`VICTIMS`](gridspan_balance::victim::VICTIMS).
+    pub fn stealing(mut self, name: impl Into<String>) -> Self {
+        self.stealing = name.into();
         self
     }
 
@@ -157,6 +169,8 @@ impl Job {
                 "the job has two definitions of the {what} `{name}`; give each a name of its own"
             )));
         }
+        gridspan_balance::victim::victim_by_name(&self.stealing)
+            .map_err(|error| JobError::Failed(error.to_string()))?;
         gridspan_balance::by_name(&self.strategy, self.seed)
             .map(|_| ())
             .map_err(|error| JobError::Failed(error.to_string()))
@@ -172,6 +186,7 @@ impl Job {
             reducers: self.reducers.iter().map(|(_, combine)| *combine).collect(),
             limits: self.limits,
             strategy: self.strategy.as_str().into(),
+            stealing: self.stealing.as_str().into(),
             seed: self.seed,
             fingerprint: self.fingerprint(),
             fault: self.fault,

@@ -107,6 +107,8 @@ pub(crate) struct Common {
     pub(crate) reducers: Arc<[CustomOp]>,
     pub(crate) limits: Limits,
     pub(crate) strategy: Arc<str>,
+    /// By which policy nodes find tasks.
+    pub(crate) stealing: Arc<str>,
     pub(crate) seed: u64,
     pub(crate) fingerprint: u64,
     pub(crate) fault: PlantedFault,

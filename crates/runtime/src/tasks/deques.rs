@@ -18,8 +18,6 @@ pub(super) struct Deques<I> {
 struct Seat<I> {
     /// Set when the PE's worker has been made.
     offered: OnceLock<Stealer<Token<I>>>,
-    /// Tasks that the PE keeps for itself, as it last said.
-    kept: AtomicUsize,
     asleep: AtomicBool,
 }
 
@@ -27,7 +25,6 @@ impl<I> Deques<I> {
     pub(super) fn new(pes: usize) -> Self {
         let seat = |_| Seat {
             offered: OnceLock::new(),
-            kept: AtomicUsize::new(0),
             asleep: AtomicBool::new(false),
         };
         Self { seats: (0..pes).map(seat).collect(), asleep: AtomicUsize::new(0) }
@@ -44,19 +41,6 @@ impl<I> Deques<I> {
     /// How many PEs share.
     pub(super) fn len(&self) -> usize {
         self.seats.len()
-    }
-
-    /// Says how many tasks a PE keeps for itself.
-    pub(super) fn keep(&self, seat: usize, tasks: usize) {
-        self.seats[seat].kept.store(tasks, Ordering::Relaxed);
-    }
-
-    /// How many tasks the node has, about.
-    pub(super) fn backlog(&self) -> usize {
-        let tasks = |seat: &Seat<I>| {
-            seat.offered.get().map_or(0, Stealer::len) + seat.kept.load(Ordering::Relaxed)
-        };
-        self.seats.iter().map(tasks).sum()
     }
 
     /// How many tasks lie in a seat.

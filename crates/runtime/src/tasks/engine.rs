@@ -116,44 +116,66 @@ impl<W: Work> Engine<W> {
         let seats = self.node.len();
         for seat in (1..seats).map(|step| (self.seat + step) % seats) {
             let share = self.node.offered(seat).div_ceil(2).clamp(1, TAKE_MAX);
-            let pe = PeId(self.pe.0 - self.seat as u32 + seat as u32);
-            let tokens: Vec<_> = (0..share).map_while(|_| self.node.steal(seat)).collect();
-            if !tokens.is_empty() {
-                self.open_loans(pe, tokens);
-                return true;
+            let pe = self.pe_of(seat);
+            let mut taken = (0..share).map_while(|_| self.node.steal(seat)).peekable();
+            if taken.peek().is_none() {
+                continue;
             }
+            let tokens: Vec<_> = taken.collect();
+            self.open_loans(pe, tokens);
+            return true;
         }
         false
     }
 
-    /// Works for the frames that tokens of another PE came from.
+    /// Works for the frames of another PE that its tokens came from.
     fn open_loans(&mut self, pe: PeId, tokens: Vec<Token<W::Item>>) {
-        for (lender, items) in bundle::<W>(pe, tokens) {
-            self.borrow(lender, items.into_iter());
+        let mut loan: Option<(FrameId, FrameId)> = None;
+        for Token { item, frame: lent_by, child } in tokens {
+            let frame = match loan {
+                Some((lender, frame)) if W::SHARES_LOANS && lender == lent_by => {
+                    self.frames.extend(frame);
+                    frame
+                }
+                _ => {
+                    let lender = Lender { pe, frame: lent_by, child, items: 1 };
+                    self.frames.open(Frame { up: Up::Lender(lender), pending: 1, state: W::loan() })
+                }
+            };
+            loan = Some((lent_by, frame));
+            self.kept.push_back(Token { item, frame, child: 0 });
         }
     }
 
-    /// Takes up to `limit` of the oldest tasks that this node's PEs have laid out, and of those kept
-    /// here, for another node.
-    pub(super) fn give(&mut self, limit: usize) -> Vec<(Lender, Vec<W::Item>)> {
-        let mut loans = Vec::new();
-        let mut left = limit;
-        let first = self.pe.0 - self.seat as u32;
-        for seat in 0..self.node.len() {
-            let share = left.min(self.node.offered(seat));
-            let tokens: Vec<_> = (0..share).map_while(|_| self.node.steal(seat)).collect();
-            left -= tokens.len();
-            loans.extend(bundle::<W>(PeId(first + seat as u32), tokens));
+    /// Takes the oldest task that lies open in this node, or else of those kept here but the newest, with
+    /// the PE whose frame it works for.
+    pub(super) fn take_oldest(&mut self) -> Option<(PeId, Token<W::Item>)> {
+        let seats = 0..self.node.len();
+        let offered = seats.into_iter().find_map(|seat| Some((seat, self.node.steal(seat)?)));
+        if let Some((seat, token)) = offered {
+            return Some((self.pe_of(seat), token));
         }
-        let own = self.kept.drain(..left.min(self.kept.len().saturating_sub(1))).collect();
-        loans.extend(bundle::<W>(self.pe, own));
-        loans
+        let own = (self.kept.len() > 1).then(|| self.kept.pop_front()).flatten()?;
+        Some((self.pe, own))
     }
 
-    /// Says what is kept here, and returns what the node has, about.
-    pub(super) fn backlog(&self) -> usize {
-        self.node.keep(self.seat, self.kept.len());
-        self.node.backlog()
+    /// Keeps a task that was taken after all.
+    pub(super) fn put_back(&mut self, pe: PeId, token: Token<W::Item>) {
+        if pe == self.pe {
+            return self.kept.push_front(token);
+        }
+        let Token { item, frame, child } = token;
+        self.borrow(Lender { pe, frame, child, items: 1 }, std::iter::once(item));
+    }
+
+    /// How many tasks could be taken away from this node.
+    pub(super) fn stock(&self) -> u64 {
+        let offered: usize = (0..self.node.len()).map(|seat| self.node.offered(seat)).sum();
+        (offered + self.kept.len().saturating_sub(1)) as u64
+    }
+
+    fn pe_of(&self, seat: usize) -> PeId {
+        PeId(self.pe.0 - self.seat as u32 + seat as u32)
     }
 
     /// Whether there is anything to run.
@@ -163,13 +185,14 @@ impl<W: Work> Engine<W> {
 
     /// Says that this PE has nothing; returns whether the whole node has not.
     pub(super) fn fall_asleep(&self) -> bool {
-        self.node.keep(self.seat, 0);
         self.node.fall_asleep(self.seat)
     }
 
-    /// This PE has something again, or looks for it.
-    pub(super) fn wake_up(&self) {
+    /// This PE has something to run. Returns whether the whole node slept before.
+    pub(super) fn wake_up(&self) -> bool {
+        let was_dry = self.node.is_dry();
         self.node.wake(self.seat);
+        was_dry
     }
 
     /// Whether no PE of the node has anything.
@@ -181,19 +204,4 @@ impl<W: Work> Engine<W> {
     pub(super) fn fail(&mut self, reason: String) {
         self.failure.get_or_insert(reason);
     }
-}
-
-/// Tokens of a PE as loans: one for each token, or for each run of tokens that work for one frame.
-fn bundle<W: Work>(pe: PeId, tokens: Vec<Token<W::Item>>) -> Vec<(Lender, Vec<W::Item>)> {
-    let mut loans: Vec<(Lender, Vec<W::Item>)> = Vec::new();
-    for Token { item, frame, child } in tokens {
-        match loans.last_mut() {
-            Some((lender, items)) if W::SHARES_LOANS && lender.frame == frame => {
-                lender.items += 1;
-                items.push(item);
-            }
-            _ => loans.push((Lender { pe, frame, child, items: 1 }, vec![item])),
-        }
-    }
-    loans
 }

@@ -20,6 +20,13 @@ pub(crate) struct Lender {
     pub(super) items: u64,
 }
 
+impl Lender {
+    /// Whether a loan to this frame could be part of it.
+    pub(super) fn works_for(&self, pe: PeId, frame: FrameId) -> bool {
+        (self.pe, self.frame) == (pe, frame)
+    }
+}
+
 /// Where a frame's own output goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Up {
@@ -75,6 +82,16 @@ impl<S> Frames<S> {
         let id = self.reserve();
         self.fill(id, frame);
         id
+    }
+
+    /// Has a loan work for one more item.
+    pub(super) fn extend(&mut self, id: FrameId) {
+        if let Some(frame) = self.get(id) {
+            frame.pending += 1;
+            if let Up::Lender(lender) = &mut frame.up {
+                lender.items += 1;
+            }
+        }
     }
 
     /// The frame, if it still exists.

@@ -11,6 +11,7 @@
 //!   of the thief whose result goes back to the lender. So there is no counter that all share, and
 //!   the end is known when the root's frame is complete.
 //! - `engine`: the queue and the frames of a PE. `deques`: what the PEs of a node share.
+//! - `steward`: takes tasks from other nodes, and gives them some.
 //! - `worker`: the actor on every PE that runs tasks between other messages.
 //! - `pool`: how main hands in a root and gets its result.
 
@@ -20,6 +21,7 @@ mod frame;
 mod fork;
 mod pool;
 mod search;
+mod steward;
 mod work;
 mod worker;
 

@@ -3,12 +3,14 @@
 use super::deques::Deques;
 use super::engine::{Engine, Finished};
 use super::frame::Lender;
+use super::steward::{Loan, Steward};
 use super::work::Work;
 use crate::index::Ix1;
 use crate::reference::Reply;
 use crate::{Actor, Context, codec};
 use bytes::Bytes;
-use gridspan_topology::PeId;
+use gridspan_balance::victim::{Gift, StealMessage};
+use gridspan_topology::{NodeId, PeId};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -33,6 +35,14 @@ pub(crate) enum Order {
     Wake,
     /// Lent work is done.
     Done { lender: Lender, output: Bytes },
+    /// The node has run dry, or has work again; to its steward.
+    Look,
+    /// What another node's steward says.
+    Steal { from: NodeId, message: StealMessage },
+    /// Tasks from another node.
+    Gift { from: NodeId, gift: Gift, loans: Vec<Loan> },
+    /// The time has come that the steward waited for.
+    Timeout,
     /// No more work will come.
     Close,
 }
@@ -40,6 +50,8 @@ pub(crate) enum Order {
 /// Runs tasks on one PE.
 pub(crate) struct Worker<W: Work> {
     engine: Engine<W>,
+    /// On the first PE of each node, if there are several nodes.
+    steward: Option<Steward>,
     /// Whether a `Run` is on its way.
     is_running: bool,
     roots: BTreeMap<u64, Reply<Bytes>>,
@@ -64,7 +76,7 @@ impl<W: Work> Actor for Worker<W> {
         });
         let engine = Engine::new(pe, seat, node, alone);
         let mut worker =
-            Self { engine, is_running: false, roots: BTreeMap::new(), next_root: 0 };
+            Self { engine, steward: Steward::new(cx), is_running: false, roots: BTreeMap::new(), next_root: 0 };
         worker.rest(cx);
         worker
     }
@@ -77,7 +89,7 @@ impl<W: Work> Actor for Worker<W> {
                 self.is_running = false;
                 self.slice(cx);
             }
-            Order::Wake => {}
+            Order::Wake | Order::Look => {}
             Order::Done { lender, output } => match codec::decode(W::name(), &output) {
                 Ok(output) => {
                     let Lender { frame, child, items, .. } = lender;
@@ -85,18 +97,39 @@ impl<W: Work> Actor for Worker<W> {
                 }
                 Err(error) => cx.fail(format!("a task's output: {error}")),
             },
+            Order::Steal { from, message } => {
+                if let Some(steward) = &mut self.steward {
+                    steward.handle_message(from, message, cx);
+                }
+            }
+            Order::Gift { from, gift, loans } => {
+                if let Some(steward) = &mut self.steward {
+                    steward.handle_gift((from, gift), &loans, &mut self.engine, cx);
+                }
+            }
+            Order::Timeout => {
+                if let Some(steward) = &mut self.steward {
+                    steward.handle_timeout(cx);
+                }
+            }
             Order::Close => return cx.destroy(),
         }
-        self.flush(cx);
         if !self.is_running {
             self.rest(cx);
         }
+        if let Some(steward) = &mut self.steward {
+            steward.look(&self.engine, cx);
+            steward.carry_out(&mut self.engine, cx);
+        }
+        self.flush(cx);
     }
 
     fn heap_bytes(order: &Order) -> usize {
         match order {
             Order::Begin { item: bytes, .. } | Order::Done { output: bytes, .. } => bytes.len(),
-            Order::Run | Order::Wake | Order::Close => 0,
+            Order::Gift { loans, .. } => loans.iter().map(Loan::bytes).sum(),
+            Order::Run | Order::Wake | Order::Look | Order::Steal { .. } => 0,
+            Order::Timeout | Order::Close => 0,
         }
     }
 }
@@ -161,17 +194,31 @@ impl<W: Work> Worker<W> {
         }
     }
 
+    /// The whole node has nothing to do, or has something again.
+    fn tell_steward(&self, cx: &mut Context<'_, Self>) {
+        let leader = cx.layout().leader(cx.node());
+        if cx.layout().node_count() > 1 && leader != cx.pe() {
+            let steward = cx.collection().at(at(leader));
+            cx.send(&steward, Order::Look);
+        }
+    }
+
     /// Goes on if there is anything to run here or to take in the node, or sleeps.
     fn rest(&mut self, cx: &mut Context<'_, Self>) {
         let found = self.engine.has_tasks() || self.engine.steal();
         if !found {
-            let _dry = self.engine.fall_asleep();
+            let is_dry = self.engine.fall_asleep();
             // Somebody may have laid out something just before, and not seen this PE asleep.
             if !self.engine.steal() {
+                if is_dry {
+                    self.tell_steward(cx);
+                }
                 return;
             }
         }
-        self.engine.wake_up();
+        if self.engine.wake_up() {
+            self.tell_steward(cx);
+        }
         self.is_running = true;
         let me = cx.me();
         cx.send_with_priority(&me, BEHIND_ALL, Order::Run);
@@ -179,7 +226,7 @@ impl<W: Work> Worker<W> {
 }
 
 /// The index of the worker on a PE.
-fn at(pe: PeId) -> Ix1 {
+pub(super) fn at(pe: PeId) -> Ix1 {
     Ix1(pe.0 as i32)
 }
 

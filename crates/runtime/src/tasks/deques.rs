@@ -23,10 +23,7 @@ struct Seat<I> {
 
 impl<I> Deques<I> {
     pub(super) fn new(pes: usize) -> Self {
-        let seat = |_| Seat {
-            offered: OnceLock::new(),
-            asleep: AtomicBool::new(false),
-        };
+        let seat = |_| Seat { offered: OnceLock::new(), asleep: AtomicBool::new(false) };
         Self { seats: (0..pes).map(seat).collect(), asleep: AtomicUsize::new(0) }
     }
 

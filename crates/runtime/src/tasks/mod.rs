@@ -17,17 +17,17 @@
 
 mod deques;
 mod engine;
-mod frame;
 mod fork;
+mod frame;
 mod pool;
 mod search;
 mod steward;
 mod work;
 mod worker;
 
+pub(crate) use fork::Joining;
 pub use fork::{Step, Task, TaskContext};
 pub use pool::{SearchPool, TaskPool};
-pub use search::{Merge, Search, SearchContext};
-pub(crate) use fork::Joining;
 pub(crate) use search::Searching;
+pub use search::{Merge, Search, SearchContext};
 pub(crate) use worker::Worker;

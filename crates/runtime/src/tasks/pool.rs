@@ -1,8 +1,8 @@
 //! How main hands in a root task, and gets what comes of it.
 
-use super::{Joining, Search, Searching, Task, Worker};
 use super::work::Work;
 use super::worker::Order;
+use super::{Joining, Search, Searching, Task, Worker};
 use crate::error::{AskError, GridError};
 use crate::grid::{Collection, Grid, Per};
 use crate::index::Ix1;
@@ -102,6 +102,5 @@ async fn run<W: Work>(
     let item: Bytes = codec::encode(&root).into();
     let first = workers.member(Ix1(0));
     let output: Bytes = first.ask(FOREVER, |reply| Order::Begin { item, reply }).await?;
-    codec::decode(W::name(), &output)
-        .map_err(|error| AskError::Malformed(error.to_string()).into())
+    codec::decode(W::name(), &output).map_err(|error| AskError::Malformed(error.to_string()).into())
 }

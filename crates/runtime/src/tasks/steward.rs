@@ -8,7 +8,9 @@ use crate::id::Timer;
 use crate::limits::PIECE_BYTES_MAX;
 use crate::{Context, codec};
 use bytes::Bytes;
-use gridspan_balance::victim::{Amount, Command, Gift, Places, StealMessage, Stealing, victim_by_name};
+use gridspan_balance::victim::{
+    Amount, Command, Gift, Places, StealMessage, Stealing, victim_by_name,
+};
 use gridspan_topology::{Hierarchy, NodeId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

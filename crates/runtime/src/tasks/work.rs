@@ -28,7 +28,13 @@ pub(crate) trait Work: Sized + Send + 'static {
 
     /// Hands an output for `items` items to the frame that waits for it. An output for a frame that does not
     /// exist is dropped.
-    fn report(engine: &mut Engine<Self>, frame: FrameId, child: u32, items: u64, output: Self::Output);
+    fn report(
+        engine: &mut Engine<Self>,
+        frame: FrameId,
+        child: u32,
+        items: u64,
+        output: Self::Output,
+    );
 }
 
 /// An item with the frame on its PE that waits for it.

@@ -75,8 +75,13 @@ impl<W: Work> Actor for Worker<W> {
             Deques::new(seats).into()
         });
         let engine = Engine::new(pe, seat, node, alone);
-        let mut worker =
-            Self { engine, steward: Steward::new(cx), is_running: false, roots: BTreeMap::new(), next_root: 0 };
+        let mut worker = Self {
+            engine,
+            steward: Steward::new(cx),
+            is_running: false,
+            roots: BTreeMap::new(),
+            next_root: 0,
+        };
         worker.rest(cx);
         worker
     }

@@ -68,6 +68,8 @@ pub enum StealMessage {
     Shipped {
         /// How many.
         tasks: u64,
+        /// The heads of all sites that were answered at the same time.
+        fed: Vec<NodeId>,
     },
 }
 
@@ -89,14 +91,13 @@ impl StealMessage {
                 shares.truncate(MAX_LISTED);
                 shares.retain(|share| places.contains(share.to));
             }
-            Self::Unserved(nodes) | Self::Ship { to: nodes, .. } => keep(nodes),
+            Self::Unserved(nodes)
+            | Self::Ship { to: nodes, .. }
+            | Self::Shipped { fed: nodes, .. } => keep(nodes),
             Self::Report(demand) => keep(&mut demand.receivers),
             Self::Park(standing) => keep(&mut standing.receivers),
             Self::Request | Self::Lifeline | Self::AskAgain | Self::Unpark => {}
-            Self::Ask { .. }
-            | Self::Advert { .. }
-            | Self::Incoming { .. }
-            | Self::Shipped { .. } => {}
+            Self::Ask { .. } | Self::Advert { .. } | Self::Incoming { .. } => {}
         }
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! A site that will run dry soon parks a *standing request* at every other one. Where much work is, the head
 //! answers all that stand with it at once and early: it computes when everything would be done if each site
-//! got what it can do by then (`shares.rs`), the latency being discounted from shares. The site that is
-//! answered takes its other requests back, and for as long as that may be on its way answers none itself,
-//! since all who stand with it stand where its work came from.
+//! got what it can do by then (`shares.rs`), the latency being discounted from shares. It tells each site that
+//! it answers which others it answers, so that these do not feed each other. A site that is answered takes its other
+//! requests back.
 
 use super::super::message::{Demand, Standing, StealMessage};
 use super::holders::{TASK_NS_MAX, TASKS_MAX, quiet};
@@ -22,6 +22,8 @@ pub(super) struct Head {
     parts: BTreeMap<usize, Part>,
     /// Requests of other sites, and when they came.
     standing: BTreeMap<usize, (Standing, Time)>,
+    /// What was last sent to other sites, and when.
+    fed: BTreeMap<usize, (u64, Time)>,
     /// The sites where a request of this one stands.
     parked: BTreeSet<usize>,
     task_ns: u64,
@@ -29,8 +31,6 @@ pub(super) struct Head {
     rich_since: Option<Time>,
     /// Tasks are on their way here until then.
     fed_until: Time,
-    /// Requests of others may be out of date until then.
-    closed_until: Time,
     /// Parts may have more to report until then.
     hearing: Option<Time>,
     due: Option<Time>,
@@ -64,9 +64,7 @@ impl Head {
         let is_rich = self.parts.values().any(|part| part.demand.queued > 0);
         self.rich_since = is_rich.then(|| self.rich_since.unwrap_or(post.now));
         if is_rich {
-            // Others may have as much to report.
-            let quiet = quiet(post.places.latency(own, own).duration());
-            self.hearing = Some(self.hearing.map_or(post.now + quiet, |until| until.max(post.now)));
+            self.hear(post);
         }
         self.settle(post);
     }
@@ -74,10 +72,20 @@ impl Head {
     /// Another site asks.
     pub(super) fn park(&mut self, from: NodeId, standing: Standing, post: &mut Post<'_>) {
         let (own, _) = post.own();
-        if let Some(site) = post.places.site_of(from).filter(|&site| site != own) {
-            self.standing.insert(site, (standing, post.now));
-            self.settle(post);
+        let Some(site) = post.places.site_of(from).filter(|&site| site != own) else { return };
+        let mut standing = standing;
+        let round_trip = post.places.latency(own, site).duration() * 2;
+        if let Some(&(tasks, at)) = self.fed.get(&site)
+            && post.now < at + round_trip
+        {
+            // It asked before it knew what is on its way to it.
+            let each = tasks / u64::from(standing.nodes).max(1);
+            let lasts = Duration::from_nanos(self.task_ns.saturating_mul(each));
+            standing.backlog = standing.backlog.saturating_add(lasts);
         }
+        self.standing.insert(site, (standing, post.now));
+        self.hear(post);
+        self.settle(post);
     }
 
     /// Another site asks no more.
@@ -86,7 +94,13 @@ impl Head {
     }
 
     /// Another site has answered.
-    pub(super) fn shipped(&mut self, from: NodeId, tasks: u64, post: &mut Post<'_>) {
+    pub(super) fn shipped(
+        &mut self,
+        from: NodeId,
+        tasks: u64,
+        fed: &[NodeId],
+        post: &mut Post<'_>,
+    ) {
         let (own, _) = post.own();
         let Some(answering) = post.places.site_of(from).filter(|&site| site != own) else { return };
         for site in std::mem::take(&mut self.parked) {
@@ -98,7 +112,18 @@ impl Head {
         let latency = |site| post.places.latency(own, site).duration();
         let farthest = (0..post.places.site_count()).map(latency).max().unwrap_or_default();
         self.fed_until = post.now + settling(latency(own)).min(farthest);
-        self.closed_until = post.now + farthest * 2;
+        // Who sends tasks has work itself; what it asked for before is out of date.
+        self.standing.remove(&answering);
+        let others = fed.iter().filter_map(|&head| post.places.site_of(head));
+        for site in others {
+            // A request that the other sent after it was fed stands.
+            let way = |from, to| post.places.latency(from, to).duration();
+            let since_fed = way(answering, site) + way(site, own);
+            let is_old = |at: Time| at + way(answering, own) < post.now + since_fed;
+            if self.standing.get(&site).is_some_and(|&(_, at)| is_old(at)) {
+                self.standing.remove(&site);
+            }
+        }
         self.settle(post);
     }
 
@@ -145,6 +170,13 @@ impl Head {
         self.ask(post);
     }
 
+    /// Others may have as much to say: nothing is decided before they had the time to.
+    fn hear(&mut self, post: &Post<'_>) {
+        let (own, _) = post.own();
+        let quiet = quiet(post.places.latency(own, own).duration());
+        self.hearing.get_or_insert(post.now + quiet);
+    }
+
     fn wake(&mut self, time: Time, post: &Post<'_>) {
         if time > post.now {
             self.due = Some(self.due.map_or(time, |due| due.min(time)));
@@ -178,9 +210,6 @@ impl Head {
 
     /// Who takes part in levelling now, apart from the parts of the own site: sites, and when they can begin.
     fn guests(&self, task_ns: f64, post: &Post<'_>) -> Vec<(usize, Party)> {
-        if post.now < self.closed_until {
-            return Vec::new();
-        }
         let (own, _) = post.own();
         let guest = |(&site, (standing, at)): (&usize, &(Standing, Time))| {
             let backlog = standing.backlog.saturating_sub(post.now.since(*at));
@@ -262,6 +291,8 @@ impl Head {
         post: &mut Post<'_>,
     ) {
         let (own, _) = post.own();
+        let head = |site: &Option<usize>| site.and_then(|site| post.places.head(site));
+        let fed: Vec<NodeId> = lacking.iter().filter_map(|(site, ..)| head(site)).collect();
         for (site, mut tasks, to) in lacking {
             let mut sent = 0;
             for (part, left) in &mut spare {
@@ -277,8 +308,11 @@ impl Head {
                 }
                 post.send(keeper, StealMessage::Ship { tasks: now, to: to.clone() });
             }
-            if let Some(head) = site.and_then(|site| post.places.head(site)).filter(|_| sent > 0) {
-                post.send(head, StealMessage::Shipped { tasks: sent });
+            if let Some((site, head)) = site.zip(head(&site)).filter(|_| sent > 0) {
+                self.fed.insert(site, (sent, post.now));
+                // There, what this site asked for before is out of date now.
+                self.parked.remove(&site);
+                post.send(head, StealMessage::Shipped { tasks: sent, fed: fed.clone() });
             }
         }
     }
@@ -299,11 +333,17 @@ impl Head {
         let is_starving = self.parts.values().all(|part| part.demand.queued == 0)
             && self.parts.values().any(|part| part.demand.idle > 0);
         for site in (0..post.places.site_count()).filter(|&site| site != own) {
-            if self.parked.contains(&site) {
-                continue;
-            }
             let round_trip = post.places.latency(own, site).duration() * 2;
             let is_low = self.task_ns > 0 && backlog <= round_trip;
+            if self.parked.contains(&site) {
+                if !is_starving && backlog > round_trip * 2 {
+                    // The site has found work of its own.
+                    self.parked.remove(&site);
+                    let head = post.places.head(site);
+                    head.iter().for_each(|&head| post.send(head, StealMessage::Unpark));
+                }
+                continue;
+            }
             if !(is_starving || is_low) {
                 if self.task_ns > 0 {
                     self.wake(post.now + (backlog - round_trip), post);

@@ -252,7 +252,9 @@ impl Keeper {
         let has_changed = queued != last.0 && is_other(queued, last.0);
         let lacks_more = queued == 0 && (idle < last.1 || idle > last.1 && idle >= 2 * last.1);
         let all_idle = idle > last.1 && idle as usize == post.own_nodes().len();
-        if !(has_changed || lacks_more || all_idle) {
+        let has_learnt =
+            self.task_ns > 0 && self.reported.as_ref().is_some_and(|last| last.task_ns == 0);
+        if !(has_changed || lacks_more || all_idle || has_learnt) {
             return None;
         }
         let receivers = self.waiting.keys().copied().take(RECEIVERS).collect();

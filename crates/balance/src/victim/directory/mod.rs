@@ -134,7 +134,7 @@ impl Directory {
             StealMessage::Report(demand) => self.head.report(from, demand, post),
             StealMessage::Park(standing) => self.head.park(from, standing, post),
             StealMessage::Unpark => self.head.unpark(from, post),
-            StealMessage::Shipped { tasks } => self.head.shipped(from, tasks, post),
+            StealMessage::Shipped { tasks, fed } => self.head.shipped(from, tasks, &fed, post),
             _ => {}
         }
     }
@@ -178,6 +178,9 @@ impl Victim for Directory {
     fn stock(&mut self, turn: &mut Turn<'_>) {
         if self.is_asleep {
             self.task_time.got(turn.now, turn.stock.saturating_add(u64::from(turn.workers)));
+        }
+        if self.task_time.left(turn.now, turn.stock, turn.workers) {
+            self.advert(turn);
         }
         self.correct(turn);
         self.flush(turn);

@@ -37,17 +37,33 @@ impl TaskTime {
         }
     }
 
+    /// So many tasks wait on the node. Whether that shows for the first time what a task takes: those that
+    /// neither wait nor run nor left are done.
+    pub(super) fn left(&mut self, now: Time, stock: u64, workers: u32) -> bool {
+        let Some(spell) = self.spell.filter(|_| self.known_ns == 0) else { return false };
+        let others = spell.gave.saturating_add(stock).saturating_add(u64::from(workers));
+        let done = spell.got.saturating_sub(others);
+        if done > 0 {
+            self.known_ns = sample(now, &spell, done, workers);
+        }
+        done > 0
+    }
+
     /// The node has become idle.
     pub(super) fn ended(&mut self, now: Time, workers: u32) {
         let Some(spell) = self.spell.take() else { return };
         // Who gave more than came gave parts of tasks: what was done here is then the least they took.
         let done = if spell.gave < spell.got { spell.got - spell.gave } else { spell.got };
         if done > 0 {
-            let nanos = u128::from(now.0.saturating_sub(spell.since.0)) * u128::from(workers);
-            let sample = u64::try_from(nanos / u128::from(done)).unwrap_or(u64::MAX).max(1);
-            self.known_ns = blend(self.known_ns, sample);
+            self.known_ns = blend(self.known_ns, sample(now, &spell, done, workers));
         }
     }
+}
+
+/// What each of the tasks took that were done since the spell began.
+fn sample(now: Time, spell: &Spell, done: u64, workers: u32) -> u64 {
+    let nanos = u128::from(now.0.saturating_sub(spell.since.0)) * u128::from(workers);
+    u64::try_from(nanos / u128::from(done)).unwrap_or(u64::MAX).max(1)
 }
 
 /// An estimate moved a quarter of the way to a sample; the sample if there was none.

@@ -22,16 +22,26 @@ pub enum StealMessage {
     /// An idle node asks to be thought of when there are tasks again. It is answered by a gift or never.
     Lifeline,
     /// An idle node asks its directory, and sleeps until a gift comes.
-    Ask,
+    Ask {
+        /// How many tasks it runs at once.
+        workers: u32,
+    },
     /// What could be taken away from a node, to its directory.
     Advert {
         /// How many tasks; none takes an earlier advert back.
         tasks: u64,
         /// What one of them takes, as far as this node knows; 0 if it does not.
         task_ns: u64,
+        /// How many tasks the node runs at once.
+        workers: u32,
     },
     /// A directory has a holder of tasks give some away.
-    Serve(Vec<Share>),
+    Serve {
+        /// How many tasks the directory takes the holder to have; if there are fewer, shares are smaller.
+        of: u64,
+        /// Who gets how many.
+        shares: Vec<Share>,
+    },
     /// The holder did not have enough for these.
     Unserved(Vec<NodeId>),
     /// The receiver waits for tasks that will not come, and had better ask again.
@@ -45,6 +55,11 @@ pub enum StealMessage {
         /// To whom.
         to: Vec<NodeId>,
     },
+    /// The head has tasks sent to nodes of a part, which its directory is to serve evenly from what arrives.
+    Incoming {
+        /// How many, in all.
+        tasks: u64,
+    },
     /// The head of a site asks that of another for tasks, now or as soon as it has many.
     Park(Standing),
     /// It asks no more.
@@ -53,13 +68,15 @@ pub enum StealMessage {
     Shipped {
         /// How many.
         tasks: u64,
+        /// The heads of all sites that were answered at the same time.
+        fed: Vec<NodeId>,
     },
 }
 
 impl StealMessage {
     /// Whether it is one attempt of an idle node to get tasks, as paper 3 counts them.
     pub fn is_attempt(&self) -> bool {
-        matches!(self, Self::Request | Self::Lifeline | Self::Ask)
+        matches!(self, Self::Request | Self::Lifeline | Self::Ask { .. })
     }
 
     /// Drops nodes that do not take part, and what is longer than anyone sends.
@@ -70,15 +87,17 @@ impl StealMessage {
         };
         match self {
             Self::Nothing { hint } => *hint = hint.filter(|&node| places.contains(node)),
-            Self::Serve(shares) => {
+            Self::Serve { shares, .. } => {
                 shares.truncate(MAX_LISTED);
                 shares.retain(|share| places.contains(share.to));
             }
-            Self::Unserved(nodes) | Self::Ship { to: nodes, .. } => keep(nodes),
+            Self::Unserved(nodes)
+            | Self::Ship { to: nodes, .. }
+            | Self::Shipped { fed: nodes, .. } => keep(nodes),
             Self::Report(demand) => keep(&mut demand.receivers),
             Self::Park(standing) => keep(&mut standing.receivers),
-            Self::Request | Self::Lifeline | Self::Ask | Self::AskAgain | Self::Unpark => {}
-            Self::Advert { .. } | Self::Shipped { .. } => {}
+            Self::Request | Self::Lifeline | Self::AskAgain | Self::Unpark => {}
+            Self::Ask { .. } | Self::Advert { .. } | Self::Incoming { .. } => {}
         }
     }
 }

@@ -4,6 +4,8 @@
 //! - [`Command`], [`Amount`], [`Gift`]: what the host does. [`StealMessage`]: what nodes tell each other.
 //! - [`Places`]: who takes part, and where. Every node must hold the same.
 //! - [`Victim`], [`Turn`]: the seam for policies; [`victim_by_name`] finds one.
+//! - [`RandomVictim`], [`History`], [`ClusterAware`], [`Lifeline`]: those of others, with their sources.
+//!   [`Directory`]: ours.
 //!
 //! # What a host does
 //!
@@ -13,7 +15,11 @@
 //! gifts between two nodes must arrive in order and once, as the runtime's sessions promise; a node that is
 //! lost is reported to all. Termination is the host's matter: machines that sleep wait for ever.
 
+mod cluster_aware;
 mod command;
+mod directory;
+mod history;
+mod lifeline;
 mod message;
 mod places;
 mod policy;
@@ -21,7 +27,11 @@ mod random;
 mod registry;
 mod stealing;
 
+pub use cluster_aware::ClusterAware;
 pub use command::{Amount, Command, Gift};
+pub use directory::Directory;
+pub use history::History;
+pub use lifeline::Lifeline;
 pub use message::{Demand, MAX_LISTED, Share, Standing, StealMessage};
 pub use places::Places;
 pub use policy::{Turn, Victim};

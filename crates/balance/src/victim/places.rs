@@ -9,7 +9,7 @@ const WIDE_AREA_RTT: Duration = Duration::from_millis(2);
 
 /// A directory keeps at most this many nodes, so that its node handles their messages within a fraction of a
 /// task: 512 of them at 2 µs take 1 ms.
-const NODES_PER_DIRECTORY: usize = 512;
+const NODES_PER_DIRECTORY: usize = 1024;
 
 /// The places of one job as stealing sees them. All nodes must hold the same, so that they agree about
 /// who speaks for whom; while they hear of changes at different times, they may differ.

@@ -21,7 +21,7 @@ pub type MainFuture = Pin<Box<dyn Future<Output = Result<(), JobError>>>>;
 type Main = Box<dyn FnOnce(Grid) -> MainFuture + Send>;
 
 /// The policy for stealing if none is asked for.
-const DEFAULT_VICTIM: &str = "random-half";
+const DEFAULT_VICTIM: &str = "directory";
 
 /// One program, defined the same on all nodes: they check that they agree before they start.
 ///

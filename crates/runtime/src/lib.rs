@@ -54,4 +54,6 @@ pub use program::{Program, end};
 pub use published::Published;
 pub use reduce::{Custom, CustomOp, ExactSum, Op, Reducible, Reduction, Value};
 pub use reference::{ActorRef, CollectionRef, Reply, SectionRef};
-pub use tasks::{Merge, Search, SearchContext, SearchPool, Step, Task, TaskContext, TaskPool};
+pub use tasks::{
+    Merge, Search, SearchContext, SearchPool, StealStatistics, Step, Task, TaskContext, TaskPool,
+};

@@ -1,13 +1,14 @@
 //! How main hands in a root task, and gets what comes of it.
 
 use super::work::Work;
-use super::worker::Order;
-use super::{Joining, Search, Searching, Task, Worker};
+use super::worker::{Order, at};
+use super::{Joining, Search, Searching, StealStatistics, Task, Worker};
 use crate::error::{AskError, GridError};
 use crate::grid::{Collection, Grid, Per};
-use crate::index::Ix1;
+use crate::reduce::Op;
 use crate::{Job, codec};
 use bytes::Bytes;
+use gridspan_topology::PeId;
 use std::time::Duration;
 
 /// A task takes as long as it takes; if the job ends before, the wait does too.
@@ -74,7 +75,17 @@ impl Grid {
 impl<T: Task> TaskPool<T> {
     /// Runs a task and all that it spawns. Resolves to its output.
     pub async fn run(&self, root: T) -> Result<T::Output, GridError> {
-        run(&self.0, root).await
+        self.run_on(PeId(0), root).await
+    }
+
+    /// The same, beginning on a PE of choice.
+    pub async fn run_on(&self, pe: PeId, root: T) -> Result<T::Output, GridError> {
+        run(&self.0, pe, root).await
+    }
+
+    /// What nodes have told each other so far to share the tasks of this pool.
+    pub async fn statistics(&self) -> Result<StealStatistics, GridError> {
+        statistics(&self.0).await
     }
 
     /// Frees the workers. What they still have to do is lost.
@@ -86,7 +97,17 @@ impl<T: Task> TaskPool<T> {
 impl<S: Search> SearchPool<S> {
     /// Visits a tree from its root. Resolves to the total of all its nodes.
     pub async fn run(&self, root: S) -> Result<S::Total, GridError> {
-        run(&self.0, root).await
+        self.run_on(PeId(0), root).await
+    }
+
+    /// The same, beginning on a PE of choice.
+    pub async fn run_on(&self, pe: PeId, root: S) -> Result<S::Total, GridError> {
+        run(&self.0, pe, root).await
+    }
+
+    /// What nodes have told each other so far to share the tasks of this pool.
+    pub async fn statistics(&self) -> Result<StealStatistics, GridError> {
+        statistics(&self.0).await
     }
 
     /// Frees the workers. What they still have to do is lost.
@@ -97,10 +118,19 @@ impl<S: Search> SearchPool<S> {
 
 async fn run<W: Work>(
     workers: &Collection<Worker<W>>,
+    pe: PeId,
     root: W::Item,
 ) -> Result<W::Output, GridError> {
     let item: Bytes = codec::encode(&root).into();
-    let first = workers.member(Ix1(0));
-    let output: Bytes = first.ask(FOREVER, |reply| Order::Begin { item, reply }).await?;
+    let worker = workers.member(at(pe));
+    let output: Bytes = worker.ask(FOREVER, |reply| Order::Begin { item, reply }).await?;
     codec::decode(W::name(), &output).map_err(|error| AskError::Malformed(error.to_string()).into())
+}
+
+async fn statistics<W: Work>(
+    workers: &Collection<Worker<W>>,
+) -> Result<StealStatistics, GridError> {
+    workers.broadcast(Order::Report);
+    let values: Vec<u64> = workers.reduction(Op::Sum).await?;
+    Ok(StealStatistics::from_slice(&values))
 }

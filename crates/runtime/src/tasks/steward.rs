@@ -2,6 +2,7 @@
 
 use super::engine::Engine;
 use super::frame::Lender;
+use super::statistics::StealStatistics;
 use super::work::{Token, Work};
 use super::worker::{Order, Worker, at};
 use crate::id::Timer;
@@ -41,6 +42,7 @@ pub(super) struct Steward {
     timer: Option<Timer>,
     /// What could be taken away when others were last told.
     told: u64,
+    statistics: StealStatistics,
 }
 
 impl Steward {
@@ -58,7 +60,7 @@ impl Steward {
         let places = Arc::new(Places::new(&Hierarchy::from_layout(layout)));
         let workers = layout.place(node).pes.len() as u32;
         let stealing = Stealing::new(policy, node, workers, places, common.seed);
-        Some(Self { stealing, node, timer: None, told: 0 })
+        Some(Self { stealing, node, timer: None, told: 0, statistics: StealStatistics::default() })
     }
 
     /// Looks whether the node has work, and how much of it could be taken away.
@@ -131,6 +133,10 @@ impl Steward {
             for command in commands {
                 match command {
                     Command::Send { to, message } => {
+                        let is_far = self.is_far(to, cx);
+                        self.statistics.attempts += u64::from(message.is_attempt());
+                        self.statistics.messages += 1;
+                        self.statistics.far_messages += u64::from(is_far);
                         self.send(to, Order::Steal { from: self.node, message }, cx);
                     }
                     Command::Give { to, amount, gift } => self.give(to, amount, gift, engine, cx),
@@ -144,6 +150,15 @@ impl Steward {
                 }
             }
         }
+    }
+
+    /// What this node has sent so far.
+    pub(super) fn statistics(&self) -> StealStatistics {
+        self.statistics
+    }
+
+    fn is_far<W: Work>(&self, to: NodeId, cx: &Context<'_, Worker<W>>) -> bool {
+        cx.layout().site_of_node(to) != cx.site()
     }
 
     fn send<W: Work>(&self, to: NodeId, order: Order, cx: &mut Context<'_, Worker<W>>) {
@@ -164,6 +179,9 @@ impl Steward {
         let loans = lend(engine, limit);
         let tasks = loans.iter().map(|loan| loan.lender.items).sum();
         if tasks > 0 {
+            self.statistics.gifts += 1;
+            self.statistics.far_gifts += u64::from(self.is_far(to, cx));
+            self.statistics.tasks += tasks;
             self.send(to, Order::Gift { from: self.node, gift, loans }, cx);
         }
         self.told = engine.stock();

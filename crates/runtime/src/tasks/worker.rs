@@ -6,8 +6,9 @@ use super::frame::Lender;
 use super::steward::{Loan, Steward};
 use super::work::Work;
 use crate::index::Ix1;
+use crate::reduce::Op;
 use crate::reference::Reply;
-use crate::{Actor, Context, codec};
+use crate::{Actor, Context, To, codec};
 use bytes::Bytes;
 use gridspan_balance::victim::{Gift, StealMessage};
 use gridspan_topology::{NodeId, PeId};
@@ -43,6 +44,8 @@ pub(crate) enum Order {
     Gift { from: NodeId, gift: Gift, loans: Vec<Loan> },
     /// The time has come that the steward waited for.
     Timeout,
+    /// Contribute what was sent so far.
+    Report,
     /// No more work will come.
     Close,
 }
@@ -117,6 +120,10 @@ impl<W: Work> Actor for Worker<W> {
                     steward.handle_timeout(cx);
                 }
             }
+            Order::Report => {
+                let statistics = self.steward.as_ref().map(Steward::statistics).unwrap_or_default();
+                cx.contribute(Op::Sum, statistics.to_vec(), To::main());
+            }
             Order::Close => return cx.destroy(),
         }
         if !self.is_running {
@@ -134,7 +141,7 @@ impl<W: Work> Actor for Worker<W> {
             Order::Begin { item: bytes, .. } | Order::Done { output: bytes, .. } => bytes.len(),
             Order::Gift { loans, .. } => loans.iter().map(Loan::bytes).sum(),
             Order::Run | Order::Wake | Order::Look | Order::Steal { .. } => 0,
-            Order::Timeout | Order::Close => 0,
+            Order::Timeout | Order::Report | Order::Close => 0,
         }
     }
 }

@@ -119,7 +119,7 @@ impl Search for Board {
             (found.solutions, found.boards) = self.count();
         }
         cx.charge(COST * found.boards.try_into().unwrap_or(u32::MAX));
-        cx.add(|total| total.merge(found));
+        cx.total().merge(found);
     }
 }
 

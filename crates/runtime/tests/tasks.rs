@@ -89,11 +89,10 @@ impl Search for Node {
     fn visit(self, cx: &mut SearchContext<'_, Self>) {
         let depth = self.depth;
         let is_leaf = depth == 9;
-        cx.add(|census| {
-            census.nodes += 1;
-            census.leaves += u64::from(is_leaf);
-            census.deepest = census.deepest.max(depth);
-        });
+        let census = cx.total();
+        census.nodes += 1;
+        census.leaves += u64::from(is_leaf);
+        census.deepest = census.deepest.max(depth);
         if !is_leaf {
             (0..3).for_each(|_| cx.spawn(Node { depth: depth + 1 }));
         }

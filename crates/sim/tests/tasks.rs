@@ -29,7 +29,7 @@ impl Search for Comb {
 
     fn visit(self, cx: &mut SearchContext<'_, Self>) {
         cx.charge(Duration::from_micros(100));
-        cx.add(|nodes| nodes.0 += 1);
+        cx.total().0 += 1;
         (0..self.teeth).for_each(|teeth| cx.spawn(Self { teeth }));
     }
 }

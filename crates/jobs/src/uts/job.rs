@@ -64,7 +64,7 @@ impl Search for Visit {
         let tree: &Tree = tree;
         let children = tree.children(&self.node);
         cx.charge(COST);
-        cx.add(|census| census.count(&self.node, children));
+        cx.total().count(&self.node, children);
         for child in 0..children {
             cx.spawn(Self { node: self.node.child(child), ..self });
         }

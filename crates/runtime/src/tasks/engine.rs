@@ -5,9 +5,7 @@ use super::frame::{Frame, FrameId, Frames, Lender, Up};
 use super::work::{Token, Work};
 use crossbeam_deque::Worker;
 use gridspan_topology::{PeId, Time};
-use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Tasks laid out at a time, at most: moving them costs about 5 ns each.
 const OFFER_MAX: usize = 1024;
@@ -29,16 +27,16 @@ pub(crate) struct Engine<W: Work> {
     /// This PE's number in its node, and the first PE of the node.
     seat: usize,
     node: Arc<Deques<W::Item>>,
-    /// Newest at the back.
-    kept: VecDeque<Token<W::Item>>,
+    /// Newest at the end.
+    pub(super) kept: Vec<Token<W::Item>>,
     /// What others may take, oldest first.
     offered: Worker<Token<W::Item>>,
     pub(super) frames: Frames<W::State>,
     pub(super) finished: Vec<Finished<W::Output>>,
     /// PEs of this node, by seat, that are to be told that there is work.
     pub(super) wakes: Vec<usize>,
-    /// Virtual time that tasks charged.
-    pub(super) charged: Duration,
+    /// Nanoseconds of virtual time that tasks charged.
+    pub(super) charged_ns: u64,
     /// Why a task ends the job.
     pub(super) failure: Option<String>,
     /// Whether anybody could take what is laid out.
@@ -54,11 +52,11 @@ impl<W: Work> Engine<W> {
             seat,
             offered: node.join(seat),
             node,
-            kept: VecDeque::new(),
+            kept: Vec::new(),
             frames: Frames::default(),
             finished: Vec::new(),
             wakes: Vec::new(),
-            charged: Duration::ZERO,
+            charged_ns: 0,
             failure: None,
             alone,
         }
@@ -67,19 +65,20 @@ impl<W: Work> Engine<W> {
     /// Adds a new task, which is the next to be run here.
     #[inline]
     pub(super) fn push(&mut self, item: W::Item, frame: FrameId, child: u32) {
-        self.kept.push_back(Token { item, frame, child });
+        self.kept.push(Token { item, frame, child });
     }
 
     /// Adds a task from outside at the old end, where thieves find it first (paper 3).
     pub(super) fn submit(&mut self, item: W::Item, root: u64) {
         let up = Up::Root(root);
         let frame = self.frames.open(Frame { up, pending: 1, state: W::loan() });
-        self.kept.push_front(Token { item, frame, child: 0 });
+        self.kept.insert(0, Token { item, frame, child: 0 });
     }
 
     /// Adds what another PE has lent, oldest first.
     pub(super) fn borrow(&mut self, lender: Lender, items: impl Iterator<Item = W::Item>) {
-        let frame = Frame { up: Up::Lender(lender), pending: lender.items, state: W::loan() };
+        let frame =
+            Frame { up: Up::Lender(lender.into()), pending: lender.items, state: W::loan() };
         let frame = self.frames.open(frame);
         self.kept.extend(items.map(|item| Token { item, frame, child: 0 }));
     }
@@ -87,7 +86,7 @@ impl<W: Work> Engine<W> {
     /// Runs the newest task. Returns whether there was one.
     #[inline]
     pub(super) fn step(&mut self) -> bool {
-        let token = match self.kept.pop_back() {
+        let token = match self.kept.pop() {
             Some(token) => token,
             None => match self.offered.pop() {
                 Some(token) => token,
@@ -104,11 +103,15 @@ impl<W: Work> Engine<W> {
     /// Lays out the older half of the tasks, and wakes somebody who may take them.
     #[cold]
     fn offer(&mut self) {
+        self.lay_out();
+        self.wakes.extend(self.node.wake_one());
+    }
+
+    fn lay_out(&mut self) {
         let share = (self.kept.len() / 2).min(OFFER_MAX);
         for token in self.kept.drain(..share) {
             self.offered.push(token);
         }
-        self.wakes.extend(self.node.wake_one());
     }
 
     /// Takes older tasks of another PE of this node. Returns whether there were any.
@@ -139,11 +142,15 @@ impl<W: Work> Engine<W> {
                 }
                 _ => {
                     let lender = Lender { pe, frame: lent_by, child, items: 1 };
-                    self.frames.open(Frame { up: Up::Lender(lender), pending: 1, state: W::loan() })
+                    self.frames.open(Frame {
+                        up: Up::Lender(lender.into()),
+                        pending: 1,
+                        state: W::loan(),
+                    })
                 }
             };
             loan = Some((lent_by, frame));
-            self.kept.push_back(Token { item, frame, child: 0 });
+            self.kept.push(Token { item, frame, child: 0 });
         }
     }
 
@@ -155,14 +162,14 @@ impl<W: Work> Engine<W> {
         if let Some((seat, token)) = offered {
             return Some((self.pe_of(seat), token));
         }
-        let own = (self.kept.len() > 1).then(|| self.kept.pop_front()).flatten()?;
-        Some((self.pe, own))
+        self.lay_out();
+        Some((self.pe, self.node.steal(self.seat)?))
     }
 
     /// Keeps a task that was taken after all.
     pub(super) fn put_back(&mut self, pe: PeId, token: Token<W::Item>) {
         if pe == self.pe {
-            return self.kept.push_front(token);
+            return self.kept.insert(0, token);
         }
         let Token { item, frame, child } = token;
         self.borrow(Lender { pe, frame, child, items: 1 }, std::iter::once(item));

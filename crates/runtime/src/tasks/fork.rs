@@ -99,8 +99,10 @@ impl<T: Task> TaskContext<'_, T> {
     }
 
     /// Takes so much longer in virtual time.
+    #[inline]
     pub fn charge(&mut self, time: Duration) {
-        self.engine.charged += time;
+        let charged = &mut self.engine.charged_ns;
+        *charged = charged.saturating_add(time.as_nanos() as u64);
     }
 
     /// Ends the job with an error.
@@ -158,7 +160,8 @@ impl<T: Task> Work for Joining<T> {
 }
 
 /// Hands an output to a frame. Returns the frame's own output, if that goes to another one.
-#[inline]
+// Inlined, as `settle` and `pass_up` are, for the outputs to stay in registers.
+#[inline(always)]
 fn collect<T: Task>(
     engine: &mut Engine<Joining<T>>,
     id: FrameId,
@@ -183,7 +186,7 @@ fn collect<T: Task>(
 }
 
 /// Has a task wait for its children, or gives its output to whoever waits for it.
-#[inline]
+#[inline(always)]
 fn settle<T: Task>(
     engine: &mut Engine<Joining<T>>,
     up: Up,
@@ -198,23 +201,39 @@ fn settle<T: Task>(
             None
         }
         (Step::Done(output), None) => pass_up(engine, up, output),
-        (Step::Sync(join), None) => {
-            // Nothing to wait for: it goes on at once.
-            let mut cx = TaskContext { engine, frame: None, children: 0 };
-            let step = T::joined(join, &mut cx);
-            let TaskContext { frame: waits, children, .. } = cx;
-            if waits.is_none() && matches!(step, Step::Sync(_)) {
-                engine.fail(format!(
-                    "a task of type {} synchronises again and again without children; return Step::Done",
-                    type_name::<T>()
-                ));
-                return None;
-            }
-            settle(engine, up, step, waits, children)
-        }
+        // Nothing to wait for: it goes on at once.
+        (Step::Sync(join), None) => go_on(engine, up, join),
         (Step::Done(_), Some(_)) => {
+            fail_abandoned(engine, children);
+            None
+        }
+    }
+}
+
+/// Lets a task that waits for no children go on.
+#[cold]
+fn go_on<T: Task>(
+    engine: &mut Engine<Joining<T>>,
+    up: Up,
+    join: T::Join,
+) -> Option<(FrameId, u32, T::Output)> {
+    let mut cx = TaskContext { engine, frame: None, children: 0 };
+    let step = T::joined(join, &mut cx);
+    let TaskContext { frame: waits, children, .. } = cx;
+    match (step, waits) {
+        (Step::Sync(join), Some(id)) => {
+            let state = Waiting(Some(join));
+            engine.frames.fill(id, Frame { up, pending: children.into(), state });
+            None
+        }
+        (Step::Done(output), None) => pass_up(engine, up, output),
+        (Step::Done(_), Some(_)) => {
+            fail_abandoned(engine, children);
+            None
+        }
+        (Step::Sync(_), None) => {
             engine.fail(format!(
-                "a task of type {} is done but has spawned {children} children; return Step::Sync",
+                "a task of type {} synchronises again and again without children; return Step::Done",
                 type_name::<T>()
             ));
             None
@@ -222,8 +241,16 @@ fn settle<T: Task>(
     }
 }
 
+#[cold]
+fn fail_abandoned<T: Task>(engine: &mut Engine<Joining<T>>, children: u32) {
+    engine.fail(format!(
+        "a task of type {} is done but has spawned {children} children; return Step::Sync",
+        type_name::<T>()
+    ));
+}
+
 /// Sends an output on its way.
-#[inline]
+#[inline(always)]
 fn pass_up<T: Task>(
     engine: &mut Engine<Joining<T>>,
     up: Up,
@@ -231,7 +258,7 @@ fn pass_up<T: Task>(
 ) -> Option<(FrameId, u32, T::Output)> {
     match up {
         Up::Frame(frame, child) => return Some((frame, child, output)),
-        Up::Lender(lender) => engine.finished.push(Finished::Loan(lender, output)),
+        Up::Lender(lender) => engine.finished.push(Finished::Loan(*lender, output)),
         Up::Root(root) => engine.finished.push(Finished::Root(root, output)),
     }
     None

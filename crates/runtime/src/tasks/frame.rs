@@ -28,12 +28,12 @@ impl Lender {
 }
 
 /// Where a frame's own output goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Up {
     /// To a frame of the same PE, as its child of this number.
     Frame(FrameId, u32),
-    /// To the PE that the work was taken from.
-    Lender(Lender),
+    /// To the PE that the work was taken from. In a box, since most frames are not loans.
+    Lender(Box<Lender>),
     /// To whoever handed in this root.
     Root(u64),
 }

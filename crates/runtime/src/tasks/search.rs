@@ -2,7 +2,7 @@
 
 use super::engine::{Engine, Finished};
 use super::frame::{FrameId, Up};
-use super::work::Work;
+use super::work::{Token, Work};
 use gridspan_topology::{PeId, Time};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -28,9 +28,13 @@ pub trait Search: Serialize + DeserializeOwned + Send + 'static {
 
 /// What a node can do while it is visited.
 pub struct SearchContext<'a, S: Search> {
-    engine: &'a mut Engine<Searching<S>>,
+    kept: &'a mut Vec<Token<S>>,
     frame: FrameId,
-    children: u64,
+    total: &'a mut S::Total,
+    charged_ns: &'a mut u64,
+    failure: &'a mut Option<String>,
+    pe: PeId,
+    now: Time,
 }
 
 impl<S: Search> SearchContext<'_, S> {
@@ -38,37 +42,34 @@ impl<S: Search> SearchContext<'_, S> {
     /// is stolen to.
     #[inline]
     pub fn spawn(&mut self, node: S) {
-        self.engine.push(node, self.frame, 0);
-        self.children += 1;
+        self.kept.push(Token { item: node, frame: self.frame, child: 0 });
     }
 
-    /// Adds to the total.
+    /// A part of the total, to add to.
     #[inline]
-    pub fn add(&mut self, add: impl FnOnce(&mut S::Total)) {
-        // A frame is there as long as one of its items is.
-        if let Some(frame) = self.engine.frames.get(self.frame) {
-            add(&mut frame.state);
-        }
+    pub fn total(&mut self) -> &mut S::Total {
+        self.total
     }
 
     /// The PE that visits this node.
     pub fn pe(&self) -> PeId {
-        self.engine.pe
+        self.pe
     }
 
     /// The time since the job began, as it was when the PE's turn began.
     pub fn now(&self) -> Time {
-        self.engine.now
+        self.now
     }
 
     /// Takes so much longer in virtual time.
+    #[inline]
     pub fn charge(&mut self, time: Duration) {
-        self.engine.charged += time;
+        *self.charged_ns = self.charged_ns.saturating_add(time.as_nanos() as u64);
     }
 
     /// Ends the job with an error.
     pub fn fail(&mut self, reason: impl Into<String>) {
-        self.engine.fail(reason.into());
+        self.failure.get_or_insert(reason.into());
     }
 }
 
@@ -91,35 +92,36 @@ impl<S: Search> Work for Searching<S> {
     }
 
     #[inline]
-    fn run(engine: &mut Engine<Self>, node: S, frame: FrameId, _child: u32) {
-        let mut cx = SearchContext { engine, frame, children: 0 };
-        node.visit(&mut cx);
-        let children = cx.children;
-        note(engine, frame, 1, |frame| frame.pending += children);
+    fn run(engine: &mut Engine<Self>, node: S, id: FrameId, _child: u32) {
+        let Engine { frames, kept, charged_ns, failure, pe, now, .. } = engine;
+        // A frame is there as long as one of its items is.
+        let Some(frame) = frames.get(id) else { return };
+        let before = kept.len();
+        let total = &mut frame.state;
+        let (pe, now) = (*pe, *now);
+        node.visit(&mut SearchContext { kept, frame: id, total, charged_ns, failure, pe, now });
+        frame.pending += (kept.len() - before) as u64;
+        frame.pending -= 1;
+        if frame.pending == 0 {
+            conclude(engine, id);
+        }
     }
 
     fn report(engine: &mut Engine<Self>, id: FrameId, _child: u32, items: u64, total: S::Total) {
-        note(engine, id, items, |frame| frame.state.merge(total));
+        let Some(frame) = engine.frames.get(id) else { return };
+        frame.state.merge(total);
+        frame.pending -= items.min(frame.pending);
+        if frame.pending == 0 {
+            conclude(engine, id);
+        }
     }
 }
 
-/// Notes that some items of a frame are done, and passes its total on if they were the last.
-#[inline]
-fn note<S: Search>(
-    engine: &mut Engine<Searching<S>>,
-    id: FrameId,
-    items: u64,
-    change: impl FnOnce(&mut super::frame::Frame<S::Total>),
-) {
-    let Some(frame) = engine.frames.get(id) else { return };
-    change(frame);
-    frame.pending -= items.min(frame.pending);
-    if frame.pending > 0 {
-        return;
-    }
+/// Passes on the total of a frame whose items are all done.
+fn conclude<S: Search>(engine: &mut Engine<Searching<S>>, id: FrameId) {
     let Some(frame) = engine.frames.release(id) else { return };
     engine.finished.push(match frame.up {
-        Up::Lender(lender) => Finished::Loan(lender, frame.state),
+        Up::Lender(lender) => Finished::Loan(*lender, frame.state),
         Up::Root(root) => Finished::Root(root, frame.state),
         // Searches open no frames but loans and roots.
         Up::Frame(..) => return,

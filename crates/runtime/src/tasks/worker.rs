@@ -20,8 +20,9 @@ use std::time::Duration;
 /// How long tasks run before other messages have their turn, unless one task takes longer. As long as a
 /// turn of the PE.
 const SLICE: Duration = Duration::from_micros(200);
+const SLICE_NS: u64 = SLICE.as_nanos() as u64;
 /// Tasks run before the clock is looked at for the first time in a slice.
-const CHUNK: u32 = 16;
+const CHUNK: u64 = 16;
 /// Other messages come first.
 const BEHIND_ALL: i32 = i32::MAX;
 
@@ -161,24 +162,24 @@ impl<W: Work> Worker<W> {
     /// Runs tasks until other messages should have their turn.
     fn slice(&mut self, cx: &mut Context<'_, Self>) {
         let begin = cx.core.clock_ns();
-        let mut chunk = CHUNK;
+        let (mut chunk, mut done) = (CHUNK, 0);
         'slice: loop {
             for _ in 0..chunk {
                 if !self.engine.step() && !self.engine.steal() {
                     break 'slice;
                 }
-                if self.engine.charged >= SLICE {
+                if self.engine.charged_ns >= SLICE_NS {
                     break 'slice;
                 }
             }
-            let now = cx.core.clock_ns();
-            let elapsed = Duration::from_nanos(now.saturating_sub(begin));
-            if elapsed >= SLICE || self.engine.failure.is_some() {
+            done += chunk;
+            let elapsed = cx.core.clock_ns().saturating_sub(begin);
+            if elapsed >= SLICE_NS || self.engine.failure.is_some() {
                 break;
             }
-            chunk = if elapsed < SLICE / 8 { chunk * 2 } else { 1 };
+            chunk = next_chunk(done, elapsed);
         }
-        cx.charge(std::mem::take(&mut self.engine.charged));
+        cx.charge(Duration::from_nanos(std::mem::take(&mut self.engine.charged_ns)));
     }
 
     /// Passes on what tasks have led to.
@@ -237,6 +238,13 @@ impl<W: Work> Worker<W> {
     }
 }
 
+/// How many tasks to run before the clock is looked at again, after so many in so many nanoseconds: half of those
+/// that the slice has time for, so that tasks that turn out longer do not prolong it much.
+fn next_chunk(done: u64, elapsed: u64) -> u64 {
+    let left = (SLICE_NS.saturating_sub(elapsed) / 2).max(SLICE_NS / 16);
+    (done * left / elapsed.max(1)).clamp(1, done * 8)
+}
+
 /// The index of the worker on a PE.
 pub(super) fn at(pe: PeId) -> Ix1 {
     Ix1(pe.0 as i32)
@@ -252,5 +260,28 @@ impl<W: Work> Serialize for Worker<W> {
 impl<'de, W: Work> Deserialize<'de> for Worker<W> {
     fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
         Err(D::Error::custom("a worker does not move"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_is_looked_at_some_times_a_slice_whatever_tasks_take() {
+        for task_ns in [0, 5, 100, 3_000, 50_000, 10_000_000] {
+            let (mut done, mut looks) = (CHUNK, 1);
+            while done * task_ns < SLICE_NS && looks < 100 {
+                done += next_chunk(done, done * task_ns);
+                looks += 1;
+                // Without a clock there is no end; the charges end a slice.
+                if task_ns == 0 {
+                    break;
+                }
+            }
+            assert!(looks < 20, "{looks} looks for tasks of {task_ns} ns");
+            let over = (done * task_ns).saturating_sub(SLICE_NS);
+            assert!(over < SLICE_NS / 8 || done == CHUNK, "{over} ns too long");
+        }
     }
 }

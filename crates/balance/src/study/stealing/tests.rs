@@ -63,7 +63,10 @@ fn lost_nodes_leave_no_thief_waiting_for_ever() {
                 ..Experiment::new(32, Spread::BinomialEighth)
                     .on_sites(sites, Duration::from_millis(5))
             };
-            for policy in ["directory", "random", "transitive", "cluster-aware", "lifeline"] {
+            // Those that poll take long to simulate.
+            let others = ["random", "transitive", "cluster-aware", "lifeline"];
+            let others = others.into_iter().filter(|_| seed < 2);
+            for policy in others.chain(["directory"]) {
                 let tally = run(&experiment, policy);
 
                 assert_eq!(tally.done, 3 * 5 * 32, "{policy}, seed {seed}, {sites} sites");

@@ -9,6 +9,12 @@ use std::time::Duration;
 /// handler times to serve them, and less than a wide-area latency.
 pub const MAX_LISTED: usize = 64;
 
+/// More tasks on one node, workers, or nanoseconds (13 days) than these cannot be meant; larger numbers from the
+/// network are lowered to them, so that sums of them cannot overflow.
+pub(super) const TASKS_MAX: u64 = 1 << 40;
+const WORKERS_MAX: u32 = 1 << 16;
+const NANOS_MAX: u64 = 1 << 50;
+
 /// One message between the machines of two nodes. A few bytes each, but for lists of nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StealMessage {
@@ -79,25 +85,44 @@ impl StealMessage {
         matches!(self, Self::Request | Self::Lifeline | Self::Ask { .. })
     }
 
-    /// Drops nodes that do not take part, and what is longer than anyone sends.
+    /// Drops nodes that do not take part and what is longer than anyone sends, and lowers numbers that
+    /// nobody can mean.
     pub(super) fn keep(&mut self, places: &Places) {
+        let few = |tasks: &mut u64| *tasks = (*tasks).min(TASKS_MAX);
         let keep = |nodes: &mut Vec<NodeId>| {
             nodes.truncate(MAX_LISTED);
             nodes.retain(|&node| places.contains(node));
         };
         match self {
+            Self::Request | Self::Lifeline | Self::AskAgain | Self::Unpark => {}
             Self::Nothing { hint } => *hint = hint.filter(|&node| places.contains(node)),
-            Self::Serve { shares, .. } => {
+            Self::Ask { workers } => *workers = (*workers).clamp(1, WORKERS_MAX),
+            Self::Advert { tasks, task_ns, workers } => {
+                few(tasks);
+                *task_ns = (*task_ns).min(NANOS_MAX);
+                *workers = (*workers).clamp(1, WORKERS_MAX);
+            }
+            Self::Serve { of, shares } => {
+                few(of);
                 shares.truncate(MAX_LISTED);
                 shares.retain(|share| places.contains(share.to));
+                shares.iter_mut().for_each(|share| few(&mut share.tasks));
             }
-            Self::Unserved(nodes)
-            | Self::Ship { to: nodes, .. }
-            | Self::Shipped { fed: nodes, .. } => keep(nodes),
-            Self::Report(demand) => keep(&mut demand.receivers),
-            Self::Park(standing) => keep(&mut standing.receivers),
-            Self::Request | Self::Lifeline | Self::AskAgain | Self::Unpark => {}
-            Self::Ask { .. } | Self::Advert { .. } | Self::Incoming { .. } => {}
+            Self::Unserved(nodes) => keep(nodes),
+            Self::Report(demand) => {
+                few(&mut demand.queued);
+                demand.task_ns = demand.task_ns.min(NANOS_MAX);
+                keep(&mut demand.receivers);
+            }
+            Self::Ship { tasks, to: nodes } | Self::Shipped { tasks, fed: nodes } => {
+                few(tasks);
+                keep(nodes);
+            }
+            Self::Incoming { tasks } => few(tasks),
+            Self::Park(standing) => {
+                standing.backlog = standing.backlog.min(Duration::from_nanos(NANOS_MAX));
+                keep(&mut standing.receivers);
+            }
         }
     }
 }

@@ -26,6 +26,8 @@ mod policy;
 mod random;
 mod registry;
 mod stealing;
+#[cfg(test)]
+mod tests;
 
 pub use cluster_aware::ClusterAware;
 pub use command::{Amount, Command, Gift};

@@ -1,7 +1,7 @@
 //! One node's machine: what happens to it goes in, what its host is to do comes out.
 
 use super::command::{Command, Gift};
-use super::message::StealMessage;
+use super::message::{StealMessage, TASKS_MAX};
 use super::places::Places;
 use super::policy::{Turn, Victim};
 use crate::dice::Dice;
@@ -95,7 +95,7 @@ impl Stealing {
     ) {
         if tasks > 0 {
             (self.is_idle, self.stock) = (false, stealable);
-            self.turn(now, |policy, turn| policy.received(from, tasks, gift, turn));
+            self.turn(now, |policy, turn| policy.received(from, tasks.min(TASKS_MAX), gift, turn));
         }
     }
 
@@ -124,6 +124,7 @@ impl Stealing {
     }
 
     fn turn(&mut self, now: Time, act: impl FnOnce(&mut dyn Victim, &mut Turn<'_>)) {
+        self.stock = self.stock.min(TASKS_MAX);
         let mut turn = Turn {
             now,
             me: self.me,

@@ -191,8 +191,8 @@ impl<'a> Engine<'a> {
     fn happen(&mut self, at: NodeId, what: What) {
         let node = &mut self.nodes[at.index()];
         match what {
-            What::Arrives(packet) if node.is_lost => self.save(packet),
-            What::Handles(packet) if node.is_lost => self.save(packet),
+            What::Arrives(packet) if node.is_lost => self.save(&packet),
+            What::Handles(packet) if node.is_lost => self.save(&packet),
             _ if node.is_lost => {}
             What::Arrives(packet) => {
                 let begin = node.free.max(self.now);
@@ -309,7 +309,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Tasks that reach a lost node appear elsewhere.
-    fn save(&mut self, packet: Packet) {
+    fn save(&mut self, packet: &Packet) {
         if let Content::Tasks(tasks, _) = packet.content {
             self.appear(self.alive(packet.from), tasks);
         }

@@ -5,6 +5,8 @@
 
 mod engine;
 mod spread;
+#[cfg(test)]
+mod tests;
 
 pub use spread::Spread;
 

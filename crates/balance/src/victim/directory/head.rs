@@ -7,7 +7,7 @@
 //! requests back.
 
 use super::super::message::{Demand, Standing, StealMessage};
-use super::holders::{TASK_NS_MAX, TASKS_MAX, quiet};
+use super::holders::quiet;
 use super::keeper::settling;
 use super::post::Post;
 use super::shares::{Party, level, share};
@@ -55,10 +55,9 @@ impl Head {
         let Some((_, part)) = post.places.place(from).filter(|&(site, _)| site == own) else {
             return;
         };
-        demand.queued = demand.queued.min(TASKS_MAX);
         demand.idle = demand.idle.min(post.places.nodes_of_part(own, part).len() as u32);
         if demand.task_ns > 0 {
-            self.task_ns = blend(self.task_ns, demand.task_ns.min(TASK_NS_MAX));
+            self.task_ns = blend(self.task_ns, demand.task_ns);
         }
         self.parts.insert(part, Part { demand, at: post.now });
         let is_rich = self.parts.values().any(|part| part.demand.queued > 0);

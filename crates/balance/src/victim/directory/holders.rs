@@ -7,11 +7,6 @@ use std::time::Duration;
 /// What a task is taken to take before anybody knows.
 const UNKNOWN_TASK_NS: u64 = 1_000_000;
 
-/// More tasks than this on one node, or workers, or nanoseconds per task, cannot be meant.
-pub(super) const TASKS_MAX: u64 = 1 << 40;
-pub(super) const WORKERS_MAX: u32 = 1 << 16;
-pub(super) const TASK_NS_MAX: u64 = 1 << 50;
-
 /// The holders of one directory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Holders(BTreeMap<NodeId, Holder>);
@@ -50,14 +45,7 @@ impl Holders {
         if tasks == 0 {
             self.0.remove(&node);
         } else {
-            self.0.insert(
-                node,
-                Holder {
-                    tasks: tasks.min(TASKS_MAX),
-                    at: now,
-                    workers: workers.clamp(1, WORKERS_MAX),
-                },
-            );
+            self.0.insert(node, Holder { tasks, at: now, workers: workers.max(1) });
         }
     }
 

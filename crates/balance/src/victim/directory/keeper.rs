@@ -1,7 +1,7 @@
 //! The directory of one part of a site: who waits, who holds, and who serves whom.
 
 use super::super::message::{Demand, MAX_LISTED, Share, StealMessage};
-use super::holders::{Holder, Holders, TASK_NS_MAX, TASKS_MAX, WORKERS_MAX, quiet};
+use super::holders::{Holder, Holders, quiet};
 use super::post::Post;
 use super::task_time::blend;
 use gridspan_topology::{NodeId, Time};
@@ -67,7 +67,6 @@ impl Keeper {
 
     /// An idle node asks: half of what the richest has, or sleep.
     pub(super) fn ask(&mut self, from: NodeId, workers: u32, post: &mut Post<'_>) {
-        let workers = workers.clamp(1, WORKERS_MAX);
         self.holders.remove(from);
         self.served.remove(&from);
         if self.waiting.insert(from, workers).is_some() {
@@ -94,7 +93,7 @@ impl Keeper {
         self.waiting.remove(&from);
         self.served.remove(&from);
         if task_ns > 0 {
-            self.task_ns = blend(self.task_ns, task_ns.min(TASK_NS_MAX));
+            self.task_ns = blend(self.task_ns, task_ns);
         }
         self.holders.set(from, tasks, workers, post.now);
         if tasks > 0 && !self.waiting.is_empty() {
@@ -156,8 +155,7 @@ impl Keeper {
         let waiting: u32 = self.waiting.values().sum();
         let busy = post.own_nodes().len().saturating_sub(self.waiting.len()) as f64;
         let held = self.holders.tasks(post.now, self.task_ns);
-        let for_each = (tasks.min(TASKS_MAX) as f64 + held as f64 + busy)
-            / (busy + f64::from(waiting)).max(1.0);
+        let for_each = (tasks as f64 + held as f64 + busy) / (busy + f64::from(waiting)).max(1.0);
         let until = post.now + self.quiet(post) * GATHER_AT_MOST;
         self.expecting = Some(Expecting { for_each, until });
     }

@@ -79,7 +79,7 @@ impl Directory {
     /// Tells the keeper if it is wrong enough about this node.
     fn correct(&mut self, turn: &Turn<'_>) {
         let has_none = turn.stock == 0 && self.told > 0;
-        let has_more = turn.stock > 0 && turn.stock >= 2 * self.told;
+        let has_more = turn.stock > 0 && turn.stock / 2 >= self.told;
         if !turn.is_idle && (has_none || has_more || self.is_asleep) {
             self.advert(turn);
         }

@@ -9,6 +9,7 @@
 //!   advice for meshes. [`Vacate`]: paper 4's way around other users' work. [`Auto`]: the best of them or nothing.
 //! - [`cutter`]: the multilevel partitioner below `grid-cut`.
 //! - [`predict`]: what a step would take. [`Gate`]: whether a plan is worth it, and was.
+//! - [`Balancer`]: a strategy behind its gate, as the runtime asks it; [`rounds`] tells how many steps a window had.
 //! - [`PlanReport`]: what a plan does, and why each actor moves.
 //! - [`to_vt`], [`from_vt`]: snapshots as files of DARMA/vt.
 //! - [`victim`]: which node to steal tasks from.
@@ -18,6 +19,7 @@
 //! was stored can be replayed without a runtime.
 
 mod auto;
+mod balancer;
 mod border;
 mod capacity;
 mod cost;
@@ -36,6 +38,7 @@ mod refine;
 mod registry;
 mod report;
 mod rotate;
+mod rounds;
 mod snapshot;
 mod strategy;
 pub mod study;
@@ -44,9 +47,10 @@ pub mod victim;
 mod vt;
 
 pub use auto::Auto;
+pub use balancer::{BalanceReport, Balancer, Cause, Window};
 pub use border::Border;
 pub use cost::{Bound, CostModel, Prediction, Traffic, predict};
-pub use gate::{Gate, GateConfig, Outcome, Proposal, Refusal, Verdict};
+pub use gate::{Appraisal, Gate, GateConfig, Outcome, Proposal, Refusal, Verdict};
 pub use greedy::Greedy;
 pub use grid_cut::GridCut;
 pub use none::NoMoves;
@@ -56,6 +60,7 @@ pub use refine::Refine;
 pub use registry::{NAMES, UnknownStrategy, by_name};
 pub use report::{Explanation, PlanReport, Reason};
 pub use rotate::Rotate;
+pub use rounds::rounds;
 pub use snapshot::{ActorKey, ActorLoad, Edge, PeLoad, SiteLink, Snapshot, SnapshotError};
 pub use strategy::Strategy;
 pub use vacate::Vacate;

@@ -6,6 +6,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// Runs one tightly-coupled parallel job across many sites as if they were one computer.
 #[derive(Debug, Parser)]
@@ -282,12 +283,28 @@ pub(crate) enum DriverName {
 /// How actors are balanced.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct BalanceFlags {
-    /// Move actors at sync points by this strategy, whatever the program says.
+    /// Move actors by this strategy, whatever the program says: at sync points, and while they go on when links or
+    /// other programs' use of the processors change.
     #[arg(long, value_name = "STRATEGY", value_parser = strategies())]
     pub(crate) balance: Option<String>,
+    /// Ask the strategy every so often, too, such as 5s.
+    #[arg(long, value_name = "TIME", value_parser = period)]
+    pub(crate) balance_every: Option<Duration>,
+    /// Whether plans must be worth what they cost, and are undone if they were not [default: on].
+    #[arg(long, value_enum, value_name = "ON")]
+    pub(crate) balance_gate: Option<Switch>,
     /// Write what is measured for each rebalance to this file, for `gridctl balance replay`.
     #[arg(long, value_name = "FILE")]
     pub(crate) balance_dump: Option<PathBuf>,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    /// On.
+    On,
+    /// Off.
+    Off,
 }
 
 /// What to do with what was measured for balancing.
@@ -317,6 +334,10 @@ pub(crate) struct ReplayArgs {
     /// Print one JSON document.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+fn period(text: &str) -> Result<Duration, &'static str> {
+    gridspan::variables::period(text).ok_or("write a time from 1ms, such as 5s or 200ms")
 }
 
 fn strategies() -> clap::builder::PossibleValuesParser {

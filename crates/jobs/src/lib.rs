@@ -7,7 +7,7 @@
 //! - [`stencil`]: Jacobi sweeps over a square with an analytic solution
 //! - [`pingpong`]: the Java Grande ladder of message sizes
 //! - [`uts`], [`queens`], [`mandelbrot`], [`fib`]: tasks that idle PEs steal
-//! - [`ring`], [`drill`]: a token, and failures on request
+//! - [`ring`], [`drill`]: a token, and failures and migrations on request
 //! - [`registry`]: all of them by name
 //! - [`bands`], [`pace`]: what several of them need: axes cut into parts, and the times of steps
 //! - [`random`]: the NAS random stream that starts several of them
@@ -21,6 +21,7 @@ mod entry;
 pub mod fib;
 pub mod leanmd;
 pub mod mandelbrot;
+mod nomads;
 pub mod pace;
 pub mod pic;
 pub mod pingpong;

@@ -41,8 +41,9 @@ pub(super) fn depart(
     to: PeId,
     plan: Option<CollectionId>,
 ) {
-    let Some(member) = core.members[kind.index()][slot as usize].take() else { return };
+    let Some(mut member) = core.members[kind.index()][slot as usize].take() else { return };
     let id = member.id;
+    core.keep_talks(&mut member);
     if let Some(local) = core.collections.get_mut(id.collection) {
         local.slots.remove(id.key);
     }
@@ -254,7 +255,7 @@ pub(super) fn handle_refuse(
     if overtaken {
         stores[kind.index()].resume(core, slot);
     }
-    core.note_moved(plan);
+    core.note_moved(plan, false);
 }
 
 /// Brings an accepted actor to life.
@@ -286,6 +287,7 @@ pub(super) fn handle_commit(
             load_ns: record.load_ns,
             state_bytes: Some(state_bytes),
             channels,
+            talks: None,
         },
     );
     core.refill(kind, slot, &mailbox);

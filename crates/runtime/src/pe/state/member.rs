@@ -1,6 +1,7 @@
 //! Members that live on a PE: those that are about to, those that do, and those that leave.
 
 use super::channel::Channels;
+use super::talk::Talks;
 use crate::envelope::AnyEnvelope;
 use crate::id::{ActorId, CollectionId, KindId};
 use bytes::Bytes;
@@ -20,6 +21,8 @@ pub(crate) struct Member {
     /// What its state took when it was last encoded.
     pub(crate) state_bytes: Option<u64>,
     pub(crate) channels: Option<Box<Channels>>,
+    /// Whom it talks to, while that is measured.
+    pub(crate) talks: Option<Box<Talks>>,
 }
 
 /// Members that are about to be made, and the numbers of the collective operations they begin with.
@@ -51,6 +54,7 @@ impl NewMembers {
             load_ns: 0,
             state_bytes: None,
             channels: self.channels.take(),
+            talks: None,
         }
     }
 }

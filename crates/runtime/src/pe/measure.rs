@@ -2,14 +2,10 @@
 //!
 //! Measured only where a strategy may use it. Handlers are timed where the driver has a clock; in virtual
 //! time they say themselves what they cost.
-//!
-//! **Bounds.** At most [`PAIRS_MAX`] pairs of actors are kept. When there are more, the pairs that have talked least
-//! are forgotten, as in lossy counting (G. S. Manku, R. Motwani, 2002): what is kept is what matters
-//! for a cut.
 
 use super::core::{Core, Stopwatch, Store};
 use super::queue::message_bytes;
-use super::state::{Measures, Member, Spent};
+use super::state::{Measures, Member, Ring, Spent};
 use crate::Actor;
 use crate::id::{ActorId, KindId, Seat, Sender};
 use crate::index::Key;
@@ -17,8 +13,8 @@ use crate::wire::{Control, Talk};
 use gridspan_balance::{ActorKey, ActorLoad, PeLoad};
 use std::time::Duration;
 
-/// Pairs of one PE; about 50 bytes each.
-const PAIRS_MAX: usize = 1 << 18;
+/// What members that have left had sent to others is kept for so many pairs.
+const LEFT_MAX: usize = 1 << 18;
 
 impl Core {
     /// Has handlers timed from now on, if anybody wants to know.
@@ -45,35 +41,30 @@ impl Core {
         to: ActorId,
         message: &A::Message,
     ) {
-        if let Sender::Actor(Seat { kind, slot }) = sender
-            && let Some(member) = self.member(kind, slot)
-        {
+        let (Sender::Actor(Seat { kind, slot }), Some(measures)) = (sender, &mut self.measures)
+        else {
+            return;
+        };
+        if let Some(Some(member)) = self.members[kind.index()].get_mut(slot as usize) {
             let bytes = message_bytes::<A>(message) as u64;
-            if member.talks.get_or_insert_default().note(to, bytes) {
-                self.note_pair();
+            if !measures.talks.note(member.id, &mut member.ring, to, bytes) {
+                self.forget_talks();
             }
         }
     }
 
+    /// There are too many pairs.
     #[cold]
-    fn note_pair(&mut self) {
+    fn forget_talks(&mut self) {
         let Some(measures) = &mut self.measures else { return };
-        measures.pairs += 1;
-        let mut least = 1;
-        while measures.pairs > PAIRS_MAX / if least > 1 { 2 } else { 1 } {
-            let members = self.members.iter_mut().flatten().flatten();
-            let talks = members.filter_map(|member| member.talks.as_mut());
-            measures.pairs = talks.map(|talks| talks.forget(least)).sum();
-            least *= 2;
-        }
+        measures.talks.forget(&mut rings(&mut self.members));
     }
 
-    /// A member leaves with its load; whom it talked to is told from here.
+    /// A member leaves; whom it has talked to is told from here.
     pub(super) fn keep_talks(&mut self, member: &mut Member) {
-        if let (Some(measures), Some(mut talks)) = (&mut self.measures, member.talks.take()) {
-            let kept = talks.take(member.id, &mut measures.left);
-            measures.pairs = measures.pairs.saturating_sub(kept);
-            measures.left.truncate(PAIRS_MAX);
+        if let Some(Measures { talks, left, .. }) = self.measures.as_deref_mut() {
+            talks.take_one(member.id, std::mem::take(&mut member.ring), left);
+            left.truncate(LEFT_MAX);
         }
     }
 
@@ -113,14 +104,11 @@ impl Core {
 
     /// Who has sent how much to whom from here since the last time.
     pub(super) fn take_talks(&mut self) -> Vec<Talk> {
-        let Some(Measures { pairs, left, .. }) = self.measures.as_deref_mut() else {
+        let Some(Measures { talks, left, .. }) = self.measures.as_deref_mut() else {
             return Vec::new();
         };
         let mut all = std::mem::take(left);
-        let members = self.members.iter_mut().flatten().flatten();
-        *pairs = members
-            .filter_map(|member| Some(member.talks.as_mut()?.take(member.id, &mut all)))
-            .sum();
+        all.append(&mut talks.take(&mut rings(&mut self.members)));
         all.sort_unstable_by_key(|talk| (talk.from, talk.to));
         all
     }
@@ -131,6 +119,12 @@ impl Core {
             self.post(Self::ROOT, Control::ShareChanged);
         }
     }
+}
+
+/// Where each member is in its ring of those it talks to.
+fn rings(members: &mut [Vec<Option<Member>>]) -> Vec<(ActorId, &mut Ring)> {
+    let members = members.iter_mut().flatten().flatten();
+    members.map(|member| (member.id, &mut member.ring)).collect()
 }
 
 /// An actor as strategies know it.

@@ -12,7 +12,7 @@
 //! lost in between delays the step at hand and nothing else.
 
 use super::core::{Core, Store};
-use super::state::{Channels, Departing, Member, Place};
+use super::state::{Channels, Departing, Member, Place, Ring};
 use crate::codec;
 use crate::envelope::AnyEnvelope;
 use crate::error::JobError;
@@ -287,7 +287,7 @@ pub(super) fn handle_commit(
             load_ns: record.load_ns,
             state_bytes: Some(state_bytes),
             channels,
-            talks: None,
+            ring: Ring::default(),
         },
     );
     core.refill(kind, slot, &mailbox);

@@ -1,7 +1,7 @@
 //! Members that live on a PE: those that are about to, those that do, and those that leave.
 
 use super::channel::Channels;
-use super::talk::Talks;
+use super::talk::Ring;
 use crate::envelope::AnyEnvelope;
 use crate::id::{ActorId, CollectionId, KindId};
 use bytes::Bytes;
@@ -22,7 +22,7 @@ pub(crate) struct Member {
     pub(crate) state_bytes: Option<u64>,
     pub(crate) channels: Option<Box<Channels>>,
     /// Whom it talks to, while that is measured.
-    pub(crate) talks: Option<Box<Talks>>,
+    pub(crate) ring: Ring,
 }
 
 /// Members that are about to be made, and the numbers of the collective operations they begin with.
@@ -54,7 +54,7 @@ impl NewMembers {
             load_ns: 0,
             state_bytes: None,
             channels: self.channels.take(),
-            talks: None,
+            ring: Ring::default(),
         }
     }
 }

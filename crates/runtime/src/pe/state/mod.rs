@@ -41,6 +41,7 @@ pub(crate) use reductions::{Accumulator, GroupState};
 pub(crate) use root::{BroadcastRequest, Family, Root};
 pub use survey::Places;
 pub(crate) use survey::{CHANGES_MAX, Purpose, UplinkProbe};
+pub(crate) use talk::Ring;
 pub(crate) use timers::{TimerId, Timers};
 pub use timesheet::Spent;
 pub(crate) use waiting::{Early, Held, UNKNOWN_MEMBER_HOLD};

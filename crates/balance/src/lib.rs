@@ -9,6 +9,7 @@
 //!   advice for meshes. [`Vacate`]: paper 4's way around other users' work. [`Auto`]: the best of them or nothing.
 //! - [`cutter`]: the multilevel partitioner below `grid-cut`.
 //! - [`predict`]: what a step would take. [`Gate`]: whether a plan is worth it, and was.
+//! - [`border_hops`]: how near actors are to another site, for the scheduler.
 //! - [`PlanReport`]: what a plan does, and why each actor moves.
 //! - [`to_vt`], [`from_vt`]: snapshots as files of DARMA/vt.
 //! - [`study`]: what all of it is judged with.
@@ -26,6 +27,7 @@ mod gate;
 mod greedy;
 mod grid_cut;
 mod groups;
+mod hops;
 mod none;
 mod objects;
 mod plan;
@@ -46,6 +48,7 @@ pub use cost::{Bound, CostModel, Prediction, Traffic, predict};
 pub use gate::{Gate, GateConfig, Outcome, Proposal, Refusal, Verdict};
 pub use greedy::Greedy;
 pub use grid_cut::GridCut;
+pub use hops::border_hops;
 pub use none::NoMoves;
 pub use plan::{Move, Plan, PlanError};
 pub use random::Random;

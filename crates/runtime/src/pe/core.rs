@@ -19,11 +19,13 @@ use crate::id::{ActorId, CollectionId, KindId, Seat, Sender};
 use crate::limits::Limits;
 use crate::parcel::Parcel;
 use crate::probe::ProbeOrder;
+use crate::rank::{FAR, Rank};
 use crate::reduce::{CustomOp, Reduction};
 use crate::wire::{Control, EncodedBatch, Multicast, MulticastMember, Packet, ReductionGroup};
 use bytes::Bytes;
 use gridspan_bcast::Tree;
 use gridspan_topology::{Layout, PeId, Time};
+use rustc_hash::FxHashMap;
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -78,9 +80,9 @@ pub(crate) trait Kind: Send + Sync {
 
 /// The actors of a type that is not known here.
 pub(crate) trait Store: Send {
-    /// Handles up to `budget` ready messages of one priority, as long as they are next in line.
+    /// Handles up to `budget` ready messages of one rank, as long as they are next in line.
     /// Returns how many it handled.
-    fn dispatch(&mut self, core: &mut Core, priority: i32, budget: u32) -> u32;
+    fn dispatch(&mut self, core: &mut Core, rank: Rank, budget: u32) -> u32;
     /// Builds members, from a `Vec<(Key, Init)>`.
     fn create(&mut self, core: &mut Core, new: NewMembers, inits: Parcel) -> Result<(), JobError>;
     /// The state of a member, encoded.
@@ -182,6 +184,10 @@ pub struct Core {
     pub(super) stopwatch: Option<Stopwatch>,
     /// Who talks to whom, while that is measured.
     pub(super) talks: Option<Box<Talks>>,
+    /// Whether messages of steps have come here.
+    pub(super) uses_steps: bool,
+    /// How near those are to another site who live here or are about to.
+    pub(super) border_hops: FxHashMap<ActorId, u8>,
     /// The share of the processor that this PE got when it wanted it, `0.0..=1.0`.
     pub(super) availability: f64,
     pub(super) running: Option<KindId>,
@@ -229,6 +235,8 @@ impl Core {
             charged: Duration::ZERO,
             stopwatch: None,
             talks: (&*common.strategy != "none").then(Box::default),
+            uses_steps: false,
+            border_hops: FxHashMap::default(),
             availability: 1.0,
             running: None,
             statistics: Statistics::default(),
@@ -261,8 +269,9 @@ impl Core {
     }
 
     /// Enters a member into an empty slot.
-    pub(super) fn seat(&mut self, kind: KindId, member: Member) -> u32 {
+    pub(super) fn seat(&mut self, kind: KindId, mut member: Member) -> u32 {
         let id = member.id;
+        member.border_hops = self.border_hops.get(&id).copied().unwrap_or(FAR);
         let members = &mut self.members[kind.index()];
         let slot = match self.free[kind.index()].pop() {
             Some(slot) => {

@@ -198,6 +198,10 @@ pub(crate) enum Control {
     Loads { collection: CollectionId, actors: Vec<(ActorLoad, u32)>, talks: Vec<Talk>, pe: PeLoad },
     /// Everyone learns the whole plan; those named as origin carry it out.
     Plan { collection: CollectionId, moves: Vec<PlanEntry> },
+    /// To the root: the sender handles messages of steps.
+    UsesSteps,
+    /// How near those are to another site who live there once the plan that comes with it is carried out.
+    Borders { hops: Vec<(ActorId, u8)> },
     /// The sender's part of the plan is carried out.
     PlanDone { collection: CollectionId },
     /// The rebalance is over: members that wait at their sync point go on. `syncs`: how many are

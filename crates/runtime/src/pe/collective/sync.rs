@@ -8,7 +8,7 @@ use crate::collection::PlanEntry;
 use crate::id::CollectionId;
 use crate::pe::core::{Core, Store};
 use crate::pe::measure::{id_of, key_of};
-use crate::pe::state::{Balances, Occasion, Place};
+use crate::pe::state::{Balances, Occasion, Place, Root};
 use crate::wire::{Control, Talk};
 use gridspan_balance::{ActorKey, ActorLoad, Edge, Move, PeLoad, Snapshot};
 use gridspan_topology::{Layout, PeId};
@@ -100,6 +100,7 @@ impl Core {
         let (mut snapshot, epochs) = snapshot(balances, &layout);
         snapshot.hierarchy = root.survey.places.as_ref().map(|places| places.hierarchy.clone());
         let plan = root.strategy.plan(&snapshot);
+        self.tell_borders(&snapshot, &plan);
         if let Some(tell) = &self.common.on_balance {
             tell(&snapshot, &plan);
         }
@@ -110,6 +111,7 @@ impl Core {
             (from != to).then_some(PlanEntry { id, from, to, epoch })
         };
         let moves: Vec<_> = plan.moves.iter().filter_map(entry).collect();
+        let Some(Root { balances, .. }) = self.root.as_deref_mut() else { return };
         balances.missing = layout.pe_count();
         balances.moves = moves.len();
         tracing::info!(collection = collection.0, moves = moves.len(), "rebalance");

@@ -3,6 +3,7 @@
 use super::channel::Channels;
 use crate::envelope::AnyEnvelope;
 use crate::id::{ActorId, CollectionId, KindId};
+use crate::rank::FAR;
 use bytes::Bytes;
 use gridspan_topology::PeId;
 
@@ -20,6 +21,8 @@ pub(crate) struct Member {
     /// What its state took when it was last encoded.
     pub(crate) state_bytes: Option<u64>,
     pub(crate) channels: Option<Box<Channels>>,
+    /// From it to another site, in messages.
+    pub(crate) border_hops: u8,
 }
 
 /// Members that are about to be made, and the numbers of the collective operations they begin with.
@@ -51,6 +54,7 @@ impl NewMembers {
             load_ns: 0,
             state_bytes: None,
             channels: self.channels.take(),
+            border_hops: FAR,
         }
     }
 }

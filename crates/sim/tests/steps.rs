@@ -64,12 +64,13 @@ fn noted(emulate: &str, notes: Vec<(Option<u64>, u64)>) -> Vec<u64> {
         Ok(())
     });
     simulate(job, emulate);
-    told.recv().unwrap()
+    told.recv().expect("main has told")
 }
 
 fn simulate(job: Job, emulate: &str) {
-    let spec = GridSpec::from_emulate(emulate).unwrap();
-    Simulation::new(job, spec, SimOptions::default()).unwrap().run().outcome.unwrap();
+    let spec = GridSpec::from_emulate(emulate).expect("the shorthand is well formed");
+    let simulation = Simulation::new(job, spec, SimOptions::default()).expect("the job can run");
+    simulation.run().outcome.expect("the job succeeds");
 }
 
 #[test]
@@ -134,7 +135,7 @@ impl Actor for Link {
             Talk::Wake { watch } => {
                 for other in 0..LINKS - 1 {
                     let to = cx.collection().at(Ix1(other));
-                    cx.send_in_step(&to, 5, Talk::Awake { watch: watch.clone() });
+                    cx.send_in_step(&to, 5, Talk::Awake { watch });
                 }
             }
             Talk::Awake { watch } => cx.send(&watch, Talk::Woken(me as u64)),
@@ -165,7 +166,7 @@ fn woken(strategy: &str) -> Vec<u64> {
         Ok(())
     });
     simulate(job, "2x1,wan=1ms");
-    told.recv().unwrap()
+    told.recv().expect("main has told")
 }
 
 fn last() -> gridspan_runtime::Key {

@@ -31,6 +31,7 @@ pub mod registry;
 pub mod ring;
 pub mod stencil;
 pub mod uts;
+mod waiting;
 
 pub use entry::Entry;
 pub use registry::{ENTRIES, find};

@@ -27,6 +27,7 @@ pub mod probe;
 mod program;
 mod promise;
 mod published;
+mod rank;
 mod reduce;
 mod reference;
 mod registry;

@@ -21,6 +21,7 @@ use crate::id::{ActorId, CollectionId, KindId, Seat, Sender};
 use crate::limits::Limits;
 use crate::parcel::Parcel;
 use crate::probe::ProbeOrder;
+use crate::rank::{FAR, Rank};
 use crate::reduce::{CustomOp, Reduction};
 use crate::shelf::Shelf;
 use crate::wire::{
@@ -29,6 +30,7 @@ use crate::wire::{
 use bytes::Bytes;
 use gridspan_bcast::Tree;
 use gridspan_topology::{Layout, PeId, Time};
+use rustc_hash::FxHashMap;
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -83,9 +85,9 @@ pub(crate) trait Kind: Send + Sync {
 
 /// The actors of a type that is not known here.
 pub(crate) trait Store: Send {
-    /// Handles up to `budget` ready messages of one priority, as long as they are next in line.
+    /// Handles up to `budget` ready messages of one rank, as long as they are next in line.
     /// Returns how many it handled.
-    fn dispatch(&mut self, core: &mut Core, priority: i32, budget: u32) -> u32;
+    fn dispatch(&mut self, core: &mut Core, rank: Rank, budget: u32) -> u32;
     /// Builds members, from a `Vec<(Key, Init)>`.
     fn create(&mut self, core: &mut Core, new: NewMembers, inits: Parcel) -> Result<(), JobError>;
     /// The state of a member, encoded.
@@ -194,6 +196,10 @@ pub struct Core {
     pub(super) clock: Option<Stopwatch>,
     /// What else is measured, if anything is.
     pub(super) measures: Option<Box<Measures>>,
+    /// Whether messages of steps have come here.
+    pub(super) uses_steps: bool,
+    /// How near those are to another site who live here or are about to.
+    pub(super) border_hops: FxHashMap<ActorId, u8>,
     pub(super) running: Option<KindId>,
     pub(super) statistics: Statistics,
 }
@@ -242,6 +248,8 @@ impl Core {
             stopwatch: None,
             clock: None,
             measures: common.balancing.is_active().then(Box::default),
+            uses_steps: false,
+            border_hops: FxHashMap::default(),
             running: None,
             statistics: Statistics::default(),
             common,
@@ -273,8 +281,9 @@ impl Core {
     }
 
     /// Enters a member into an empty slot.
-    pub(super) fn seat(&mut self, kind: KindId, member: Member) -> u32 {
+    pub(super) fn seat(&mut self, kind: KindId, mut member: Member) -> u32 {
         let id = member.id;
+        member.border_hops = self.border_hops.get(&id).copied().unwrap_or(FAR);
         let members = &mut self.members[kind.index()];
         let slot = match self.free[kind.index()].pop() {
             Some(slot) => {

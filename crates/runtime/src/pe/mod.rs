@@ -8,10 +8,12 @@
 //!   where actors live (`directory`). `core` holds them all.
 //! - `send`: the way of a message. `migrate`: the way of an actor.
 //! - `collective`: collections, broadcasts, reductions, quiescence, sync points.
+//! - `borders`: how near actors are to another site, which orders messages of steps.
 //! - `queue`, `store`: messages and actors of one type, which `core` knows as a `Kind`.
 
 mod ask;
 mod balancing;
+mod borders;
 mod collective;
 mod control;
 mod core;
@@ -117,9 +119,9 @@ impl Pe {
     pub fn run(&mut self, budget: u32) -> u32 {
         let mut handled = 0;
         while handled < budget && self.core.failure.is_none() {
-            let Some((priority, kind)) = self.core.lanes.peek() else { break };
+            let Some((rank, kind)) = self.core.lanes.peek() else { break };
             let store = &mut self.stores[kind.index()];
-            let step = store.dispatch(&mut self.core, priority, budget - handled);
+            let step = store.dispatch(&mut self.core, rank, budget - handled);
             handled += step;
             if !self.core.requests.is_empty() {
                 self.grant_requests();

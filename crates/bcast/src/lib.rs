@@ -7,8 +7,14 @@
 //! Everything here is a pure function: every node computes the same tree from the same arguments,
 //! so that a message needs to carry no more than the root and the name of the tree.
 
+mod dice;
+mod effort;
+pub mod paper;
 mod shape;
+pub mod study;
 mod tree;
+
+pub use effort::Effort;
 
 pub use shape::{binomial, binomial_over, hierarchical, hierarchical_over, star, star_over};
 pub use tree::{Tree, TreeError};

@@ -29,4 +29,5 @@ pub use mateescu::mateescu;
 pub use mpich::mpich_g2;
 pub use pools::form_pools;
 
-pub(crate) use cost::{NONE, Scratch};
+pub(crate) use cost::NONE;
+pub(crate) use mpich::binomial;

@@ -1,11 +1,13 @@
 //! A tree over nodes: from whom each receives and to whom it passes on, in which order.
 
 use gridspan_topology::{Layout, NodeId};
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use thiserror::Error;
 
 /// Who sends to whom. A lookup takes time logarithmic in the number of nodes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Stored", into = "Stored")]
 pub struct Tree {
     root: NodeId,
     /// All nodes of the tree, ascending.
@@ -149,6 +151,35 @@ impl Tree {
 
     fn place(&self, node: NodeId) -> Option<&Place> {
         self.nodes.binary_search_by_key(&node, |place| place.node).ok().map(|at| &self.nodes[at])
+    }
+}
+
+/// A tree as it is stored: its edges in an order in which it can be built.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    root: NodeId,
+    edges: Vec<(NodeId, NodeId)>,
+}
+
+impl TryFrom<Stored> for Tree {
+    type Error = TreeError;
+
+    fn try_from(stored: Stored) -> Result<Self, TreeError> {
+        Self::from_edges(stored.root, &stored.edges)
+    }
+}
+
+impl From<Tree> for Stored {
+    fn from(tree: Tree) -> Self {
+        let mut edges: Vec<(NodeId, NodeId)> = Vec::with_capacity(tree.nodes.len());
+        let mut next = vec![tree.root];
+        let mut at = 0;
+        while let Some(&node) = next.get(at) {
+            edges.extend(tree.children(node).iter().map(|&child| (node, child)));
+            next.extend_from_slice(tree.children(node));
+            at += 1;
+        }
+        Self { root: tree.root, edges }
     }
 }
 

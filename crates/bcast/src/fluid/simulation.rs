@@ -8,11 +8,12 @@
 
 use super::share::Shares;
 use crate::network::Network;
+use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 
 /// What a node does while a segment leaves it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sending {
     /// Nothing.
     Serial,

@@ -1,0 +1,114 @@
+//! What the edges of a broadcast say of the network, and what to look at more closely.
+
+use crate::fluid::EdgeTiming;
+use crate::network::Belief;
+use gridspan_topology::Time;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// A transfer that took longer or shorter by less than this says nothing.
+const DEVIATION: f64 = 0.2;
+/// Edges that carried less are over before they show what a link can do.
+const BYTES_MIN: f64 = 30_000.0;
+/// Pairs believed to be worse than they were once are probed this often: recovery is not seen otherwise.
+const BAD_AGE: Duration = Duration::from_secs(30);
+/// A pair is bad below this part of the best that was known of it.
+const BAD: f64 = 0.8;
+/// Everything is measured anew after so long.
+const REFRESH: Duration = Duration::from_secs(300);
+/// A probe is not wished for again before this time.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Something to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wish {
+    /// What one transfer from a cluster to another gets.
+    Pair {
+        /// The cluster that sends.
+        from: usize,
+        /// The cluster that receives.
+        to: usize,
+    },
+    /// What all nodes of a cluster together can send to and receive from others.
+    Together {
+        /// The cluster.
+        cluster: usize,
+    },
+}
+
+/// Remembers what is suspicious, and when what was asked for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Feedback {
+    best: BTreeMap<(usize, usize), f64>,
+    asked: BTreeMap<Wish, Time>,
+    suspects: BTreeSet<usize>,
+}
+
+impl Feedback {
+    /// Compares the edges of a broadcast with what was expected of them; whether the belief changed.
+    pub(super) fn compare(
+        &mut self,
+        now: Time,
+        belief: &mut Belief,
+        expected: &[EdgeTiming],
+        seen: &[EdgeTiming],
+    ) -> bool {
+        let mut has_changed = false;
+        for (expected, seen) in expected.iter().zip(seen) {
+            let (from, to) = (belief.cluster_of(seen.from), belief.cluster_of(seen.to));
+            let is_same = (expected.from, expected.to) == (seen.from, seen.to);
+            if !is_same || from == to || seen.bytes < BYTES_MIN || seen.flowing_s <= 0.0 {
+                continue;
+            }
+            let ratio = expected.flowing_s / seen.flowing_s;
+            if (1.0 - DEVIATION..=1.0 / (1.0 - DEVIATION)).contains(&ratio) {
+                continue;
+            }
+            // The transfer had at most what the pair can do, and it shared that as expected.
+            let rate = (belief.bandwidth(from, to) * ratio).max(seen.bytes / seen.flowing_s);
+            belief.set_bandwidth(now, from, to, rate);
+            self.suspects.extend([from, to]);
+            has_changed = true;
+        }
+        has_changed
+    }
+
+    /// A cluster whose links are in doubt.
+    pub(super) fn suspect(&mut self, cluster: usize) {
+        self.suspects.insert(cluster);
+    }
+
+    /// What should be measured now. Suspects come first; what was asked for lately is not asked again.
+    pub(super) fn wishes(&mut self, now: Time, belief: &Belief) -> Vec<Wish> {
+        let clusters = belief.clusters();
+        let suspects = std::mem::take(&mut self.suspects);
+        let mut wanted: BTreeSet<(bool, Wish)> = BTreeSet::new();
+        for from in 0..clusters {
+            for to in (0..clusters).filter(|&to| to != from) {
+                let bandwidth = belief.bandwidth(from, to);
+                let best = self.best.entry((from, to)).or_insert(bandwidth);
+                *best = best.max(bandwidth);
+                let age = now.since(belief.measured(from, to));
+                let is_suspect = suspects.contains(&from) || suspects.contains(&to);
+                let is_old = age >= REFRESH || (age >= BAD_AGE && bandwidth < BAD * *best);
+                if is_suspect || is_old {
+                    let rank = !is_suspect;
+                    let wish = Wish::Pair { from, to };
+                    wanted.insert((rank, wish));
+                    let ends = [from, to].map(|cluster| Wish::Together { cluster });
+                    wanted.extend(ends.map(|wish| (rank, wish)));
+                }
+            }
+        }
+        let asked = &mut self.asked;
+        asked.retain(|_, at| now.since(*at) < PATIENCE);
+        let mut wishes = Vec::new();
+        for (_, wish) in wanted {
+            if let std::collections::btree_map::Entry::Vacant(place) = asked.entry(wish) {
+                place.insert(now);
+                wishes.push(wish);
+            }
+        }
+        wishes
+    }
+}

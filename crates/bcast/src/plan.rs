@@ -1,7 +1,7 @@
 //! A plan as nodes get it: trees, their parts of a message, and an identifier that stands for all of it.
 
 use crate::fluid::Sending;
-use crate::pipeline::Draft;
+use crate::pipeline::{Draft, Strand};
 use crate::tree::{Tree, TreeError};
 use gridspan_topology::NodeId;
 use serde::{Deserialize, Serialize};
@@ -95,7 +95,7 @@ impl Plan {
         predicted: Duration,
     ) -> Result<Self, PlanError> {
         let name = |node: u32| members[node as usize];
-        let stripe = |strand: &crate::pipeline::Strand| {
+        let stripe = |strand: &Strand| {
             let edges: Vec<(NodeId, NodeId)> =
                 strand.edges.iter().map(|&(from, to)| (name(from), name(to))).collect();
             let weight = (strand.share * Self::PARTS).round().max(1.0) as u32;
@@ -155,6 +155,19 @@ impl Plan {
     }
 }
 
+impl From<&Plan> for Draft {
+    /// The plan over nodes that are numbered as they are named.
+    fn from(plan: &Plan) -> Self {
+        let total: f64 = plan.stripes.iter().map(|stripe| f64::from(stripe.weight)).sum();
+        let strand = |stripe: &Stripe| Strand {
+            edges: stripe.tree.edges_from_root().map(|(from, to)| (from.0, to.0)).collect(),
+            share: f64::from(stripe.weight) / total,
+        };
+        let strands = plan.stripes.iter().map(strand).collect();
+        Self { strands, segment_bytes: plan.segment_bytes, sending: plan.sending }
+    }
+}
+
 /// A plan from outside, before it is looked at.
 #[derive(Deserialize)]
 struct Unchecked {
@@ -192,7 +205,6 @@ impl TryFrom<Unchecked> for Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::Strand;
 
     fn plan(shares: &[f64], segment_bytes: u64) -> Result<Plan, PlanError> {
         let strands =

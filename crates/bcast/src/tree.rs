@@ -144,6 +144,18 @@ impl Tree {
         })
     }
 
+    /// All edges, each after the one that reaches its parent and in the order of sending.
+    pub fn edges_from_root(&self) -> impl Iterator<Item = (NodeId, NodeId)> {
+        let mut order = vec![self.root];
+        let mut at = 0;
+        while let Some(&node) = order.get(at) {
+            order.extend_from_slice(self.children(node));
+            at += 1;
+        }
+        let edges = |node| self.children(node).iter().map(move |&child| (node, child));
+        order.into_iter().flat_map(edges)
+    }
+
     /// The edges that lead from one site to another.
     pub fn wide_area_edges(&self, layout: &Layout) -> impl Iterator<Item = (NodeId, NodeId)> {
         self.edges().filter(|&(from, to)| layout.site_of_node(from) != layout.site_of_node(to))
@@ -171,15 +183,7 @@ impl TryFrom<Stored> for Tree {
 
 impl From<Tree> for Stored {
     fn from(tree: Tree) -> Self {
-        let mut edges: Vec<(NodeId, NodeId)> = Vec::with_capacity(tree.nodes.len());
-        let mut next = vec![tree.root];
-        let mut at = 0;
-        while let Some(&node) = next.get(at) {
-            edges.extend(tree.children(node).iter().map(|&child| (node, child)));
-            next.extend_from_slice(tree.children(node));
-            at += 1;
-        }
-        Self { root: tree.root, edges }
+        Self { root: tree.root, edges: tree.edges_from_root().collect() }
     }
 }
 

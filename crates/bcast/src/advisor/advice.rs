@@ -42,8 +42,8 @@ pub struct Broadcast<'a> {
     pub began: Time,
     /// The plan it used.
     pub plan: PlanId,
-    /// What the edges of the plan showed, tree by tree in the order of [`Tree::edges`](crate::Tree::edges)
-    /// or of the draft, with nodes numbered by their place among the members; none if nobody watched.
+    /// What the edges of the plan showed, in any order, with nodes numbered by their place among the
+    /// members; none if nobody watched. Edges inside a cluster may be left out.
     pub edges: &'a [EdgeTiming],
 }
 

@@ -54,18 +54,18 @@ impl Feedback {
         seen: &[EdgeTiming],
     ) -> bool {
         let mut has_changed = false;
-        for (expected, seen) in expected.iter().zip(seen) {
-            let (from, to) = (belief.cluster_of(seen.from), belief.cluster_of(seen.to));
-            let is_same = (expected.from, expected.to) == (seen.from, seen.to);
-            if !is_same || from == to || seen.bytes < BYTES_MIN || seen.flowing_s <= 0.0 {
+        let expected = by_pair(belief, expected);
+        for ((from, to), (bytes, seen_s)) in by_pair(belief, seen) {
+            let Some(&(_, expected_s)) = expected.get(&(from, to)) else { continue };
+            if bytes < BYTES_MIN || seen_s <= 0.0 {
                 continue;
             }
-            let ratio = expected.flowing_s / seen.flowing_s;
+            let ratio = expected_s / seen_s;
             if (1.0 - DEVIATION..=1.0 / (1.0 - DEVIATION)).contains(&ratio) {
                 continue;
             }
-            // The transfer had at most what the pair can do, and it shared that as expected.
-            let rate = (belief.bandwidth(from, to) * ratio).max(seen.bytes / seen.flowing_s);
+            // The transfers had at most what the pair can do, and shared that as expected.
+            let rate = (belief.bandwidth(from, to) * ratio).max(bytes / seen_s);
             belief.set_bandwidth(now, from, to, rate);
             self.suspects.extend([from, to]);
             has_changed = true;
@@ -111,4 +111,17 @@ impl Feedback {
         }
         wishes
     }
+}
+
+/// Bytes and flowing time between each pair of different clusters, of all edges together.
+fn by_pair(belief: &Belief, edges: &[EdgeTiming]) -> BTreeMap<(usize, usize), (f64, f64)> {
+    let mut pairs: BTreeMap<(usize, usize), (f64, f64)> = BTreeMap::new();
+    for edge in edges {
+        let (from, to) = (belief.cluster_of(edge.from), belief.cluster_of(edge.to));
+        if from != to {
+            let pair = pairs.entry((from, to)).or_default();
+            *pair = (pair.0 + edge.bytes, pair.1 + edge.flowing_s);
+        }
+    }
+    pairs
 }

@@ -7,4 +7,5 @@
 mod share;
 mod simulation;
 
+pub(crate) use share::joint_rate;
 pub use simulation::{EdgeTiming, Outcome, Run, Sending, simulate};

@@ -135,6 +135,14 @@ impl Shares {
     }
 }
 
+/// What flows that are all there at once get together.
+pub(crate) fn joint_rate(capacities: &[f64], paths: Vec<Vec<u32>>) -> f64 {
+    let flows = paths.len() as u32;
+    let mut shares = Shares::new(capacities, paths);
+    (0..flows).for_each(|flow| shares.begin(flow));
+    (0..flows).map(|flow| shares.rate(flow)).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

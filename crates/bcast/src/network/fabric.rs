@@ -73,6 +73,11 @@ impl Network {
         self.capacities[capacity as usize] = bytes_per_second.max(BANDWIDTH_MIN);
     }
 
+    /// Makes the beginning of each message or segment take so many times as long.
+    pub fn scale_initiation(&mut self, factor: f64) {
+        self.nodes.iter_mut().for_each(|node| node.initiation_s *= factor);
+    }
+
     /// How many nodes there are.
     pub fn len(&self) -> usize {
         self.nodes.len()

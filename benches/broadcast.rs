@@ -11,17 +11,20 @@ use figures::{Contender, Figures, Sample, Unit};
 use gridspan::bcast::paper::{
     CostModel, CostUnit, GoodList, LinkMatrix, Serialisation, basic_sa, clustered_sa, driver_sa,
 };
-use gridspan::bcast::study::{exact_optimum_s, grid_links, uniform_links};
-use gridspan::bcast::{Effort, anneal, start_tree};
+use gridspan::bcast::study::{TeraGrid, exact_optimum_s, grid_links, uniform_links};
+use gridspan::bcast::{Effort, PlannerConfig, Sharing, anneal, plan_broadcast, start_tree};
 use std::time::{Duration, Instant};
 
 /// The goal against the exact optimum of eight nodes.
 const ABOVE_OPTIMUM: f64 = 1.0;
 const MESSAGE: u64 = 1_000_000;
+/// As in the paper's experiment.
+const PLAN_EVALUATIONS: u64 = 4_000;
 
 fn main() {
     let mut figures = Figures::new();
     start(&mut figures);
+    plan(&mut figures);
     if figures.wants("optimum") {
         optimum(figures.choose(20, 2));
     }
@@ -58,6 +61,32 @@ fn start(figures: &mut Figures) {
     figures.compare(title, Unit::Time, 51, contenders);
 }
 
+/// All of a plan: searches, packing, simulations.
+fn plan(figures: &mut Figures) {
+    for (kind, sharing) in [("mesh", Sharing::SitePairs), ("hub", Sharing::SiteUplinks)] {
+        let title = format!("plan for 1 MB, 8 clusters and 64 nodes, {kind}");
+        if !figures.wants(&title) {
+            continue;
+        }
+        let grid = TeraGrid::new(sharing, 1, 0.0);
+        let run = || {
+            let effort = Effort::evaluations(PLAN_EVALUATIONS);
+            let config = PlannerConfig::default();
+            Sample::of(1, || {
+                drop(std::hint::black_box(plan_broadcast(
+                    grid.unloaded(),
+                    grid.root(),
+                    MESSAGE,
+                    config,
+                    &effort,
+                )));
+            })
+        };
+        let contenders = vec![Contender::new("ours", run).limit(Duration::from_millis(50))];
+        figures.compare(&title, Unit::Time, 15, contenders);
+    }
+}
+
 /// Eight nodes against all 262,144 trees.
 fn optimum(instances: u64) {
     println!("\nAbove the exact optimum at 8 nodes, mean of {instances} instances, percent\n");
@@ -82,9 +111,7 @@ fn optimum(instances: u64) {
         };
         println!("| {name} | {} | {mean:.2}{judged} | {most:.2} |", spent / instances);
     };
-    print("start tree", false, &|model, seed, _| {
-        model.completion_s(&start_tree(model, 0, seed))
-    });
+    print("start tree", false, &|model, seed, _| model.completion_s(&start_tree(model, 0, seed)));
     for limit in [1_000, 10_000, 40_000] {
         print("ours", limit > 1_000, &|model, seed, effort| {
             anneal(model, 0, seed, &effort.part(Some(limit as f64))).cost_s
@@ -108,12 +135,19 @@ type Search<'a> = (&'a str, Box<dyn Fn(&Effort<'_>) -> f64 + 'a>);
 /// Larger networks against the best that any search found, the long one too.
 fn quality(figures: &Figures) {
     let instances: u64 = figures.choose(3, 1);
-    let limits: Vec<Duration> =
-        figures.choose(&[1, 10, 100, 1000][..], &[1, 5]).iter().map(|&ms| Duration::from_millis(ms)).collect();
+    let limits: Vec<Duration> = figures
+        .choose(&[1, 10, 100, 1000][..], &[1, 5])
+        .iter()
+        .map(|&ms| Duration::from_millis(ms))
+        .collect();
     let long = Duration::from_millis(figures.choose(5000, 10));
     println!("\nAbove the best known, percent, mean of {instances} instances, after so many ms\n");
     let heads: Vec<String> = limits.iter().map(|limit| format!("{}", limit.as_millis())).collect();
-    println!("| network | search | {} |\n| --- | --- |{}", heads.join(" | "), " --- |".repeat(heads.len()));
+    println!(
+        "| network | search | {} |\n| --- | --- |{}",
+        heads.join(" | "),
+        " --- |".repeat(heads.len())
+    );
     for nodes in figures.choose(&[16, 64, 256, 1024][..], &[16]) {
         let clusters = (*nodes as f64).sqrt() as usize;
         for kind in ["uniform", "grid"] {

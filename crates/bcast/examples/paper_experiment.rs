@@ -18,8 +18,7 @@ struct Arguments {
 }
 
 fn arguments() -> Option<Arguments> {
-    let mut parsed =
-        Arguments { seeds: 4, first: 1, evaluations: 100_000, judge: Judge::Packets };
+    let mut parsed = Arguments { seeds: 4, first: 1, evaluations: 100_000, judge: Judge::Packets };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let value = words.next()?;
@@ -49,6 +48,7 @@ fn main() -> ExitCode {
             Experiment {
                 sharing,
                 seed,
+                broadcasts: usize::MAX,
                 judge: arguments.judge,
                 paper_evaluations: arguments.evaluations,
                 our_evaluations: 4_000,

@@ -67,7 +67,9 @@ pub enum PlanError {
         stripes: usize,
     },
     /// The trees do not all lead from the root of the plan to the same nodes.
-    #[error("tree {stripe} of the plan has another root or other nodes; make all trees over the same")]
+    #[error(
+        "tree {stripe} of the plan has another root or other nodes; make all trees over the same"
+    )]
     Members {
         /// The position of the tree.
         stripe: usize,
@@ -146,7 +148,8 @@ impl Plan {
             for (credit, stripe) in credit.iter_mut().zip(&self.stripes) {
                 *credit += i64::from(stripe.weight);
             }
-            let richest = (0..credit.len()).max_by_key(|&place| (credit[place], usize::MAX - place));
+            let richest =
+                (0..credit.len()).max_by_key(|&place| (credit[place], usize::MAX - place));
             let stripe = richest.unwrap_or(0);
             credit[stripe] -= total;
             let offset = number * self.segment_bytes;
@@ -207,8 +210,7 @@ mod tests {
     use super::*;
 
     fn plan(shares: &[f64], segment_bytes: u64) -> Result<Plan, PlanError> {
-        let strands =
-            shares.iter().map(|&share| Strand { edges: vec![(1, 0)], share }).collect();
+        let strands = shares.iter().map(|&share| Strand { edges: vec![(1, 0)], share }).collect();
         let draft = Draft { strands, segment_bytes, sending: Sending::Concurrent };
         let id = PlanId { root: NodeId(9), version: 4 };
         Plan::from_draft(id, &draft, &[NodeId(7), NodeId(9)], Duration::from_millis(3))

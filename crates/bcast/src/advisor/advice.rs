@@ -164,7 +164,7 @@ impl Advisor {
             let bandwidth = bandwidth.bits_per_second() as f64 / 8.0;
             self.belief.set_bandwidth(now, from, to, bandwidth);
         }
-        [from, to].into_iter().for_each(|cluster| self.feedback.suspect(cluster));
+        self.feedback.suspect([from, to]);
         self.changed();
     }
 
@@ -172,6 +172,7 @@ impl Advisor {
     pub fn probed(&mut self, now: Time, from: usize, to: usize, bandwidth: f64) {
         let before = self.belief.bandwidth(from, to);
         self.belief.set_bandwidth(now, from, to, bandwidth);
+        self.feedback.probed((from, to), before, bandwidth);
         // Noise of a few percent is no reason to plan anew.
         if (bandwidth / before - 1.0).abs() > self.config.gain_min {
             self.changed();
@@ -180,8 +181,12 @@ impl Advisor {
 
     /// All nodes of a cluster sent and received so many bytes per second together.
     pub fn probed_together(&mut self, cluster: usize, out: f64, into: f64) {
+        let (sent, received) = self.belief.together(cluster);
+        let is_news = |before: f64, now: f64| (now - before).abs() > self.config.gain_min * before;
         self.belief.set_together(cluster, out, into);
-        self.changed();
+        if is_news(sent, out) || is_news(received, into) {
+            self.changed();
+        }
     }
 
     /// Works ahead while nothing is to be sent, for as long as `effort` allows; call it again later for the

@@ -10,8 +10,9 @@ use std::time::Duration;
 const DEVIATION: f64 = 0.2;
 /// Edges that carried less are over before they show what a link can do.
 const BYTES_MIN: f64 = 30_000.0;
-/// Pairs believed to be worse than they were once are probed this often: recovery is not seen otherwise.
-const BAD_AGE: Duration = Duration::from_secs(30);
+/// Pairs believed to be worse than they were once are looked at this often, since recovery is not seen otherwise:
+/// one into and one out of each cluster, and the others if that one has changed.
+const BAD_AGE: Duration = Duration::from_secs(10);
 /// A pair is bad below this part of the best that was known of it.
 const BAD: f64 = 0.8;
 /// Everything is measured anew after so long.
@@ -73,9 +74,16 @@ impl Feedback {
         has_changed
     }
 
-    /// A cluster whose links are in doubt.
-    pub(super) fn suspect(&mut self, cluster: usize) {
-        self.suspects.insert(cluster);
+    /// Links whose measure came by another way, or differs: all of these clusters' links are in doubt.
+    pub(super) fn suspect(&mut self, clusters: [usize; 2]) {
+        self.suspects.extend(clusters);
+    }
+
+    /// A probe was answered. What is not as it was may not be alone.
+    pub(super) fn probed(&mut self, (from, to): (usize, usize), before: f64, now: f64) {
+        if (now / before - 1.0).abs() > DEVIATION {
+            self.suspect([from, to]);
+        }
     }
 
     /// What should be measured now. Suspects come first; what was asked for lately is not asked again.
@@ -83,6 +91,8 @@ impl Feedback {
         let clusters = belief.clusters();
         let suspects = std::mem::take(&mut self.suspects);
         let mut wanted: BTreeSet<(bool, Wish)> = BTreeSet::new();
+        let mut bad_out: BTreeMap<usize, Option<(Time, usize, usize)>> = BTreeMap::new();
+        let mut bad_in = bad_out.clone();
         for from in 0..clusters {
             for to in (0..clusters).filter(|&to| to != from) {
                 let bandwidth = belief.bandwidth(from, to);
@@ -90,16 +100,23 @@ impl Feedback {
                 *best = best.max(bandwidth);
                 let age = now.since(belief.measured(from, to));
                 let is_suspect = suspects.contains(&from) || suspects.contains(&to);
-                let is_old = age >= REFRESH || (age >= BAD_AGE && bandwidth < BAD * *best);
-                if is_suspect || is_old {
+                if is_suspect || age >= REFRESH {
                     let rank = !is_suspect;
-                    let wish = Wish::Pair { from, to };
-                    wanted.insert((rank, wish));
+                    wanted.insert((rank, Wish::Pair { from, to }));
                     let ends = [from, to].map(|cluster| Wish::Together { cluster });
                     wanted.extend(ends.map(|wish| (rank, wish)));
+                } else if age >= BAD_AGE && bandwidth < BAD * *best {
+                    let oldest = |chosen: &mut Option<(Time, usize, usize)>| {
+                        let candidate = (belief.measured(from, to), from, to);
+                        *chosen = Some(chosen.map_or(candidate, |other| other.min(candidate)));
+                    };
+                    oldest(bad_out.entry(from).or_default());
+                    oldest(bad_in.entry(to).or_default());
                 }
             }
         }
+        let bad = bad_out.into_values().chain(bad_in.into_values()).flatten();
+        wanted.extend(bad.map(|(_, from, to)| (true, Wish::Pair { from, to })));
         let asked = &mut self.asked;
         asked.retain(|_, at| now.since(*at) < PATIENCE);
         let mut wishes = Vec::new();

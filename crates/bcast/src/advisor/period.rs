@@ -7,7 +7,8 @@ const TOLERANCE: f64 = 0.05;
 
 /// The shortest period of the last values, if they went through it twice at least.
 pub(super) fn period(values: &[f64]) -> Option<usize> {
-    let is_same = |one: f64, other: f64| (one - other).abs() <= TOLERANCE * one.abs().max(other.abs());
+    let is_same =
+        |one: f64, other: f64| (one - other).abs() <= TOLERANCE * one.abs().max(other.abs());
     (1..=PERIOD_MAX.min(values.len() / 2)).find(|&period| {
         // Short periods have to show for longer, lest chance is taken for one.
         let shown = (2 * period).max(period + 3);

@@ -135,8 +135,7 @@ mod tests {
     fn linear_exponential_constant_and_periodic_series_are_predicted() {
         let linear: Vec<f64> = (0..60).map(|n| 1e6 * (1.0 - f64::from(n) / 60.0)).collect();
         let exponential: Vec<f64> = (0..60).map(|n| 90.0 * 0.9475_f64.powi(n)).collect();
-        let periodic: Vec<f64> =
-            [1e6, 8.0, 8.0, 3e4].into_iter().cycle().take(60).collect();
+        let periodic: Vec<f64> = [1e6, 8.0, 8.0, 3e4].into_iter().cycle().take(60).collect();
 
         assert!(worst(&linear) < 1.01);
         assert!(worst(&exponential) < 1.01);

@@ -125,6 +125,7 @@ impl Search<'_> {
         match self.dice.below(8) {
             0 => self.rotate(node),
             1 => self.exchange(node),
+            3 | 4 => self.replace(node),
             2 => {
                 // A sibling that is served before it makes room.
                 let siblings = self.state.parent(node);
@@ -179,6 +180,30 @@ impl Search<'_> {
         true
     }
 
+    /// Two nodes, neither below the other, change places: parents and children.
+    fn replace(&mut self, node: u32) -> bool {
+        let other = self.dice.below(self.state.parents().len()) as u32;
+        let (parent, goal) = (self.state.parent(node), self.state.parent(other));
+        if other == self.state.root()
+            || self.state.is_below(node, other)
+            || self.state.is_below(other, node)
+        {
+            return false;
+        }
+        let own: Vec<u32> = self.state.children(node).collect();
+        let others: Vec<u32> = self.state.children(other).collect();
+        if own.len() + others.len() > REPLACED_CHILDREN_MAX {
+            return false;
+        }
+        own.into_iter().for_each(|child| self.attach(child, other));
+        others.into_iter().for_each(|child| self.attach(child, node));
+        if parent != goal {
+            self.attach(node, goal);
+            self.attach(other, parent);
+        }
+        true
+    }
+
     /// Two nodes, neither below the other, change parents.
     fn exchange(&mut self, node: u32) -> bool {
         let other = self.dice.below(self.state.parents().len()) as u32;
@@ -194,6 +219,9 @@ impl Search<'_> {
         is_possible
     }
 }
+
+/// A node with more children is not replaced: each of them would have to be moved.
+const REPLACED_CHILDREN_MAX: usize = 12;
 
 /// From whom a node may best receive.
 struct Senders {

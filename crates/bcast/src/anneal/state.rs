@@ -90,6 +90,11 @@ impl<'a> State<'a> {
         self.parents[node as usize]
     }
 
+    /// To whom the node sends, in order.
+    pub(super) fn children(&self, node: u32) -> impl Iterator<Item = u32> {
+        self.children[node as usize].iter().map(|child| child.node)
+    }
+
     /// The child below which the last of all nodes below this one is; none for a leaf.
     pub(super) fn critical(&self, node: u32) -> Option<u32> {
         Some(self.critical[node as usize]).filter(|&child| child != NONE)

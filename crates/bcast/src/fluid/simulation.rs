@@ -212,8 +212,9 @@ impl<'a> Simulation<'a> {
                 What::There(edge) => self.there(edge),
             }
         }
-        let timings = self.edges.iter().map(|edge| edge.timing);
-        Outcome { completion_s: self.now_s, edges: timings.collect() }
+        let edges: Vec<EdgeTiming> = self.edges.iter().map(|edge| edge.timing).collect();
+        let completion_s = edges.iter().map(|edge| edge.span_s.1).fold(0.0, f64::max);
+        Outcome { completion_s, edges }
     }
 
     fn at(&mut self, at_s: f64, what: What) {

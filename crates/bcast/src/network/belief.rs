@@ -166,6 +166,11 @@ impl Belief {
         self.pairs[place].latency_s = latency_s;
     }
 
+    /// What all nodes of a cluster were seen to send and to receive together, in bytes per second.
+    pub fn together(&self, cluster: usize) -> (f64, f64) {
+        self.together[cluster]
+    }
+
     /// All nodes of a cluster together sent and received so many bytes per second to and from several
     /// others. Without it, a cluster is taken to do no more than its best single transfer.
     pub fn set_together(&mut self, cluster: usize, out: f64, into: f64) {
@@ -235,7 +240,8 @@ impl Belief {
             .into_iter()
             .map(|(from, to)| {
                 let mut link = SiteLink { from, to, capacity: 0 };
-                let all = (0..clusters).flat_map(|one| (0..clusters).map(move |other| (one, other)));
+                let all =
+                    (0..clusters).flat_map(|one| (0..clusters).map(move |other| (one, other)));
                 let mut crossing = all.filter(|&(one, other)| {
                     let (one, other) = (self.site_of[one], self.site_of[other]);
                     one != other && link.covers(one, other)

@@ -184,8 +184,7 @@ impl CostModel {
                 edges.push((node, child));
                 child = scratch.next_sibling[child as usize];
             }
-            let tail =
-                |child: u32| self.flight_s(node, child) + scratch.below_s[child as usize];
+            let tail = |child: u32| self.flight_s(node, child) + scratch.below_s[child as usize];
             edges[begin..].sort_unstable_by(|one, other| {
                 tail(other.1).total_cmp(&tail(one.1)).then(one.1.cmp(&other.1))
             });

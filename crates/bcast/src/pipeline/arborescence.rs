@@ -132,7 +132,10 @@ mod tests {
 
     #[test]
     fn what_the_root_does_not_reach_has_no_tree() {
-        assert_eq!(cheapest(3, 0, &|from, to| if from + to == 1 { 1.0 } else { f64::INFINITY }), None);
+        assert_eq!(
+            cheapest(3, 0, &|from, to| if from + to == 1 { 1.0 } else { f64::INFINITY }),
+            None
+        );
     }
 
     proptest! {

@@ -131,8 +131,7 @@ mod tests {
         }
         let costs = ClusterCosts::new(&network, 1_000_000, 100_000);
 
-        let cost_s =
-            costs.completion_s(&[0, 1, 2, 3], &[9, 0, 1, 2], &mut Memory::default());
+        let cost_s = costs.completion_s(&[0, 1, 2, 3], &[9, 0, 1, 2], &mut Memory::default());
 
         assert!((cost_s - (12.0 * 0.11 + 0.15)).abs() < 1e-9, "{cost_s}");
     }

@@ -96,12 +96,7 @@ struct Annealing<'a> {
 }
 
 impl<'a> Annealing<'a> {
-    fn new(
-        network: &Network,
-        costs: &'a ClusterCosts<'a>,
-        root: u32,
-        parents: Vec<u32>,
-    ) -> Self {
+    fn new(network: &Network, costs: &'a ClusterCosts<'a>, root: u32, parents: Vec<u32>) -> Self {
         let others = (0..network.clusters() as u32)
             .filter(|&cluster| parents[cluster as usize] != NONE)
             .collect();

@@ -7,29 +7,36 @@ use crate::network::Network;
 use std::collections::VecDeque;
 
 /// Seconds below which no broadcast of so many bytes from `root` can be complete: for the worst node,
-/// the latency to it and the message at the greatest flow.
+/// the message at the greatest flow, and then the latency from the nearest node on this side of what holds
+/// the flow back; and not less than the latency from the root.
 pub fn bound_s(network: &Network, root: u32, bytes: u64) -> f64 {
     let mut bound_s = 0.0_f64;
     for cluster in 0..network.clusters() {
         let other = network.members(cluster).iter().find(|&&node| node != root);
         if let Some(&node) = other {
-            let rate = greatest_flow(network, root, node);
-            bound_s = bound_s.max(network.latency_s(root, node) + bytes as f64 / rate);
+            let (rate, before) = greatest_flow(network, root, node);
+            let after_s = before.into_iter().map(|from| network.latency_s(from, node));
+            let last_s = bytes as f64 / rate + after_s.fold(f64::INFINITY, f64::min);
+            bound_s = bound_s.max(last_s).max(network.latency_s(root, node));
         }
     }
     bound_s
 }
 
-/// Bytes per second from node to node over all ways, by way of other nodes too. By shortest
-/// augmenting paths (J. Edmonds, R. Karp, 1972).
-pub(super) fn greatest_flow(network: &Network, from: u32, to: u32) -> f64 {
+/// Bytes per second from node to node over all ways, by way of other nodes too, and the nodes on the
+/// root's side of the narrowest cut. By shortest augmenting paths (J. Edmonds, R. Karp, 1972).
+fn greatest_flow(network: &Network, from: u32, to: u32) -> (f64, Vec<u32>) {
     let mut graph = Graph::new(network);
-    let (from, to) = (graph.node(from), graph.node(to));
+    let (start, end) = (graph.node(from), graph.node(to));
     let mut flow = 0.0;
-    while let Some(more) = graph.augment(from, to) {
-        flow += more;
+    loop {
+        let by = graph.search(start);
+        if by[end].is_none() {
+            let is_before = |&node: &u32| node == from || by[graph.node(node)].is_some();
+            return (flow, (0..network.len() as u32).filter(is_before).collect());
+        }
+        flow += graph.augment(start, end, &by);
     }
-    flow
 }
 
 /// An edge and its opposite stand beside each other, at `n` and `n ^ 1`.
@@ -103,7 +110,8 @@ impl Graph {
         }
     }
 
-    fn augment(&mut self, from: usize, to: usize) -> Option<f64> {
+    /// By which edge each vertex is reached where something is left, over as few edges as possible.
+    fn search(&self, from: usize) -> Vec<Option<usize>> {
         let mut by: Vec<Option<usize>> = vec![None; self.out.len()];
         let mut queue = VecDeque::from([from]);
         while let Some(vertex) = queue.pop_front() {
@@ -116,10 +124,14 @@ impl Graph {
                 }
             }
         }
+        by
+    }
+
+    /// Sends as much as fits over the way found.
+    fn augment(&mut self, from: usize, to: usize, by: &[Option<usize>]) -> f64 {
         let mut path = Vec::new();
         let mut vertex = to;
-        while vertex != from {
-            let edge = by[vertex]?;
+        while let Some(edge) = by[vertex].filter(|_| vertex != from) {
             path.push(edge);
             vertex = self.ends[edge ^ 1];
         }
@@ -128,7 +140,7 @@ impl Graph {
             self.left[edge] -= flow;
             self.left[edge ^ 1] += flow;
         }
-        Some(flow)
+        flow
     }
 }
 
@@ -148,7 +160,9 @@ mod tests {
             network.connect(from, to, 0.5, vec![pipe]);
         }
 
-        assert!((greatest_flow(&network, 0, 2) - 2.5).abs() < 1e-6);
+        let (rate, before) = greatest_flow(&network, 0, 2);
+        assert!((rate - 2.5).abs() < 1e-6);
+        assert_eq!(before, [0], "the root itself holds it back");
         assert!((bound_s(&network, 0, 10) - 4.5).abs() < 1e-6);
     }
 
@@ -156,7 +170,7 @@ mod tests {
     fn in_the_hub_an_uplink_and_in_the_mesh_the_access_bounds() {
         let rate = |sharing| {
             let grid = TeraGrid::new(sharing, 1, 0.0);
-            greatest_flow(grid.unloaded(), grid.root(), 63) / 125_000.0
+            greatest_flow(grid.unloaded(), grid.root(), 63).0 / 125_000.0
         };
 
         // PSC has one uplink of 30 Mbit/s in the hub, and three pipes of it behind an access of 60.

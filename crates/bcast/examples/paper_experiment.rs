@@ -4,7 +4,7 @@
 //! [--evaluations 100000] [--judge packets|flows]`. The same arguments give the same figures.
 
 use gridspan_bcast::Sharing;
-use gridspan_bcast::study::{CONTENDERS, Contender, Experiment, Judge, Trial};
+use gridspan_bcast::study::{CONTENDERS, Experiment, Judge, Trial};
 use std::process::ExitCode;
 
 /// Broadcasts of at least this size are held against the bound.
@@ -98,9 +98,9 @@ fn print(name: &str, trials: &[Trial]) {
             }
         }
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
-        let asked = match contender {
-            Contender::Ours => format!("{}", probes / trials.len().max(1) as u64),
-            _ => String::new(),
+        let asked = match contender.is_advised() {
+            true => format!("{}", probes / trials.len().max(1) as u64),
+            false => String::new(),
         };
         println!(
             "| {} | {} | {} | {:.2} / {:.2} | {} / {} | {asked} |",

@@ -157,6 +157,35 @@ impl Advisor {
         }
     }
 
+    /// A broadcast is under way: `part` says what its edges showed for the bytes sent so far. The plan for the
+    /// `rest`, which begins at a segment boundary, if what they showed was not as expected and another
+    /// plan is faster for it by more than the least gain, its beginning included. The rest then is
+    /// a message of its own.
+    pub fn midway(
+        &mut self,
+        now: Time,
+        part: &Broadcast<'_>,
+        rest: u64,
+        effort: &Effort<'_>,
+    ) -> Result<Option<Plan>, PlanError> {
+        let plans = self.roots.get(&part.root).map(|root| &root.plans);
+        let used = plans.into_iter().flatten().find(|(_, kept)| kept.plan.id() == part.plan);
+        let Some(draft) = used.map(|(_, kept)| kept.draft.clone()) else { return Ok(None) };
+        let expected = draft.simulate(&self.network, part.bytes).edges;
+        if !self.feedback.compare(now, &mut self.belief, &expected, part.edges) {
+            return Ok(None);
+        }
+        self.changed();
+        let place = self.place(part.root);
+        let (other, time_s) =
+            plan_broadcast(&self.network, place, rest, self.config.planner, effort);
+        let before_s = draft.simulate(&self.network, rest).completion_s;
+        if time_s >= before_s * (1.0 - self.config.gain_min) {
+            return Ok(None);
+        }
+        self.keep(now, part.root, bucket(rest), other, (time_s, true)).map(Some)
+    }
+
     /// A link between clusters was measured in some other way.
     pub fn link_changed(&mut self, now: Time, from: usize, to: usize, estimate: &LinkEstimate) {
         self.belief.set_latency(from, to, estimate.latency.duration().as_secs_f64());

@@ -181,19 +181,16 @@ impl Belief {
     pub fn network(&self) -> Network {
         let clusters = self.clusters();
         let mut network = Network::new(self.nodes.clone());
-        let most = |pairs: &mut dyn Iterator<Item = (usize, usize)>| {
-            pairs.map(|(from, to)| self.bandwidth(from, to)).fold(0.0, f64::max)
-        };
         let others = |one: usize| (0..clusters).filter(move |&other| other != one);
         let access: Vec<(u32, u32)> = (0..clusters)
             .map(|one| {
-                let out = most(&mut others(one).map(|other| (one, other)));
-                let into = most(&mut others(one).map(|other| (other, one)));
+                let out = self.most(others(one).map(|other| (one, other)));
+                let into = self.most(others(one).map(|other| (other, one)));
                 let (sent, received) = self.together[one];
                 (network.share(out.max(sent)), network.share(into.max(received)))
             })
             .collect();
-        let between = self.between_sites(&mut network, &most);
+        let between = self.between_sites(&mut network);
         for from in 0..clusters {
             network.connect(from, from, self.pairs[from * clusters + from].latency_s, Vec::new());
             for to in others(from) {
@@ -213,12 +210,13 @@ impl Belief {
         network
     }
 
+    /// The greatest bandwidth of these pairs.
+    fn most(&self, pairs: impl Iterator<Item = (usize, usize)>) -> f64 {
+        pairs.map(|(from, to)| self.bandwidth(from, to)).fold(0.0, f64::max)
+    }
+
     /// What transfers between sites share, as fast as the fastest of them.
-    fn between_sites(
-        &self,
-        network: &mut Network,
-        most: &dyn Fn(&mut dyn Iterator<Item = (usize, usize)>) -> f64,
-    ) -> Vec<SiteLink> {
+    fn between_sites(&self, network: &mut Network) -> Vec<SiteLink> {
         let mut sites = self.site_of.clone();
         sites.sort_unstable();
         sites.dedup();
@@ -242,11 +240,11 @@ impl Belief {
                 let mut link = SiteLink { from, to, capacity: 0 };
                 let all =
                     (0..clusters).flat_map(|one| (0..clusters).map(move |other| (one, other)));
-                let mut crossing = all.filter(|&(one, other)| {
+                let crossing = all.filter(|&(one, other)| {
                     let (one, other) = (self.site_of[one], self.site_of[other]);
                     one != other && link.covers(one, other)
                 });
-                let bandwidth = most(&mut crossing);
+                let bandwidth = self.most(crossing);
                 link.capacity = network.share(bandwidth);
                 link
             })

@@ -54,15 +54,10 @@ fn solve(count: usize, root: usize, edges: &[Edge]) -> Option<Vec<usize>> {
         return Some((0..count).filter(|&v| v != root).filter_map(|v| cheapest[v]).collect());
     };
     // Vertices outside of the cycle keep an own number, those on it share the last one.
-    let mut number = vec![0; count];
-    let mut next = 0;
-    for vertex in 0..count {
-        if !cycle.contains(&vertex) {
-            number[vertex] = next;
-            next += 1;
-        }
-    }
-    cycle.iter().for_each(|&vertex| number[vertex] = next);
+    let next = count - cycle.len();
+    let mut number = vec![next; count];
+    let others = (0..count).filter(|vertex| !cycle.contains(vertex));
+    others.enumerate().for_each(|(new, vertex)| number[vertex] = new);
     let mut inner = Vec::with_capacity(edges.len());
     let mut origin = Vec::with_capacity(edges.len());
     for (place, edge) in edges.iter().enumerate() {

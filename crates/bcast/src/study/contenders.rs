@@ -25,6 +25,7 @@ pub const CONTENDERS: &[Contender] = &[
     Contender::OursOnce,
     Contender::OursStale,
     Contender::Ours,
+    Contender::OursMidway,
     Contender::OursFresh,
 ];
 
@@ -52,6 +53,8 @@ pub enum Contender {
     OursStale,
     /// Our advisor: it sees the edges of its broadcasts, and what it wishes to have probed.
     Ours,
+    /// The same; after a quarter of a message it may choose another plan for the rest.
+    OursMidway,
     /// Our planner, fresh.
     OursFresh,
 }
@@ -70,8 +73,14 @@ impl Contender {
             Self::OursOnce => "ours, planned once",
             Self::OursStale => "ours, stale",
             Self::Ours => "**ours, with feedback**",
+            Self::OursMidway => "ours, with feedback, also midway",
             Self::OursFresh => "ours, fresh",
         }
+    }
+
+    /// Whether it is our advisor that plans.
+    pub fn is_advised(self) -> bool {
+        matches!(self, Self::Ours | Self::OursMidway)
     }
 
     /// Whether nodes learn of the tree by a message ahead of each broadcast, as in the paper.
@@ -151,7 +160,7 @@ impl<'a> Player<'a> {
             C::Mateescu | C::ClusteredFresh | C::WholeFresh | C::OneTreeFresh | C::OursFresh => {
                 now_s
             }
-            C::MpichG2 | C::MpichG2Pipelined | C::OursOnce | C::Ours => 0.0,
+            C::MpichG2 | C::MpichG2Pipelined | C::OursOnce | C::Ours | C::OursMidway => 0.0,
         };
         if refreshed_s > self.measured_s {
             let network = self.grid.at(refreshed_s);
@@ -180,14 +189,14 @@ impl<'a> Player<'a> {
                     draft
                 }
             },
-            C::Ours => self.advised(now_s, bytes),
+            C::Ours | C::OursMidway => self.advised(now_s, bytes),
         }
     }
 
     /// A broadcast is over; the next begins at `next_s`.
     pub(super) fn observe(&mut self, now_s: f64, next_s: f64, bytes: u64, edges: &[EdgeTiming]) {
         self.paper.observe(now_s, bytes);
-        if self.contender != Contender::Ours {
+        if !self.contender.is_advised() {
             return;
         }
         let root = NodeId(self.grid.root());
@@ -210,6 +219,21 @@ impl<'a> Player<'a> {
         for _ in 0..3 {
             self.ours.tick(at(next_s), &Effort::evaluations(self.spending.ours));
         }
+    }
+
+    /// How the rest of a broadcast travels after what the edges showed for its first part, if another way.
+    pub(super) fn midway(
+        &mut self,
+        now_s: f64,
+        part: u64,
+        rest: u64,
+        edges: &[EdgeTiming],
+    ) -> Option<Draft> {
+        let (root, began) = (NodeId(self.grid.root()), at(now_s));
+        let part = Broadcast { root, bytes: part, began, plan: self.used, edges };
+        let effort = Effort::evaluations(self.spending.ours);
+        let plan = self.ours.midway(at(now_s), &part, rest, &effort).ok().flatten()?;
+        Some(Draft::from(&plan))
     }
 
     fn probe(&mut self, now_s: f64, wish: Wish) {

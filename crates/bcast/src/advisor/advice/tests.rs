@@ -31,11 +31,13 @@ fn tell(advisor: &mut Advisor, now: Time, bytes: u64, edges: &[EdgeTiming]) {
 }
 
 fn published(commands: &[Command]) -> Vec<&Plan> {
-    let plan = |command| match command {
-        &Command::Publish { ref plan, .. } => Some(plan),
-        Command::Probe(_) => None,
-    };
-    commands.iter().filter_map(plan).collect()
+    let mut plans = Vec::new();
+    for command in commands {
+        if let Command::Publish { plan, .. } = command {
+            plans.push(plan);
+        }
+    }
+    plans
 }
 
 #[test]
@@ -97,6 +99,28 @@ fn a_link_that_turned_slow_is_noticed_probed_and_avoided() {
         .sum();
     let all: u32 = plan.stripes().iter().map(|stripe| stripe.weight).sum();
     assert!(hit * 4 < all, "little goes over the slow link: {hit} of {all}");
+}
+
+#[test]
+fn the_rest_of_a_broadcast_goes_around_a_link_that_turned_slow_and_stays_otherwise() {
+    let mut advisor = advisor();
+    tell(&mut advisor, at(0), 1_000_000, &[]);
+    advisor.tick(at(1), &Effort::evaluations(100_000));
+    let plan = advisor.plan(at(2), ROOT, 1_000_000).unwrap().id();
+    let kept = advisor.roots[&ROOT].plans.values().find(|kept| kept.plan.id() == plan).unwrap();
+    let mut edges = kept.draft.simulate(&advisor.network, 250_000).edges;
+    let effort = Effort::evaluations(5_000);
+    let mut rest = |edges: &[EdgeTiming]| {
+        let part = Broadcast { root: ROOT, bytes: 250_000, began: at(2), plan, edges };
+        advisor.midway(at(2), &part, 750_000, &effort).unwrap()
+    };
+
+    assert_eq!(rest(&edges), None);
+    let is_hit = |edge: &EdgeTiming| edge.from / 3 == 0 && edge.to / 3 == 1;
+    edges.iter_mut().filter(|edge| is_hit(edge)).for_each(|edge| edge.flowing_s *= 10.0);
+    let other = rest(&edges).unwrap();
+
+    assert!(other.id() > plan);
 }
 
 #[test]

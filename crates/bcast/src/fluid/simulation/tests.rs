@@ -44,7 +44,7 @@ fn initiation_is_paid_for_each_segment() {
 fn children_served_at_once_share_the_senders_capacity() {
     let star = run(&[(0, 1), (0, 2)], 1e6, 1);
 
-    let at_once = simulate(&nodes(3, 0.0, 0.0), &[star.clone()], Sending::Concurrent);
+    let at_once = simulate(&nodes(3, 0.0, 0.0), std::slice::from_ref(&star), Sending::Concurrent);
     let in_turn = simulate(&nodes(3, 0.0, 0.0), &[star], Sending::Serial);
 
     near(at_once.edges[0].span_s.1, 2.0);

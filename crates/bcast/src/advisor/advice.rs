@@ -193,7 +193,7 @@ impl Advisor {
             let bandwidth = bandwidth.bits_per_second() as f64 / 8.0;
             self.belief.set_bandwidth(now, from, to, bandwidth);
         }
-        self.feedback.suspect([from, to]);
+        self.feedback.suspect(from, to);
         self.changed();
     }
 

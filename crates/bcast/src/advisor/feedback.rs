@@ -10,9 +10,10 @@ use std::time::Duration;
 const DEVIATION: f64 = 0.2;
 /// Edges that carried less are over before they show what a link can do.
 const BYTES_MIN: f64 = 30_000.0;
-/// Pairs believed to be worse than they were once are looked at this often, since recovery is not seen otherwise:
-/// one into and one out of each cluster, and the others if that one has changed.
-const BAD_AGE: Duration = Duration::from_secs(10);
+/// Pairs believed to be worse than they were once are looked at after this time, since recovery is not seen
+/// otherwise: the few that were not for longest, and others if those have changed.
+const BAD_AGE: Duration = Duration::from_secs(3);
+const BAD_PROBES: usize = 3;
 /// A pair is bad below this part of the best that was known of it.
 const BAD: f64 = 0.8;
 /// Everything is measured anew after so long.
@@ -42,7 +43,8 @@ pub enum Wish {
 pub(super) struct Feedback {
     best: BTreeMap<(usize, usize), f64>,
     asked: BTreeMap<Wish, Time>,
-    suspects: BTreeSet<usize>,
+    /// Clusters that may send and receive otherwise than believed.
+    suspects: (BTreeSet<usize>, BTreeSet<usize>),
 }
 
 impl Feedback {
@@ -68,21 +70,22 @@ impl Feedback {
             // The transfers had at most what the pair can do, and shared that as expected.
             let rate = (belief.bandwidth(from, to) * ratio).max(bytes / seen_s);
             belief.set_bandwidth(now, from, to, rate);
-            self.suspects.extend([from, to]);
+            self.suspect(from, to);
             has_changed = true;
         }
         has_changed
     }
 
-    /// Links whose measure came by another way, or differs: all of these clusters' links are in doubt.
-    pub(super) fn suspect(&mut self, clusters: [usize; 2]) {
-        self.suspects.extend(clusters);
+    /// This way is not as it was: what else leaves the one cluster or enters the other is in doubt.
+    pub(super) fn suspect(&mut self, from: usize, to: usize) {
+        self.suspects.0.insert(from);
+        self.suspects.1.insert(to);
     }
 
     /// A probe was answered. What is not as it was may not be alone.
     pub(super) fn probed(&mut self, (from, to): (usize, usize), before: f64, now: f64) {
         if (now / before - 1.0).abs() > DEVIATION {
-            self.suspect([from, to]);
+            self.suspect(from, to);
         }
     }
 
@@ -91,32 +94,30 @@ impl Feedback {
         let clusters = belief.clusters();
         let suspects = std::mem::take(&mut self.suspects);
         let mut wanted: BTreeSet<(bool, Wish)> = BTreeSet::new();
-        let mut bad_out: BTreeMap<usize, Option<(Time, usize, usize)>> = BTreeMap::new();
-        let mut bad_in = bad_out.clone();
+        let mut bad: Vec<(Time, usize, usize)> = Vec::new();
         for from in 0..clusters {
             for to in (0..clusters).filter(|&to| to != from) {
                 let bandwidth = belief.bandwidth(from, to);
                 let best = self.best.entry((from, to)).or_insert(bandwidth);
                 *best = best.max(bandwidth);
                 let age = now.since(belief.measured(from, to));
-                let is_suspect = suspects.contains(&from) || suspects.contains(&to);
+                let is_suspect = suspects.0.contains(&from) || suspects.1.contains(&to);
                 if is_suspect || age >= REFRESH {
                     let rank = !is_suspect;
                     wanted.insert((rank, Wish::Pair { from, to }));
-                    let ends = [from, to].map(|cluster| Wish::Together { cluster });
-                    wanted.extend(ends.map(|wish| (rank, wish)));
-                } else if age >= BAD_AGE && bandwidth < BAD * *best {
-                    let oldest = |chosen: &mut Option<(Time, usize, usize)>| {
-                        let candidate = (belief.measured(from, to), from, to);
-                        *chosen = Some(chosen.map_or(candidate, |other| other.min(candidate)));
+                    let is_doubted = |cluster: &usize| {
+                        !is_suspect || suspects.0.contains(cluster) || suspects.1.contains(cluster)
                     };
-                    oldest(bad_out.entry(from).or_default());
-                    oldest(bad_in.entry(to).or_default());
+                    let ends = [from, to].into_iter().filter(is_doubted);
+                    wanted.extend(ends.map(|cluster| (rank, Wish::Together { cluster })));
+                } else if age >= BAD_AGE && bandwidth < BAD * *best {
+                    bad.push((belief.measured(from, to), from, to));
                 }
             }
         }
-        let bad = bad_out.into_values().chain(bad_in.into_values()).flatten();
-        wanted.extend(bad.map(|(_, from, to)| (true, Wish::Pair { from, to })));
+        bad.sort_unstable();
+        bad.truncate(BAD_PROBES);
+        wanted.extend(bad.into_iter().map(|(_, from, to)| (true, Wish::Pair { from, to })));
         let asked = &mut self.asked;
         asked.retain(|_, at| now.since(*at) < PATIENCE);
         let mut wishes = Vec::new();

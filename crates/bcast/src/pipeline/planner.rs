@@ -40,8 +40,14 @@ const WHOLE_MAX: u64 = 4096;
 const STRIPED_MIN: u64 = 32 * 1024;
 /// Striping is tried if it carries so many times what one tree does.
 const STRIPED_GAIN: f64 = 1.1;
-/// Segments in the simulation of candidates.
-const COARSE: u64 = 20;
+/// When another tree makes it this much worse, no more are tried.
+const STRIPES_WORSE: f64 = 1.05;
+/// Segments in the simulation of candidates, and of the best of them: more take too long to simulate, and bring
+/// a few percent.
+const COARSE: u64 = 14;
+const FINE: u64 = 64;
+/// Each of several trees is simulated with so many: with fewer, filling the pipelines would decide.
+const STRIPE_SEGMENTS: u64 = 6;
 /// Networks of more nodes are searched without annealing over single nodes.
 const ANNEALED_NODES_MAX: usize = 2048;
 /// Whole trees are simulated if the message is at most this large; above they never win where there is
@@ -142,12 +148,10 @@ impl Planner<'_> {
         if !is_pipelined {
             return;
         }
-        for inner in [Inner::Chain, Inner::Binary] {
-            for offset in [0, 1] {
-                let layout = Layout { inner, offset, ..whole };
-                let edges = expand(self.network, tree, self.root, layout);
-                self.consider(Draft::whole(edges).segmented(segment));
-            }
+        for (inner, offset) in [(Inner::Chain, 0), (Inner::Chain, 1), (Inner::Binary, 1)] {
+            let layout = Layout { inner, offset, ..whole };
+            let edges = expand(self.network, tree, self.root, layout);
+            self.consider(Draft::whole(edges).segmented(segment));
         }
     }
 
@@ -158,22 +162,26 @@ impl Planner<'_> {
         if all.rate < STRIPED_GAIN * single.min(self.bytes as f64 / one_s) {
             return;
         }
+        let mut last_s = f64::INFINITY;
         for count in [2, 3, 4, 6].into_iter().filter(|&count| count <= trees_max) {
             if count > all.trees.len() || effort.is_over() {
                 break;
             }
+            // The root is busy enough with beginning all trees, so that others send to other clusters.
             let packing = all.restricted(self.network, home, count);
-            for offset in [1, 0] {
-                let draft = self.stripes(&packing, offset, segment);
-                self.consider(draft);
+            let each = self.bytes / (STRIPE_SEGMENTS * packing.trees.len() as u64);
+            let time_s = self.consider(self.stripes(&packing, segment.min(each.max(SEGMENT_MIN))));
+            if time_s > STRIPES_WORSE * last_s {
+                break;
             }
+            last_s = time_s;
         }
     }
 
-    fn stripes(&self, packing: &Packing, offset: usize, segment: u64) -> Draft {
+    fn stripes(&self, packing: &Packing, segment: u64) -> Draft {
         let turns = packing.trees.len();
         let strand = |(turn, (tree, share)): (usize, &(ClusterTree, f64))| {
-            let layout = Layout { inner: Inner::Chain, offset, turn: (turn, turns) };
+            let layout = Layout { inner: Inner::Chain, offset: 1, turn: (turn, turns) };
             Strand { edges: expand(self.network, tree, self.root, layout), share: *share }
         };
         let strands = packing.trees.iter().enumerate().map(strand).collect();
@@ -189,7 +197,8 @@ impl Planner<'_> {
         let draft = draft.clone();
         let mut last_s = f64::INFINITY;
         // From coarse to fine: the fine ones take longest to simulate.
-        for size in [4 * guess, 2 * guess, guess, guess / 2] {
+        let finest = guess.max(self.bytes.div_ceil(FINE));
+        for size in [2 * finest, finest] {
             let size = size.clamp(SEGMENT_MIN, self.bytes.max(SEGMENT_MIN));
             let time_s = self.consider(draft.clone().segmented(size));
             if time_s > last_s {

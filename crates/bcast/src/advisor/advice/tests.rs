@@ -133,9 +133,11 @@ fn what_is_believed_to_be_bad_is_probed_again_though_nothing_flows_there() {
         |commands: &[Command]| commands.contains(&Command::Probe(Wish::Pair { from: 0, to: 1 }));
     // What differed is looked at from all sides at once, then left alone for a while.
     assert!(wishes(&advisor.tick(at(3), &Effort::unlimited())));
-    assert!(!wishes(&advisor.tick(at(9), &Effort::unlimited())));
-    assert!(wishes(&advisor.tick(at(12), &Effort::unlimited())));
-    assert!(!wishes(&advisor.tick(at(13), &Effort::unlimited())), "it was just asked for");
+    assert!(!wishes(&advisor.tick(at(7), &Effort::unlimited())), "it was just asked for");
+    assert!(wishes(&advisor.tick(at(9), &Effort::unlimited())));
+    advisor.probed(at(10), 0, 1, 3.0 * MBIT);
+    assert!(!wishes(&advisor.tick(at(12), &Effort::unlimited())), "it was just measured");
+    assert!(wishes(&advisor.tick(at(15), &Effort::unlimited())));
 }
 
 #[test]

@@ -14,6 +14,8 @@ const BYTES_MIN: f64 = 30_000.0;
 /// otherwise: the few that were not for longest, and others if those have changed.
 const BAD_AGE: Duration = Duration::from_secs(3);
 const BAD_PROBES: usize = 3;
+/// Transfers are not taken to be usually faster or slower than expected by more than this factor.
+const USUAL_MAX: f64 = 3.0;
 /// A pair is bad below this part of the best that was known of it.
 const BAD: f64 = 0.8;
 /// Everything is measured anew after so long.
@@ -43,6 +45,11 @@ pub enum Wish {
 pub(super) struct Feedback {
     best: BTreeMap<(usize, usize), f64>,
     asked: BTreeMap<Wish, Time>,
+    /// How much faster transfers usually are than expected though the belief is right: short segments, and
+    /// whatever the simulation leaves out.
+    usual: BTreeMap<(usize, usize), f64>,
+    /// What was believed before a transfer was not as expected, and its ratio.
+    doubted: BTreeMap<(usize, usize), (f64, f64)>,
     /// Clusters that may send and receive otherwise than believed.
     suspects: (BTreeSet<usize>, BTreeSet<usize>),
 }
@@ -63,12 +70,15 @@ impl Feedback {
             if bytes < BYTES_MIN || seen_s <= 0.0 {
                 continue;
             }
-            let ratio = expected_s / seen_s;
+            let usual = self.usual.get(&(from, to)).copied().unwrap_or(1.0);
+            let ratio = expected_s / seen_s / usual;
             if (1.0 - DEVIATION..=1.0 / (1.0 - DEVIATION)).contains(&ratio) {
                 continue;
             }
             // The transfers had at most what the pair can do, and shared that as expected.
-            let rate = (belief.bandwidth(from, to) * ratio).max(bytes / seen_s);
+            let believed = belief.bandwidth(from, to);
+            let rate = (believed * ratio).max(bytes / seen_s);
+            self.doubted.entry((from, to)).or_insert((believed, ratio * usual));
             belief.set_bandwidth(now, from, to, rate);
             self.suspect(from, to);
             has_changed = true;
@@ -82,10 +92,17 @@ impl Feedback {
         self.suspects.1.insert(to);
     }
 
-    /// A probe was answered. What is not as it was may not be alone.
+    /// A probe was answered. What is not as it was may not be alone; if it is, then it was wrong to
+    /// expect transfers to be faster or slower than they are.
     pub(super) fn probed(&mut self, (from, to): (usize, usize), before: f64, now: f64) {
-        if (now / before - 1.0).abs() > DEVIATION {
-            self.suspect(from, to);
+        let is_near = |one: f64| (now / one - 1.0).abs() <= DEVIATION;
+        match self.doubted.remove(&(from, to)) {
+            Some((believed, ratio)) if is_near(believed) => {
+                let usual = ratio.clamp(1.0 / USUAL_MAX, USUAL_MAX);
+                self.usual.insert((from, to), usual);
+            }
+            _ if !is_near(before) => self.suspect(from, to),
+            _ => {}
         }
     }
 

@@ -2,7 +2,7 @@
 #![allow(missing_docs)]
 
 use gridspan_runtime::driver::embedded;
-use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Layout, Op, Reply, To};
+use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Layout, Op, Reply, SiteId, To};
 use gridspan_sim::{Ending, SimOptions, SimReport, Simulation};
 use gridspan_topology::{Bandwidth, GridSpec, Latency, Link};
 use serde::{Deserialize, Serialize};
@@ -174,4 +174,27 @@ fn an_unknown_strategy_is_refused_before_anything_runs() {
     );
 
     assert!(refused.err().unwrap().to_string().contains("no strategy `magic`"));
+}
+
+#[test]
+fn a_rebalance_is_over_when_all_live_where_the_plan_says() {
+    // From b to c it is far, so that an actor that leaves b for c arrives long after b has let it go.
+    let sites = ["a", "b", "c"].map(|name| (name.to_owned(), vec![1]));
+    let link = |latency| Link::new(Latency::from_millis(latency), Bandwidth::UNLIMITED);
+    let spec = GridSpec::from_layout(&Layout::new(sites.to_vec()))
+        .expect("a valid layout")
+        .with_wan(link(1))
+        .with_link(SiteId(1), SiteId(2), link(200));
+    let job = Job::new("rotation").actor::<Cell>().strategy("rotate").main(async |grid| {
+        let cells = grid.create::<Cell>(Ix1::range(100), |ix| ix.0 as u64).await?;
+        for _ in 0..4 {
+            assert_eq!(grid.rebalance().await?, 100);
+        }
+        cells.broadcast(Msg::Sum);
+        let total: u64 = cells.reduction(Op::Sum).await?;
+        assert_eq!(total, 4950);
+        Ok(())
+    });
+    let report = simulate(job, spec);
+    assert_eq!(report.outcome, Ok(()));
 }

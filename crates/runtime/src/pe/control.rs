@@ -90,8 +90,9 @@ impl Pe {
             Control::MigrateRefuse { id, epoch, reason } => {
                 migrate::handle_refuse(core, stores, id, epoch, &reason);
             }
-            Control::MigrateCommit { id, .. } => {
+            Control::MigrateCommit { id, plan, .. } => {
                 migrate::handle_commit(core, stores, tentatives, id);
+                core.note_moved(plan);
             }
             Control::Measure { collection, syncs } => {
                 core.handle_measure(collection, syncs, stores);
@@ -103,7 +104,7 @@ impl Pe {
                 let mine = core.learn_plan(collection, moves);
                 self.carry_out(collection, &mine);
             }
-            Control::PlanDone { collection } => core.handle_plan_done(collection),
+            Control::PlanDone { collection, moves } => core.handle_plan_done(collection, moves),
             Control::Resume { collection, syncs } => self.resume(collection, syncs),
             _ => {}
         }
@@ -170,24 +171,17 @@ impl Pe {
 
     /// Moves the actors that a plan moves away from here.
     fn carry_out(&mut self, collection: CollectionId, moves: &[PlanEntry]) {
-        let mut begun = false;
+        let plan = Some(collection);
         for entry in moves {
             match self.core.resident(entry.id) {
                 Some(seat) => {
-                    migrate::depart(
-                        &mut self.core,
-                        &mut self.stores,
-                        seat,
-                        entry.to,
-                        Some(collection),
-                    );
-                    begun = true;
+                    migrate::depart(&mut self.core, &mut self.stores, seat, entry.to, plan);
                 }
-                None => self.core.correct_plan(entry),
+                None => {
+                    self.core.correct_plan(entry);
+                    self.core.note_moved(plan);
+                }
             }
-        }
-        if !begun {
-            self.core.post(Core::ROOT, Control::PlanDone { collection });
         }
     }
 

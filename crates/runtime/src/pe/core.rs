@@ -158,6 +158,8 @@ pub struct Core {
     /// it; migrations on request wait for the end.
     pub(super) balancing: BTreeMap<CollectionId, u64>,
     pub(super) deferred: Vec<(ActorId, PeId)>,
+    /// Moves of plans that are over and were not reported yet.
+    pub(super) moved: BTreeMap<CollectionId, usize>,
     /// The counters of what the PE itself sends, for main and on behalf of actors.
     pub(super) system: Channels,
     // Conversations.
@@ -212,6 +214,7 @@ impl Core {
             requests: Vec::new(),
             balancing: BTreeMap::new(),
             deferred: Vec::new(),
+            moved: BTreeMap::new(),
             system: Channels::default(),
             waits: Waits::default(),
             timers: Timers::default(),

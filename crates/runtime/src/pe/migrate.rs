@@ -208,7 +208,7 @@ pub(super) fn handle_accept(
     if broadcasts > passed_here {
         core.debts.insert(id, (passed_here.max(member.broadcasts), broadcasts));
     }
-    core.post(to, Control::MigrateCommit { id, epoch });
+    core.post(to, Control::MigrateCommit { id, epoch, plan });
     if let Some(home) = core.home(id)
         && home != core.me
         && home != to
@@ -219,7 +219,6 @@ pub(super) fn handle_accept(
         core.dispatch_envelope(kind, envelope);
     }
     core.release_awaiting(id);
-    core.plan_step(plan);
 }
 
 /// Lets an actor that was refused elsewhere go on here.
@@ -255,7 +254,7 @@ pub(super) fn handle_refuse(
     if overtaken {
         stores[kind.index()].resume(core, slot);
     }
-    core.plan_step(plan);
+    core.note_moved(plan);
 }
 
 /// Brings an accepted actor to life.
@@ -314,15 +313,6 @@ impl Core {
                 }
                 Err(error) => return self.fail(JobError::Protocol(error.to_string())),
             }
-        }
-    }
-
-    /// One migration of a plan is over.
-    fn plan_step(&mut self, plan: Option<CollectionId>) {
-        let Some(collection) = plan else { return };
-        let others = self.departing.values().any(|departing| departing.plan == plan);
-        if !others {
-            self.post(Self::ROOT, Control::PlanDone { collection });
         }
     }
 

@@ -136,6 +136,7 @@ impl Pe {
             action(&mut self.core);
             self.grant_requests();
         }
+        self.core.report_moved();
         self.core.expire_accumulators();
         if !self.core.awaiting.is_empty() {
             self.core.expire_awaiting();

@@ -182,8 +182,8 @@ pub(crate) enum Control {
     MigrateAccept { id: ActorId, epoch: u32, broadcasts: u64 },
     /// It cannot live here.
     MigrateRefuse { id: ActorId, epoch: u32, reason: String },
-    /// The old copy is gone; the new one lives.
-    MigrateCommit { id: ActorId, epoch: u32 },
+    /// The old copy is gone; the new one lives. `plan`: which rebalance moves it, if one does.
+    MigrateCommit { id: ActorId, epoch: u32, plan: Option<CollectionId> },
     /// Do not send what was to be sent later.
     CancelTimer(Timer),
     /// To the root: tell that PE once the job is quiescent.
@@ -198,8 +198,9 @@ pub(crate) enum Control {
     Loads { collection: CollectionId, actors: Vec<(ActorLoad, u32)>, talks: Vec<Talk>, pe: PeLoad },
     /// Everyone learns the whole plan; those named as origin carry it out.
     Plan { collection: CollectionId, moves: Vec<PlanEntry> },
-    /// The sender's part of the plan is carried out.
-    PlanDone { collection: CollectionId },
+    /// So many moves of the plan are over: actors that live with the sender now, and those that did not
+    /// leave it.
+    PlanDone { collection: CollectionId, moves: usize },
     /// The rebalance is over: members that wait at their sync point go on. `syncs`: how many are
     /// complete.
     Resume { collection: CollectionId, syncs: u64 },

@@ -60,7 +60,7 @@ impl Core {
         self.await_places(|_, _| {});
         let pes = self.common.layout.pes();
         let Some(root) = &mut self.root else { return };
-        root.balances.missing = pes.len() as u32;
+        root.balances.missing = pes.len();
         for pe in pes {
             self.post(pe, Control::Measure { collection, syncs });
         }
@@ -110,9 +110,12 @@ impl Core {
             (from != to).then_some(PlanEntry { id, from, to, epoch })
         };
         let moves: Vec<_> = plan.moves.iter().filter_map(entry).collect();
-        balances.missing = layout.pe_count();
         balances.moves = moves.len();
+        balances.missing = moves.len();
         tracing::info!(collection = collection.0, moves = moves.len(), "rebalance");
+        if moves.is_empty() {
+            return self.finish_balance(collection);
+        }
         self.post(Self::ROOT, Control::Plan { collection, moves });
     }
 
@@ -136,10 +139,29 @@ impl Core {
         mine
     }
 
-    pub(in crate::pe) fn handle_plan_done(&mut self, collection: Occasion) {
+    /// A move of a plan is over: the actor lives here now, or could not leave. What a PE has seen of this is
+    /// reported once a turn.
+    pub(in crate::pe) fn note_moved(&mut self, plan: Option<Occasion>) {
+        if let Some(plan) = plan {
+            *self.moved.entry(plan).or_default() += 1;
+        }
+    }
+
+    pub(in crate::pe) fn report_moved(&mut self) {
+        while let Some((collection, moves)) = self.moved.pop_first() {
+            self.post(Self::ROOT, Control::PlanDone { collection, moves });
+        }
+    }
+
+    pub(in crate::pe) fn handle_plan_done(&mut self, collection: Occasion, moves: usize) {
         let Some(root) = &mut self.root else { return };
-        root.balances.missing = root.balances.missing.saturating_sub(1);
-        if root.balances.missing == 0 {
+        let missing = &mut root.balances.missing;
+        // Only a faulty PE reports more than there are, or what is over.
+        if *missing == 0 || root.balances.queue.front() != Some(&collection) {
+            return;
+        }
+        *missing = missing.saturating_sub(moves);
+        if *missing == 0 {
             self.finish_balance(collection);
         }
     }

@@ -16,8 +16,8 @@ pub(crate) type Occasion = CollectionId;
 pub(crate) struct Balances<C> {
     /// The first is being worked off, the others wait.
     pub(crate) queue: VecDeque<Occasion>,
-    /// PEs that still measure or move.
-    pub(crate) missing: u32,
+    /// PEs that still measure, or actors that still move.
+    pub(crate) missing: usize,
     pub(crate) loads: Vec<(ActorLoad, u32)>,
     pub(crate) talks: Vec<Talk>,
     pub(crate) pes: BTreeMap<PeId, PeLoad>,

@@ -225,9 +225,13 @@ impl Advisor {
         let mut commands: Vec<Command> = wishes.into_iter().map(Command::Probe).collect();
         while !effort.is_over() {
             let Some((root, bucket)) = self.most_urgent() else { break };
-            // A plan that cannot be made is none; the one that there is goes on being used.
-            let Ok(Some(plan)) = self.improve(now, root, bucket, effort) else { continue };
-            commands.push(Command::Publish { plan, bytes: size(bucket) });
+            match self.improve(now, root, bucket, effort) {
+                Ok(Some(plan)) => commands.push(Command::Publish { plan, bytes: size(bucket) }),
+                Ok(None) => {}
+                // A plan that cannot be made now cannot be made in the next round either; the one that there
+                // is goes on being used.
+                Err(_) => break,
+            }
         }
         commands
     }

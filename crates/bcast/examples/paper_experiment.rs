@@ -6,6 +6,7 @@
 use gridspan_bcast::Sharing;
 use gridspan_bcast::study::{CONTENDERS, Experiment, Judge, Trial};
 use std::process::ExitCode;
+use std::thread;
 
 /// Broadcasts of at least this size are held against the bound.
 const BOUNDED_MIN: u64 = 300_000;
@@ -44,7 +45,7 @@ fn main() -> ExitCode {
         ("mesh: a pipe for each pair of sites", Sharing::SitePairs),
         ("hub: one uplink for each site", Sharing::SiteUplinks),
     ] {
-        let trial = |seed| {
+        let trial = move |seed| {
             Experiment {
                 sharing,
                 seed,
@@ -56,7 +57,11 @@ fn main() -> ExitCode {
             .run(CONTENDERS)
         };
         let seeds = arguments.first..arguments.first + arguments.seeds;
-        print(name, &seeds.map(trial).collect::<Vec<_>>());
+        let trials: Vec<Trial> = thread::scope(|scope| {
+            let running: Vec<_> = seeds.map(|seed| scope.spawn(move || trial(seed))).collect();
+            running.into_iter().filter_map(|one| one.join().ok()).collect()
+        });
+        print(name, &trials);
     }
     ExitCode::SUCCESS
 }

@@ -74,6 +74,61 @@ fn a_search_is_complete_under_every_policy_and_several_nodes_take_part() {
     }
 }
 
+/// Tasks of one second that spawn no others, all from one root that takes no time.
+#[derive(Serialize, Deserialize)]
+enum Batch {
+    Root(u32),
+    Second,
+}
+
+impl Search for Batch {
+    type Total = Nodes;
+
+    fn visit(self, cx: &mut SearchContext<'_, Self>) {
+        match self {
+            Self::Root(seconds) => (0..seconds).for_each(|_| cx.spawn(Self::Second)),
+            Self::Second => {
+                cx.charge(Duration::from_secs(1));
+                cx.total().0 += 1;
+            }
+        }
+    }
+}
+
+/// How long so many tasks of a second take on nodes of these numbers of PEs at one site.
+fn seconds(policy: &str, nodes: &[u32], tasks: u32) -> Duration {
+    let (out, result) = mpsc::channel();
+    let job = Job::new("batch").search::<Batch>().stealing(policy).main(async move |grid| {
+        let pool = grid.search_pool().await?;
+        grid.sleep(Duration::from_secs(1)).await?;
+        let begin = grid.now().await?;
+        assert_eq!(pool.run(Batch::Root(tasks)).await?, Nodes(tasks.into()));
+        out.send(grid.now().await?.since(begin)).map_err(|_| "nobody listens")?;
+        Ok(())
+    });
+    let layout = Layout::new(vec![("a".to_owned(), nodes.to_vec())]);
+    let spec = GridSpec::from_layout(&layout).expect("a valid layout");
+    let report = Simulation::new(job, spec, SimOptions::default()).expect("a valid job").run();
+    assert_eq!(report.outcome, Ok(()), "{policy}");
+    result.recv().expect("main has sent it")
+}
+
+#[test]
+fn nodes_of_one_pe_take_part() {
+    for policy in VICTIMS {
+        let took = seconds(policy, &[1, 1], 8);
+        assert!(took < Duration::from_secs(7), "{policy}: {took:?}");
+    }
+}
+
+#[test]
+fn the_pes_of_a_node_share_few_long_tasks() {
+    for (pes, tasks, at_most) in [(2, 2, 1), (4, 4, 1), (4, 8, 3), (3, 9, 4)] {
+        let took = seconds("directory", &[pes], tasks);
+        assert!(took < Duration::from_millis(at_most * 1000 + 100), "{tasks} on {pes}: {took:?}");
+    }
+}
+
 #[test]
 fn the_same_seed_gives_the_same_run() {
     let run = || {

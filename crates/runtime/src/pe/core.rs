@@ -194,6 +194,8 @@ pub struct Core {
     pub(super) stopwatch: Option<Stopwatch>,
     /// Tells how long work goes on within a handler; time stands still there in virtual time.
     pub(super) clock: Option<Stopwatch>,
+    /// Set by a handler that did one part of long work: what is to be sent, and what came, is first.
+    pub(crate) turn_is_over: bool,
     /// What else is measured, if anything is.
     pub(super) measures: Option<Box<Measures>>,
     /// Whether messages of steps have come here.
@@ -247,6 +249,7 @@ impl Core {
             charged: Duration::ZERO,
             stopwatch: None,
             clock: None,
+            turn_is_over: false,
             measures: common.balancing.is_active().then(Box::default),
             uses_steps: false,
             border_hops: FxHashMap::default(),

@@ -114,11 +114,11 @@ impl Pe {
         self.grant_requests();
     }
 
-    /// Handles up to `budget` ready messages. Returns how many: none once this PE has failed and
-    /// waits for the end of the job.
+    /// Handles up to `budget` ready messages. Returns how many: none once a handler has ended the turn, or
+    /// this PE has failed and waits for the end of the job.
     pub fn run(&mut self, budget: u32) -> u32 {
         let mut handled = 0;
-        while handled < budget && self.core.failure.is_none() {
+        while handled < budget && self.core.failure.is_none() && !self.core.turn_is_over {
             let Some((rank, kind)) = self.core.lanes.peek() else { break };
             let store = &mut self.stores[kind.index()];
             let step = store.dispatch(&mut self.core, rank, budget - handled);
@@ -136,6 +136,7 @@ impl Pe {
     /// Fires due timers and passes on what has waited long enough. Call it at the end of each turn,
     /// before sending what is in the [`outbox`](Self::outbox).
     pub fn finish_turn(&mut self) {
+        self.core.turn_is_over = false;
         while let Some(action) = self.core.timers.take_due(self.core.now) {
             action(&mut self.core);
             self.grant_requests();

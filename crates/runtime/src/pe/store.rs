@@ -52,7 +52,7 @@ impl<A: Actor> Store for TypedStore<A> {
                 begin = core.note_handled(self.kind, ready.slot, begun);
             }
             // What a handler asks for itself, such as to migrate, comes before its next message.
-            if !core.requests.is_empty() {
+            if !core.requests.is_empty() || core.turn_is_over {
                 break;
             }
         }

@@ -74,14 +74,19 @@ impl<I> Deques<I> {
         slept
     }
 
-    /// Wakes one that sleeps.
-    pub(super) fn wake_one(&self) -> Option<usize> {
+    /// Wakes one that sleeps, other than the one in this seat.
+    pub(super) fn wake_other(&self, than: usize) -> Option<usize> {
         // What was laid out before must be seen by those whose sleep is not seen here.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::SeqCst) == 0 {
             return None;
         }
-        (0..self.seats.len()).find(|&seat| self.wake(seat))
+        (0..self.seats.len()).find(|&seat| seat != than && self.wake(seat))
+    }
+
+    /// Whether any sleeps.
+    pub(super) fn has_sleepers(&self) -> bool {
+        self.asleep.load(Ordering::SeqCst) > 0
     }
 
     /// Whether all sleep.

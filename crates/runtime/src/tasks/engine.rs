@@ -94,21 +94,36 @@ impl<W: Work> Engine<W> {
             },
         };
         W::run(self, token.item, token.frame, token.child);
-        if !self.alone && self.kept.len() > 1 && self.offered.is_empty() {
-            self.offer();
-        }
+        self.share();
         true
     }
 
-    /// Lays out the older half of the tasks, and wakes somebody who may take them.
-    #[cold]
-    fn offer(&mut self) {
-        self.lay_out();
-        self.wakes.extend(self.node.wake_one());
+    /// Lays out the older half of the tasks if others could take them and find none. Whoever is to be
+    /// [woken](Self::wakes) should be told before a task is run, which may take long.
+    #[inline]
+    pub(super) fn share(&mut self) {
+        if !self.alone && self.kept.len() > 1 && self.offered.is_empty() {
+            self.offer();
+        }
     }
 
-    fn lay_out(&mut self) {
-        let share = (self.kept.len() / 2).min(OFFER_MAX);
+    #[cold]
+    fn offer(&mut self) {
+        let (tasks, seats) = (self.kept.len(), self.node.len());
+        // For those that sleep there is one each, if there are as many: tasks kept here cannot be had while
+        // one is run.
+        let least = if self.node.has_sleepers() { seats.min(tasks - 1) } else { 0 };
+        self.lay_out((tasks / 2).min(OFFER_MAX).max(least));
+        self.wake_another();
+    }
+
+    /// Has another PE of the node woken if one sleeps.
+    fn wake_another(&mut self) {
+        self.wakes.extend(self.node.wake_other(self.seat));
+    }
+
+    /// Lays out so many of the tasks kept here, the oldest.
+    fn lay_out(&mut self, share: usize) {
         for token in self.kept.drain(..share) {
             self.offered.push(token);
         }
@@ -126,6 +141,11 @@ impl<W: Work> Engine<W> {
             }
             let tokens: Vec<_> = taken.collect();
             self.open_loans(pe, tokens);
+            // Whoever laid these out has woken one PE only, and may be busy with a long task by now.
+            if self.node.offered(seat) > 0 {
+                self.wake_another();
+            }
+            self.share();
             return true;
         }
         false
@@ -162,8 +182,15 @@ impl<W: Work> Engine<W> {
         if let Some((seat, token)) = offered {
             return Some((self.pe_of(seat), token));
         }
-        self.lay_out();
+        self.lay_out((self.kept.len() / 2).min(OFFER_MAX));
         Some((self.pe, self.node.steal(self.seat)?))
+    }
+
+    /// Has somebody woken for what was laid out to be taken by others, and was not.
+    pub(super) fn share_rest(&mut self) {
+        if !self.offered.is_empty() {
+            self.wake_another();
+        }
     }
 
     /// Keeps a task that was taken after all.

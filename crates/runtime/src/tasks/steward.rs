@@ -184,6 +184,7 @@ impl Steward {
             self.statistics.tasks += tasks;
             self.send(to, Order::Gift { from: self.node, gift, loans }, cx);
         }
+        engine.share_rest();
         self.told = engine.stock();
         self.stealing.handle_given(cx.now(), to, tasks, self.told, gift);
     }

@@ -21,8 +21,8 @@ use std::time::Duration;
 /// turn of the PE.
 const SLICE: Duration = Duration::from_micros(200);
 const SLICE_NS: u64 = SLICE.as_nanos() as u64;
-/// Tasks run before the clock is looked at for the first time in a slice.
-const CHUNK: u64 = 16;
+/// Tasks run before the clock is looked at for the first time in a slice: some take longer than that.
+const CHUNK: u64 = 1;
 /// Other messages come first.
 const BEHIND_ALL: i32 = i32::MAX;
 
@@ -86,7 +86,7 @@ impl<W: Work> Actor for Worker<W> {
             roots: BTreeMap::new(),
             next_root: 0,
         };
-        worker.rest(cx);
+        worker.go_on(cx);
         worker
     }
 
@@ -127,14 +127,7 @@ impl<W: Work> Actor for Worker<W> {
             }
             Order::Close => return cx.destroy(),
         }
-        if !self.is_running {
-            self.rest(cx);
-        }
-        if let Some(steward) = &mut self.steward {
-            steward.look(&self.engine, cx);
-            steward.carry_out(&mut self.engine, cx);
-        }
-        self.flush(cx);
+        self.go_on(cx);
     }
 
     fn heap_bytes(order: &Order) -> usize {
@@ -159,7 +152,21 @@ impl<W: Work> Worker<W> {
         }
     }
 
-    /// Runs tasks until other messages should have their turn.
+    /// Sees to what has changed: tasks to run, to lay out, to take or to give, and outputs.
+    fn go_on(&mut self, cx: &mut Context<'_, Self>) {
+        if !self.is_running {
+            self.rest(cx);
+        }
+        self.engine.share();
+        if let Some(steward) = &mut self.steward {
+            steward.look(&self.engine, cx);
+            steward.carry_out(&mut self.engine, cx);
+        }
+        self.flush(cx);
+        cx.charge(Duration::from_nanos(std::mem::take(&mut self.engine.charged_ns)));
+    }
+
+    /// Runs tasks until other messages should have their turn, or another PE is to be woken.
     fn slice(&mut self, cx: &mut Context<'_, Self>) {
         let begin = cx.core.clock_ns();
         let (mut chunk, mut done) = (CHUNK, 0);
@@ -168,7 +175,7 @@ impl<W: Work> Worker<W> {
                 if !self.engine.step() && !self.engine.steal() {
                     break 'slice;
                 }
-                if self.engine.charged_ns >= SLICE_NS {
+                if self.engine.charged_ns >= SLICE_NS || !self.engine.wakes.is_empty() {
                     break 'slice;
                 }
             }
@@ -179,7 +186,8 @@ impl<W: Work> Worker<W> {
             }
             chunk = next_chunk(done, elapsed);
         }
-        cx.charge(Duration::from_nanos(std::mem::take(&mut self.engine.charged_ns)));
+        // What this slice has led to is sent, and what came meanwhile is handled, before the next one.
+        cx.core.turn_is_over = true;
     }
 
     /// Passes on what tasks have led to.

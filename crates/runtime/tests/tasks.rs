@@ -2,8 +2,12 @@
 #![allow(missing_docs)]
 
 use gridspan_runtime::driver::embedded;
-use gridspan_runtime::{Job, Merge, Search, SearchContext, Step, Task, TaskContext};
+use gridspan_runtime::{Job, Merge, PeId, Search, SearchContext, Step, Task, TaskContext};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
 
 /// The Fibonacci number of an index, by as many tasks as its value times 3.2.
 #[derive(Serialize, Deserialize)]
@@ -147,4 +151,198 @@ fn a_search_visits_every_node_once() {
             Ok(())
         })
     });
+}
+
+/// A root and so many tasks below it that take long.
+#[derive(Serialize, Deserialize)]
+enum Long {
+    Root { tasks: u32, each: Duration },
+    Leaf(Duration),
+}
+
+/// The PEs that took part.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Pes(BTreeSet<u32>);
+
+impl Merge for Pes {
+    fn merge(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+}
+
+impl Search for Long {
+    type Total = Pes;
+
+    fn visit(self, cx: &mut SearchContext<'_, Self>) {
+        match self {
+            Self::Root { tasks, each } => (0..tasks).for_each(|_| cx.spawn(Self::Leaf(each))),
+            Self::Leaf(time) => {
+                std::thread::sleep(time);
+                let pe = cx.pe().0;
+                cx.total().0.insert(pe);
+            }
+        }
+    }
+}
+
+#[test]
+fn as_many_long_tasks_as_pes_run_side_by_side() {
+    let job = Job::new("long").search::<Long>().main(async |grid| {
+        let each = Duration::from_millis(200);
+        let pes = grid.run_search(Long::Root { tasks: 3, each }).await?;
+        assert_eq!(pes, Pes(BTreeSet::from([0, 1, 2])));
+        Ok(())
+    });
+    embedded::run(job, 3).unwrap();
+}
+
+#[test]
+fn others_have_their_turn_between_long_tasks() {
+    let job = Job::new("long").search::<Long>().main(async |grid| {
+        let pool = grid.search_pool().await?;
+        let mut run = pin!(pool.run(Long::Root { tasks: 64, each: Duration::from_millis(2) }));
+        let mut turns = 0;
+        while std::future::poll_fn(|cx| Poll::Ready(run.as_mut().poll(cx))).await.is_pending() {
+            grid.now().await?;
+            turns += 1;
+        }
+        assert!(turns > 16, "{turns} turns");
+        Ok(())
+    });
+    embedded::run(job, 1).unwrap();
+}
+
+#[test]
+fn closing_a_pool_ends_the_wait_for_what_it_had_to_do() {
+    everywhere(|| {
+        Job::new("closed").search::<Long>().main(async |grid| {
+            let pool = grid.search_pool().await?;
+            let endless = || Long::Root { tasks: 100_000, each: Duration::from_millis(1) };
+            let last = PeId(grid.layout().pe_count() - 1);
+            let mut run = pin!(pool.run_on(last, endless()));
+            let begun = std::future::poll_fn(|cx| Poll::Ready(run.as_mut().poll(cx))).await;
+            assert!(begun.is_pending());
+            grid.sleep(Duration::from_millis(20)).await?;
+            pool.clone().close();
+            let closed = "the pool of tasks is closed, and what it had to do is lost; close it later, or open another";
+            assert_eq!(run.await.unwrap_err().to_string(), closed);
+            assert_eq!(pool.run(endless()).await.unwrap_err().to_string(), closed);
+            assert_eq!(pool.statistics().await.unwrap_err().to_string(), closed);
+
+            // What was on its way to the workers does no harm.
+            let few = Long::Root { tasks: 1, each: Duration::ZERO };
+            assert_eq!(grid.run_search(few).await?.0.len(), 1);
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_with_the_reason() {
+    let job = Job::new("refused").tasks::<Fib>().main(async |grid| {
+        let pool = grid.task_pool().await?;
+        let nowhere = pool.run_on(PeId(2), Fib(1)).await.unwrap_err();
+        assert_eq!(
+            nowhere.to_string(),
+            "there is no pe2 to begin on; the job has 2 PEs, the first of which is pe0"
+        );
+        let unknown = grid.run_search(Node { depth: 0 }).await.unwrap_err();
+        assert_eq!(
+            unknown.to_string(),
+            "tasks::Node is not part of the job; add `.search::<tasks::Node>()` to its definition"
+        );
+        Ok(())
+    });
+    embedded::run(job, 2).unwrap();
+}
+
+/// A task that does what tasks must not.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+enum Faulty {
+    Panics,
+    Abandons,
+    WaitsForNothing,
+}
+
+impl Task for Faulty {
+    type Output = ();
+    type Join = ();
+
+    fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        match self {
+            Self::Panics => panic!("out of order"),
+            Self::Abandons => {
+                cx.spawn(Self::WaitsForNothing);
+                Step::Done(())
+            }
+            Self::WaitsForNothing => Step::Sync(()),
+        }
+    }
+
+    fn collect((): &mut (), _child: u32, (): ()) {}
+
+    fn joined((): (), _cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        Step::Sync(())
+    }
+}
+
+#[test]
+fn a_faulty_task_ends_the_job_with_the_reason() {
+    for (task, reason) in [
+        (Faulty::Panics, "out of order"),
+        (Faulty::Abandons, "is done but has spawned 1 children; return Step::Sync"),
+        (Faulty::WaitsForNothing, "synchronises again and again without children"),
+    ] {
+        let job = Job::new("faulty").tasks::<Faulty>().main(async move |grid| {
+            grid.run_tasks(task).await?;
+            Ok(())
+        });
+        let error = embedded::run(job, 2).unwrap_err().to_string();
+        assert!(error.contains(reason), "{task:?}: {error}");
+    }
+}
+
+/// A task whose output is a text of so many bytes.
+#[cfg(feature = "net")]
+#[derive(Serialize, Deserialize)]
+struct Text(usize);
+
+#[cfg(feature = "net")]
+impl Task for Text {
+    type Output = String;
+    type Join = ();
+
+    fn run(self, _cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        Step::Done("x".repeat(self.0))
+    }
+
+    fn collect((): &mut (), _child: u32, _output: String) {}
+
+    fn joined((): (), _cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        Step::Done(String::new())
+    }
+}
+
+#[cfg(feature = "net")]
+#[test]
+fn an_output_that_the_network_does_not_take_ends_the_job_with_the_reason() {
+    let spec = "[site.here]\nhosts = [\"h[1-2]\"]\n";
+    let spec = gridspan_topology::GridSpec::from_toml(spec).unwrap();
+    let bytes = 61 << 20;
+    let run = |pe| {
+        let job = Job::new("large").tasks::<Text>().main(async move |grid| {
+            let pool = grid.task_pool().await?;
+            assert_eq!(pool.run_on(PeId(pe), Text(bytes)).await?.len(), bytes);
+            Ok(())
+        });
+        embedded::run_emulated(job, &spec)
+    };
+    run(0).unwrap();
+    let error = run(1).unwrap_err().to_string();
+    assert!(
+        error.starts_with(
+            "the output of a task of type tasks::Text takes 63963140 bytes, and 62914560 are"
+        ),
+        "{error}"
+    );
 }

@@ -20,6 +20,9 @@ use std::sync::Arc;
 /// takes 40 ms at 100 Mbit/s.
 const GIFT_BYTES: usize = 512 << 10;
 
+/// What the name of a task's frame takes beside it, at most.
+const LENDER_BYTES: usize = 32;
+
 /// Tasks lent to another node that work for one frame.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Loan {
@@ -130,6 +133,8 @@ impl Steward {
             if commands.is_empty() {
                 return;
             }
+            // They leave before the next task is run, which may take long.
+            cx.core.turn_is_over = true;
             for command in commands {
                 match command {
                     Command::Send { to, message } => {
@@ -149,6 +154,13 @@ impl Steward {
                     }
                 }
             }
+        }
+    }
+
+    /// Waits for nothing any more.
+    pub(super) fn close<W: Work>(&mut self, cx: &mut Context<'_, Worker<W>>) {
+        if let Some(timer) = self.timer.take() {
+            cx.cancel(timer);
         }
     }
 
@@ -185,20 +197,27 @@ impl Steward {
             self.send(to, Order::Gift { from: self.node, gift, loans }, cx);
         }
         engine.share_rest();
+        // What cannot be given is not told, or it would be asked for at once again.
         self.told = engine.stock();
-        self.stealing.handle_given(cx.now(), to, tasks, self.told, gift);
+        let stock = if tasks > 0 { self.told } else { 0 };
+        self.stealing.handle_given(cx.now(), to, tasks, stock, gift);
     }
 }
 
 /// Takes the oldest tasks of the node, up to `limit`, to be lent.
 fn lend<W: Work>(engine: &mut Engine<W>, limit: u64) -> Vec<Loan> {
     let mut loans: Vec<(Lender, Vec<W::Item>)> = Vec::new();
+    // Those too large for the network. They stay, and others go instead of them.
+    let mut giants = Vec::new();
     let (mut tasks, mut bytes) = (0, 0);
-    while tasks < limit && bytes < GIFT_BYTES {
+    while tasks < limit {
         let Some((pe, token)) = engine.take_oldest() else { break };
-        let size = codec::encoded_len(&token.item);
-        if size > PIECE_BYTES_MAX || (tasks > 0 && bytes + size > PIECE_BYTES_MAX) {
-            // Too large for the network, or for this packet.
+        let size = codec::encoded_len(&token.item).saturating_add(LENDER_BYTES);
+        if size > PIECE_BYTES_MAX {
+            giants.push((pe, token));
+            continue;
+        }
+        if tasks > 0 && bytes + size > GIFT_BYTES {
             engine.put_back(pe, token);
             break;
         }
@@ -212,9 +231,64 @@ fn lend<W: Work>(engine: &mut Engine<W>, limit: u64) -> Vec<Loan> {
             _ => loans.push((Lender { pe, frame, child, items: 1 }, vec![item])),
         }
     }
+    giants.into_iter().rev().for_each(|(pe, token)| engine.put_back(pe, token));
     let encode = |(lender, items): (Lender, Vec<W::Item>)| Loan {
         lender,
         items: codec::encode(&items).into(),
     };
     loans.into_iter().map(encode).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::deques::Deques;
+    use super::super::{Joining, Step, Task, TaskContext};
+    use super::*;
+    use gridspan_topology::PeId;
+
+    /// A task that takes as many bytes as its text.
+    #[derive(Serialize, Deserialize)]
+    struct Text(String);
+
+    impl Task for Text {
+        type Output = ();
+        type Join = ();
+
+        fn run(self, _: &mut TaskContext<'_, Self>) -> Step<Self> {
+            Step::Done(())
+        }
+
+        fn collect((): &mut (), _: u32, (): ()) {}
+
+        fn joined((): (), _: &mut TaskContext<'_, Self>) -> Step<Self> {
+            Step::Done(())
+        }
+    }
+
+    /// The bytes of the tasks in a packet to a node that asked for so many, of tasks of these bytes, the oldest
+    /// first; and how many tasks are left.
+    fn lent(bytes: &[usize], limit: u64) -> (Vec<usize>, u64) {
+        let node = Arc::new(Deques::new(1));
+        let mut engine = Engine::<Joining<Text>>::new(PeId(0), 0, node, false);
+        for (root, &bytes) in bytes.iter().enumerate().rev() {
+            engine.submit(Text("x".repeat(bytes)), root as u64);
+        }
+        let loans = lend(&mut engine, limit);
+        let text = |loan: &Loan| codec::decode::<Vec<Text>>("tasks", &loan.items).unwrap();
+        let lent = loans.iter().flat_map(text).map(|text| text.0.len()).collect();
+        (lent, engine.stock())
+    }
+
+    #[test]
+    fn a_task_that_the_network_does_not_take_stays_and_those_behind_it_go() {
+        assert_eq!(lent(&[61 << 20, 5, 6, 7], 2), (vec![5, 6], 1));
+        assert_eq!(lent(&[61 << 20, 5], 1), (vec![], 1));
+    }
+
+    #[test]
+    fn a_packet_has_half_a_megabyte_or_one_task() {
+        let kib = 1 << 10;
+        assert_eq!(lent(&[300 * kib, 200 * kib, 100 * kib, 1], 3).0, [300 * kib, 200 * kib]);
+        assert_eq!(lent(&[2000 * kib, 1, 1, 1], 3).0, [2000 * kib]);
+    }
 }

@@ -6,6 +6,7 @@ use super::frame::Lender;
 use super::steward::{Loan, Steward};
 use super::work::Work;
 use crate::index::Ix1;
+use crate::limits::PIECE_BYTES_MAX;
 use crate::reduce::Op;
 use crate::reference::Reply;
 use crate::{Actor, Context, To, codec};
@@ -29,8 +30,8 @@ const BEHIND_ALL: i32 = i32::MAX;
 /// What a worker is told.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// A root from main, encoded, and where its output goes, encoded too.
-    Begin { item: Bytes, reply: Reply<Bytes> },
+    /// A root from main, encoded, and where its output goes, encoded too; nothing if the pool is closed before.
+    Begin { item: Bytes, reply: Reply<Option<Bytes>> },
     /// Run tasks for a while; a worker tells itself.
     Run,
     /// There is something to take in this node.
@@ -58,7 +59,7 @@ pub(crate) struct Worker<W: Work> {
     steward: Option<Steward>,
     /// Whether a `Run` is on its way.
     is_running: bool,
-    roots: BTreeMap<u64, Reply<Bytes>>,
+    roots: BTreeMap<u64, Reply<Option<Bytes>>>,
     next_root: u64,
 }
 
@@ -125,7 +126,7 @@ impl<W: Work> Actor for Worker<W> {
                 let statistics = self.steward.as_ref().map(Steward::statistics).unwrap_or_default();
                 cx.contribute(Op::Sum, statistics.to_vec(), To::main());
             }
-            Order::Close => return cx.destroy(),
+            Order::Close => return self.close(cx),
         }
         self.go_on(cx);
     }
@@ -141,7 +142,7 @@ impl<W: Work> Actor for Worker<W> {
 }
 
 impl<W: Work> Worker<W> {
-    fn begin(&mut self, item: &[u8], reply: Reply<Bytes>, cx: &mut Context<'_, Self>) {
+    fn begin(&mut self, item: &[u8], reply: Reply<Option<Bytes>>, cx: &mut Context<'_, Self>) {
         match codec::decode(W::name(), item) {
             Ok(item) => {
                 self.roots.insert(self.next_root, reply);
@@ -164,6 +165,17 @@ impl<W: Work> Worker<W> {
         }
         self.flush(cx);
         cx.charge(Duration::from_nanos(std::mem::take(&mut self.engine.charged_ns)));
+    }
+
+    /// Ends. Main hears of it if it waits.
+    fn close(&mut self, cx: &mut Context<'_, Self>) {
+        for reply in std::mem::take(&mut self.roots).into_values() {
+            cx.reply(reply, None);
+        }
+        if let Some(steward) = &mut self.steward {
+            steward.close(cx);
+        }
+        cx.destroy();
     }
 
     /// Runs tasks until other messages should have their turn, or another PE is to be woken.
@@ -192,6 +204,10 @@ impl<W: Work> Worker<W> {
 
     /// Passes on what tasks have led to.
     fn flush(&mut self, cx: &mut Context<'_, Self>) {
+        if !self.engine.wakes.is_empty() || !self.engine.finished.is_empty() {
+            // The next task may take long: what others wait for leaves before.
+            cx.core.turn_is_over = true;
+        }
         let workers = cx.collection();
         let first = cx.layout().place(cx.node()).pes.start;
         for seat in self.engine.wakes.drain(..) {
@@ -200,12 +216,15 @@ impl<W: Work> Worker<W> {
         for finished in self.engine.finished.drain(..) {
             match finished {
                 Finished::Loan(lender, output) => {
-                    let output = codec::encode(&output).into();
-                    cx.send(&workers.at(at(lender.pe)), Order::Done { lender, output });
+                    if let Some(output) = encode_output::<W>(&output, lender.pe, cx) {
+                        cx.send(&workers.at(at(lender.pe)), Order::Done { lender, output });
+                    }
                 }
                 Finished::Root(root, output) => {
-                    if let Some(reply) = self.roots.remove(&root) {
-                        cx.reply(reply, codec::encode(&output).into());
+                    if let Some(reply) = self.roots.remove(&root)
+                        && let Some(output) = encode_output::<W>(&output, reply.pe, cx)
+                    {
+                        cx.reply(reply, Some(output));
                     }
                 }
             }
@@ -221,6 +240,7 @@ impl<W: Work> Worker<W> {
         if cx.layout().node_count() > 1 && leader != cx.pe() {
             let steward = cx.collection().at(at(leader));
             cx.send(&steward, Order::Look);
+            cx.core.turn_is_over = true;
         }
     }
 
@@ -244,6 +264,26 @@ impl<W: Work> Worker<W> {
         let me = cx.me();
         cx.send_with_priority(&me, BEHIND_ALL, Order::Run);
     }
+}
+
+/// An output as bytes. Ends the job if they are too many to be sent to the node of `to`.
+fn encode_output<W: Work>(
+    output: &W::Output,
+    to: PeId,
+    cx: &mut Context<'_, Worker<W>>,
+) -> Option<Bytes> {
+    let bytes = codec::encode(output);
+    let is_here = cx.layout().place(cx.node()).pes.contains(&to.0);
+    if is_here || bytes.len() <= PIECE_BYTES_MAX {
+        return Some(bytes.into());
+    }
+    cx.fail(format!(
+        "the output of a task of type {} takes {} bytes, and {PIECE_BYTES_MAX} are sent to another node in one \
+         piece; have tasks return less",
+        W::name(),
+        bytes.len()
+    ));
+    None
 }
 
 /// How many tasks to run before the clock is looked at again, after so many in so many nanoseconds: half of those

@@ -105,14 +105,14 @@ impl Search for Node {
 
 fn everywhere(make: impl Fn() -> Job) {
     for pes in [1, 3] {
-        embedded::run(make(), pes).unwrap();
+        embedded::run(make(), pes).expect("the job ends well");
     }
     #[cfg(feature = "net")]
     {
         let spec = "[site.here]\nhosts = [\"h[1-2]\"]\npes = 2\n[site.there]\nhosts = [\"t\"]\n\
                     [wan]\nlatency = \"3ms\"\n";
-        let spec = gridspan_topology::GridSpec::from_toml(spec).unwrap();
-        embedded::run_emulated(make(), &spec).unwrap();
+        let spec = gridspan_topology::GridSpec::from_toml(spec).expect("a valid grid");
+        embedded::run_emulated(make(), &spec).expect("the job ends well");
     }
 }
 

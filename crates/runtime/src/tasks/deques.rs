@@ -4,7 +4,7 @@
 //! that it sleeps and looks once more; a PE that lays something out wakes one that sleeps. Both are
 //! sequentially consistent, so that one of the two sees the other.
 
-use super::work::Token;
+use super::frame::Token;
 use crossbeam_deque::{Steal, Stealer, Worker};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};

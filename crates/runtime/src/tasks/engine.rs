@@ -1,16 +1,49 @@
-//! The tasks and frames of one PE.
+//! The tasks and frames of one PE, whatever kind of work they are.
 
 use super::deques::Deques;
-use super::frame::{Frame, FrameId, Frames, Lender, Up};
-use super::work::{Token, Work};
+use super::frame::{Frame, FrameId, Frames, Lender, Token, Up};
 use crossbeam_deque::Worker;
 use gridspan_topology::{PeId, Time};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
 /// Tasks laid out at a time, at most: moving them costs about 5 ns each.
 const OFFER_MAX: usize = 1024;
 /// Tasks taken from another PE of the node at a time, at most.
 const TAKE_MAX: usize = 32;
+
+/// Fork-join tasks of one type, or searches of one type.
+pub(crate) trait Work: Sized + Send + 'static {
+    /// What is run.
+    type Item: Serialize + DeserializeOwned + Send + 'static;
+    /// What comes of it.
+    type Output: Serialize + DeserializeOwned + Send + 'static;
+    /// What a frame keeps until its children are done.
+    type State: Send + 'static;
+
+    /// Its name, for people.
+    fn name() -> &'static str;
+
+    /// What a frame keeps that waits for stolen or handed-in work.
+    fn loan() -> Self::State;
+
+    /// Whether items that work for the same frame can share a loan: their outputs become one.
+    const SHARES_LOANS: bool;
+
+    /// Runs an item that works for `frame` as its child of this number.
+    fn run(engine: &mut Engine<Self>, item: Self::Item, frame: FrameId, child: u32);
+
+    /// Hands an output for `items` items to the frame that waits for it. An output for a frame that does not
+    /// exist is dropped.
+    fn report(
+        engine: &mut Engine<Self>,
+        frame: FrameId,
+        child: u32,
+        items: u64,
+        output: Self::Output,
+    );
+}
 
 /// Work whose result has to go elsewhere.
 pub(super) enum Finished<O> {
@@ -244,7 +277,7 @@ impl<W: Work> Engine<W> {
 mod tests {
     use super::super::{Joining, Merge, Search, SearchContext, Searching, Step, Task, TaskContext};
     use super::*;
-    use serde::{Deserialize, Serialize};
+    use serde::Deserialize;
 
     /// A task or search with so many children that have none.
     #[derive(Serialize, Deserialize)]

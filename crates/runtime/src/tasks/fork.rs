@@ -1,8 +1,7 @@
 //! Tasks that fork and join.
 
-use super::engine::{Engine, Finished};
+use super::engine::{Engine, Finished, Work};
 use super::frame::{Frame, FrameId, Up};
-use super::work::Work;
 use gridspan_topology::{PeId, Time};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

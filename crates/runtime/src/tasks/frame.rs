@@ -38,6 +38,14 @@ pub(crate) enum Up {
     Root(u64),
 }
 
+/// An item with the frame on its PE that waits for it.
+#[derive(Debug)]
+pub(crate) struct Token<I> {
+    pub(super) item: I,
+    pub(super) frame: FrameId,
+    pub(super) child: u32,
+}
+
 /// What waits for outputs.
 pub(crate) struct Frame<S> {
     pub(super) up: Up,

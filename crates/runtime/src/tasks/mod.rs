@@ -11,7 +11,7 @@
 //!   of the thief whose result goes back to the lender. So there is no counter that all share, and
 //!   the end is known when the root's frame is complete.
 //! - `engine`: the queue and the frames of a PE. `deques`: what the PEs of a node share.
-//! - `steward`: takes tasks from other nodes, and gives them some.
+//! - `order`: what workers are told. `steward`: takes tasks from other nodes, and gives them some.
 //! - `worker`: the actor on every PE that runs tasks between other messages.
 //! - `pool`: how main hands in a root and gets its result.
 
@@ -19,11 +19,11 @@ mod deques;
 mod engine;
 mod fork;
 mod frame;
+mod order;
 mod pool;
 mod search;
 mod statistics;
 mod steward;
-mod work;
 mod worker;
 
 pub(crate) use fork::Joining;

@@ -1,7 +1,7 @@
 //! How main hands in a root task, and gets what comes of it.
 
-use super::work::Work;
-use super::worker::{Order, at};
+use super::engine::Work;
+use super::order::{Order, at};
 use super::{Joining, Search, Searching, StealStatistics, Task, Worker};
 use crate::error::{AskError, GridError};
 use crate::grid::{Collection, Grid, Per};

@@ -1,8 +1,7 @@
 //! Searches: trees whose nodes add to one total.
 
-use super::engine::{Engine, Finished};
-use super::frame::{FrameId, Up};
-use super::work::{Token, Work};
+use super::engine::{Engine, Finished, Work};
+use super::frame::{FrameId, Token, Up};
 use gridspan_topology::{PeId, Time};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -1,19 +1,16 @@
 //! How a node takes tasks from other nodes, and gives them some. Its first PE speaks for it.
 
-use super::engine::Engine;
-use super::frame::Lender;
+use super::engine::{Engine, Work};
+use super::frame::{Lender, Token};
+use super::order::{Crew, Loan, Order, at};
 use super::statistics::StealStatistics;
-use super::work::{Token, Work};
-use super::worker::{Order, Worker, at};
 use crate::id::Timer;
 use crate::limits::PIECE_BYTES_MAX;
 use crate::{Context, codec};
-use bytes::Bytes;
 use gridspan_balance::victim::{
     Amount, Command, Gift, Places, StealMessage, Stealing, victim_by_name,
 };
 use gridspan_topology::{Hierarchy, NodeId};
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Tasks in one packet, at most, unless a single one is larger. They leave at once, and a packet of this size
@@ -22,21 +19,6 @@ const GIFT_BYTES: usize = 512 << 10;
 
 /// What the name of a task's frame takes beside it, at most.
 const LENDER_BYTES: usize = 32;
-
-/// Tasks lent to another node that work for one frame.
-#[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Loan {
-    lender: Lender,
-    /// A list of items, encoded.
-    items: Bytes,
-}
-
-impl Loan {
-    /// How large it is, for the memory budget.
-    pub(super) fn bytes(&self) -> usize {
-        self.items.len()
-    }
-}
 
 /// The stealing of a node.
 pub(super) struct Steward {
@@ -51,7 +33,7 @@ pub(super) struct Steward {
 impl Steward {
     /// The steward of the node of the worker in `cx`; `None` if there is no other node, or the policy is not
     /// known.
-    pub(super) fn new<W: Work>(cx: &Context<'_, Worker<W>>) -> Option<Self> {
+    pub(super) fn new(cx: &Context<'_, impl Crew>) -> Option<Self> {
         let layout = cx.layout();
         let node = cx.node();
         if layout.node_count() < 2 || layout.leader(node) != cx.pe() {
@@ -67,7 +49,7 @@ impl Steward {
     }
 
     /// Looks whether the node has work, and how much of it could be taken away.
-    pub(super) fn look<W: Work>(&mut self, engine: &Engine<W>, cx: &Context<'_, Worker<W>>) {
+    pub(super) fn look<W: Work>(&mut self, engine: &Engine<W>, cx: &Context<'_, impl Crew>) {
         if engine.is_dry() {
             self.told = 0;
             return self.stealing.handle_idle(cx.now());
@@ -80,16 +62,16 @@ impl Steward {
         }
     }
 
-    pub(super) fn handle_message<W: Work>(
+    pub(super) fn handle_message(
         &mut self,
         from: NodeId,
         message: StealMessage,
-        cx: &Context<'_, Worker<W>>,
+        cx: &Context<'_, impl Crew>,
     ) {
         self.stealing.handle_message(cx.now(), from, message);
     }
 
-    pub(super) fn handle_timeout<W: Work>(&mut self, cx: &Context<'_, Worker<W>>) {
+    pub(super) fn handle_timeout(&mut self, cx: &Context<'_, impl Crew>) {
         self.timer = None;
         self.stealing.handle_timeout(cx.now());
     }
@@ -100,7 +82,7 @@ impl Steward {
         (from, gift): (NodeId, Gift),
         loans: &[Loan],
         engine: &mut Engine<W>,
-        cx: &mut Context<'_, Worker<W>>,
+        cx: &mut Context<'_, impl Crew>,
     ) {
         let mut tasks = 0;
         for Loan { lender, items } in loans {
@@ -126,7 +108,7 @@ impl Steward {
     pub(super) fn carry_out<W: Work>(
         &mut self,
         engine: &mut Engine<W>,
-        cx: &mut Context<'_, Worker<W>>,
+        cx: &mut Context<'_, impl Crew>,
     ) {
         loop {
             let commands: Vec<_> = self.stealing.commands().collect();
@@ -158,7 +140,7 @@ impl Steward {
     }
 
     /// Waits for nothing any more.
-    pub(super) fn close<W: Work>(&mut self, cx: &mut Context<'_, Worker<W>>) {
+    pub(super) fn close(&mut self, cx: &mut Context<'_, impl Crew>) {
         if let Some(timer) = self.timer.take() {
             cx.cancel(timer);
         }
@@ -169,11 +151,11 @@ impl Steward {
         self.statistics
     }
 
-    fn is_far<W: Work>(&self, to: NodeId, cx: &Context<'_, Worker<W>>) -> bool {
+    fn is_far(&self, to: NodeId, cx: &Context<'_, impl Crew>) -> bool {
         cx.layout().site_of_node(to) != cx.site()
     }
 
-    fn send<W: Work>(&self, to: NodeId, order: Order, cx: &mut Context<'_, Worker<W>>) {
+    fn send(&self, to: NodeId, order: Order, cx: &mut Context<'_, impl Crew>) {
         let leader = cx.layout().leader(to);
         let worker = cx.collection().at(at(leader));
         cx.send(&worker, order);
@@ -185,7 +167,7 @@ impl Steward {
         amount: Amount,
         gift: Gift,
         engine: &mut Engine<W>,
-        cx: &mut Context<'_, Worker<W>>,
+        cx: &mut Context<'_, impl Crew>,
     ) {
         let limit = amount.of(engine.stock());
         let loans = lend(engine, limit);
@@ -245,6 +227,7 @@ mod tests {
     use super::super::{Joining, Step, Task, TaskContext};
     use super::*;
     use gridspan_topology::PeId;
+    use serde::{Deserialize, Serialize};
 
     /// A task that takes as many bytes as its text.
     #[derive(Serialize, Deserialize)]

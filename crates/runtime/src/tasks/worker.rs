@@ -1,18 +1,17 @@
 //! The actor on each PE that runs tasks between other messages.
 
 use super::deques::Deques;
-use super::engine::{Engine, Finished};
+use super::engine::{Engine, Finished, Work};
 use super::frame::Lender;
-use super::steward::{Loan, Steward};
-use super::work::Work;
+use super::order::{Loan, Order, at};
+use super::steward::Steward;
 use crate::index::Ix1;
 use crate::limits::PIECE_BYTES_MAX;
 use crate::reduce::Op;
 use crate::reference::Reply;
 use crate::{Actor, Context, To, codec};
 use bytes::Bytes;
-use gridspan_balance::victim::{Gift, StealMessage};
-use gridspan_topology::{NodeId, PeId};
+use gridspan_topology::PeId;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -26,31 +25,6 @@ const SLICE_NS: u64 = SLICE.as_nanos() as u64;
 const CHUNK: u64 = 1;
 /// Other messages come first.
 const BEHIND_ALL: i32 = i32::MAX;
-
-/// What a worker is told.
-#[derive(Clone, Serialize, Deserialize)]
-pub(crate) enum Order {
-    /// A root from main, encoded, and where its output goes, encoded too; nothing if the pool is closed before.
-    Begin { item: Bytes, reply: Reply<Option<Bytes>> },
-    /// Run tasks for a while; a worker tells itself.
-    Run,
-    /// There is something to take in this node.
-    Wake,
-    /// Lent work is done.
-    Done { lender: Lender, output: Bytes },
-    /// The node has run dry, or has work again; to its steward.
-    Look,
-    /// What another node's steward says.
-    Steal { from: NodeId, message: StealMessage },
-    /// Tasks from another node.
-    Gift { from: NodeId, gift: Gift, loans: Vec<Loan> },
-    /// The time has come that the steward waited for.
-    Timeout,
-    /// Contribute what was sent so far.
-    Report,
-    /// No more work will come.
-    Close,
-}
 
 /// Runs tasks on one PE.
 pub(crate) struct Worker<W: Work> {
@@ -291,11 +265,6 @@ fn encode_output<W: Work>(
 fn next_chunk(done: u64, elapsed: u64) -> u64 {
     let left = (SLICE_NS.saturating_sub(elapsed) / 2).max(SLICE_NS / 16);
     (done * left / elapsed.max(1)).clamp(1, done * 8)
-}
-
-/// The index of the worker on a PE.
-pub(super) fn at(pe: PeId) -> Ix1 {
-    Ix1(pe.0 as i32)
 }
 
 /// A worker never leaves its PE, so its state is never sent.

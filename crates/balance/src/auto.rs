@@ -8,6 +8,7 @@ use crate::plan::Plan;
 use crate::refine::Refine;
 use crate::snapshot::Snapshot;
 use crate::strategy::Strategy;
+use crate::vacate::Vacate;
 use std::time::Duration;
 
 /// Takes the plan with the shortest predicted step; of nearly equal ones, that which moves least.
@@ -24,9 +25,10 @@ const GAIN_MIN: f64 = 0.01;
 const BETTER: f64 = 0.04;
 
 impl Auto {
-    /// Chooses between doing nothing and `refine`, `border`, `grid-cut` and `greedy`.
+    /// Chooses between doing nothing and `vacate`, `refine`, `border`, `grid-cut` and `greedy`.
     pub fn new(seed: u64) -> Self {
         let candidates: Vec<Box<dyn Strategy>> = vec![
+            Box::new(Vacate::default()),
             Box::new(Refine),
             Box::new(Border),
             Box::new(GridCut::new(seed)),

@@ -1,6 +1,6 @@
 //! How much work actors are and how much each PE should get.
 
-use crate::snapshot::Snapshot;
+use crate::snapshot::{PeLoad, Snapshot};
 
 /// Works may add up to this, so that the cutter can add anything to them.
 const WORK_SUM_MAX: f64 = (1_u64 << 61) as f64;
@@ -16,14 +16,22 @@ pub(crate) struct Capacity {
 
 impl Capacity {
     pub(crate) fn of(snapshot: &Snapshot) -> Self {
+        let speeds: Vec<f64> = snapshot.pes.iter().map(PeLoad::effective_speed).collect();
+        Self::with_speeds(snapshot, &speeds)
+    }
+
+    /// The same if PEs were as fast as that, one number above zero for each.
+    pub(crate) fn with_speeds(snapshot: &Snapshot, speeds: &[f64]) -> Self {
+        let arrears = snapshot.arrears();
         let work = |actor: &crate::snapshot::ActorLoad| {
-            actor.load.as_nanos() as f64 * snapshot.pes[actor.pe.index()].speed
+            let pe = actor.pe.index();
+            actor.load.as_nanos() as f64 * snapshot.pes[pe].speed * arrears[pe]
         };
         let total: f64 = snapshot.actors.iter().map(work).sum();
         let scale = if total > WORK_SUM_MAX { WORK_SUM_MAX / total } else { 1.0 };
         let works: Vec<u64> =
             snapshot.actors.iter().map(|actor| (work(actor) * scale).round() as u64).collect();
-        Self { works, shares: shares(snapshot, total) }
+        Self { works, shares: shares(snapshot, speeds, total) }
     }
 
     /// What each PE should get, in the unit of works.
@@ -35,26 +43,26 @@ impl Capacity {
 
 /// Fills PEs with work as water fills vessels with stones in them: the level is the time at which
 /// all end.
-fn shares(snapshot: &Snapshot, total: f64) -> Vec<f64> {
+fn shares(snapshot: &Snapshot, speeds: &[f64], total: f64) -> Vec<f64> {
     let pes = &snapshot.pes;
-    let speeds: f64 = pes.iter().map(|pe| pe.speed).sum();
     if total <= 0.0 {
-        return pes.iter().map(|pe| pe.speed / speeds).collect();
+        let sum: f64 = speeds.iter().sum();
+        return speeds.iter().map(|speed| speed / sum).collect();
     }
-    let background = |pe: &crate::snapshot::PeLoad| pe.background.as_nanos() as f64;
+    let background = |pe: &PeLoad| pe.background.as_nanos() as f64;
     let mut order: Vec<usize> = (0..pes.len()).collect();
     order.sort_by(|&a, &b| background(&pes[a]).total_cmp(&background(&pes[b])));
     let (mut speed, mut stones, mut level) = (0.0, 0.0, 0.0);
     for (at, &pe) in order.iter().enumerate() {
-        speed += pes[pe].speed;
-        stones += pes[pe].speed * background(&pes[pe]);
+        speed += speeds[pe];
+        stones += speeds[pe] * background(&pes[pe]);
         level = (total + stones) / speed;
         if order.get(at + 1).is_none_or(|&next| level <= background(&pes[next])) {
             break;
         }
     }
-    let part = |pe: &crate::snapshot::PeLoad| pe.speed * (level - background(pe)).max(0.0) / total;
-    pes.iter().map(part).collect()
+    let part = |(pe, speed): (&PeLoad, &f64)| speed * (level - background(pe)).max(0.0) / total;
+    pes.iter().zip(speeds).map(part).collect()
 }
 
 #[cfg(test)]
@@ -76,6 +84,17 @@ mod tests {
         for (share, expected) in shares.iter().zip([0.24, 0.48, 0.24, 0.04]) {
             assert!((share - expected).abs() < 1e-9, "{shares:?}");
         }
+    }
+
+    #[test]
+    fn a_pe_that_shares_its_processor_gets_less_but_what_it_did_counts_in_full() {
+        let mut snapshot = snapshot(&[0, 0, 0, 0]);
+        snapshot.pes[0].available = 0.5;
+
+        let capacity = Capacity::of(&snapshot);
+
+        assert_eq!(capacity.works, [1_000_000, 2_000_000, 3_000_000, 4_000_000]);
+        assert!((capacity.shares[0] - 0.5 / 3.5).abs() < 1e-9, "{capacity:?}");
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! talk in both directions, a round trip and the work at its two ends (research/balance-report.md, section 1: every
 //! pair across sites closes a cycle of 2L in each step), and, since border actors of one PE wait for each other, a part of
 //! the work of all border actors of the PE; (c) as long as the bytes between two sites take.
-//! The prediction is the greatest of these, since message-driven execution overlaps them.
+//! The prediction is the greatest of these, since message-driven execution overlaps them. Where others' work slows PEs and
+//! nobody waits for them, the rate at which all compute together counts instead: who has least to do is never late.
 
 use crate::snapshot::Snapshot;
 use gridspan_topology::{Hierarchy, PeId};
@@ -105,7 +106,8 @@ impl<'a> Predictor<'a> {
     fn new(snapshot: &'a Snapshot, mapping: &'a [PeId], model: &'a CostModel) -> Self {
         let steps = snapshot.step_count() as f64;
         let work = |(actor, pe): (&crate::snapshot::ActorLoad, &PeId)| {
-            let ratio = snapshot.pes[actor.pe.index()].speed / snapshot.pes[pe.index()].speed;
+            let there = snapshot.pes[pe.index()].effective_speed();
+            let ratio = snapshot.pes[actor.pe.index()].speed / there;
             actor.load.as_secs_f64() * ratio / steps
         };
         let works = snapshot.actors.iter().zip(mapping).map(work).collect();
@@ -172,7 +174,9 @@ impl<'a> Predictor<'a> {
         }
         let mean = busy.iter().sum::<f64>() / busy.len().max(1) as f64;
         let (round_trip, transfer) = (self.round_trip(hierarchy), self.transfer());
-        let (step, bound) = if round_trip > compute.max(transfer) {
+        let (step, bound) = if self.snapshot.nobody_waits() {
+            (self.undelayed(), Bound::Compute)
+        } else if round_trip > compute.max(transfer) {
             (round_trip, Bound::RoundTrip)
         } else if transfer > compute {
             (transfer, Bound::Bandwidth)
@@ -191,6 +195,20 @@ impl<'a> Predictor<'a> {
             inside_node,
             wide_area,
         }
+    }
+
+    /// What the work of a step takes if all PEs that have actors compute all the time.
+    fn undelayed(&self) -> f64 {
+        let pes = &self.snapshot.pes;
+        let mut speeds = vec![0.0; pes.len()];
+        let mut work = 0.0;
+        for (seconds, pe) in self.works.iter().zip(self.mapping).filter(|(work, _)| **work > 0.0) {
+            let speed = pes[pe.index()].effective_speed();
+            work += seconds * speed;
+            speeds[pe.index()] = speed;
+        }
+        let speed: f64 = speeds.iter().sum();
+        if speed > 0.0 { work / speed } else { 0.0 }
     }
 
     /// The longest cycle between sites: both ways, the work at both ends, and what waits there.
@@ -340,6 +358,34 @@ mod tests {
 
         // 1 ms on PE 0 itself and 9 ms of ordinary work in half of the time, in ten steps.
         assert_eq!(moved.step.as_micros(), 550);
+    }
+
+    #[test]
+    fn who_shares_a_processor_takes_longer() {
+        let mut snapshot = snapshot(&[0, 1, 2, 3]);
+        snapshot.pes[3].available = 0.5;
+        // The others wait for it.
+        snapshot.pes.iter_mut().take(3).for_each(|pe| pe.idle = Duration::from_millis(4));
+
+        let [here, there] = [[0, 1, 2, 3], [0, 1, 2, 2]]
+            .map(|pes| predict(&snapshot, &pes.map(PeId), &EXACT).step.as_millis());
+
+        // 4 ms with half a processor; 3 + 4 ms with a whole one.
+        assert_eq!((here, there), (8, 7));
+    }
+
+    #[test]
+    fn where_nobody_waits_for_who_is_slowed_only_free_pes_help() {
+        let mut snapshot = snapshot(&[0, 1, 2]);
+        snapshot.actors.iter_mut().for_each(|actor| actor.load = Duration::from_millis(10));
+        snapshot.actors[0].load = Duration::from_millis(5);
+        snapshot.pes[0].available = 0.5;
+
+        let [now, free, shared] = [[0, 1, 2], [3, 1, 2], [1, 1, 2]]
+            .map(|pes| predict(&snapshot, &pes.map(PeId), &EXACT).step.as_micros());
+
+        // 25 ms of work, by 2.5, 3 and 2 PEs.
+        assert_eq!((now, free, shared), (10_000, 8_333, 12_500));
     }
 
     #[test]

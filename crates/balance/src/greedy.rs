@@ -27,7 +27,7 @@ impl Strategy for Greedy {
                 movable.push(at);
             } else {
                 let pe = actor.pe.index();
-                ends[pe] += works[at] as f64 / snapshot.pes[pe].speed;
+                ends[pe] += works[at] as f64 / snapshot.pes[pe].effective_speed();
             }
         }
         movable.sort_by_key(|&at| (std::cmp::Reverse(works[at]), at));
@@ -35,7 +35,8 @@ impl Strategy for Greedy {
         let mut queues: BTreeMap<u64, BTreeSet<(u64, u32)>> = BTreeMap::new();
         for (pe, load) in snapshot.pes.iter().enumerate() {
             // Positive numbers are ordered as their bits are.
-            queues.entry(load.speed.to_bits()).or_default().insert((ends[pe].to_bits(), pe as u32));
+            let speed = load.effective_speed().to_bits();
+            queues.entry(speed).or_default().insert((ends[pe].to_bits(), pe as u32));
         }
         let mut mapping: Vec<PeId> = snapshot.actors.iter().map(|actor| actor.pe).collect();
         for at in movable {

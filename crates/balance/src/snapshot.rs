@@ -93,8 +93,12 @@ pub struct Edge {
 /// One PE in the measured window.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeLoad {
-    /// How fast it computes, where 1.0 is an ordinary PE; above zero.
+    /// How fast it computes when it has a processor, where 1.0 is an ordinary PE; above zero.
     pub speed: f64,
+    /// The part of a processor that it last got when it wanted one, above zero and at most 1.0: less where
+    /// others' processes compete with it, since schedulers share fairly.
+    #[serde(default = "whole")]
+    pub available: f64,
     /// The time it spent on what cannot be moved, other users' work included.
     pub background: Duration,
     /// The time it waited with nothing to do.
@@ -105,11 +109,28 @@ pub struct PeLoad {
     pub communication: Duration,
 }
 
+/// Who is idle for less than this part of the time that it computes is never idle.
+const NEVER_IDLE: f64 = 0.05;
+/// Who gets less of a processor than this is slowed.
+const SLOWED: f64 = 0.9;
+
+impl PeLoad {
+    /// How fast it computes with the part of a processor that it gets.
+    pub fn effective_speed(&self) -> f64 {
+        self.speed * self.available
+    }
+}
+
+const fn whole() -> f64 {
+    1.0
+}
+
 impl Default for PeLoad {
     /// An ordinary PE without background.
     fn default() -> Self {
         Self {
             speed: 1.0,
+            available: 1.0,
             background: Duration::ZERO,
             idle: Duration::ZERO,
             communication: Duration::ZERO,
@@ -159,6 +180,14 @@ pub enum SnapshotError {
         pe: PeId,
         /// The value refused.
         speed: f64,
+    },
+    /// A part of a processor that is none.
+    #[error("{pe} gets {available} of a processor; write a number above zero and at most 1")]
+    Available {
+        /// Whose part it is.
+        pe: PeId,
+        /// The value refused.
+        available: f64,
     },
     /// An actor lives on a PE that does not exist.
     #[error("{actor} lives on {pe}, which does not exist; write a PE of the layout")]
@@ -214,6 +243,9 @@ impl Snapshot {
             if !(load.speed > 0.0 && load.speed.is_finite()) {
                 return Err(SnapshotError::Speed { pe, speed: load.speed });
             }
+            if !(load.available > 0.0 && load.available <= 1.0) {
+                return Err(SnapshotError::Available { pe, available: load.available });
+            }
         }
         let mut seen = BTreeSet::new();
         for actor in &self.actors {
@@ -249,6 +281,31 @@ impl Snapshot {
     /// How many steps loads and messages are of: at least one.
     pub fn step_count(&self) -> u64 {
         self.steps.max(1)
+    }
+
+    /// By how much more than it did in the window each PE would have had to do to keep up with the others, at least 1.0.
+    ///
+    /// Where actors wait for each other, all do what a step needs, and whoever is not slowed is idle in between. Where
+    /// PEs that nobody slows are never idle, nobody waits for those that are: these have fallen behind, by
+    /// the part of a processor that they did not get.
+    pub(crate) fn arrears(&self) -> Vec<f64> {
+        let loads = self.load_per_pe();
+        let is_never_idle = |(pe, load): (&PeLoad, &Duration)| {
+            let ran = load.saturating_add(pe.communication).as_secs_f64();
+            ran > 0.0 && pe.idle.as_secs_f64() <= ran / pe.available * NEVER_IDLE
+        };
+        let busy: Vec<bool> = self.pes.iter().zip(&loads).map(is_never_idle).collect();
+        let is_slowed = |pe: &PeLoad| pe.available < SLOWED;
+        let nobody_waits = self.pes.iter().zip(&busy).any(|(pe, &busy)| busy && !is_slowed(pe));
+        let arrears = |(pe, &busy): (&PeLoad, &bool)| {
+            if nobody_waits && busy && is_slowed(pe) { 1.0 / pe.available } else { 1.0 }
+        };
+        self.pes.iter().zip(&busy).map(arrears).collect()
+    }
+
+    /// Whether PEs have fallen behind, and the others go on all the same.
+    pub(crate) fn nobody_waits(&self) -> bool {
+        self.arrears().iter().any(|&arrears| arrears > 1.0)
     }
 
     /// The CPU time of the actors on each PE, by number; background is not counted.
@@ -302,6 +359,10 @@ mod tests {
             SnapshotError::Speed { pe: PeId(2), speed: 0.0 }
         );
         assert!(matches!(refusal(|s| s.pes[0].speed = f64::NAN), SnapshotError::Speed { .. }));
+        assert_eq!(
+            refusal(|s| s.pes[1].available = 1.5),
+            SnapshotError::Available { pe: PeId(1), available: 1.5 }
+        );
         assert_eq!(refusal(|s| s.version = 7), SnapshotError::Version { found: 7 });
         assert_eq!(
             refusal(|s| s.hierarchy = Some(Hierarchy::from_layout(&Layout::single(1)))),
@@ -328,11 +389,31 @@ mod tests {
             stored.as_object_mut().unwrap().remove(field);
         }
         stored["pes"][0].as_object_mut().unwrap().remove("idle");
+        stored["pes"][0].as_object_mut().unwrap().remove("available");
 
         let read: Snapshot = serde_json::from_value(stored).unwrap();
 
         assert_eq!(read.validate(), Ok(()));
         assert_eq!((read.step_count(), read.hierarchy), (1, None));
+        assert_eq!(read.pes[0].available, 1.0);
+    }
+
+    #[test]
+    fn who_is_slowed_is_in_arrears_only_if_nobody_waits_for_it() {
+        let mut snapshot = snapshot(&[0, 1, 2]);
+        snapshot.pes[0].available = 0.5;
+        let idle = |snapshot: &mut Snapshot, millis: [u64; 3]| {
+            for (pe, millis) in snapshot.pes.iter_mut().zip(millis) {
+                pe.idle = Duration::from_millis(millis);
+            }
+        };
+
+        idle(&mut snapshot, [0, 0, 0]);
+        assert_eq!(snapshot.arrears(), [2.0, 1.0, 1.0, 1.0]);
+        idle(&mut snapshot, [0, 5, 5]);
+        assert_eq!(snapshot.arrears(), [1.0; 4], "the others wait");
+        idle(&mut snapshot, [5, 0, 0]);
+        assert_eq!(snapshot.arrears(), [1.0; 4], "it waits itself");
     }
 
     #[test]

@@ -42,6 +42,8 @@ struct Attributes {
     node: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     speed: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    available: Option<f64>,
     /// Seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     background: Option<f64>,
@@ -158,6 +160,7 @@ pub fn to_vt(snapshot: &Snapshot) -> Vec<VtFile> {
                 site: Some(snapshot.layout.site_name(snapshot.layout.site_of(pe)).to_owned()),
                 node: Some(snapshot.layout.node_of(pe).0),
                 speed: Some(load.speed),
+                available: Some(load.available),
                 background: Some(load.background.as_secs_f64()),
                 steps: Some(snapshot.steps),
             },
@@ -209,8 +212,12 @@ pub fn from_vt(files: &[VtFile], phase: u64) -> Result<Snapshot, VtError> {
         if !(speed > 0.0 && speed.is_finite()) {
             return Err(VtError::Number { file: at, what: "speed", value: speed });
         }
+        let available = known.available.unwrap_or(1.0);
+        if !(available > 0.0 && available <= 1.0) {
+            return Err(VtError::Number { file: at, what: "available", value: available });
+        }
         let background = seconds(at, "background", known.background.unwrap_or(0.0))?;
-        pes.push(PeLoad { speed, background, ..PeLoad::default() });
+        pes.push(PeLoad { speed, available, background, ..PeLoad::default() });
     }
     let actor = |(&id, &(pe, load, task)): (&u64, &(PeId, Duration, &Task))| ActorLoad {
         id: key(id, &task.entity),
@@ -287,6 +294,7 @@ mod tests {
     fn a_snapshot_survives_the_way_through_vt() {
         let mut original = snapshot(&[0, 1, 2, 3, 1]);
         original.pes[2].speed = 2.5;
+        original.pes[1].available = 0.75;
         original.actors[0].id.index = u128::MAX;
         let files = to_vt(&original);
         let stored: Vec<String> =

@@ -60,6 +60,7 @@ pub(crate) fn processes(
                 true => Hosts::here(),
                 false => Hosts::of(&place.grid.spec, ssh)?,
             };
+            let settings = Box::new(settings);
             Processes::Nodes { is_emulated, hosts, settings, variables }
         }
         DriverName::Embedded => {

@@ -1,5 +1,5 @@
 //! Tasks and searches give the same wherever they run.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{Job, Merge, PeId, Search, SearchContext, Step, Task, TaskContext};

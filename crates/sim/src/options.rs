@@ -3,8 +3,8 @@
 use crate::faults::FaultPlan;
 use std::time::Duration;
 
-/// The settings of a simulation. The network is not among them; it is part of the
-/// [`GridSpec`](gridspan_topology::GridSpec).
+/// The settings of a simulation. The network and the load of other users are not among them; they are part
+/// of the [`GridSpec`](gridspan_topology::GridSpec).
 #[derive(Clone, Debug)]
 pub struct SimOptions {
     /// Seeds jitter, loss and faults. Default 0.
@@ -18,6 +18,9 @@ pub struct SimOptions {
     pub local_send_cost: Duration,
     /// How long a PE takes to encode a frame and send it to another node. Default 500 ns.
     pub remote_send_cost: Duration,
+    /// How many processors each node has, which its PEs and other users' processes share fairly. Default
+    /// one for each PE.
+    pub processors: Option<u32>,
     /// What goes wrong. Default nothing.
     pub faults: Option<FaultPlan>,
     /// Whether to keep a [`LogEntry`](crate::LogEntry) for each packet, 40 bytes each. The hash of
@@ -35,6 +38,7 @@ impl Default for SimOptions {
             packet_cost: Duration::from_nanos(200),
             local_send_cost: Duration::from_nanos(100),
             remote_send_cost: Duration::from_nanos(500),
+            processors: None,
             faults: None,
             log: false,
             time_limit: Duration::from_secs(86_400),
@@ -46,6 +50,12 @@ impl SimOptions {
     /// The defaults with another seed.
     pub fn with_seed(seed: u64) -> Self {
         Self { seed, ..Self::default() }
+    }
+
+    /// The same settings with so many processors in each node.
+    pub fn with_processors(mut self, processors: u32) -> Self {
+        self.processors = Some(processors);
+        self
     }
 
     /// The same settings with faults.

@@ -4,24 +4,31 @@
 //! as the handler charged, or for the default cost. What it sends leaves when the handler ends, one
 //! packet after the other. Idle PEs take no time at all.
 //!
+//! **Processors.** Where a node has fewer processors than PEs, or other users' processes compute on it, a PE
+//! is busy for as long as its part of a processor needs, and what it sends leaves at the end of that. It is told
+//! its part as drivers in real time tell it, from how long it ran and how long it waited.
+//!
 //! **Packets.** Between PEs of one node packets move as values, after the latency of the loopback.
 //! To another node they are encoded, meet the link, and are decoded where they arrive, so that what
 //! crosses the network in a simulation is what crosses it in production.
 //!
 //! **Main** is polled between events. What it asks of PE 0 reaches it at once.
 
+mod ending;
+
 use crate::connection::{Command, Connections, Happening};
 use crate::faults::Delays;
 use crate::log::Log;
 use crate::main_task::MainTask;
 use crate::network::Network;
+use crate::node::Node;
 use crate::options::SimOptions;
 use crate::probing::{Probing, Report, Step};
 use crate::queue::EventQueue;
 use crate::report::{Ending, SimError, SimReport};
 use crate::station::Station;
 use bytes::Bytes;
-use gridspan_runtime::pe::{Core, Spent, Standing, Statistics};
+use gridspan_runtime::pe::{Core, Spent, Standing};
 use gridspan_runtime::wire::Packet;
 use gridspan_runtime::{Job, JobError, Layout, NodeId, PeId, Program, Time, end};
 use gridspan_topology::GridSpec;
@@ -32,6 +39,8 @@ use std::time::Duration;
 enum Event {
     /// A PE may go on.
     Turn(PeId),
+    /// A PE may be done on the processors of a node, or the parts that its PEs get change.
+    Processors(NodeId),
     /// A packet arrives from a PE of the same node.
     Packet { from: PeId, to: PeId, packet: Packet },
     /// A handler has ended, and what it sent to other nodes leaves.
@@ -60,8 +69,7 @@ pub struct Simulation {
     network: Network,
     connections: Option<Connections>,
     delays: Option<Delays>,
-    /// Until when each node is paused.
-    paused: Vec<Time>,
+    nodes: Vec<Node>,
     queue: EventQueue<Event>,
     probing: Probing,
     now: Time,
@@ -97,10 +105,10 @@ impl Simulation {
         Ok(Self {
             stations,
             main: MainTask::new(program),
+            nodes: layout.nodes().map(|node| Node::new(&spec, node, options.processors)).collect(),
             network: Network::new(spec, seed),
             connections,
             delays: faults.map(|faults| Delays::new(faults, seed)),
-            paused: vec![Time::ZERO; layout.node_count() as usize],
             queue: EventQueue::new(),
             probing: Probing::default(),
             now: Time::ZERO,
@@ -142,6 +150,7 @@ impl Simulation {
                 return;
             }
             Event::Turn(pe) => self.turn(pe),
+            Event::Processors(node) => self.attend_processors(node, number),
             Event::Packet { from, to, packet } => {
                 self.log.add(self.now, from, to, None);
                 self.deliver(from, to, packet);
@@ -161,18 +170,50 @@ impl Simulation {
 
     /// Lets a PE handle its next message.
     fn turn(&mut self, pe: PeId) {
-        let node = self.layout.node_of(pe);
+        let at = self.layout.node_of(pe);
+        let node = &mut self.nodes[at.index()];
         let station = &mut self.stations[pe.index()];
         station.next_turn = None;
-        let paused = self.paused[node.index()];
-        if paused > self.now {
-            station.next_turn = Some((paused, self.queue.push(paused, Event::Turn(pe))));
+        if node.paused_until > self.now {
+            let until = node.paused_until;
+            station.next_turn = Some((until, self.queue.push(until, Event::Turn(pe))));
             return;
         }
         let (taking, handling) = station.turn(self.now, &self.options);
-        let mut leaves = self.now + taking + handling;
-        let ends = leaves;
         let packets: Vec<_> = station.machine.outbox().drain().collect();
+        match &mut node.processors {
+            None => {
+                let ends = self.now + taking + handling;
+                let leaves = self.send(pe, ends, packets);
+                let spent = Spent {
+                    ran: leaves.since(self.now),
+                    waited: Duration::ZERO,
+                    communication: Some(taking + leaves.since(ends)),
+                };
+                self.stations[pe.index()].machine.note_time(spent);
+                self.measure(pe, leaves);
+                self.stations[pe.index()].busy_until = leaves;
+            }
+            Some(processors) => {
+                let held = station.hold(self.now, (taking, handling), packets);
+                processors.begin(self.now, pe, held);
+                self.plan_processors(at);
+            }
+        }
+        if let Some(pause) = self.delays.as_mut().and_then(Delays::pause) {
+            self.nodes[at.index()].paused_until = self.now + pause;
+        }
+        if pe == PeId(0) {
+            self.poll_main();
+        }
+        self.schedule_turn(pe);
+    }
+
+    /// Sends what a handler that ends at `ends` has left, one packet after the other. Returns when the last has
+    /// left.
+    fn send(&mut self, pe: PeId, ends: Time, packets: Vec<(PeId, Packet)>) -> Time {
+        let node = self.layout.node_of(pe);
+        let mut leaves = ends;
         let mut frames = Vec::new();
         for (to, packet) in packets {
             if to == pe {
@@ -191,21 +232,30 @@ impl Simulation {
             // Links see frames in the order in which they leave, and this handler may take long.
             self.queue.push(ends, Event::Leave(frames));
         }
-        self.measure(pe, leaves);
-        let spent = Spent {
-            ran: leaves.since(self.now),
-            waited: Duration::ZERO,
-            communication: Some(taking + leaves.since(ends)),
-        };
-        self.stations[pe.index()].machine.note_time(spent);
-        self.stations[pe.index()].busy_until = leaves;
-        if let Some(pause) = self.delays.as_mut().and_then(Delays::pause) {
-            self.paused[node.index()] = self.now + pause;
+        leaves
+    }
+
+    /// Sees who is done on the processors of a node. An event that was overtaken stays behind.
+    fn attend_processors(&mut self, at: NodeId, number: u64) {
+        if self.nodes[at.index()].planned.take_if(|plan| *plan == (self.now, number)).is_none() {
+            return;
         }
-        if pe == PeId(0) {
-            self.poll_main();
+        while let Some(pe) = self.nodes[at.index()].take_done(self.now) {
+            let packets = self.stations[pe.index()].release(self.now);
+            let leaves = self.send(pe, self.now, packets);
+            self.measure(pe, leaves);
+            self.stations[pe.index()].busy_until = leaves;
+            self.schedule_turn(pe);
         }
-        self.schedule_turn(pe);
+        self.plan_processors(at);
+    }
+
+    fn plan_processors(&mut self, at: NodeId) {
+        let node = &mut self.nodes[at.index()];
+        let Some(next) = node.next() else { return };
+        if node.planned.is_none_or(|(planned, _)| planned != next) {
+            node.planned = Some((next, self.queue.push(next, Event::Processors(at))));
+        }
     }
 
     /// Begins what a PE is asked to measure of the links from its node.
@@ -233,6 +283,9 @@ impl Simulation {
     /// Sees to it that a PE has its next turn when it has something to do.
     fn schedule_turn(&mut self, pe: PeId) {
         let station = &mut self.stations[pe.index()];
+        if station.held.is_some() {
+            return;
+        }
         let Some(at) = station.wakeup().map(|at| at.max(self.now)) else { return };
         if station.next_turn.is_none_or(|(planned, _)| at < planned) {
             station.next_turn = Some((at, self.queue.push(at, Event::Turn(pe))));
@@ -311,60 +364,6 @@ impl Simulation {
         if !actions.is_empty() {
             self.stations[0].actions.append(&mut actions);
             self.schedule_turn(PeId(0));
-        }
-    }
-
-    fn standing_now(&self) -> Standing {
-        let mut sum = Standing::default();
-        for station in &self.stations {
-            sum += station.machine.standing();
-        }
-        sum
-    }
-
-    /// Ends a job that does not end by itself, and says what it waits for.
-    fn give_up(mut self, ending: Ending) -> SimReport {
-        let standing = self.standing_now();
-        let what = match ending {
-            Ending::Stalled => "stalled: every PE is idle and nothing is on its way, but",
-            _ => "still running when the time limit was reached:",
-        };
-        let returned = if self.main.is_done() { "main has returned; " } else { "" };
-        let reason = format!("the job has {what} {returned}{standing} (at {})", self.now);
-        self.standing = Some(standing);
-        self.report(ending, Err(JobError::Failed(reason)))
-    }
-
-    fn report(self, ending: Ending, outcome: Result<(), JobError>) -> SimReport {
-        let mut statistics = Statistics::default();
-        for station in &self.stations {
-            statistics += station.machine.statistics();
-        }
-        let mut faults = self.delays.as_ref().map(|delays| delays.counts).unwrap_or_default();
-        if let Some(connections) = &self.connections {
-            faults += connections.counts;
-        }
-        let standing = match &self.standing {
-            Some(standing) => standing.clone(),
-            None => self.standing_now(),
-        };
-        let (log_hash, log) = self.log.finish();
-        let Counts { events, packets, frames, wide_area_frames, wide_area_bytes } = self.counts;
-        SimReport {
-            outcome,
-            ending,
-            virtual_time: self.now,
-            events,
-            messages: statistics.handled,
-            packets,
-            frames,
-            wide_area_frames,
-            wide_area_bytes,
-            statistics,
-            standing,
-            faults,
-            log_hash,
-            log,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! One PE in virtual time: its machine, what waits for it, and when it is free.
 
 use crate::options::SimOptions;
-use gridspan_runtime::pe::{Action, Pe};
+use gridspan_runtime::pe::{Action, Pe, Spent, TRIAL};
 use gridspan_runtime::wire::Packet;
 use gridspan_runtime::{JobError, PeId, Time};
 use std::any::Any;
@@ -18,6 +18,21 @@ pub(crate) struct Station {
     pub(crate) busy_until: Time,
     /// When its next turn is, and the number of the event that stands for it.
     pub(crate) next_turn: Option<(Time, u64)>,
+    /// What the PE does on a processor that it shares.
+    pub(crate) held: Option<Held>,
+}
+
+/// A turn on a processor that is shared.
+pub(crate) struct Held {
+    begin: Time,
+    /// How long it takes on a processor of its own.
+    takes: Duration,
+    /// The part of that for taking what came.
+    taking: Duration,
+    /// Whether nothing else was to do.
+    is_trial: bool,
+    /// What leaves when it has ended.
+    packets: Vec<(PeId, Packet)>,
 }
 
 impl Station {
@@ -28,6 +43,7 @@ impl Station {
             actions: Vec::new(),
             busy_until: Time::ZERO,
             next_turn: None,
+            held: None,
         }
     }
 
@@ -63,6 +79,36 @@ impl Station {
         (options.packet_cost * others, handling)
     }
 
+    /// Keeps what a turn sends until it has got what it needs of a processor that it shares. Returns how much that
+    /// is: more where an idle PE uses the turn to try which share it gets.
+    pub(crate) fn hold(
+        &mut self,
+        begin: Time,
+        (taking, handling): (Duration, Duration),
+        packets: Vec<(PeId, Packet)>,
+    ) -> Duration {
+        let is_idle = (taking + handling).is_zero() && !self.machine.has_work();
+        let is_trial = is_idle && self.machine.next_trial().is_some_and(|at| at <= begin);
+        let takes = if is_trial { TRIAL } else { taking + handling };
+        self.held = Some(Held { begin, takes, taking, is_trial, packets });
+        takes
+    }
+
+    /// The turn on a shared processor has ended. Returns what the PE sends.
+    pub(crate) fn release(&mut self, now: Time) -> Vec<(PeId, Packet)> {
+        let Some(held) = self.held.take() else { return Vec::new() };
+        let Held { begin, takes, taking, is_trial, mut packets } = held;
+        let waited = now.since(begin).saturating_sub(takes);
+        let spent = Spent { ran: takes, waited, communication: Some(taking) };
+        self.machine.set_now(now);
+        match is_trial {
+            true => self.machine.note_trial(now, spent),
+            false => self.machine.note_time(spent),
+        }
+        packets.extend(self.machine.outbox().drain());
+        packets
+    }
+
     /// When the PE has something to do next, if nothing else comes.
     pub(crate) fn wakeup(&self) -> Option<Time> {
         // A PE that has failed handles nothing more and only waits for the end of the job.
@@ -70,7 +116,9 @@ impl Station {
         if ready || !self.inbox.is_empty() || !self.actions.is_empty() {
             return Some(self.busy_until);
         }
-        Some(self.machine.next_wakeup()?.max(self.busy_until))
+        let trial = self.machine.next_trial().filter(|_| !self.machine.has_failed());
+        let next = [self.machine.next_wakeup(), trial].into_iter().flatten().min();
+        Some(next?.max(self.busy_until))
     }
 }
 

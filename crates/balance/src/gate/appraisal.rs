@@ -2,7 +2,7 @@
 
 use crate::cost::{CostModel, Prediction, predict};
 use crate::plan::{Plan, PlanError};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{PeLoad, Snapshot};
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 
@@ -39,8 +39,9 @@ impl Appraisal {
         let gain = |before: &Prediction, after: &Prediction| {
             before.step.as_secs_f64() - after.step.as_secs_f64()
         };
-        let is_passing = snapshot.pes.iter().any(|pe| !pe.background.is_zero()) && {
-            let quiet = without_background(snapshot);
+        let is_slowed = |pe: &PeLoad| !pe.background.is_zero() || pe.available < 1.0;
+        let is_passing = snapshot.pes.iter().any(is_slowed) && {
+            let quiet = without_others(snapshot);
             let lasting = gain(&predict(&quiet, &now, model), &predict(&quiet, &then, model));
             lasting < gain(&before, &after) / 2.0
         };
@@ -48,9 +49,11 @@ impl Appraisal {
     }
 }
 
-fn without_background(snapshot: &Snapshot) -> Snapshot {
+fn without_others(snapshot: &Snapshot) -> Snapshot {
     let mut quiet = snapshot.clone();
-    quiet.pes.iter_mut().for_each(|pe| pe.background = std::time::Duration::ZERO);
+    for pe in &mut quiet.pes {
+        (pe.background, pe.available) = (std::time::Duration::ZERO, 1.0);
+    }
     quiet
 }
 

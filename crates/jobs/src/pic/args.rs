@@ -1,6 +1,7 @@
 //! The options of the job.
 
 use clap::{Parser, ValueEnum};
+use gridspan_runtime::Placement;
 
 use super::cloud::{Cloud, Shape};
 use super::field::Field;
@@ -45,6 +46,10 @@ pub struct Options {
     /// Blocks along an edge; at most one for each cell.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
     pub blocks: u32,
+    /// Where blocks live at first. Numbered along columns, so that `round-robin` gives each PE a part of every
+    /// column where it divides them.
+    #[arg(long, value_enum, default_value_t = Spread::Block)]
+    pub placement: Spread,
     /// Steps between sync points, where blocks may be balanced; 0 for none.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub sync_every: u64,
@@ -61,6 +66,27 @@ pub enum Kind {
     Linear,
     /// A rectangle.
     Patch,
+}
+
+/// [`Placement`] on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Spread {
+    /// Neighbouring columns together.
+    Block,
+    /// One block after the other to one PE after the other.
+    RoundRobin,
+    /// Anywhere, evenly.
+    Scatter,
+}
+
+impl From<Spread> for Placement {
+    fn from(spread: Spread) -> Self {
+        match spread {
+            Spread::Block => Self::Block,
+            Spread::RoundRobin => Self::RoundRobin,
+            Spread::Scatter => Self::Scatter,
+        }
+    }
 }
 
 impl Options {

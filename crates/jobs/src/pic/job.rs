@@ -27,7 +27,9 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
     let edge = bands.count();
     let first_id = |Ix2(column, row): Ix2| first_ids[&(column as u32, row as u32)];
     let indices = Ix2::grid(edge, edge);
-    let blocks = grid.create::<Block>(indices, |index| (plan, first_id(index))).await?;
+    let placement = options.placement.into();
+    let init = |index| (plan, first_id(index));
+    let blocks = grid.create_placed::<Block>(placement, indices, init).await?;
     blocks.broadcast(Message::Start);
     let fullest_before: u64 = blocks.reduction(Op::Max).await?;
     let sums: Vec<u64> = blocks.reduction(Op::Sum).await?;

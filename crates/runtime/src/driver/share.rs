@@ -2,7 +2,8 @@
 //!
 //! Linux counts both for each thread; elsewhere nothing is told.
 
-use crate::pe::Spent;
+use super::inbox::Inbox;
+use crate::pe::{Spent, TRIAL};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
@@ -34,13 +35,29 @@ impl Share {
             return None;
         }
         self.read = now;
-        let (ran, waited) = self.counts()?;
-        let (ran_before, waited_before) = self.last.replace((ran, waited))?;
-        Some(Spent {
-            ran: Duration::from_nanos(ran.saturating_sub(ran_before)),
-            waited: Duration::from_nanos(waited.saturating_sub(waited_before)),
+        let counts = self.counts()?;
+        let before = self.last?;
+        Some(self.since(before, counts))
+    }
+
+    /// Computes for nothing, until something comes or [`TRIAL`] is over. Returns where that time went, where it is known.
+    pub(super) fn try_out(&mut self, inbox: &Inbox) -> Option<Spent> {
+        self.last = self.counts();
+        self.read = Instant::now();
+        while self.read.elapsed() < TRIAL && !inbox.is_ready() {
+            std::hint::spin_loop();
+        }
+        let before = self.last?;
+        Some(self.since(before, self.counts()?))
+    }
+
+    fn since(&mut self, before: (u64, u64), (ran, waited): (u64, u64)) -> Spent {
+        self.last = Some((ran, waited));
+        Spent {
+            ran: Duration::from_nanos(ran.saturating_sub(before.0)),
+            waited: Duration::from_nanos(waited.saturating_sub(before.1)),
             communication: None,
-        })
+        }
     }
 
     /// Nanoseconds that the thread ran, and that it waited to run.

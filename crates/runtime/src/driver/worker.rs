@@ -110,7 +110,14 @@ pub(super) fn run(
             let now = Time(begin.elapsed().as_nanos() as u64);
             let timeout = pe.next_wakeup().map(|wakeup| wakeup.since(now));
             let recheck = held_back.then_some(RECHECK);
-            idle.wait(inbox, timeout.into_iter().chain(recheck).min());
+            let trial = pe.next_trial().map(|trial| trial.since(now));
+            match &mut share {
+                Some(share) if trial == Some(Duration::ZERO) => {
+                    let spent = share.try_out(inbox).unwrap_or_default();
+                    pe.note_trial(Time(begin.elapsed().as_nanos() as u64), spent);
+                }
+                _ => idle.wait(inbox, [timeout, recheck, trial].into_iter().flatten().min()),
+            }
         } else {
             idle.attend();
         }

@@ -11,6 +11,7 @@ use crate::id::{ActorId, KindId, Seat, Sender};
 use crate::index::Key;
 use crate::wire::{Control, Talk};
 use gridspan_balance::{ActorKey, ActorLoad, PeLoad};
+use gridspan_topology::Time;
 use std::time::Duration;
 
 /// What members that have left had sent to others is kept for so many pairs.
@@ -115,7 +116,15 @@ impl Core {
 
     /// The driver has found where time went.
     pub(super) fn note_time(&mut self, spent: Spent) {
-        if self.measures.as_mut().is_some_and(|measures| measures.time.note(spent)) {
+        let now = self.now;
+        if self.measures.as_mut().is_some_and(|measures| measures.time.note(now, spent)) {
+            self.post(Self::ROOT, Control::ShareChanged);
+        }
+    }
+
+    /// The driver has tried which share of a processor this PE gets.
+    pub(super) fn note_trial(&mut self, now: Time, spent: Spent) {
+        if self.measures.as_mut().is_some_and(|measures| measures.time.note_trial(now, spent)) {
             self.post(Self::ROOT, Control::ShareChanged);
         }
     }

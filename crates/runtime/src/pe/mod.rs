@@ -44,7 +44,7 @@ pub(crate) use links::OnLinks;
 pub use outbox::Outbox;
 pub(crate) use queue::TypedQueue;
 pub use standing::Standing;
-pub use state::{Places, Spent};
+pub use state::{Places, Spent, TRIAL};
 pub(crate) use state::{Queue, Request, Wish};
 pub use statistics::Statistics;
 pub(crate) use store::TypedStore;
@@ -182,6 +182,17 @@ impl Pe {
     /// processor with other programs at least twice a second.
     pub fn note_time(&mut self, spent: Spent) {
         self.core.note_time(spent);
+    }
+
+    /// When this PE, if it is idle then, should compute for nothing for [`TRIAL`], and have what it got of that noted by
+    /// [`note_trial`](Self::note_trial). Only where others' programs have slowed it.
+    pub fn next_trial(&self) -> Option<Time> {
+        self.core.measures.as_ref()?.time.next_trial()
+    }
+
+    /// Tells what a trial that has just ended got of a processor.
+    pub fn note_trial(&mut self, now: Time, spent: Spent) {
+        self.core.note_trial(now, spent);
     }
 
     /// Tells how many bytes wait outside of the machine, for the memory budget.

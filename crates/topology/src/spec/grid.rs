@@ -5,7 +5,7 @@ use crate::layout::Layout;
 use crate::link::Link;
 use crate::shaper::Shaper;
 use crate::spec::site::{ClusterSpec, HostSpec, MAX_PES, SiteError, SiteSpec, Sites};
-use crate::spec::timeline::{self, Change, TimelineError};
+use crate::spec::timeline::{self, Change, Entry, ForeignLoad, TimelineError};
 use crate::units::{Latency, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,6 +30,8 @@ pub struct GridSpec {
     pub(super) loopback: Latency,
     /// By time.
     pub(super) timeline: Vec<Change>,
+    /// By time.
+    pub(super) foreign_loads: Vec<ForeignLoad>,
 }
 
 /// A cluster and the site it is in.
@@ -104,6 +106,7 @@ impl GridSpec {
             links: BTreeMap::new(),
             loopback: Self::LOOPBACK,
             timeline: vec![],
+            foreign_loads: vec![],
         }
     }
 
@@ -127,19 +130,39 @@ impl GridSpec {
         self
     }
 
-    /// The same grid, one of whose links changes while a job runs: `at 60s link a-b rate=10mbit`, where
+    /// The same grid, of which something changes while a job runs: `at 60s link a-b rate=10mbit`, where
     /// `a>b` stands for one direction and `a-a` for the inside of a site. Settings are `latency`,
     /// `rate`, `jitter`, `loss`, `queue` and `reorder`; what is not named stays. Clusters keep their
     /// links.
+    ///
+    /// Or `at 60s node d01 load=1`: from then on, one process of other users computes on each node of that
+    /// host. Only the simulator makes such load; on a real machine it is measured.
     pub fn with_change(mut self, text: &str) -> Result<Self, TimelineError> {
         let names: Vec<_> = self.layout.sites().map(|site| self.layout.site_name(site)).collect();
-        let change = timeline::parse(text, &names)?;
-        self.insert_change(change)?;
+        match timeline::parse(text, &names, &self.hosts)? {
+            Entry::Link(change) => self.insert_change(change)?,
+            Entry::Load(loads) => {
+                loads.into_iter().try_for_each(|load| self.insert_load(load))?;
+            }
+        }
         Ok(self)
     }
 
+    fn change_count(&self) -> usize {
+        self.timeline.len() + self.foreign_loads.len()
+    }
+
+    pub(super) fn insert_load(&mut self, load: ForeignLoad) -> Result<(), TimelineError> {
+        if self.change_count() >= timeline::CHANGES_MAX {
+            return Err(TimelineError::TooMany);
+        }
+        let at = self.foreign_loads.partition_point(|earlier| earlier.at <= load.at);
+        self.foreign_loads.insert(at, load);
+        Ok(())
+    }
+
     pub(super) fn insert_change(&mut self, change: Change) -> Result<(), TimelineError> {
-        if self.timeline.len() >= timeline::CHANGES_MAX {
+        if self.change_count() >= timeline::CHANGES_MAX {
             return Err(TimelineError::TooMany);
         }
         let at = self.timeline.partition_point(|earlier| earlier.at <= change.at);
@@ -273,6 +296,12 @@ impl GridSpec {
                 (change.at, link)
             })
             .collect()
+    }
+
+    /// How many processes of other users compute on a node, from which times on; none before.
+    pub fn foreign_loads(&self, node: NodeId) -> impl Iterator<Item = (Time, u32)> {
+        let loads = self.foreign_loads.iter().filter(move |load| load.node == node);
+        loads.map(|load| (load.at, load.processes))
     }
 
     /// Whether packets between the two nodes are emulated where several nodes run on one machine: they are in

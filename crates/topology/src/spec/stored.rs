@@ -4,7 +4,7 @@ use crate::id::{NodeId, SiteId};
 use crate::link::Link;
 use crate::spec::grid::GridSpec;
 use crate::spec::site::{HostSpec, SiteError, SiteSpec};
-use crate::spec::timeline::{Change, TimelineError};
+use crate::spec::timeline::{Change, ForeignLoad, TimelineError};
 use crate::units::Latency;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -28,8 +28,16 @@ pub enum GridSpecError {
         /// How many sites there are.
         sites: u32,
     },
-    /// A change of a link makes no sense.
-    #[error("a change of a link: {reason}")]
+    /// The load of a node that does not exist.
+    #[error("a foreign load is on {node}, but there are only {nodes} nodes; write one of them")]
+    LoadNode {
+        /// The node.
+        node: NodeId,
+        /// How many nodes there are.
+        nodes: u32,
+    },
+    /// A change makes no sense.
+    #[error("a change: {reason}")]
     Change {
         /// What is wrong with it.
         reason: String,
@@ -56,6 +64,7 @@ struct Parts {
     links: Vec<DirectedLink>,
     loopback: Latency,
     timeline: Vec<Change>,
+    foreign_loads: Vec<ForeignLoad>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -77,13 +86,20 @@ impl TryFrom<Parts> for GridSpec {
             }
             spec.set_link(from, to, link);
         }
+        let refuse = |error: TimelineError| GridSpecError::Change { reason: error.to_string() };
         for change in parts.timeline {
             let (from, to) = (change.from.0, change.to.0);
             if from.max(to) >= sites {
                 return Err(GridSpecError::LinkEnds { from, to, sites });
             }
-            let refuse = |error: TimelineError| GridSpecError::Change { reason: error.to_string() };
             spec.insert_change(change).map_err(refuse)?;
+        }
+        let nodes = spec.layout().node_count();
+        for load in parts.foreign_loads {
+            if load.node.0 >= nodes {
+                return Err(GridSpecError::LoadNode { node: load.node, nodes });
+            }
+            spec.insert_load(load).map_err(refuse)?;
         }
         Ok(spec)
     }
@@ -110,8 +126,9 @@ impl From<GridSpec> for Parts {
         };
         let sites = layout.sites().map(site_of).collect();
         let link_of = |((from, to), link)| DirectedLink { from, to, link };
-        let GridSpec { links, wan, loopback, timeline, .. } = spec;
-        Self { sites, wan, links: links.into_iter().map(link_of).collect(), loopback, timeline }
+        let GridSpec { links, wan, loopback, timeline, foreign_loads, .. } = spec;
+        let links = links.into_iter().map(link_of).collect();
+        Self { sites, wan, links, loopback, timeline, foreign_loads }
     }
 }
 
@@ -154,7 +171,7 @@ mod tests {
     fn all_of_a_grid_file_survives_being_stored() {
         let spec = GridSpec::from_toml(
             r#"
-            timeline = ["at 1min link b>a rate=10mbit", "at 1s link a-b loss=1%"]
+            timeline = ["at 1min link b>a rate=10mbit", "at 1s link a-b loss=1%", "at 1s node x1 load=1"]
             [site.a]
             hosts = ["a1", "a1"]
             port = 7000
@@ -170,6 +187,16 @@ mod tests {
         let stored = postcard::to_stdvec(&spec).unwrap();
 
         assert_eq!(postcard::from_bytes::<GridSpec>(&stored).unwrap(), spec);
+    }
+
+    #[test]
+    fn a_stored_load_of_a_node_that_does_not_exist_is_refused() {
+        let mut parts = Parts::from(two_sites().with_change("at 1s node a1 load=1").unwrap());
+        parts.foreign_loads[0].node = NodeId(3);
+
+        let refused = GridSpec::try_from(parts);
+
+        assert_eq!(refused, Err(GridSpecError::LoadNode { node: NodeId(3), nodes: 3 }));
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! Changes of links while a job runs, such as `at 60s link a-b rate=10mbit`.
+//! What changes while a job runs: links, such as `at 60s link a-b rate=10mbit`, and the foreign load of
+//! nodes, such as `at 60s node a1 load=1`.
 
-use crate::id::SiteId;
+use crate::id::{NodeId, SiteId};
 use crate::link::{Link, LinkError};
 use crate::quantity::{ByteCount, Probability, QuantityError};
 use crate::spec::site::shorten;
@@ -11,24 +12,26 @@ use thiserror::Error;
 /// A change takes far less.
 const MAX_TEXT_BYTES: usize = 512;
 /// How a change is written.
-const FORM: &str = "`at TIME link SITE-SITE NAME=VALUE …`, such as `at 60s link a-b rate=10mbit`";
+const FORM: &str = "`at TIME link SITE-SITE NAME=VALUE …`, such as `at 60s link a-b rate=10mbit`, or `at TIME node HOST load=N`";
 /// The settings there are.
 const SETTINGS: &str = "`latency`, `rate`, `jitter`, `loss`, `queue`, `reorder`";
 
 /// At most this many changes in one grid.
 pub(super) const CHANGES_MAX: usize = 1024;
+/// More processes than this on one node are a mistake.
+const LOAD_MAX: u32 = 1024;
 
 /// Why a change was refused. Nothing was changed; the message says what to write.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum TimelineError {
     /// The text does not have the form of a change.
-    #[error("`{}` is no change of a link; write {FORM}", shorten(.text))]
+    #[error("`{}` is no change; write {FORM}", shorten(.text))]
     Form {
         /// What was written.
         text: String,
     },
     /// There are too many.
-    #[error("a grid has at most {CHANGES_MAX} changes of links; remove some")]
+    #[error("a grid has at most {CHANGES_MAX} changes; remove some")]
     TooMany,
     /// The sites are none of the grid.
     #[error("`{}` joins no two sites of the grid, or more than two; write SITE-SITE, or SITE>SITE for one direction, with two of {known}", shorten(.ends))]
@@ -37,6 +40,20 @@ pub enum TimelineError {
         ends: String,
         /// Some of the names there are.
         known: String,
+    },
+    /// The host is none of the grid.
+    #[error("there is no host `{}` in the grid; write one of {known}", shorten(.host))]
+    Host {
+        /// What was written.
+        host: String,
+        /// Some of the names there are.
+        known: String,
+    },
+    /// A load that is none.
+    #[error("`{}` is no foreign load; write `load=` and how many processes compute, at most {LOAD_MAX}", shorten(.text))]
+    Load {
+        /// What was written.
+        text: String,
     },
     /// A setting of an unknown name.
     #[error("there is no setting `{}`; write one of {SETTINGS}", shorten(.setting))]
@@ -111,30 +128,81 @@ impl Change {
     }
 }
 
-/// Reads a change; `sites` are the names of all sites, in order.
-pub(super) fn parse(text: &str, sites: &[&str]) -> Result<Change, TimelineError> {
+/// From a time on, other users' processes compute on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ForeignLoad {
+    pub(super) at: Time,
+    pub(super) node: NodeId,
+    pub(super) processes: u32,
+}
+
+/// What a line of a timeline says.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Entry {
+    Link(Change),
+    /// One for each node of the host.
+    Load(Vec<ForeignLoad>),
+}
+
+/// Reads a line; `sites` are the names of all sites and `hosts` the hosts of all nodes, in order.
+pub(super) fn parse(text: &str, sites: &[&str], hosts: &[String]) -> Result<Entry, TimelineError> {
     let form = || TimelineError::Form { text: text.to_owned() };
     if text.len() > MAX_TEXT_BYTES {
         return Err(form());
     }
     let mut words = text.split_ascii_whitespace();
-    let (Some("at"), Some(at), Some("link"), Some(ends)) =
+    let (Some("at"), Some(at), Some(what), Some(which)) =
         (words.next(), words.next(), words.next(), words.next())
     else {
         return Err(form());
     };
-    let at = Time::ZERO + at.parse::<Latency>()?.duration();
-    let (from, to, both) = parse_ends(ends, sites)?;
-    let mut settings = Settings::default();
-    let mut count = 0;
-    for word in words {
-        settings.set(word)?;
-        count += 1;
-    }
-    if count == 0 {
+    let settings: Vec<&str> = words.collect();
+    if settings.is_empty() {
         return Err(form());
     }
+    let at = Time::ZERO + at.parse::<Latency>()?.duration();
+    match what {
+        "link" => parse_link(at, which, &settings, sites).map(Entry::Link),
+        "node" => parse_load(at, which, &settings, hosts).map(Entry::Load),
+        _ => Err(form()),
+    }
+}
+
+fn parse_link(
+    at: Time,
+    ends: &str,
+    words: &[&str],
+    sites: &[&str],
+) -> Result<Change, TimelineError> {
+    let (from, to, both) = parse_ends(ends, sites)?;
+    let mut settings = Settings::default();
+    for word in words {
+        settings.set(word)?;
+    }
     Ok(Change { at, from, to, both, settings })
+}
+
+fn parse_load(
+    at: Time,
+    host: &str,
+    words: &[&str],
+    hosts: &[String],
+) -> Result<Vec<ForeignLoad>, TimelineError> {
+    let processes = match words {
+        [word] => word.strip_prefix("load=").and_then(|count| count.parse().ok()),
+        _ => None,
+    };
+    let Some(processes) = processes.filter(|&count: &u32| count <= LOAD_MAX) else {
+        return Err(TimelineError::Load { text: words.join(" ") });
+    };
+    let nodes = hosts.iter().enumerate().filter(|(_, name)| *name == host);
+    let loads: Vec<_> =
+        nodes.map(|(node, _)| ForeignLoad { at, node: NodeId::from(node), processes }).collect();
+    if loads.is_empty() {
+        let known: Vec<_> = hosts.iter().take(10).map(|host| format!("`{host}`")).collect();
+        return Err(TimelineError::Host { host: host.to_owned(), known: known.join(", ") });
+    }
+    Ok(loads)
 }
 
 /// Reads `SITE-SITE` or `SITE>SITE`. Names may contain `-`, so that every one is tried.
@@ -157,6 +225,41 @@ mod tests {
     use super::*;
 
     const SITES: &[&str] = &["a", "b", "a-b", "b-c"];
+
+    fn parse(text: &str, sites: &[&str]) -> Result<Change, TimelineError> {
+        match super::parse(text, sites, &[])? {
+            Entry::Link(change) => Ok(change),
+            Entry::Load(loads) => panic!("a load: {loads:?}"),
+        }
+    }
+
+    fn loads(text: &str) -> Result<Vec<ForeignLoad>, TimelineError> {
+        let hosts = ["d1", "d2", "d1"].map(str::to_owned);
+        match super::parse(text, SITES, &hosts)? {
+            Entry::Link(change) => panic!("a link: {change:?}"),
+            Entry::Load(loads) => Ok(loads),
+        }
+    }
+
+    #[test]
+    fn a_load_names_its_host_with_all_of_its_nodes() {
+        let at = Time(60_000_000_000);
+        let load = |node| ForeignLoad { at, node: NodeId(node), processes: 2 };
+
+        assert_eq!(loads("at 60s node d1 load=2").unwrap(), [load(0), load(2)]);
+        assert_eq!(loads("at 60s node d2 load=2").unwrap(), [load(1)]);
+    }
+
+    #[test]
+    fn a_load_of_nobody_or_nothing_is_refused() {
+        let host = loads("at 1s node x load=1").unwrap_err().to_string();
+        assert_eq!(host, "there is no host `x` in the grid; write one of `d1`, `d2`, `d1`");
+        for text in ["load=-1", "load=2000", "load=", "rate=1mbit", "load=1 load=2"] {
+            let refused = loads(&format!("at 1s node d1 {text}"));
+            assert!(matches!(refused, Err(TimelineError::Load { .. })), "{text}");
+        }
+        assert!(matches!(loads("at 1s node d1"), Err(TimelineError::Form { .. })));
+    }
 
     #[test]
     fn a_change_names_its_time_its_link_and_what_becomes_different() {

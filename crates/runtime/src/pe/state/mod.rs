@@ -43,6 +43,6 @@ pub use survey::Places;
 pub(crate) use survey::{CHANGES_MAX, Purpose, UplinkProbe};
 pub(crate) use talk::Ring;
 pub(crate) use timers::{TimerId, Timers};
-pub use timesheet::Spent;
+pub use timesheet::{Spent, TRIAL};
 pub(crate) use waiting::{Early, Held, UNKNOWN_MEMBER_HOLD};
 pub(crate) use waits::{Resume, Waits};

@@ -1,4 +1,7 @@
 //! Where the time of a PE went, for balancing.
+//!
+//! A PE with nothing to do wants nothing, so that one that others' work slowed, and from which all actors have
+//! gone therefore, would seem slow for ever. It tries now and then: it computes for nothing for a moment.
 
 use gridspan_balance::PeLoad;
 use gridspan_topology::Time;
@@ -21,6 +24,19 @@ const WANTED_MIN: Duration = Duration::from_millis(300);
 /// A change of the share by this much, twice in a row, is one that others should know of.
 const CHANGE: f64 = 0.2;
 
+/// What was wanted in a whole window tells if it is more than this.
+const WINDOW_MIN: Duration = Duration::from_millis(5);
+/// A share below this is worth a trial.
+const SLOWED: f64 = 0.95;
+/// How long a PE that was slowed is in doubt before it tries.
+const DOUBT: Duration = Duration::from_secs(1);
+/// Whoever gets less than a hundredth does not compute any more, and times must stay finite.
+const SHARE_MIN: f64 = 0.01;
+
+/// How long an idle PE computes for nothing to find out what share of a processor it gets: several time
+/// slices of a scheduler, so that others get theirs meanwhile.
+pub const TRIAL: Duration = Duration::from_millis(20);
+
 /// The time since it was last taken.
 pub(crate) struct Timesheet {
     since: Time,
@@ -30,24 +46,39 @@ pub(crate) struct Timesheet {
     /// The share that others know of.
     told: f64,
     differs: bool,
+    /// The share that was last known, and since when.
+    share: f64,
+    heard: Time,
+    /// Whether the PE has wanted nothing since it tried.
+    is_tried: bool,
 }
 
 impl Default for Timesheet {
     fn default() -> Self {
         let nothing = Spent::default();
-        Self { since: Time::ZERO, sum: nothing, recent: nothing, told: 1.0, differs: false }
+        Self {
+            since: Time::ZERO,
+            sum: nothing,
+            recent: nothing,
+            told: 1.0,
+            differs: false,
+            share: 1.0,
+            heard: Time::ZERO,
+            is_tried: false,
+        }
     }
 }
 
 impl Timesheet {
     /// Notes time. Says whether others should know that the share of the processor is another.
-    pub(crate) fn note(&mut self, spent: Spent) -> bool {
+    pub(crate) fn note(&mut self, now: Time, spent: Spent) -> bool {
         add(&mut self.sum, spent);
         add(&mut self.recent, spent);
         if self.recent.ran.saturating_add(self.recent.waited) < WANTED_MIN {
             return false;
         }
         let share = share(std::mem::take(&mut self.recent));
+        (self.share, self.heard, self.is_tried) = (share, now, false);
         let differs = (share - self.told).abs() > CHANGE;
         let is_news = differs && self.differs;
         self.differs = differs && !is_news;
@@ -57,19 +88,43 @@ impl Timesheet {
         is_news
     }
 
-    /// The share of a processor that the PE got when it wanted one.
+    /// Notes what a trial has shown. Says whether others should know.
+    pub(crate) fn note_trial(&mut self, now: Time, spent: Spent) -> bool {
+        self.heard = now;
+        self.recent = Spent::default();
+        if wanted(spent) < WINDOW_MIN {
+            return false;
+        }
+        (self.share, self.is_tried) = (share(spent), true);
+        let is_news = (self.share - self.told).abs() > CHANGE;
+        self.differs = false;
+        if is_news {
+            self.told = self.share;
+        }
+        is_news
+    }
+
+    /// When the PE should try what share it gets, if it has nothing to do then.
+    pub(crate) fn next_trial(&self) -> Option<Time> {
+        (self.share < SLOWED).then(|| self.heard + DOUBT)
+    }
+
+    /// The share of a processor that the PE got when it wanted one; what was last known if it wanted none.
     pub(crate) fn share(&self) -> f64 {
-        share(self.sum)
+        let is_better_known = self.is_tried || wanted(self.sum) < WINDOW_MIN;
+        if is_better_known { self.share } else { share(self.sum) }
     }
 
     /// Takes the time until now, of which handlers had `handlers`.
     pub(crate) fn take(&mut self, now: Time, handlers: Duration) -> PeLoad {
+        let available = self.share();
         let window = now.since(std::mem::replace(&mut self.since, now));
         let Spent { ran, waited, communication } = std::mem::take(&mut self.sum);
         let busy = ran.max(handlers);
         PeLoad {
             speed: 1.0,
-            background: waited,
+            available,
+            background: Duration::ZERO,
             idle: window.saturating_sub(busy.saturating_add(waited)),
             communication: communication.unwrap_or(ran.saturating_sub(handlers)),
         }
@@ -87,7 +142,11 @@ fn add(sum: &mut Spent, spent: Spent) {
 
 fn share(spent: Spent) -> f64 {
     let [ran, waited] = [spent.ran, spent.waited].map(|time| time.as_secs_f64());
-    if waited > 0.0 { ran / (ran + waited) } else { 1.0 }
+    if waited > 0.0 { (ran / (ran + waited)).max(SHARE_MIN) } else { 1.0 }
+}
+
+fn wanted(spent: Spent) -> Duration {
+    spent.ran.saturating_add(spent.waited)
 }
 
 #[cfg(test)]
@@ -105,25 +164,43 @@ mod tests {
     #[test]
     fn what_nobody_used_was_idle() {
         let mut sheet = Timesheet::default();
-        sheet.note(spent(500, 200));
+        sheet.note(Time::ZERO, spent(500, 200));
 
         let load = sheet.take(Time::ZERO + ms(1000), ms(400));
 
-        assert_eq!((load.background, load.idle, load.communication), (ms(200), ms(300), ms(100)));
+        assert_eq!((load.idle, load.communication), (ms(300), ms(100)));
+        assert!((load.available - 5.0 / 7.0).abs() < 1e-9, "{load:?}");
         let next = sheet.take(Time::ZERO + ms(1500), ms(100));
-        assert_eq!((next.background, next.idle), (ms(0), ms(400)));
+        assert_eq!(next.idle, ms(400));
+        assert!((next.available - 5.0 / 7.0).abs() < 1e-9, "what was last known");
     }
 
     #[test]
     fn a_share_that_stays_another_is_news_once() {
         let mut sheet = Timesheet::default();
         let news = |sheet: &mut Timesheet, all: &[Spent]| {
-            all.iter().filter(|&&spent| sheet.note(spent)).count()
+            all.iter().filter(|&&spent| sheet.note(Time::ZERO, spent)).count()
         };
 
         assert_eq!(news(&mut sheet, &[spent(300, 0), spent(200, 200), spent(300, 0)]), 0, "once");
         assert_eq!(news(&mut sheet, &[spent(200, 200); 5]), 1);
         assert_eq!(news(&mut sheet, &[spent(10, 0); 20]), 0, "not enough to tell");
         assert_eq!(news(&mut sheet, &[spent(400, 0); 5]), 1, "it ends");
+    }
+
+    #[test]
+    fn a_slowed_pe_that_has_nothing_to_do_tries_each_second_until_it_is_quiet() {
+        let mut sheet = Timesheet::default();
+        let at = |millis| Time::ZERO + ms(millis);
+        assert_eq!(sheet.next_trial(), None);
+        sheet.note(at(500), spent(250, 250));
+        assert_eq!(sheet.next_trial(), Some(at(1500)));
+
+        assert!(sheet.note_trial(at(1520), spent(10, 10)), "nobody knew");
+        assert_eq!(sheet.next_trial(), Some(at(2520)));
+        assert!(!sheet.note_trial(at(2540), spent(10, 10)));
+        assert!(sheet.note_trial(at(3560), spent(20, 0)), "it has ended");
+
+        assert_eq!((sheet.next_trial(), sheet.take(at(9000), ms(0)).available), (None, 1.0));
     }
 }

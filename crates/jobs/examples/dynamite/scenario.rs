@@ -1,0 +1,60 @@
+//! Random programs beside random load: what a strategy must never lose by.
+
+use super::profile::Profile;
+use super::run::Episode;
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::time::Duration;
+
+/// Load comes about so often on each node, in seconds.
+const PAUSE: f64 = 300.0;
+/// No run takes longer than so many times what it takes alone.
+const LONGEST: f64 = 3.5;
+
+/// A program of two to six tasks on as many nodes or up to four more, and load on all nodes that comes and goes;
+/// the same for the same seed.
+pub(crate) fn scenario(seed: u64) -> (Profile, Vec<Episode>) {
+    let mut dice = Dice(Pcg64Mcg::seed_from_u64(seed));
+    let tasks = 2 + dice.below(5);
+    let alone = 300.0 + 600.0 * dice.part();
+    let profile = Profile {
+        name: "random",
+        tasks,
+        nodes: tasks + dice.below(5),
+        pes: 1,
+        cycle: 0,
+        stay: Duration::ZERO,
+        alone: Duration::from_secs_f64(alone),
+        compute: if dice.below(5) == 0 { 1.0 } else { 0.3 + 0.65 * dice.part() },
+        bytes: 2_000_000 + dice.below(38_000_000) as usize,
+        published_none: 0.0,
+        published_dynamite: 0.0,
+    };
+    let stay = 20.0 + 280.0 * dice.part();
+    let mut load = Vec::new();
+    for node in 0..profile.nodes {
+        let mut from = dice.exponential(PAUSE);
+        while from < alone * LONGEST {
+            let until = from + dice.exponential(stay).max(1.0);
+            load.push(Episode { node, from, until, processes: 1 + dice.below(2) });
+            from = until + dice.exponential(PAUSE).max(1.0);
+        }
+    }
+    (profile, load)
+}
+
+struct Dice(Pcg64Mcg);
+
+impl Dice {
+    fn part(&mut self) -> f64 {
+        (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn below(&mut self, bound: u32) -> u32 {
+        (self.part() * f64::from(bound)) as u32
+    }
+
+    fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * (1.0 - self.part()).ln()
+    }
+}

@@ -1,0 +1,235 @@
+//! Another program on one processor of this machine, for a while: what it costs a job of two PEs that cannot move its
+//! actors, and one that can.
+//!
+//! Each PE is pinned to a processor of its own, since the system would else move threads instead of actors.
+//! The other program is this one again, as a process that computes for nothing on the second processor and ends by
+//! itself. Linux only.
+//!
+//! `cargo run --release -p gridspan-jobs --example hogs [-- --runs 5 --hogs 1]`
+
+use clap::Parser;
+use gridspan_balance::BalanceReport;
+use gridspan_runtime::driver::embedded;
+use gridspan_runtime::{Job, JobError};
+use rustix::thread::{CpuSet, Pid, sched_setaffinity};
+use std::process::{Child, Command, ExitCode};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How many PEs, and processors.
+const PES: u32 = 2;
+/// No other program runs for longer, whatever is asked for.
+const HOG_MAX: Duration = Duration::from_secs(120);
+/// How long it may take until the threads of all PEs have begun.
+const BEGIN_MAX: Duration = Duration::from_secs(5);
+
+#[derive(Clone, Parser)]
+struct Options {
+    /// Of each kind; their medians are shown.
+    #[arg(long, default_value_t = 3)]
+    runs: u32,
+    /// How many other programs compute at a time.
+    #[arg(long, default_value_t = 1)]
+    hogs: u32,
+    /// When they begin, in seconds after the job.
+    #[arg(long, default_value_t = 1.0)]
+    from: f64,
+    /// For how many seconds.
+    #[arg(long, default_value_t = 6.0)]
+    seconds: f64,
+    /// Prints what became of each look at the loads.
+    #[arg(long)]
+    explain: bool,
+    /// The strategies beside `none`.
+    #[arg(long, value_delimiter = ',', default_value = "vacate,auto")]
+    strategies: Vec<String>,
+    /// The job and its options.
+    #[arg(last = true)]
+    job: Vec<String>,
+    /// Be the other program, on this processor.
+    #[arg(long, hide = true)]
+    compute_on: Option<usize>,
+}
+
+/// A job of some seconds on two processors.
+const JOB: &str = "stencil -n 2048 --blocks 8 --iterations 2000";
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let done = match options.compute_on {
+        Some(processor) => compute(processor, Duration::from_secs_f64(options.seconds)),
+        None => table(&options),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("{reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Computes for nothing.
+fn compute(processor: usize, time: Duration) -> Result<(), String> {
+    pin(None, processor)?;
+    let begin = Instant::now();
+    while begin.elapsed() < time.min(HOG_MAX) {
+        std::hint::black_box(0);
+    }
+    Ok(())
+}
+
+fn table(options: &Options) -> Result<(), String> {
+    let mut kinds = vec![("none", false), ("none", true)];
+    kinds.extend(options.strategies.iter().map(|name| (name.as_str(), true)));
+    let mut found: Vec<Vec<Run>> = vec![Vec::new(); kinds.len()];
+    // All kinds in turn, so that what else happens on the machine meets all of them.
+    for _ in 0..options.runs {
+        for (kind, runs) in kinds.iter().zip(&mut found) {
+            runs.push(run(options, *kind)?);
+        }
+    }
+    println!(
+        "{} other programs from {} s on for {} s",
+        options.hogs, options.from, options.seconds
+    );
+    println!("{:24}{:>9}{:>11}{:>8}{:>8}", "", "seconds", "slowdown", "away", "back");
+    let mut alone = 0.0;
+    for ((strategy, is_loaded), runs) in kinds.iter().zip(&mut found) {
+        runs.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        let Run { seconds, away, back } = runs[runs.len() / 2];
+        if !is_loaded {
+            alone = seconds;
+        }
+        let name = if *is_loaded { (*strategy).to_owned() } else { format!("{strategy}, alone") };
+        println!(
+            "{name:24}{seconds:>9.2}{:>10.0} %{away:>8}{back:>8}",
+            (seconds / alone - 1.0) * 100.0
+        );
+    }
+    Ok(())
+}
+
+/// How long a run took, and how many actors moved while others computed, and afterwards.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    seconds: f64,
+    away: u64,
+    back: u64,
+}
+
+fn run(options: &Options, (strategy, is_loaded): (&str, bool)) -> Result<Run, String> {
+    let mut words: Vec<String> = options.job.clone();
+    if words.is_empty() {
+        words = JOB.split_ascii_whitespace().map(str::to_owned).collect();
+    }
+    let (name, arguments) = words.split_first().ok_or("name a job")?;
+    let entry = gridspan_jobs::find(name).ok_or_else(|| format!("there is no job `{name}`"))?;
+    let job = (entry.build)(arguments).map_err(|error| error.to_string())?;
+    let moves: Arc<Mutex<Vec<(f64, u64)>>> = Arc::default();
+    let told = moves.clone();
+    let explain = options.explain;
+    let job = job.strategy(strategy).balance_every(Duration::from_secs(1)).on_balance(
+        move |report: &BalanceReport| {
+            if explain {
+                println!("{}: {report} {:?}", report.at, report.refusal);
+            }
+            let at = report.at.as_nanos() as f64 * 1e-9;
+            told.lock().unwrap_or_else(PoisonError::into_inner).push((at, report.moved));
+        },
+    );
+    let job = job.on_snapshot(move |snapshot, _| {
+        if explain {
+            let loads = snapshot.load_per_pe();
+            for (pe, load) in snapshot.pes.iter().zip(loads) {
+                println!(
+                    "  computed {load:.0?}, {:.2} of a processor, idle {:.0?}",
+                    pe.available, pe.idle
+                );
+            }
+        }
+    });
+    let begin = Instant::now();
+    let hogs = is_loaded.then_some(options);
+    run_pinned(job, hogs)?;
+    let seconds = begin.elapsed().as_secs_f64();
+    let moves = moves.lock().unwrap_or_else(PoisonError::into_inner);
+    let end = options.from + options.seconds;
+    let sum = |is_before: bool| {
+        moves.iter().filter(|(at, _)| (*at < end) == is_before).map(|(_, moved)| moved).sum()
+    };
+    Ok(Run { seconds, away: sum(true), back: sum(false) })
+}
+
+/// Runs a job on pinned PEs, beside other programs if any.
+fn run_pinned(job: Job, hogs: Option<&Options>) -> Result<(), String> {
+    let running = std::thread::spawn(move || embedded::run(job, PES));
+    let begin = Instant::now();
+    let mut left: Vec<u32> = (0..PES).collect();
+    while !left.is_empty() && begin.elapsed() < BEGIN_MAX && !running.is_finished() {
+        for (pid, name) in threads() {
+            if let Some(at) =
+                left.iter().position(|pe| name == gridspan_runtime::PeId(*pe).to_string())
+            {
+                pin(Some(pid), left.remove(at) as usize)?;
+            }
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let children = match hogs {
+        Some(options) => {
+            std::thread::sleep(
+                Duration::from_secs_f64(options.from).saturating_sub(begin.elapsed()),
+            );
+            Hogs::start(options)?
+        }
+        None => Hogs(Vec::new()),
+    };
+    let outcome: Result<(), JobError> = running.join().map_err(|_| "the job panicked")?;
+    drop(children);
+    outcome.map_err(|error| error.to_string())
+}
+
+/// The threads of this process and their names.
+fn threads() -> Vec<(Pid, String)> {
+    let Ok(entries) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
+    let thread = |entry: std::io::Result<std::fs::DirEntry>| {
+        let path = entry.ok()?.path();
+        let id = path.file_name()?.to_str()?.parse().ok()?;
+        let name = std::fs::read_to_string(path.join("comm")).ok()?;
+        Some((Pid::from_raw(id)?, name.trim_end().to_owned()))
+    };
+    entries.filter_map(thread).collect()
+}
+
+fn pin(thread: Option<Pid>, processor: usize) -> Result<(), String> {
+    let mut set = CpuSet::new();
+    set.set(processor);
+    sched_setaffinity(thread, &set)
+        .map_err(|error| format!("cannot pin a thread to processor {processor}: {error}"))
+}
+
+/// The other programs; they end when this is dropped, and by themselves.
+struct Hogs(Vec<Child>);
+
+impl Hogs {
+    fn start(options: &Options) -> Result<Self, String> {
+        let mut hogs = Self(Vec::new());
+        for _ in 0..options.hogs {
+            let program = std::env::current_exe().map_err(|error| error.to_string())?;
+            let mut command = Command::new(program);
+            command.args(["--compute-on", "1", "--seconds"]).arg(options.seconds.to_string());
+            hogs.0.push(command.spawn().map_err(|error| error.to_string())?);
+        }
+        Ok(hogs)
+    }
+}
+
+impl Drop for Hogs {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

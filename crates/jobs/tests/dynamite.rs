@@ -1,0 +1,59 @@
+//! Paper 4's kind of load beside short programs: moving tasks helps where there is room, and is left alone where
+//! there is none. The tables of the paper are made by the example `dynamite`.
+#![allow(missing_docs, clippy::unwrap_used, dead_code)]
+
+#[path = "../examples/dynamite/profile.rs"]
+mod profile;
+#[path = "../examples/dynamite/run.rs"]
+mod run;
+#[path = "../examples/dynamite/task.rs"]
+mod task;
+
+use gridspan_topology::Bandwidth;
+use profile::{GRAIL, NAS, Profile};
+use run::{cycle, run};
+use std::time::Duration;
+
+/// A program of two minutes beside load that stays for half a minute.
+fn short(profile: &Profile) -> Profile {
+    let (alone, stay) = (Duration::from_secs(120), Duration::from_secs(30));
+    Profile { alone, stay, bytes: 1_000_000, ..*profile }
+}
+
+fn seconds(profile: &Profile, strategy: &str, is_loaded: bool) -> f64 {
+    let load = if is_loaded { cycle(profile) } else { Vec::new() };
+    let lan = Bandwidth::from_bits_per_second(1_000_000_000);
+    run(profile, strategy, &load, lan).unwrap().time.as_secs_f64()
+}
+
+#[test]
+fn tasks_that_move_away_from_load_lose_little_where_there_are_free_nodes() {
+    // `cg`, whose tasks wait for each other, and `ep`, whose tasks never talk.
+    for profile in [short(&NAS[0]), short(&NAS[1])] {
+        let alone = seconds(&profile, "none", false);
+        let none = seconds(&profile, "none", true) / alone - 1.0;
+        let vacate = seconds(&profile, "vacate", true) / alone - 1.0;
+
+        assert!(none > 0.15, "{}: {none}", profile.name);
+        // Load is noticed within about two seconds, up to four times in two minutes.
+        assert!(vacate < 0.1 && vacate < none / 2.0, "{}: {none} {vacate}", profile.name);
+    }
+}
+
+#[test]
+fn where_every_processor_has_three_tasks_nothing_is_gained_and_nothing_lost() {
+    let profile = short(&GRAIL[1]);
+
+    let (none, vacate) = (seconds(&profile, "none", true), seconds(&profile, "vacate", true));
+
+    assert!(vacate <= none * 1.005, "{none} {vacate}");
+}
+
+#[test]
+fn looking_for_load_costs_nearly_nothing_where_there_is_none() {
+    let profile = short(&NAS[4]);
+
+    let (none, auto) = (seconds(&profile, "none", false), seconds(&profile, "auto", false));
+
+    assert!(auto <= none * 1.002, "{none} {auto}");
+}

@@ -1,0 +1,160 @@
+//! The processors of one node, which its PEs and other users' processes share fairly.
+//!
+//! Whoever computes gets an equal part of the node's processors, but at most one: with `c` of them and `n`
+//! processes, `c / n` (paper 4, section 3.3: three tasks and one foreign process get a quarter each). Since all
+//! get the same, one clock that counts what each has got is enough, and a PE is done when that clock reaches
+//! a mark.
+
+use gridspan_runtime::{PeId, Time};
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// The processors of a node, and who computes on them.
+#[derive(Debug)]
+pub(crate) struct Processors {
+    count: u64,
+    /// How many processes of other users compute.
+    foreign: u64,
+    /// How many will, from when on.
+    changes: VecDeque<(Time, u32)>,
+    now: Time,
+    /// Nanoseconds of a processor that everyone got who computed all the time.
+    got: u64,
+    /// PEs that compute, by the mark at which they are done.
+    running: BTreeSet<(u64, PeId)>,
+}
+
+impl Processors {
+    /// So many processors; `changes` says by time how many foreign processes there are, none at first.
+    pub(crate) fn new(count: u32, changes: impl IntoIterator<Item = (Time, u32)>) -> Self {
+        Self {
+            count: u64::from(count.max(1)),
+            foreign: 0,
+            changes: changes.into_iter().collect(),
+            now: Time::ZERO,
+            got: 0,
+            running: BTreeSet::new(),
+        }
+    }
+
+    /// Whether so many PEs never have to share.
+    pub(crate) fn are_ample_for(&self, pes: usize) -> bool {
+        self.count >= pes as u64 && self.changes.is_empty() && self.foreign == 0
+    }
+
+    /// A PE that does not compute wants a processor for so long.
+    pub(crate) fn begin(&mut self, now: Time, pe: PeId, work: Duration) {
+        self.advance(now);
+        self.running.insert((self.got + work.as_nanos() as u64, pe));
+    }
+
+    /// Who is done by now, one at a time.
+    pub(crate) fn take_done(&mut self, now: Time) -> Option<PeId> {
+        self.advance(now);
+        let &(mark, pe) = self.running.first()?;
+        (mark <= self.got).then(|| {
+            self.running.pop_first();
+            pe
+        })
+    }
+
+    /// When someone will be done or the parts will change. `None` while nobody computes.
+    pub(crate) fn next(&self) -> Option<Time> {
+        let &(mark, _) = self.running.first()?;
+        let left = u128::from(mark.saturating_sub(self.got));
+        let (count, all) = self.part();
+        let takes = (left * u128::from(all)).div_ceil(u128::from(count));
+        let done = Time(self.now.0.saturating_add(u64::try_from(takes).unwrap_or(u64::MAX)));
+        Some(self.changes.front().map_or(done, |&(at, _)| done.min(at.max(self.now))))
+    }
+
+    /// The part of a processor that each gets, as a fraction.
+    fn part(&self) -> (u64, u64) {
+        let all = self.running.len() as u64 + self.foreign;
+        if all > self.count { (self.count, all) } else { (1, 1) }
+    }
+
+    fn advance(&mut self, to: Time) {
+        while let Some(&(at, foreign)) = self.changes.front().filter(|&&(at, _)| at <= to) {
+            self.let_pass(at);
+            self.foreign = u64::from(foreign);
+            self.changes.pop_front();
+        }
+        self.let_pass(to);
+    }
+
+    fn let_pass(&mut self, to: Time) {
+        let (count, all) = self.part();
+        let passed = u128::from(to.since(self.now).as_nanos() as u64);
+        // Rounded down here and up in `next`, so that whoever is done when expected is done indeed.
+        self.got += (passed * u128::from(count) / u128::from(all)) as u64;
+        self.now = self.now.max(to);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn at(millis: u64) -> Time {
+        Time(millis * 1_000_000)
+    }
+
+    /// When each PE is done that begins at 0 and needs so many ms, in order.
+    fn ends(processors: &mut Processors, works: &[u32]) -> Vec<(u32, f64)> {
+        for (pe, &work) in works.iter().enumerate() {
+            processors.begin(at(0), PeId(pe as u32), MS * work);
+        }
+        let mut ends = Vec::new();
+        while let Some(now) = processors.next() {
+            while let Some(pe) = processors.take_done(now) {
+                ends.push((pe.0, now.0 as f64 * 1e-6));
+            }
+        }
+        ends
+    }
+
+    #[test]
+    fn alone_a_pe_takes_as_long_as_its_work() {
+        let mut processors = Processors::new(2, []);
+        assert!(processors.are_ample_for(2) && !processors.are_ample_for(3));
+        assert_eq!(ends(&mut processors, &[5, 7]), [(0, 5.0), (1, 7.0)]);
+    }
+
+    #[test]
+    fn three_tasks_and_a_foreign_process_get_a_quarter_each() {
+        let mut processors = Processors::new(1, [(at(0), 1)]);
+        // Until 40 ms each gets 10 ms; then there are three, and then two.
+        assert_eq!(ends(&mut processors, &[10, 20, 30]), [(0, 40.0), (1, 70.0), (2, 90.0)]);
+    }
+
+    #[test]
+    fn foreign_load_that_comes_and_goes_takes_half_meanwhile() {
+        let mut processors = Processors::new(1, [(at(10), 1), (at(30), 0)]);
+        assert_eq!(ends(&mut processors, &[25]), [(0, 35.0)]);
+    }
+
+    #[test]
+    fn load_of_the_past_does_not_count() {
+        let mut processors = Processors::new(1, [(at(10), 1), (at(30), 0)]);
+        processors.begin(at(40), PeId(0), MS);
+        assert_eq!(processors.next(), Some(at(41)));
+    }
+
+    #[test]
+    fn parts_that_are_no_whole_nanoseconds_end_all_the_same() {
+        let mut processors = Processors::new(2, [(Time(5), 4), (Time(11), 1), (Time(1000), 0)]);
+        let works = (1..=7).map(|pe| Duration::from_nanos(331 * pe));
+        works.enumerate().for_each(|(pe, work)| processors.begin(at(0), PeId(pe as u32), work));
+
+        let mut done = 0;
+        for _ in 0..100 {
+            let Some(now) = processors.next() else { break };
+            done += std::iter::from_fn(|| processors.take_done(now)).count();
+        }
+
+        assert_eq!(done, 7);
+    }
+}

@@ -1,0 +1,62 @@
+//! How a simulation ends, and what it reports.
+
+use super::{Counts, Simulation};
+use crate::report::{Ending, SimReport};
+use gridspan_runtime::JobError;
+use gridspan_runtime::pe::{Standing, Statistics};
+
+impl Simulation {
+    pub(super) fn standing_now(&self) -> Standing {
+        let mut sum = Standing::default();
+        for station in &self.stations {
+            sum += station.machine.standing();
+        }
+        sum
+    }
+
+    /// Ends a job that does not end by itself, and says what it waits for.
+    pub(super) fn give_up(mut self, ending: Ending) -> SimReport {
+        let standing = self.standing_now();
+        let what = match ending {
+            Ending::Stalled => "stalled: every PE is idle and nothing is on its way, but",
+            _ => "still running when the time limit was reached:",
+        };
+        let returned = if self.main.is_done() { "main has returned; " } else { "" };
+        let reason = format!("the job has {what} {returned}{standing} (at {})", self.now);
+        self.standing = Some(standing);
+        self.report(ending, Err(JobError::Failed(reason)))
+    }
+
+    pub(super) fn report(self, ending: Ending, outcome: Result<(), JobError>) -> SimReport {
+        let mut statistics = Statistics::default();
+        for station in &self.stations {
+            statistics += station.machine.statistics();
+        }
+        let mut faults = self.delays.as_ref().map(|delays| delays.counts).unwrap_or_default();
+        if let Some(connections) = &self.connections {
+            faults += connections.counts;
+        }
+        let standing = match &self.standing {
+            Some(standing) => standing.clone(),
+            None => self.standing_now(),
+        };
+        let (log_hash, log) = self.log.finish();
+        let Counts { events, packets, frames, wide_area_frames, wide_area_bytes } = self.counts;
+        SimReport {
+            outcome,
+            ending,
+            virtual_time: self.now,
+            events,
+            messages: statistics.handled,
+            packets,
+            frames,
+            wide_area_frames,
+            wide_area_bytes,
+            statistics,
+            standing,
+            faults,
+            log_hash,
+            log,
+        }
+    }
+}

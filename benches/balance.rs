@@ -1,7 +1,7 @@
 //! Balancing: what the cutter costs, how well it cuts beside METIS, and what `grid-cut` makes of it.
 //!
 //! `cargo bench --bench balance`; a word after `--` selects figures: `cutter`, `cut`, `two-phase`, `drift`,
-//! `uneven`. A million actors only with `GRIDSPAN_BENCH_FULL=1`. Seeds are 1 to 3; the constants of the methods were chosen on seeds from 1000.
+//! `uneven`, `measuring`. A million actors only with `GRIDSPAN_BENCH_FULL=1`. Seeds are 1 to 3; the constants of the methods were chosen on seeds from 1000.
 
 #[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/figures.rs"]
@@ -16,6 +16,7 @@ use gridspan::balance::study::{
     triangulation,
 };
 use gridspan::balance::{GridCut, Plan, Refine, Snapshot, Strategy};
+use gridspan::runtime::driver::embedded;
 use gridspan::topology::{Layout, PeId};
 use oracle::Oracle;
 use std::time::Duration;
@@ -27,10 +28,13 @@ const TWO_PHASE: f64 = 0.92;
 const MOVED: f64 = 0.02;
 const CUT_OF_SCRATCH: f64 = 1.06;
 const SHARE: f64 = 0.02;
+/// The goal of what measuring costs: so many times the time without.
+const MEASURING: f64 = 1.02;
 
 fn main() {
     let mut figures = Figures::new();
     times(&mut figures);
+    measuring(&mut figures);
     if figures.wants("cut ") {
         cuts(&figures);
     }
@@ -44,6 +48,23 @@ fn main() {
         uneven();
     }
     figures.finish();
+}
+
+/// What it costs leanmd to be measured, on one PE. Look at the processor time where the machine is busy.
+fn measuring(figures: &mut Figures) {
+    let steps = figures.choose("40", "2");
+    let run = |strategy: &str| {
+        let words = ["--quiet", "--steps", steps].map(str::to_owned);
+        let leanmd = gridspan_jobs::find("leanmd").expect("it is built in");
+        let job = (leanmd.build)(&words).expect("the words are right").strategy(strategy);
+        Sample::of(1, || embedded::run(job, 1).expect("leanmd verifies itself"))
+    };
+    let contenders = vec![
+        // Nothing but a sync point, of which there are none, makes it move anybody.
+        Contender::new("measured", || run("rotate")),
+        Contender::new("not measured", || run("none")).goal(MEASURING),
+    ];
+    figures.compare("measuring leanmd", Unit::Time, 9, contenders);
 }
 
 fn judge(value: f64, goal: f64) -> String {

@@ -13,6 +13,7 @@
 
 use crate::links::LinkReport;
 use crate::simulated::Summary;
+use gridspan_balance::BalanceReport;
 use gridspan_runtime::{Job, NodeId};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
@@ -30,6 +31,8 @@ pub enum Control {
     Failed(Failure),
     /// The job was simulated.
     Simulated(Summary),
+    /// Actors have been moved, and what that has brought is known.
+    Balanced(BalanceReport),
     /// What is known of the links. Comes every two seconds, and when some have changed.
     Links(LinkReport),
 }
@@ -79,9 +82,22 @@ impl Failure {
     }
 }
 
-/// The job, which tells the launcher what it knows of its links.
-pub(crate) fn telling_links(job: Job) -> Job {
-    job.on_links(|links, changes| Control::Links(LinkReport::new(links, changes)).tell())
+/// The job, which tells the launcher what it knows of its links, and whom it has moved.
+pub(crate) fn telling(job: Job) -> Job {
+    telling_moves(job, |report| Control::Balanced(report.clone()).tell())
+        .on_links(|links, changes| Control::Links(LinkReport::new(links, changes)).tell())
+}
+
+/// The job, which has `tell` told of each rebalance that has moved somebody.
+pub(crate) fn telling_moves(
+    job: Job,
+    tell: impl Fn(&BalanceReport) + Send + Sync + 'static,
+) -> Job {
+    job.on_balance(move |report| {
+        if report.moved > 0 {
+            tell(report);
+        }
+    })
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) fn balance(job: Job, path: &Path) -> Job {
     let (path, is_begun) = (PathBuf::from(path), AtomicBool::new(false));
     let has_failed = AtomicBool::new(false);
-    job.on_balance(move |snapshot, _| {
+    job.on_snapshot(move |snapshot, _| {
         let is_first = !is_begun.swap(true, Ordering::Relaxed);
         if let Err(error) = append(&path, snapshot, is_first)
             && !has_failed.swap(true, Ordering::Relaxed)

@@ -30,7 +30,7 @@ pub(crate) fn run(job: Job) -> ExitCode {
     };
     let layout = joined.bundle.spec.layout().clone();
     let outcome = match (watch(), settings(&joined.bundle.settings)) {
-        (Ok(()), Ok(settings)) => cluster::run(control::telling_links(settings.apply(job)), joined),
+        (Ok(()), Ok(settings)) => cluster::run(control::telling(settings.apply(job)), joined),
         (Err(error), _) => Err(JobError::Failed(format!("cannot watch the launcher: {error}"))),
         (_, Err(error)) => Err(JobError::Protocol(format!(
             "the launcher sent settings that make no sense: {error}"

@@ -5,6 +5,7 @@ use gridspan_runtime::Job;
 use gridspan_topology::GridSpec;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// How to run a job.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,8 +34,17 @@ pub enum Driver {
 pub struct Settings {
     /// Seeds everything random by intent.
     pub seed: Option<u64>,
-    /// The balancing strategy at sync points, by name.
+    /// The balancing strategy, by name.
     pub strategy: Option<String>,
+    /// How often the strategy is asked besides.
+    #[serde(default)]
+    pub balance_every: Option<Duration>,
+    /// Whether plans must be worth what they cost.
+    #[serde(default)]
+    pub balance_gate: Option<bool>,
+    /// By which policy nodes without tasks find some, by name.
+    #[serde(default)]
+    pub stealing: Option<String>,
     /// Where what was measured for each rebalance is written to, a line each, in JSON.
     #[serde(default)]
     pub balance_dump: Option<PathBuf>,
@@ -48,6 +58,15 @@ impl Settings {
         }
         if let Some(strategy) = &self.strategy {
             job = job.strategy(strategy);
+        }
+        if let Some(every) = self.balance_every {
+            job = job.balance_every(every);
+        }
+        if let Some(is_gated) = self.balance_gate {
+            job = job.balance_gate(is_gated);
+        }
+        if let Some(policy) = &self.stealing {
+            job = job.stealing(policy);
         }
         if let Some(path) = &self.balance_dump {
             job = dump::balance(job, path);

@@ -33,16 +33,23 @@ pub fn run(job: Job, start: &Start) -> ExitCode {
     match &start.driver {
         Driver::Node => node::run(job),
         Driver::Embedded(spec) => {
-            let mut job = start.settings.apply(job);
-            if start.report_lines {
-                job = control::telling_links(job);
-            }
+            let job = start.settings.apply(job);
+            let job = if start.report_lines { control::telling(job) } else { job };
             let outcome = embed(job, spec);
             conclude(outcome, spec.layout(), start.report_lines)
         }
         Driver::Simulated(spec) => {
             let seed = start.settings.seed.unwrap_or(0);
-            let (outcome, summary) = simulated::run(start.settings.apply(job), spec, seed);
+            let is_told = start.report_lines;
+            let job = control::telling_moves(start.settings.apply(job), move |report| {
+                if is_told {
+                    Control::Balanced(report.clone()).tell();
+                } else {
+                    // Where nobody listens there is nobody to tell.
+                    let _ = writeln!(io::stderr(), "balance {report}");
+                }
+            });
+            let (outcome, summary) = simulated::run(job, spec, seed);
             // Where nobody listens there is nobody to tell.
             let _ = match summary {
                 Some(summary) if start.report_lines => {

@@ -7,7 +7,10 @@
 //! | `GRIDSPAN_EMULATE` | a grid on this machine, such as `2x4,wan=32ms` (see [`GridSpec::from_emulate`]) | none |
 //! | `GRIDSPAN_GRID` | the path of a grid file (see [`GridSpec::from_toml`]), or a [`GridSpec`] as JSON | none |
 //! | `GRIDSPAN_SEED` | a number that seeds everything random by intent | the program's, else 0 |
-//! | `GRIDSPAN_BALANCE` | the balancing strategy at sync points: `none`, `auto`, `grid-cut`, `border`, `refine`, `greedy`, `vacate`, `rotate` or `random` | the program's, else `none` |
+//! | `GRIDSPAN_BALANCE` | the balancing strategy: `none`, `auto`, `grid-cut`, `border`, `refine`, `greedy`, `vacate`, `rotate` or `random` | the program's, else `none` |
+//! | `GRIDSPAN_BALANCE_EVERY` | how often the strategy is asked, besides sync points and events, such as `5s` or `200ms` | the program's, else never |
+//! | `GRIDSPAN_BALANCE_GATE` | `on`: plans must be worth what they cost, and are undone if they were not; `off` | the program's, else `on` |
+//! | `GRIDSPAN_STEALING` | by which policy nodes without tasks find some: one of [`VICTIMS`](gridspan_balance::victim::VICTIMS) | the program's, else `directory` |
 //! | `GRIDSPAN_BALANCE_DUMP` | a path to which what is measured for each rebalance is written | none |
 //! | `GRIDSPAN_REPORT` | `lines`: report to a launcher in [control lines](crate::control) | reports are for people |
 //!
@@ -16,10 +19,12 @@
 
 use crate::settings::{Driver, Settings, Start};
 use gridspan_balance::UnknownStrategy;
-use gridspan_topology::{EmulateError, GridFileError, GridSpec};
+use gridspan_balance::victim::{UnknownVictim, victim_by_name};
+use gridspan_topology::{EmulateError, GridFileError, GridSpec, parse_duration};
 use std::env::VarError;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use thiserror::Error;
 
 /// Which driver runs the job.
@@ -34,6 +39,12 @@ pub const GRID: &str = "GRIDSPAN_GRID";
 pub const SEED: &str = "GRIDSPAN_SEED";
 /// The balancing strategy.
 pub const BALANCE: &str = "GRIDSPAN_BALANCE";
+/// How often to balance.
+pub const BALANCE_EVERY: &str = "GRIDSPAN_BALANCE_EVERY";
+/// Whether plans must be worth what they cost.
+pub const BALANCE_GATE: &str = "GRIDSPAN_BALANCE_GATE";
+/// By which policy nodes without tasks find some.
+pub const STEALING: &str = "GRIDSPAN_STEALING";
 /// Where to write what is measured for each rebalance.
 pub const BALANCE_DUMP: &str = "GRIDSPAN_BALANCE_DUMP";
 /// Whether to report in control lines.
@@ -41,7 +52,19 @@ pub const REPORT: &str = "GRIDSPAN_REPORT";
 /// Those that describe the grid.
 pub const GRIDS: [&str; 3] = [PES, EMULATE, GRID];
 /// All of them.
-pub const ALL: [&str; 8] = [DRIVER, PES, EMULATE, GRID, SEED, BALANCE, BALANCE_DUMP, REPORT];
+pub const ALL: [&str; 11] = [
+    DRIVER,
+    PES,
+    EMULATE,
+    GRID,
+    SEED,
+    BALANCE,
+    BALANCE_EVERY,
+    BALANCE_GATE,
+    BALANCE_DUMP,
+    STEALING,
+    REPORT,
+];
 
 /// The environment asks for something that cannot be. Nothing was started; correct the variable.
 #[derive(Debug, Error)]
@@ -68,6 +91,9 @@ pub enum VariableError {
     /// A strategy that does not exist.
     #[error("{BALANCE}: {0}")]
     Strategy(#[from] UnknownStrategy),
+    /// A policy for stealing that does not exist.
+    #[error("{STEALING}: {0}")]
+    Stealing(#[from] UnknownVictim),
     /// A grid in JSON that cannot be read.
     #[error("{GRID} is no grid in JSON: {0}")]
     Json(serde_json::Error),
@@ -168,8 +194,29 @@ fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
     if let Some(name) = &strategy {
         gridspan_balance::by_name(name, 0)?;
     }
+    let balance_every = match get(BALANCE_EVERY)? {
+        None => None,
+        Some(value) => Some(
+            period(&value).ok_or_else(|| wrong(BALANCE_EVERY, &value, "a time such as `5s`"))?,
+        ),
+    };
+    let balance_gate = match get(BALANCE_GATE)?.as_deref() {
+        None => None,
+        Some("on") => Some(true),
+        Some("off") => Some(false),
+        Some(value) => return Err(wrong(BALANCE_GATE, value, "`on` or `off`")),
+    };
     let balance_dump = get(BALANCE_DUMP)?.map(Into::into);
-    Ok(Settings { seed, strategy, balance_dump })
+    let stealing = get(STEALING)?;
+    if let Some(name) = &stealing {
+        victim_by_name(name)?;
+    }
+    Ok(Settings { seed, strategy, balance_every, balance_gate, stealing, balance_dump })
+}
+
+/// A time between rebalances, such as `5s`; none if it is no time, or less than a millisecond.
+pub fn period(text: &str) -> Option<Duration> {
+    parse_duration(text).ok().filter(|&period| period >= Duration::from_millis(1))
 }
 
 fn grid(get: Get<'_>) -> Result<Option<GridSpec>, VariableError> {
@@ -218,11 +265,20 @@ mod tests {
 
     #[test]
     fn every_variable_has_its_effect() {
-        let start =
-            start(&[(DRIVER, "sim"), (PES, "512"), (SEED, "7"), (BALANCE, "rotate")]).unwrap();
+        let start = start(&[
+            (DRIVER, "sim"),
+            (PES, "512"),
+            (SEED, "7"),
+            (BALANCE, "rotate"),
+            (BALANCE_EVERY, "200ms"),
+            (BALANCE_GATE, "off"),
+        ])
+        .unwrap();
         assert_eq!(start.driver, Driver::Simulated(GridSpec::single(512)));
         assert_eq!(start.settings.seed, Some(7));
         assert_eq!(start.settings.strategy.as_deref(), Some("rotate"));
+        assert_eq!(start.settings.balance_every, Some(Duration::from_millis(200)));
+        assert_eq!(start.settings.balance_gate, Some(false));
     }
 
     #[test]
@@ -236,8 +292,10 @@ mod tests {
 
     #[test]
     fn a_wrong_value_is_refused_by_the_name_of_its_variable() {
-        let wrongs: [(&[(&'static str, &str)], &str); 7] = [
+        let wrongs: [(&[(&'static str, &str)], &str); 9] = [
             (&[(BALANCE, "best")], "GRIDSPAN_BALANCE: there is no strategy `best`; write one of"),
+            (&[(BALANCE_EVERY, "5")], "GRIDSPAN_BALANCE_EVERY=\"5\" is not a time such as `5s`"),
+            (&[(BALANCE_GATE, "no")], "GRIDSPAN_BALANCE_GATE=\"no\" is not `on` or `off`"),
             (&[(PES, "0")], "GRIDSPAN_PES=\"0\" is not a number from 1"),
             (&[(SEED, "x")], "GRIDSPAN_SEED=\"x\" is not a number"),
             (&[(DRIVER, "gpu")], "GRIDSPAN_DRIVER=\"gpu\" is not `embedded` or `sim`"),

@@ -113,12 +113,24 @@ impl<'a> Predictor<'a> {
         Self { snapshot, mapping, model, works, steps, sites }
     }
 
-    fn run(&self) -> Prediction {
-        let mut busy: Vec<f64> =
-            self.snapshot.pes.iter().map(|pe| pe.background.as_secs_f64() / self.steps).collect();
+    /// What each PE computes and waits for its processor. Others who use it take a share of the time for which
+    /// it is wanted, so that where less work is left, less is waited for.
+    fn busy(&self) -> Vec<f64> {
+        let mut busy = vec![0.0; self.snapshot.pes.len()];
         for (work, pe) in self.works.iter().zip(self.mapping) {
             busy[pe.index()] += work;
         }
+        let loads = self.snapshot.load_per_pe();
+        for ((busy, pe), load) in busy.iter_mut().zip(&self.snapshot.pes).zip(loads) {
+            let before = load.as_secs_f64() / self.steps;
+            let part = if before > 0.0 { (*busy / before).min(1.0) } else { 1.0 };
+            *busy += part * pe.background.as_secs_f64() / self.steps;
+        }
+        busy
+    }
+
+    fn run(&self) -> Prediction {
+        let mut busy = self.busy();
         let standard;
         let hierarchy = match &self.snapshot.hierarchy {
             Some(hierarchy) => hierarchy,
@@ -288,6 +300,20 @@ mod tests {
         assert_eq!(prediction.bound, Bound::Compute);
         assert_eq!((prediction.step.as_millis(), prediction.busiest), (6, PeId(0)));
         assert!((prediction.imbalance() - 6.0 / 2.75).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_pe_that_has_nothing_left_waits_for_nothing() {
+        // 1 + 4, 2, 3 and 0 ms, and others have PE 0 for 20 ms.
+        let mut snapshot = snapshot(&[0, 1, 2, 0]);
+        snapshot.pes[0].background = Duration::from_millis(20);
+        snapshot.edges.clear();
+        let step =
+            |mapping: [u32; 4]| predict(&snapshot, &mapping.map(PeId), &EXACT).step.as_millis();
+
+        assert_eq!(step([0, 1, 2, 0]), 25);
+        assert_eq!(step([0, 1, 2, 3]), 5, "a fifth of the work waits for a fifth of the time");
+        assert_eq!(step([3, 1, 2, 3]), 5);
     }
 
     #[test]

@@ -9,19 +9,23 @@
 //!   advice for meshes. [`Vacate`]: paper 4's way around other users' work. [`Auto`]: the best of them or nothing.
 //! - [`cutter`]: the multilevel partitioner below `grid-cut`.
 //! - [`predict`]: what a step would take. [`Gate`]: whether a plan is worth it, and was.
+//! - [`Balancer`]: a strategy behind its gate, as the runtime asks it; [`rounds`] tells how many steps a window had.
 //! - [`border_hops`]: how near actors are to another site, for the scheduler.
 //! - [`PlanReport`]: what a plan does, and why each actor moves.
 //! - [`to_vt`], [`from_vt`]: snapshots as files of DARMA/vt.
+//! - [`victim`]: which node to steal tasks from.
 //! - [`study`]: what all of it is judged with.
 //!
 //! Everything here is pure: the same snapshot and seed give the same plan, so that a snapshot that
 //! was stored can be replayed without a runtime.
 
 mod auto;
+mod balancer;
 mod border;
 mod capacity;
 mod cost;
 pub mod cutter;
+mod dice;
 mod even;
 mod gate;
 mod greedy;
@@ -36,16 +40,19 @@ mod refine;
 mod registry;
 mod report;
 mod rotate;
+mod rounds;
 mod snapshot;
 mod strategy;
 pub mod study;
 mod vacate;
+pub mod victim;
 mod vt;
 
 pub use auto::Auto;
+pub use balancer::{BalanceReport, Balancer, Cause, Window};
 pub use border::Border;
 pub use cost::{Bound, CostModel, Prediction, Traffic, predict};
-pub use gate::{Gate, GateConfig, Outcome, Proposal, Refusal, Verdict};
+pub use gate::{Appraisal, Gate, GateConfig, Outcome, Proposal, Refusal, Verdict};
 pub use greedy::Greedy;
 pub use grid_cut::GridCut;
 pub use hops::border_hops;
@@ -56,6 +63,7 @@ pub use refine::Refine;
 pub use registry::{NAMES, UnknownStrategy, by_name};
 pub use report::{Explanation, PlanReport, Reason};
 pub use rotate::Rotate;
+pub use rounds::rounds;
 pub use snapshot::{ActorKey, ActorLoad, Edge, PeLoad, SiteLink, Snapshot, SnapshotError};
 pub use strategy::Strategy;
 pub use vacate::Vacate;

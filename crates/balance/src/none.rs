@@ -13,6 +13,10 @@ impl Strategy for NoMoves {
         "none"
     }
 
+    fn predicts(&self) -> bool {
+        false
+    }
+
     fn plan(&mut self, _snapshot: &Snapshot) -> Plan {
         Plan::none()
     }

@@ -25,6 +25,10 @@ impl Strategy for Random {
         "random"
     }
 
+    fn predicts(&self) -> bool {
+        false
+    }
+
     fn plan(&mut self, snapshot: &Snapshot) -> Plan {
         let pes = u128::from(snapshot.layout.pe_count());
         Plan::placing(snapshot, |_| PeId(((u128::from(self.dice.next_u64()) * pes) >> 64) as u32))

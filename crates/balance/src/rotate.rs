@@ -14,6 +14,10 @@ impl Strategy for Rotate {
         "rotate"
     }
 
+    fn predicts(&self) -> bool {
+        false
+    }
+
     fn plan(&mut self, snapshot: &Snapshot) -> Plan {
         let last = snapshot.layout.pe_count().saturating_sub(1);
         Plan::placing(snapshot, |actor| PeId(if actor.pe.0 < last { actor.pe.0 + 1 } else { 0 }))

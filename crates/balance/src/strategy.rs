@@ -18,6 +18,12 @@ pub trait Strategy: Send {
     /// [`Plan::validate`] against it.
     fn plan(&mut self, snapshot: &Snapshot) -> Plan;
 
+    /// Whether it moves actors so that steps become shorter, and a [`Gate`](crate::Gate) may judge that. Those that
+    /// move for the sake of moving say no.
+    fn predicts(&self) -> bool {
+        true
+    }
+
     /// A link between groups of nodes is no longer what it was. By default nothing follows.
     fn link_changed(&mut self, _change: &LinkChange) {}
 }

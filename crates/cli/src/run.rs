@@ -1,13 +1,15 @@
 //! `gridctl run`: runs a job in real time.
 
-use crate::args::{BalanceFlags, DriverName, RunArgs};
+use crate::args::{BalanceFlags, DriverName, RunArgs, Switch};
 use crate::error::CliError;
 use crate::grid::{Described, Place, sharing};
 use crate::hosts::{Hosts, all_here};
 use crate::launch::{self, Launch, Processes};
 use crate::program::Program;
 use crate::{dry_run, logging};
-use gridspan::variables::{BALANCE, BALANCE_DUMP, SEED, cores};
+use gridspan::variables::{
+    BALANCE, BALANCE_DUMP, BALANCE_EVERY, BALANCE_GATE, SEED, STEALING, cores,
+};
 use gridspan::{Driver, Settings, Start};
 use std::ffi::OsString;
 use std::io;
@@ -75,6 +77,12 @@ pub(crate) fn settings(seed: Option<u64>, balance: &BalanceFlags) -> Result<Sett
     Ok(Settings {
         seed: seed.or(environment.seed),
         strategy: balance.balance.clone().or(environment.strategy),
+        balance_every: balance.balance_every.or(environment.balance_every),
+        balance_gate: balance
+            .balance_gate
+            .map(|gate| gate == Switch::On)
+            .or(environment.balance_gate),
+        stealing: balance.stealing.clone().or(environment.stealing),
         balance_dump: dump.or(environment.balance_dump),
     })
 }
@@ -89,6 +97,11 @@ pub(crate) fn variables(
     variables.push(grid.variable.clone());
     variables.extend(settings.seed.map(|seed| (SEED, seed.to_string().into())));
     variables.extend(settings.strategy.iter().map(|name| (BALANCE, name.into())));
+    let every = settings.balance_every.map(|every| format!("{}ns", every.as_nanos()));
+    variables.extend(every.map(|every| (BALANCE_EVERY, every.into())));
+    let gate = settings.balance_gate.map(|is_gated| if is_gated { "on" } else { "off" });
+    variables.extend(gate.map(|gate| (BALANCE_GATE, gate.into())));
+    variables.extend(settings.stealing.iter().map(|name| (STEALING, name.into())));
     variables.extend(settings.balance_dump.iter().map(|path| (BALANCE_DUMP, path.into())));
     variables
 }

@@ -1,6 +1,8 @@
-//! A job that goes wrong on request: to see how a failure looks, and to try out what watches jobs.
+//! A job that goes wrong on request: to see how a failure looks, and to try out what watches jobs. And one whose actors
+//! move all the time, which must not go wrong.
 
 use crate::entry::{Entry, parse};
+use crate::nomads;
 use clap::Parser;
 use gridspan_runtime::{Actor, Context, Grid, Ix1, Job, JobError, Op, Per, To};
 use serde::{Deserialize, Serialize};
@@ -29,6 +31,9 @@ struct Options {
     /// Main gives up.
     #[arg(long)]
     fail: bool,
+    /// Actors that write to each other move so many times in all; nothing may be lost.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    migrations: u64,
     /// Main waits for so many seconds before it ends.
     #[arg(long, default_value_t = 0, value_name = "SECONDS")]
     wait: u64,
@@ -79,7 +84,8 @@ impl Actor for Warden {
 }
 
 fn job(options: Options) -> Job {
-    Job::new("drill").actor::<Warden>().main(async move |grid| run(&grid, &options).await)
+    nomads::register(Job::new("drill").actor::<Warden>())
+        .main(async move |grid| run(&grid, &options).await)
 }
 
 async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
@@ -98,6 +104,9 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
         }
         wardens.member(Ix1(node as i32)).send(order);
         is_wrong = true;
+    }
+    if options.migrations > 0 {
+        nomads::run(grid, options.migrations).await?;
     }
     if options.fail {
         return Err("main was told to fail".into());

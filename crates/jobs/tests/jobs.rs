@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{SITES, built_in, everywhere, simulate};
+use common::{SITES, built_in, emulated, everywhere, simulate};
 use gridspan_runtime::driver::embedded;
 
 #[test]
@@ -61,6 +61,17 @@ fn particles_arrive_while_their_blocks_move() {
         let words = "--cells 40 --particles 3000 --steps 12 --blocks 5 --sync-every 4";
         everywhere(|| built_in("pic", words).strategy(strategy));
     }
+}
+
+#[test]
+fn nomads_lose_nothing_on_their_ways() {
+    let drill = || built_in("drill", "--lines 0 --migrations 3000");
+    embedded::run(drill(), 3).unwrap();
+    let report = simulate(drill(), SITES);
+    assert_eq!((report.outcome, report.statistics.migrations), (Ok(()), 3000));
+    emulated(drill(), "2x1x2,wan=2ms").unwrap();
+    let error = embedded::run(drill(), 1).unwrap_err().to_string();
+    assert!(error.contains("use several, such as -n 2"), "{error}");
 }
 
 #[test]

@@ -5,20 +5,24 @@ use crate::collection::PlacementMap;
 use crate::error::JobError;
 use crate::grid::Grid;
 use crate::limits::Limits;
-use crate::pe::{Common, Links, OnBalance, OnLinks, PlantedFault};
+use crate::pe::{Balancing, Common, Links, OnLinks, PlantedFault, Source};
 use crate::reduce::{Custom, CustomOp, Op};
 use crate::registry::Registry;
-use gridspan_balance::{Plan, Snapshot};
+use gridspan_balance::{BalanceReport, Plan, Snapshot, Strategy};
 use gridspan_bcast::hierarchical;
 use gridspan_topology::{Layout, LinkChange, NodeId};
 use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The future of a main function.
 pub type MainFuture = Pin<Box<dyn Future<Output = Result<(), JobError>>>>;
 
 type Main = Box<dyn FnOnce(Grid) -> MainFuture + Send>;
+
+/// The policy for stealing if none is asked for.
+const DEFAULT_VICTIM: &str = "directory";
 
 /// One program, defined the same on all nodes: they check that they agree before they start.
 ///
@@ -34,11 +38,11 @@ pub struct Job {
     reducers: Vec<(String, CustomOp)>,
     main: Option<Main>,
     limits: Limits,
-    strategy: String,
+    balancing: Balancing,
+    stealing: String,
     seed: u64,
     fault: PlantedFault,
     on_links: Option<OnLinks>,
-    on_balance: Option<OnBalance>,
 }
 
 impl Job {
@@ -51,11 +55,11 @@ impl Job {
             reducers: Vec::new(),
             main: None,
             limits: Limits::default(),
-            strategy: "none".to_owned(),
+            balancing: Balancing::default(),
+            stealing: DEFAULT_VICTIM.to_owned(),
             seed: 0,
             fault: PlantedFault::None,
             on_links: None,
-            on_balance: None,
         }
     }
 
@@ -93,10 +97,41 @@ impl Job {
         self
     }
 
-    /// Sets the balancing strategy for sync points: `none` (the default), or another of
-    /// [`NAMES`](gridspan_balance::NAMES).
+    /// Sets the balancing strategy: `none` (the default), or another of [`NAMES`](gridspan_balance::NAMES). It is asked at
+    /// sync points, on [request](Grid::rebalance), [now and then](Self::balance_every), and, unless it moves
+    /// actors for the sake of moving, when a link or other programs' use of a processor has changed. Except at sync points
+    /// everybody goes on meanwhile.
     pub fn strategy(mut self, name: impl Into<String>) -> Self {
-        self.strategy = name.into();
+        self.balancing.source = Source::Named(name.into().into());
+        self
+    }
+
+    /// Has a strategy of the job's own asked, made with the job's seed.
+    pub fn own_strategy(
+        mut self,
+        make: impl Fn(u64) -> Box<dyn Strategy> + Send + Sync + 'static,
+    ) -> Self {
+        self.balancing.source = Source::Made(Arc::new(make));
+        self
+    }
+
+    /// Has the strategy asked every so often, from 1 ms, too. Default never.
+    pub fn balance_every(mut self, period: Duration) -> Self {
+        self.balancing.every = Some(period.max(Duration::from_millis(1)));
+        self
+    }
+
+    /// Sets whether plans must be worth what they cost, and are undone if they were not; see
+    /// [`Gate`](gridspan_balance::Gate). Default yes. `rotate` and `random` are never asked for that.
+    pub fn balance_gate(mut self, is_gated: bool) -> Self {
+        self.balancing.is_gated = is_gated;
+        self
+    }
+
+    /// Sets the policy by which nodes without tasks find others that have some: one of
+    /// [`VICTIMS`](gridspan_balance::victim::VICTIMS).
+    pub fn stealing(mut self, name: impl Into<String>) -> Self {
+        self.stealing = name.into();
         self
     }
 
@@ -116,10 +151,17 @@ impl Job {
         self
     }
 
-    /// Has `tell` told of every rebalance: what was measured, and the plan. Runs on PE 0, between
+    /// Has `tell` told, too, for every rebalance what was measured, and the plan that is carried out. Runs on PE 0, between
     /// messages; it must not wait long.
-    pub fn on_balance(mut self, tell: impl Fn(&Snapshot, &Plan) + Send + Sync + 'static) -> Self {
-        self.on_balance = Some(Arc::new(tell));
+    pub fn on_snapshot(mut self, tell: impl Fn(&Snapshot, &Plan) + Send + Sync + 'static) -> Self {
+        self.balancing.on_snapshot.push(Arc::new(tell));
+        self
+    }
+
+    /// Has `tell` told, too, what became of every rebalance: once nothing is moved, or it is known what moving has
+    /// brought, or the job ends. Runs on PE 0, between messages; it must not wait.
+    pub fn on_balance(mut self, tell: impl Fn(&BalanceReport) + Send + Sync + 'static) -> Self {
+        self.balancing.on_balance.push(Arc::new(tell));
         self
     }
 
@@ -157,9 +199,9 @@ impl Job {
                 "the job has two definitions of the {what} `{name}`; give each a name of its own"
             )));
         }
-        gridspan_balance::by_name(&self.strategy, self.seed)
-            .map(|_| ())
-            .map_err(|error| JobError::Failed(error.to_string()))
+        gridspan_balance::victim::victim_by_name(&self.stealing)
+            .map_err(|error| JobError::Failed(error.to_string()))?;
+        self.balancing.check().map_err(|error| JobError::Failed(error.to_string()))
     }
 
     /// What all PEs share.
@@ -171,12 +213,13 @@ impl Job {
             maps: self.maps.iter().map(|(_, map)| *map).collect(),
             reducers: self.reducers.iter().map(|(_, combine)| *combine).collect(),
             limits: self.limits,
-            strategy: self.strategy.as_str().into(),
+            balancing: self.balancing.clone(),
+            stealing: self.stealing.as_str().into(),
             seed: self.seed,
             fingerprint: self.fingerprint(),
             fault: self.fault,
             on_links: self.on_links.clone(),
-            on_balance: self.on_balance.clone(),
+            shelf: Arc::default(),
         }
     }
 

@@ -21,11 +21,12 @@ use crate::queue::EventQueue;
 use crate::report::{Ending, SimError, SimReport};
 use crate::station::Station;
 use bytes::Bytes;
-use gridspan_runtime::pe::{Core, Standing, Statistics};
+use gridspan_runtime::pe::{Core, Spent, Standing, Statistics};
 use gridspan_runtime::wire::Packet;
 use gridspan_runtime::{Job, JobError, Layout, NodeId, PeId, Program, Time, end};
 use gridspan_topology::GridSpec;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What happens at some time.
 enum Event {
@@ -168,7 +169,8 @@ impl Simulation {
             station.next_turn = Some((paused, self.queue.push(paused, Event::Turn(pe))));
             return;
         }
-        let mut leaves = self.now + station.turn(self.now, &self.options);
+        let (taking, handling) = station.turn(self.now, &self.options);
+        let mut leaves = self.now + taking + handling;
         let ends = leaves;
         let packets: Vec<_> = station.machine.outbox().drain().collect();
         let mut frames = Vec::new();
@@ -190,6 +192,12 @@ impl Simulation {
             self.queue.push(ends, Event::Leave(frames));
         }
         self.measure(pe, leaves);
+        let spent = Spent {
+            ran: leaves.since(self.now),
+            waited: Duration::ZERO,
+            communication: Some(taking + leaves.since(ends)),
+        };
+        self.stations[pe.index()].machine.note_time(spent);
         self.stations[pe.index()].busy_until = leaves;
         if let Some(pause) = self.delays.as_mut().and_then(Delays::pause) {
             self.paused[node.index()] = self.now + pause;

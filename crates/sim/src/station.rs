@@ -31,8 +31,8 @@ impl Station {
         }
     }
 
-    /// Takes what has come and handles one message. Returns how long that takes.
-    pub(crate) fn turn(&mut self, now: Time, options: &SimOptions) -> Duration {
+    /// Takes what has come and handles one message. Returns how long taking and how long handling takes.
+    pub(crate) fn turn(&mut self, now: Time, options: &SimOptions) -> (Duration, Duration) {
         let Self { machine, inbox, actions, .. } = self;
         let me = machine.id();
         let others = inbox.iter().filter(|(from, _)| *from != me).count() as u32;
@@ -60,7 +60,7 @@ impl Station {
                 charged
             }
         };
-        options.packet_cost * others + handling
+        (options.packet_cost * others, handling)
     }
 
     /// When the PE has something to do next, if nothing else comes.

@@ -1,4 +1,4 @@
-//! What the gate has learned of predictions and of how long disturbances last.
+//! What the gate has learned of predictions, of costs, of how much steps differ and of how long disturbances last.
 
 use super::verdict::GateConfig;
 use std::time::Duration;
@@ -9,12 +9,19 @@ pub(super) struct Learned {
     trust: Option<f64>,
     /// The lengths of the last episodes.
     episodes: Vec<Duration>,
+    /// How many times their estimate plans have cost.
+    cost_factor: Option<f64>,
+    /// The last step, unless something has moved since, and the usual relative difference between two.
+    last_step: Option<f64>,
+    noise: f64,
 }
 
 /// A prediction that came true half the time is trusted by a bit more than half.
 const NEWS: f64 = 0.4;
 /// Trust never falls so low that nothing can pass and nothing can be learned any more.
 const TRUST_MIN: f64 = 0.1;
+/// One odd measurement of a cost is not believed beyond this factor, up or down.
+const COST_FACTOR_MAX: f64 = 20.0;
 /// Older episodes say little about the present.
 const EPISODES_MAX: usize = 16;
 
@@ -29,6 +36,40 @@ impl Learned {
             let trust = self.trust() + NEWS * (part - self.trust());
             self.trust = Some(trust.clamp(TRUST_MIN, 1.0));
         }
+    }
+
+    pub(super) fn cost_factor(&self) -> f64 {
+        self.cost_factor.unwrap_or(1.0)
+    }
+
+    /// A plan that was expected to cost `estimate` by its bytes has cost `actual`.
+    pub(super) fn cost(&mut self, estimate: Duration, actual: Duration) {
+        let [estimate, actual] = [estimate, actual].map(|time| time.as_secs_f64());
+        if estimate > 0.0 {
+            let factor = (actual / estimate).clamp(1.0 / COST_FACTOR_MAX, COST_FACTOR_MAX);
+            let known = self.cost_factor.unwrap_or(factor);
+            self.cost_factor = Some(known + NEWS * (factor - known));
+        }
+    }
+
+    /// The usual relative difference between two steps when nothing moves.
+    pub(super) fn noise(&self) -> f64 {
+        self.noise
+    }
+
+    pub(super) fn saw_step(&mut self, step: Duration) {
+        let step = step.as_secs_f64();
+        if step > 0.0
+            && let Some(last) = self.last_step.replace(step)
+        {
+            let difference = (step / last - 1.0).abs().min(1.0);
+            self.noise += NEWS * (difference - self.noise);
+        }
+    }
+
+    /// Something has moved, so that the next step differs for a reason.
+    pub(super) fn forget_step(&mut self) {
+        self.last_step = None;
     }
 
     pub(super) fn episode_ended(&mut self, length: Duration) {

@@ -8,16 +8,19 @@
 //! gain over the time for which the cause is expected to last is well above what moving costs, (4) enough has been lost by
 //! not moving that even a wrong decision at most adds half to the loss (ski rental), and (5) what balancing has cost and not yet
 //! brought back stays a small part of the job (a budget of regret). Then the runtime moves actors, tells [`Gate::carried_out`]
-//! what that cost, and reports the steps that follow by [`Gate::observe`]. Failure: if they became slower, the gate says that
-//! the plan should be undone ([`Plan::inverse`](crate::Plan::inverse)), and waits longer and longer after each such
-//! mistake. How much of predicted gains came true discounts later predictions.
+//! what that cost, and reports the steps that follow by [`Gate::observe`]. Failure: if they became slower, by more than steps
+//! differ anyway, the gate says that the plan should be undone ([`Plan::inverse`](crate::Plan::inverse)), and waits longer and
+//! longer after each such mistake. How much of predicted gains came true discounts later predictions, and what plans took
+//! scales what later ones are expected to cost.
 //!
 //! Rule 1 (measure work and speed, not load averages) and rule 6 (the target least loaded in the long
 //! run) are the business of snapshots and strategies.
 
+mod appraisal;
 mod learned;
 mod verdict;
 
+pub use appraisal::Appraisal;
 pub use verdict::{GateConfig, Outcome, Proposal, Refusal, Verdict};
 
 use gridspan_topology::Time;
@@ -42,14 +45,41 @@ pub struct Gate {
 }
 
 /// A plan that passed and is being judged.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Passed {
     before: f64,
     predicted: f64,
+    /// What it was expected to cost by its bytes alone.
+    estimate: Duration,
+    /// For how many seconds the steps after it have to be watched.
+    watch: f64,
     carried_out: Option<Time>,
-    steps: u32,
+    /// Whether what was under way when actors moved has arrived.
+    is_settled: bool,
+    steps: f64,
     sum: f64,
+    /// What a step took, and how many took as long.
+    seen: Vec<(f64, f64)>,
 }
+
+impl Passed {
+    /// What half of the steps took at most. Times in which the job has hardly anything to do, as at its end, have
+    /// few steps and say little.
+    fn usual_step(&mut self) -> f64 {
+        self.seen.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut left = self.steps / 2.0;
+        let half = self.seen.iter().find(|(_, steps)| {
+            left -= steps;
+            left <= 0.0
+        });
+        half.map_or(0.0, |(step, _)| *step)
+    }
+}
+
+/// So many steps outweigh the first one after a move, which still receives what was under way.
+const SETTLED: f64 = 4.0;
+/// Steps that differ by less than so many times the usual difference are no slower.
+const NOISE: f64 = 2.0;
 
 impl Gate {
     /// A gate that has seen nothing.
@@ -68,11 +98,13 @@ impl Gate {
 
     /// Whether a plan should be carried out. Call it with each proposed plan, also those with no gain: they end the episode.
     pub fn consider(&mut self, proposal: &Proposal) -> Verdict {
-        let cost = self.config.cost(proposal);
+        let estimate = self.config.cost(proposal);
+        let cost = proposal.pause.unwrap_or(part_of(estimate, self.learned.cost_factor()));
         let gain = proposal.gain() * self.learned.trust();
         if self.passed.is_some() {
             return Verdict::Refuse(Refusal::StillJudging);
         }
+        self.learned.saw_step(proposal.step);
         if gain < self.config.gain_min {
             if let Some((begin, last)) = self.episode.take() {
                 self.learned.episode_ended(last.since(begin));
@@ -108,10 +140,15 @@ impl Gate {
         self.passed = Some(Passed {
             before: seconds(proposal.step),
             predicted: proposal.gain(),
+            estimate,
+            watch: seconds(proposal.window.min(self.config.time_to_judge)),
             carried_out: None,
-            steps: 0,
+            is_settled: false,
+            steps: 0.0,
             sum: 0.0,
+            seen: Vec::new(),
         });
+        self.learned.forget_step();
         self.lost = Duration::ZERO;
         Verdict::Pass { expected, cost }
     }
@@ -134,7 +171,10 @@ impl Gate {
     pub fn carried_out(&mut self, now: Time, pause: Duration) {
         self.owed += pause.as_secs_f64();
         match &mut self.passed {
-            Some(passed) => passed.carried_out = Some(now),
+            Some(passed) => {
+                passed.carried_out = Some(now);
+                self.learned.cost(passed.estimate, pause);
+            }
             None => self.episode = None,
         }
     }
@@ -144,25 +184,28 @@ impl Gate {
         self.passed = None;
     }
 
-    /// A step has taken so long. Says how the last plan turned out once enough steps have been seen.
-    pub fn observe(&mut self, now: Time, step: Duration) -> Option<Outcome> {
+    /// So many steps have taken `time` together. Says how the last plan turned out once enough have been seen.
+    pub fn observe(&mut self, now: Time, time: Duration, steps: f64) -> Option<Outcome> {
         let passed = self.passed.as_mut()?;
         passed.carried_out?;
-        passed.steps += 1;
-        // The first step after a move still receives what was under way.
-        if passed.steps > 1 {
-            passed.sum += step.as_secs_f64();
-        }
-        if passed.steps <= self.config.steps_to_judge {
+        if !std::mem::replace(&mut passed.is_settled, true) && steps < SETTLED {
             return None;
         }
-        let (before, predicted) = (passed.before, passed.predicted);
-        let after = passed.sum / f64::from(passed.steps - 1);
+        passed.steps += steps;
+        passed.sum += time.as_secs_f64();
+        if steps > 0.0 {
+            passed.seen.push((time.as_secs_f64() / steps, steps));
+        }
+        if passed.steps < f64::from(self.config.steps_to_judge) || passed.sum < passed.watch {
+            return None;
+        }
+        let Passed { before, predicted, steps, .. } = *passed;
+        let after = passed.usual_step();
         self.passed = None;
         self.episode = None;
         let realised = if before > 0.0 { 1.0 - after / before } else { 0.0 };
         self.learned.came_true(predicted, realised);
-        let is_worse = realised < -self.config.gain_min;
+        let is_worse = realised < -self.config.gain_min.max(NOISE * self.learned.noise());
         if is_worse {
             self.mistakes += 1;
             let doubled = 1 << self.mistakes.min(10);
@@ -171,9 +214,23 @@ impl Gate {
         } else {
             self.mistakes = 0;
         }
-        let saved = f64::from(self.config.steps_to_judge) * before * realised;
-        self.owed = (self.owed - saved).max(0.0);
+        self.owed = (self.owed - steps * before * realised).max(0.0);
         Some(Outcome { predicted, realised, should_undo: is_worse })
+    }
+
+    /// Whether a plan is being judged, so that no other would pass.
+    pub fn is_judging(&self) -> bool {
+        self.passed.is_some()
+    }
+
+    /// Whether balancing has cost so little so far that it is worth to think about a plan.
+    pub fn has_room(&self, now: Time) -> bool {
+        self.owed <= now.since(Time::ZERO).as_secs_f64() * self.config.regret_max
+    }
+
+    /// Measuring and thinking have cost so much, whatever comes of it.
+    pub fn spent(&mut self, time: Duration) {
+        self.owed += time.as_secs_f64();
     }
 
     /// Steps have been shorter by so much than they would have been; what balancing owes the job becomes less.

@@ -9,6 +9,7 @@ fn proposal(seconds: u64, step_ms: u64, then_ms: u64) -> Proposal {
     Proposal {
         now: Time::ZERO + SECOND * seconds as u32,
         step: Duration::from_millis(step_ms),
+        window: Duration::ZERO,
         predicted_now: Duration::from_millis(step_ms),
         predicted_then: Duration::from_millis(then_ms),
         bytes_inside: 0,
@@ -78,10 +79,10 @@ fn a_plan_that_made_things_worse_is_to_be_undone_and_makes_the_gate_careful() {
     gate.carried_out(Time::ZERO + SECOND * 10, SECOND / 10);
     let at = |second: u32| Time::ZERO + SECOND * second;
     for second in 11..16 {
-        assert_eq!(gate.observe(at(second), Duration::from_millis(130)), None);
+        assert_eq!(gate.observe(at(second), Duration::from_millis(130), 1.0), None);
     }
 
-    let outcome = gate.observe(at(16), Duration::from_millis(130)).unwrap();
+    let outcome = gate.observe(at(16), Duration::from_millis(130), 1.0).unwrap();
 
     assert!(outcome.should_undo && (outcome.realised + 0.3).abs() < 1e-9);
     assert!((gate.trust() - 0.6).abs() < 1e-9);
@@ -95,8 +96,9 @@ fn a_plan_that_came_true_keeps_trust() {
     gate.consider(&proposal(10, 100, 80));
     gate.carried_out(Time::ZERO + SECOND * 10, SECOND / 10);
 
-    let outcomes = (11..20).filter_map(|s| gate.observe(Time::ZERO + SECOND * s, SECOND * 8 / 100));
-    let outcomes: Vec<_> = outcomes.collect();
+    let step = |s| (Time::ZERO + SECOND * s, SECOND * 8 / 100);
+    let outcomes: Vec<_> =
+        (11..20).map(step).filter_map(|(now, step)| gate.observe(now, step, 1.0)).collect();
 
     assert_eq!(outcomes.len(), 1);
     assert!(!outcomes[0].should_undo && (outcomes[0].realised - 0.2).abs() < 1e-9);
@@ -132,7 +134,7 @@ proptest! {
                     // Steps of a bad plan last until it is judged and undone.
                     cost += step - 1.0;
                 }
-                if let Some(outcome) = gate.observe(now, Duration::from_secs_f64(step))
+                if let Some(outcome) = gate.observe(now, Duration::from_secs_f64(step), 1.0)
                     && outcome.should_undo
                 {
                     gate.carried_out(now, Duration::from_millis(pause_ms));
@@ -156,4 +158,69 @@ fn extreme_times_are_refused_or_passed_but_never_a_panic() {
     assert!(matches!(gate().consider(&huge), Verdict::Refuse(_)));
     let nothing = Proposal { step: Duration::ZERO, ..proposal(1, 0, 0) };
     assert!(matches!(gate().consider(&nothing), Verdict::Refuse(Refusal::TooLittle { .. })));
+}
+
+#[test]
+fn steps_that_differ_anyway_are_no_reason_to_undo() {
+    let outcome = |usual: [u64; 6]| {
+        let mut gate = gate();
+        for (at, step_ms) in usual.into_iter().enumerate() {
+            gate.consider(&proposal(10 + at as u64, step_ms, step_ms));
+        }
+        assert!(matches!(gate.consider(&proposal(20, 100, 80)), Verdict::Pass { .. }));
+        gate.carried_out(Time::ZERO + SECOND * 20, SECOND / 10);
+        gate.observe(Time::ZERO + SECOND * 30, SECOND * 11, 100.0).unwrap()
+    };
+
+    assert!(outcome([100; 6]).should_undo, "a tenth slower");
+    assert!(!outcome([100, 110, 99, 108, 95, 104]).should_undo, "they differ by a tenth anyway");
+}
+
+#[test]
+fn a_plan_is_watched_as_long_as_the_steps_before_it_were() {
+    let mut gate = gate();
+    gate.consider(&Proposal { window: SECOND, ..proposal(10, 1, 0) });
+    gate.carried_out(Time::ZERO + SECOND * 10, SECOND / 10);
+    let millis = Duration::from_millis;
+
+    assert_eq!(gate.observe(Time::ZERO + SECOND * 11, millis(500), 1000.0), None);
+    let outcome = gate.observe(Time::ZERO + SECOND * 12, millis(500), 1000.0).unwrap();
+    assert!((outcome.realised - 0.5).abs() < 1e-9);
+}
+
+#[test]
+fn what_plans_have_cost_scales_what_later_ones_should() {
+    let mut gate = gate();
+    // By its bytes 1 ms and 10 ms, and 55 ms in fact.
+    let unknown =
+        |seconds| Proposal { pause: None, bytes_inside: 1_250_000, ..proposal(seconds, 100, 80) };
+    assert!(
+        matches!(gate.consider(&unknown(10)), Verdict::Pass { cost, .. } if cost == Duration::from_millis(11))
+    );
+    gate.carried_out(Time::ZERO + SECOND * 10, Duration::from_millis(55));
+    gate.observe(Time::ZERO + SECOND * 12, SECOND, 12.5);
+
+    let Verdict::Pass { cost, .. } = gate.consider(&unknown(20)) else { panic!("it pays") };
+    assert_eq!(cost.as_millis(), 55);
+}
+
+#[test]
+fn thinking_waits_while_it_has_cost_more_than_its_part_of_the_job() {
+    let mut gate = gate();
+    gate.spent(SECOND);
+
+    assert!(!gate.has_room(Time::ZERO + SECOND * 33));
+    assert!(gate.has_room(Time::ZERO + SECOND * 34));
+}
+
+#[test]
+fn the_end_of_the_work_is_no_slow_step() {
+    let mut gate = gate();
+    gate.consider(&Proposal { window: SECOND * 2, ..proposal(10, 100, 80) });
+    gate.carried_out(Time::ZERO + SECOND * 10, SECOND / 10);
+    assert_eq!(gate.observe(Time::ZERO + SECOND * 11, SECOND, 12.5), None);
+
+    let outcome = gate.observe(Time::ZERO + SECOND * 16, SECOND * 5, 1.0).unwrap();
+
+    assert!(!outcome.should_undo && (outcome.realised - 0.2).abs() < 1e-9, "{outcome:?}");
 }

@@ -1,6 +1,7 @@
 //! What the gate is asked and what it answers.
 
 use gridspan_topology::{Bandwidth, Time};
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The constants of a [`Gate`](super::Gate). The defaults are those of research/balance-report.md, section 3.
@@ -22,8 +23,10 @@ pub struct GateConfig {
     pub inside: Bandwidth,
     /// How fast state moves between sites, all together. Default 100 Mbit/s.
     pub between_sites: Bandwidth,
-    /// After how many steps a plan is judged; the first is not counted. Default 5.
+    /// After how many steps a plan is judged, apart from the first ones. Default 5.
     pub steps_to_judge: u32,
+    /// For how long they must have been watched, or as long as the steps before were, if that is less. Default 2 s.
+    pub time_to_judge: Duration,
     /// How long no plan passes after one that made steps longer; doubled with each further one. Default 5 s.
     pub pause_after_mistake: Duration,
 }
@@ -40,20 +43,18 @@ impl Default for GateConfig {
             inside: Bandwidth::from_bits_per_second(1_000_000_000),
             between_sites: Bandwidth::from_bits_per_second(100_000_000),
             steps_to_judge: 5,
+            time_to_judge: Duration::from_secs(2),
             pause_after_mistake: Duration::from_secs(5),
         }
     }
 }
 
 impl GateConfig {
-    /// What carrying out a plan is expected to cost: what the runtime has measured, or else an estimate from
-    /// the bytes.
+    /// What carrying out a plan should cost by its bytes.
     pub(super) fn cost(&self, proposal: &Proposal) -> Duration {
-        proposal.pause.unwrap_or_else(|| {
-            let inside = self.inside.time_for(proposal.bytes_inside);
-            let between = self.between_sites.time_for(proposal.bytes_between_sites);
-            self.fixed_cost + inside.max(between)
-        })
+        let inside = self.inside.time_for(proposal.bytes_inside);
+        let between = self.between_sites.time_for(proposal.bytes_between_sites);
+        self.fixed_cost.saturating_add(inside.max(between))
     }
 }
 
@@ -64,6 +65,8 @@ pub struct Proposal {
     pub now: Time,
     /// What a step takes, as measured.
     pub step: Duration,
+    /// For how long that was measured.
+    pub window: Duration,
     /// What the cost model says that a step takes as things are.
     pub predicted_now: Duration,
     /// What it says that a step would take.
@@ -72,7 +75,7 @@ pub struct Proposal {
     pub bytes_inside: u64,
     /// How many bytes would move from one site to another.
     pub bytes_between_sites: u64,
-    /// How long the job would stand still, if migrations have been measured.
+    /// How long the job would stand still, if that is known better than from what earlier plans took.
     pub pause: Option<Duration>,
     /// How long the job still runs, if that is known.
     pub remaining: Option<Duration>,
@@ -105,7 +108,7 @@ pub enum Verdict {
 }
 
 /// Why a plan should not be carried out now.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Refusal {
     /// The last plan has not been judged yet.
     StillJudging,
@@ -147,7 +150,7 @@ pub enum Refusal {
 pub struct Outcome {
     /// The part of a step that should have been saved.
     pub predicted: f64,
-    /// The part that was saved; negative if steps became longer.
+    /// The part that was saved; negative if steps became longer. 0.2 means a fifth.
     pub realised: f64,
     /// Whether to carry out the inverse of the plan.
     pub should_undo: bool,

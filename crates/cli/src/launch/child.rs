@@ -24,10 +24,11 @@ use std::thread;
 /// Bytes read at once.
 const READ_BYTES: usize = 32 << 10;
 /// A process says where it listens, how it failed or what it simulated; more lines of this kind are
-/// output like any other, which waits for room. What it knows of its links waits for room itself.
+/// output like any other, which waits for room. What it knows of its links and whom it moves waits for room
+/// itself.
 const CONTROLS_MAX: u32 = 8;
-/// How a control line about links begins, behind the mark.
-const LINKS: &[u8] = b"{\"links\"";
+/// How control lines about links and about moves begin, behind the mark.
+const FREQUENT: [&[u8]; 2] = [b"{\"links\"", b"{\"balanced\""];
 /// The stacks of the threads, which call nothing deep.
 const STACK_BYTES: usize = 256 << 10;
 
@@ -229,8 +230,9 @@ impl Reader {
 
     /// Whether there may be one more control line.
     fn may_control(&mut self, line: &[u8]) -> bool {
-        let is_links = line[control::MARK.len()..].starts_with(LINKS);
-        self.controls += u32::from(!is_links);
+        let text = &line[control::MARK.len()..];
+        let is_frequent = FREQUENT.iter().any(|begin| text.starts_with(begin));
+        self.controls += u32::from(!is_frequent);
         self.controls <= CONTROLS_MAX
     }
 
@@ -256,6 +258,10 @@ impl Reader {
                     for report in self.outlets.known.learn(links) {
                         self.outlets.reports.push_waiting(report, 0);
                     }
+                    return true;
+                }
+                Some(Control::Balanced(report)) => {
+                    self.outlets.reports.push_waiting(Report::Balanced(report), 0);
                     return true;
                 }
                 None => return false,

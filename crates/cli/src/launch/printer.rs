@@ -137,6 +137,10 @@ impl Style {
                 let line = format!("{}link {place}: {change}\n", prefixes.own);
                 bytes.extend_from_slice(line.as_bytes());
             }
+            Report::Balanced(report) => {
+                let line = format!("{}balance {report}\n", prefixes.own);
+                bytes.extend_from_slice(line.as_bytes());
+            }
             Report::Warning { text } => {
                 let line = format!("{}warning: {text}\n", prefixes.own);
                 bytes.extend_from_slice(line.as_bytes());

@@ -7,6 +7,7 @@
 //! | `output` | a line that a node printed, and on which `stream`: `stdout` or `stderr` |
 //! | `exited` | how a node's process ended: by `code` or by `signal` |
 //! | `link` | a link has changed, `from` one group `to` another, what it was `before` and is `after` |
+//! | `balanced` | actors have been moved: how many, what crosses sites, what it should have brought and has |
 //! | `warning` | what is odd about the grid |
 //! | `simulated` | what a simulation amounted to |
 //! | `finished` | the exit code, the seconds it took, and the first failure if there was one |
@@ -16,6 +17,7 @@
 use super::event::Exit;
 use crate::dry_run::PlannedNode;
 use crate::quantity::{bandwidth, digits};
+use gridspan::balance::BalanceReport;
 use gridspan::simulated::Summary;
 use gridspan_topology::{Bandwidth, GridSpec, LinkEstimate, NodeId};
 use serde::{Serialize, Serializer};
@@ -48,6 +50,8 @@ pub(super) enum Report {
     Exited { node: NodeId, code: Option<i32>, signal: Option<i32> },
     /// A link has changed.
     Link { from: String, to: String, both_ways: bool, before: LinkNumbers, after: LinkNumbers },
+    /// Actors have been moved.
+    Balanced(BalanceReport),
     /// Something is odd about the grid.
     Warning { text: String },
     /// The nodes were asked to end.

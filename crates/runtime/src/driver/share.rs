@@ -1,48 +1,58 @@
-//! Which share of a processor a thread got when it wanted one.
+//! Where the time of a PE's thread goes: how long it ran, and how long others had its processor.
 //!
-//! Linux counts for each thread how long it ran and how long it waited to run while others had its
-//! processor; elsewhere the share counts as whole.
+//! Linux counts both for each thread; elsewhere nothing is told.
 
+use crate::pe::Spent;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// How often the counts are read.
-const EVERY: Duration = Duration::from_millis(500);
-/// A thread that wanted less than this in the meantime tells nothing.
-const WANTED_MIN: Duration = Duration::from_millis(5);
+/// How often the counts are read, for 2 µs each time.
+const EVERY: Duration = Duration::from_millis(100);
+/// Two numbers of 20 digits and a third.
+const LINE_BYTES_MAX: usize = 80;
 
-/// The counts of the calling thread.
+/// The counts of one thread.
 pub(super) struct Share {
+    file: Option<File>,
     last: Option<(u64, u64)>,
     read: Instant,
 }
 
 impl Share {
+    /// For the thread that calls.
     pub(super) fn new() -> Self {
-        Self { last: counts(), read: Instant::now() }
+        let file = File::open("/proc/thread-self/schedstat").ok();
+        let mut share = Self { file, last: None, read: Instant::now() };
+        share.last = share.counts();
+        share
     }
 
-    /// The share since the last time, at most twice a second, where it is known. For the thread
-    /// that made it.
-    pub(super) fn look(&mut self, now: Instant) -> Option<f64> {
+    /// Where time went since the last time, ten times a second where that is known.
+    pub(super) fn look(&mut self, now: Instant) -> Option<Spent> {
         if now.duration_since(self.read) < EVERY {
             return None;
         }
         self.read = now;
-        let (ran, waited) = counts()?;
+        let (ran, waited) = self.counts()?;
         let (ran_before, waited_before) = self.last.replace((ran, waited))?;
-        share(ran.saturating_sub(ran_before), waited.saturating_sub(waited_before))
+        Some(Spent {
+            ran: Duration::from_nanos(ran.saturating_sub(ran_before)),
+            waited: Duration::from_nanos(waited.saturating_sub(waited_before)),
+            communication: None,
+        })
+    }
+
+    /// Nanoseconds that the thread ran, and that it waited to run.
+    fn counts(&self) -> Option<(u64, u64)> {
+        let mut line = [0; LINE_BYTES_MAX];
+        let length = self.file.as_ref()?.read_at(&mut line, 0).ok()?;
+        counts(line.get(..length)?)
     }
 }
 
-fn share(ran_ns: u64, waited_ns: u64) -> Option<f64> {
-    let wanted = ran_ns + waited_ns;
-    (wanted >= WANTED_MIN.as_nanos() as u64).then(|| ran_ns as f64 / wanted as f64)
-}
-
-/// Nanoseconds that the calling thread ran, and that it waited to run.
-fn counts() -> Option<(u64, u64)> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    let mut numbers = text.split_ascii_whitespace().map(str::parse);
+fn counts(line: &[u8]) -> Option<(u64, u64)> {
+    let mut numbers = str::from_utf8(line).ok()?.split_ascii_whitespace().map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
@@ -51,22 +61,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_that_waited_as_long_as_it_ran_got_half() {
-        assert_eq!(share(10_000_000, 10_000_000), Some(0.5));
-        assert_eq!(share(1_000, 9_000), None, "too little to tell");
+    fn the_first_two_numbers_count() {
+        assert_eq!(counts(b"1200 34 5\n"), Some((1200, 34)));
+        assert_eq!(counts(b"nonsense"), None);
     }
 
     #[test]
     fn running_shows_where_the_system_counts() {
-        let Some((before, _)) = counts() else {
+        let mut share = Share::new();
+        if share.last.is_none() {
             println!("skipped: this system does not count");
             return;
-        };
+        }
         let begin = Instant::now();
-        while begin.elapsed() < Duration::from_millis(50) {
+        while begin.elapsed() < Duration::from_millis(150) {
             std::hint::black_box(0);
         }
-        let (after, _) = counts().unwrap();
-        assert!(after > before);
+        let spent = share.look(Instant::now()).unwrap();
+        let all = spent.ran + spent.waited;
+        assert!(all > Duration::from_millis(100) && all < begin.elapsed() * 2, "{spent:?}");
+        assert_eq!(share.look(Instant::now()), None, "too soon");
     }
 }

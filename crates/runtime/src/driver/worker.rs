@@ -85,12 +85,14 @@ pub(super) fn run(
     let inbox = switch.inbox(me);
     let mut turn = Turn::default();
     pe.set_stopwatch(Box::new(move || begin.elapsed().as_nanos() as u64));
+    pe.set_clock(Box::new(move || begin.elapsed().as_nanos() as u64));
     let mut share = pe.is_measured().then(Share::new);
     loop {
-        if let Some(got) = share.as_mut().and_then(|share| share.look(Instant::now())) {
-            pe.set_availability(got);
+        let instant = Instant::now();
+        if let Some(spent) = share.as_mut().and_then(|share| share.look(instant)) {
+            pe.note_time(spent);
         }
-        let now = Time(begin.elapsed().as_nanos() as u64);
+        let now = Time(instant.duration_since(begin).as_nanos() as u64);
         guard(&mut pe, |pe| turn.run(pe, inbox, switch, (begin, now)));
         if !guard(&mut pe, |pe| turn.send(pe, switch)) {
             // What could not be sent is dropped, and the error leaves.

@@ -8,6 +8,7 @@ use crate::error::JobError;
 use crate::id::{CollectionId, KindId};
 use crate::parcel::Parcel;
 use crate::wire::{Control, Insertion, MemberRecord};
+use gridspan_balance::Cause;
 use gridspan_topology::PeId;
 
 impl Pe {
@@ -72,6 +73,9 @@ impl Pe {
             Control::Probe(order) => core.handle_probe(order),
             Control::Probed { id, found } => core.handle_probed(from, id, &found),
             Control::Links { samples } => core.handle_links(from, &samples),
+            Control::ShareChanged => core.balance_after(Cause::ForeignLoad),
+            Control::Pulse { number } => core.handle_pulse(number),
+            Control::Beat { number, handled } => core.handle_beat(number, handled),
             Control::Failed { error } => core.stop(Err(error)),
             Control::Stop { outcome } => core.handle_stop(outcome),
             control => self.handle_movement(from, control),
@@ -92,13 +96,13 @@ impl Pe {
             }
             Control::MigrateCommit { id, plan, .. } => {
                 migrate::handle_commit(core, stores, tentatives, id);
-                core.note_moved(plan);
+                core.note_moved(plan, true);
             }
             Control::Measure { collection, syncs } => {
                 core.handle_measure(collection, syncs, stores);
             }
-            Control::Loads { collection, actors, talks, pe } => {
-                core.handle_loads(collection, actors, talks, (from, pe));
+            Control::Loads(loads) => {
+                core.handle_loads(from, *loads);
             }
             Control::Plan { collection, moves } => {
                 let mine = core.learn_plan(collection, moves);
@@ -181,7 +185,7 @@ impl Pe {
                 }
                 None => {
                     self.core.correct_plan(entry);
-                    self.core.note_moved(plan);
+                    self.core.note_moved(plan, false);
                 }
             }
         }

@@ -4,11 +4,13 @@
 //! is told in the files beside this one, each of which adds its part to [`Core`].
 
 use super::PlantedFault;
-use super::links::{OnBalance, OnLinks};
+use super::balancing::Balancing;
+use super::links::OnLinks;
 use super::outbox::Outbox;
 use super::state::{
     Accumulator, Channels, Collections, Departing, Directory, Early, Graves, GroupState, Held,
-    Incomplete, Lanes, Member, NewMembers, Published, Queue, Request, Root, Talks, Timers, Waits,
+    Incomplete, Lanes, Measures, Member, NewMembers, Published, Queue, Request, Root, Timers,
+    Waits,
 };
 use super::statistics::Statistics;
 use crate::codec::DecodeError;
@@ -21,7 +23,10 @@ use crate::parcel::Parcel;
 use crate::probe::ProbeOrder;
 use crate::rank::{FAR, Rank};
 use crate::reduce::{CustomOp, Reduction};
-use crate::wire::{Control, EncodedBatch, Multicast, MulticastMember, Packet, ReductionGroup};
+use crate::shelf::Shelf;
+use crate::wire::{
+    Control, EncodedBatch, Moves, Multicast, MulticastMember, Packet, ReductionGroup,
+};
 use bytes::Bytes;
 use gridspan_bcast::Tree;
 use gridspan_topology::{Layout, PeId, Time};
@@ -107,12 +112,15 @@ pub(crate) struct Common {
     pub(crate) maps: Arc<[PlacementMap]>,
     pub(crate) reducers: Arc<[CustomOp]>,
     pub(crate) limits: Limits,
-    pub(crate) strategy: Arc<str>,
+    pub(crate) balancing: Balancing,
+    /// By which policy nodes find tasks.
+    pub(crate) stealing: Arc<str>,
     pub(crate) seed: u64,
     pub(crate) fingerprint: u64,
     pub(crate) fault: PlantedFault,
     pub(crate) on_links: Option<OnLinks>,
-    pub(crate) on_balance: Option<OnBalance>,
+    /// What actors of one node share.
+    pub(crate) shelf: Arc<Shelf>,
 }
 
 impl Common {
@@ -161,7 +169,7 @@ pub struct Core {
     pub(super) balancing: BTreeMap<CollectionId, u64>,
     pub(super) deferred: Vec<(ActorId, PeId)>,
     /// Moves of plans that are over and were not reported yet.
-    pub(super) moved: BTreeMap<CollectionId, usize>,
+    pub(super) moved: BTreeMap<CollectionId, Moves>,
     /// The counters of what the PE itself sends, for main and on behalf of actors.
     pub(super) system: Channels,
     // Conversations.
@@ -184,14 +192,14 @@ pub struct Core {
     pub(crate) charged: Duration,
     /// What handlers are timed with while loads are measured: nanoseconds of any origin.
     pub(super) stopwatch: Option<Stopwatch>,
-    /// Who talks to whom, while that is measured.
-    pub(super) talks: Option<Box<Talks>>,
+    /// Tells how long work goes on within a handler; time stands still there in virtual time.
+    pub(super) clock: Option<Stopwatch>,
+    /// What else is measured, if anything is.
+    pub(super) measures: Option<Box<Measures>>,
     /// Whether messages of steps have come here.
     pub(super) uses_steps: bool,
     /// How near those are to another site who live here or are about to.
     pub(super) border_hops: FxHashMap<ActorId, u8>,
-    /// The share of the processor that this PE got when it wanted it, `0.0..=1.0`.
-    pub(super) availability: f64,
     pub(super) running: Option<KindId>,
     pub(super) statistics: Statistics,
 }
@@ -228,7 +236,8 @@ impl Core {
             accumulators: BTreeMap::new(),
             groups: BTreeMap::new(),
             waves_pending: BTreeSet::new(),
-            root: (me == PeId(0)).then(|| Box::new(Root::new(&common.strategy, common.seed))),
+            root: (me == PeId(0))
+                .then(|| Box::new(Root::new(common.balancing.balancer(common.seed)))),
             outbox: Outbox::new(common.layout.place(common.layout.node_of(me)).pes.clone()),
             probe_orders: Vec::new(),
             failure: None,
@@ -237,10 +246,10 @@ impl Core {
             processed: 0,
             charged: Duration::ZERO,
             stopwatch: None,
-            talks: (&*common.strategy != "none").then(Box::default),
+            clock: None,
+            measures: common.balancing.is_active().then(Box::default),
             uses_steps: false,
             border_hops: FxHashMap::default(),
-            availability: 1.0,
             running: None,
             statistics: Statistics::default(),
             common,
@@ -374,6 +383,11 @@ impl Core {
         {
             member.load_ns += time.as_nanos() as u64;
         }
+    }
+
+    /// Nanoseconds of any origin.
+    pub(crate) fn clock_ns(&self) -> u64 {
+        self.clock.as_ref().map_or(0, |clock| clock())
     }
 
     /// Notes what an actor asked for itself.

@@ -44,7 +44,7 @@ impl Core {
 
     /// Forgets a member that was destroyed, and the messages in its mailbox.
     pub(super) fn unseat(&mut self, id: ActorId, kind: KindId, slot: u32) {
-        let Some(member) = self.members[kind.index()][slot as usize].take() else { return };
+        let Some(mut member) = self.members[kind.index()][slot as usize].take() else { return };
         if let Some(local) = self.collections.get_mut(id.collection) {
             local.slots.remove(id.key);
         }
@@ -55,6 +55,7 @@ impl Core {
         for _ in mailbox {
             self.dead_letter(id, "it was destroyed");
         }
+        self.keep_talks(&mut member);
         self.announce_death(kind, member);
     }
 
@@ -144,6 +145,7 @@ impl Core {
         if self.outcome.is_some() {
             return;
         }
+        self.conclude_balances();
         let layout = self.common.layout.clone();
         let node = layout.node_of(self.me);
         if layout.leader(node) == self.me {

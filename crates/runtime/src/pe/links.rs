@@ -1,7 +1,6 @@
 //! What the root knows of the links, and whom it tells unasked.
 
 use super::state::Places;
-use gridspan_balance::{Plan, Snapshot};
 use gridspan_topology::{GroupId, LinkChange, LinkEstimate, Time, Uplink};
 use std::sync::Arc;
 
@@ -20,6 +19,3 @@ pub struct Links {
 
 /// Is told of the links, and which of them have changed since it was told last.
 pub(crate) type OnLinks = Arc<dyn Fn(&Links, &[LinkChange]) + Send + Sync>;
-
-/// Is told of every rebalance.
-pub(crate) type OnBalance = Arc<dyn Fn(&Snapshot, &Plan) + Send + Sync>;

@@ -1,21 +1,25 @@
-//! What actors cost: their time, and whom they talk to.
+//! What actors cost: their time, and whom they talk to. Where the time of a PE goes.
 //!
 //! Measured only where a strategy may use it. Handlers are timed where the driver has a clock; in virtual
 //! time they say themselves what they cost.
 
 use super::core::{Core, Stopwatch, Store};
 use super::queue::message_bytes;
+use super::state::{Measures, Member, Ring, Spent};
 use crate::Actor;
-use crate::id::{ActorId, KindId, Sender};
+use crate::id::{ActorId, KindId, Seat, Sender};
 use crate::index::Key;
-use crate::wire::Talk;
+use crate::wire::{Control, Talk};
 use gridspan_balance::{ActorKey, ActorLoad, PeLoad};
 use std::time::Duration;
+
+/// What members that have left had sent to others is kept for so many pairs.
+const LEFT_MAX: usize = 1 << 18;
 
 impl Core {
     /// Has handlers timed from now on, if anybody wants to know.
     pub(super) fn set_stopwatch(&mut self, stopwatch: Stopwatch) {
-        if self.talks.is_some() {
+        if self.measures.is_some() {
             self.stopwatch = Some(stopwatch);
         }
     }
@@ -30,25 +34,51 @@ impl Core {
     }
 
     /// An actor sends a message.
+    #[inline]
     pub(super) fn note_talk<A: Actor>(
         &mut self,
         sender: Sender,
         to: ActorId,
         message: &A::Message,
     ) {
-        if let Sender::Actor(seat) = sender {
-            let from = self.seat_id(seat);
-            if let Some(talks) = &mut self.talks {
-                talks.note(from, to, message_bytes::<A>(message) as u64);
+        let (Sender::Actor(Seat { kind, slot }), Some(measures)) = (sender, &mut self.measures)
+        else {
+            return;
+        };
+        if let Some(Some(member)) = self.members[kind.index()].get_mut(slot as usize) {
+            let bytes = message_bytes::<A>(message) as u64;
+            if !measures.talks.note(member.id, &mut member.ring, to, bytes) {
+                self.forget_talks();
             }
         }
     }
 
-    /// What the actors that live here have cost since the last time, with their epochs. The size of
-    /// one is taken once, since it costs as much as to move it.
-    pub(super) fn take_loads(&mut self, stores: &[Box<dyn Store>]) -> Vec<(ActorLoad, u32)> {
-        let share = self.availability;
+    /// There are too many pairs.
+    #[cold]
+    fn forget_talks(&mut self) {
+        let Some(measures) = &mut self.measures else { return };
+        measures.talks.forget(&mut rings(&mut self.members));
+    }
+
+    /// A member leaves; whom it has talked to is told from here.
+    pub(super) fn keep_talks(&mut self, member: &mut Member) {
+        if let Some(Measures { talks, left, .. }) = self.measures.as_deref_mut() {
+            talks.take_one(member.id, std::mem::take(&mut member.ring), left);
+            left.truncate(LEFT_MAX);
+        }
+    }
+
+    /// What the actors that live here have cost since the last time, with their epochs, and where the PE's time went.
+    /// The size of an actor is taken once, since it costs as much as to move it.
+    pub(super) fn take_loads(
+        &mut self,
+        stores: &[Box<dyn Store>],
+    ) -> (Vec<(ActorLoad, u32)>, PeLoad) {
+        let Some(measures) = &mut self.measures else { return (Vec::new(), PeLoad::default()) };
+        // While others had the processor, the clock of handlers went on; what they charge is without.
+        let share = if self.stopwatch.is_some() { measures.time.share() } else { 1.0 };
         let mut actors = Vec::new();
+        let mut sum = Duration::ZERO;
         let seats = self.members.iter_mut().zip(stores).flat_map(|(members, store)| {
             let seats = members.iter_mut().enumerate();
             seats.filter_map(move |(slot, member)| Some((slot, member.as_mut()?, store)))
@@ -56,7 +86,6 @@ impl Core {
         for (slot, member, store) in seats {
             let id = member.id;
             let Some(local) = self.collections.get(id.collection) else { continue };
-            // While others had the processor, the clock went on.
             let ns = std::mem::take(&mut member.load_ns) as f64 * share;
             let load = ActorLoad {
                 id: key_of(id),
@@ -67,20 +96,35 @@ impl Core {
                     .get_or_insert_with(|| store.encode(slot as u32).len() as u64),
                 migratable: local.info.migratable(),
             };
+            sum = sum.saturating_add(load.load);
             actors.push((load, member.epoch));
         }
-        actors
+        (actors, measures.time.take(self.now, sum))
     }
 
     /// Who has sent how much to whom from here since the last time.
     pub(super) fn take_talks(&mut self) -> Vec<Talk> {
-        self.talks.as_mut().map_or_else(Vec::new, |talks| talks.take())
+        let Some(Measures { talks, left, .. }) = self.measures.as_deref_mut() else {
+            return Vec::new();
+        };
+        let mut all = std::mem::take(left);
+        all.append(&mut talks.take(&mut rings(&mut self.members)));
+        all.sort_unstable_by_key(|talk| (talk.from, talk.to));
+        all
     }
 
-    /// How fast this PE computes.
-    pub(super) fn pe_load(&self) -> PeLoad {
-        PeLoad { speed: self.availability, ..PeLoad::default() }
+    /// The driver has found where time went.
+    pub(super) fn note_time(&mut self, spent: Spent) {
+        if self.measures.as_mut().is_some_and(|measures| measures.time.note(spent)) {
+            self.post(Self::ROOT, Control::ShareChanged);
+        }
     }
+}
+
+/// Where each member is in its ring of those it talks to.
+fn rings(members: &mut [Vec<Option<Member>>]) -> Vec<(ActorId, &mut Ring)> {
+    let members = members.iter_mut().flatten().flatten();
+    members.map(|member| (member.id, &mut member.ring)).collect()
 }
 
 /// An actor as strategies know it.

@@ -12,7 +12,7 @@
 //! lost in between delays the step at hand and nothing else.
 
 use super::core::{Core, Store};
-use super::state::{Channels, Departing, Member, Place};
+use super::state::{Channels, Departing, Member, Place, Ring};
 use crate::codec;
 use crate::envelope::AnyEnvelope;
 use crate::error::JobError;
@@ -42,8 +42,9 @@ pub(super) fn depart(
     to: PeId,
     plan: Option<CollectionId>,
 ) {
-    let Some(member) = core.members[kind.index()][slot as usize].take() else { return };
+    let Some(mut member) = core.members[kind.index()][slot as usize].take() else { return };
     let id = member.id;
+    core.keep_talks(&mut member);
     if let Some(local) = core.collections.get_mut(id.collection) {
         local.slots.remove(id.key);
     }
@@ -255,7 +256,7 @@ pub(super) fn handle_refuse(
     if overtaken {
         stores[kind.index()].resume(core, slot);
     }
-    core.note_moved(plan);
+    core.note_moved(plan, false);
 }
 
 /// Brings an accepted actor to life.
@@ -287,6 +288,7 @@ pub(super) fn handle_commit(
             load_ns: record.load_ns,
             state_bytes: Some(state_bytes),
             channels,
+            ring: Ring::default(),
             border_hops: FAR,
         },
     );

@@ -12,6 +12,7 @@
 //! - `queue`, `store`: messages and actors of one type, which `core` knows as a `Kind`.
 
 mod ask;
+mod balancing;
 mod borders;
 mod collective;
 mod control;
@@ -36,13 +37,14 @@ mod survey;
 
 pub use self::core::{Action, Core, Stopwatch};
 pub(crate) use self::core::{Common, Kind, Store};
+pub(crate) use balancing::{Balancing, Source};
 pub use fault::PlantedFault;
 pub use links::Links;
-pub(crate) use links::{OnBalance, OnLinks};
+pub(crate) use links::OnLinks;
 pub use outbox::Outbox;
 pub(crate) use queue::TypedQueue;
 pub use standing::Standing;
-pub use state::Places;
+pub use state::{Places, Spent};
 pub(crate) use state::{Queue, Request, Wish};
 pub use statistics::Statistics;
 pub(crate) use store::TypedStore;
@@ -164,14 +166,21 @@ impl Pe {
         self.core.set_stopwatch(stopwatch);
     }
 
-    /// Whether loads are measured.
-    pub fn is_measured(&self) -> bool {
-        self.core.talks.is_some()
+    /// Gives a clock to those who divide their time among many things within one handler. Without one
+    /// they go by what is charged.
+    pub fn set_clock(&mut self, clock: Stopwatch) {
+        self.core.clock = Some(clock);
     }
 
-    /// Tells which share of the processor this PE's thread got when it wanted it, `0.0..=1.0`.
-    pub fn set_availability(&mut self, share: f64) {
-        self.core.availability = share.clamp(0.01, 1.0);
+    /// Whether loads are measured.
+    pub fn is_measured(&self) -> bool {
+        self.core.measures.is_some()
+    }
+
+    /// Tells where time went since this was told last, where loads are measured. For a PE that shares a
+    /// processor with other programs at least twice a second.
+    pub fn note_time(&mut self, spent: Spent) {
+        self.core.note_time(spent);
     }
 
     /// Tells how many bytes wait outside of the machine, for the memory budget.

@@ -14,6 +14,7 @@ use super::state::{CHANGES_MAX, Places, Purpose, UplinkProbe};
 use crate::error::GridError;
 use crate::probe::{ProbeKind, ProbeOrder, Probed};
 use crate::wire::Control;
+use gridspan_balance::Cause;
 use gridspan_topology::{
     Bandwidth, BandwidthRange, GroupId, Hierarchy, LinkChange, LinkEstimate, LinkSample, NodeId,
     PeId, Probe, Uplink, Wanted,
@@ -122,7 +123,7 @@ impl Core {
         let changes = survey.monitor.changes(now);
         for &change in &changes {
             tracing::info!(from = change.from, to = change.to, before = %change.before, after = %change.after, "a link has changed");
-            root.strategy.link_changed(&change);
+            root.balancer.link_changed(&change);
             if survey.changes.len() < CHANGES_MAX {
                 survey.changes.push_back(change);
             }
@@ -138,6 +139,9 @@ impl Core {
             done(self, Ok(change));
         }
         self.tell_links(&changes);
+        if !changes.is_empty() {
+            self.balance_after(Cause::Link);
+        }
         self.probe_silent_links();
         self.run_after(LOOK, Self::look);
     }

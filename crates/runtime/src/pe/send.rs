@@ -56,7 +56,7 @@ impl Core {
         message: A::Message,
     ) {
         self.created += 1;
-        if self.talks.is_some() {
+        if self.measures.is_some() {
             self.note_talk::<A>(sender, to, &message);
         }
         if let Some((kind, slot)) = self.resident(to)

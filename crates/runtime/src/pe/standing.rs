@@ -33,6 +33,8 @@ pub struct Standing {
     pub reductions: u64,
     /// Questions without an answer so far.
     pub questions: u64,
+    /// Rebalances under way or waiting for their turn. Only PE 0 knows.
+    pub rebalances: u64,
     /// What main waits for. Only PE 0 knows.
     pub main_waits: Vec<String>,
 }
@@ -57,6 +59,7 @@ impl Pe {
             early_broadcasts: core.early_broadcasts(),
             reductions: core.accumulators.len() as u64,
             questions: core.waits.len() as u64,
+            rebalances: core.root.as_ref().map_or(0, |root| root.balances.queue.len() as u64),
             main_waits: core.main_waits(),
         }
     }
@@ -103,6 +106,7 @@ impl std::ops::AddAssign for Standing {
         self.early_broadcasts += other.early_broadcasts;
         self.reductions += other.reductions;
         self.questions += other.questions;
+        self.rebalances += other.rebalances;
         self.main_waits.append(&mut other.main_waits);
     }
 }
@@ -123,6 +127,7 @@ impl fmt::Display for Standing {
             (self.early_broadcasts, "broadcasts wait for an earlier one"),
             (self.reductions, "reductions wait for contributions"),
             (self.questions, "questions have no answer"),
+            (self.rebalances, "rebalances are not over"),
         ];
         for (count, what) in counts.iter().filter(|(count, _)| *count > 0) {
             write!(f, "; {count} {what}")?;

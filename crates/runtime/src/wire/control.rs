@@ -106,6 +106,29 @@ pub(crate) struct Talk {
     pub(crate) bytes: u64,
 }
 
+/// What one PE has measured.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Loads {
+    pub(crate) collection: CollectionId,
+    /// The loads and epochs of the actors that live there.
+    pub(crate) actors: Vec<(ActorLoad, u32)>,
+    /// Who has sent how much to whom from there.
+    pub(crate) talks: Vec<Talk>,
+    /// Where its time went.
+    pub(crate) pe: PeLoad,
+    /// How many messages it has handled since the job began.
+    pub(crate) handled: u64,
+}
+
+/// Moves of a plan that are over, as one PE has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Moves {
+    /// Actors that live there now.
+    pub(crate) arrived: usize,
+    /// Actors that did not leave it.
+    pub(crate) stayed: usize,
+}
+
 /// A new member.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Insertion {
@@ -194,17 +217,16 @@ pub(crate) enum Control {
     WaveReply { wave: u64, created: u64, processed: u64 },
     /// Report the loads of your actors. `syncs`: how many sync points will be complete after it.
     Measure { collection: CollectionId, syncs: u64 },
-    /// The loads and epochs, who talked to whom, and how fast the sender computes.
-    Loads { collection: CollectionId, actors: Vec<(ActorLoad, u32)>, talks: Vec<Talk>, pe: PeLoad },
+    /// What was measured.
+    Loads(Box<Loads>),
     /// Everyone learns the whole plan; those named as origin carry it out.
     Plan { collection: CollectionId, moves: Vec<PlanEntry> },
     /// To the root: the sender handles messages of steps.
     UsesSteps,
     /// How near those are to another site who live there once the plan that comes with it is carried out.
     Borders { hops: Vec<(ActorId, u8)> },
-    /// So many moves of the plan are over: actors that live with the sender now, and those that did not
-    /// leave it.
-    PlanDone { collection: CollectionId, moves: usize },
+    /// Moves of the plan are over.
+    PlanDone { collection: CollectionId, moves: Moves },
     /// The rebalance is over: members that wait at their sync point go on. `syncs`: how many are
     /// complete.
     Resume { collection: CollectionId, syncs: u64 },
@@ -220,6 +242,12 @@ pub(crate) enum Control {
     Probed { id: u64, found: Vec<Probed> },
     /// To the root: what the connections of the sender's node show.
     Links { samples: Vec<(NodeId, LinkSample)> },
+    /// To the root: the sender gets another share of its processor than before.
+    ShareChanged,
+    /// Report how many messages you have handled.
+    Pulse { number: u64 },
+    /// To the root: so many since the job began.
+    Beat { number: u64, handled: u64 },
     /// To PE 0: the job cannot go on.
     Failed { error: JobError },
     /// The job is over.
@@ -264,7 +292,7 @@ impl Control {
                 | Self::MigrateRefuse { .. }
                 | Self::MigrateCommit { .. }
                 | Self::Measure { .. }
-                | Self::Loads { .. }
+                | Self::Loads(_)
                 | Self::Plan { .. }
                 | Self::PlanDone { .. }
                 | Self::Resume { .. }

@@ -7,8 +7,8 @@ mod control;
 mod packet;
 
 pub(crate) use control::{
-    Buried, Contribution, Control, Insertion, MemberRecord, Migrant, Multicast, MulticastMember,
-    MulticastTarget, ReductionGroup, Talk,
+    Buried, Contribution, Control, Insertion, Loads, MemberRecord, Migrant, Moves, Multicast,
+    MulticastMember, MulticastTarget, ReductionGroup, Talk,
 };
 pub use packet::Packet;
 pub(crate) use packet::{Content, EncodedBatch, MessageFrame};

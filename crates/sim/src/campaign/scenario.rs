@@ -23,8 +23,10 @@ pub struct Scenario {
     pub grid: GridSpec,
     /// What goes wrong.
     pub faults: FaultPlan,
-    /// The strategy for sync points.
+    /// The strategy.
     pub strategy: &'static str,
+    /// How often it is asked besides sync points, if at all.
+    pub every: Option<Duration>,
     /// How many members stay for the whole run.
     pub old: u32,
     /// With how many members the other collection begins.
@@ -45,10 +47,11 @@ impl Scenario {
             duration,
             grid,
             faults,
-            strategy: dice.one_of(&["none", "rotate", "random"]),
+            strategy: dice.one_of(&["none", "rotate", "random", "refine", "greedy"]),
             old: 3 + dice.below(18) as u32,
             young: 2 + dice.below(10) as u32,
             refusal: if dice.chance(0.3) { 0.2 } else { 0.0 },
+            every: dice.one_of(&[None, Some(300), Some(2_000)]).map(Duration::from_millis),
         }
     }
 
@@ -56,6 +59,10 @@ impl Scenario {
     pub(super) fn simulation(&self, log: bool) -> Result<Simulation, SimError> {
         let job = Job::new("campaign").actor::<super::walker::Walker>();
         let job = job.strategy(self.strategy).seed(self.seed).planted_fault(self.planted.in_pe());
+        let job = match self.every {
+            Some(every) => job.balance_every(every),
+            None => job,
+        };
         let mut dice = Dice::new(self.seed);
         let placements =
             [Placement::Block, Placement::RoundRobin, Placement::BySite, Placement::Scatter];

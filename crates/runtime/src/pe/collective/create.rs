@@ -105,6 +105,7 @@ impl Core {
             && let Some(done) = family.created.take()
         {
             done(self);
+            self.begin_periods();
         }
     }
 

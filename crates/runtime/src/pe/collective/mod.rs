@@ -2,6 +2,7 @@
 
 mod broadcast;
 mod create;
+mod pulse;
 mod quiescence;
 mod reduction;
 mod sync;

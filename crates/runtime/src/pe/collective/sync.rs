@@ -2,43 +2,46 @@
 //!
 //! At a sync point the members of a collection wait for it; else everybody goes on meanwhile. Loads come in,
 //! the plan goes out to all, those who live where it moves them from send them off, and migrations on
-//! request wait until that is over.
+//! request wait until that is over. What to move, if anything, is for the [`Balancer`](gridspan_balance::Balancer)
+//! to say; `pulse` tells it afterwards how the job gets on.
 
 use crate::collection::PlanEntry;
 use crate::id::CollectionId;
 use crate::pe::core::{Core, Store};
 use crate::pe::measure::{id_of, key_of};
-use crate::pe::state::{Balances, Occasion, Place, Root};
-use crate::wire::{Control, Talk};
-use gridspan_balance::{ActorKey, ActorLoad, Edge, Move, PeLoad, Snapshot};
+use crate::pe::state::{Balances, Occasion, Place};
+use crate::wire::{Control, Loads, Moves};
+use gridspan_balance::{ActorKey, ActorLoad, Cause, Edge, Move, Plan, Snapshot, Window, rounds};
 use gridspan_topology::{Layout, PeId};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 impl Core {
     /// All members of a collection have reached their sync point.
     pub(super) fn begin_balance(&mut self, collection: CollectionId) {
+        let now = self.now;
         let Some(root) = &mut self.root else { return };
-        if root.strategy.name() == "none" {
+        if !root.balancer.may_begin(now) {
             return self.resume_synced(collection);
         }
-        self.queue_balance(collection);
+        self.queue_balance(collection, Cause::SyncPoint);
     }
 
     /// Balances while everybody goes on, and then calls `done` with the number of actors that have
     /// moved. Runs on the root.
     pub(crate) fn rebalance(&mut self, done: impl FnOnce(&mut Self, usize) + Send + 'static) {
         let Some(root) = &mut self.root else { return };
-        if root.strategy.name() == "none" {
+        if !root.balancer.is_active() {
             return done(self, 0);
         }
         root.balances.waits.push_back(Box::new(done));
-        self.queue_balance(Balances::<Self>::ASKED);
+        self.queue_balance(Balances::<Self>::ALL, Cause::Request);
     }
 
     /// A plan may move every actor of the job, so that two at a time would contradict each other.
-    fn queue_balance(&mut self, occasion: Occasion) {
+    pub(super) fn queue_balance(&mut self, occasion: Occasion, cause: Cause) {
         let Some(root) = &mut self.root else { return };
-        root.balances.queue.push_back(occasion);
+        root.balances.queue.push_back((occasion, cause));
         if root.balances.queue.len() == 1 {
             self.measure(occasion);
         }
@@ -47,20 +50,21 @@ impl Core {
     /// The number of the occasion: how many of its kind will be over after it.
     fn number_of(&self, occasion: Occasion) -> Option<u64> {
         let root = self.root.as_ref()?;
-        match occasion == Balances::<Self>::ASKED {
-            true => Some(root.balances.asked + 1),
+        match occasion == Balances::<Self>::ALL {
+            true => Some(root.balances.count + 1),
             false => Some(root.collections.get(&occasion)?.syncs.next),
         }
     }
 
     /// Asks all PEs for the loads of their actors.
     fn measure(&mut self, collection: Occasion) {
-        let Some(syncs) = self.number_of(collection) else { return };
+        let (Some(syncs), now) = (self.number_of(collection), self.now) else { return };
         // What is near what counts from the next time on, if nobody knows it yet.
         self.await_places(|_, _| {});
         let pes = self.common.layout.pes();
         let Some(root) = &mut self.root else { return };
-        root.balances.missing = pes.len();
+        (root.balances.missing, root.balances.asked) = (pes.len(), now);
+        root.balances.handled = 0;
         for pe in pes {
             self.post(pe, Control::Measure { collection, syncs });
         }
@@ -74,34 +78,67 @@ impl Core {
         stores: &[Box<dyn Store>],
     ) {
         self.balancing.insert(collection, syncs);
-        let actors = self.take_loads(stores);
-        let (talks, pe) = (self.take_talks(), self.pe_load());
-        self.post(Self::ROOT, Control::Loads { collection, actors, talks, pe });
+        let (actors, pe) = self.take_loads(stores);
+        let (talks, handled) = (self.take_talks(), self.statistics.handled);
+        let loads = Loads { collection, actors, talks, pe, handled };
+        self.post(Self::ROOT, Control::Loads(Box::new(loads)));
     }
 
     /// Collects loads, and plans once all have come.
-    pub(in crate::pe) fn handle_loads(
-        &mut self,
-        collection: Occasion,
-        actors: Vec<(ActorLoad, u32)>,
-        talks: Vec<Talk>,
-        (from, pe): (PeId, PeLoad),
-    ) {
-        let layout = self.common.layout.clone();
+    pub(in crate::pe) fn handle_loads(&mut self, from: PeId, loads: Loads) {
         let Some(root) = &mut self.root else { return };
+        let Loads { collection, actors, talks, pe, handled } = loads;
         let balances = &mut root.balances;
         balances.loads.extend(actors);
         balances.talks.extend(talks);
         balances.pes.insert(from, pe);
+        balances.handled += handled;
         balances.missing = balances.missing.saturating_sub(1);
         if balances.missing > 0 {
             return;
         }
-        let (mut snapshot, epochs) = snapshot(balances, &layout);
+        let begin = self.stopwatch.as_ref().map(|stopwatch| stopwatch());
+        let moves = self.decide();
+        // In virtual time thinking takes none.
+        let end = self.stopwatch.as_ref().map(|stopwatch| stopwatch());
+        let now = self.now;
+        let Some(root) = &mut self.root else { return };
+        if let (Some(begin), Some(end)) = (begin, end) {
+            root.balancer.spent(Duration::from_nanos(end.saturating_sub(begin)));
+        }
+        let balances = &mut root.balances;
+        (balances.moved, balances.missing, balances.planned) = (0, moves.len(), now);
+        if moves.is_empty() {
+            return self.finish_balance(collection);
+        }
+        self.post(Self::ROOT, Control::Plan { collection, moves });
+    }
+
+    /// What to move after what has been measured.
+    fn decide(&mut self) -> Vec<PlanEntry> {
+        let (now, layout) = (self.now, self.common.layout.clone());
+        let Some(root) = &mut self.root else { return Vec::new() };
+        let (mut snapshot, epochs) = snapshot(&mut root.balances, &layout);
         snapshot.hierarchy = root.survey.places.as_ref().map(|places| places.hierarchy.clone());
-        let plan = root.strategy.plan(&snapshot);
+        snapshot.links = root.survey.site_links(now, &layout);
+        let balances = &mut root.balances;
+        let (since, before) = balances.window;
+        balances.window = (balances.asked, balances.handled);
+        let is_fresh_wanted = std::mem::take(&mut balances.events.is_fresh_wanted);
+        let Some(&(_, cause)) = balances.queue.front() else { return Vec::new() };
+        let window = Window {
+            now,
+            cause,
+            snapshot: &snapshot,
+            time: balances.asked.since(since),
+            handled: balances.handled.saturating_sub(before),
+        };
+        let plan = match is_fresh_wanted && cause == Cause::ForeignLoad {
+            true => Plan::none(),
+            false => root.balancer.decide(&window),
+        };
         self.tell_borders(&snapshot, &plan);
-        if let Some(tell) = &self.common.on_balance {
+        for tell in &self.common.balancing.on_snapshot {
             tell(&snapshot, &plan);
         }
         let entry = |entry: &Move| {
@@ -110,15 +147,7 @@ impl Core {
             let (from, to) = (entry.from, entry.to);
             (from != to).then_some(PlanEntry { id, from, to, epoch })
         };
-        let moves: Vec<_> = plan.moves.iter().filter_map(entry).collect();
-        let Some(Root { balances, .. }) = self.root.as_deref_mut() else { return };
-        balances.moves = moves.len();
-        balances.missing = moves.len();
-        tracing::info!(collection = collection.0, moves = moves.len(), "rebalance");
-        if moves.is_empty() {
-            return self.finish_balance(collection);
-        }
-        self.post(Self::ROOT, Control::Plan { collection, moves });
+        plan.moves.iter().filter_map(entry).collect()
     }
 
     /// Passes a plan down the tree and learns from it. Returns what this PE has to carry out.
@@ -143,10 +172,10 @@ impl Core {
 
     /// A move of a plan is over: the actor lives here now, or could not leave. What a PE has seen of this is
     /// reported once a turn.
-    pub(in crate::pe) fn note_moved(&mut self, plan: Option<Occasion>) {
-        if let Some(plan) = plan {
-            *self.moved.entry(plan).or_default() += 1;
-        }
+    pub(in crate::pe) fn note_moved(&mut self, plan: Option<Occasion>, has_arrived: bool) {
+        let Some(plan) = plan else { return };
+        let Moves { arrived, stayed } = self.moved.entry(plan).or_default();
+        *(if has_arrived { arrived } else { stayed }) += 1;
     }
 
     pub(in crate::pe) fn report_moved(&mut self) {
@@ -155,32 +184,45 @@ impl Core {
         }
     }
 
-    pub(in crate::pe) fn handle_plan_done(&mut self, collection: Occasion, moves: usize) {
+    pub(in crate::pe) fn handle_plan_done(&mut self, collection: Occasion, moves: Moves) {
         let Some(root) = &mut self.root else { return };
-        let missing = &mut root.balances.missing;
+        let balances = &mut root.balances;
         // Only a faulty PE reports more than there are, or what is over.
-        if *missing == 0 || root.balances.queue.front() != Some(&collection) {
+        let is_present = balances.queue.front().is_some_and(|&(front, _)| front == collection);
+        if balances.missing == 0 || !is_present {
             return;
         }
-        *missing = missing.saturating_sub(moves);
-        if *missing == 0 {
+        let Moves { arrived, stayed } = moves;
+        balances.moved += arrived.min(balances.missing) as u64;
+        balances.missing = balances.missing.saturating_sub(arrived.saturating_add(stayed));
+        if balances.missing == 0 {
             self.finish_balance(collection);
         }
     }
 
     fn finish_balance(&mut self, occasion: Occasion) {
         self.resume_synced(occasion);
+        let now = self.now;
         let Some(root) = &mut self.root else { return };
         let balances = &mut root.balances;
-        balances.queue.pop_front();
-        let (moves, next) = (balances.moves, balances.queue.front().copied());
-        if occasion == Balances::<Self>::ASKED {
-            balances.asked += 1;
-            if let Some(done) = balances.waits.pop_front() {
-                done(self, moves);
-            }
+        let is_stop = occasion != Balances::<Self>::ALL;
+        // At a sync point the job stood still all the time, which is no part of its steps.
+        let begin = if is_stop { balances.asked } else { balances.planned };
+        if is_stop {
+            balances.window.0 = now;
+        } else {
+            balances.count += 1;
         }
-        if let Some(next) = next {
+        let cause = balances.queue.pop_front().map(|(_, cause)| cause);
+        let (moved, next) = (balances.moved, balances.queue.front().copied());
+        root.balancer.carried_out(now, moved, now.since(begin));
+        if cause == Some(Cause::Request)
+            && let Some(done) = balances.waits.pop_front()
+        {
+            done(self, moved as usize);
+        }
+        self.after_balance(cause);
+        if let Some((next, _)) = next {
             self.measure(next);
         }
     }
@@ -217,11 +259,9 @@ fn snapshot(balances: &mut Balances<Core>, layout: &Layout) -> (Snapshot, BTreeM
     let edge = |((from, to), (messages, bytes))| Edge { from, to, messages, bytes };
     let pes = std::mem::take(&mut balances.pes);
     let pe_load = |pe| pes.get(&pe).copied().unwrap_or_default();
-    let snapshot = Snapshot::new(
-        actors,
-        edges.into_iter().map(edge).collect(),
-        layout.pes().map(pe_load).collect(),
-        layout.clone(),
-    );
+    let edges: Vec<Edge> = edges.into_iter().map(edge).collect();
+    let steps = rounds(&edges);
+    let pes = layout.pes().map(pe_load).collect();
+    let snapshot = Snapshot { steps, ..Snapshot::new(actors, edges, pes, layout.clone()) };
     (snapshot, epochs)
 }

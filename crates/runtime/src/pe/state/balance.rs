@@ -1,37 +1,76 @@
-//! The root's rebalances, one at a time.
+//! The root's rebalances, one at a time, and what it watches after them.
 
 use super::callback::CallbackWith;
 use crate::id::CollectionId;
 use crate::wire::Talk;
-use gridspan_balance::{ActorLoad, PeLoad};
-use gridspan_topology::PeId;
+use gridspan_balance::{ActorLoad, Cause, PeLoad};
+use gridspan_topology::{PeId, Time};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Why actors are balanced, which also names the occasion on the network.
+/// What is balanced, which also names it on the network.
 ///
-/// A collection whose members wait at their sync point, or [`ASKED`](Balances::ASKED).
+/// A collection whose members wait at their sync point, or [`ALL`](Balances::ALL) while everybody goes on.
 pub(crate) type Occasion = CollectionId;
 
 /// Occasions, and what has come in for the present one.
 pub(crate) struct Balances<C> {
     /// The first is being worked off, the others wait.
-    pub(crate) queue: VecDeque<Occasion>,
+    pub(crate) queue: VecDeque<(Occasion, Cause)>,
     /// PEs that still measure, or actors that still move.
     pub(crate) missing: usize,
     pub(crate) loads: Vec<(ActorLoad, u32)>,
     pub(crate) talks: Vec<Talk>,
     pub(crate) pes: BTreeMap<PeId, PeLoad>,
-    /// Actors that move.
-    pub(crate) moves: usize,
-    /// How many rebalances that somebody asked for are over.
-    pub(crate) asked: u64,
+    /// Messages that the PEs which have answered have handled since the job began.
+    pub(crate) handled: u64,
+    /// Since when the present window is, and how many messages had been handled by then.
+    pub(crate) window: (Time, u64),
+    /// When the PEs were asked for the present occasion, and when they were told what to move.
+    pub(crate) asked: Time,
+    pub(crate) planned: Time,
+    /// Actors that have moved.
+    pub(crate) moved: u64,
+    /// How many rebalances of all are over.
+    pub(crate) count: u64,
     /// Who asked, in order; they learn how many actors have moved.
     pub(crate) waits: VecDeque<CallbackWith<C, usize>>,
+    pub(crate) pulse: Pulse,
+    pub(crate) events: Events,
+    /// Whether it is time now and then.
+    pub(crate) is_periodic: bool,
+}
+
+/// The pace of the job after a rebalance.
+#[derive(Default)]
+pub(crate) struct Pulse {
+    /// The question that is being answered.
+    pub(crate) number: u64,
+    pub(crate) missing: u32,
+    pub(crate) handled: u64,
+    pub(crate) asked: Time,
+    /// When the PEs were asked before, and how many messages had been handled.
+    pub(crate) last: Option<(Time, u64)>,
+    /// How many questions in a row found that nothing was handled.
+    pub(crate) empty: u32,
+    pub(crate) pause: std::time::Duration,
+}
+
+/// Events after which to balance.
+#[derive(Default)]
+pub(crate) struct Events {
+    /// One that nobody has looked at.
+    pub(crate) waiting: Option<Cause>,
+    /// Whether somebody will look.
+    pub(crate) is_timed: bool,
+    /// For how long the next look is put off.
+    pub(crate) pause: std::time::Duration,
+    /// Whether the present window only ends so that one begins that knows of the event.
+    pub(crate) is_fresh_wanted: bool,
 }
 
 impl<C> Balances<C> {
-    /// The occasion that somebody asked for it, or that it was time.
-    pub(crate) const ASKED: Occasion = CollectionId::SYSTEM;
+    /// The occasion that is no sync point.
+    pub(crate) const ALL: Occasion = CollectionId::SYSTEM;
 }
 
 impl<C> Default for Balances<C> {
@@ -42,9 +81,16 @@ impl<C> Default for Balances<C> {
             loads: Vec::new(),
             talks: Vec::new(),
             pes: BTreeMap::new(),
-            moves: 0,
-            asked: 0,
+            handled: 0,
+            window: (Time::ZERO, 0),
+            asked: Time::ZERO,
+            planned: Time::ZERO,
+            moved: 0,
+            count: 0,
             waits: VecDeque::new(),
+            pulse: Pulse::default(),
+            events: Events::default(),
+            is_periodic: false,
         }
     }
 }

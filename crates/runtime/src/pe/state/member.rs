@@ -1,6 +1,7 @@
 //! Members that live on a PE: those that are about to, those that do, and those that leave.
 
 use super::channel::Channels;
+use super::talk::Ring;
 use crate::envelope::AnyEnvelope;
 use crate::id::{ActorId, CollectionId, KindId};
 use crate::rank::FAR;
@@ -21,6 +22,8 @@ pub(crate) struct Member {
     /// What its state took when it was last encoded.
     pub(crate) state_bytes: Option<u64>,
     pub(crate) channels: Option<Box<Channels>>,
+    /// Whom it talks to, while that is measured.
+    pub(crate) ring: Ring,
     /// From it to another site, in messages.
     pub(crate) border_hops: u8,
 }
@@ -54,6 +57,7 @@ impl NewMembers {
             load_ns: 0,
             state_bytes: None,
             channels: self.channels.take(),
+            ring: Ring::default(),
             border_hops: FAR,
         }
     }

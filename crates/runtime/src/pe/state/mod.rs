@@ -5,7 +5,7 @@
 //! - Members: `member`, their `collections`, the `directory` of those elsewhere, the `graves` of those
 //!   that are no more.
 //! - What takes time: `timers`, questions in `waits`, contributions in `reductions`.
-//! - For balancing: who talks to whom, in `talk`.
+//! - For balancing: who talks to whom, in `talk`, and where time goes, in `timesheet`; `measures` has the rest.
 //! - On PE 0: the `root` of collective operations, with its `waves`, `publications`, `survey` and `balance`.
 
 mod balance;
@@ -15,6 +15,7 @@ mod collections;
 mod directory;
 mod graves;
 mod lanes;
+mod measures;
 mod member;
 mod publications;
 mod reductions;
@@ -22,23 +23,26 @@ mod root;
 mod survey;
 mod talk;
 mod timers;
+mod timesheet;
 mod waiting;
 mod waits;
 mod waves;
 
-pub(crate) use balance::{Balances, Occasion};
+pub(crate) use balance::{Balances, Occasion, Pulse};
 pub(crate) use channel::{BROADCAST, Channels, Turn, judge};
 pub(crate) use collections::{Collections, Incomplete};
 pub(crate) use directory::{Directory, Place};
 pub(crate) use graves::Graves;
 pub(crate) use lanes::{Lanes, Queue};
+pub(crate) use measures::Measures;
 pub(crate) use member::{Departing, Member, NewMembers, Request, Wish};
 pub(crate) use publications::Published;
 pub(crate) use reductions::{Accumulator, GroupState};
 pub(crate) use root::{BroadcastRequest, Family, Root};
 pub use survey::Places;
 pub(crate) use survey::{CHANGES_MAX, Purpose, UplinkProbe};
-pub(crate) use talk::Talks;
+pub(crate) use talk::Ring;
 pub(crate) use timers::{TimerId, Timers};
+pub use timesheet::Spent;
 pub(crate) use waiting::{Early, Held, UNKNOWN_MEMBER_HOLD};
 pub(crate) use waits::{Resume, Waits};

@@ -10,7 +10,7 @@ use crate::id::{ActorId, CollectionId, KindId};
 use crate::parcel::Parcel;
 use crate::reduce::{Op, Value};
 use crate::wire::ReductionGroup;
-use gridspan_balance::Strategy;
+use gridspan_balance::Balancer;
 use std::collections::{BTreeMap, VecDeque};
 
 /// What main does with the result of a reduction.
@@ -24,7 +24,7 @@ pub(crate) struct Root<C> {
     pub(crate) waves: Waves<C>,
     pub(crate) publications: Publications<C>,
     pub(crate) survey: Survey<C>,
-    pub(crate) strategy: Box<dyn Strategy>,
+    pub(crate) balancer: Balancer,
     pub(crate) balances: Balances<C>,
     /// Whether messages of steps are handled anywhere.
     pub(crate) uses_steps: bool,
@@ -138,16 +138,14 @@ impl Attendance {
 }
 
 impl<C> Root<C> {
-    pub(crate) fn new(strategy: &str, seed: u64) -> Self {
-        let strategy = gridspan_balance::by_name(strategy, seed)
-            .unwrap_or_else(|_| Box::new(gridspan_balance::NoMoves));
+    pub(crate) fn new(balancer: Balancer) -> Self {
         Self {
             collections: BTreeMap::new(),
             requests: BTreeMap::new(),
             waves: Waves::default(),
             publications: Publications::default(),
             survey: Survey::default(),
-            strategy,
+            balancer,
             balances: Balances::default(),
             uses_steps: false,
         }

@@ -3,15 +3,19 @@
 use super::callback::CallbackWith;
 use crate::error::GridError;
 use crate::probe::ProbeOrder;
+use gridspan_balance::SiteLink;
 use gridspan_topology::{
-    Bandwidth, Contradiction, GroupId, Hierarchy, Inference, LinkChange, LinkMonitor, LinkSample,
-    NodeId, ProbePlan, Time, Uplink,
+    Bandwidth, Contradiction, GroupId, Hierarchy, Inference, Layout, LinkChange, LinkMonitor,
+    LinkSample, NodeId, ProbePlan, SiteId, Time, Uplink,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Changes that are kept for a main that does not look.
 pub(crate) const CHANGES_MAX: usize = 1024;
+
+/// Sites whose links are told to strategies pair by pair; beyond, the hierarchy has to do.
+const SITES_MAX: u32 = 256;
 
 /// Which nodes are near each other.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,6 +117,22 @@ impl<C> Survey<C> {
         if let Some((here, there)) = hierarchy.ends(from, to) {
             self.monitor.observe(now, (here.0, there.0), (from, to), sample);
         }
+    }
+
+    /// What is known of the links between sites. Nothing where there are too many sites to list all pairs.
+    pub(crate) fn site_links(&self, now: Time, layout: &Layout) -> Vec<SiteLink> {
+        let Some(places) = self.places.as_ref().filter(|_| layout.site_count() <= SITES_MAX) else {
+            return Vec::new();
+        };
+        let first = |site| layout.nodes_in(site).next();
+        let pairs = layout.sites().flat_map(|from| layout.sites().map(move |to| (from, to)));
+        let link = |(from, to): (SiteId, SiteId)| {
+            let (here, there) = places.hierarchy.ends(first(from)?, first(to)?)?;
+            let known = self.monitor.estimate(now, here.0, there.0)?;
+            let bandwidth = known.bandwidth.unwrap_or(Bandwidth::UNLIMITED);
+            Some(SiteLink { from, to, latency: known.latency, bandwidth })
+        };
+        pairs.filter(|(from, to)| from != to).filter_map(link).collect()
     }
 
     /// What main waits for here, for people.

@@ -1,5 +1,10 @@
 //! Who sends how much to whom, for balancing.
 //!
+//! An actor of an iterative job talks to the same others in the same order, again and again. So the pairs of a
+//! sender form a ring in the order of their first messages, and the next message is most often for the next in the
+//! ring: no hash has to be computed. The rings of all senders lie in one list, in which an iterative job goes from the
+//! beginning to the end, which caches like.
+//!
 //! **Bounds.** At most [`PAIRS_MAX`] pairs are kept. When there are more, the pairs that have talked least
 //! are forgotten, as in lossy counting (G. S. Manku, R. Motwani, 2002): what is kept is what matters
 //! for a cut.
@@ -8,43 +13,159 @@ use crate::id::ActorId;
 use crate::wire::Talk;
 use rustc_hash::FxHashMap;
 
-/// Pairs of one PE; about 100 bytes each.
+/// Pairs of one PE, of 64 bytes each.
 const PAIRS_MAX: usize = 1 << 18;
+/// Rings of up to so many are searched one by one, others by hash.
+const SEARCHED_MAX: u32 = 16;
 
-/// Counts by pair, since they were last taken.
+/// The pairs of all senders that live on a PE.
 #[derive(Default)]
 pub(crate) struct Talks {
-    pairs: FxHashMap<(ActorId, ActorId), (u64, u64)>,
+    pairs: Vec<Pair>,
+    /// The pairs of long rings.
+    index: FxHashMap<(ActorId, ActorId), u32>,
+}
+
+struct Pair {
+    to: ActorId,
+    messages: u64,
+    bytes: u64,
+    /// The next in the ring of the sender.
+    next: u32,
+}
+
+/// Where a sender is in its ring.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Ring {
+    /// The pair of its last message.
+    last: u32,
+    /// The one after that.
+    next: u32,
+    /// How many there are.
+    pairs: u32,
 }
 
 impl Talks {
-    /// Notes a message.
-    pub(crate) fn note(&mut self, from: ActorId, to: ActorId, bytes: u64) {
-        let (messages, sum) = self.pairs.entry((from, to)).or_default();
-        *messages += 1;
-        *sum += bytes;
-        if self.pairs.len() > PAIRS_MAX {
-            self.forget_the_quiet();
+    /// Notes a message. False if there is no room for one more pair; see [`forget`](Self::forget).
+    #[inline]
+    pub(crate) fn note(&mut self, from: ActorId, ring: &mut Ring, to: ActorId, bytes: u64) -> bool {
+        if let Some(expected) = self.pairs.get_mut(ring.next as usize)
+            && ring.pairs > 0
+            && expected.to == to
+        {
+            expected.messages += 1;
+            expected.bytes += bytes;
+            (ring.last, ring.next) = (ring.next, expected.next);
+            return true;
+        }
+        self.note_unexpected(from, ring, to, bytes)
+    }
+
+    #[inline(never)]
+    fn note_unexpected(&mut self, from: ActorId, ring: &mut Ring, to: ActorId, bytes: u64) -> bool {
+        if let Some(position) = self.find(from, *ring, to) {
+            let pair = &mut self.pairs[position as usize];
+            pair.messages += 1;
+            pair.bytes += bytes;
+            (ring.last, ring.next) = (position, pair.next);
+            return true;
+        }
+        let has_room = self.pairs.len() < PAIRS_MAX;
+        if has_room {
+            self.add(from, ring, Pair { to, messages: 1, bytes, next: 0 });
+        }
+        has_room
+    }
+
+    fn find(&self, from: ActorId, ring: Ring, to: ActorId) -> Option<u32> {
+        if ring.pairs > SEARCHED_MAX {
+            return self.index.get(&(from, to)).copied();
+        }
+        self.positions(ring).find(|&position| self.pairs[position as usize].to == to)
+    }
+
+    /// The positions of a ring, from the one that is expected next.
+    fn positions(&self, ring: Ring) -> impl Iterator<Item = u32> {
+        let after = |position: &u32| Some(self.pairs[*position as usize].next);
+        let first = (ring.pairs > 0).then_some(ring.next);
+        std::iter::successors(first, after).take(ring.pairs as usize)
+    }
+
+    /// Adds a pair after the last message's.
+    fn add(&mut self, from: ActorId, ring: &mut Ring, mut pair: Pair) {
+        let position = self.pairs.len() as u32;
+        if ring.pairs == 0 {
+            ring.next = position;
+        } else {
+            self.pairs[ring.last as usize].next = position;
+        }
+        pair.next = ring.next;
+        let to = pair.to;
+        self.pairs.push(pair);
+        ring.last = position;
+        ring.pairs += 1;
+        if ring.pairs == SEARCHED_MAX + 1 {
+            let all = self.positions(*ring).map(|at| ((from, self.pairs[at as usize].to), at));
+            let all: Vec<_> = all.collect();
+            self.index.extend(all);
+        } else if ring.pairs > SEARCHED_MAX {
+            self.index.insert((from, to), position);
         }
     }
 
-    /// Forgets pairs, those with the fewest messages first, until there is room for as many again.
-    fn forget_the_quiet(&mut self) {
+    /// Forgets the pairs of `rings` with at most so many messages, and all others. What is left is in the order of rings.
+    fn keep<'a>(&mut self, rings: impl Iterator<Item = (ActorId, &'a mut Ring)>, least: u64) {
+        let old = Self { pairs: std::mem::take(&mut self.pairs), index: FxHashMap::default() };
+        self.index.clear();
+        for (from, ring) in rings {
+            let before = std::mem::take(ring);
+            for position in old.positions(before) {
+                let Pair { to, messages, bytes, .. } = old.pairs[position as usize];
+                if messages > least {
+                    self.add(from, ring, Pair { to, messages, bytes, next: 0 });
+                }
+            }
+        }
+    }
+
+    /// Makes room: forgets pairs, those with the fewest messages first, until there is room for as many again.
+    pub(crate) fn forget(&mut self, rings: &mut [(ActorId, &mut Ring)]) {
         let mut least = 1;
         while self.pairs.len() > PAIRS_MAX / 2 {
-            self.pairs.retain(|_, (messages, _)| *messages > least);
+            self.keep(rings.iter_mut().map(|(from, ring)| (*from, &mut **ring)), least);
             least *= 2;
         }
     }
 
-    /// Takes all counts, in the order of the pairs.
-    pub(crate) fn take(&mut self) -> Vec<Talk> {
-        let pairs = std::mem::take(&mut self.pairs).into_iter();
-        let mut talks: Vec<_> = pairs
-            .map(|((from, to), (messages, bytes))| Talk { from, to, messages, bytes })
-            .collect();
-        talks.sort_unstable_by_key(|talk| (talk.from, talk.to));
-        talks
+    /// Takes all counts, in the order of rings. Who has not talked since the last time is forgotten.
+    pub(crate) fn take(&mut self, rings: &mut [(ActorId, &mut Ring)]) -> Vec<Talk> {
+        self.keep(rings.iter_mut().map(|(from, ring)| (*from, &mut **ring)), 0);
+        let mut all = Vec::with_capacity(self.pairs.len());
+        for (from, ring) in rings {
+            self.empty(*from, **ring, &mut all);
+        }
+        all
+    }
+
+    /// Takes the counts of a sender that leaves.
+    pub(crate) fn take_one(&mut self, from: ActorId, ring: Ring, into: &mut Vec<Talk>) {
+        let first = into.len();
+        self.empty(from, ring, into);
+        if ring.pairs > SEARCHED_MAX {
+            for talk in &into[first..] {
+                self.index.remove(&(from, talk.to));
+            }
+        }
+    }
+
+    fn empty(&mut self, from: ActorId, ring: Ring, into: &mut Vec<Talk>) {
+        let mut position = ring.next;
+        for _ in 0..ring.pairs {
+            let Pair { to, messages, bytes, next } = &mut self.pairs[position as usize];
+            let (messages, bytes) = (std::mem::take(messages), std::mem::take(bytes));
+            into.push(Talk { from, to: *to, messages, bytes });
+            position = *next;
+        }
     }
 }
 
@@ -53,33 +174,96 @@ mod tests {
     use super::*;
     use crate::id::CollectionId;
     use crate::index::Key;
+    use std::collections::BTreeMap;
 
     fn actor(key: u128) -> ActorId {
         ActorId { collection: CollectionId(0), key: Key(key) }
     }
 
+    /// Two senders, 0 and 1.
+    #[derive(Default)]
+    struct World {
+        talks: Talks,
+        rings: [Ring; 2],
+    }
+
+    impl World {
+        fn note(&mut self, from: usize, to: u128, bytes: u64) -> bool {
+            self.talks.note(actor(from as u128), &mut self.rings[from], actor(to), bytes)
+        }
+
+        fn rings(&mut self) -> (&mut Talks, Vec<(ActorId, &mut Ring)>) {
+            let rings = self.rings.iter_mut().enumerate();
+            (&mut self.talks, rings.map(|(from, ring)| (actor(from as u128), ring)).collect())
+        }
+
+        fn take(&mut self) -> Vec<(u128, u128, u64, u64)> {
+            let (talks, mut rings) = self.rings();
+            let all = talks.take(&mut rings).into_iter();
+            all.map(|talk| (talk.from.key.0, talk.to.key.0, talk.messages, talk.bytes)).collect()
+        }
+    }
+
     #[test]
-    fn messages_and_bytes_add_up_by_direction() {
-        let mut talks = Talks::default();
-        talks.note(actor(2), actor(1), 10);
-        talks.note(actor(1), actor(2), 3);
-        talks.note(actor(1), actor(2), 4);
-        let talk =
-            |from, to, messages, bytes| Talk { from: actor(from), to: actor(to), messages, bytes };
-        assert_eq!(talks.take(), [talk(1, 2, 2, 7), talk(2, 1, 1, 10)]);
-        assert_eq!(talks.take(), []);
+    fn messages_and_bytes_add_up_by_pair_in_any_order() {
+        let mut world = World::default();
+        for (from, to) in [(0, 5), (1, 5), (0, 7), (0, 5), (0, 7), (0, 7), (1, 0), (0, 9)] {
+            assert!(world.note(from, to, 10 + to as u64));
+        }
+        let taken = [(0, 9, 1, 19), (0, 5, 2, 30), (0, 7, 3, 51), (1, 5, 1, 15), (1, 0, 1, 10)];
+
+        let mut all = world.take();
+        all.sort_unstable();
+        let mut expected = taken;
+        expected.sort_unstable();
+        assert_eq!(all, expected);
+        world.note(0, 7, 1);
+        assert_eq!(world.take(), [(0, 7, 1, 1)], "the others are forgotten");
+        assert_eq!(world.take(), []);
+    }
+
+    #[test]
+    fn many_receivers_in_any_order_are_found() {
+        let mut world = World::default();
+        let mut expected = BTreeMap::new();
+        for round in 0..10_u128 {
+            for at in 0..1000_u128 {
+                let to = (at * 7 + round * at % 13) % (900 + round * 10);
+                let from = (at % 3 == 0) as usize;
+                world.note(from, to, 1);
+                *expected.entry((from as u128, to)).or_insert(0) += 1;
+            }
+            if round == 5 {
+                // One leaves and comes back.
+                let mut left = Vec::new();
+                let ring = std::mem::take(&mut world.rings[1]);
+                world.talks.take_one(actor(1), ring, &mut left);
+                let of_one = expected.iter().filter(|((from, _), _)| *from == 1);
+                assert_eq!(left.len(), of_one.count());
+                expected.retain(|(from, _), _| *from == 0);
+            }
+        }
+        let all: BTreeMap<_, _> =
+            world.take().into_iter().map(|(from, to, count, _)| ((from, to), count)).collect();
+        assert_eq!(all, expected);
     }
 
     #[test]
     fn the_loud_are_kept_however_many_talk() {
-        let mut talks = Talks::default();
+        let mut world = World::default();
         for round in 0..3 {
-            (0..1000).for_each(|i| talks.note(actor(i % 100), actor(i % 100 + 1), 1));
-            let quiet = 1_000 + round * PAIRS_MAX as u128;
-            (0..PAIRS_MAX as u128).for_each(|key| talks.note(actor(quiet + key), actor(0), 1));
+            (0..1000).for_each(|i| assert!(world.note(0, i % 100, 1)));
+            for key in 0..PAIRS_MAX as u128 {
+                let to = 1_000 + round * PAIRS_MAX as u128 + key;
+                if !world.note(1, to, 1) {
+                    let (talks, mut rings) = world.rings();
+                    talks.forget(&mut rings);
+                    assert!(world.note(1, to, 1));
+                }
+            }
         }
-        assert!(talks.pairs.len() <= PAIRS_MAX);
-        let loud = talks.take().into_iter().filter(|talk| talk.from.key.0 < 100);
-        assert_eq!(loud.map(|talk| talk.messages).sum::<u64>(), 3 * 1000);
+        assert!(world.talks.pairs.len() <= PAIRS_MAX);
+        let loud = world.take().into_iter().filter(|(from, ..)| *from == 0);
+        assert_eq!(loud.map(|(_, _, messages, _)| messages).sum::<u64>(), 3 * 1000);
     }
 }

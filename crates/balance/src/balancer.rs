@@ -1,0 +1,333 @@
+//! A strategy behind its gate: what the runtime asks for plans, and tells what came of them.
+//!
+//! Start: measure a window and ask [`Balancer::decide`]. A plan that comes back is carried out, and
+//! [`Balancer::carried_out`] told what that took. Steady state: while [`Balancer::is_judging`], tell
+//! [`Balancer::progress`] how many messages were handled; a step is as many as it was before the plan. Failure: once
+//! [`Balancer::wants_undo`], the next window is answered with the plan that takes the last one back, for those
+//! members that still are where it has moved them.
+//!
+//! Strategies that do not predict ([`Strategy::predicts`]) move actors for the sake of moving and pass the gate by.
+
+use crate::cost::{CostModel, Traffic};
+use crate::gate::{Appraisal, Gate, GateConfig, Outcome, Proposal, Refusal, Verdict};
+use crate::plan::Plan;
+use crate::snapshot::{ActorKey, Snapshot};
+use crate::strategy::Strategy;
+use gridspan_topology::{LinkChange, PeId, Time};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::time::Duration;
+
+/// Why actors are balanced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// All members of a collection have reached their sync point.
+    SyncPoint,
+    /// The job asked for it.
+    Request,
+    /// It was time.
+    Period,
+    /// A link has changed.
+    Link,
+    /// Other programs have begun or ceased to use a PE.
+    ForeignLoad,
+    /// The last plan has made steps longer.
+    Undo,
+}
+
+/// What was measured, and why.
+#[derive(Clone, Copy, Debug)]
+pub struct Window<'a> {
+    /// When it ended.
+    pub now: Time,
+    /// Why it was measured.
+    pub cause: Cause,
+    /// What was measured.
+    pub snapshot: &'a Snapshot,
+    /// How long it was, pauses left out.
+    pub time: Duration,
+    /// How many messages all actors have handled in it.
+    pub handled: u64,
+}
+
+/// What became of one rebalance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BalanceReport {
+    /// When it was decided.
+    pub at: Time,
+    /// Why.
+    pub cause: Cause,
+    /// The name of the strategy.
+    pub strategy: String,
+    /// How many actors there are.
+    pub actors: u64,
+    /// How many have moved.
+    pub moved: u64,
+    /// How many bytes of state they have.
+    pub bytes_moved: u64,
+    /// What crosses from one site to another in a step as actors were placed, by what was measured.
+    pub before: Traffic,
+    /// The same as they are placed now.
+    pub after: Traffic,
+    /// The part of a step that should be saved; none if the gate was not asked.
+    pub predicted: Option<f64>,
+    /// The part that was; none if the job ended before that could be told, or nobody looked.
+    pub realised: Option<f64>,
+    /// How long it took to carry out: the job stood still at a sync point, and went on elsewhere.
+    pub took: Duration,
+    /// Why nothing was moved, if the gate said so.
+    pub refusal: Option<Refusal>,
+}
+
+/// A strategy, its gate, and the plan that is being judged.
+pub struct Balancer {
+    strategy: Box<dyn Strategy>,
+    gate: Option<Gate>,
+    model: CostModel,
+    passed: Option<Passed>,
+    undo: Option<Plan>,
+    reports: VecDeque<BalanceReport>,
+}
+
+/// A plan that was handed out.
+struct Passed {
+    plan: Plan,
+    report: BalanceReport,
+    /// How many messages made a step.
+    messages: f64,
+    is_carried_out: bool,
+    is_gated: bool,
+}
+
+impl Balancer {
+    /// Asks `strategy`, and a gate if there should be one and the strategy predicts.
+    pub fn new(strategy: Box<dyn Strategy>, is_gated: bool) -> Self {
+        let gate = (is_gated && strategy.predicts()).then(|| Gate::new(GateConfig::default()));
+        let model = CostModel::default();
+        let reports = VecDeque::new();
+        Self { strategy, gate, model, passed: None, undo: None, reports }
+    }
+
+    /// The same with other constants of the gate, if there is one.
+    #[must_use]
+    pub fn with_gate(mut self, config: GateConfig) -> Self {
+        self.gate = self.gate.map(|_| Gate::new(config));
+        self
+    }
+
+    /// The name of the strategy.
+    pub fn name(&self) -> &'static str {
+        self.strategy.name()
+    }
+
+    /// Whether it may ever move anything.
+    pub fn is_active(&self) -> bool {
+        self.strategy.name() != "none"
+    }
+
+    /// Whether the strategy wants to hear of events.
+    pub fn predicts(&self) -> bool {
+        self.strategy.predicts()
+    }
+
+    /// Whether it is worth to measure now: no plan is being judged, and balancing has not cost too much.
+    pub fn may_begin(&self, now: Time) -> bool {
+        let has_room = self.gate.as_ref().is_none_or(|gate| gate.has_room(now));
+        self.is_active() && has_room && !self.is_judging() && !self.wants_undo()
+    }
+
+    /// Whether a plan was carried out and is being judged.
+    pub fn is_judging(&self) -> bool {
+        self.passed.as_ref().is_some_and(|passed| passed.is_carried_out)
+    }
+
+    /// Whether the last plan is to be taken back.
+    pub fn wants_undo(&self) -> bool {
+        self.undo.is_some()
+    }
+
+    /// A link has changed.
+    pub fn link_changed(&mut self, change: &LinkChange) {
+        self.strategy.link_changed(change);
+    }
+
+    /// What to move, after what was measured. A plan that is not empty is to be carried out.
+    pub fn decide(&mut self, window: &Window<'_>) -> Plan {
+        if self.passed.is_some() {
+            return Plan::none();
+        }
+        let (undo, is_undo) = match self.undo.take() {
+            Some(plan) => (Some(still_there(&plan, window.snapshot)), true),
+            None => (None, false),
+        };
+        let plan = undo.unwrap_or_else(|| self.strategy.plan(window.snapshot));
+        // A plan that does not fit is the strategy's fault, and nothing to be carried out.
+        let Ok(appraisal) = Appraisal::of(window.snapshot, &plan, &self.model) else {
+            return Plan::none();
+        };
+        let mut report = self.report(window, &appraisal, plan.moves.len());
+        if is_undo {
+            report.cause = Cause::Undo;
+        } else if let Some(gate) = &mut self.gate {
+            let proposal = proposal(window, &appraisal);
+            report.predicted = Some(proposal.gain());
+            if let Verdict::Refuse(refusal) = gate.consider(&proposal) {
+                (report.moved, report.bytes_moved, report.after) = (0, 0, report.before);
+                report.refusal = Some(refusal);
+                self.reports.push_back(report);
+                return Plan::none();
+            }
+        }
+        if plan.is_empty() {
+            if let Some(gate) = &mut self.gate {
+                gate.withdrawn();
+            }
+            self.reports.push_back(report);
+            return plan;
+        }
+        let messages = window.handled as f64 / window.snapshot.step_count() as f64;
+        let is_gated = !is_undo && self.gate.is_some();
+        let passed =
+            Passed { plan: plan.clone(), report, messages, is_carried_out: false, is_gated };
+        self.passed = Some(passed);
+        plan
+    }
+
+    fn report(&self, window: &Window<'_>, appraisal: &Appraisal, moves: usize) -> BalanceReport {
+        let steps = window.snapshot.step_count();
+        let in_a_step = |traffic: Traffic| Traffic {
+            messages: traffic.messages.div_ceil(steps),
+            bytes: traffic.bytes.div_ceil(steps),
+        };
+        BalanceReport {
+            at: window.now,
+            cause: window.cause,
+            strategy: self.name().to_owned(),
+            actors: window.snapshot.actors.len() as u64,
+            moved: moves as u64,
+            bytes_moved: appraisal.bytes_inside.saturating_add(appraisal.bytes_between_sites),
+            before: in_a_step(appraisal.before.wide_area),
+            after: in_a_step(appraisal.after.wide_area),
+            predicted: None,
+            realised: None,
+            took: Duration::ZERO,
+            refusal: None,
+        }
+    }
+
+    /// Measuring and thinking have taken so long, whatever came of it.
+    pub fn spent(&mut self, time: Duration) {
+        if let Some(gate) = &mut self.gate {
+            gate.spent(time);
+        }
+    }
+
+    /// The last plan has been carried out: so many have moved, and it took so long.
+    pub fn carried_out(&mut self, now: Time, moved: u64, took: Duration) {
+        let Some(passed) = &mut self.passed else { return };
+        (passed.report.moved, passed.report.took) = (moved, took);
+        passed.is_carried_out = true;
+        let is_judged = passed.is_gated && moved > 0;
+        if let Some(gate) = &mut self.gate {
+            match passed.is_gated && moved == 0 {
+                true => gate.withdrawn(),
+                false => gate.carried_out(now, took),
+            }
+        }
+        if !is_judged {
+            self.conclude(None);
+        }
+    }
+
+    /// So many messages have been handled in `time`, which has just ended.
+    pub fn progress(&mut self, now: Time, time: Duration, handled: u64) {
+        let (Some(passed), Some(gate)) = (&self.passed, &mut self.gate) else { return };
+        // Whoever does nothing at all waits for something else than other actors.
+        if handled == 0 || passed.messages <= 0.0 {
+            return;
+        }
+        let steps = handled as f64 / passed.messages;
+        if let Some(outcome) = gate.observe(now, time, steps) {
+            if outcome.should_undo {
+                self.undo = Some(passed.plan.inverse());
+            }
+            self.conclude(Some(outcome));
+        }
+    }
+
+    /// Nothing more will be seen of the plan that is being judged.
+    pub fn give_up(&mut self) {
+        if let Some(gate) = &mut self.gate {
+            gate.withdrawn();
+        }
+        self.conclude(None);
+    }
+
+    fn conclude(&mut self, outcome: Option<Outcome>) {
+        // What has not been carried out has not happened.
+        if let Some(Passed { mut report, is_carried_out: true, .. }) = self.passed.take() {
+            report.realised = outcome.map(|outcome| outcome.realised);
+            self.reports.push_back(report);
+        }
+    }
+
+    /// What became of a rebalance that nobody has been told of.
+    pub fn take_report(&mut self) -> Option<BalanceReport> {
+        self.reports.pop_front()
+    }
+}
+
+fn proposal(window: &Window<'_>, appraisal: &Appraisal) -> Proposal {
+    let steps = u32::try_from(window.snapshot.step_count()).unwrap_or(u32::MAX);
+    Proposal {
+        now: window.now,
+        step: window.time / steps,
+        window: window.time,
+        predicted_now: appraisal.before.step,
+        predicted_then: appraisal.after.step,
+        bytes_inside: appraisal.bytes_inside,
+        bytes_between_sites: appraisal.bytes_between_sites,
+        pause: None,
+        remaining: None,
+        is_passing: appraisal.is_passing,
+    }
+}
+
+/// The moves of `plan` whose actors are where it takes them from.
+fn still_there(plan: &Plan, snapshot: &Snapshot) -> Plan {
+    let places: BTreeMap<ActorKey, PeId> =
+        snapshot.actors.iter().map(|actor| (actor.id, actor.pe)).collect();
+    let moves = plan.moves.iter().filter(|step| places.get(&step.actor) == Some(&step.from));
+    Plan { moves: moves.copied().collect() }
+}
+
+/// One line for people: what has moved, what crosses sites, what it brought.
+impl fmt::Display for BalanceReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { strategy, actors, moved, before, after, .. } = self;
+        let kib = self.bytes_moved.div_ceil(1024);
+        match self.cause {
+            Cause::Undo => write!(f, "undone: {moved} actors moved back ({kib} KiB)")?,
+            _ => write!(f, "{strategy}: {moved} of {actors} actors moved ({kib} KiB)")?,
+        }
+        if (before.messages, after.messages) != (0, 0) {
+            let [old, new] = [before, after].map(|traffic| traffic.bytes.div_ceil(1024));
+            write!(f, ", {} → {} messages", before.messages, after.messages)?;
+            write!(f, " and {old} → {new} KiB between sites a step")?;
+        }
+        let percent = |part: f64| format!("{:.1} %", part * 100.0);
+        if let Some(predicted) = self.predicted {
+            write!(f, ", gain {} predicted", percent(predicted))?;
+            match self.realised {
+                Some(realised) => write!(f, ", {} realised", percent(realised))?,
+                None => write!(f, ", not judged")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! Tests of the balancer.
+
+use super::*;
+use crate::fixture::{actor, snapshot};
+use crate::plan::Move;
+use crate::random::Random;
+use crate::refine::Refine;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn at(second: u32) -> Time {
+    Time::ZERO + SECOND * second
+}
+
+/// Four actors on one PE of four, in a window of one step whose measured time is what they take.
+fn lopsided() -> Snapshot {
+    let mut snapshot = snapshot(&[0, 0, 0, 0]);
+    snapshot.edges.clear();
+    snapshot.actors.iter_mut().for_each(|actor| actor.migratable = true);
+    snapshot
+}
+
+fn window(snapshot: &Snapshot, second: u32) -> Window<'_> {
+    let time = snapshot.load_per_pe().into_iter().max().unwrap();
+    Window { now: at(second), cause: Cause::Period, snapshot, time, handled: 100 }
+}
+
+/// A balancer whose plan has been carried out, and the plan.
+fn carried_out() -> (Balancer, Plan) {
+    let mut balancer = Balancer::new(Box::new(Refine), true);
+    let plan = balancer.decide(&window(&lopsided(), 100));
+    assert!(!plan.is_empty());
+    balancer.carried_out(at(101), plan.moves.len() as u64, Duration::from_millis(2));
+    (balancer, plan)
+}
+
+#[test]
+fn a_plan_that_pays_is_judged_by_the_messages_that_follow() {
+    let (mut balancer, plan) = carried_out();
+    assert!(balancer.is_judging() && !balancer.may_begin(at(102)));
+
+    // 10 ms for 100 messages before; 6 ms now.
+    balancer.progress(at(102), Duration::from_millis(60), 1000);
+
+    let report = balancer.take_report().unwrap();
+    assert_eq!(report.moved, plan.moves.len() as u64);
+    assert!((report.realised.unwrap() - 0.4).abs() < 1e-9, "{report:?}");
+    assert!(report.predicted.unwrap() > 0.3 && !balancer.wants_undo());
+    assert!(report.to_string().ends_with("% predicted, 40.0 % realised"), "{report}");
+}
+
+#[test]
+fn a_plan_that_made_things_worse_is_taken_back_for_those_that_are_still_there() {
+    let (mut balancer, plan) = carried_out();
+    balancer.progress(at(102), Duration::from_millis(200), 1000);
+    assert!(balancer.wants_undo());
+    assert!(balancer.take_report().unwrap().realised.unwrap() < -0.9);
+    let mut now = lopsided();
+    for step in &plan.moves {
+        now.actors.iter_mut().find(|actor| actor.id == step.actor).unwrap().pe = step.to;
+    }
+    // One of them is no more.
+    now.actors.retain(|actor| actor.id != plan.moves[0].actor);
+
+    let undo = balancer.decide(&window(&now, 103));
+
+    let back = |step: &Move| Move { actor: step.actor, from: step.to, to: step.from };
+    assert_eq!(undo.moves, plan.moves[1..].iter().map(back).collect::<Vec<_>>());
+    balancer.carried_out(at(104), undo.moves.len() as u64, Duration::from_millis(2));
+    let report = balancer.take_report().unwrap();
+    assert_eq!((report.cause, report.moved), (Cause::Undo, undo.moves.len() as u64));
+    assert!(balancer.decide(&window(&lopsided(), 105)).is_empty(), "not again so soon");
+    assert!(matches!(balancer.take_report().unwrap().refusal, Some(Refusal::AfterMistake { .. })));
+}
+
+#[test]
+fn strategies_that_move_for_the_sake_of_moving_pass_the_gate_by() {
+    let mut balancer = Balancer::new(Box::new(Random::new(1)), true);
+    let even = snapshot(&[0, 1, 2, 3]);
+    for second in 1..20 {
+        let plan = balancer.decide(&window(&even, second));
+        balancer.carried_out(at(second), plan.moves.len() as u64, SECOND);
+        let report = balancer.take_report().unwrap();
+        assert_eq!((report.moved, report.refusal), (plan.moves.len() as u64, None));
+        assert!(balancer.may_begin(at(second)));
+    }
+}
+
+#[test]
+fn without_a_gate_every_plan_is_carried_out() {
+    let mut balancer = Balancer::new(Box::new(Refine), false);
+
+    assert!(!balancer.decide(&window(&lopsided(), 0)).is_empty());
+}
+
+#[test]
+fn a_plan_that_does_not_fit_is_not_carried_out() {
+    struct Wrong;
+    impl Strategy for Wrong {
+        fn name(&self) -> &'static str {
+            "wrong"
+        }
+        fn plan(&mut self, _: &Snapshot) -> Plan {
+            Plan { moves: vec![Move { actor: actor(99), from: PeId(0), to: PeId(1) }] }
+        }
+    }
+    let mut balancer = Balancer::new(Box::new(Wrong), true);
+
+    assert!(balancer.decide(&window(&lopsided(), 100)).is_empty());
+}

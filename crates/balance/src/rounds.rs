@@ -1,0 +1,51 @@
+//! How many steps a window had, told from who talked how often.
+
+use crate::snapshot::Edge;
+use std::collections::BTreeMap;
+
+/// In an iterative job nearly every pair that talks both ways does so once in each step. So the number of steps is the
+/// median over such pairs of how often both have talked; of what one talks to the other, if no pair talks both
+/// ways. 1 if nobody talks: the window is one step. `edges` have at most one entry from one actor to another.
+pub fn rounds(edges: &[Edge]) -> u64 {
+    let talks: BTreeMap<(u32, u32), u64> =
+        edges.iter().map(|edge| ((edge.from, edge.to), edge.messages)).collect();
+    let both = |(&(from, to), &there): (&(u32, u32), &u64)| {
+        let back = talks.get(&(to, from)).filter(|_| from < to)?;
+        Some(there.min(*back))
+    };
+    let mut counts: Vec<u64> = talks.iter().filter_map(both).collect();
+    if counts.is_empty() {
+        counts = talks.into_values().collect();
+    }
+    if counts.is_empty() {
+        return 1;
+    }
+    let middle = (counts.len() - 1) / 2;
+    (*counts.select_nth_unstable(middle).1).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edges(talks: &[(u32, u32, u64)]) -> Vec<Edge> {
+        let edge = |&(from, to, messages)| Edge { from, to, messages, bytes: 0 };
+        talks.iter().map(edge).collect()
+    }
+
+    #[test]
+    fn a_step_is_a_round_of_those_that_talk_both_ways() {
+        // Ten steps of a ring of three, a first broadcast by one, and reports to another.
+        let ring = [(0, 1, 10), (1, 0, 10), (1, 2, 10), (2, 1, 11), (0, 2, 10), (2, 0, 10)];
+        let others = [(0, 7, 1), (0, 8, 1), (0, 9, 1), (1, 9, 500), (3, 9, 900)];
+
+        assert_eq!(rounds(&edges(&[&ring[..], &others].concat())), 10);
+        assert_eq!(rounds(&edges(&others)), 1);
+    }
+
+    #[test]
+    fn without_messages_the_window_is_one_step() {
+        assert_eq!(rounds(&[]), 1);
+        assert_eq!(rounds(&edges(&[(0, 1, 0)])), 1);
+    }
+}

@@ -1,0 +1,134 @@
+//! Actors that move all the time while they write to each other: whether anything gets lost, comes twice or
+//! overtakes something, and how many migrations that takes in which time.
+//!
+//! Each nomad writes numbered letters to others, moves, and does so again where it arrives. All count; in the end
+//! nothing may be missing.
+
+use gridspan_runtime::{Actor, Context, Grid, Ix1, Job, JobError, Op, PeId, To};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How many there are: enough that several are on their way between any two PEs at any time.
+const NOMADS: u32 = 256;
+/// Letters between two moves.
+const LETTERS: u32 = 2;
+/// A number in each report.
+const NUMBERS: usize = 4;
+
+/// The job with the actors of this file.
+pub(crate) fn register(job: Job) -> Job {
+    job.actor::<Nomad>()
+}
+
+#[derive(Serialize, Deserialize)]
+struct Nomad {
+    dice: u64,
+    /// How often it will yet move.
+    left: u64,
+    arrivals: u64,
+    sent: BTreeMap<u32, u64>,
+    received: BTreeMap<u32, u64>,
+    /// Letters that were not the next of their sender.
+    wrong: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Message {
+    Wander,
+    Letter { from: u32, number: u64 },
+    Report,
+}
+
+impl Nomad {
+    /// A number below `end`, from the linear congruential generator of Knuth's MMIX (TAOCP, volume 2, 3.3.4).
+    fn below(&mut self, end: u32) -> u32 {
+        self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005);
+        self.dice = self.dice.wrapping_add(1_442_695_040_888_963_407);
+        (((self.dice >> 32) * u64::from(end)) >> 32) as u32
+    }
+
+    fn wander(&mut self, cx: &mut Context<'_, Self>) {
+        let me = cx.index().0 as u32;
+        for _ in 0..LETTERS {
+            let to = self.below(NOMADS);
+            let number = self.sent.entry(to).or_default();
+            let letter = Message::Letter { from: me, number: *number };
+            *number += 1;
+            cx.send(&cx.collection().at(Ix1(to as i32)), letter);
+        }
+        if self.left > 0 {
+            self.left -= 1;
+            let pes = cx.layout().pe_count();
+            let to = (cx.pe().0 + 1 + self.below(pes - 1)) % pes;
+            cx.migrate_to(PeId(to));
+            cx.send(&cx.me(), Message::Wander);
+        }
+    }
+}
+
+impl Actor for Nomad {
+    type Index = Ix1;
+    type Init = u64;
+    type Message = Message;
+
+    fn create(left: u64, cx: &mut Context<'_, Self>) -> Self {
+        let (sent, received) = (BTreeMap::new(), BTreeMap::new());
+        Self { dice: cx.index().0 as u64, left, arrivals: 0, sent, received, wrong: 0 }
+    }
+
+    fn handle(&mut self, message: Message, cx: &mut Context<'_, Self>) {
+        match message {
+            Message::Wander => self.wander(cx),
+            Message::Letter { from, number } => {
+                let expected = self.received.entry(from).or_default();
+                self.wrong += u64::from(*expected != number);
+                *expected += 1;
+            }
+            Message::Report => {
+                let sum = |counts: &BTreeMap<u32, u64>| counts.values().sum::<u64>();
+                let numbers: [u64; NUMBERS] =
+                    [self.arrivals, sum(&self.sent), sum(&self.received), self.wrong];
+                cx.contribute(Op::Sum, numbers.to_vec(), To::main());
+            }
+        }
+    }
+
+    fn arrived(&mut self, _cx: &mut Context<'_, Self>) {
+        self.arrivals += 1;
+    }
+}
+
+/// Has nomads move `migrations` times together, and fails if anything is wrong afterwards.
+pub(crate) async fn run(grid: &Grid, migrations: u64) -> Result<(), JobError> {
+    if grid.layout().pe_count() < 2 {
+        return Err("nobody can move where there is one PE; use several, such as -n 2".into());
+    }
+    let (each, rest) = (migrations / u64::from(NOMADS), migrations % u64::from(NOMADS));
+    let share = |ix: Ix1| each + u64::from((ix.0 as u64) < rest);
+    let nomads = grid.create::<Nomad>(Ix1::range(NOMADS), share).await?;
+    let begin = grid.now().await?;
+    nomads.broadcast(Message::Wander);
+    grid.quiescence().await?;
+    let took = grid.now().await?.since(begin);
+    nomads.broadcast(Message::Report);
+    let numbers: Vec<u64> = nomads.reduction(Op::Sum).await?;
+    let &[arrivals, sent, received, wrong] = numbers.as_slice() else {
+        return Err("a report has another form than it was sent in".into());
+    };
+    println!("{arrivals} migrations in {:.1} s: {}", seconds(took), rate(arrivals, took));
+    println!("{sent} letters sent, {received} received, {wrong} out of turn");
+    if (arrivals, received, wrong) != (migrations, sent, 0) {
+        return Err(format!("verified: no ({migrations} migrations were asked for)").into());
+    }
+    println!("verified: yes, nothing lost");
+    Ok(())
+}
+
+fn seconds(time: Duration) -> f64 {
+    time.as_secs_f64()
+}
+
+fn rate(count: u64, time: Duration) -> String {
+    format!("{:.0} a second", count as f64 / seconds(time).max(1e-9))
+}

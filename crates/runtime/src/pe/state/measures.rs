@@ -1,0 +1,14 @@
+//! What a PE measures for balancing, apart from what its members know themselves.
+
+use super::talk::Talks;
+use super::timesheet::Timesheet;
+use crate::wire::Talk;
+
+/// Since the last time it was taken.
+#[derive(Default)]
+pub(crate) struct Measures {
+    pub(crate) talks: Talks,
+    /// What members that have left since had sent.
+    pub(crate) left: Vec<Talk>,
+    pub(crate) time: Timesheet,
+}

@@ -1,0 +1,172 @@
+//! Balancing while the job goes on, in virtual time: now and then, after a link has changed, and back again after
+//! a mistake.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use gridspan_balance::{BalanceReport, Cause, Greedy, Plan, Snapshot, Strategy};
+use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Layout, Op, PeId, Placement, To};
+use gridspan_sim::{SimOptions, SimReport, Simulation};
+use gridspan_topology::GridSpec;
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const WORKERS: u32 = 32;
+const WORK: Duration = Duration::from_millis(1);
+
+/// Passes a token to and fro with a neighbour; each time costs so much work, by where it is.
+#[derive(Serialize, Deserialize)]
+struct Worker {
+    hops: u64,
+    /// How many times the work takes elsewhere than on PE 0.
+    factor: u32,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+enum Msg {
+    Begin(u32),
+    Token(u32),
+    Hops,
+    Place,
+}
+
+impl Actor for Worker {
+    type Index = Ix1;
+    type Init = u32;
+    type Message = Msg;
+
+    fn create(factor: u32, _cx: &mut Context<'_, Self>) -> Self {
+        Self { hops: 0, factor }
+    }
+
+    fn handle(&mut self, message: Msg, cx: &mut Context<'_, Self>) {
+        let neighbour = cx.collection().at(Ix1(cx.index().0 ^ 1));
+        match message {
+            Msg::Begin(left) => cx.send(&neighbour, Msg::Token(left)),
+            Msg::Token(left) => {
+                cx.charge(if cx.pe() == PeId(0) { WORK } else { WORK * self.factor });
+                self.hops += 1;
+                if left > 1 {
+                    cx.send(&neighbour, Msg::Token(left - 1));
+                }
+            }
+            Msg::Hops => cx.contribute(Op::Sum, self.hops, To::main()),
+            Msg::Place => cx.contribute(Op::Sum, u64::from(cx.pe().0), To::main()),
+        }
+    }
+}
+
+/// What was told, in order.
+type Told = Arc<Mutex<Vec<BalanceReport>>>;
+
+/// All workers begin on PE 0 and make so many hops each. Tells the sum of the PEs on which they end.
+fn job(factor: u32, hops: u32, told: &Told, places: &Arc<Mutex<u64>>) -> Job {
+    let (told, places) = (told.clone(), places.clone());
+    Job::new("workers")
+        .actor::<Worker>()
+        .placement("first", |_, _: &Layout| PeId(0))
+        .on_balance(move |report| told.lock().unwrap().push(report.clone()))
+        .main(async move |grid| {
+            let first = Placement::Custom("first".to_owned());
+            let workers =
+                grid.create_placed::<Worker>(first, Ix1::range(WORKERS), |_| factor).await?;
+            workers.broadcast(Msg::Begin(hops));
+            grid.quiescence().await?;
+            workers.broadcast(Msg::Hops);
+            let sum: u64 = workers.reduction(Op::Sum).await?;
+            workers.broadcast(Msg::Place);
+            *places.lock().unwrap() = workers.reduction(Op::Sum).await?;
+            match sum == u64::from(WORKERS * hops) {
+                true => Ok(()),
+                false => Err(JobError::Failed(format!("{sum} hops"))),
+            }
+        })
+}
+
+/// Runs a job on four PEs of one node. Returns also what was told, and the sum of the PEs in the end.
+fn run(
+    factor: u32,
+    hops: u32,
+    change: impl Fn(Job) -> Job,
+) -> (SimReport, Vec<BalanceReport>, u64) {
+    let (told, places) = (Told::default(), Arc::default());
+    let job = change(job(factor, hops, &told, &places));
+    let report = Simulation::new(job, GridSpec::single(4), SimOptions::default()).unwrap().run();
+    report.outcome.clone().unwrap();
+    let told = std::mem::take(&mut *told.lock().unwrap());
+    let places = *places.lock().unwrap();
+    (report, told, places)
+}
+
+#[test]
+fn actors_leave_a_loaded_pe_now_and_then_and_the_same_seed_moves_the_same() {
+    let still = run(1, 200, |job| job.strategy("none")).0;
+    let every = |job: Job| job.strategy("refine").balance_every(Duration::from_millis(200));
+    let (first, told, places) = run(1, 200, every);
+    let (second, told_again, _) = run(1, 200, every);
+
+    // 32 actors on one PE of four.
+    let ratio = first.virtual_time.as_nanos() as f64 / still.virtual_time.as_nanos() as f64;
+    assert!(ratio < 0.35, "{ratio} of the time without, {told:?}");
+    assert!(places > 0);
+    let moved: Vec<_> = told.iter().filter(|report| report.moved > 0).collect();
+    assert_eq!(moved[0].cause, Cause::Period);
+    let (predicted, realised) = (moved[0].predicted.unwrap(), moved[0].realised.unwrap());
+    assert!((predicted - realised).abs() < 0.1, "{predicted} was predicted, {realised} came true");
+    assert_eq!((first.log_hash, told), (second.log_hash, told_again));
+}
+
+#[test]
+fn a_plan_that_made_things_worse_is_undone_and_nothing_is_lost() {
+    // It looks as if three more PEs were three times as good; but there, all takes ten times as long.
+    let bad =
+        |job: Job| job.own_strategy(|_| Box::new(Greedy)).balance_every(Duration::from_millis(200));
+    let (report, told, places) = run(10, 300, bad);
+
+    let moved: Vec<_> = told.iter().filter(|report| report.moved > 0).collect();
+    let [mistake, undone, ..] = moved.as_slice() else { panic!("{told:?}") };
+    assert!(mistake.predicted.unwrap() > 0.5 && mistake.realised.unwrap() < -0.5, "{mistake:?}");
+    assert_eq!((undone.cause, undone.moved), (Cause::Undo, mistake.moved));
+    assert_eq!(places, 0, "all are back on PE 0");
+    let still = run(10, 300, |job| job).0;
+    let ratio = report.virtual_time.as_nanos() as f64 / still.virtual_time.as_nanos() as f64;
+    assert!(ratio < 1.5, "the mistake cost {ratio} times the job");
+}
+
+/// Moves everything to one site or the other, as it is told of links.
+struct Follow {
+    to: u32,
+}
+
+impl Strategy for Follow {
+    fn name(&self) -> &'static str {
+        "follow"
+    }
+
+    fn plan(&mut self, snapshot: &Snapshot) -> Plan {
+        Plan::placing(snapshot, |_| PeId(self.to))
+    }
+
+    fn link_changed(&mut self, change: &gridspan_topology::LinkChange) {
+        if change.after.latency > change.before.latency {
+            self.to = 1;
+        }
+    }
+}
+
+#[test]
+fn a_link_that_changes_is_a_reason_to_balance() {
+    let (told, places) = (Told::default(), Arc::default());
+    let job = job(1, 1000, &told, &places)
+        .own_strategy(|_| Box::new(Follow { to: 0 }))
+        .balance_gate(false)
+        // The links are watched once the places are known.
+        .balance_every(Duration::from_secs(5));
+    let spec = GridSpec::from_emulate("2x1,wan=5ms").unwrap();
+    let spec = spec.with_change("at 10s link a-b latency=40ms").unwrap();
+    let report = Simulation::new(job, spec, SimOptions::default()).unwrap().run();
+
+    assert_eq!(report.outcome, Ok(()));
+    let told = told.lock().unwrap();
+    let moved = told.iter().find(|report| report.moved > 0).unwrap();
+    assert_eq!((moved.cause, moved.moved), (Cause::Link, u64::from(WORKERS)), "{told:?}");
+}

@@ -44,6 +44,7 @@ mod rounds;
 mod snapshot;
 mod strategy;
 pub mod study;
+mod tighten;
 mod vacate;
 pub mod victim;
 mod vt;

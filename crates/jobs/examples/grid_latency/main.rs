@@ -120,7 +120,7 @@ fn series(arguments: &Arguments) -> Vec<Series> {
     if arguments.real {
         all.retain(|series| series.name != "flat-cut");
     } else {
-        all.push(Series::as_they_come("grid-cut, fifo", "grid-cut"));
+        all.push(Series::as_they_come("grid-cut-fifo", "grid-cut"));
     }
     if let Some(only) = &arguments.only {
         all.retain(|series| only.iter().any(|name| name == series.name));

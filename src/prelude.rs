@@ -3,8 +3,9 @@
 pub use gridspan_runtime::Op::{self, And, Concat, Max, Min, Or, Product, Sum};
 pub use gridspan_runtime::{
     Actor, ActorIndex, ActorRef, AskError, Collection, CollectionRef, Context, Grid, GridError,
-    Ix1, Ix2, Ix3, Ix4, Job, JobError, Key, Layout, Limits, Member, NodeId, Numbers, PeId, Per,
-    Placement, Published, Reducible, Reduction, Reply, SectionRef, SiteId, Time, To, Value,
+    Ix1, Ix2, Ix3, Ix4, Job, JobError, Key, Layout, Limits, Member, Merge, NodeId, Numbers, PeId,
+    Per, Placement, Published, Reducible, Reduction, Reply, Search, SearchContext, SearchPool,
+    SectionRef, SiteId, Step, Task, TaskContext, TaskPool, Time, To, Value,
 };
 pub use serde::{Deserialize, Serialize};
 pub use std::process::ExitCode;

@@ -42,6 +42,9 @@ pub struct Settings {
     /// Whether plans must be worth what they cost.
     #[serde(default)]
     pub balance_gate: Option<bool>,
+    /// By which policy nodes without tasks find some, by name.
+    #[serde(default)]
+    pub stealing: Option<String>,
     /// Where what was measured for each rebalance is written to, a line each, in JSON.
     #[serde(default)]
     pub balance_dump: Option<PathBuf>,
@@ -61,6 +64,9 @@ impl Settings {
         }
         if let Some(is_gated) = self.balance_gate {
             job = job.balance_gate(is_gated);
+        }
+        if let Some(policy) = &self.stealing {
+            job = job.stealing(policy);
         }
         if let Some(path) = &self.balance_dump {
             job = dump::balance(job, path);

@@ -10,6 +10,7 @@
 //! | `GRIDSPAN_BALANCE` | the balancing strategy: `none`, `auto`, `grid-cut`, `border`, `refine`, `greedy`, `vacate`, `rotate` or `random` | the program's, else `none` |
 //! | `GRIDSPAN_BALANCE_EVERY` | how often the strategy is asked, besides sync points and events, such as `5s` or `200ms` | the program's, else never |
 //! | `GRIDSPAN_BALANCE_GATE` | `on`: plans must be worth what they cost, and are undone if they were not; `off` | the program's, else `on` |
+//! | `GRIDSPAN_STEALING` | by which policy nodes without tasks find some: one of [`VICTIMS`](gridspan_balance::victim::VICTIMS) | the program's, else `directory` |
 //! | `GRIDSPAN_BALANCE_DUMP` | a path to which what is measured for each rebalance is written | none |
 //! | `GRIDSPAN_REPORT` | `lines`: report to a launcher in [control lines](crate::control) | reports are for people |
 //!
@@ -18,6 +19,7 @@
 
 use crate::settings::{Driver, Settings, Start};
 use gridspan_balance::UnknownStrategy;
+use gridspan_balance::victim::{UnknownVictim, victim_by_name};
 use gridspan_topology::{EmulateError, GridFileError, GridSpec, parse_duration};
 use std::env::VarError;
 use std::num::NonZeroU32;
@@ -41,6 +43,8 @@ pub const BALANCE: &str = "GRIDSPAN_BALANCE";
 pub const BALANCE_EVERY: &str = "GRIDSPAN_BALANCE_EVERY";
 /// Whether plans must be worth what they cost.
 pub const BALANCE_GATE: &str = "GRIDSPAN_BALANCE_GATE";
+/// By which policy nodes without tasks find some.
+pub const STEALING: &str = "GRIDSPAN_STEALING";
 /// Where to write what is measured for each rebalance.
 pub const BALANCE_DUMP: &str = "GRIDSPAN_BALANCE_DUMP";
 /// Whether to report in control lines.
@@ -48,8 +52,19 @@ pub const REPORT: &str = "GRIDSPAN_REPORT";
 /// Those that describe the grid.
 pub const GRIDS: [&str; 3] = [PES, EMULATE, GRID];
 /// All of them.
-pub const ALL: [&str; 10] =
-    [DRIVER, PES, EMULATE, GRID, SEED, BALANCE, BALANCE_EVERY, BALANCE_GATE, BALANCE_DUMP, REPORT];
+pub const ALL: [&str; 11] = [
+    DRIVER,
+    PES,
+    EMULATE,
+    GRID,
+    SEED,
+    BALANCE,
+    BALANCE_EVERY,
+    BALANCE_GATE,
+    BALANCE_DUMP,
+    STEALING,
+    REPORT,
+];
 
 /// The environment asks for something that cannot be. Nothing was started; correct the variable.
 #[derive(Debug, Error)]
@@ -76,6 +91,9 @@ pub enum VariableError {
     /// A strategy that does not exist.
     #[error("{BALANCE}: {0}")]
     Strategy(#[from] UnknownStrategy),
+    /// A policy for stealing that does not exist.
+    #[error("{STEALING}: {0}")]
+    Stealing(#[from] UnknownVictim),
     /// A grid in JSON that cannot be read.
     #[error("{GRID} is no grid in JSON: {0}")]
     Json(serde_json::Error),
@@ -189,7 +207,11 @@ fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
         Some(value) => return Err(wrong(BALANCE_GATE, value, "`on` or `off`")),
     };
     let balance_dump = get(BALANCE_DUMP)?.map(Into::into);
-    Ok(Settings { seed, strategy, balance_every, balance_gate, balance_dump })
+    let stealing = get(STEALING)?;
+    if let Some(name) = &stealing {
+        victim_by_name(name)?;
+    }
+    Ok(Settings { seed, strategy, balance_every, balance_gate, stealing, balance_dump })
 }
 
 /// A time between rebalances, such as `5s`; none if it is no time, or less than a millisecond.

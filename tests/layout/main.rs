@@ -27,6 +27,7 @@ const PURE: &[&str] = &[
     "crates/runtime/src/pe",
     "crates/runtime/src/session",
     "crates/runtime/src/reduce",
+    "crates/runtime/src/tasks",
     "crates/sim/src",
 ];
 

@@ -1,11 +1,11 @@
 //! `grid-cut`: the graph cut of paper 1: sites first, then what is inside them.
 //!
 //! Paper 1, section 4.1, cuts the object graph into sites by messages alone, and then each site's
-//! objects into its PEs by load and messages. Here every level of the hierarchy is a phase, and four things
+//! objects into its PEs by load and messages. Here every level of the hierarchy is a phase, and five things
 //! differ, which the balance report (sections 1 and 4) and the Charm++ report show to matter: each phase also balances load, with
 //! the capacity of each group as a real number; groups keep what they have where a move saves too little;
-//! actors that cannot move hold those that talk to them; and a cut from scratch is
-//! compared with an improvement of what is there.
+//! actors that cannot move hold those that talk to them; a cut from scratch is
+//! compared with an improvement of what is there; and what a cut leaves uneven for nothing is evened out.
 
 use crate::capacity::Capacity;
 use crate::cutter::{Cut, CutError, Cutter, Graph, Tie};
@@ -14,6 +14,7 @@ use crate::objects::{object_graph, pulls, tie};
 use crate::plan::Plan;
 use crate::snapshot::Snapshot;
 use crate::strategy::Strategy;
+use crate::tighten::{Crossing, tighten};
 use gridspan_topology::PeId;
 
 /// Cuts the object graph level by level.
@@ -22,6 +23,8 @@ pub struct GridCut {
     seed: u64,
     /// How much more than its share a PE may get in the end.
     tolerance: f64,
+    /// Whether all PEs are parts of one cut, wherever they are.
+    is_flat: bool,
 }
 
 /// How much of the tolerance a phase above the last may use.
@@ -42,13 +45,18 @@ const V_CYCLES: [(usize, u32); 2] = [(SMALL, 2), (200_000, 1)];
 impl GridCut {
     /// With a tolerance of 0.03 for each PE.
     pub fn new(seed: u64) -> Self {
-        Self { seed, tolerance: 0.03 }
+        Self { seed, tolerance: 0.03, is_flat: false }
+    }
+
+    /// The cut onto all PEs at once that paper 1 improves upon: what is near what does not count.
+    pub fn flat(seed: u64) -> Self {
+        Self { is_flat: true, ..Self::new(seed) }
     }
 }
 
 impl Strategy for GridCut {
     fn name(&self) -> &'static str {
-        "grid-cut"
+        if self.is_flat { "flat-cut" } else { "grid-cut" }
     }
 
     fn plan(&mut self, snapshot: &Snapshot) -> Plan {
@@ -65,7 +73,11 @@ impl Strategy for GridCut {
             mapping: snapshot.actors.iter().map(|actor| actor.pe).collect(),
         };
         let names: Vec<u32> = (0..graph.len() as u32).collect();
-        phases.place(&GroupTree::of(snapshot), &graph, &names);
+        let tree = match self.is_flat {
+            true => GroupTree::of_pes((0..snapshot.pes.len() as u32).collect()),
+            false => GroupTree::of(snapshot),
+        };
+        phases.place(&tree, &graph, &names);
         Plan::to_mapping(snapshot, &phases.mapping)
     }
 }
@@ -116,6 +128,13 @@ impl Phases<'_> {
         }
     }
 
+    /// What edges between the PEs of a group cost.
+    fn crossing(&self, group: &GroupTree) -> Crossing {
+        let mut sites = group.pes().iter().map(|&pe| self.snapshot.layout.site_of(PeId(pe)));
+        let first = sites.next();
+        if sites.all(|site| Some(site) == first) { Crossing::Near } else { Crossing::Scarce }
+    }
+
     /// The better of a cut from scratch and an improvement of what is there.
     fn cut(
         &self,
@@ -141,6 +160,7 @@ impl Phases<'_> {
             .ties(ties)
             .v_cycles(cycles.map_or(0, |(_, cycles)| *cycles))
             .seed(self.seed);
+        let crossing = self.crossing(group);
         let cost = |cut: &Cut| {
             let away = ties.iter().zip(&cut.part).filter(|(tie, part)| tie.home != **part);
             cut.weight as f64 + away.map(|(tie, _)| tie.pull as f64).sum::<f64>()
@@ -154,7 +174,7 @@ impl Phases<'_> {
             }
         }
         if ties.iter().all(|tie| tie.pull == 0) {
-            return Ok(scratch);
+            return Ok(tighten(&cutter, graph, ties, scratch, crossing));
         }
         let start = start(graph, ties, &shares);
         let improved = cutter.recut(graph, &start)?;
@@ -166,7 +186,7 @@ impl Phases<'_> {
             _ if is_worth => scratch,
             _ => improved,
         };
-        Ok(better)
+        Ok(tighten(&cutter, graph, ties, better, crossing))
     }
 }
 
@@ -233,7 +253,8 @@ mod tests {
 
         // The planar cut is 1296 (research/balance-report.md, section 1).
         assert!(messages_crossing(&after) <= 1340, "{} messages", messages_crossing(&after));
-        assert!(imbalance(&after) <= 1.03, "{}", imbalance(&after));
+        // The fullest PE decides how long a step takes where latency is hidden; `greedy` has 1.00 at any price.
+        assert!(imbalance(&after) <= 1.01, "{}", imbalance(&after));
     }
 
     #[test]

@@ -39,7 +39,8 @@ impl GroupTree {
         Self { pes: known.flat_map(|&node| layout.place(node).pes.clone()).collect(), children }
     }
 
-    fn of_pes(pes: Vec<u32>) -> Self {
+    /// A group of single PEs.
+    pub(crate) fn of_pes(pes: Vec<u32>) -> Self {
         Self { pes, children: Vec::new() }
     }
 

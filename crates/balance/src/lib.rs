@@ -10,8 +10,10 @@
 //! - [`cutter`]: the multilevel partitioner below `grid-cut`.
 //! - [`predict`]: what a step would take. [`Gate`]: whether a plan is worth it, and was.
 //! - [`Balancer`]: a strategy behind its gate, as the runtime asks it; [`rounds`] tells how many steps a window had.
+//! - [`border_hops`]: how near actors are to another site, for the scheduler.
 //! - [`PlanReport`]: what a plan does, and why each actor moves.
 //! - [`to_vt`], [`from_vt`]: snapshots as files of DARMA/vt.
+//! - [`victim`]: which node to steal tasks from.
 //! - [`study`]: what all of it is judged with.
 //!
 //! Everything here is pure: the same snapshot and seed give the same plan, so that a snapshot that
@@ -24,11 +26,13 @@ mod border;
 mod capacity;
 mod cost;
 pub mod cutter;
+mod dice;
 mod even;
 mod gate;
 mod greedy;
 mod grid_cut;
 mod groups;
+mod hops;
 mod none;
 mod objects;
 mod plan;
@@ -41,7 +45,9 @@ mod rounds;
 mod snapshot;
 mod strategy;
 pub mod study;
+mod tighten;
 mod vacate;
+pub mod victim;
 mod vt;
 
 pub use auto::Auto;
@@ -51,6 +57,7 @@ pub use cost::{Bound, CostModel, Prediction, Traffic, predict};
 pub use gate::{Appraisal, Gate, GateConfig, Outcome, Proposal, Refusal, Verdict};
 pub use greedy::Greedy;
 pub use grid_cut::GridCut;
+pub use hops::border_hops;
 pub use none::NoMoves;
 pub use plan::{Move, Plan, PlanError};
 pub use random::Random;

@@ -5,7 +5,7 @@ use crate::snapshot::Snapshot;
 
 /// The weight of a message, so that it counts as much as 16 KiB do: what a link of 1 Gbit/s sends
 /// in the time that sending and receiving one small message take.
-const MESSAGE_WEIGHT: u64 = 64;
+pub(crate) const MESSAGE_WEIGHT: u64 = 64;
 /// So many bytes weigh one.
 const BYTES_PER_WEIGHT: u64 = 256;
 /// How many windows a migration should pay for itself in.

@@ -13,8 +13,10 @@ use crate::vacate::Vacate;
 use thiserror::Error;
 
 /// The names of all strategies.
-pub const NAMES: &[&str] =
-    &["none", "rotate", "random", "greedy", "refine", "grid-cut", "border", "vacate", "auto"];
+pub const NAMES: &[&str] = &[
+    "none", "rotate", "random", "greedy", "refine", "flat-cut", "grid-cut", "border", "vacate",
+    "auto",
+];
 
 /// There is no strategy of this name. Nothing was made; write one of the names listed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -32,6 +34,7 @@ pub fn by_name(name: &str, seed: u64) -> Result<Box<dyn Strategy>, UnknownStrate
         "random" => Ok(Box::new(Random::new(seed))),
         "greedy" => Ok(Box::new(Greedy)),
         "refine" => Ok(Box::new(Refine)),
+        "flat-cut" => Ok(Box::new(GridCut::flat(seed))),
         "grid-cut" => Ok(Box::new(GridCut::new(seed))),
         "border" => Ok(Box::new(Border)),
         "vacate" => Ok(Box::new(Vacate::default())),

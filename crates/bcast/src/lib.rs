@@ -1,14 +1,46 @@
-//! Over which tree a broadcast travels.
+//! How a broadcast travels.
 //!
-//! - [`Tree`]: who sends to whom, over all nodes of a job or some of them.
-//! - [`star`], [`binomial`], [`hierarchical`]: the trees that need to know nothing but the layout,
-//!   and [`star_over`], [`binomial_over`], [`hierarchical_over`] for the nodes of a multicast.
+//! **For a broadcast now**
+//! - [`Tree`]: who sends to whom. [`star`], [`binomial`], [`hierarchical`]: the trees that need to know
+//!   nothing but the layout, and [`star_over`], [`binomial_over`], [`hierarchical_over`] for the nodes of a
+//!   multicast.
+//! - [`Plan`]: one or more trees, their parts of a message and its segments, under a [`PlanId`] that a broadcast
+//!   carries in their place.
 //!
-//! Everything here is a pure function: every node computes the same tree from the same arguments,
-//! so that a message needs to carry no more than the root and the name of the tree.
+//! **For the next one**
+//! - [`Advisor`]: observes broadcasts, predicts the next with a [`Predictor`], and plans ahead.
+//! - [`Belief`]: what measurements say; [`Network`]: the shared capacities that explain it.
+//! - [`plan_broadcast`]: searches a [`Draft`]; [`strategies`]: it and all others by name; [`anneal`]: our search
+//!   by the cost model of paper 2. [`Effort`]: how long they may take.
+//! - [`simulate`]: what a draft takes if transfers share capacities fairly.
+//!
+//! **To compare**
+//! - [`paper`]: paper 2's system as it is in the paper.
+//! - [`study`]: networks, exact optima, bounds, a simulation packet by packet, the paper's experiment.
+//!
+//! Everything here is a pure function of its arguments: every node computes the same, and time, dice
+//! and measurements come from the caller.
 
+mod advisor;
+mod anneal;
+mod dice;
+mod effort;
+mod fluid;
+mod network;
+pub mod paper;
+mod pipeline;
+mod plan;
 mod shape;
+pub mod strategies;
+pub mod study;
 mod tree;
 
+pub use advisor::{Advisor, AdvisorConfig, Broadcast, Command, Forecast, Predictor, Wish};
+pub use anneal::{Annealed, anneal, start_tree};
+pub use effort::Effort;
+pub use fluid::{EdgeTiming, Outcome, Run, Sending, simulate};
+pub use network::{Belief, Network, NodeLink, Place, Sharing};
+pub use pipeline::{Draft, PlannerConfig, Strand, plan_broadcast, plan_static};
+pub use plan::{Plan, PlanError, PlanId, Segment, Stripe};
 pub use shape::{binomial, binomial_over, hierarchical, hierarchical_over, star, star_over};
 pub use tree::{Tree, TreeError};

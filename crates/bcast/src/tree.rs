@@ -1,11 +1,13 @@
 //! A tree over nodes: from whom each receives and to whom it passes on, in which order.
 
 use gridspan_topology::{Layout, NodeId};
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use thiserror::Error;
 
 /// Who sends to whom. A lookup takes time logarithmic in the number of nodes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Stored", into = "Stored")]
 pub struct Tree {
     root: NodeId,
     /// All nodes of the tree, ascending.
@@ -142,6 +144,18 @@ impl Tree {
         })
     }
 
+    /// All edges, each after the one that reaches its parent and in the order of sending.
+    pub fn edges_from_root(&self) -> impl Iterator<Item = (NodeId, NodeId)> {
+        let mut order = vec![self.root];
+        let mut at = 0;
+        while let Some(&node) = order.get(at) {
+            order.extend_from_slice(self.children(node));
+            at += 1;
+        }
+        let edges = |node| self.children(node).iter().map(move |&child| (node, child));
+        order.into_iter().flat_map(edges)
+    }
+
     /// The edges that lead from one site to another.
     pub fn wide_area_edges(&self, layout: &Layout) -> impl Iterator<Item = (NodeId, NodeId)> {
         self.edges().filter(|&(from, to)| layout.site_of_node(from) != layout.site_of_node(to))
@@ -149,6 +163,27 @@ impl Tree {
 
     fn place(&self, node: NodeId) -> Option<&Place> {
         self.nodes.binary_search_by_key(&node, |place| place.node).ok().map(|at| &self.nodes[at])
+    }
+}
+
+/// A tree as it is stored: its edges in an order in which it can be built.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    root: NodeId,
+    edges: Vec<(NodeId, NodeId)>,
+}
+
+impl TryFrom<Stored> for Tree {
+    type Error = TreeError;
+
+    fn try_from(stored: Stored) -> Result<Self, TreeError> {
+        Self::from_edges(stored.root, &stored.edges)
+    }
+}
+
+impl From<Tree> for Stored {
+    fn from(tree: Tree) -> Self {
+        Self { root: tree.root, edges: tree.edges_from_root().collect() }
     }
 }
 

@@ -62,7 +62,7 @@ pub(crate) struct RunArgs {
     /// Where to run.
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
-    /// How actors are balanced.
+    /// How actors are balanced and tasks shared.
     #[command(flatten)]
     pub(crate) balance: BalanceFlags,
     /// Seed everything that is random by intent.
@@ -182,7 +182,7 @@ pub(crate) struct SimArgs {
     /// 2x4,wan=32ms,loss=0.1%.
     #[arg(short, long, value_name = "SPEC", group = "place")]
     pub(crate) emulate: Option<String>,
-    /// How actors are balanced.
+    /// How actors are balanced and tasks shared.
     #[command(flatten)]
     pub(crate) balance: BalanceFlags,
     /// Seed everything that is random.
@@ -280,7 +280,7 @@ pub(crate) enum DriverName {
     Cluster,
 }
 
-/// How actors are balanced.
+/// How actors are balanced and tasks shared.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct BalanceFlags {
     /// Move actors by this strategy, whatever the program says: at sync points, and while they go on when links or
@@ -293,6 +293,9 @@ pub(crate) struct BalanceFlags {
     /// Whether plans must be worth what they cost, and are undone if they were not [default: on].
     #[arg(long, value_enum, value_name = "ON")]
     pub(crate) balance_gate: Option<Switch>,
+    /// Have nodes without tasks find some by this policy, whatever the program says.
+    #[arg(long, value_name = "POLICY", value_parser = policies())]
+    pub(crate) stealing: Option<String>,
     /// Write what is measured for each rebalance to this file, for `gridctl balance replay`.
     #[arg(long, value_name = "FILE")]
     pub(crate) balance_dump: Option<PathBuf>,
@@ -338,6 +341,10 @@ pub(crate) struct ReplayArgs {
 
 fn period(text: &str) -> Result<Duration, &'static str> {
     gridspan::variables::period(text).ok_or("write a time from 1ms, such as 5s or 200ms")
+}
+
+fn policies() -> clap::builder::PossibleValuesParser {
+    gridspan::balance::victim::VICTIMS.into()
 }
 
 fn strategies() -> clap::builder::PossibleValuesParser {

@@ -7,7 +7,9 @@ use crate::hosts::{Hosts, all_here};
 use crate::launch::{self, Launch, Processes};
 use crate::program::Program;
 use crate::{dry_run, logging};
-use gridspan::variables::{BALANCE, BALANCE_DUMP, BALANCE_EVERY, BALANCE_GATE, SEED, cores};
+use gridspan::variables::{
+    BALANCE, BALANCE_DUMP, BALANCE_EVERY, BALANCE_GATE, SEED, STEALING, cores,
+};
 use gridspan::{Driver, Settings, Start};
 use std::ffi::OsString;
 use std::io;
@@ -58,6 +60,7 @@ pub(crate) fn processes(
                 true => Hosts::here(),
                 false => Hosts::of(&place.grid.spec, ssh)?,
             };
+            let settings = Box::new(settings);
             Processes::Nodes { is_emulated, hosts, settings, variables }
         }
         DriverName::Embedded => {
@@ -80,6 +83,7 @@ pub(crate) fn settings(seed: Option<u64>, balance: &BalanceFlags) -> Result<Sett
             .balance_gate
             .map(|gate| gate == Switch::On)
             .or(environment.balance_gate),
+        stealing: balance.stealing.clone().or(environment.stealing),
         balance_dump: dump.or(environment.balance_dump),
     })
 }
@@ -98,6 +102,7 @@ pub(crate) fn variables(
     variables.extend(every.map(|every| (BALANCE_EVERY, every.into())));
     let gate = settings.balance_gate.map(|is_gated| if is_gated { "on" } else { "off" });
     variables.extend(gate.map(|gate| (BALANCE_GATE, gate.into())));
+    variables.extend(settings.stealing.iter().map(|name| (STEALING, name.into())));
     variables.extend(settings.balance_dump.iter().map(|path| (BALANCE_DUMP, path.into())));
     variables
 }

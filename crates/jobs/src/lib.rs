@@ -6,6 +6,7 @@
 //! - [`pic`]: particles moving through a grid of charges, an exact and moving load imbalance
 //! - [`stencil`]: Jacobi sweeps over a square with an analytic solution
 //! - [`pingpong`]: the Java Grande ladder of message sizes
+//! - [`uts`], [`queens`], [`mandelbrot`], [`fib`]: tasks that idle PEs steal
 //! - [`ring`], [`drill`]: a token, and failures and migrations on request
 //! - [`registry`]: all of them by name
 //! - [`bands`], [`pace`]: what several of them need: axes cut into parts, and the times of steps
@@ -17,15 +18,20 @@
 pub mod bands;
 pub mod drill;
 mod entry;
+pub mod fib;
 pub mod leanmd;
+pub mod mandelbrot;
 mod nomads;
 pub mod pace;
 pub mod pic;
 pub mod pingpong;
+pub mod queens;
 pub mod random;
 pub mod registry;
 pub mod ring;
 pub mod stencil;
+pub mod uts;
+mod waiting;
 
 pub use entry::Entry;
 pub use registry::{ENTRIES, find};

@@ -1,16 +1,20 @@
 //! The built-in jobs by name: what `gridctl` and the benches can start.
 
 use crate::entry::Entry;
-use crate::{drill, leanmd, pic, pingpong, ring, stencil};
+use crate::{drill, fib, leanmd, mandelbrot, pic, pingpong, queens, ring, stencil, uts};
 
 /// All of them, by name.
 pub const ENTRIES: &[Entry] = &[
     drill::ENTRY,
+    fib::ENTRY,
     leanmd::job::ENTRY,
+    mandelbrot::job::ENTRY,
     pic::job::ENTRY,
     pingpong::job::ENTRY,
+    queens::ENTRY,
     ring::ENTRY,
     stencil::job::ENTRY,
+    uts::job::ENTRY,
 ];
 
 /// The job of this name.

@@ -40,6 +40,33 @@ fn boxes_of_one_and_two_cells_per_axis_work() {
 }
 
 #[test]
+fn the_order_in_which_messages_are_handled_changes_no_bit() {
+    // Without the word, older steps go first; see the tests above and below.
+    everywhere(|| built_in("leanmd", &format!("{CRYSTAL} --steps 6 --order arrival")));
+}
+
+#[test]
+fn charged_work_takes_the_messages_and_the_virtual_time_of_computed_work() {
+    let run = |work: &str| {
+        let words =
+            format!("--quiet --atoms 700 --cutoff 2.5 --cells 4,4,3 --cost 200 --work {work}");
+        let report = simulate(built_in("leanmd", &format!("{words} --steps 3")), SITES);
+        report.outcome.unwrap();
+        (report.messages, report.virtual_time.as_nanos() as f64)
+    };
+    let (computed, charged) = (run("compute"), run("charge"));
+    assert_eq!(computed.0, charged.0);
+    // Atoms hardly move in three steps.
+    assert!((charged.1 / computed.1 - 1.0).abs() < 0.02, "{computed:?} and {charged:?}");
+}
+
+#[test]
+fn what_is_not_computed_cannot_be_compared_with_a_serial_run() {
+    let error = embedded::run(built_in("leanmd", &format!("{CRYSTAL} --work charge")), 1);
+    assert!(error.unwrap_err().to_string().contains("leave out --work"));
+}
+
+#[test]
 fn actors_that_move_at_random_change_no_bit() {
     everywhere(|| built_in("leanmd", &format!("{CRYSTAL} --steps 6 --migrate-randomly --seed 3")));
 }

@@ -4,6 +4,7 @@ use crate::error::{AskError, JobError};
 use crate::id::{ActorId, CollectionId, Sender, Timer};
 use crate::index::{ActorIndex, Ix1};
 use crate::pe::{Request, Wish};
+use crate::rank::priority_of_step;
 use crate::reduce::{Op, Reducible, Target};
 use crate::reference::{ActorRef, CollectionRef, Reply, SectionRef};
 use crate::{Actor, Context, Published, Time};
@@ -102,7 +103,8 @@ impl<A: Actor> Context<'_, A> {
     }
 
     /// Sends a message with a priority. Messages with lower numbers are handled first; the default
-    /// is zero. Messages from one actor to another keep their order within one priority.
+    /// is zero. Messages from one actor to another keep their order within one priority. Numbers from 2^30
+    /// on are those of steps.
     #[inline]
     pub fn send_with_priority<B: Actor>(
         &mut self,
@@ -112,6 +114,16 @@ impl<A: Actor> Context<'_, A> {
     ) {
         let sender = self.sender();
         self.core.send::<B>(sender, to.id, priority, message);
+    }
+
+    /// Sends a message that belongs to a step of the job. Those of older steps are handled first, whatever the
+    /// order in which they came; those of one step by how near the receiver is to another site, as far as the
+    /// job's strategy has measured that; and all of them after messages of ordinary priorities. This lets a
+    /// job go on with what it has while messages travel far. Messages from one actor to another keep their
+    /// order within one step.
+    #[inline]
+    pub fn send_in_step<B: Actor>(&mut self, to: &ActorRef<B>, step: u64, message: B::Message) {
+        self.send_with_priority(to, priority_of_step(step), message);
     }
 
     /// Sends a message to an actor after a delay. The job is not quiescent before.
@@ -152,6 +164,17 @@ impl<A: Actor> Context<'_, A> {
     ) {
         let sender = self.sender();
         self.core.multicast::<B>(sender, section, priority, message);
+    }
+
+    /// Sends a message that belongs to a step to all members of a section, as
+    /// [`send_in_step`](Self::send_in_step) does to one actor.
+    pub fn multicast_in_step<B: Actor>(
+        &mut self,
+        section: &SectionRef<B>,
+        step: u64,
+        message: B::Message,
+    ) {
+        self.multicast_with_priority(section, priority_of_step(step), message);
     }
 
     /// Sends a message to all members of a collection. All members handle the broadcasts of a

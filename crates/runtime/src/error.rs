@@ -72,6 +72,30 @@ pub enum GridError {
     /// The type was not registered.
     #[error("{0} is not part of the job; add `.actor::<{0}>()` to its definition")]
     NotRegistered(&'static str),
+    /// The type of tasks or searches was not added to the job.
+    #[error("{name} is not part of the job; add `.{method}::<{name}>()` to its definition")]
+    NoSuchTask {
+        /// The type.
+        name: &'static str,
+        /// The method of [`Job`](crate::Job) that adds it.
+        method: &'static str,
+    },
+    /// A task was to begin on a PE that does not exist.
+    #[error(
+        "there is no {pe} to begin on; the job has {pes} PEs, the first of which is {}",
+        PeId(0)
+    )]
+    NoSuchPe {
+        /// Where it was to begin.
+        pe: PeId,
+        /// How many PEs there are.
+        pes: u32,
+    },
+    /// The pool was closed before the task was done.
+    #[error(
+        "the pool of tasks is closed, and what it had to do is lost; close it later, or open another"
+    )]
+    PoolClosed,
     /// The result of a reduction has another type than asked for.
     #[error("the reduction of collection {collection} gave {found}, not the {wanted} asked for")]
     Reduction {
@@ -88,8 +112,8 @@ pub enum GridError {
     /// Two members of a collection were given the same index.
     #[error("a collection was given two members with the index {0}; each index names one member")]
     DuplicateIndex(String),
-    /// A publication is too large to be sent in one piece.
-    #[error("{bytes} bytes are more than the {limit} of one publication; publish it in parts")]
+    /// A publication or a task is too large to be sent in one piece.
+    #[error("{bytes} bytes are more than the {limit} that are sent in one piece; divide it")]
     TooLarge {
         /// Its bytes.
         bytes: usize,

@@ -219,10 +219,15 @@ async fn wait<T>(promised: Promise<Result<T, GridError>>) -> Result<T, GridError
 }
 
 /// A collection as `main` sees it.
-#[derive(Clone)]
 pub struct Collection<A> {
     grid: Grid,
     reference: CollectionRef<A>,
+}
+
+impl<A> Clone for Collection<A> {
+    fn clone(&self) -> Self {
+        Self { grid: self.grid.clone(), reference: self.reference }
+    }
 }
 
 impl<A> Deref for Collection<A> {

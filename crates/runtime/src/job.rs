@@ -21,6 +21,9 @@ pub type MainFuture = Pin<Box<dyn Future<Output = Result<(), JobError>>>>;
 
 type Main = Box<dyn FnOnce(Grid) -> MainFuture + Send>;
 
+/// The policy for stealing if none is asked for.
+const DEFAULT_VICTIM: &str = "directory";
+
 /// One program, defined the same on all nodes: they check that they agree before they start.
 ///
 /// ```
@@ -36,6 +39,7 @@ pub struct Job {
     main: Option<Main>,
     limits: Limits,
     balancing: Balancing,
+    stealing: String,
     seed: u64,
     fault: PlantedFault,
     on_links: Option<OnLinks>,
@@ -52,6 +56,7 @@ impl Job {
             main: None,
             limits: Limits::default(),
             balancing: Balancing::default(),
+            stealing: DEFAULT_VICTIM.to_owned(),
             seed: 0,
             fault: PlantedFault::None,
             on_links: None,
@@ -123,6 +128,13 @@ impl Job {
         self
     }
 
+    /// Sets the policy by which nodes without tasks find others that have some: one of
+    /// [`VICTIMS`](gridspan_balance::victim::VICTIMS).
+    pub fn stealing(mut self, name: impl Into<String>) -> Self {
+        self.stealing = name.into();
+        self
+    }
+
     /// Sets the seed of everything that is random by intent. Default 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
@@ -187,6 +199,8 @@ impl Job {
                 "the job has two definitions of the {what} `{name}`; give each a name of its own"
             )));
         }
+        gridspan_balance::victim::victim_by_name(&self.stealing)
+            .map_err(|error| JobError::Failed(error.to_string()))?;
         self.balancing.check().map_err(|error| JobError::Failed(error.to_string()))
     }
 
@@ -200,10 +214,12 @@ impl Job {
             reducers: self.reducers.iter().map(|(_, combine)| *combine).collect(),
             limits: self.limits,
             balancing: self.balancing.clone(),
+            stealing: self.stealing.as_str().into(),
             seed: self.seed,
             fingerprint: self.fingerprint(),
             fault: self.fault,
             on_links: self.on_links.clone(),
+            shelf: Arc::default(),
         }
     }
 

@@ -27,11 +27,14 @@ pub mod probe;
 mod program;
 mod promise;
 mod published;
+mod rank;
 mod reduce;
 mod reference;
 mod registry;
 mod route;
 pub mod session;
+mod shelf;
+mod tasks;
 pub mod wire;
 
 pub use abilities::To;
@@ -52,3 +55,6 @@ pub use program::{Program, end};
 pub use published::Published;
 pub use reduce::{Custom, CustomOp, ExactSum, Op, Reducible, Reduction, Value};
 pub use reference::{ActorRef, CollectionRef, Reply, SectionRef};
+pub use tasks::{
+    Merge, Search, SearchContext, SearchPool, StealStatistics, Step, Task, TaskContext, TaskPool,
+};

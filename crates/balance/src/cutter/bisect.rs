@@ -1,10 +1,10 @@
 //! A good bisection: multilevel, with several tries where the graph is smallest.
 
 use super::coarsen::{CoarsenRule, coarsen, project_down};
-use super::dice::Dice;
 use super::heap::GainHeap;
 use super::side::{SideRank, Sides};
 use super::tie::Problem;
+use crate::dice::Dice;
 
 /// How a graph is to be cut in two.
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,8 @@
 //! takes the label to which most edge weight leads and where its load still fits. Vertices that
 //! are left alone, as those around a hub, then join others that wanted the same hub.
 
-use super::dice::Dice;
 use super::tie::Problem;
+use crate::dice::Dice;
 
 /// Up to this degree, labels are compared in a short list instead of a table of all.
 const SHORT: usize = 12;

@@ -1,9 +1,9 @@
 //! Coarser and coarser graphs: clusters become vertices, until few are left.
 
 use super::cluster::{ClusterRule, cluster};
-use super::dice::Dice;
 use super::graph::Rows;
 use super::tie::{Problem, Tie};
+use crate::dice::Dice;
 
 /// A graph whose vertices are clusters of the one before.
 #[derive(Clone, Debug)]

@@ -13,7 +13,6 @@
 mod bisect;
 mod cluster;
 mod coarsen;
-mod dice;
 mod graph;
 mod heap;
 mod multilevel;
@@ -30,7 +29,7 @@ pub use graph::{Graph, GraphError, MAX_WEIGHT_SUM};
 pub use targets::Obstacle;
 pub use tie::Tie;
 
-use dice::Dice;
+use crate::dice::Dice;
 use state::State;
 use thiserror::Error;
 use tie::Problem;

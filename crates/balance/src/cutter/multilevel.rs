@@ -1,7 +1,6 @@
 //! The multilevel scheme: coarsen, cut where the graph is small, refine on the way back.
 
 use super::coarsen::{Coarse, CoarsenRule, coarsen, project_down};
-use super::dice::Dice;
 use super::rebalance;
 use super::recursive::{RecursiveRule, recursive};
 use super::refine::{Effort, refine};
@@ -9,6 +8,7 @@ use super::relabel::relabel;
 use super::state::State;
 use super::targets::Bounds;
 use super::tie::Problem;
+use crate::dice::Dice;
 
 /// A part of the coarsest graph has about so many vertices.
 const VERTICES_PER_PART: usize = 32;

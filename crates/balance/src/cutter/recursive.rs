@@ -1,8 +1,8 @@
 //! Recursive bisection of a small graph into all parts.
 
 use super::bisect::{BisectRule, bisect};
-use super::dice::Dice;
 use super::tie::{Problem, Tie};
+use crate::dice::Dice;
 use std::ops::Range;
 
 /// How much effort a bisection deserves.

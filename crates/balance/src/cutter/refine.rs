@@ -4,9 +4,9 @@
 //! border vertices, moves the best vertex even where that costs, goes on with its neighbours, gives
 //! up after a number of moves without success, and goes back to its best moment.
 
-use super::dice::Dice;
 use super::heap::GainHeap;
 use super::state::State;
+use crate::dice::Dice;
 
 /// How much effort a graph of some size deserves.
 #[derive(Clone, Copy, Debug)]

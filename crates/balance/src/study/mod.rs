@@ -2,11 +2,13 @@
 //!
 //! - `graphs.rs`: molecular dynamics as in paper 1, grids, triangulations, geometric and skewed graphs.
 //! - `snapshots.rs`: such a graph as the snapshot of a job that runs somewhere.
+//! - [`stealing`]: paper 3's experiment.
 //!
 //! The constants of the methods were chosen on seeds from 1000; benches and tests use others.
 
 mod graphs;
 mod snapshots;
+pub mod stealing;
 
 pub use graphs::{
     ObjectGraph, drifted_leanmd, geometric, grid_2d, grid_3d, leanmd, skewed, triangulation,

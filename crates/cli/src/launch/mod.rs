@@ -81,7 +81,7 @@ pub(crate) enum Processes {
         /// Where they are started.
         hosts: Hosts,
         /// What overrides the program's own settings.
-        settings: Settings,
+        settings: Box<Settings>,
         /// Further variables.
         variables: Vec<(&'static str, OsString)>,
     },

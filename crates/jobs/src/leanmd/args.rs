@@ -8,7 +8,7 @@ use super::decomposition::Cells;
 use super::droplet::{Droplet, STANDARD_CUTOFF, STANDARD_DT};
 use super::io;
 use super::potential::{LennardJones, Truncation};
-use super::schedule::Schedule;
+use super::schedule::{Order, Schedule, Work};
 use super::system::{System, VELOCITY_SEED};
 
 pub(crate) const ABOUT: &str =
@@ -51,6 +51,10 @@ pub struct Options {
     /// Of the uniform system: a crystal of SIZE^3 cells with four atoms each.
     #[arg(long)]
     pub size: Option<u32>,
+    /// Of the uniform system: press it together smoothly until its densest place is so many times as dense as
+    /// its thinnest.
+    #[arg(long, value_name = "RATIO", default_value_t = 1.0, value_parser = at_least_one)]
+    pub contrast: f64,
     /// Start from this file instead: XYZ, extended XYZ, LAMMPS data or PDB.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["system", "atoms", "size"])]
     pub input: Option<PathBuf>,
@@ -103,12 +107,21 @@ pub struct Options {
     /// In virtual time, computing takes so many times as long as on the machine it was measured on.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = positive)]
     pub cost: f64,
+    /// What computing is; all but `compute` are for studies of balancing.
+    #[arg(long, value_enum, default_value_t = Work::Compute)]
+    pub work: Work,
+    /// In which order a PE handles the messages that are ready.
+    #[arg(long, value_enum, default_value_t = Order::Steps)]
+    pub order: Order,
     /// Afterwards run the same on one thread, and compare every bit.
     #[arg(long)]
     pub check_serial: bool,
     /// Print the result only.
     #[arg(long, short)]
     pub quiet: bool,
+    /// Print nothing at all, for studies.
+    #[arg(skip)]
+    pub silent: bool,
 }
 
 /// The systems that need no file.
@@ -147,6 +160,9 @@ impl Options {
     /// # Errors
     /// If the file cannot be read, or something does not fit; says what to change.
     pub fn prepare(&self) -> Result<(System, Schedule), String> {
+        if self.check_serial && self.work != Work::Compute {
+            return Err("--check-serial compares what was computed; leave out --work".to_owned());
+        }
         let system = self.build()?;
         let is_droplet = self.input.is_none() && self.system == Built::Droplet;
         let cutoff = self.cutoff.unwrap_or(if is_droplet { STANDARD_CUTOFF } else { 2.5 });
@@ -171,6 +187,8 @@ impl Options {
             wander: self.migrate_randomly,
             seed: self.seed,
             cost: self.cost,
+            work: self.work,
+            order: self.order,
         };
         Ok((system, schedule))
     }
@@ -186,7 +204,7 @@ impl Options {
                 let side = (f64::from(self.atoms) / 4.0).cbrt().round().max(1.0);
                 let size = self.size.unwrap_or(side as u32);
                 let built = System::uniform_fcc(size, UNIFORM_DENSITY, UNIFORM_TEMPERATURE);
-                (built.map_err(text)?, Some(UNIFORM_TEMPERATURE))
+                (built.map_err(text)?.pressed(self.contrast), Some(UNIFORM_TEMPERATURE))
             }
         };
         if let Some(temperature) = self.temperature.or(default) {
@@ -221,6 +239,13 @@ fn positive(word: &str) -> Result<f64, String> {
     match word.parse::<f64>() {
         Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
         _ => Err("must be a positive number".to_owned()),
+    }
+}
+
+fn at_least_one(word: &str) -> Result<f64, String> {
+    match word.parse::<f64>() {
+        Ok(number) if number.is_finite() && number >= 1.0 => Ok(number),
+        _ => Err("must be a number of at least 1".to_owned()),
     }
 }
 

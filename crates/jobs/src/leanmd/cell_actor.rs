@@ -25,7 +25,7 @@ use super::integrate::{Motion, drift, kick};
 use super::protocol::{
     Cell, CellInit, CellMessage, FRAME_NUMBERS, Pair, PairMessage, pack, unpack,
 };
-use super::schedule::Schedule;
+use super::schedule::{Order, Schedule, Work};
 
 /// One cell in so many moves after a step, if actors wander.
 const WANDER_ODDS: u64 = 8;
@@ -55,10 +55,10 @@ impl Actor for Cell {
         match message {
             CellMessage::Start { pairs } => {
                 self.meet(&schedule.cells, pairs, cx);
-                self.send_positions(cx);
+                self.send_positions(&schedule, cx);
             }
             CellMessage::Forces { step, partner, forces } => {
-                cx.charge(schedule.add_cost(forces.len()));
+                schedule.spend(schedule.add_cost(forces.len()), cx);
                 let position = self.partners.binary_search(&partner);
                 let fits = position.is_ok_and(|position| self.forces.take(position, forces));
                 if step != self.step || !fits {
@@ -74,7 +74,7 @@ impl Actor for Cell {
                 let arrivals = self.arrivals.entry(step).or_default();
                 arrivals.senders += 1;
                 arrivals.atoms.extend(atoms.chunks_exact(FRAME_NUMBERS).map(unpack));
-                self.try_absorb(cx);
+                self.try_absorb(&schedule, cx);
             }
         }
     }
@@ -110,19 +110,24 @@ impl Cell {
         self.pairs = Some(pairs.section(u64::from(me), members));
     }
 
-    fn send_positions(&mut self, cx: &mut Context<'_, Self>) {
+    fn send_positions(&mut self, schedule: &Schedule, cx: &mut Context<'_, Self>) {
         self.forces.begin(self.atoms.len());
         let Some(cell) = self.number(cx) else { return };
         let positions = Arc::new(self.atoms.positions().clone());
         if let Some(pairs) = &self.pairs {
-            cx.multicast(pairs, PairMessage::Positions { step: self.step, cell, positions });
+            let step = self.step;
+            let message = PairMessage::Positions { step, cell, positions };
+            match schedule.order {
+                Order::Steps => cx.multicast_in_step(pairs, step, message),
+                Order::Arrival => cx.multicast(pairs, message),
+            }
         }
     }
 
     /// All forces have come: does the second half of the step.
     fn finish_step(&mut self, schedule: &Schedule, cx: &mut Context<'_, Self>) {
-        cx.charge(schedule.step_cost(self.atoms.len()));
-        if self.step > 0 {
+        schedule.spend(schedule.step_cost(self.atoms.len()), cx);
+        if self.step > 0 && schedule.work == Work::Compute {
             kick(&mut self.atoms, self.forces.sum(), schedule.dt / 2.0);
         }
         self.fingerprint.add(&self.atoms);
@@ -155,15 +160,19 @@ impl Cell {
 
     /// Does the first half of a step: moves the atoms, and lets go of those that left.
     fn begin_step(&mut self, schedule: &Schedule, cx: &mut Context<'_, Self>) {
-        kick(&mut self.atoms, self.forces.sum(), schedule.dt / 2.0);
-        drift(&mut self.atoms, schedule.dt);
+        if schedule.work == Work::Compute {
+            kick(&mut self.atoms, self.forces.sum(), schedule.dt / 2.0);
+            drift(&mut self.atoms, schedule.dt);
+        }
         self.step += 1;
         let home = coordinates(cx.index());
         let moved = if schedule.migrates_at(self.step) {
             self.exchange(schedule, home, cx)
         } else {
             let most = schedule.cells.stray_max(schedule.law.cutoff());
-            self.atoms.check_strays(&schedule.cells, home, most).map(|()| self.send_positions(cx))
+            self.atoms.check_strays(&schedule.cells, home, most).map(|()| {
+                self.send_positions(schedule, cx);
+            })
         };
         if let Err(runaway) = moved {
             cx.fail(format!("step {}: {runaway}", self.step));
@@ -182,22 +191,23 @@ impl Cell {
             let to = cx.collection().at(Ix3(x, y, z));
             let atoms = leavers.remove(&neighbour).unwrap_or_default();
             let atoms: Vec<f64> = atoms.into_iter().flat_map(pack).collect();
-            cx.send(&to, CellMessage::Leavers { step: self.step, atoms: atoms.into() });
+            let step = self.step;
+            schedule.send(&to, step, CellMessage::Leavers { step, atoms: atoms.into() }, cx);
         }
         self.is_exchanging = true;
-        self.try_absorb(cx);
+        self.try_absorb(schedule, cx);
         Ok(())
     }
 
     /// Goes on once all neighbours have sent what went here. The cell itself is also among its partners.
-    fn try_absorb(&mut self, cx: &mut Context<'_, Self>) {
+    fn try_absorb(&mut self, schedule: &Schedule, cx: &mut Context<'_, Self>) {
         let senders = self.arrivals.get(&self.step).map_or(0, |arrivals| arrivals.senders as usize);
         if self.is_exchanging && senders + 1 == self.partners.len() {
             self.is_exchanging = false;
             if let Some(arrivals) = self.arrivals.remove(&self.step) {
                 self.atoms.absorb(arrivals.atoms);
             }
-            self.send_positions(cx);
+            self.send_positions(schedule, cx);
         }
     }
 

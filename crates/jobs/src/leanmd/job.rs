@@ -39,7 +39,9 @@ pub fn job_with(
         async move |grid| {
             let (system, schedule) = options.prepare()?;
             let outcome = simulate(&grid, &options, &system, &schedule).await?;
-            summarise(&grid, &schedule, &outcome);
+            if !options.silent {
+                summarise(&grid, &schedule, &outcome);
+            }
             verify(&options, &system, &schedule, &outcome)?;
             then(&schedule, &outcome)
         },
@@ -241,7 +243,9 @@ fn verify(
         same.map_err(|difference| format!("verified: no ({difference})"))?;
         compared = ", every bit as on one thread";
     }
-    println!("verified: yes ({conservation}{compared})");
+    if !options.silent {
+        println!("verified: yes ({conservation}{compared})");
+    }
     Ok(())
 }
 

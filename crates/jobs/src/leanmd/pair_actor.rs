@@ -13,6 +13,7 @@ use super::force::Scratch;
 use super::index::PairIx;
 use super::pair::{PairForces, pair_forces};
 use super::protocol::{CellMessage, Pair, PairInit, PairMessage};
+use super::schedule::{Schedule, Work};
 use super::vectors::Vectors;
 
 /// One pair in so many moves after a step, if actors wander.
@@ -30,7 +31,7 @@ impl Actor for Pair {
 
     fn create(init: PairInit, _cx: &mut Context<'_, Self>) -> Self {
         let PairInit { schedule, cells, unit } = init;
-        Self { schedule, cells, unit, step: 0, positions: [None, None], computed: 0 }
+        Self { schedule, cells, unit, step: 0, positions: [None, None], computed: 0, known: None }
     }
 
     fn handle(&mut self, message: PairMessage, cx: &mut Context<'_, Self>) {
@@ -65,16 +66,23 @@ const SHARERS: usize = 27;
 impl Pair {
     fn compute(&mut self, a: &Vectors, b: &Vectors, cx: &mut Context<'_, Self>) {
         let Some(schedule) = cx.read(&self.schedule) else { return };
-        let PairForces { on_a, on_b, sums } = SCRATCH.with_borrow_mut(|scratch| {
-            pair_forces(&self.unit, &schedule.cells, &schedule.law, a, b, scratch)
-        });
-        cx.charge(schedule.pair_cost(a.len() + b.len(), sums.pairs));
+        let PairForces { on_a, on_b, sums } = match self.known {
+            // Nobody looks at the forces if the atoms stay where they are.
+            Some(sums) => PairForces { on_a: a.clone(), on_b: b.clone(), sums },
+            None => SCRATCH.with_borrow_mut(|scratch| {
+                pair_forces(&self.unit, &schedule.cells, &schedule.law, a, b, scratch)
+            }),
+        };
+        if schedule.work != Work::Compute {
+            self.known = Some(sums);
+        }
+        schedule.spend(schedule.pair_cost(a.len() + b.len(), sums.pairs), cx);
         self.computed += sums.pairs;
         let PairIx { a: number_a, b: number_b, .. } = cx.index();
         if self.unit.a != self.unit.b {
-            self.answer(self.unit.b, number_a, on_b, cx);
+            self.answer(&schedule, self.unit.b, number_a, on_b, cx);
         }
-        self.answer(self.unit.a, number_b, on_a, cx);
+        self.answer(&schedule, self.unit.a, number_b, on_a, cx);
         if schedule.reports_at(self.step) {
             // Counts are exact as floating-point numbers up to 2^53.
             let report = [sums.energy, sums.virial, sums.pairs as f64, self.computed as f64];
@@ -87,9 +95,17 @@ impl Pair {
         self.step += 1;
     }
 
-    fn answer(&self, to: CellIndex, partner: u32, forces: Vectors, cx: &mut Context<'_, Self>) {
+    fn answer(
+        &self,
+        schedule: &Schedule,
+        to: CellIndex,
+        partner: u32,
+        forces: Vectors,
+        cx: &mut Context<'_, Self>,
+    ) {
         let [x, y, z] = to;
         let cell = self.cells.at(Ix3(x, y, z));
-        cx.send(&cell, CellMessage::Forces { step: self.step, partner, forces });
+        let step = self.step;
+        schedule.send(&cell, step, CellMessage::Forces { step, partner, forces }, cx);
     }
 }

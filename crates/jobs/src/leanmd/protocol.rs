@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::atoms::{Atom, CellAtoms};
 use super::decomposition::CellPair;
 use super::fingerprint::Fingerprint;
+use super::force::PairSums;
 use super::gather::Gather;
 use super::schedule::Schedule;
 use super::vectors::Vectors;
@@ -99,6 +100,8 @@ pub struct Pair {
     pub(super) positions: [Option<Arc<Vectors>>; 2],
     /// Pairs of atoms within the cutoff, in all steps so far.
     pub(super) computed: u64,
+    /// What was computed once, if that is enough.
+    pub(super) known: Option<PairSums>,
 }
 
 /// What a pair is built from.

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use clap::ValueEnum;
+use gridspan_runtime::{Actor, ActorRef, Context};
 use serde::{Deserialize, Serialize};
 
 use super::decomposition::Cells;
 use super::potential::LennardJones;
+use crate::waiting;
 
 /// The settings of a run, published to all PEs. Intervals are in steps; 0 stands for never.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,6 +35,32 @@ pub struct Schedule {
     pub seed: u64,
     /// What compute costs are multiplied by in virtual time.
     pub cost: f64,
+    /// What computing is.
+    pub work: Work,
+    /// In which order messages are handled.
+    pub order: Order,
+}
+
+/// What computing is: the real thing, or what stands for it in studies of balancing and scheduling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+pub enum Work {
+    /// Atoms move under the forces between them.
+    Compute,
+    /// Atoms stay where they are and forces are computed once; after that, the same messages of the same sizes
+    /// flow, and in virtual time everything takes as long as if it were computed.
+    Charge,
+    /// The same in real time: a handler waits as long as computing would take in virtual time. PEs get no
+    /// faster by sharing a processor, nor slower, so that a machine can stand for a larger one.
+    Wait,
+}
+
+/// In which order a PE handles the messages that are ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+pub enum Order {
+    /// Those of older steps first, and of one step those for actors near another site.
+    Steps,
+    /// As they came.
+    Arrival,
 }
 
 /// Virtual time of the force computation: for each pair of cells, for each atom of both, and for each pair
@@ -96,6 +125,28 @@ impl Schedule {
         self.scaled(ADD_ATOM_NS * atoms as f64)
     }
 
+    /// Takes so much time for what a handler computes.
+    pub(super) fn spend<A: Actor>(&self, time: Duration, cx: &mut Context<'_, A>) {
+        cx.charge(time);
+        if self.work == Work::Wait {
+            waiting::wait(time);
+        }
+    }
+
+    /// Sends what belongs to a step.
+    pub(super) fn send<A: Actor, B: Actor>(
+        &self,
+        to: &ActorRef<B>,
+        step: u64,
+        message: B::Message,
+        cx: &mut Context<'_, A>,
+    ) {
+        match self.order {
+            Order::Steps => cx.send_in_step(to, step, message),
+            Order::Arrival => cx.send(to, message),
+        }
+    }
+
     fn scaled(&self, ns: f64) -> Duration {
         Duration::from_nanos((ns * self.cost) as u64)
     }
@@ -147,6 +198,8 @@ mod tests {
             wander: false,
             seed: 1,
             cost: 1.0,
+            work: Work::Compute,
+            order: Order::Steps,
         }
     }
 }

@@ -100,6 +100,23 @@ impl System {
         Ok(system)
     }
 
+    /// The same atoms, pressed together smoothly around the middle of the box, along each axis as by a wave as long
+    /// as the box, until the densest place is `contrast` (at least 1) times as dense as the thinnest.
+    #[must_use]
+    pub fn pressed(mut self, contrast: f64) -> Self {
+        // Along one axis, a shift by `-a sin` of the position thins by `1 + a` where it is steepest one way, and
+        // presses by `1 - a` where it is the other way.
+        let of_axis = contrast.cbrt();
+        let steepest = (of_axis - 1.0) / (of_axis + 1.0);
+        for position in &mut self.positions {
+            for (x, length) in position.iter_mut().zip(self.lengths) {
+                let turn = std::f64::consts::TAU / length;
+                *x += steepest / turn * (*x * turn).sin();
+            }
+        }
+        self
+    }
+
     /// Atoms of one species, "Ar", without velocities.
     pub fn at_rest(positions: Vec<[f64; 3]>, lengths: [f64; 3]) -> Self {
         let atoms = positions.len();
@@ -215,6 +232,23 @@ mod tests {
         assert_eq!(system.len(), 500);
         assert!((system.lengths[0] - 8.397981).abs() < 5e-7);
         assert!((system.len() as f64 / system.volume() - 0.8442).abs() < 1e-12);
+    }
+
+    #[test]
+    fn pressing_a_crystal_together_varies_the_distances_of_its_layers_by_the_cube_root() {
+        let layers = |contrast: f64| {
+            let system = System::uniform_fcc(40, 0.8442, 1.44).unwrap().pressed(contrast);
+            let mut layers: Vec<f64> =
+                system.positions.iter().map(|position| position[0]).collect();
+            layers.sort_unstable_by(f64::total_cmp);
+            layers.dedup();
+            let gaps = layers.windows(2).map(|pair| pair[1] - pair[0]).filter(|&gap| gap > 1e-9);
+            gaps.fold((f64::MAX, 0.0_f64), |(least, most), gap| (least.min(gap), most.max(gap)))
+        };
+        let (least, most) = layers(8.0);
+        assert!((most / least - 2.0).abs() < 0.01, "{least} and {most}");
+        let (least, most) = layers(1.0);
+        assert!((most - least).abs() < 1e-9);
     }
 
     #[test]

@@ -85,6 +85,7 @@ pub(super) fn run(
     let inbox = switch.inbox(me);
     let mut turn = Turn::default();
     pe.set_stopwatch(Box::new(move || begin.elapsed().as_nanos() as u64));
+    pe.set_clock(Box::new(move || begin.elapsed().as_nanos() as u64));
     let mut share = pe.is_measured().then(Share::new);
     loop {
         let instant = Instant::now();

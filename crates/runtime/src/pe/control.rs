@@ -108,6 +108,8 @@ impl Pe {
                 let mine = core.learn_plan(collection, moves);
                 self.carry_out(collection, &mine);
             }
+            Control::UsesSteps => core.handle_uses_steps(),
+            Control::Borders { hops } => core.handle_borders(hops),
             Control::PlanDone { collection, moves } => core.handle_plan_done(collection, moves),
             Control::Resume { collection, syncs } => self.resume(collection, syncs),
             _ => {}

@@ -21,13 +21,16 @@ use crate::id::{ActorId, CollectionId, KindId, Seat, Sender};
 use crate::limits::Limits;
 use crate::parcel::Parcel;
 use crate::probe::ProbeOrder;
+use crate::rank::{FAR, Rank};
 use crate::reduce::{CustomOp, Reduction};
+use crate::shelf::Shelf;
 use crate::wire::{
     Control, EncodedBatch, Moves, Multicast, MulticastMember, Packet, ReductionGroup,
 };
 use bytes::Bytes;
 use gridspan_bcast::Tree;
 use gridspan_topology::{Layout, PeId, Time};
+use rustc_hash::FxHashMap;
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -82,9 +85,9 @@ pub(crate) trait Kind: Send + Sync {
 
 /// The actors of a type that is not known here.
 pub(crate) trait Store: Send {
-    /// Handles up to `budget` ready messages of one priority, as long as they are next in line.
+    /// Handles up to `budget` ready messages of one rank, as long as they are next in line.
     /// Returns how many it handled.
-    fn dispatch(&mut self, core: &mut Core, priority: i32, budget: u32) -> u32;
+    fn dispatch(&mut self, core: &mut Core, rank: Rank, budget: u32) -> u32;
     /// Builds members, from a `Vec<(Key, Init)>`.
     fn create(&mut self, core: &mut Core, new: NewMembers, inits: Parcel) -> Result<(), JobError>;
     /// The state of a member, encoded.
@@ -110,10 +113,14 @@ pub(crate) struct Common {
     pub(crate) reducers: Arc<[CustomOp]>,
     pub(crate) limits: Limits,
     pub(crate) balancing: Balancing,
+    /// By which policy nodes find tasks.
+    pub(crate) stealing: Arc<str>,
     pub(crate) seed: u64,
     pub(crate) fingerprint: u64,
     pub(crate) fault: PlantedFault,
     pub(crate) on_links: Option<OnLinks>,
+    /// What actors of one node share.
+    pub(crate) shelf: Arc<Shelf>,
 }
 
 impl Common {
@@ -185,8 +192,16 @@ pub struct Core {
     pub(crate) charged: Duration,
     /// What handlers are timed with while loads are measured: nanoseconds of any origin.
     pub(super) stopwatch: Option<Stopwatch>,
+    /// Tells how long work goes on within a handler; time stands still there in virtual time.
+    pub(super) clock: Option<Stopwatch>,
+    /// Set by a handler that did one part of long work: what is to be sent, and what came, is first.
+    pub(crate) turn_is_over: bool,
     /// What else is measured, if anything is.
     pub(super) measures: Option<Box<Measures>>,
+    /// Whether messages of steps have come here.
+    pub(super) uses_steps: bool,
+    /// How near those are to another site who live here or are about to.
+    pub(super) border_hops: FxHashMap<ActorId, u8>,
     pub(super) running: Option<KindId>,
     pub(super) statistics: Statistics,
 }
@@ -233,7 +248,11 @@ impl Core {
             processed: 0,
             charged: Duration::ZERO,
             stopwatch: None,
+            clock: None,
+            turn_is_over: false,
             measures: common.balancing.is_active().then(Box::default),
+            uses_steps: false,
+            border_hops: FxHashMap::default(),
             running: None,
             statistics: Statistics::default(),
             common,
@@ -265,8 +284,9 @@ impl Core {
     }
 
     /// Enters a member into an empty slot.
-    pub(super) fn seat(&mut self, kind: KindId, member: Member) -> u32 {
+    pub(super) fn seat(&mut self, kind: KindId, mut member: Member) -> u32 {
         let id = member.id;
+        member.border_hops = self.border_hops.get(&id).copied().unwrap_or(FAR);
         let members = &mut self.members[kind.index()];
         let slot = match self.free[kind.index()].pop() {
             Some(slot) => {
@@ -366,6 +386,11 @@ impl Core {
         {
             member.load_ns += time.as_nanos() as u64;
         }
+    }
+
+    /// Nanoseconds of any origin.
+    pub(crate) fn clock_ns(&self) -> u64 {
+        self.clock.as_ref().map_or(0, |clock| clock())
     }
 
     /// Notes what an actor asked for itself.

@@ -18,6 +18,7 @@ use crate::envelope::AnyEnvelope;
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId};
 use crate::limits::PIECE_BYTES_MAX;
+use crate::rank::FAR;
 use crate::wire::{Control, MemberRecord, Migrant};
 use bytes::Bytes;
 use gridspan_topology::PeId;
@@ -288,6 +289,7 @@ pub(super) fn handle_commit(
             state_bytes: Some(state_bytes),
             channels,
             ring: Ring::default(),
+            border_hops: FAR,
         },
     );
     core.refill(kind, slot, &mailbox);
@@ -307,11 +309,12 @@ pub(super) fn handle_commit(
 impl Core {
     fn refill(&mut self, kind: KindId, slot: u32, mailbox: &[(i32, Bytes)]) {
         for (priority, message) in mailbox {
+            let rank = self.rank(kind, slot, *priority);
             let (queue, _) = self.split_queue(kind);
-            match queue.push_encoded(slot, *priority, message) {
+            match queue.push_encoded(slot, rank, message) {
                 Ok(bytes) => {
                     self.ready_bytes += bytes;
-                    self.lanes.push(kind, *priority);
+                    self.lanes.push(kind, rank);
                 }
                 Err(error) => return self.fail(JobError::Protocol(error.to_string())),
             }

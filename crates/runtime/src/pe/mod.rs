@@ -8,10 +8,12 @@
 //!   where actors live (`directory`). `core` holds them all.
 //! - `send`: the way of a message. `migrate`: the way of an actor.
 //! - `collective`: collections, broadcasts, reductions, quiescence, sync points.
+//! - `borders`: how near actors are to another site, which orders messages of steps.
 //! - `queue`, `store`: messages and actors of one type, which `core` knows as a `Kind`.
 
 mod ask;
 mod balancing;
+mod borders;
 mod collective;
 mod control;
 mod core;
@@ -112,14 +114,14 @@ impl Pe {
         self.grant_requests();
     }
 
-    /// Handles up to `budget` ready messages. Returns how many: none once this PE has failed and
-    /// waits for the end of the job.
+    /// Handles up to `budget` ready messages. Returns how many: none once a handler has ended the turn, or
+    /// this PE has failed and waits for the end of the job.
     pub fn run(&mut self, budget: u32) -> u32 {
         let mut handled = 0;
-        while handled < budget && self.core.failure.is_none() {
-            let Some((priority, kind)) = self.core.lanes.peek() else { break };
+        while handled < budget && self.core.failure.is_none() && !self.core.turn_is_over {
+            let Some((rank, kind)) = self.core.lanes.peek() else { break };
             let store = &mut self.stores[kind.index()];
-            let step = store.dispatch(&mut self.core, priority, budget - handled);
+            let step = store.dispatch(&mut self.core, rank, budget - handled);
             handled += step;
             if !self.core.requests.is_empty() {
                 self.grant_requests();
@@ -134,6 +136,7 @@ impl Pe {
     /// Fires due timers and passes on what has waited long enough. Call it at the end of each turn,
     /// before sending what is in the [`outbox`](Self::outbox).
     pub fn finish_turn(&mut self) {
+        self.core.turn_is_over = false;
         while let Some(action) = self.core.timers.take_due(self.core.now) {
             action(&mut self.core);
             self.grant_requests();
@@ -162,6 +165,12 @@ impl Pe {
     /// Has handlers timed, if a strategy uses it.
     pub fn set_stopwatch(&mut self, stopwatch: Stopwatch) {
         self.core.set_stopwatch(stopwatch);
+    }
+
+    /// Gives a clock to those who divide their time among many things within one handler. Without one
+    /// they go by what is charged.
+    pub fn set_clock(&mut self, clock: Stopwatch) {
+        self.core.clock = Some(clock);
     }
 
     /// Whether loads are measured.

@@ -5,6 +5,7 @@ use super::state::{Lanes, Queue};
 use crate::Actor;
 use crate::codec::{self, DecodeError};
 use crate::id::KindId;
+use crate::rank::{FAR, FIRST_STEP, Rank, is_step};
 use bytes::Bytes;
 use std::any::{Any, type_name};
 use std::collections::{BTreeMap, VecDeque};
@@ -24,7 +25,7 @@ pub(crate) struct Ready<M> {
 /// Ready messages to actors of type `A`.
 pub(crate) struct TypedQueue<A: Actor> {
     normal: VecDeque<Ready<A::Message>>,
-    others: BTreeMap<i32, VecDeque<Ready<A::Message>>>,
+    others: BTreeMap<Rank, VecDeque<Ready<A::Message>>>,
 }
 
 impl<A: Actor> Default for TypedQueue<A> {
@@ -35,28 +36,28 @@ impl<A: Actor> Default for TypedQueue<A> {
 
 impl<A: Actor> TypedQueue<A> {
     #[inline]
-    pub(crate) fn push(&mut self, slot: u32, priority: i32, message: A::Message) {
-        match priority {
-            0 => &mut self.normal,
-            _ => self.others.entry(priority).or_default(),
+    pub(crate) fn push(&mut self, slot: u32, rank: Rank, message: A::Message) {
+        match rank {
+            Rank::NORMAL => &mut self.normal,
+            _ => self.others.entry(rank).or_default(),
         }
         .push_back(Ready { slot, message });
     }
 
     #[inline]
-    pub(crate) fn pop(&mut self, priority: i32) -> Option<Ready<A::Message>> {
-        if priority == 0 {
+    pub(crate) fn pop(&mut self, rank: Rank) -> Option<Ready<A::Message>> {
+        if rank == Rank::NORMAL {
             return self.normal.pop_front();
         }
-        self.pop_other(priority)
+        self.pop_other(rank)
     }
 
     #[cold]
-    fn pop_other(&mut self, priority: i32) -> Option<Ready<A::Message>> {
-        let lane = self.others.get_mut(&priority)?;
+    fn pop_other(&mut self, rank: Rank) -> Option<Ready<A::Message>> {
+        let lane = self.others.get_mut(&rank)?;
         let ready = lane.pop_front();
         if lane.is_empty() {
-            self.others.remove(&priority);
+            self.others.remove(&rank);
         }
         ready
     }
@@ -75,9 +76,9 @@ impl<A: Actor> Queue for TypedQueue<A> {
     ) -> (Vec<(i32, Bytes)>, usize) {
         let mut extracted = Vec::new();
         let mut bytes = 0;
-        let all = std::iter::once((0, &mut self.normal))
-            .chain(self.others.iter_mut().map(|(&priority, lane)| (priority, lane)));
-        for (priority, lane) in all {
+        let all = std::iter::once((Rank::NORMAL, &mut self.normal))
+            .chain(self.others.iter_mut().map(|(&rank, lane)| (rank, lane)));
+        for (rank, lane) in all {
             let taken: Vec<bool> = lane.iter().map(|ready| ready.slot == slot).collect();
             if !taken.contains(&true) {
                 continue;
@@ -86,11 +87,11 @@ impl<A: Actor> Queue for TypedQueue<A> {
                 let stays = ready.slot != slot;
                 if !stays {
                     bytes += message_bytes::<A>(&ready.message);
-                    extracted.push((priority, codec::encode(&ready.message).into()));
+                    extracted.push((rank.priority, codec::encode(&ready.message).into()));
                 }
                 stays
             });
-            lanes.remove(kind, priority, &taken);
+            lanes.remove(kind, rank, &taken);
         }
         self.others.retain(|_, lane| !lane.is_empty());
         (extracted, bytes)
@@ -99,13 +100,25 @@ impl<A: Actor> Queue for TypedQueue<A> {
     fn push_encoded(
         &mut self,
         slot: u32,
-        priority: i32,
+        rank: Rank,
         message: &[u8],
     ) -> Result<usize, DecodeError> {
         let message = codec::decode(type_name::<A::Message>(), message)?;
         let bytes = message_bytes::<A>(&message);
-        self.push(slot, priority, message);
+        self.push(slot, rank, message);
         Ok(bytes)
+    }
+
+    fn rank_anew(&mut self, kind: KindId, hops: &dyn Fn(u32) -> u8, lanes: &mut Lanes) {
+        let first = Rank { priority: FIRST_STEP, hops: 0 };
+        for (rank, lane) in self.others.split_off(&first) {
+            lanes.remove(kind, rank, &vec![true; lane.len()]);
+            for Ready { slot, message } in lane {
+                let rank = Rank::new(rank.priority, hops(slot));
+                self.push(slot, rank, message);
+                lanes.push(kind, rank);
+            }
+        }
     }
 
     fn waiting(&self) -> BTreeMap<u32, u64> {
@@ -134,11 +147,24 @@ impl Core {
         message: A::Message,
     ) {
         let bytes = message_bytes::<A>(&message);
+        let rank = self.rank(kind, slot, priority);
         match self.queue::<A>(kind) {
-            Some(queue) => queue.push(slot, priority, message),
+            Some(queue) => queue.push(slot, rank, message),
             None => return self.fail_type_mismatch(type_name::<A>()),
         }
         self.ready_bytes += bytes;
-        self.lanes.push(kind, priority);
+        self.lanes.push(kind, rank);
+    }
+
+    /// The place of a message for the member in `slot` in the order of what is ready.
+    #[inline]
+    pub(super) fn rank(&mut self, kind: KindId, slot: u32, priority: i32) -> Rank {
+        if !is_step(priority) {
+            return Rank::new(priority, 0);
+        }
+        if !self.uses_steps {
+            self.note_step();
+        }
+        Rank::new(priority, self.member(kind, slot).map_or(FAR, |member| member.border_hops))
     }
 }

@@ -8,6 +8,7 @@ use crate::error::JobError;
 use crate::id::{ActorId, KindId};
 use crate::index::Key;
 use crate::parcel::Parcel;
+use crate::rank::Rank;
 use crate::{Actor, Context};
 use bytes::Bytes;
 use std::any::{Any, type_name};
@@ -33,14 +34,13 @@ impl<A: Actor> TypedStore<A> {
 }
 
 impl<A: Actor> Store for TypedStore<A> {
-    fn dispatch(&mut self, core: &mut Core, priority: i32, budget: u32) -> u32 {
+    fn dispatch(&mut self, core: &mut Core, rank: Rank, budget: u32) -> u32 {
         let mut handled = 0;
         let mut bytes = 0;
         let mut begin = core.stopwatch.as_ref().map(|stopwatch| stopwatch());
         core.running = Some(self.kind);
-        while handled < budget && core.lanes.take(priority, self.kind) {
-            let Some(ready) = core.queue::<A>(self.kind).and_then(|queue| queue.pop(priority))
-            else {
+        while handled < budget && core.lanes.take(rank, self.kind) {
+            let Some(ready) = core.queue::<A>(self.kind).and_then(|queue| queue.pop(rank)) else {
                 break;
             };
             bytes += message_bytes::<A>(&ready.message);
@@ -52,7 +52,7 @@ impl<A: Actor> Store for TypedStore<A> {
                 begin = core.note_handled(self.kind, ready.slot, begun);
             }
             // What a handler asks for itself, such as to migrate, comes before its next message.
-            if !core.requests.is_empty() {
+            if !core.requests.is_empty() || core.turn_is_over {
                 break;
             }
         }

@@ -221,6 +221,10 @@ pub(crate) enum Control {
     Loads(Box<Loads>),
     /// Everyone learns the whole plan; those named as origin carry it out.
     Plan { collection: CollectionId, moves: Vec<PlanEntry> },
+    /// To the root: the sender handles messages of steps.
+    UsesSteps,
+    /// How near those are to another site who live there once the plan that comes with it is carried out.
+    Borders { hops: Vec<(ActorId, u8)> },
     /// Moves of the plan are over.
     PlanDone { collection: CollectionId, moves: Moves },
     /// The rebalance is over: members that wait at their sync point go on. `syncs`: how many are

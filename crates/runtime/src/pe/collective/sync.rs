@@ -137,6 +137,7 @@ impl Core {
             true => Plan::none(),
             false => root.balancer.decide(&window),
         };
+        self.tell_borders(&snapshot, &plan);
         for tell in &self.common.balancing.on_snapshot {
             tell(&snapshot, &plan);
         }

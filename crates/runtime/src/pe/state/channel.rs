@@ -2,7 +2,8 @@
 //!
 //! Messages of one priority are in one channel, and so in order. Neighbouring priorities are in different ones,
 //! so that an urgent message need not wait for one that is not; far ones may share a channel, so
-//! that a pair keeps few counters however many priorities it uses.
+//! that a pair keeps few counters however many priorities it uses. Messages of steps are all in one, since whoever
+//! sends them goes from step to step.
 //!
 //! **Start.** A pair whose messages never left their PE has no numbers at all: they go straight into
 //! the mailbox. The first message that takes another way gets number zero, and from then on all
@@ -17,19 +18,23 @@
 use crate::envelope::{AnyEnvelope, Header};
 use crate::id::{ActorId, CollectionId, SectionId};
 use crate::pe::PlantedFault;
+use crate::rank::is_step;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// The source of numbered broadcasts, which have one counter per member.
 pub(crate) const BROADCAST: CollectionId = CollectionId(u32::MAX - 1);
 
-/// Channels of a pair.
+/// Channels of a pair, besides that of its steps.
 const CHANNELS: i32 = 16;
+
+/// The channel of all steps.
+const STEPS: i32 = CHANNELS;
 
 /// The channel of a priority.
 #[inline]
 fn channel(priority: i32) -> i32 {
-    priority.rem_euclid(CHANNELS)
+    if is_step(priority) { STEPS } else { priority.rem_euclid(CHANNELS) }
 }
 
 /// Whether a message's turn has come.

@@ -1,10 +1,11 @@
-//! Messages that are ready to be handled, by priority and in the order they became ready.
+//! Messages that are ready to be handled, by rank and in the order they became ready.
 //!
 //! Messages stay in queues of their own type, so that a send on the same PE moves the value once
 //! and allocates nothing. [`Lanes`] remembers from which queue the next messages come, as runs.
 
 use crate::codec::DecodeError;
 use crate::id::KindId;
+use crate::rank::Rank;
 use bytes::Bytes;
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
@@ -12,13 +13,13 @@ use std::collections::{BTreeMap, VecDeque};
 /// The order in which messages of all types became ready.
 #[derive(Default)]
 pub(crate) struct Lanes {
-    /// Priority zero, which nearly all messages have.
+    /// [`Rank::NORMAL`], which nearly all messages have.
     normal: Lane,
-    /// All other priorities; lower numbers go first. None of these is empty.
-    others: BTreeMap<i32, Lane>,
+    /// All other ranks; lower ones go first. None of these is empty.
+    others: BTreeMap<Rank, Lane>,
 }
 
-/// The messages of one priority.
+/// The messages of one rank.
 #[derive(Default)]
 struct Lane {
     /// The first run. It stays when its messages are gone and no other follows, so that a mailbox that
@@ -92,52 +93,52 @@ impl Lane {
 
 impl Lanes {
     #[inline]
-    pub(crate) fn push(&mut self, kind: KindId, priority: i32) {
-        match priority {
-            0 => self.normal.push(kind),
-            _ => self.others.entry(priority).or_default().push(kind),
+    pub(crate) fn push(&mut self, kind: KindId, rank: Rank) {
+        match rank {
+            Rank::NORMAL => self.normal.push(kind),
+            _ => self.others.entry(rank).or_default().push(kind),
         }
     }
 
-    /// The priority and type of the next message.
+    /// The rank and type of the next message.
     #[inline]
-    pub(crate) fn peek(&self) -> Option<(i32, KindId)> {
+    pub(crate) fn peek(&self) -> Option<(Rank, KindId)> {
         if self.others.is_empty() {
-            return Some((0, self.normal.peek()?));
+            return Some((Rank::NORMAL, self.normal.peek()?));
         }
         self.peek_all()
     }
 
     #[cold]
-    fn peek_all(&self) -> Option<(i32, KindId)> {
-        let (&priority, lane) = self.others.first_key_value()?;
+    fn peek_all(&self) -> Option<(Rank, KindId)> {
+        let (&rank, lane) = self.others.first_key_value()?;
         match self.normal.peek() {
-            Some(kind) if priority > 0 => Some((0, kind)),
-            _ => Some((priority, lane.peek()?)),
+            Some(kind) if rank > Rank::NORMAL => Some((Rank::NORMAL, kind)),
+            _ => Some((rank, lane.peek()?)),
         }
     }
 
-    /// Takes the next message if it has this priority and type.
+    /// Takes the next message if it has this rank and type.
     #[inline]
-    pub(crate) fn take(&mut self, priority: i32, kind: KindId) -> bool {
-        if priority == 0 && self.others.is_empty() {
+    pub(crate) fn take(&mut self, rank: Rank, kind: KindId) -> bool {
+        if rank == Rank::NORMAL && self.others.is_empty() {
             return self.normal.take(kind);
         }
-        self.take_from_all(priority, kind)
+        self.take_from_all(rank, kind)
     }
 
     #[cold]
-    fn take_from_all(&mut self, priority: i32, kind: KindId) -> bool {
-        if self.peek_all() != Some((priority, kind)) {
+    fn take_from_all(&mut self, rank: Rank, kind: KindId) -> bool {
+        if self.peek_all() != Some((rank, kind)) {
             return false;
         }
-        if priority == 0 {
+        if rank == Rank::NORMAL {
             return self.normal.take(kind);
         }
-        let Some(lane) = self.others.get_mut(&priority) else { return false };
+        let Some(lane) = self.others.get_mut(&rank) else { return false };
         lane.take(kind);
         if lane.peek().is_none() {
-            self.others.remove(&priority);
+            self.others.remove(&rank);
         }
         true
     }
@@ -148,15 +149,15 @@ impl Lanes {
     }
 
     /// Forgets messages of one type that were taken out of their queue; `taken` says for each
-    /// message of that type, by priority and in order, whether it was.
-    pub(crate) fn remove(&mut self, kind: KindId, priority: i32, taken: &[bool]) {
-        if priority == 0 {
+    /// message of that type, by rank and in order, whether it was.
+    pub(crate) fn remove(&mut self, kind: KindId, rank: Rank, taken: &[bool]) {
+        if rank == Rank::NORMAL {
             return self.normal.remove(kind, taken);
         }
-        if let Some(lane) = self.others.get_mut(&priority) {
+        if let Some(lane) = self.others.get_mut(&rank) {
             lane.remove(kind, taken);
             if lane.peek().is_none() {
-                self.others.remove(&priority);
+                self.others.remove(&rank);
             }
         }
     }
@@ -169,12 +170,10 @@ pub(crate) trait Queue: Any + Send {
     fn extract(&mut self, kind: KindId, slot: u32, lanes: &mut Lanes)
     -> (Vec<(i32, Bytes)>, usize);
     /// Puts an encoded message in. Returns how many bytes of the memory budget it holds.
-    fn push_encoded(
-        &mut self,
-        slot: u32,
-        priority: i32,
-        message: &[u8],
-    ) -> Result<usize, DecodeError>;
+    fn push_encoded(&mut self, slot: u32, rank: Rank, message: &[u8])
+    -> Result<usize, DecodeError>;
+    /// Ranks messages of steps anew, by the hops of the members in each slot, and has `lanes` follow.
+    fn rank_anew(&mut self, kind: KindId, hops: &dyn Fn(u32) -> u8, lanes: &mut Lanes);
     /// How many messages wait for each member, for error reports: slot and count.
     fn waiting(&self) -> BTreeMap<u32, u64>;
 }
@@ -183,11 +182,15 @@ pub(crate) trait Queue: Any + Send {
 mod tests {
     use super::*;
 
+    fn rank(priority: i32) -> Rank {
+        Rank::new(priority, 0)
+    }
+
     fn drain(lanes: &mut Lanes) -> Vec<(i32, u16)> {
         let mut order = Vec::new();
-        while let Some((priority, kind)) = lanes.peek() {
-            assert!(lanes.take(priority, kind));
-            order.push((priority, kind.0));
+        while let Some((rank, kind)) = lanes.peek() {
+            assert!(lanes.take(rank, kind));
+            order.push((rank.priority, kind.0));
         }
         order
     }
@@ -196,7 +199,7 @@ mod tests {
     fn lower_numbers_go_first_and_equals_keep_their_order() {
         let mut lanes = Lanes::default();
         for (kind, priority) in [(1, 0), (2, 5), (3, -1), (1, 0), (2, 0), (3, -1)] {
-            lanes.push(KindId(kind), priority);
+            lanes.push(KindId(kind), rank(priority));
         }
         assert_eq!(drain(&mut lanes), [(-1, 3), (-1, 3), (0, 1), (0, 1), (0, 2), (5, 2)]);
         assert!(lanes.is_empty());
@@ -206,8 +209,8 @@ mod tests {
     fn a_lane_that_was_emptied_takes_messages_of_any_type() {
         let mut lanes = Lanes::default();
         for round in [[1, 1, 2], [2, 2, 1], [3, 1, 1]] {
-            round.iter().for_each(|&kind| lanes.push(KindId(kind), 0));
-            lanes.push(KindId(4), 1);
+            round.iter().for_each(|&kind| lanes.push(KindId(kind), rank(0)));
+            lanes.push(KindId(4), rank(1));
             let [a, b, c] = round;
             assert_eq!(drain(&mut lanes), [(0, a), (0, b), (0, c), (1, 4)]);
             assert!(lanes.is_empty());
@@ -218,9 +221,9 @@ mod tests {
     fn removing_messages_keeps_the_order_of_the_rest() {
         let mut lanes = Lanes::default();
         for kind in [1, 1, 2, 1, 2] {
-            lanes.push(KindId(kind), 0);
+            lanes.push(KindId(kind), rank(0));
         }
-        lanes.remove(KindId(1), 0, &[true, false, true]);
+        lanes.remove(KindId(1), rank(0), &[true, false, true]);
         assert_eq!(drain(&mut lanes), [(0, 1), (0, 2), (0, 2)]);
     }
 
@@ -228,10 +231,10 @@ mod tests {
     fn a_run_that_was_removed_makes_way_for_the_next() {
         let mut lanes = Lanes::default();
         for (kind, priority) in [(1, 0), (2, 0), (1, 0), (1, 3), (1, 3)] {
-            lanes.push(KindId(kind), priority);
+            lanes.push(KindId(kind), rank(priority));
         }
-        lanes.remove(KindId(1), 0, &[true, false]);
-        lanes.remove(KindId(1), 3, &[true, true]);
+        lanes.remove(KindId(1), rank(0), &[true, false]);
+        lanes.remove(KindId(1), rank(3), &[true, true]);
         assert_eq!(drain(&mut lanes), [(0, 2), (0, 1)]);
         assert!(lanes.is_empty());
     }
@@ -239,10 +242,10 @@ mod tests {
     #[test]
     fn only_the_next_message_can_be_taken() {
         let mut lanes = Lanes::default();
-        lanes.push(KindId(1), 0);
-        assert!(!lanes.take(0, KindId(2)), "of another type");
-        lanes.push(KindId(1), -1);
-        assert!(!lanes.take(0, KindId(1)), "one with a lower number goes first");
+        lanes.push(KindId(1), rank(0));
+        assert!(!lanes.take(rank(0), KindId(2)), "of another type");
+        lanes.push(KindId(1), rank(-1));
+        assert!(!lanes.take(rank(0), KindId(1)), "one with a lower number goes first");
         assert_eq!(drain(&mut lanes), [(-1, 1), (0, 1)]);
     }
 }

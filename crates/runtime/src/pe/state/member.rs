@@ -4,6 +4,7 @@ use super::channel::Channels;
 use super::talk::Ring;
 use crate::envelope::AnyEnvelope;
 use crate::id::{ActorId, CollectionId, KindId};
+use crate::rank::FAR;
 use bytes::Bytes;
 use gridspan_topology::PeId;
 
@@ -23,6 +24,8 @@ pub(crate) struct Member {
     pub(crate) channels: Option<Box<Channels>>,
     /// Whom it talks to, while that is measured.
     pub(crate) ring: Ring,
+    /// From it to another site, in messages.
+    pub(crate) border_hops: u8,
 }
 
 /// Members that are about to be made, and the numbers of the collective operations they begin with.
@@ -55,6 +58,7 @@ impl NewMembers {
             state_bytes: None,
             channels: self.channels.take(),
             ring: Ring::default(),
+            border_hops: FAR,
         }
     }
 }

@@ -26,6 +26,8 @@ pub(crate) struct Root<C> {
     pub(crate) survey: Survey<C>,
     pub(crate) balancer: Balancer,
     pub(crate) balances: Balances<C>,
+    /// Whether messages of steps are handled anywhere.
+    pub(crate) uses_steps: bool,
 }
 
 /// Broadcasts that one sender asked for.
@@ -145,6 +147,7 @@ impl<C> Root<C> {
             survey: Survey::default(),
             balancer,
             balances: Balances::default(),
+            uses_steps: false,
         }
     }
 }

@@ -3,33 +3,33 @@
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// The dice of one cut.
+/// Dice seeded by whoever throws them.
 #[derive(Clone, Debug)]
-pub(super) struct Dice(Pcg64Mcg);
+pub(crate) struct Dice(Pcg64Mcg);
 
 /// Vertices are visited in runs of this many neighbours in memory: a random order of single
 /// vertices would miss the cache each time.
 const RUN: usize = 32;
 
 impl Dice {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(Pcg64Mcg::seed_from_u64(seed))
     }
 
     /// A number below `bound`, or 0 if that is 0.
     #[inline]
-    pub(super) fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.0.next_u64()) * bound as u128) >> 64) as usize
     }
 
-    pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));
         }
     }
 
     /// All numbers below `count`, in shuffled runs that are shuffled inside.
-    pub(super) fn order(&mut self, count: usize) -> Vec<u32> {
+    pub(crate) fn order(&mut self, count: usize) -> Vec<u32> {
         let mut runs: Vec<usize> = (0..count.div_ceil(RUN)).collect();
         self.shuffle(&mut runs);
         let mut order = Vec::with_capacity(count);

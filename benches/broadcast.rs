@@ -1,0 +1,205 @@
+//! Broadcast trees: how near the best they come in how long, and what planning costs.
+//!
+//! `cargo bench --bench broadcast`; a word after `--` selects figures: `optimum`, `quality`, `start`, `plan`.
+//! Instances are seeded with 1, 2, 3; the constants of the search were chosen on seeds from 1000.
+
+#[allow(dead_code, reason = "each bench uses a part")]
+#[path = "support/figures.rs"]
+mod figures;
+
+use figures::{Contender, Figures, Sample, Unit};
+use gridspan::bcast::paper::{
+    CostModel, CostUnit, GoodList, LinkMatrix, Serialisation, basic_sa, clustered_sa, driver_sa,
+};
+use gridspan::bcast::study::{TeraGrid, exact_optimum_s, grid_links, uniform_links};
+use gridspan::bcast::{Effort, PlannerConfig, Sharing, anneal, plan_broadcast, start_tree};
+use rustix::time::{ClockId, clock_gettime};
+use std::time::Duration;
+
+/// The goal against the exact optimum of eight nodes.
+const ABOVE_OPTIMUM: f64 = 1.0;
+const MESSAGE: u64 = 1_000_000;
+/// As in the paper's experiment.
+const PLAN_EVALUATIONS: u64 = 4_000;
+
+fn main() {
+    let mut figures = Figures::new();
+    start(&mut figures);
+    plan(&mut figures);
+    if figures.wants("optimum") {
+        optimum(figures.choose(20, 2));
+    }
+    if figures.wants("quality") {
+        quality(&figures);
+    }
+    figures.finish();
+}
+
+fn model(links: &LinkMatrix) -> CostModel {
+    CostModel::new(links, MESSAGE, Serialisation::Transfer)
+}
+
+/// Runs a search for so long, by the time that it has a processor: others on the machine change nothing.
+fn within(limit: Duration, search: &dyn Fn(&Effort<'_>) -> f64) -> f64 {
+    let clock = || {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+    };
+    search(&Effort::time(limit, &clock))
+}
+
+fn percent(value: f64, best: f64) -> f64 {
+    100.0 * (value / best - 1.0)
+}
+
+/// The tree that there is before any search.
+fn start(figures: &mut Figures) {
+    let title = "start tree, 1,024 nodes in 32 clusters";
+    if !figures.wants(title) {
+        return;
+    }
+    let model = model(&grid_links(32, 32, 1));
+    let run = || Sample::of(1, || drop(std::hint::black_box(start_tree(&model, 0, 1))));
+    let contenders = vec![Contender::new("ours", run).limit(Duration::from_millis(2))];
+    figures.compare(title, Unit::Time, 51, contenders);
+}
+
+/// All of a plan: searches, packing, simulations.
+fn plan(figures: &mut Figures) {
+    for (kind, sharing) in [("mesh", Sharing::SitePairs), ("hub", Sharing::SiteUplinks)] {
+        let title = format!("plan for 1 MB, 8 clusters and 64 nodes, {kind}");
+        if !figures.wants(&title) {
+            continue;
+        }
+        let grid = TeraGrid::new(sharing, 1, 0.0);
+        let run = || {
+            let effort = Effort::evaluations(PLAN_EVALUATIONS);
+            let config = PlannerConfig::default();
+            Sample::of(1, || {
+                drop(std::hint::black_box(plan_broadcast(
+                    grid.unloaded(),
+                    grid.root(),
+                    MESSAGE,
+                    config,
+                    &effort,
+                )));
+            })
+        };
+        let contenders = vec![Contender::new("ours", run).limit(Duration::from_millis(50))];
+        figures.compare(&title, Unit::Time, 15, contenders);
+    }
+}
+
+/// Eight nodes against all 262,144 trees.
+fn optimum(instances: u64) {
+    println!("\nAbove the exact optimum at 8 nodes, mean of {instances} instances, percent\n");
+    println!("| search | evaluations | mean | greatest |\n| --- | --- | --- | --- |");
+    let links: Vec<LinkMatrix> = (1..=instances).map(|seed| uniform_links(8, seed)).collect();
+    let models: Vec<CostModel> = links.iter().map(model).collect();
+    let best: Vec<f64> = models.iter().map(|model| exact_optimum_s(model, 0)).collect();
+    let print = |name: &str, goal: bool, search: &dyn Fn(&CostModel, u64, &Effort<'_>) -> f64| {
+        let (mut sum, mut most, mut spent) = (0.0, 0.0_f64, 0);
+        for ((model, &best), seed) in models.iter().zip(&best).zip(1..) {
+            let effort = Effort::unlimited();
+            let above = percent(search(model, seed, &effort), best);
+            sum += above;
+            most = most.max(above);
+            spent += effort.spent();
+        }
+        let mean = sum / instances as f64;
+        let judged = match goal {
+            true if mean <= ABOVE_OPTIMUM => " (goal <= 1, met)",
+            true => " (goal <= 1, MISSED)",
+            false => "",
+        };
+        println!("| {name} | {} | {mean:.2}{judged} | {most:.2} |", spent / instances);
+    };
+    print("start tree", false, &|model, seed, _| model.completion_s(&start_tree(model, 0, seed)));
+    for limit in [1_000, 10_000, 40_000] {
+        print("ours", limit > 1_000, &|model, seed, effort| {
+            anneal(model, 0, seed, &effort.part(Some(limit as f64))).cost_s
+        });
+    }
+    for (name, unit) in
+        [("basicSA in percent", CostUnit::Percent), ("basicSA in seconds", CostUnit::Seconds)]
+    {
+        print(name, false, &|model, seed, effort| {
+            let star: Vec<u32> = (0..8).map(|node| if node == 0 { u32::MAX } else { 0 }).collect();
+            basic_sa(model, &star, unit, &mut GoodList::default(), seed, effort).cost_s
+        });
+    }
+    print("driverSA, 75 runs", false, &|model, seed, effort| {
+        driver_sa(model, Some(0), CostUnit::Percent, seed, effort).tree.cost_s
+    });
+}
+
+type Search<'a> = (&'a str, Box<dyn Fn(&Effort<'_>) -> f64 + 'a>);
+
+/// Larger networks against the best that any search found, the long one too.
+fn quality(figures: &Figures) {
+    let instances: u64 = figures.choose(3, 1);
+    let limits: Vec<Duration> = figures
+        .choose(&[1, 10, 100, 1000][..], &[1, 5])
+        .iter()
+        .map(|&ms| Duration::from_millis(ms))
+        .collect();
+    let long = Duration::from_millis(figures.choose(5000, 10));
+    println!(
+        "\nAbove the best known, percent, mean of {instances} instances, after so many ms of a processor\n"
+    );
+    let heads: Vec<String> = limits.iter().map(|limit| format!("{}", limit.as_millis())).collect();
+    println!(
+        "| network | search | {} |\n| --- | --- |{}",
+        heads.join(" | "),
+        " --- |".repeat(heads.len())
+    );
+    for nodes in figures.choose(&[16, 64, 256, 1024][..], &[16]) {
+        let clusters = (*nodes as f64).sqrt() as usize;
+        for kind in ["uniform", "grid"] {
+            let mut sums: Vec<(String, Vec<f64>)> = Vec::new();
+            for seed in 1..=instances {
+                let links = match kind {
+                    "uniform" => uniform_links(*nodes, seed),
+                    _ => grid_links(clusters, nodes / clusters, seed),
+                };
+                let model = model(&links);
+                let searches = searches(&links, &model, seed);
+                let found: Vec<(&str, Vec<f64>)> = searches
+                    .iter()
+                    .map(|(name, search)| {
+                        (*name, limits.iter().map(|&limit| within(limit, search)).collect())
+                    })
+                    .collect();
+                let known = found.iter().flat_map(|(_, costs)| costs).copied();
+                let best = known.fold(within(long, &searches[0].1), f64::min);
+                sums.resize(found.len(), (String::new(), vec![0.0; limits.len()]));
+                for (sum, (name, costs)) in sums.iter_mut().zip(found) {
+                    name.clone_into(&mut sum.0);
+                    let above = costs.iter().map(|&cost| percent(cost, best) / instances as f64);
+                    sum.1.iter_mut().zip(above).for_each(|(sum, above)| *sum += above);
+                }
+            }
+            for (name, means) in sums {
+                let cells: Vec<String> = means.iter().map(|mean| format!("+{mean:.1}")).collect();
+                println!("| {kind} {nodes} | {name} | {} |", cells.join(" | "));
+            }
+        }
+    }
+}
+
+fn searches<'a>(links: &'a LinkMatrix, model: &'a CostModel, seed: u64) -> Vec<Search<'a>> {
+    let driver = move |unit| {
+        move |effort: &Effort<'_>| driver_sa(model, Some(0), unit, seed, effort).tree.cost_s
+    };
+    vec![
+        ("ours", Box::new(move |effort: &Effort<'_>| anneal(model, 0, seed, effort).cost_s)),
+        ("driverSA in seconds", Box::new(driver(CostUnit::Seconds))),
+        ("driverSA in percent", Box::new(driver(CostUnit::Percent))),
+        (
+            "clusteredSA",
+            Box::new(move |effort: &Effort<'_>| {
+                clustered_sa(links, 0, MESSAGE, CostUnit::Percent, seed, effort).cost_s
+            }),
+        ),
+    ]
+}

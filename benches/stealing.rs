@@ -1,0 +1,204 @@
+//! Work stealing between nodes: paper 3's experiment (section 5.1) with its policies, others and ours.
+//!
+//! `cargo bench --bench stealing`; a word after `--` selects figures: `flat`, `wide`, `thousand`. It counts in
+//! virtual time, so that the same numbers come out on every machine. Pictures like the paper's figures 4 to 8 go to
+//! `target/stealing`. Attempts and messages of others are those sent while there were tasks that nobody ran; of
+//! ours all messages are compared, also those with which nodes go to sleep. The constants of ours were
+//! chosen with seed 1; the tables are of seeds 2 to 4.
+
+#[allow(dead_code, reason = "each bench uses a part")]
+#[path = "support/figures.rs"]
+mod figures;
+#[path = "support/log_chart.rs"]
+mod log_chart;
+
+use figures::Figures;
+use gridspan::balance::study::stealing::{Experiment, Spread, Tally};
+use std::path::Path;
+use std::time::Duration;
+
+/// The goals of research/balance-report.md, section 4.
+const ATTEMPTS_OF_RANDOM: f64 = 0.25;
+const ATTEMPTS_OF_TRANSITIVE: f64 = 0.45;
+const MESSAGES_OF_HALF: f64 = 1.05;
+const WIDE_OF_TRANSITIVE: f64 = 0.05;
+const EFFICIENCY: f64 = 0.5;
+/// Makespans that differ by less are the same: one handler's line of messages.
+const SAME: f64 = 1.005;
+
+const OURS: &str = "directory";
+const FLAT: [&str; 6] = ["random", "shis", "transitive", "random-half", "lifeline", OURS];
+const WIDE: [&str; 7] =
+    ["random", "shis", "transitive", "random-half", "lifeline", "cluster-aware-half", OURS];
+
+fn main() {
+    let figures = Figures::new();
+    if figures.wants("flat") {
+        flat(&figures);
+    }
+    if figures.wants("wide") {
+        wide(&figures);
+    }
+    if figures.wants("thousand") {
+        thousand(&figures);
+    }
+    figures.finish();
+}
+
+fn seeds(figures: &Figures) -> std::ops::RangeInclusive<u64> {
+    2..=figures.choose(4, 2)
+}
+
+/// The mean over seeds.
+fn mean(experiment: &Experiment, policy: &str, seeds: std::ops::RangeInclusive<u64>) -> Mean {
+    let mut mean = Mean::default();
+    let share = 1.0 / seeds.clone().count() as f64;
+    for seed in seeds {
+        let experiment = Experiment { seed, ..experiment.clone() };
+        let tally: Tally = experiment.run(policy).expect("the policies are listed");
+        let is_ours = policy == OURS;
+        mean.attempts += share * tally.attempts as f64;
+        let messages = if is_ours { tally.messages_all } else { tally.messages };
+        mean.messages += share * messages as f64;
+        let wide_area = if is_ours { tally.wide_area_all } else { tally.wide_area };
+        mean.wide_area += share * wide_area as f64;
+        mean.makespan += share * tally.makespan.as_secs_f64();
+        mean.efficiency += share * tally.efficiency;
+    }
+    mean
+}
+
+#[derive(Clone, Copy, Default)]
+struct Mean {
+    attempts: f64,
+    messages: f64,
+    wide_area: f64,
+    makespan: f64,
+    efficiency: f64,
+}
+
+fn show(count: f64) -> String {
+    match count {
+        count if count < 1e4 => format!("{count:.0}"),
+        count if count < 1e6 => format!("{:.1}k", count / 1e3),
+        count => format!("{:.2}M", count / 1e6),
+    }
+}
+
+fn judge(value: f64, goal: f64, is_met: bool) -> String {
+    format!("{value:.3} (goal {goal}{})", if is_met { "" } else { ", MISSED" })
+}
+
+fn at_most(value: f64, goal: f64) -> String {
+    judge(value, goal, value <= goal)
+}
+
+fn geometric_mean(values: &[f64]) -> f64 {
+    (values.iter().map(|value| value.ln()).sum::<f64>() / values.len().max(1) as f64).exp()
+}
+
+/// The least makespan of the others divided into ours.
+fn against_best(means: &[Mean]) -> f64 {
+    let (ours, others) = means.split_last().expect("ours is among them");
+    ours.makespan / others.iter().map(|other| other.makespan).fold(f64::INFINITY, f64::min)
+}
+
+/// One site of 32 to 4096 nodes.
+fn flat(figures: &Figures) {
+    let sizes: Vec<u32> = (5..=figures.choose(12, 6)).map(|bits| 1 << bits).collect();
+    println!("\nOne site: attempts / messages / efficiency, and ours divided by others\n");
+    println!("| nodes | load | {} | makespan / best |", FLAT.join(" | "));
+    println!("| --- {}| --- | --- |", "| --- ".repeat(FLAT.len()));
+    let (mut random, mut transitive, mut half, mut time) = (vec![], vec![], vec![], 0.0_f64);
+    for spread in Spread::ALL {
+        let mut curves: Vec<log_chart::Curve<'_>> = FLAT.map(|name| (name, vec![])).to_vec();
+        for &nodes in &sizes {
+            let experiment = Experiment::new(nodes, spread);
+            let means = FLAT.map(|policy| mean(&experiment, policy, seeds(figures)));
+            for (curve, mean) in curves.iter_mut().zip(&means) {
+                curve.1.push((f64::from(nodes), mean.attempts));
+            }
+            let cells = means.map(|mean| {
+                let (attempts, messages) = (show(mean.attempts), show(mean.messages));
+                format!("{attempts} / {messages} / {:.3}", mean.efficiency)
+            });
+            let ours = means[5];
+            random.push(ours.attempts / means[0].attempts);
+            half.push(ours.messages / means[3].messages);
+            if matches!(spread, Spread::BinomialThird | Spread::BinomialEighth) {
+                transitive.push(ours.attempts / means[2].attempts);
+            }
+            let ratio = against_best(&means);
+            time = time.max(ratio);
+            println!(
+                "| {nodes} | {} | {} | {} |",
+                spread.name(),
+                cells.join(" | "),
+                at_most(ratio, SAME)
+            );
+        }
+        draw(spread, &curves);
+    }
+    println!();
+    println!("- attempts / random: {}", at_most(geometric_mean(&random), ATTEMPTS_OF_RANDOM));
+    let binomial = at_most(geometric_mean(&transitive), ATTEMPTS_OF_TRANSITIVE);
+    println!("- attempts / transitive, binomial loads: {binomial}");
+    let most = half.iter().copied().fold(0.0, f64::max);
+    println!("- all messages / random-half, worst: {}", at_most(most, MESSAGES_OF_HALF));
+    println!("- makespan / best of others, worst: {}", at_most(time, SAME));
+}
+
+fn draw(spread: Spread, curves: &[log_chart::Curve<'_>]) {
+    let title = format!("Steal attempts, load {}", spread.name());
+    let picture = log_chart::svg(&title, ("nodes", "attempts"), curves);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/stealing");
+    let name = spread.name().replace(['/', '(', ')', ','], "-");
+    let path = folder.join(format!("attempts-{}.svg", name.trim_matches('-')));
+    let written = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&path, picture));
+    match written {
+        Ok(()) => eprintln!("{}", path.display()),
+        Err(error) => eprintln!("cannot write {}: {error}", path.display()),
+    }
+}
+
+/// Two to eight sites.
+fn wide(figures: &Figures) {
+    let nodes = figures.choose(256, 32);
+    println!("\n{nodes} nodes on several sites: messages between sites / efficiency\n");
+    println!("| sites | one way | load | {} | makespan / best |", WIDE.join(" | "));
+    println!("| --- | --- {}| --- | --- |", "| --- ".repeat(WIDE.len()));
+    let mut time = Vec::new();
+    for &sites in figures.choose(&[2, 4, 8][..], &[4]) {
+        for &ms in figures.choose(&[5, 20, 100][..], &[20]) {
+            for spread in Spread::ALL {
+                let way = Duration::from_millis(ms);
+                let experiment = Experiment::new(nodes, spread).on_sites(sites, way);
+                let means = WIDE.map(|policy| mean(&experiment, policy, seeds(figures)));
+                let cells =
+                    means.map(|mean| format!("{} / {:.3}", show(mean.wide_area), mean.efficiency));
+                let ratio = against_best(&means);
+                time.push(ratio);
+                let (load, ratio) = (spread.name(), at_most(ratio, SAME));
+                println!("| {sites} | {ms} ms | {load} | {} | {ratio} |", cells.join(" | "));
+            }
+        }
+    }
+    let met = time.iter().filter(|&&ratio| ratio <= SAME).count();
+    let mean = geometric_mean(&time);
+    println!("\n- makespan / best of others: {met} of {} met, mean {mean:.3}", time.len());
+}
+
+/// Four sites 20 ms from each other.
+fn thousand(figures: &Figures) {
+    let nodes = figures.choose(1024, 64);
+    let experiment = Experiment::new(nodes, Spread::BinomialEighth);
+    let experiment = experiment.on_sites(4, Duration::from_millis(20));
+    let [theirs, ours] = ["transitive", OURS].map(|name| mean(&experiment, name, seeds(figures)));
+    println!("\n{nodes} nodes on 4 sites, 20 ms, Bi(n,1/8)\n");
+    println!("- efficiency: transitive {:.3}, ours {}", theirs.efficiency, {
+        judge(ours.efficiency, EFFICIENCY, ours.efficiency >= EFFICIENCY)
+    });
+    let ratio = at_most(ours.wide_area / theirs.wide_area, WIDE_OF_TRANSITIVE);
+    let (theirs, ours) = (show(theirs.wide_area), show(ours.wide_area));
+    println!("- messages between sites: transitive {theirs}, ours {ours}, ratio {ratio}");
+}

@@ -1,0 +1,41 @@
+//! Tasks within one process: what one costs, and how well two PEs share them.
+//!
+//! `cargo bench --bench tasks`; a word after `--` selects figures, as in `-- fib`.
+
+#[allow(dead_code, reason = "each bench uses a part")]
+#[path = "support/figures.rs"]
+mod figures;
+#[path = "support/forks.rs"]
+mod forks;
+
+use figures::{Contender, Figures, Unit};
+
+/// The goal for spawning and joining: so many times rayon's time.
+const RAYON_RATIO: f64 = 1.5;
+/// The goal for two PEs: so many times the rate of the program without tasks.
+const SPEED_UP: f64 = 1.9;
+
+fn main() {
+    let mut figures = Figures::new();
+    let n = figures.choose(32, 16);
+    for (title, workers) in [("fib, a task, one PE", 1), ("fib, a task, two PEs", 2)] {
+        let contenders = vec![
+            Contender::new("gridspan", || forks::fib(n, workers)),
+            Contender::new("rayon", || forks::fib_rayon(n, workers)).goal(RAYON_RATIO),
+            Contender::new("recursion without tasks", || forks::fib_serial(n)),
+        ];
+        figures.compare(title, Unit::Time, 7, contenders);
+    }
+    let tree = "T1";
+    for (title, workers, goal) in
+        [("uts T1, nodes, one PE", 1, 0.0), ("uts T1, nodes, two PEs", 2, SPEED_UP)]
+    {
+        let contenders = vec![
+            Contender::new("gridspan", || forks::uts(tree, workers)),
+            Contender::new("rayon", || forks::uts_rayon(tree, workers)),
+            Contender::new("without tasks", || forks::uts_serial(tree)).goal(goal),
+        ];
+        figures.compare(title, Unit::Rate, 7, contenders);
+    }
+    figures.finish();
+}

@@ -1,0 +1,81 @@
+//! How near actors are to another site, for the scheduler: what leads to a message that travels far should be
+//! handled before what does not (research/balance-report.md, section 1).
+
+use crate::snapshot::{Edge, Snapshot};
+use gridspan_topology::PeId;
+
+/// The hops of each actor to a wide-area edge when actors are where `mapping` says: 0 for those who talk to
+/// another site, 1 for those who talk to these, and so on; `u8::MAX` also for those who never reach one. Who
+/// sends and who receives is the same. Edges that carry less than a message in two steps do not count. Takes time
+/// in proportion to actors and edges. Panics if the mapping is shorter than the list of actors or names PEs that
+/// do not exist.
+pub fn border_hops(snapshot: &Snapshot, mapping: &[PeId]) -> Vec<u8> {
+    let sites: Vec<_> = mapping.iter().map(|&pe| snapshot.layout.site_of(pe)).collect();
+    let often = |edge: &&Edge| edge.messages.saturating_mul(2) >= snapshot.step_count();
+    let mut friends: Vec<Vec<u32>> = vec![Vec::new(); mapping.len()];
+    let mut hops = vec![u8::MAX; mapping.len()];
+    for &Edge { from, to, .. } in snapshot.edges.iter().filter(often) {
+        let [a, b] = [from, to].map(|end| end as usize);
+        friends[a].push(to);
+        friends[b].push(from);
+        if sites[a] != sites[b] {
+            hops[a] = 0;
+            hops[b] = 0;
+        }
+    }
+    let mut front: Vec<u32> =
+        (0..mapping.len() as u32).filter(|&actor| hops[actor as usize] == 0).collect();
+    for distance in 1..u8::MAX {
+        let mut next = Vec::new();
+        for &friend in front.iter().flat_map(|&actor| &friends[actor as usize]) {
+            if hops[friend as usize] == u8::MAX {
+                hops[friend as usize] = distance;
+                next.push(friend);
+            }
+        }
+        front = next;
+    }
+    hops
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::snapshot;
+
+    /// Actors 0 to 4 in a row.
+    fn row(pes: [u32; 5]) -> Snapshot {
+        let mut snapshot = snapshot(&pes);
+        snapshot.edges =
+            (0..4).map(|from| Edge { from, to: from + 1, messages: 10, bytes: 10 }).collect();
+        snapshot
+    }
+
+    fn hops(snapshot: &Snapshot) -> Vec<u8> {
+        let mapping: Vec<PeId> = snapshot.actors.iter().map(|actor| actor.pe).collect();
+        border_hops(snapshot, &mapping)
+    }
+
+    #[test]
+    fn hops_count_from_both_ends_of_a_wide_area_edge() {
+        // PEs 0 and 1 are in one site, 2 and 3 in the other.
+        assert_eq!(hops(&row([0, 1, 1, 0, 3])), [3, 2, 1, 0, 0]);
+        assert_eq!(hops(&row([0, 2, 2, 0, 1])), [0, 0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn who_never_reaches_another_site_is_as_far_as_can_be() {
+        assert_eq!(hops(&row([0, 1, 0, 1, 0])), [u8::MAX; 5]);
+        let mut apart = row([0, 1, 1, 0, 3]);
+        apart.edges.remove(1);
+        assert_eq!(hops(&apart), [u8::MAX, u8::MAX, 1, 0, 0]);
+    }
+
+    #[test]
+    fn a_message_in_many_steps_makes_no_border() {
+        let mut rare = row([0, 0, 0, 2, 2]);
+        rare.steps = 10;
+        rare.edges.push(Edge { from: 0, to: 4, messages: 1, bytes: 1 });
+        assert_eq!(hops(&rare), [2, 1, 0, 0, 1]);
+    }
+}

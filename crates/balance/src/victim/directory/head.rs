@@ -1,0 +1,381 @@
+//! The head of a site: levels work between the parts of the site, and between the site and others.
+//!
+//! A site that will run dry soon parks a *standing request* at every other one. Where much work is, the head
+//! answers all that stand with it at once and early: it computes when everything would be done if each site
+//! got what it can do by then (`shares.rs`), the latency being discounted from shares. It tells each site that
+//! it answers which others it answers, so that these do not feed each other. A site that is answered takes its other
+//! requests back.
+
+use super::super::message::{Demand, Standing, StealMessage};
+use super::holders::quiet;
+use super::keeper::settling;
+use super::post::Post;
+use super::shares::{Party, level, share};
+use super::task_time::blend;
+use gridspan_topology::{NodeId, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// What the head of a site knows. It exists on every node and is empty where nobody speaks to it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Head {
+    parts: BTreeMap<usize, Part>,
+    /// Requests of other sites, and when they came.
+    standing: BTreeMap<usize, (Standing, Time)>,
+    /// What was last sent to other sites, and when.
+    fed: BTreeMap<usize, (u64, Time)>,
+    /// The sites where a request of this one stands.
+    parked: BTreeSet<usize>,
+    task_ns: u64,
+    /// Since when the site has had tasks that nobody runs.
+    rich_since: Option<Time>,
+    /// Tasks are on their way here until then.
+    fed_until: Time,
+    /// Parts may have more to report until then.
+    hearing: Option<Time>,
+    due: Option<Time>,
+}
+
+/// One part of the site, as it last reported.
+#[derive(Clone, Debug)]
+struct Part {
+    demand: Demand,
+    at: Time,
+}
+
+impl Head {
+    /// When [`Head::settle`] is due although nothing comes.
+    pub(super) fn due(&self) -> Option<Time> {
+        self.due
+    }
+
+    /// A part of the site says what it has and lacks.
+    pub(super) fn report(&mut self, from: NodeId, mut demand: Demand, post: &mut Post<'_>) {
+        let (own, _) = post.own();
+        let Some((_, part)) = post.places.place(from).filter(|&(site, _)| site == own) else {
+            return;
+        };
+        demand.idle = demand.idle.min(post.places.nodes_of_part(own, part).len() as u32);
+        if demand.task_ns > 0 {
+            self.task_ns = blend(self.task_ns, demand.task_ns);
+        }
+        self.parts.insert(part, Part { demand, at: post.now });
+        let is_rich = self.parts.values().any(|part| part.demand.queued > 0);
+        self.rich_since = is_rich.then(|| self.rich_since.unwrap_or(post.now));
+        if is_rich {
+            self.hear(post);
+        }
+        self.settle(post);
+    }
+
+    /// Another site asks.
+    pub(super) fn park(&mut self, from: NodeId, standing: Standing, post: &mut Post<'_>) {
+        let (own, _) = post.own();
+        let Some(site) = post.places.site_of(from).filter(|&site| site != own) else { return };
+        let mut standing = standing;
+        let round_trip = post.places.latency(own, site).duration() * 2;
+        if let Some(&(tasks, at)) = self.fed.get(&site)
+            && post.now < at + round_trip
+        {
+            // It asked before it knew what is on its way to it.
+            let each = tasks / u64::from(standing.nodes).max(1);
+            let lasts = Duration::from_nanos(self.task_ns.saturating_mul(each));
+            standing.backlog = standing.backlog.saturating_add(lasts);
+        }
+        self.standing.insert(site, (standing, post.now));
+        self.hear(post);
+        self.settle(post);
+    }
+
+    /// Another site asks no more.
+    pub(super) fn unpark(&mut self, from: NodeId, post: &Post<'_>) {
+        post.places.site_of(from).map(|site| self.standing.remove(&site));
+    }
+
+    /// Another site has answered.
+    pub(super) fn shipped(
+        &mut self,
+        from: NodeId,
+        tasks: u64,
+        fed: &[NodeId],
+        post: &mut Post<'_>,
+    ) {
+        let (own, _) = post.own();
+        let Some(answering) = post.places.site_of(from).filter(|&site| site != own) else { return };
+        for site in std::mem::take(&mut self.parked) {
+            if let Some(head) = post.places.head(site).filter(|_| site != answering) {
+                post.send(head, StealMessage::Unpark);
+            }
+        }
+        self.announce(tasks, post);
+        let latency = |site| post.places.latency(own, site).duration();
+        let farthest = (0..post.places.site_count()).map(latency).max().unwrap_or_default();
+        self.fed_until = post.now + settling(latency(own)).min(farthest);
+        // Who sends tasks has work itself; what it asked for before is out of date.
+        self.standing.remove(&answering);
+        let others = fed.iter().filter_map(|&head| post.places.site_of(head));
+        for site in others {
+            // A request that the other sent after it was fed stands.
+            let way = |from, to| post.places.latency(from, to).duration();
+            let since_fed = way(answering, site) + way(site, own);
+            let is_old = |at: Time| at + way(answering, own) < post.now + since_fed;
+            if self.standing.get(&site).is_some_and(|&(_, at)| is_old(at)) {
+                self.standing.remove(&site);
+            }
+        }
+        self.settle(post);
+    }
+
+    /// Lets the keepers of parts whose nodes were named as receivers know what comes.
+    fn announce(&self, tasks: u64, post: &mut Post<'_>) {
+        let (own, _) = post.own();
+        let lacking = |part: &usize| self.parts.get(part).is_some_and(|part| part.demand.idle > 0);
+        let parts: Vec<usize> = (0..post.places.part_count(own)).filter(lacking).collect();
+        for &part in &parts {
+            if let Some(keeper) = post.places.keeper(own, part) {
+                let tasks = tasks / parts.len() as u64;
+                post.send(keeper, StealMessage::Incoming { tasks });
+            }
+        }
+    }
+
+    /// The places are others.
+    pub(super) fn moved(&mut self, lost: Option<NodeId>, post: &mut Post<'_>) {
+        let (own, _) = post.own();
+        match lost {
+            None => *self = Self { task_ns: self.task_ns, ..Self::default() },
+            Some(_) => {
+                // Requests stood with heads that may be gone; there they replace those that still stand.
+                self.parked.clear();
+                let has_nodes = |site: usize| !post.places.nodes_in(site).is_empty();
+                self.standing.retain(|&site, _| has_nodes(site));
+                self.parts.retain(|&part, _| post.places.keeper(own, part).is_some());
+                self.settle(post);
+            }
+        }
+    }
+
+    /// Does what is to be done: ships, and parks requests.
+    pub(super) fn settle(&mut self, post: &mut Post<'_>) {
+        self.due = None;
+        if post.places.head(post.own().0) != Some(post.me) {
+            return;
+        }
+        if let Some(until) = self.hearing.filter(|&until| until > post.now) {
+            return self.wake(until, post);
+        }
+        self.hearing = None;
+        self.ship(post);
+        self.ask(post);
+    }
+
+    /// Others may have as much to say: nothing is decided before they had the time to.
+    fn hear(&mut self, post: &Post<'_>) {
+        let (own, _) = post.own();
+        let quiet = quiet(post.places.latency(own, own).duration());
+        self.hearing.get_or_insert(post.now + quiet);
+    }
+
+    fn wake(&mut self, time: Time, post: &Post<'_>) {
+        if time > post.now {
+            self.due = Some(self.due.map_or(time, |due| due.min(time)));
+        }
+    }
+
+    /// What a task takes. As long as nobody knows, the backlog is taken to last as long as it has lasted.
+    fn task_ns(&self, post: &Post<'_>) -> f64 {
+        if self.task_ns > 0 {
+            return self.task_ns as f64;
+        }
+        let lasted = self.rich_since.map_or(0, |since| post.now.0.saturating_sub(since.0)) as f64;
+        let nodes = post.places.nodes_in(post.own().0).len() as f64;
+        let queued: u64 = self.parts.values().map(|part| part.demand.queued).sum();
+        lasted * nodes / (queued as f64).max(1.0)
+    }
+
+    /// Tasks of a part that run or wait to, and those alone that wait.
+    fn work(&self, number: usize, post: &Post<'_>) -> (f64, f64) {
+        let nodes = post.places.nodes_of_part(post.own().0, number).len() as f64;
+        let Some(Part { demand, at }) = self.parts.get(&number) else { return (0.0, 0.0) };
+        let busy = nodes - f64::from(demand.idle).min(nodes);
+        // What is queued is reported when it halves; what runs is not when it ends.
+        let elapsed = post.now.0.saturating_sub(at.0) as f64;
+        let running = match demand.queued {
+            0 if self.task_ns > 0 => busy * (1.0 - elapsed / self.task_ns as f64).max(0.0),
+            _ => busy,
+        };
+        (demand.queued as f64 + running, demand.queued as f64)
+    }
+
+    /// Who takes part in levelling now, apart from the parts of the own site: sites, and when they can begin.
+    fn guests(&self, task_ns: f64, post: &Post<'_>) -> Vec<(usize, Party)> {
+        let (own, _) = post.own();
+        let guest = |(&site, (standing, at)): (&usize, &(Standing, Time))| {
+            let backlog = standing.backlog.saturating_sub(post.now.since(*at));
+            let from =
+                post.places.latency(own, site).duration().max(backlog).as_nanos() as f64 / task_ns;
+            let nodes = f64::from(standing.nodes).min(post.places.nodes_in(site).len() as f64);
+            (!standing.receivers.is_empty()).then_some((site, Party { nodes, from }))
+        };
+        self.standing.iter().filter_map(guest).collect()
+    }
+
+    fn ship(&mut self, post: &mut Post<'_>) {
+        let (own, _) = post.own();
+        let task_ns = self.task_ns(post);
+        let guests = if task_ns > 0.0 { self.guests(task_ns, post) } else { Vec::new() };
+        let parts: Vec<(usize, Party, f64, f64)> = (0..post.places.part_count(own))
+            .map(|part| {
+                let nodes = post.places.nodes_of_part(own, part).len() as f64;
+                let (work, queued) = self.work(part, post);
+                (part, Party { nodes, from: 0.0 }, work, queued)
+            })
+            .collect();
+        let queued: f64 = parts.iter().map(|part| part.3).sum();
+        if queued < 1.0 {
+            return;
+        }
+        let parties: Vec<Party> =
+            parts.iter().map(|part| part.1).chain(guests.iter().map(|guest| guest.1)).collect();
+        let level = level(&parties, parts.iter().map(|part| part.2).sum());
+        let mut lacking: Vec<(Option<usize>, u64, Vec<NodeId>)> = Vec::new();
+        for &(site, party) in &guests {
+            let tasks = share(party, level).round() as u64;
+            if tasks > 0
+                && let Some((standing, _)) = self.standing.remove(&site)
+            {
+                lacking.push((Some(site), tasks, standing.receivers));
+            }
+        }
+        for &(number, party, work, _) in &parts {
+            let nodes = post.places.nodes_of_part(own, number);
+            let Some(part) = self.parts.get_mut(&number) else { continue };
+            let demand = &mut part.demand;
+            let fair = share(party, level);
+            let tasks = (fair - work).round();
+            if work < fair * LEVEL_ENOUGH && demand.receivers.is_empty() {
+                let step = nodes.len().div_ceil(RECEIVERS).max(1);
+                demand.receivers = nodes.iter().copied().step_by(step).collect();
+            }
+            let is_lacking = demand.queued == 0 || work < fair * LEVEL_ENOUGH;
+            if tasks >= 1.0 && is_lacking && !demand.receivers.is_empty() {
+                if let Some(keeper) = post.places.keeper(own, number) {
+                    post.send(keeper, StealMessage::Incoming { tasks: tasks as u64 });
+                }
+                lacking.push((None, tasks as u64, std::mem::take(&mut demand.receivers)));
+                demand.queued += tasks as u64;
+                part.at = post.now;
+            }
+        }
+        let spare = |&(number, party, work, queued): &(usize, Party, f64, f64)| {
+            (number, (work - share(party, level)).clamp(0.0, queued).round() as u64)
+        };
+        self.hand_out(lacking, parts.iter().map(spare).collect(), post);
+        if task_ns > 0.0 && self.task_ns > 0 {
+            return;
+        }
+        // Until something is known: look again when the backlog has lasted as long as the way would take.
+        let ways = self.standing.keys().map(|&site| post.places.latency(own, site).duration());
+        if let (Some(way), Some(since)) = (ways.min(), self.rich_since) {
+            let lasted = post.now.since(since);
+            self.wake(post.now + way.max(lasted), post);
+        }
+    }
+
+    /// Has parts with something to spare send it to those that lack it.
+    fn hand_out(
+        &mut self,
+        lacking: Vec<(Option<usize>, u64, Vec<NodeId>)>,
+        mut spare: Vec<(usize, u64)>,
+        post: &mut Post<'_>,
+    ) {
+        let (own, _) = post.own();
+        let head = |site: &Option<usize>| site.and_then(|site| post.places.head(site));
+        let fed: Vec<NodeId> = lacking.iter().filter_map(|(site, ..)| head(site)).collect();
+        for (site, mut tasks, to) in lacking {
+            let mut sent = 0;
+            for (part, left) in &mut spare {
+                let now = tasks.min(*left);
+                let Some(keeper) = post.places.keeper(own, *part).filter(|_| now > 0) else {
+                    continue;
+                };
+                tasks -= now;
+                *left -= now;
+                sent += now;
+                if let Some(part) = self.parts.get_mut(part) {
+                    part.demand.queued = part.demand.queued.saturating_sub(now);
+                }
+                post.send(keeper, StealMessage::Ship { tasks: now, to: to.clone() });
+            }
+            if let Some((site, head)) = site.zip(head(&site)).filter(|_| sent > 0) {
+                self.fed.insert(site, (sent, post.now));
+                // There, what this site asked for before is out of date now.
+                self.parked.remove(&site);
+                post.send(head, StealMessage::Shipped { tasks: sent, fed: fed.clone() });
+            }
+        }
+    }
+
+    /// Parks a request wherever none stands and the site would run dry before an answer could be here.
+    fn ask(&mut self, post: &mut Post<'_>) {
+        let (own, _) = post.own();
+        if post.now < self.fed_until {
+            return self.wake(self.fed_until, post);
+        }
+        if self.parts.is_empty() {
+            return;
+        }
+        let nodes = post.places.nodes_in(own).len();
+        let work: f64 = (0..post.places.part_count(own)).map(|part| self.work(part, post).0).sum();
+        let backlog =
+            Duration::from_nanos((work * self.task_ns as f64 / nodes.max(1) as f64) as u64);
+        let is_starving = self.parts.values().all(|part| part.demand.queued == 0)
+            && self.parts.values().any(|part| part.demand.idle > 0);
+        for site in (0..post.places.site_count()).filter(|&site| site != own) {
+            let round_trip = post.places.latency(own, site).duration() * 2;
+            let is_low = self.task_ns > 0 && backlog <= round_trip;
+            if self.parked.contains(&site) {
+                if !is_starving && backlog > round_trip * 2 {
+                    // The site has found work of its own.
+                    self.parked.remove(&site);
+                    let head = post.places.head(site);
+                    head.iter().for_each(|&head| post.send(head, StealMessage::Unpark));
+                }
+                continue;
+            }
+            if !(is_starving || is_low) {
+                if self.task_ns > 0 {
+                    self.wake(post.now + (backlog - round_trip), post);
+                }
+                continue;
+            }
+            let Some(head) = post.places.head(site) else { continue };
+            self.parked.insert(site);
+            let receivers = self.receivers(post);
+            post.send(
+                head,
+                StealMessage::Park(Standing { nodes: nodes as u32, backlog, receivers }),
+            );
+        }
+    }
+
+    /// Idle nodes of all parts; if there are none, some that will be.
+    fn receivers(&self, post: &Post<'_>) -> Vec<NodeId> {
+        let of_part = |part: &Part| part.demand.receivers.clone();
+        let mut idle: Vec<NodeId> = self.parts.values().flat_map(of_part).collect();
+        let nodes = post.places.nodes_in(post.own().0);
+        idle.retain(|node| nodes.binary_search(node).is_ok());
+        if idle.is_empty() {
+            idle = nodes.to_vec();
+        }
+        let step = idle.len().div_ceil(RECEIVERS).max(1);
+        idle.into_iter().step_by(step).collect()
+    }
+}
+
+/// A part that has this share of what would be even is left alone while it has some: what it reported
+/// may be out by a factor of two.
+const LEVEL_ENOUGH: f64 = 0.5;
+
+/// A request names so many nodes: tasks for a site go to few, in large packets, and are spread there.
+const RECEIVERS: usize = 16;

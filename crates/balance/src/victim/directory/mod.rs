@@ -1,0 +1,243 @@
+//! `directory`: idle nodes sleep at the directory of their site, which knows who has tasks.
+//!
+//! Ours (research/balance-report.md, section 2, made to scale): no node polls, and nearly every request is answered
+//! with tasks.
+//!
+//! - *Start*: all nodes compute the same directories and heads from the places ([`Places`](super::Places)).
+//!   A directory is empty until nodes speak to it.
+//! - *Steady state*: a node that has tasks to spare says so to its directory (`keeper.rs`), again when that has
+//!   doubled, and when it has none left. An idle node asks once and sleeps. The directory has the
+//!   holder that has work for longest (`holders.rs`) send it half; the tasks go straight from
+//!   holder to thief. When tasks appear while many wait, the directory gathers adverts for a moment, and then
+//!   has each holder serve many at once, so that all have the same. Directories report to
+//!   the head of their site what they lack or can spare (`head.rs`), which levels work between them and with other
+//!   sites.
+//! - *Task time* (`task_time.rs`): whether work is worth a wide-area latency depends on what a task takes. Nodes
+//!   observe it; no one is told.
+//! - *Failure*: when any node is lost, every sleeper asks again, since the lost one may have been about to serve it, and
+//!   nodes whose directory was lost tell the next one, which is the next node of the part. Directories have
+//!   those served that the lost node was to serve. Requests at other sites are parked again.
+
+mod head;
+mod holders;
+mod keeper;
+mod post;
+mod shares;
+mod task_time;
+
+use super::command::{Amount, Gift};
+use super::message::{Share, StealMessage};
+use super::policy::{Turn, Victim};
+use gridspan_topology::{NodeId, Time};
+use head::Head;
+use keeper::Keeper;
+use post::Post;
+use std::collections::VecDeque;
+use task_time::TaskTime;
+
+/// One node's part in it: thief and holder, and perhaps keeper of a directory and head of a site.
+#[derive(Clone, Debug, Default)]
+pub struct Directory {
+    /// The keeper that was last spoken to.
+    home: Option<NodeId>,
+    /// How many tasks the keeper takes this node to have.
+    told: u64,
+    /// Whether the keeper takes this node to sleep.
+    is_asleep: bool,
+    /// Whether the keeper was told, since the node asked, that there is nothing to be had here: it then does
+    /// not count on what may be on its way.
+    is_disowned: bool,
+    task_time: TaskTime,
+    keeper: Keeper,
+    head: Head,
+    /// Messages to be sent, those to the own keeper and head among them.
+    out: VecDeque<(NodeId, StealMessage)>,
+    waking: Option<Time>,
+}
+
+impl Directory {
+    fn ask(&mut self, turn: &Turn<'_>) {
+        (self.is_asleep, self.is_disowned, self.told) = (true, false, 0);
+        self.tell_keeper(StealMessage::Ask { workers: turn.workers }, turn);
+    }
+
+    fn tell_keeper(&mut self, message: StealMessage, turn: &Turn<'_>) {
+        let (site, part) = turn.places.place(turn.me).unwrap_or_default();
+        self.home = turn.places.keeper(site, part);
+        self.out.extend(self.home.map(|keeper| (keeper, message)));
+    }
+
+    fn advert(&mut self, turn: &Turn<'_>) {
+        (self.is_asleep, self.told) = (false, turn.stock);
+        let (tasks, workers) = (turn.stock, turn.workers);
+        self.tell_keeper(
+            StealMessage::Advert { tasks, task_ns: self.task_time.nanos(), workers },
+            turn,
+        );
+    }
+
+    /// Tells the keeper if it is wrong enough about this node.
+    fn correct(&mut self, turn: &Turn<'_>) {
+        let has_none = turn.stock == 0 && self.told > 0;
+        let has_more = turn.stock > 0 && turn.stock / 2 >= self.told;
+        if !turn.is_idle && (has_none || has_more || self.is_asleep) {
+            self.advert(turn);
+        }
+    }
+
+    fn serve(&mut self, from: NodeId, of: u64, shares: &[Share], turn: &mut Turn<'_>) {
+        let stock = turn.stock;
+        let mut unserved = Vec::new();
+        for share in shares {
+            // Who has less than the keeper takes it to have, gives less.
+            let part = u128::from(share.tasks) * u128::from(stock);
+            let scaled = u64::try_from(part.div_ceil(u128::from(of.max(1)))).unwrap_or(u64::MAX);
+            let tasks = share.tasks.min(scaled);
+            if turn.give(share.to, Amount::UpTo(tasks), Gift::Directory) == 0 && share.to != turn.me
+            {
+                unserved.push(share.to);
+            }
+        }
+        if Some(from) == self.home {
+            let asked: u64 = shares.iter().fold(0, |sum, share| sum.saturating_add(share.tasks));
+            self.told = of.saturating_sub(asked);
+        }
+        if !unserved.is_empty() {
+            self.out.push_back((from, StealMessage::Unserved(unserved)));
+            (self.is_disowned, self.told) = (true, 0);
+        }
+        self.correct(turn);
+    }
+
+    /// Handles a message, to whichever role of this node it is.
+    fn handle(&mut self, from: NodeId, message: StealMessage, turn: &mut Turn<'_>) {
+        match message {
+            StealMessage::Serve { of, shares } => return self.serve(from, of, &shares, turn),
+            StealMessage::AskAgain if turn.is_idle => return self.ask(turn),
+            // A thief of another policy is not left waiting.
+            StealMessage::Request => {
+                let nothing = StealMessage::Nothing { hint: None };
+                return self.out.push_back((from, nothing));
+            }
+            _ => {}
+        }
+        let (now, me, places) = (turn.now, turn.me, turn.places);
+        let post = &mut Post { now, me, places, out: &mut self.out };
+        match message {
+            StealMessage::Ask { workers } => self.keeper.ask(from, workers, post),
+            StealMessage::Advert { tasks, task_ns, workers } => {
+                self.keeper.advert(from, (tasks, task_ns, workers), post);
+            }
+            StealMessage::Unserved(thieves) => self.keeper.unserved(from, &thieves, post),
+            StealMessage::Ship { tasks, to } => self.keeper.ship(tasks, &to, post),
+            StealMessage::Incoming { tasks } => self.keeper.incoming(tasks, post),
+            StealMessage::Report(demand) => self.head.report(from, demand, post),
+            StealMessage::Park(standing) => self.head.park(from, standing, post),
+            StealMessage::Unpark => self.head.unpark(from, post),
+            StealMessage::Shipped { tasks, fed } => self.head.shipped(from, tasks, &fed, post),
+            _ => {}
+        }
+    }
+
+    /// Sends what is to be sent, has the own keeper and head handle what is theirs, and asks to be woken.
+    fn flush(&mut self, turn: &mut Turn<'_>) {
+        loop {
+            while let Some((to, message)) = self.out.pop_front() {
+                if to == turn.me {
+                    self.handle(to, message, turn);
+                } else {
+                    turn.send(to, message);
+                }
+            }
+            let (now, me, places) = (turn.now, turn.me, turn.places);
+            let post = Post { now, me, places, out: &mut self.out };
+            let (site, _) = post.own();
+            let demand = self.keeper.report(&post);
+            let Some((head, demand)) = places.head(site).zip(demand) else { break };
+            self.out.push_back((head, StealMessage::Report(demand)));
+        }
+        let due = [self.keeper.due(), self.head.due()].into_iter().flatten().min();
+        if let Some(time) = due.filter(|_| due != self.waking) {
+            turn.wake_at(time);
+        }
+        self.waking = due;
+    }
+}
+
+impl Victim for Directory {
+    fn name(&self) -> &'static str {
+        "directory"
+    }
+
+    fn idle(&mut self, turn: &mut Turn<'_>) {
+        self.task_time.ended(turn.now, turn.workers);
+        self.ask(turn);
+        self.flush(turn);
+    }
+
+    fn stock(&mut self, turn: &mut Turn<'_>) {
+        if self.is_asleep {
+            self.task_time.got(turn.now, turn.stock.saturating_add(u64::from(turn.workers)));
+        }
+        if self.task_time.left(turn.now, turn.stock, turn.workers) {
+            self.advert(turn);
+        }
+        self.correct(turn);
+        self.flush(turn);
+    }
+
+    fn message(&mut self, from: NodeId, message: StealMessage, turn: &mut Turn<'_>) {
+        self.handle(from, message, turn);
+        self.flush(turn);
+    }
+
+    fn received(&mut self, from: NodeId, tasks: u64, _gift: Gift, turn: &mut Turn<'_>) {
+        self.task_time.got(turn.now, tasks);
+        let is_from_here = turn.places.place(from) == turn.places.place(turn.me);
+        if is_from_here && self.is_asleep && !self.is_disowned {
+            // The keeper had it sent.
+            self.is_asleep = false;
+            self.told = tasks.saturating_sub(u64::from(turn.workers));
+        }
+        self.correct(turn);
+        self.flush(turn);
+    }
+
+    fn given(&mut self, to: NodeId, tasks: u64, gift: Gift, turn: &mut Turn<'_>) {
+        self.task_time.gave(tasks);
+        if tasks == 0 && gift == Gift::Directory {
+            self.out.extend(self.home.map(|keeper| (keeper, StealMessage::Unserved(vec![to]))));
+            (self.is_disowned, self.told) = (true, 0);
+        }
+        self.correct(turn);
+        self.flush(turn);
+    }
+
+    fn places_changed(&mut self, lost: Option<NodeId>, turn: &mut Turn<'_>) {
+        let (now, me, places) = (turn.now, turn.me, turn.places);
+        let post = &mut Post { now, me, places, out: &mut self.out };
+        match lost {
+            Some(node) => self.keeper.lost(node, post),
+            None => self.keeper.moved(post),
+        }
+        self.head.moved(lost, post);
+        let is_home = turn.places.place(me).and_then(|(site, part)| places.keeper(site, part));
+        if turn.is_idle {
+            self.ask(turn);
+        } else if is_home != self.home {
+            self.advert(turn);
+        }
+        self.flush(turn);
+    }
+
+    fn woken(&mut self, turn: &mut Turn<'_>) {
+        self.waking = None;
+        let (now, me, places) = (turn.now, turn.me, turn.places);
+        let post = &mut Post { now, me, places, out: &mut self.out };
+        self.keeper.woken(post);
+        if self.head.due().is_some_and(|due| due <= now) {
+            self.head.settle(post);
+        }
+        self.flush(turn);
+    }
+}

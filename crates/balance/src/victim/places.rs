@@ -1,0 +1,156 @@
+//! Who takes part in stealing, and where: sites, their parts, and who speaks for them.
+
+use gridspan_topology::{GroupId, Hierarchy, Latency, NodeId};
+use std::time::Duration;
+
+/// Round trips above this one are wide-area. Ethernet in one building takes less than 1 ms, and neighbouring
+/// cities more than 2 ms.
+const WIDE_AREA_RTT: Duration = Duration::from_millis(2);
+
+/// A directory keeps at most this many nodes, so that its node handles their messages within a fraction of a
+/// task: 512 of them at 2 µs take 1 ms.
+const NODES_PER_DIRECTORY: usize = 1024;
+
+/// The places of one job as stealing sees them. All nodes must hold the same, so that they agree about
+/// who speaks for whom; while they hear of changes at different times, they may differ.
+///
+/// A *site* here is the largest group of the hierarchy whose members are within 2 ms of each other. Sites of more than 512
+/// nodes have several *parts* of equal size. The first node of a part keeps its directory, that of the
+/// first part is the *head* of the site.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Places {
+    nodes: Vec<NodeId>,
+    sites: Vec<Site>,
+    /// The site and the part of each node, by its number.
+    place_of: Vec<Option<(u32, u32)>>,
+    /// One way between sites, row by row.
+    latencies: Vec<Latency>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Site {
+    nodes: Vec<NodeId>,
+    parts: Vec<Vec<NodeId>>,
+}
+
+impl Places {
+    /// The places of this hierarchy. Where nothing is known of round trips, its first level below the whole
+    /// is that of the sites.
+    pub fn new(hierarchy: &Hierarchy) -> Self {
+        let groups = sites(hierarchy);
+        let nodes: Vec<NodeId> = hierarchy.nodes().collect();
+        let count = nodes.last().map_or(0, |last| last.index() + 1);
+        let mut places =
+            Self { nodes, sites: vec![], place_of: vec![None; count], latencies: vec![] };
+        for (site, &group) in groups.iter().enumerate() {
+            let members = hierarchy.group(group).members();
+            let count = members.len().div_ceil(NODES_PER_DIRECTORY).max(1);
+            let bound = |part: usize| part * members.len() / count;
+            let parts = (0..count).map(|part| members[bound(part)..bound(part + 1)].to_vec());
+            let parts: Vec<Vec<NodeId>> = parts.collect();
+            for (part, nodes) in parts.iter().enumerate() {
+                for node in nodes {
+                    places.place_of[node.index()] = Some((site as u32, part as u32));
+                }
+            }
+            places.sites.push(Site { nodes: members.to_vec(), parts });
+            let rtt = |&other: &GroupId| hierarchy.rtt_between(group, other);
+            let one_way = groups.iter().map(|other| Latency(rtt(other).unwrap_or_default() / 2));
+            places.latencies.extend(one_way);
+        }
+        places
+    }
+
+    /// All nodes in order.
+    pub fn nodes(&self) -> &[NodeId] {
+        &self.nodes
+    }
+
+    /// Whether the node takes part.
+    pub fn contains(&self, node: NodeId) -> bool {
+        self.place(node).is_some()
+    }
+
+    /// How many sites there are; those that lost all nodes count too.
+    pub fn site_count(&self) -> usize {
+        self.sites.len()
+    }
+
+    /// The site of a node that takes part.
+    pub fn site_of(&self, node: NodeId) -> Option<usize> {
+        self.place(node).map(|(site, _)| site)
+    }
+
+    /// The nodes of a site in order; none if there is no such site.
+    pub fn nodes_in(&self, site: usize) -> &[NodeId] {
+        self.sites.get(site).map_or(&[], |site| &site.nodes)
+    }
+
+    /// One way between nodes of two sites, or inside of one; zero if it is not known.
+    pub fn latency(&self, from: usize, to: usize) -> Latency {
+        let row = self.sites.len();
+        let place = (from < row && to < row).then_some(from * row + to);
+        place.and_then(|place| self.latencies.get(place)).copied().unwrap_or_default()
+    }
+
+    /// How many parts a site has.
+    pub(super) fn part_count(&self, site: usize) -> usize {
+        self.sites.get(site).map_or(0, |site| site.parts.len())
+    }
+
+    /// The site and the part of a node that takes part.
+    pub(super) fn place(&self, node: NodeId) -> Option<(usize, usize)> {
+        let (site, part) = (*self.place_of.get(node.index())?)?;
+        Some((site as usize, part as usize))
+    }
+
+    /// The nodes of a part.
+    pub(super) fn nodes_of_part(&self, site: usize, part: usize) -> &[NodeId] {
+        self.sites.get(site).and_then(|site| site.parts.get(part)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Who keeps the directory of a part.
+    pub(super) fn keeper(&self, site: usize, part: usize) -> Option<NodeId> {
+        self.nodes_of_part(site, part).first().copied()
+    }
+
+    /// Who speaks for a site.
+    pub(super) fn head(&self, site: usize) -> Option<NodeId> {
+        self.nodes_in(site).first().copied()
+    }
+
+    /// Takes a node out; whether it was there. Parts keep their other nodes.
+    pub(super) fn remove(&mut self, node: NodeId) -> bool {
+        let Some((site, part)) = self.place(node) else { return false };
+        self.place_of[node.index()] = None;
+        let site = &mut self.sites[site];
+        for nodes in [&mut self.nodes, &mut site.nodes, &mut site.parts[part]] {
+            nodes.retain(|&other| other != node);
+        }
+        true
+    }
+}
+
+/// The largest groups inside of which nothing is wide-area.
+fn sites(hierarchy: &Hierarchy) -> Vec<GroupId> {
+    let is_known = hierarchy.levels().any(|level| level.rtt.is_some());
+    let mut sites = Vec::new();
+    let mut open = vec![hierarchy.root()];
+    while let Some(id) = open.pop() {
+        let group = hierarchy.group(id);
+        let is_wide = match group.rtt().or(level_rtt(hierarchy, group.level())) {
+            Some(rtt) => rtt.median > WIDE_AREA_RTT,
+            None => !is_known && group.level() == 0,
+        };
+        if is_wide && !group.children().is_empty() {
+            open.extend(group.children().iter().rev());
+        } else {
+            sites.push(id);
+        }
+    }
+    sites
+}
+
+fn level_rtt(hierarchy: &Hierarchy, level: usize) -> Option<gridspan_topology::RttRange> {
+    hierarchy.levels().nth(level).and_then(|level| level.rtt)
+}

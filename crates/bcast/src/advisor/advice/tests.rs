@@ -1,0 +1,156 @@
+//! The advisor on a small grid of three sites.
+
+use super::*;
+use crate::network::{NodeLink, Place, Sharing};
+
+const MBIT: f64 = 125_000.0;
+const ROOT: NodeId = NodeId(10);
+
+/// Three sites of one cluster of three nodes; 100 Mbit/s inside and 30 between.
+fn advisor() -> Advisor {
+    let places: Vec<Place> = (0..9).map(|n| Place { site: n / 3, cluster: n / 3 }).collect();
+    let node = |place: &Place| NodeLink {
+        cluster: place.cluster,
+        out: 100.0 * MBIT,
+        into: 100.0 * MBIT,
+        initiation_s: 1e-4,
+    };
+    let nodes = places.iter().map(node).collect();
+    let link = |from, to| if from == to { (1e-4, 100.0 * MBIT) } else { (0.02, 30.0 * MBIT) };
+    let belief = Belief::new(&places, nodes, Sharing::SitePairs, link);
+    Advisor::new((10..19).map(NodeId).collect(), belief, AdvisorConfig::default())
+}
+
+fn at(second: u64) -> Time {
+    Time(second * 1_000_000_000)
+}
+
+fn tell(advisor: &mut Advisor, now: Time, bytes: u64, edges: &[EdgeTiming]) {
+    let plan = advisor.plan(now, ROOT, bytes).unwrap().id();
+    advisor.observe(now, &Broadcast { root: ROOT, bytes, began: now, plan, edges });
+}
+
+fn published(commands: &[Command]) -> Vec<&Plan> {
+    let mut plans = Vec::new();
+    for command in commands {
+        if let Command::Publish { plan, .. } = command {
+            plans.push(plan);
+        }
+    }
+    plans
+}
+
+#[test]
+fn the_first_broadcast_has_a_plan_at_once_and_later_ones_a_better_one() {
+    let mut advisor = advisor();
+    let first = advisor.plan(at(0), ROOT, 1_000_000).unwrap().clone();
+    assert_eq!(first.stripes()[0].tree.node_count(), 9);
+
+    tell(&mut advisor, at(0), 1_000_000, &[]);
+    let commands = advisor.tick(at(1), &Effort::evaluations(100_000));
+
+    assert!(!published(&commands).is_empty());
+    let second = advisor.plan(at(2), ROOT, 1_000_000).unwrap();
+    assert!(second.id() > first.id());
+    assert!(published(&advisor.tick(at(3), &Effort::unlimited())).is_empty(), "nothing changed");
+}
+
+#[test]
+fn the_next_size_and_time_are_predicted() {
+    let mut advisor = advisor();
+    for n in 0..12 {
+        tell(&mut advisor, at(10 * n), 1_000_000 - 50_000 * n, &[]);
+    }
+
+    let (bytes, when) = advisor.predict(ROOT).unwrap();
+
+    assert!(bytes.abs_diff(400_000) < 1_000, "{bytes}");
+    assert_eq!(when.unwrap().since(at(120)).as_secs(), 0);
+}
+
+#[test]
+fn a_link_that_turned_slow_is_noticed_probed_and_avoided() {
+    let mut advisor = advisor();
+    tell(&mut advisor, at(0), 1_000_000, &[]);
+    advisor.tick(at(1), &Effort::evaluations(100_000));
+    let plan = advisor.plan(at(2), ROOT, 1_000_000).unwrap().id();
+    let kept = advisor.roots[&ROOT].plans.values().find(|kept| kept.plan.id() == plan).unwrap();
+    let mut edges = kept.draft.simulate(&advisor.network, 1_000_000).edges;
+    // What crosses from the root's site to the second takes ten times as long.
+    let is_hit = |edge: &EdgeTiming| edge.from / 3 == 0 && edge.to / 3 == 1;
+    assert!(edges.iter().any(is_hit));
+    edges.iter_mut().filter(|edge| is_hit(edge)).for_each(|edge| edge.flowing_s *= 10.0);
+
+    tell(&mut advisor, at(2), 1_000_000, &edges);
+    let commands = advisor.tick(at(3), &Effort::evaluations(100_000));
+
+    assert!(advisor.belief().bandwidth(0, 1) < 4.0 * MBIT);
+    assert!(commands.contains(&Command::Probe(Wish::Pair { from: 0, to: 1 })));
+    assert!(!published(&commands).is_empty());
+    let plan = advisor.plan(at(4), ROOT, 1_000_000).unwrap();
+    let hit: u32 = plan
+        .stripes()
+        .iter()
+        .filter(|stripe| {
+            let mut edges = stripe.tree.edges();
+            edges.any(|(from, to)| (10..13).contains(&from.0) && (13..16).contains(&to.0))
+        })
+        .map(|stripe| stripe.weight)
+        .sum();
+    let all: u32 = plan.stripes().iter().map(|stripe| stripe.weight).sum();
+    assert!(hit * 4 < all, "little goes over the slow link: {hit} of {all}");
+}
+
+#[test]
+fn the_rest_of_a_broadcast_goes_around_a_link_that_turned_slow_and_stays_otherwise() {
+    let mut advisor = advisor();
+    tell(&mut advisor, at(0), 1_000_000, &[]);
+    advisor.tick(at(1), &Effort::evaluations(100_000));
+    let plan = advisor.plan(at(2), ROOT, 1_000_000).unwrap().id();
+    let kept = advisor.roots[&ROOT].plans.values().find(|kept| kept.plan.id() == plan).unwrap();
+    let mut edges = kept.draft.simulate(&advisor.network, 250_000).edges;
+    let effort = Effort::evaluations(5_000);
+    let mut rest = |edges: &[EdgeTiming]| {
+        let part = Broadcast { root: ROOT, bytes: 250_000, began: at(2), plan, edges };
+        advisor.midway(at(2), &part, 750_000, &effort).unwrap()
+    };
+
+    assert_eq!(rest(&edges), None);
+    let is_hit = |edge: &EdgeTiming| edge.from / 3 == 0 && edge.to / 3 == 1;
+    edges.iter_mut().filter(|edge| is_hit(edge)).for_each(|edge| edge.flowing_s *= 10.0);
+    let other = rest(&edges).unwrap();
+
+    assert!(other.id() > plan);
+}
+
+#[test]
+fn what_is_believed_to_be_bad_is_probed_again_though_nothing_flows_there() {
+    let mut advisor = advisor();
+    advisor.tick(at(1), &Effort::unlimited());
+    advisor.probed(at(2), 0, 1, 3.0 * MBIT);
+
+    let wishes =
+        |commands: &[Command]| commands.contains(&Command::Probe(Wish::Pair { from: 0, to: 1 }));
+    // What differed is looked at from all sides at once, then left alone for a while.
+    assert!(wishes(&advisor.tick(at(3), &Effort::unlimited())));
+    assert!(!wishes(&advisor.tick(at(7), &Effort::unlimited())), "it was just asked for");
+    assert!(wishes(&advisor.tick(at(9), &Effort::unlimited())));
+    advisor.probed(at(10), 0, 1, 3.0 * MBIT);
+    assert!(!wishes(&advisor.tick(at(12), &Effort::unlimited())), "it was just measured");
+    assert!(wishes(&advisor.tick(at(15), &Effort::unlimited())));
+}
+
+#[test]
+fn a_small_gain_is_no_reason_to_switch() {
+    let mut advisor = advisor();
+    tell(&mut advisor, at(0), 1_000_000, &[]);
+    advisor.tick(at(1), &Effort::evaluations(100_000));
+    let before = advisor.plan(at(2), ROOT, 1_000_000).unwrap().id();
+    for (from, to) in [(0, 1), (0, 2), (1, 2), (2, 1)] {
+        advisor.probed(at(2), from, to, 32.0 * MBIT);
+    }
+
+    advisor.tick(at(3), &Effort::evaluations(100_000));
+
+    assert_eq!(advisor.plan(at(4), ROOT, 1_000_000).unwrap().id(), before);
+}

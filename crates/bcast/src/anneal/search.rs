@@ -1,0 +1,319 @@
+//! Annealing relative to cost: temperatures are shares of what the tree costs, so that neither the
+//! unit nor the size of the problem matters.
+
+use super::start::start_tree;
+use super::state::State;
+use crate::dice::Dice;
+use crate::effort::Effort;
+use crate::paper::CostModel;
+
+/// A sender is drawn from the cheapest clusters for the receiver, this many.
+const CANDIDATES: usize = 16;
+/// The first temperature is at most this share of the cost, and at most `HEAT` divided by the nodes.
+const HEAT_MAX: f64 = 0.15;
+const HEAT: f64 = 1.2;
+/// In the course of a round the temperature falls by this factor.
+const COOLING: f64 = 1e-3;
+/// Moves of a round, and further ones for each node: the first rounds are short, and each is longer than
+/// the one before.
+const ROUND: u64 = 1_000;
+const ROUND_PER_NODE: u64 = 20;
+const ROUND_GROWTH: f64 = 1.4;
+/// Each so many rounds begin with the start tree rather than the best.
+const RESTART: u64 = 3;
+/// Without a limit, about so many evaluations for each node.
+const UNLIMITED_PER_NODE: f64 = 5_000.0;
+/// The limit is looked at once in so many moves; a clock costs about as much as a few of them.
+const LOOK: u64 = 16;
+
+/// A tree and how it was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Annealed {
+    /// The parent of each node; `u32::MAX` for the root.
+    pub parents: Vec<u32>,
+    /// The cost by the model, in seconds.
+    pub cost_s: f64,
+    /// Moves that were tried.
+    pub moves: u64,
+}
+
+/// Searches a tree from `root` over all nodes of the model, beginning with [`start_tree`].
+pub fn anneal(model: &CostModel, root: u32, seed: u64, effort: &Effort<'_>) -> Annealed {
+    let start = start_tree(model, root, seed);
+    effort.spend();
+    if model.len() < 3 || effort.is_over() {
+        return Annealed { cost_s: model.completion_s(&start), parents: start, moves: 0 };
+    }
+    let limit = effort.limit().is_none().then_some(UNLIMITED_PER_NODE * model.len() as f64);
+    let part = limit.map(|limit| Effort::evaluations(limit as u64));
+    let mut search = Search {
+        state: State::new(model, &start),
+        senders: Senders::new(model),
+        dice: Dice::new(seed),
+        best_s: f64::INFINITY,
+        best: start.clone(),
+        undo: Vec::new(),
+        moves: 0,
+    };
+    search.keep_if_best();
+    let effort = part.as_ref().unwrap_or(effort);
+    let mut length = (ROUND + ROUND_PER_NODE * model.len() as u64) as f64;
+    let mut round = 0;
+    while !effort.is_over() {
+        let is_restart = round % RESTART == RESTART - 1;
+        let from = if is_restart { start.clone() } else { search.best.clone() };
+        search.state.reset(&from);
+        search.round(length as u64, effort);
+        length *= ROUND_GROWTH;
+        round += 1;
+    }
+    Annealed { cost_s: search.best_s, parents: search.best, moves: search.moves }
+}
+
+struct Search<'a> {
+    state: State<'a>,
+    senders: Senders,
+    dice: Dice,
+    best_s: f64,
+    best: Vec<u32>,
+    /// `(node, parent)` steps that take the last move back, the last first.
+    undo: Vec<(u32, u32)>,
+    moves: u64,
+}
+
+impl Search<'_> {
+    fn round(&mut self, moves: u64, effort: &Effort<'_>) {
+        let heat = HEAT_MAX.min(HEAT / self.state.parents().len() as f64);
+        let cooling = COOLING.powf(LOOK as f64 / moves as f64);
+        let mut temperature = heat * self.state.cost_s();
+        for at in 0..moves {
+            if at % LOOK == 0 {
+                temperature *= cooling;
+                if effort.is_over() {
+                    return;
+                }
+            }
+            let before_s = self.state.cost_s();
+            if !self.change() {
+                effort.spend();
+                continue;
+            }
+            effort.spend();
+            self.moves += 1;
+            let worse = self.state.cost_s() - before_s;
+            if worse > 0.0 && self.dice.unit() >= (-worse / temperature).exp() {
+                while let Some((node, parent)) = self.undo.pop() {
+                    self.state.attach(node, parent);
+                }
+            } else if worse < 0.0 {
+                self.keep_if_best();
+            }
+        }
+    }
+
+    fn keep_if_best(&mut self) {
+        if self.state.cost_s() < self.best_s * (1.0 - 1e-12) {
+            self.best_s = self.state.cost_s();
+            self.best.copy_from_slice(self.state.parents());
+        }
+    }
+
+    /// Changes the tree on or next to its critical path; whether it did.
+    fn change(&mut self) -> bool {
+        self.undo.clear();
+        let Some(node) = self.on_critical_path() else { return false };
+        match self.dice.below(8) {
+            0 => self.rotate(node),
+            1 => self.exchange(node),
+            3 | 4 => self.replace(node),
+            2 => {
+                // A sibling that is served before it makes room.
+                let siblings = self.state.parent(node);
+                let other = self.dice.below(self.state.parents().len()) as u32;
+                match self.state.parent(other) == siblings && other != node {
+                    true => self.attach_near(other),
+                    false => self.attach_near(node),
+                }
+            }
+            _ => self.attach_near(node),
+        }
+    }
+
+    /// A node on the way to the last one, not the root.
+    fn on_critical_path(&mut self) -> Option<u32> {
+        let mut chosen = None;
+        let mut next = self.state.critical(self.state.root());
+        let mut count = 0;
+        while let Some(node) = next {
+            count += 1;
+            if self.dice.below(count) == 0 {
+                chosen = Some(node);
+            }
+            next = self.state.critical(node);
+        }
+        chosen
+    }
+
+    fn attach(&mut self, node: u32, parent: u32) {
+        self.undo.push((node, self.state.parent(node)));
+        self.state.attach(node, parent);
+    }
+
+    fn attach_near(&mut self, node: u32) -> bool {
+        let parent = self.senders.draw(node, &mut self.dice);
+        if parent == self.state.parent(node) || self.state.is_below(parent, node) {
+            return false;
+        }
+        self.attach(node, parent);
+        true
+    }
+
+    /// A node changes places with its parent.
+    fn rotate(&mut self, node: u32) -> bool {
+        let parent = self.state.parent(node);
+        let above = self.state.parent(parent);
+        if parent == self.state.root() || above == node {
+            return false;
+        }
+        self.attach(node, above);
+        self.attach(parent, node);
+        true
+    }
+
+    /// Two nodes, neither below the other, change places: parents and children.
+    fn replace(&mut self, node: u32) -> bool {
+        let other = self.dice.below(self.state.parents().len()) as u32;
+        let (parent, goal) = (self.state.parent(node), self.state.parent(other));
+        if other == self.state.root()
+            || self.state.is_below(node, other)
+            || self.state.is_below(other, node)
+        {
+            return false;
+        }
+        let own: Vec<u32> = self.state.children(node).collect();
+        let others: Vec<u32> = self.state.children(other).collect();
+        if own.len() + others.len() > REPLACED_CHILDREN_MAX {
+            return false;
+        }
+        own.into_iter().for_each(|child| self.attach(child, other));
+        others.into_iter().for_each(|child| self.attach(child, node));
+        if parent != goal {
+            self.attach(node, goal);
+            self.attach(other, parent);
+        }
+        true
+    }
+
+    /// Two nodes, neither below the other, change parents.
+    fn exchange(&mut self, node: u32) -> bool {
+        let other = self.dice.below(self.state.parents().len()) as u32;
+        let (parent, goal) = (self.state.parent(node), self.state.parent(other));
+        let is_possible = other != self.state.root()
+            && parent != goal
+            && !self.state.is_below(node, other)
+            && !self.state.is_below(other, node);
+        if is_possible {
+            self.attach(node, goal);
+            self.attach(other, parent);
+        }
+        is_possible
+    }
+}
+
+/// A node with more children is not replaced: each of them would have to be moved.
+const REPLACED_CHILDREN_MAX: usize = 12;
+
+/// From whom a node may best receive.
+struct Senders {
+    class_of: Vec<u32>,
+    /// For each class, the classes that reach it at least cost.
+    nearest: Vec<Vec<u32>>,
+    members: Vec<Vec<u32>>,
+}
+
+impl Senders {
+    fn new(model: &CostModel) -> Self {
+        let classes = model.classes();
+        let mut members = vec![Vec::new(); classes];
+        for node in 0..model.len() as u32 {
+            members[model.class_of(node)].push(node);
+        }
+        let cost = |from: usize, to: usize| match (members[from].first(), members[to].last()) {
+            (Some(&from), Some(&to)) if from != to => {
+                model.busy_s(from, to) + model.flight_s(from, to)
+            }
+            _ => f64::INFINITY,
+        };
+        let mut costs: Vec<(f64, u32)> = Vec::with_capacity(classes);
+        let nearest = (0..classes).map(|to| {
+            costs.clear();
+            let all = (0..classes).map(|from| (cost(from, to), from as u32));
+            costs.extend(all.filter(|(cost, _)| cost.is_finite()));
+            if costs.len() > CANDIDATES {
+                costs.select_nth_unstable_by(CANDIDATES, |one, other| one.0.total_cmp(&other.0));
+                costs.truncate(CANDIDATES);
+            }
+            costs.iter().map(|&(_, from)| from).collect()
+        });
+        let nearest = nearest.collect();
+        let class_of = (0..model.len() as u32).map(|node| model.class_of(node) as u32).collect();
+        Self { class_of, nearest, members }
+    }
+
+    /// A node of one of the nearest classes, or now and then any.
+    fn draw(&self, to: u32, dice: &mut Dice) -> u32 {
+        let near = &self.nearest[self.class_of[to as usize] as usize];
+        if near.is_empty() || dice.below(16) == 0 {
+            return dice.below(self.class_of.len()) as u32;
+        }
+        let members = &self.members[near[dice.below(near.len())] as usize];
+        members[dice.below(members.len())]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::paper::{NONE, Serialisation};
+    use crate::study::{exact_optimum_s, grid_links, uniform_links};
+
+    #[test]
+    fn seven_nodes_come_within_a_percent_of_the_best_of_all_trees() {
+        let mut above = 0.0;
+        for seed in 0..8 {
+            let links = if seed % 2 == 0 { uniform_links(7, seed) } else { grid_links(2, 4, seed) };
+            let links = links.restricted_to(&[0, 1, 2, 3, 4, 5, 6]);
+            let model = CostModel::new(&links, 1_000_000, Serialisation::Transfer);
+
+            let found = anneal(&model, 0, seed, &Effort::evaluations(20_000));
+
+            let optimum = exact_optimum_s(&model, 0);
+            assert!(found.cost_s >= optimum * (1.0 - 1e-9), "nothing is better than the best");
+            assert!((found.cost_s - model.completion_s(&found.parents)).abs() < 1e-9);
+            above += found.cost_s / optimum - 1.0;
+        }
+        assert!(above / 8.0 <= 0.01, "{above}");
+    }
+
+    #[test]
+    fn the_result_is_never_worse_than_the_start_and_repeats() {
+        let model = CostModel::new(&grid_links(8, 8, 3), 1_000_000, Serialisation::Transfer);
+        let start_s = model.completion_s(&start_tree(&model, 9, 1));
+
+        let one = anneal(&model, 9, 1, &Effort::evaluations(5_000));
+        let other = anneal(&model, 9, 1, &Effort::evaluations(5_000));
+
+        assert_eq!(one, other);
+        assert!(one.cost_s <= start_s);
+        assert_eq!(one.parents[9], NONE);
+    }
+
+    #[test]
+    fn one_node_and_two_need_no_search() {
+        for count in [1, 2] {
+            let model = CostModel::new(&uniform_links(count, 1), 1_000, Serialisation::Transfer);
+
+            assert_eq!(anneal(&model, 0, 1, &Effort::unlimited()).parents.len(), count);
+        }
+    }
+}

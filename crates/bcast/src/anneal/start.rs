@@ -1,0 +1,171 @@
+//! A tree to begin with, good and at once: the earliest completing edge next.
+//!
+//! Clusters are reached through one node each, then nodes of a cluster, which are alike, from each
+//! other. Where there are many clusters, a sender looks at a sample of those not reached yet.
+
+use crate::dice::Dice;
+use crate::paper::{CostModel, NONE};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A sender compares this many receivers at most. The best of 64 is among the best 2 % of all.
+const SAMPLE: usize = 64;
+
+/// The parents of all nodes in a tree from `root`; the seed matters for more than 64 clusters only.
+///
+/// Two trees are grown, and the better one is taken: in one only the first node of a cluster sends to other
+/// clusters, and before it serves its own; in the other all nodes do, when they have served their own.
+pub fn start_tree(model: &CostModel, root: u32, seed: u64) -> Vec<u32> {
+    let mut members: Vec<Vec<u32>> = vec![Vec::new(); model.classes()];
+    for node in 0..model.len() as u32 {
+        members[model.class_of(node)].push(node);
+    }
+    members[model.class_of(root)].sort_by_key(|&node| (node != root, node));
+    let mut inside = vec![NONE; model.len()];
+    let spreads: Vec<Spread> =
+        members.iter().map(|nodes| spread(model, nodes, &mut inside)).collect();
+    let entries: Vec<u32> = members.iter().filter_map(|nodes| nodes.first().copied()).collect();
+    let tree = |all_send: bool| {
+        let mut parents = inside.clone();
+        let mut dice = Dice::new(seed);
+        join(model, root, entries.clone(), (&spreads, all_send), &mut parents, &mut dice);
+        parents
+    };
+    let first = tree(false);
+    if spreads.iter().all(|spread| spread.done.len() < 2) {
+        return first;
+    }
+    let second = tree(true);
+    match model.completion_s(&second) < model.completion_s(&first) {
+        true => second,
+        false => first,
+    }
+}
+
+/// How a cluster is served from its first node, counted from when that has the message.
+struct Spread {
+    /// When all have it.
+    last_s: f64,
+    /// When each node has served the others, in the order of being done.
+    done: Vec<(f64, u32)>,
+}
+
+/// When a sender is free: the earliest first, then the lowest number.
+type Free = Reverse<(u64, u32)>;
+
+fn free(at_s: f64, node: u32) -> Free {
+    // Positive numbers are ordered as their bits are.
+    Reverse((at_s.to_bits(), node))
+}
+
+/// A tree inside a cluster from its first node.
+fn spread(model: &CostModel, nodes: &[u32], parents: &mut [u32]) -> Spread {
+    let mut senders: BinaryHeap<Free> = BinaryHeap::new();
+    let mut last_s = 0.0_f64;
+    for &node in nodes {
+        // The first has nobody to receive from.
+        let Some(Reverse((bits, from))) = senders.pop() else {
+            senders.push(free(0.0, node));
+            continue;
+        };
+        let sent_s = f64::from_bits(bits) + model.busy_s(from, node);
+        let at_s = sent_s + model.flight_s(from, node);
+        parents[node as usize] = from;
+        last_s = last_s.max(at_s);
+        senders.push(free(sent_s, from));
+        senders.push(free(at_s, node));
+    }
+    let done = senders.into_sorted_vec().into_iter().rev();
+    Spread {
+        last_s,
+        done: done.map(|Reverse((bits, node))| (f64::from_bits(bits), node)).collect(),
+    }
+}
+
+/// A tree over the entries of clusters. A cluster counts as reached when all of it would be, so that
+/// large ones are not last.
+fn join(
+    model: &CostModel,
+    root: u32,
+    mut waiting: Vec<u32>,
+    (spreads, all_send): (&[Spread], bool),
+    parents: &mut [u32],
+    dice: &mut Dice,
+) {
+    waiting.retain(|&node| node != root);
+    let longest_s = spreads.iter().map(|spread| spread.last_s).fold(0.0, f64::max);
+    let mut senders: BinaryHeap<Free> = BinaryHeap::new();
+    let enter = |entry: u32, at_s: f64, senders: &mut BinaryHeap<Free>| {
+        if all_send {
+            let done = &spreads[model.class_of(entry)].done;
+            senders.extend(done.iter().map(|&(done_s, node)| free(at_s + done_s, node)));
+        } else {
+            senders.push(free(at_s, entry));
+        }
+    };
+    enter(root, 0.0, &mut senders);
+    while !waiting.is_empty() {
+        // Of the few that are free first, the pair that completes first.
+        let mut tried: Vec<(f64, u32)> = Vec::new();
+        let mut best: Option<(f64, usize, usize)> = None;
+        while let Some(Reverse((bits, from))) = senders.pop() {
+            let free_s = f64::from_bits(bits);
+            if tried.len() == SAMPLE || best.is_some_and(|(at_s, ..)| free_s >= at_s + longest_s) {
+                senders.push(Reverse((bits, from)));
+                break;
+            }
+            tried.push((free_s, from));
+            let is_sampled = waiting.len() > SAMPLE;
+            for look in 0..waiting.len().min(SAMPLE) {
+                let place = if is_sampled { dice.below(waiting.len()) } else { look };
+                let to = waiting[place];
+                let arrival_s = free_s + model.busy_s(from, to) + model.flight_s(from, to);
+                // What is long inside goes first, as if it arrived the earlier.
+                let at_s = arrival_s - spreads[model.class_of(to)].last_s;
+                if best.is_none_or(|(best_s, ..)| at_s < best_s) {
+                    best = Some((at_s, tried.len() - 1, place));
+                }
+            }
+            if is_sampled {
+                break;
+            }
+        }
+        let Some((_, sender, place)) = best else { return };
+        let to = waiting.swap_remove(place);
+        let (free_s, from) = tried[sender];
+        parents[to as usize] = from;
+        let sent_s = free_s + model.busy_s(from, to);
+        tried[sender].0 = sent_s;
+        senders.extend(tried.into_iter().map(|(at_s, node)| free(at_s, node)));
+        enter(to, sent_s + model.flight_s(from, to), &mut senders);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::paper::{LinkMatrix, Serialisation};
+    use crate::study::{grid_links, uniform_links};
+
+    #[test]
+    fn like_nodes_become_a_binomial_tree() {
+        let links = LinkMatrix::new(vec![0; 16], vec![0.0; 16], |_, _| (0.0, 1e6));
+        let model = CostModel::new(&links, 1_000_000, Serialisation::Transfer);
+
+        let parents = start_tree(&model, 5, 1);
+
+        assert!((model.completion_s(&parents) - 4.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn all_are_reached_however_many_clusters_there_are() {
+        for links in [grid_links(1, 9, 1), grid_links(7, 5, 1), uniform_links(300, 1)] {
+            let model = CostModel::new(&links, 100_000, Serialisation::Transfer);
+
+            let parents = start_tree(&model, 3, 1);
+
+            assert_eq!(model.edges(&parents).len(), links.len() - 1);
+            assert_eq!(parents[3], NONE);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! A tree under change: children in the order of sending, and the time that everything below a node
+//! takes. Moving a subtree updates the two paths to the root, as far as anything changes on them.
+
+use crate::paper::{CostModel, NONE};
+
+/// A child as its parent sees it.
+#[derive(Clone, Copy, Debug)]
+struct Child {
+    /// What remains when its send is over: flight, and all below it.
+    tail_s: f64,
+    busy_s: f64,
+    node: u32,
+}
+
+/// The tree.
+#[derive(Clone, Debug)]
+pub(super) struct State<'a> {
+    model: &'a CostModel,
+    root: u32,
+    parents: Vec<u32>,
+    /// Greatest tail first, which is optimal.
+    children: Vec<Vec<Child>>,
+    below_s: Vec<f64>,
+    critical: Vec<u32>,
+}
+
+impl<'a> State<'a> {
+    pub(super) fn new(model: &'a CostModel, parents: &[u32]) -> Self {
+        let count = parents.len();
+        let mut state = Self {
+            model,
+            root: 0,
+            parents: parents.to_vec(),
+            children: vec![Vec::new(); count],
+            below_s: vec![0.0; count],
+            critical: vec![NONE; count],
+        };
+        state.rebuild();
+        state
+    }
+
+    /// Starts anew from another tree over the same nodes.
+    pub(super) fn reset(&mut self, parents: &[u32]) {
+        self.parents.copy_from_slice(parents);
+        self.rebuild();
+    }
+
+    fn rebuild(&mut self) {
+        self.children.iter_mut().for_each(Vec::clear);
+        for node in 0..self.parents.len() as u32 {
+            match self.parents[node as usize] {
+                NONE => self.root = node,
+                parent => self.children[parent as usize].push(Child {
+                    tail_s: 0.0,
+                    busy_s: self.model.busy_s(parent, node),
+                    node,
+                }),
+            }
+        }
+        let mut order = vec![self.root];
+        let mut at = 0;
+        while let Some(&node) = order.get(at) {
+            order.extend(self.children[node as usize].iter().map(|child| child.node));
+            at += 1;
+        }
+        for &node in order.iter().rev() {
+            let mut children = std::mem::take(&mut self.children[node as usize]);
+            for child in &mut children {
+                child.tail_s = self.tail_s(node, child.node);
+            }
+            children.sort_by(|one, other| other.tail_s.total_cmp(&one.tail_s));
+            self.children[node as usize] = children;
+            self.sum_up(node);
+        }
+    }
+
+    pub(super) fn cost_s(&self) -> f64 {
+        self.below_s[self.root as usize]
+    }
+
+    pub(super) fn parents(&self) -> &[u32] {
+        &self.parents
+    }
+
+    pub(super) fn root(&self) -> u32 {
+        self.root
+    }
+
+    pub(super) fn parent(&self, node: u32) -> u32 {
+        self.parents[node as usize]
+    }
+
+    /// To whom the node sends, in order.
+    pub(super) fn children(&self, node: u32) -> impl Iterator<Item = u32> {
+        self.children[node as usize].iter().map(|child| child.node)
+    }
+
+    /// The child below which the last of all nodes below this one is; none for a leaf.
+    pub(super) fn critical(&self, node: u32) -> Option<u32> {
+        Some(self.critical[node as usize]).filter(|&child| child != NONE)
+    }
+
+    /// Whether `node` is `above` or below it.
+    pub(super) fn is_below(&self, mut node: u32, above: u32) -> bool {
+        while node != above {
+            if node == NONE {
+                return false;
+            }
+            node = self.parents[node as usize];
+        }
+        true
+    }
+
+    /// Moves a node, with all below it, to another parent that is not below it.
+    pub(super) fn attach(&mut self, node: u32, parent: u32) {
+        let before = self.parents[node as usize];
+        self.children[before as usize].retain(|child| child.node != node);
+        self.climb(before);
+        self.parents[node as usize] = parent;
+        let child = Child {
+            tail_s: self.tail_s(parent, node),
+            busy_s: self.model.busy_s(parent, node),
+            node,
+        };
+        let siblings = &mut self.children[parent as usize];
+        let place = siblings.partition_point(|other| other.tail_s >= child.tail_s);
+        siblings.insert(place, child);
+        self.climb(parent);
+    }
+
+    fn tail_s(&self, parent: u32, node: u32) -> f64 {
+        self.model.flight_s(parent, node) + self.below_s[node as usize]
+    }
+
+    /// Updates a node of which a child has changed, and those above it until nothing changes.
+    fn climb(&mut self, mut node: u32) {
+        while self.sum_up(node) {
+            let parent = self.parents[node as usize];
+            if parent == NONE {
+                return;
+            }
+            let tail_s = self.tail_s(parent, node);
+            let siblings = &mut self.children[parent as usize];
+            let Some(mut place) = siblings.iter().position(|child| child.node == node) else {
+                return;
+            };
+            siblings[place].tail_s = tail_s;
+            while place > 0 && siblings[place - 1].tail_s < tail_s {
+                siblings.swap(place - 1, place);
+                place -= 1;
+            }
+            while place + 1 < siblings.len() && siblings[place + 1].tail_s > tail_s {
+                siblings.swap(place, place + 1);
+                place += 1;
+            }
+            node = parent;
+        }
+    }
+
+    /// Recomputes one node from its children; whether anything changed.
+    fn sum_up(&mut self, node: u32) -> bool {
+        let (mut sent_s, mut last) = (0.0, (0.0, NONE));
+        for child in &self.children[node as usize] {
+            sent_s += child.busy_s;
+            if sent_s + child.tail_s > last.0 {
+                last = (sent_s + child.tail_s, child.node);
+            }
+        }
+        let place = node as usize;
+        let has_changed = self.below_s[place] != last.0;
+        (self.below_s[place], self.critical[place]) = last;
+        has_changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::paper::Serialisation;
+    use crate::study::{grid_links, uniform_links};
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The cost model evaluates whole trees; moves must come to the same.
+        #[test]
+        fn any_moves_cost_what_the_tree_they_lead_to_costs(
+            moves in prop::collection::vec((1..24_u32, 0..24_u32), 0..60),
+            is_grid: bool,
+        ) {
+            let links = if is_grid { grid_links(4, 6, 1) } else { uniform_links(24, 1) };
+            let model = CostModel::new(&links, 300_000, Serialisation::Transfer);
+            let mut star = vec![0; 24];
+            star[0] = NONE;
+            let mut state = State::new(&model, &star);
+            for (node, parent) in moves {
+                if !state.is_below(parent, node) {
+                    state.attach(node, parent);
+                }
+                let whole = model.completion_s(state.parents());
+                prop_assert!((state.cost_s() - whole).abs() < 1e-9 * whole);
+            }
+        }
+    }
+}

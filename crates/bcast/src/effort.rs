@@ -1,0 +1,130 @@
+//! How long a search may go on: so many evaluations, or until a clock that is handed in says stop.
+
+use std::cell::Cell;
+use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// What a search may spend and has spent. It counts in evaluations of a tree, which makes a run
+/// repeatable, or in seconds of a clock of the caller's.
+#[derive(Clone)]
+pub struct Effort<'a> {
+    evaluations: Rc<Cell<u64>>,
+    clock: Option<&'a dyn Fn() -> Duration>,
+    begin: f64,
+    limit: Option<f64>,
+}
+
+impl<'a> Effort<'a> {
+    /// As much as the search itself thinks right: paper 2's unspecified `time_duration`.
+    pub fn unlimited() -> Self {
+        Self { evaluations: Rc::default(), clock: None, begin: 0.0, limit: None }
+    }
+
+    /// At most about so many evaluations.
+    pub fn evaluations(limit: u64) -> Self {
+        Self { limit: Some(limit as f64), ..Self::unlimited() }
+    }
+
+    /// About so long by this clock, which only has to run on evenly.
+    pub fn time(limit: Duration, clock: &'a dyn Fn() -> Duration) -> Self {
+        Self {
+            evaluations: Rc::default(),
+            clock: Some(clock),
+            begin: clock().as_secs_f64(),
+            limit: Some(limit.as_secs_f64()),
+        }
+    }
+
+    /// An effort of its own inside this one, from now on: evaluations count for both.
+    pub fn part(&self, limit: Option<f64>) -> Self {
+        Self {
+            evaluations: Rc::clone(&self.evaluations),
+            clock: self.clock,
+            begin: self.now(),
+            limit,
+        }
+    }
+
+    /// A part of what remains, `0.0..=1.0`.
+    pub fn fraction(&self, share: f64) -> Self {
+        self.part(self.limit.map(|_| self.remaining() * share))
+    }
+
+    /// One more tree was evaluated.
+    #[inline]
+    pub fn spend(&self) {
+        self.evaluations.set(self.evaluations.get() + 1);
+    }
+
+    /// How many trees were evaluated, outside of this part too.
+    pub fn spent(&self) -> u64 {
+        self.evaluations.get()
+    }
+
+    /// What was spent, in evaluations or seconds.
+    pub fn elapsed(&self) -> f64 {
+        self.now() - self.begin
+    }
+
+    /// What may be spent in all, in evaluations or seconds; `None` if nothing was said.
+    pub fn limit(&self) -> Option<f64> {
+        self.limit
+    }
+
+    /// What is left, in evaluations or seconds; not less than zero, infinite without a limit.
+    pub fn remaining(&self) -> f64 {
+        self.limit.map_or(f64::INFINITY, |limit| (limit - self.elapsed()).max(0.0))
+    }
+
+    /// Whether nothing is left.
+    pub fn is_over(&self) -> bool {
+        self.remaining() <= 0.0
+    }
+
+    fn now(&self) -> f64 {
+        self.clock.map_or(self.evaluations.get() as f64, |clock| clock().as_secs_f64())
+    }
+}
+
+impl fmt::Debug for Effort<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Effort")
+            .field("evaluations", &self.evaluations.get())
+            .field("limit", &self.limit)
+            .field("is_timed", &self.clock.is_some())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn evaluations_are_counted_and_a_part_begins_where_it_is_made() {
+        let effort = Effort::evaluations(10);
+        (0..4).for_each(|_| effort.spend());
+        let half = effort.fraction(0.5);
+
+        assert_eq!((effort.elapsed(), effort.remaining()), (4.0, 6.0));
+        assert_eq!((half.elapsed(), half.remaining()), (0.0, 3.0));
+
+        (0..3).for_each(|_| half.spend());
+
+        assert!(half.is_over() && !effort.is_over());
+        assert_eq!(effort.remaining(), 3.0);
+        assert!(!Effort::unlimited().is_over());
+    }
+
+    #[test]
+    fn a_clock_of_the_callers_ends_it() {
+        let now = Cell::new(5);
+        let clock = || Duration::from_secs(now.get());
+        let effort = Effort::time(Duration::from_secs(3), &clock);
+
+        assert_eq!(effort.remaining(), 3.0);
+        now.set(8);
+        assert!(effort.is_over());
+    }
+}

@@ -1,0 +1,315 @@
+//! Segments on their way through trees.
+//!
+//! A node that has a segment sends it to its children. To begin a send takes the node's initiation time,
+//! for which it begins no other; then the segment flows, and its last byte arrives after the latency. An
+//! edge carries one segment at a time, in order. With [`Sending::Serial`] a node also waits for
+//! the flow to end before it begins the next send, as blocking sends do; this is the cost model of paper 2 if
+//! nothing is shared.
+
+use super::share::Shares;
+use crate::network::Network;
+use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// What a node does while a segment leaves it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Sending {
+    /// Nothing.
+    Serial,
+    /// Begins sends to other children.
+    Concurrent,
+}
+
+/// What travels over one tree.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// `(parent, child)`, each after the one that reaches its parent, in the order of sending.
+    pub edges: Vec<(u32, u32)>,
+    /// How many bytes.
+    pub bytes: f64,
+    /// In how many segments of the same size: at least one.
+    pub segments: u32,
+}
+
+/// What one edge showed: this is all that the nodes of a real broadcast can see.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EdgeTiming {
+    /// The node that sent.
+    pub from: u32,
+    /// The node that received.
+    pub to: u32,
+    /// Bytes that it carried.
+    pub bytes: f64,
+    /// For how long something was flowing, in seconds.
+    pub flowing_s: f64,
+    /// When the first segment began to flow and when the last had arrived.
+    pub span_s: (f64, f64),
+}
+
+/// How a broadcast went.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// When the last node had all of it, in seconds.
+    pub completion_s: f64,
+    /// What each edge of each tree showed, in their order.
+    pub edges: Vec<EdgeTiming>,
+}
+
+/// Lets trees from one root carry their parts of a message at the same time.
+pub fn simulate(network: &Network, runs: &[Run], sending: Sending) -> Outcome {
+    Simulation::new(network, runs, sending).run()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum What {
+    /// The sender has begun the edge's next segment.
+    Begun(u32),
+    /// The segment has left; only if the rate has not changed since.
+    Left(u32, u32),
+    /// The segment is there.
+    There(u32),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Event {
+    at_s: f64,
+    number: u64,
+    what: What,
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Event {}
+
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Event {
+    /// The earliest is the greatest, of those at one time the first.
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.at_s.total_cmp(&self.at_s).then(other.number.cmp(&self.number))
+    }
+}
+
+struct Edge {
+    from: u32,
+    to: u32,
+    run: u32,
+    latency_s: f64,
+    segment_bytes: f64,
+    segments: u32,
+    /// The edges from the receiver in the same tree.
+    next: Vec<u32>,
+    /// Segments that the sender has, that were put in its queue, and that have arrived.
+    ready: u32,
+    begun: u32,
+    there: u32,
+    is_busy: bool,
+    left_bytes: f64,
+    since_s: f64,
+    rate: f64,
+    stamp: u32,
+    timing: EdgeTiming,
+}
+
+struct Sender {
+    queue: VecDeque<u32>,
+    is_busy: bool,
+}
+
+struct Simulation<'a> {
+    network: &'a Network,
+    sending: Sending,
+    edges: Vec<Edge>,
+    senders: Vec<Sender>,
+    shares: Shares,
+    events: BinaryHeap<Event>,
+    count: u64,
+    now_s: f64,
+}
+
+impl<'a> Simulation<'a> {
+    fn new(network: &'a Network, runs: &[Run], sending: Sending) -> Self {
+        let mut edges: Vec<Edge> = Vec::new();
+        let mut paths = Vec::new();
+        let mut roots = Vec::new();
+        for (number, run) in (0u32..).zip(runs) {
+            let segments = run.segments.max(1);
+            let begin = edges.len();
+            let mut into = vec![None; network.len()];
+            for &(from, to) in &run.edges {
+                let place = edges.len() as u32;
+                match into[from as usize] {
+                    Some(above) => {
+                        let above: u32 = above;
+                        edges[above as usize].next.push(place);
+                    }
+                    None => roots.push(place),
+                }
+                into[to as usize] = Some(place);
+                paths.push(network.path(from, to).collect());
+                let timing =
+                    EdgeTiming { from, to, bytes: run.bytes, flowing_s: 0.0, span_s: (0.0, 0.0) };
+                edges.push(Edge {
+                    from,
+                    to,
+                    run: number,
+                    latency_s: network.latency_s(from, to),
+                    segment_bytes: run.bytes / f64::from(segments),
+                    segments,
+                    next: Vec::new(),
+                    ready: 0,
+                    begun: 0,
+                    there: 0,
+                    is_busy: false,
+                    left_bytes: 0.0,
+                    since_s: 0.0,
+                    rate: 0.0,
+                    stamp: 0,
+                    timing,
+                });
+            }
+            debug_assert!(edges.len() == begin + run.edges.len());
+        }
+        let sender = || Sender { queue: VecDeque::new(), is_busy: false };
+        let mut simulation = Self {
+            network,
+            sending,
+            senders: (0..network.len()).map(|_| sender()).collect(),
+            shares: Shares::new(network.capacities(), paths),
+            edges,
+            events: BinaryHeap::new(),
+            count: 0,
+            now_s: 0.0,
+        };
+        for root in roots {
+            simulation.edges[root as usize].ready = simulation.edges[root as usize].segments;
+            simulation.enqueue(root);
+        }
+        for node in 0..network.len() as u32 {
+            simulation.begin_next(node);
+        }
+        simulation
+    }
+
+    fn run(mut self) -> Outcome {
+        while let Some(event) = self.events.pop() {
+            self.now_s = event.at_s;
+            match event.what {
+                What::Begun(edge) => self.flow(edge),
+                What::Left(edge, stamp) if self.edges[edge as usize].stamp == stamp => {
+                    self.left(edge);
+                }
+                What::Left(..) => {}
+                What::There(edge) => self.there(edge),
+            }
+        }
+        let edges: Vec<EdgeTiming> = self.edges.iter().map(|edge| edge.timing).collect();
+        let completion_s = edges.iter().map(|edge| edge.span_s.1).fold(0.0, f64::max);
+        Outcome { completion_s, edges }
+    }
+
+    fn at(&mut self, at_s: f64, what: What) {
+        self.count += 1;
+        self.events.push(Event { at_s, number: self.count, what });
+    }
+
+    /// Puts the edge's next segment into the queue of its sender, if there is one and it is its turn.
+    fn enqueue(&mut self, edge: u32) {
+        let Edge { from, ready, begun, is_busy, .. } = &mut self.edges[edge as usize];
+        if !*is_busy && *begun < *ready {
+            *is_busy = true;
+            *begun += 1;
+            self.senders[*from as usize].queue.push_back(edge);
+        }
+    }
+
+    fn begin_next(&mut self, node: u32) {
+        let sender = &mut self.senders[node as usize];
+        if sender.is_busy {
+            return;
+        }
+        if let Some(edge) = sender.queue.pop_front() {
+            sender.is_busy = true;
+            let at_s = self.now_s + self.network.node(node).initiation_s;
+            self.at(at_s, What::Begun(edge));
+        }
+    }
+
+    /// The edge's segment begins to flow.
+    fn flow(&mut self, number: u32) {
+        let edge = &mut self.edges[number as usize];
+        edge.left_bytes = edge.segment_bytes;
+        edge.since_s = self.now_s;
+        edge.rate = 0.0;
+        if edge.begun == 1 {
+            edge.timing.span_s.0 = self.now_s;
+        }
+        edge.timing.flowing_s -= self.now_s;
+        let from = edge.from;
+        self.shares.begin(number);
+        self.update_rates();
+        if self.sending == Sending::Concurrent {
+            self.senders[from as usize].is_busy = false;
+            self.begin_next(from);
+        }
+    }
+
+    fn update_rates(&mut self) {
+        for place in 0..self.shares.changed().len() {
+            let number = self.shares.changed()[place];
+            let rate = self.shares.rate(number);
+            let edge = &mut self.edges[number as usize];
+            if edge.rate == rate {
+                continue;
+            }
+            edge.left_bytes = (edge.left_bytes - edge.rate * (self.now_s - edge.since_s)).max(0.0);
+            edge.since_s = self.now_s;
+            edge.rate = rate;
+            edge.stamp += 1;
+            let (at_s, stamp) = (self.now_s + edge.left_bytes / rate, edge.stamp);
+            self.at(at_s, What::Left(number, stamp));
+        }
+    }
+
+    fn left(&mut self, number: u32) {
+        let edge = &mut self.edges[number as usize];
+        edge.stamp += 1;
+        edge.timing.flowing_s += self.now_s;
+        edge.is_busy = false;
+        let (from, there_s) = (edge.from, self.now_s + edge.latency_s);
+        self.shares.end(number);
+        self.update_rates();
+        self.at(there_s, What::There(number));
+        self.enqueue(number);
+        if self.sending == Sending::Serial {
+            self.senders[from as usize].is_busy = false;
+        }
+        self.begin_next(from);
+    }
+
+    fn there(&mut self, number: u32) {
+        let edge = &mut self.edges[number as usize];
+        edge.there += 1;
+        edge.timing.span_s.1 = self.now_s;
+        let (to, there) = (edge.to, edge.there);
+        for place in 0..self.edges[number as usize].next.len() {
+            let next = self.edges[number as usize].next[place];
+            debug_assert_eq!(self.edges[next as usize].run, self.edges[number as usize].run);
+            self.edges[next as usize].ready = there;
+            self.enqueue(next);
+        }
+        self.begin_next(to);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,345 @@
+//! What is believed of a network: measurements from end to end between clusters, and what follows from
+//! them for capacities that transfers share.
+//!
+//! A transfer between clusters is held back by the access of either, by what lies between the sites, or
+//! by something that only this pair meets. Each is taken to be as fast as the fastest transfer ever seen
+//! through it: what slows all is shared, what slows one pair is its own. How sites share what lies between them
+//! cannot be seen from single transfers; a joint probe tells ([`Uplink`](gridspan_topology::Uplink)),
+//! and [`Sharing`] says it.
+
+use super::fabric::{Network, NodeLink};
+use gridspan_topology::{Bandwidth, Hierarchy, Link, NodeId, Time};
+
+/// Where a node is: its cluster, numbered from 0 over the whole grid, and that cluster's site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The site.
+    pub site: u32,
+    /// The cluster.
+    pub cluster: u32,
+}
+
+/// What transfers between sites share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Each pair of clusters has a pipe of its own.
+    ClusterPairs,
+    /// Each pair of sites has one.
+    SitePairs,
+    /// Each site has one uplink for all others.
+    SiteUplinks,
+}
+
+/// What is known from one cluster to another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Pair {
+    latency_s: f64,
+    /// Bytes per second of one transfer alone.
+    bandwidth: f64,
+    measured: Time,
+}
+
+/// Measurements between clusters. Inside a cluster, all nodes are alike.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Belief {
+    nodes: Vec<NodeLink>,
+    site_of: Vec<u32>,
+    sharing: Sharing,
+    /// Row by row, from cluster to cluster.
+    pairs: Vec<Pair>,
+    /// What all nodes of a cluster together were seen to send and to receive.
+    together: Vec<(f64, f64)>,
+}
+
+/// A pair this much slower than the capacities on its way has a limit of its own.
+const OWN_LIMIT: f64 = 0.95;
+
+impl Belief {
+    /// Nodes at these places with these links of their own; between clusters `link` gives the latency in
+    /// seconds and the bandwidth in bytes per second from a cluster to a cluster, or inside one.
+    pub fn new(
+        places: &[Place],
+        nodes: Vec<NodeLink>,
+        sharing: Sharing,
+        mut link: impl FnMut(usize, usize) -> (f64, f64),
+    ) -> Self {
+        let clusters = places.iter().map(|place| place.cluster as usize + 1).max().unwrap_or(0);
+        let mut site_of = vec![0; clusters];
+        places.iter().for_each(|place| site_of[place.cluster as usize] = place.site);
+        let mut pairs = Vec::with_capacity(clusters * clusters);
+        for from in 0..clusters {
+            for to in 0..clusters {
+                let (latency_s, bandwidth) = link(from, to);
+                pairs.push(Pair { latency_s, bandwidth, measured: Time::ZERO });
+            }
+        }
+        Self { nodes, site_of, sharing, pairs, together: vec![(0.0, 0.0); clusters] }
+    }
+
+    /// What a hierarchy says of `members`, which are numbered in the order given: clusters are its groups of
+    /// the last level, sites those of level 1. Where it knows no bandwidth, that of
+    /// [`Link::lan`] and [`Link::wan`] is taken; where no round trip, their latency. Nodes it does not know are
+    /// together in a cluster of their own.
+    pub fn from_hierarchy(
+        hierarchy: &Hierarchy,
+        members: &[NodeId],
+        initiation_s: f64,
+        sharing: Sharing,
+    ) -> Self {
+        let leaf = hierarchy.depth() - 1;
+        let groups = members.iter().map(|&node| hierarchy.group_of(node, leaf));
+        let groups: Vec<_> = groups.collect();
+        let mut known = groups.clone();
+        known.sort_unstable();
+        known.dedup();
+        let places: Vec<Place> = members
+            .iter()
+            .zip(&groups)
+            .map(|(&node, group)| Place {
+                cluster: known.partition_point(|other| other < group) as u32,
+                site: hierarchy.group_of(node, 1.min(leaf)).map_or(u32::MAX, |site| site.0),
+            })
+            .collect();
+        let bandwidth_in = |group| {
+            let group = hierarchy.group(group);
+            let level = hierarchy.levels().nth(group.level());
+            let range = group.bandwidth().or(level.and_then(|level| level.bandwidth));
+            range.map(|range| range.median)
+        };
+        let bytes_per_second = |bandwidth: Bandwidth| bandwidth.bits_per_second() as f64 / 8.0;
+        let link = |from: usize, to: usize| {
+            let usual = if from == to { Link::lan() } else { Link::wan() };
+            let (one, other) = (known[from], known[to]);
+            let both = one.zip(other);
+            let rtt = both.and_then(|(one, other)| hierarchy.rtt_between(one, other));
+            let latency = rtt.map_or(usual.latency.duration(), |rtt| rtt / 2);
+            let first = |group| hierarchy.group(group).leader();
+            let common = match both {
+                Some((one, other)) if one == other => Some(one),
+                Some((one, other)) => hierarchy.common_group(first(one), first(other)),
+                None => None,
+            };
+            let bandwidth = common.and_then(bandwidth_in).unwrap_or(usual.bandwidth);
+            (latency.as_secs_f64(), bytes_per_second(bandwidth))
+        };
+        let nodes = places.iter().map(|place| {
+            let own = link(place.cluster as usize, place.cluster as usize).1;
+            NodeLink { cluster: place.cluster, out: own, into: own, initiation_s }
+        });
+        Self::new(&places, nodes.collect(), sharing, link)
+    }
+
+    /// How many clusters there are.
+    pub fn clusters(&self) -> usize {
+        self.site_of.len()
+    }
+
+    /// The cluster of a node.
+    pub fn cluster_of(&self, node: u32) -> usize {
+        self.nodes[node as usize].cluster as usize
+    }
+
+    /// The site of a cluster.
+    pub fn site_of(&self, cluster: usize) -> u32 {
+        self.site_of[cluster]
+    }
+
+    /// Bytes per second that one transfer between two clusters is believed to get.
+    pub fn bandwidth(&self, from: usize, to: usize) -> f64 {
+        self.pairs[from * self.clusters() + to].bandwidth
+    }
+
+    /// When that was last measured.
+    pub fn measured(&self, from: usize, to: usize) -> Time {
+        self.pairs[from * self.clusters() + to].measured
+    }
+
+    /// One transfer between two clusters got so many bytes per second.
+    pub fn set_bandwidth(&mut self, now: Time, from: usize, to: usize, bandwidth: f64) {
+        let place = from * self.clusters() + to;
+        (self.pairs[place].bandwidth, self.pairs[place].measured) = (bandwidth, now);
+    }
+
+    /// One message between two clusters took so long on its way, in seconds.
+    pub fn set_latency(&mut self, from: usize, to: usize, latency_s: f64) {
+        let place = from * self.clusters() + to;
+        self.pairs[place].latency_s = latency_s;
+    }
+
+    /// What all nodes of a cluster were seen to send and to receive together, in bytes per second.
+    pub fn together(&self, cluster: usize) -> (f64, f64) {
+        self.together[cluster]
+    }
+
+    /// All nodes of a cluster together sent and received so many bytes per second to and from several
+    /// others. Without it, a cluster is taken to do no more than its best single transfer.
+    pub fn set_together(&mut self, cluster: usize, out: f64, into: f64) {
+        self.together[cluster] = (out, into);
+    }
+
+    /// The network that explains the measurements.
+    pub fn network(&self) -> Network {
+        let clusters = self.clusters();
+        let mut network = Network::new(self.nodes.clone());
+        let others = |one: usize| (0..clusters).filter(move |&other| other != one);
+        let access: Vec<(u32, u32)> = (0..clusters)
+            .map(|one| {
+                let out = self.most(others(one).map(|other| (one, other)));
+                let into = self.most(others(one).map(|other| (other, one)));
+                let (sent, received) = self.together[one];
+                (network.share(out.max(sent)), network.share(into.max(received)))
+            })
+            .collect();
+        let between = self.between_sites(&mut network);
+        for from in 0..clusters {
+            network.connect(from, from, self.pairs[from * clusters + from].latency_s, Vec::new());
+            for to in others(from) {
+                let mut route = vec![access[from].0];
+                let (one, other) = (self.site_of[from], self.site_of[to]);
+                let shared = between.iter().filter(|link| one != other && link.covers(one, other));
+                route.extend(shared.map(|link| link.capacity));
+                route.push(access[to].1);
+                let least = route.iter().map(|&shared| network.capacities()[shared as usize]);
+                let pair = self.pairs[from * clusters + to];
+                if pair.bandwidth < OWN_LIMIT * least.fold(f64::INFINITY, f64::min) {
+                    route.push(network.share(pair.bandwidth));
+                }
+                network.connect(from, to, pair.latency_s, route);
+            }
+        }
+        network
+    }
+
+    /// The greatest bandwidth of these pairs.
+    fn most(&self, pairs: impl Iterator<Item = (usize, usize)>) -> f64 {
+        pairs.map(|(from, to)| self.bandwidth(from, to)).fold(0.0, f64::max)
+    }
+
+    /// What transfers between sites share, as fast as the fastest of them.
+    fn between_sites(&self, network: &mut Network) -> Vec<SiteLink> {
+        let mut sites = self.site_of.clone();
+        sites.sort_unstable();
+        sites.dedup();
+        let mut wanted: Vec<(Option<u32>, Option<u32>)> = Vec::new();
+        match self.sharing {
+            Sharing::ClusterPairs => {}
+            Sharing::SitePairs => {
+                let pairs = sites.iter().flat_map(|&from| sites.iter().map(move |&to| (from, to)));
+                let pairs = pairs.filter(|(from, to)| from != to);
+                wanted.extend(pairs.map(|(from, to)| (Some(from), Some(to))));
+            }
+            Sharing::SiteUplinks => {
+                wanted.extend(sites.iter().map(|&site| (Some(site), None)));
+                wanted.extend(sites.iter().map(|&site| (None, Some(site))));
+            }
+        }
+        let clusters = self.clusters();
+        wanted
+            .into_iter()
+            .map(|(from, to)| {
+                let mut link = SiteLink { from, to, capacity: 0 };
+                let all =
+                    (0..clusters).flat_map(|one| (0..clusters).map(move |other| (one, other)));
+                let crossing = all.filter(|&(one, other)| {
+                    let (one, other) = (self.site_of[one], self.site_of[other]);
+                    one != other && link.covers(one, other)
+                });
+                let bandwidth = self.most(crossing);
+                link.capacity = network.share(bandwidth);
+                link
+            })
+            .collect()
+    }
+}
+
+/// A capacity between sites, or between one and all others.
+#[derive(Clone, Copy)]
+struct SiteLink {
+    from: Option<u32>,
+    to: Option<u32>,
+    capacity: u32,
+}
+
+impl SiteLink {
+    fn covers(&self, one: u32, other: u32) -> bool {
+        self.from.is_none_or(|from| from == one) && self.to.is_none_or(|to| to == other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_topology::GridSpec;
+
+    /// Sites {0, 1}, {2} and {3} of one node each.
+    fn belief(sharing: Sharing, bandwidth: impl Fn(usize, usize) -> f64) -> Belief {
+        let places: Vec<Place> = [0, 0, 1, 2]
+            .into_iter()
+            .zip(0..)
+            .map(|(site, cluster)| Place { site, cluster })
+            .collect();
+        let node = |cluster| NodeLink { cluster, out: 100.0, into: 100.0, initiation_s: 0.0 };
+        let nodes = (0..4).map(node).collect();
+        Belief::new(&places, nodes, sharing, |from, to| (0.1, bandwidth(from, to)))
+    }
+
+    #[test]
+    fn from_end_to_end_the_network_shows_what_was_measured() {
+        for sharing in [Sharing::ClusterPairs, Sharing::SitePairs, Sharing::SiteUplinks] {
+            let measured = |from: usize, to: usize| match (from, to) {
+                (0, 1) | (1, 0) => 60.0,
+                (0, 3) => 7.0,
+                (2, _) => 12.0,
+                _ => 30.0,
+            };
+            let network = belief(sharing, measured).network();
+            for from in 0..4_u32 {
+                for to in (0..4).filter(|&to| to != from) {
+                    let seen = network.bandwidth(from, to);
+                    assert_eq!(seen, measured(from as usize, to as usize), "{sharing:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sharing_decides_which_transfers_meet() {
+        let shared = |sharing| {
+            let network = belief(sharing, |_, _| 30.0).network();
+            let meet = |one: (usize, usize), other: (usize, usize)| {
+                let other = network.route(other.0, other.1);
+                network.route(one.0, one.1).iter().any(|capacity| other.contains(capacity))
+            };
+            (meet((0, 2), (1, 2)), meet((0, 2), (1, 3)))
+        };
+
+        // Into the same cluster both meet in its access; to different sites only in a common uplink.
+        assert_eq!(shared(Sharing::SitePairs), (true, false));
+        assert_eq!(shared(Sharing::SiteUplinks), (true, true));
+    }
+
+    #[test]
+    fn a_cluster_that_sends_more_to_several_at_once_has_more_access() {
+        let mut belief = belief(Sharing::SitePairs, |_, _| 30.0);
+        belief.set_together(0, 60.0, 45.0);
+
+        let network = belief.network();
+
+        assert_eq!(network.capacities()[network.route(0, 2)[0] as usize], 60.0);
+        assert_eq!(network.bandwidth(0, 2), 30.0);
+    }
+
+    #[test]
+    fn a_hierarchy_gives_clusters_latencies_and_bandwidths() {
+        let grid = GridSpec::from_emulate("2x3,wan=32ms").unwrap();
+        let nodes: Vec<NodeId> = (0..6).map(NodeId).collect();
+
+        let hierarchy = Hierarchy::from_grid(&grid);
+        let belief = Belief::from_hierarchy(&hierarchy, &nodes, 2e-5, Sharing::SitePairs);
+
+        assert_eq!(belief.clusters(), 2);
+        let network = belief.network();
+        assert_eq!(network.latency_s(0, 5), 0.032);
+        assert!(network.latency_s(0, 1) < 0.001);
+    }
+}

@@ -1,0 +1,57 @@
+//! A plan over numbered nodes.
+
+use crate::fluid::{Outcome, Run, Sending, simulate};
+use crate::network::Network;
+
+/// One tree and its part of the message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Strand {
+    /// `(parent, child)`, each after the one that reaches its parent, in the order of sending.
+    pub edges: Vec<(u32, u32)>,
+    /// Its part of the message, `0.0..=1.0`; those of all strands add up to 1.
+    pub share: f64,
+}
+
+/// How a message is to travel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Draft {
+    /// At least one tree.
+    pub strands: Vec<Strand>,
+    /// The size of a segment; a message that is not larger travels whole.
+    pub segment_bytes: u64,
+    /// What a node does while a segment leaves it.
+    pub sending: Sending,
+}
+
+/// Segments of one simulated strand at most: more would take longer to simulate than they are worth.
+const SEGMENTS_MAX: f64 = 4096.0;
+
+impl Draft {
+    /// A tree over which the message is sent whole, from one child to the next.
+    pub fn whole(edges: Vec<(u32, u32)>) -> Self {
+        let strands = vec![Strand { edges, share: 1.0 }];
+        Self { strands, segment_bytes: u64::MAX, sending: Sending::Serial }
+    }
+
+    /// The same trees with other segments.
+    pub fn segmented(mut self, segment_bytes: u64) -> Self {
+        self.segment_bytes = segment_bytes.max(1);
+        self.sending = Sending::Concurrent;
+        self
+    }
+
+    /// What travels over each tree.
+    pub fn runs(&self, bytes: u64) -> Vec<Run> {
+        let run = |strand: &Strand| {
+            let part = bytes as f64 * strand.share;
+            let segments = (part / self.segment_bytes as f64).ceil().clamp(1.0, SEGMENTS_MAX);
+            Run { edges: strand.edges.clone(), bytes: part, segments: segments as u32 }
+        };
+        self.strands.iter().map(run).collect()
+    }
+
+    /// How the broadcast goes over this network.
+    pub fn simulate(&self, network: &Network, bytes: u64) -> Outcome {
+        simulate(network, &self.runs(bytes), self.sending)
+    }
+}

@@ -1,0 +1,112 @@
+//! From a tree over clusters to one over nodes.
+
+use super::search::ClusterTree;
+use crate::network::Network;
+
+/// How a message spreads inside a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Inner {
+    /// From node to node: each sends once, which is best for many segments.
+    Chain,
+    /// Each node sends to two: fewer hops for half of the rate.
+    Binary,
+    /// In rounds, all that have it sending: best for what is sent whole.
+    Binomial,
+}
+
+/// Where in a cluster things happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub(super) inner: Inner,
+    /// The first node of a cluster that sends to other clusters, counted from where the message enters; the
+    /// next of them are served by the next nodes. With [`Inner::Binomial`] the entry serves all.
+    pub(super) offset: usize,
+    /// Of several trees which this is, and how many there are: they enter clusters at different nodes.
+    pub(super) turn: (usize, usize),
+}
+
+/// The `(parent, child)` edges from node `root`, parents first, the farthest children first.
+pub(super) fn expand(
+    network: &Network,
+    tree: &ClusterTree,
+    root: u32,
+    layout: Layout,
+) -> Vec<(u32, u32)> {
+    let members: Vec<Vec<u32>> = (0..network.clusters())
+        .map(|cluster| entered(network.members(cluster), root, layout.turn))
+        .collect();
+    let mut edges = Vec::with_capacity(network.len());
+    for &cluster in &tree.order {
+        let nodes = &members[cluster as usize];
+        let below = tree.order.iter().filter(|&&to| tree.parents[to as usize] == cluster);
+        let entries: Vec<u32> = below.map(|&to| members[to as usize][0]).collect();
+        let is_whole = layout.inner == Inner::Binomial;
+        // The place of a node that serves an entry.
+        let server = |rank: usize| if is_whole { 0 } else { (layout.offset + rank) % nodes.len() };
+        for (place, &node) in nodes.iter().enumerate() {
+            let served = entries.iter().enumerate().filter(|(rank, _)| server(*rank) == place);
+            edges.extend(served.map(|(_, &entry)| (node, entry)));
+            let below = match layout.inner {
+                Inner::Chain => place + 1..place + 2,
+                Inner::Binary => 2 * place + 1..2 * place + 3,
+                Inner::Binomial => 0..0,
+            };
+            edges.extend(below.filter_map(|to| nodes.get(to)).map(|&to| (node, to)));
+        }
+        if is_whole {
+            crate::paper::binomial(nodes, nodes[0], &mut edges);
+        }
+    }
+    edges
+}
+
+/// The nodes of a cluster in the order of receiving.
+fn entered(members: &[u32], root: u32, (turn, turns): (usize, usize)) -> Vec<u32> {
+    let mut nodes = members.to_vec();
+    let step = turn * nodes.len() / turns.max(1);
+    if let Some(place) = nodes.iter().position(|&node| node == root) {
+        nodes.remove(place);
+        let rest = nodes.len().max(1);
+        nodes.rotate_left((turn * rest / turns.max(1)) % rest);
+        nodes.insert(0, root);
+    } else if !nodes.is_empty() {
+        let count = nodes.len();
+        nodes.rotate_left(step % count);
+    }
+    nodes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::NodeLink;
+
+    fn edges(inner: Inner, offset: usize, turn: (usize, usize)) -> Vec<(u32, u32)> {
+        // Clusters {0, 1, 2} and {3, 4}; the root is node 1.
+        let node = |cluster| NodeLink { cluster, out: 1.0, into: 1.0, initiation_s: 0.0 };
+        let network = Network::new([0, 0, 0, 1, 1].map(node).to_vec());
+        let tree = ClusterTree { parents: vec![u32::MAX, 0], order: vec![0, 1], cost_s: 0.0 };
+        expand(&network, &tree, 1, Layout { inner, offset, turn })
+    }
+
+    #[test]
+    fn chains_send_far_first() {
+        assert_eq!(edges(Inner::Chain, 0, (0, 1)), [(1, 3), (1, 0), (0, 2), (3, 4)]);
+    }
+
+    #[test]
+    fn another_node_may_send_to_the_other_cluster() {
+        assert_eq!(edges(Inner::Chain, 1, (0, 1)), [(1, 0), (0, 3), (0, 2), (3, 4)]);
+    }
+
+    #[test]
+    fn the_second_of_two_trees_enters_elsewhere() {
+        assert_eq!(edges(Inner::Chain, 1, (1, 2)), [(1, 2), (2, 4), (2, 0), (4, 3)]);
+    }
+
+    #[test]
+    fn other_shapes_inside() {
+        assert_eq!(edges(Inner::Binary, 0, (0, 1)), [(1, 3), (1, 0), (1, 2), (3, 4)]);
+        assert_eq!(edges(Inner::Binomial, 1, (0, 1)), [(1, 3), (1, 2), (1, 0), (3, 4)]);
+    }
+}

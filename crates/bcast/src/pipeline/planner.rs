@@ -1,0 +1,210 @@
+//! The planner: candidates of several kinds, judged by simulation.
+//!
+//! Trees come from the searches, which know contention only roughly. Each is laid out over
+//! the nodes in a few ways and simulated with coarse segments; the best is then tried with finer ones. What is
+//! too small for segments goes whole over a tree that annealing found.
+
+use super::cost::ClusterCosts;
+use super::draft::{Draft, Strand};
+use super::expand::{Inner, Layout, expand};
+use super::packing::{Packing, pack};
+use super::search::{ClusterTree, search};
+use crate::anneal::anneal;
+use crate::effort::Effort;
+use crate::fluid::Sending;
+use crate::network::Network;
+use crate::paper::{CostModel, Serialisation};
+
+/// What a planner may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlannerConfig {
+    /// At most so many trees at once; 1 makes no use of striping. Default 6.
+    pub trees_max: usize,
+    /// Whether messages are cut into segments at all. Default true.
+    pub is_segmented: bool,
+    /// The dice of the searches. Default 1.
+    pub seed: u64,
+}
+
+impl Default for PlannerConfig {
+    fn default() -> Self {
+        Self { trees_max: 6, is_segmented: true, seed: 1 }
+    }
+}
+
+/// Segments are not smaller: headers and acknowledgements of a packet would weigh too much.
+const SEGMENT_MIN: u64 = 1200;
+/// Messages up to here are not cut.
+const WHOLE_MAX: u64 = 4096;
+/// Below, several trees do not pay for their initiations.
+const STRIPED_MIN: u64 = 32 * 1024;
+/// Striping is tried if it carries so many times what one tree does.
+const STRIPED_GAIN: f64 = 1.1;
+/// When another tree makes it this much worse, no more are tried.
+const STRIPES_WORSE: f64 = 1.05;
+/// Segments in the simulation of candidates, and of the best of them: more take too long to simulate, and bring
+/// a few percent.
+const COARSE: u64 = 14;
+const FINE: u64 = 64;
+/// Each of several trees is simulated with so many: with fewer, filling the pipelines would decide.
+const STRIPE_SEGMENTS: u64 = 6;
+/// Networks of more nodes are searched without annealing over single nodes.
+const ANNEALED_NODES_MAX: usize = 2048;
+/// Whole trees are simulated if the message is at most this large; above they never win where there is
+/// anything to pipeline.
+const WHOLE_TRIED_MAX: u64 = 1 << 16;
+
+/// The best draft found for this network, and its simulated time in seconds.
+pub fn plan_broadcast(
+    network: &Network,
+    root: u32,
+    bytes: u64,
+    config: PlannerConfig,
+    effort: &Effort<'_>,
+) -> (Draft, f64) {
+    let mut planner = Planner { network, root, bytes, best: None };
+    let home = network.cluster_of(root) as u32;
+    let is_pipelined = config.is_segmented && bytes > WHOLE_MAX;
+    let segment = if is_pipelined { segment_guess(network, bytes) } else { bytes.max(1) };
+    let coarse = segment.max(bytes.div_ceil(COARSE));
+    let costs = ClusterCosts::new(network, bytes, segment);
+    let part = effort.fraction(0.4);
+    if let Some(tree) = search(network, &costs, home, config.seed, &part) {
+        planner.one_tree(&tree, is_pipelined, coarse);
+        if is_pipelined && config.trees_max > 1 && bytes >= STRIPED_MIN {
+            planner.striped(home, config.trees_max, coarse, effort);
+        }
+    }
+    if (!is_pipelined || bytes <= WHOLE_TRIED_MAX) && network.len() <= ANNEALED_NODES_MAX {
+        let model = CostModel::new(&network.links(), bytes, Serialisation::Transfer);
+        let tree = anneal(&model, root, config.seed, &effort.fraction(0.6));
+        planner.consider(Draft::whole(model.edges(&tree.parents)));
+    }
+    if is_pipelined {
+        planner.refine_segments(segment);
+    }
+    planner.best.unwrap_or_else(|| (plan_static(network, root, bytes), f64::NAN))
+}
+
+/// A plan without any search: straight from the root's cluster to all others, and node to node inside.
+pub fn plan_static(network: &Network, root: u32, bytes: u64) -> Draft {
+    let home = network.cluster_of(root) as u32;
+    let others = (0..network.clusters() as u32)
+        .filter(|&cluster| cluster != home && !network.members(cluster as usize).is_empty());
+    let order: Vec<u32> = [home].into_iter().chain(others).collect();
+    let parents = (0..network.clusters() as u32)
+        .map(|cluster| if cluster == home { u32::MAX } else { home })
+        .collect();
+    let tree = ClusterTree { parents, order, cost_s: f64::NAN };
+    let is_small = bytes <= WHOLE_MAX;
+    let inner = if is_small { Inner::Binomial } else { Inner::Chain };
+    let edges = expand(network, &tree, root, Layout { inner, offset: 0, turn: (0, 1) });
+    let draft = Draft::whole(edges);
+    if is_small { draft } else { draft.segmented(segment_guess(network, bytes)) }
+}
+
+/// A pipeline of `h` hops takes `(h + m/s) (o + s/r)` for segments of size `s`, which is least for
+/// `s = sqrt(m o r / h)`.
+fn segment_guess(network: &Network, bytes: u64) -> u64 {
+    let clusters = (0..network.clusters()).filter(|&one| !network.members(one).is_empty());
+    let clusters: Vec<usize> = clusters.collect();
+    let mut rates: Vec<f64> = Vec::new();
+    for &from in &clusters {
+        let others = clusters.iter().filter(|&&to| to != from);
+        rates.extend(others.map(|&to| network.route_bandwidth(from, to)));
+    }
+    let own = network.node(0).out;
+    rates.retain(|rate| rate.is_finite());
+    rates.sort_by(f64::total_cmp);
+    let rate = rates.get(rates.len() / 2).copied().unwrap_or(own).min(own);
+    let initiation_s = network.node(0).initiation_s.max(1e-6);
+    let hops = (network.len() / clusters.len().max(1) + 2) as f64;
+    let guess = (bytes as f64 * initiation_s * rate / hops).sqrt();
+    (guess as u64).clamp(SEGMENT_MIN, bytes.max(SEGMENT_MIN))
+}
+
+struct Planner<'a> {
+    network: &'a Network,
+    root: u32,
+    bytes: u64,
+    best: Option<(Draft, f64)>,
+}
+
+impl Planner<'_> {
+    /// Simulates a candidate, and keeps it if it is the best; its time.
+    fn consider(&mut self, draft: Draft) -> f64 {
+        let time_s = draft.simulate(self.network, self.bytes).completion_s;
+        if self.best.as_ref().is_none_or(|best| time_s < best.1) {
+            self.best = Some((draft, time_s));
+        }
+        time_s
+    }
+
+    fn one_tree(&mut self, tree: &ClusterTree, is_pipelined: bool, segment: u64) {
+        let whole = Layout { inner: Inner::Binomial, offset: 0, turn: (0, 1) };
+        if !is_pipelined || self.bytes <= WHOLE_TRIED_MAX {
+            self.consider(Draft::whole(expand(self.network, tree, self.root, whole)));
+        }
+        if !is_pipelined {
+            return;
+        }
+        for (inner, offset) in [(Inner::Chain, 0), (Inner::Chain, 1), (Inner::Binary, 1)] {
+            let layout = Layout { inner, offset, ..whole };
+            let edges = expand(self.network, tree, self.root, layout);
+            self.consider(Draft::whole(edges).segmented(segment));
+        }
+    }
+
+    fn striped(&mut self, home: u32, trees_max: usize, segment: u64, effort: &Effort<'_>) {
+        let Some(all) = pack(self.network, home) else { return };
+        let single = all.restricted(self.network, home, 1).rate;
+        let one_s = self.best.as_ref().map_or(f64::INFINITY, |best| best.1);
+        if all.rate < STRIPED_GAIN * single.min(self.bytes as f64 / one_s) {
+            return;
+        }
+        let mut last_s = f64::INFINITY;
+        for count in [2, 3, 4, 6].into_iter().filter(|&count| count <= trees_max) {
+            if count > all.trees.len() || effort.is_over() {
+                break;
+            }
+            // The root is busy enough with beginning all trees, so that others send to other clusters.
+            let packing = all.restricted(self.network, home, count);
+            let each = self.bytes / (STRIPE_SEGMENTS * packing.trees.len() as u64);
+            let time_s = self.consider(self.stripes(&packing, segment.min(each.max(SEGMENT_MIN))));
+            if time_s > STRIPES_WORSE * last_s {
+                break;
+            }
+            last_s = time_s;
+        }
+    }
+
+    fn stripes(&self, packing: &Packing, segment: u64) -> Draft {
+        let turns = packing.trees.len();
+        let strand = |(turn, (tree, share)): (usize, &(ClusterTree, f64))| {
+            let layout = Layout { inner: Inner::Chain, offset: 1, turn: (turn, turns) };
+            Strand { edges: expand(self.network, tree, self.root, layout), share: *share }
+        };
+        let strands = packing.trees.iter().enumerate().map(strand).collect();
+        Draft { strands, segment_bytes: segment, sending: Sending::Concurrent }
+    }
+
+    /// Tries the winner with finer segments, as long as they get better.
+    fn refine_segments(&mut self, guess: u64) {
+        let Some((draft, _)) = &self.best else { return };
+        if draft.sending == Sending::Serial {
+            return;
+        }
+        let draft = draft.clone();
+        let mut last_s = f64::INFINITY;
+        // From coarse to fine: the fine ones take longest to simulate.
+        let finest = guess.max(self.bytes.div_ceil(FINE));
+        for size in [2 * finest, finest] {
+            let size = size.clamp(SEGMENT_MIN, self.bytes.max(SEGMENT_MIN));
+            let time_s = self.consider(draft.clone().segmented(size));
+            if time_s > last_s {
+                return;
+            }
+            last_s = time_s;
+        }
+    }
+}

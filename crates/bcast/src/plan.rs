@@ -1,0 +1,247 @@
+//! A plan as nodes get it: trees, their parts of a message, and an identifier that stands for all of it.
+
+use crate::fluid::Sending;
+use crate::pipeline::{Draft, Strand};
+use crate::tree::{Tree, TreeError};
+use gridspan_topology::NodeId;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Names a plan: a broadcast carries this and not the trees. A root never uses a version for two plans.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct PlanId {
+    /// Who broadcasts.
+    pub root: NodeId,
+    /// Which of its plans; later ones have higher versions.
+    pub version: u64,
+}
+
+impl fmt::Display for PlanId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.root, self.version)
+    }
+}
+
+/// One of the trees of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stripe {
+    /// Who sends to whom.
+    pub tree: Tree,
+    /// Its part of the segments, relative to the others.
+    pub weight: u32,
+}
+
+/// How messages from one root travel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Unchecked")]
+pub struct Plan {
+    id: PlanId,
+    stripes: Vec<Stripe>,
+    segment_bytes: u64,
+    sending: Sending,
+    predicted: Duration,
+}
+
+/// A part of a message, and over which stripe it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// The position of its stripe in the plan.
+    pub stripe: usize,
+    /// Where it begins, in bytes.
+    pub offset: u64,
+    /// Its bytes; zero only if the message has none.
+    pub bytes: u64,
+}
+
+/// Why something is no plan. Nothing was made of it; plan anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum PlanError {
+    /// There is no tree that carries anything, or more than [`Plan::MAX_STRIPES`].
+    #[error("a plan has one to {} trees with a weight; it has {stripes}", Plan::MAX_STRIPES)]
+    Stripes {
+        /// How many there are.
+        stripes: usize,
+    },
+    /// The trees do not all lead from the root of the plan to the same nodes.
+    #[error(
+        "tree {stripe} of the plan has another root or other nodes; make all trees over the same"
+    )]
+    Members {
+        /// The position of the tree.
+        stripe: usize,
+    },
+    /// Segments have no bytes.
+    #[error("a segment has zero bytes; give it at least one")]
+    Segment,
+    /// Edges that make no tree.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+}
+
+impl Plan {
+    /// A plan has at most so many trees; more than half a dozen have never paid.
+    pub const MAX_STRIPES: usize = 64;
+    /// Shares become weights of so many parts.
+    const PARTS: f64 = 65_536.0;
+
+    /// The draft with the nodes' own names: its node `n` is `members[n]`. Panics if there are fewer members
+    /// than the draft has nodes.
+    pub fn from_draft(
+        id: PlanId,
+        draft: &Draft,
+        members: &[NodeId],
+        predicted: Duration,
+    ) -> Result<Self, PlanError> {
+        let name = |node: u32| members[node as usize];
+        let stripe = |strand: &Strand| {
+            let edges: Vec<(NodeId, NodeId)> =
+                strand.edges.iter().map(|&(from, to)| (name(from), name(to))).collect();
+            let weight = (strand.share * Self::PARTS).round().max(1.0) as u32;
+            Ok(Stripe { tree: Tree::from_edges(id.root, &edges)?, weight })
+        };
+        let stripes = draft.strands.iter().map(stripe).collect::<Result<_, TreeError>>()?;
+        let unchecked = Unchecked {
+            id,
+            stripes,
+            segment_bytes: draft.segment_bytes,
+            sending: draft.sending,
+            predicted,
+        };
+        Self::try_from(unchecked)
+    }
+
+    /// Its name.
+    pub fn id(&self) -> PlanId {
+        self.id
+    }
+
+    /// Its trees: at least one, all over the same nodes.
+    pub fn stripes(&self) -> &[Stripe] {
+        &self.stripes
+    }
+
+    /// The size of a segment, in bytes.
+    pub fn segment_bytes(&self) -> u64 {
+        self.segment_bytes
+    }
+
+    /// What a node does while a segment leaves it.
+    pub fn sending(&self) -> Sending {
+        self.sending
+    }
+
+    /// What it was predicted to take for the size it was made for.
+    pub fn predicted(&self) -> Duration {
+        self.predicted
+    }
+
+    /// The segments of a message, in order. Every node computes the same. Stripes take turns by weight.
+    pub fn segments(&self, bytes: u64) -> impl Iterator<Item = Segment> + '_ {
+        let total: i64 = self.stripes.iter().map(|stripe| i64::from(stripe.weight)).sum();
+        let mut credit = vec![0_i64; self.stripes.len()];
+        let count = bytes.div_ceil(self.segment_bytes).max(1);
+        (0..count).map(move |number| {
+            for (credit, stripe) in credit.iter_mut().zip(&self.stripes) {
+                *credit += i64::from(stripe.weight);
+            }
+            let richest =
+                (0..credit.len()).max_by_key(|&place| (credit[place], usize::MAX - place));
+            let stripe = richest.unwrap_or(0);
+            credit[stripe] -= total;
+            let offset = number * self.segment_bytes;
+            Segment { stripe, offset, bytes: (bytes - offset).min(self.segment_bytes) }
+        })
+    }
+}
+
+impl From<&Plan> for Draft {
+    /// The plan over nodes that are numbered as they are named.
+    fn from(plan: &Plan) -> Self {
+        let total: f64 = plan.stripes.iter().map(|stripe| f64::from(stripe.weight)).sum();
+        let strand = |stripe: &Stripe| Strand {
+            edges: stripe.tree.edges_from_root().map(|(from, to)| (from.0, to.0)).collect(),
+            share: f64::from(stripe.weight) / total,
+        };
+        let strands = plan.stripes.iter().map(strand).collect();
+        Self { strands, segment_bytes: plan.segment_bytes, sending: plan.sending }
+    }
+}
+
+/// A plan from outside, before it is looked at.
+#[derive(Deserialize)]
+struct Unchecked {
+    id: PlanId,
+    stripes: Vec<Stripe>,
+    segment_bytes: u64,
+    sending: Sending,
+    predicted: Duration,
+}
+
+impl TryFrom<Unchecked> for Plan {
+    type Error = PlanError;
+
+    fn try_from(raw: Unchecked) -> Result<Self, PlanError> {
+        let Unchecked { id, stripes, segment_bytes, sending, predicted } = raw;
+        let count = stripes.len();
+        let is_weighted = stripes.iter().all(|stripe| stripe.weight > 0);
+        let first = match stripes.first() {
+            Some(first) if count <= Self::MAX_STRIPES && is_weighted => first,
+            _ => return Err(PlanError::Stripes { stripes: count }),
+        };
+        let is_alike = |stripe: &Stripe| {
+            stripe.tree.root() == id.root && stripe.tree.nodes().eq(first.tree.nodes())
+        };
+        if let Some(stripe) = stripes.iter().position(|stripe| !is_alike(stripe)) {
+            return Err(PlanError::Members { stripe });
+        }
+        if segment_bytes == 0 {
+            return Err(PlanError::Segment);
+        }
+        Ok(Self { id, stripes, segment_bytes, sending, predicted })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(shares: &[f64], segment_bytes: u64) -> Result<Plan, PlanError> {
+        let strands = shares.iter().map(|&share| Strand { edges: vec![(1, 0)], share }).collect();
+        let draft = Draft { strands, segment_bytes, sending: Sending::Concurrent };
+        let id = PlanId { root: NodeId(9), version: 4 };
+        Plan::from_draft(id, &draft, &[NodeId(7), NodeId(9)], Duration::from_millis(3))
+    }
+
+    #[test]
+    fn segments_cover_the_message_and_stripes_take_turns_by_weight() {
+        let plan = plan(&[0.75, 0.25], 10).unwrap();
+
+        let segments: Vec<Segment> = plan.segments(75).collect();
+
+        let stripes: Vec<usize> = segments.iter().map(|segment| segment.stripe).collect();
+        assert_eq!(stripes, [0, 0, 1, 0, 0, 0, 1, 0]);
+        assert_eq!(segments[7], Segment { stripe: 0, offset: 70, bytes: 5 });
+        assert_eq!(plan.segments(0).count(), 1, "an empty message arrives too");
+    }
+
+    #[test]
+    fn a_plan_survives_being_sent_and_a_broken_one_is_refused() {
+        let good = serde_json::to_string(&plan(&[1.0], 1024).unwrap()).unwrap();
+
+        assert_eq!(serde_json::from_str::<Plan>(&good).unwrap(), plan(&[1.0], 1024).unwrap());
+        for (from, to) in [
+            ("\"segment_bytes\":1024", "\"segment_bytes\":0"),
+            ("\"weight\":65536", "\"weight\":0"),
+            ("{\"root\":9,\"version\":4}", "{\"root\":7,\"version\":4}"),
+            ("[[9,7]]", "[[7,9]]"),
+        ] {
+            assert!(good.contains(from), "{good}");
+            assert!(serde_json::from_str::<Plan>(&good.replace(from, to)).is_err(), "{to}");
+        }
+        assert_eq!(plan(&[], 1), Err(PlanError::Stripes { stripes: 0 }));
+    }
+}

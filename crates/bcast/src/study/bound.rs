@@ -1,0 +1,180 @@
+//! What no broadcast can beat: a node cannot receive faster than the network can carry to it.
+//!
+//! The rate of any set of trees is at most the greatest flow from the root to the worst node (J.
+//! Edmonds, 1973). Capacities are vertices here, split in two, and routes the ways between them.
+
+use crate::network::Network;
+use std::collections::VecDeque;
+
+/// Seconds below which no broadcast of so many bytes from `root` can be complete: for the worst node,
+/// the message at the greatest flow, and then the latency from the nearest node on this side of what holds
+/// the flow back; and not less than the latency from the root.
+pub fn bound_s(network: &Network, root: u32, bytes: u64) -> f64 {
+    let mut bound_s = 0.0_f64;
+    for cluster in 0..network.clusters() {
+        let other = network.members(cluster).iter().find(|&&node| node != root);
+        if let Some(&node) = other {
+            let (rate, before) = greatest_flow(network, root, node);
+            let after_s = before.into_iter().map(|from| network.latency_s(from, node));
+            let last_s = bytes as f64 / rate + after_s.fold(f64::INFINITY, f64::min);
+            bound_s = bound_s.max(last_s).max(network.latency_s(root, node));
+        }
+    }
+    bound_s
+}
+
+/// Bytes per second from node to node over all ways, by way of other nodes too, and the nodes on the
+/// root's side of the narrowest cut. By shortest augmenting paths (J. Edmonds, R. Karp, 1972).
+fn greatest_flow(network: &Network, from: u32, to: u32) -> (f64, Vec<u32>) {
+    let mut graph = Graph::new(network);
+    let (start, end) = (graph.node(from), graph.node(to));
+    let mut flow = 0.0;
+    loop {
+        let by = graph.search(start);
+        if by[end].is_none() {
+            let is_before = |&node: &u32| node == from || by[graph.node(node)].is_some();
+            return (flow, (0..network.len() as u32).filter(is_before).collect());
+        }
+        flow += graph.augment(start, end, &by);
+    }
+}
+
+/// An edge and its opposite stand beside each other, at `n` and `n ^ 1`.
+struct Graph {
+    first_node: usize,
+    ends: Vec<usize>,
+    left: Vec<f64>,
+    out: Vec<Vec<usize>>,
+}
+
+/// What is left of a capacity below this part of it is rounding.
+const ROUNDING: f64 = 1e-9;
+
+impl Graph {
+    /// Capacity `n` is the edge from vertex `2 n` to `2 n + 1`; nodes follow.
+    fn new(network: &Network) -> Self {
+        let capacities = network.capacities();
+        let (count, nodes) = (capacities.len(), network.len());
+        let vertices = 2 * count + nodes;
+        let mut graph = Self {
+            first_node: 2 * count,
+            ends: Vec::new(),
+            left: Vec::new(),
+            out: vec![Vec::new(); vertices],
+        };
+        for (place, &capacity) in capacities.iter().enumerate() {
+            graph.connect(2 * place, 2 * place + 1, capacity);
+        }
+        let mut links: Vec<(usize, usize)> = Vec::new();
+        for node in 0..nodes {
+            links.push((graph.first_node + node, 2 * node));
+            links.push((2 * (nodes + node) + 1, graph.first_node + node));
+        }
+        for from in 0..network.clusters() {
+            for to in 0..network.clusters() {
+                let route = network.route(from, to);
+                for pair in route.windows(2) {
+                    links.push((2 * pair[0] as usize + 1, 2 * pair[1] as usize));
+                }
+                let (one, other) = (network.members(from), network.members(to));
+                match (route.first(), route.last()) {
+                    (Some(&first), Some(&last)) => {
+                        let first = 2 * first as usize;
+                        links.extend(one.iter().map(|&node| (2 * node as usize + 1, first)));
+                        let last = 2 * last as usize + 1;
+                        links.extend(other.iter().map(|&node| (last, 2 * (nodes + node as usize))));
+                    }
+                    _ => links.extend(one.iter().flat_map(|&a| {
+                        let ends = other.iter().filter(move |&&b| b != a);
+                        ends.map(move |&b| (2 * a as usize + 1, 2 * (nodes + b as usize)))
+                    })),
+                }
+            }
+        }
+        links.sort_unstable();
+        links.dedup();
+        let most: f64 = capacities.iter().sum();
+        links.into_iter().for_each(|(from, to)| graph.connect(from, to, most));
+        graph
+    }
+
+    fn node(&self, node: u32) -> usize {
+        self.first_node + node as usize
+    }
+
+    fn connect(&mut self, from: usize, to: usize, capacity: f64) {
+        for (one, other, capacity) in [(from, to, capacity), (to, from, 0.0)] {
+            self.out[one].push(self.ends.len());
+            self.ends.push(other);
+            self.left.push(capacity);
+        }
+    }
+
+    /// By which edge each vertex is reached where something is left, over as few edges as possible.
+    fn search(&self, from: usize) -> Vec<Option<usize>> {
+        let mut by: Vec<Option<usize>> = vec![None; self.out.len()];
+        let mut queue = VecDeque::from([from]);
+        while let Some(vertex) = queue.pop_front() {
+            for &edge in &self.out[vertex] {
+                let end = self.ends[edge];
+                let is_open = self.left[edge] > ROUNDING * (self.left[edge] + self.left[edge ^ 1]);
+                if end != from && by[end].is_none() && is_open {
+                    by[end] = Some(edge);
+                    queue.push_back(end);
+                }
+            }
+        }
+        by
+    }
+
+    /// Sends as much as fits over the way found.
+    fn augment(&mut self, from: usize, to: usize, by: &[Option<usize>]) -> f64 {
+        let mut path = Vec::new();
+        let mut vertex = to;
+        while let Some(edge) = by[vertex].filter(|_| vertex != from) {
+            path.push(edge);
+            vertex = self.ends[edge ^ 1];
+        }
+        let flow = path.iter().map(|&edge| self.left[edge]).fold(f64::INFINITY, f64::min);
+        for edge in path {
+            self.left[edge] -= flow;
+            self.left[edge ^ 1] += flow;
+        }
+        flow
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::{NodeLink, Sharing};
+    use crate::study::TeraGrid;
+
+    #[test]
+    fn flows_take_all_ways_there_are() {
+        // Directly 1, by way of node 1 another 2, but the root sends no more than 2.5.
+        let node = |cluster, out| NodeLink { cluster, out, into: 10.0, initiation_s: 0.0 };
+        let mut network = Network::new(vec![node(0, 2.5), node(1, 10.0), node(2, 10.0)]);
+        for (from, to, capacity) in [(0, 1, 4.0), (1, 2, 2.0), (0, 2, 1.0)] {
+            let pipe = network.share(capacity);
+            network.connect(from, to, 0.5, vec![pipe]);
+        }
+
+        let (rate, before) = greatest_flow(&network, 0, 2);
+        assert!((rate - 2.5).abs() < 1e-6);
+        assert_eq!(before, [0], "the root itself holds it back");
+        assert!((bound_s(&network, 0, 10) - 4.5).abs() < 1e-6);
+    }
+
+    #[test]
+    fn in_the_hub_an_uplink_and_in_the_mesh_the_access_bounds() {
+        let rate = |sharing| {
+            let grid = TeraGrid::new(sharing, 1, 0.0);
+            greatest_flow(grid.unloaded(), grid.root(), 63).0 / 125_000.0
+        };
+
+        // PSC has one uplink of 30 Mbit/s in the hub, and three pipes of it behind an access of 60.
+        assert!((rate(Sharing::SiteUplinks) - 30.0).abs() < 1e-3);
+        assert!((rate(Sharing::SitePairs) - 60.0).abs() < 1e-3);
+    }
+}

@@ -1,0 +1,149 @@
+//! Paper 1, figure 2: molecular dynamics on two sites over the latency between them, by strategy, beside what no
+//! strategy can beat; as tables and as a picture.
+//!
+//! ```text
+//! cargo run --release -p gridspan-jobs --example grid_latency -- --out figure.svg
+//! cargo run --release -p gridspan-jobs --example grid_latency -- --real
+//! ```
+//!
+//! The first is in virtual time: 32,000 atoms in 216 cells with 3,024 pair actors, whose steps take 14 s on one PE
+//! as in the paper, on 16, 32, 64 and 128 PEs, from 1 to 128 ms. The second is the same shape in real time: 4 PEs that
+//! talk by QUIC over emulated links, up to 64 ms. Handlers wait there as long as they would compute, so that 4 PEs
+//! take no more than the 2 cores of a small machine; the rest of the runtime is the real thing.
+
+mod chart;
+mod problem;
+mod run;
+mod study;
+
+use clap::Parser;
+use problem::Problem;
+use run::{Phases, Series, Time, median_step};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use study::{Figure, Outline, Point};
+
+/// The latencies of the paper's figure, in ms.
+const LATENCIES: &[u64] = &[1, 2, 4, 8, 16, 24, 32, 48, 64, 80, 96, 128];
+const LATENCIES_REAL: &[u64] = &[1, 4, 8, 16, 24, 32, 48, 64];
+/// What a step takes on one PE: about 14 s in the paper; 60 ms for each of 4 PEs in real time.
+const WORK: Duration = Duration::from_secs(14);
+const WORK_REAL: Duration = Duration::from_millis(240);
+/// The density varies by a factor of two, and cells are little wider than the cutoff, as in LeanMD.
+const PROBLEM: &str =
+    "--system uniform --atoms 30000 --contrast 2 --cutoff 5.5 --cells 6 --migrate-every 20";
+const PROBLEM_REAL: &str =
+    "--system uniform --size 6 --contrast 1.5 --cutoff 2.5 --cells 3,3,4 --migrate-every 20";
+/// Runs of each point in real time, of which the middle one counts.
+const ROUNDS_REAL: usize = 3;
+const PHASES: Phases = Phases { steps: 12, balances: 2 };
+
+/// Steps of molecular dynamics on two sites, over the latency between them.
+#[derive(Parser)]
+struct Arguments {
+    /// Four PEs in real time, over QUIC.
+    #[arg(long)]
+    real: bool,
+    /// Few points only.
+    #[arg(long)]
+    quick: bool,
+    /// Numbers of PEs [default: 16,32,64,128].
+    #[arg(long, value_delimiter = ',', conflicts_with = "real")]
+    pes: Option<Vec<u32>>,
+    /// Latencies in ms, ascending.
+    #[arg(long, value_delimiter = ',')]
+    latencies: Option<Vec<u64>>,
+    /// Strategies of those that are shown.
+    #[arg(long, value_delimiter = ',')]
+    only: Option<Vec<String>>,
+    /// Write the picture to this file.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let problem = match arguments.real {
+        true => Problem::new(PROBLEM_REAL, WORK_REAL),
+        false => Problem::new(PROBLEM, WORK),
+    };
+    let series = series(&arguments);
+    let (pairs, atoms) = problem.size;
+    let place = if arguments.real { "over QUIC, in real time" } else { "in virtual time" };
+    let default = if arguments.real { LATENCIES_REAL } else { LATENCIES };
+    let few = |all: &[u64]| all.iter().copied().step_by(3).collect();
+    let outline = Outline {
+        title: format!("{atoms} atoms, {pairs} pair actors, two sites, {place}"),
+        series: series.iter().map(|series| series.name).collect(),
+        pes: match (&arguments.pes, arguments.real, arguments.quick) {
+            (Some(pes), ..) => pes.clone(),
+            (None, true, _) => vec![4],
+            (None, false, true) => vec![128],
+            (None, false, false) => vec![16, 32, 64, 128],
+        },
+        latencies: match (&arguments.latencies, arguments.quick) {
+            (Some(latencies), _) => latencies.clone(),
+            (None, true) => few(default),
+            (None, false) => default.to_vec(),
+        },
+        threads: match arguments.real {
+            true => 1,
+            false => std::thread::available_parallelism().map_or(1, usize::from),
+        },
+        is_close: !arguments.real,
+        bound: &|pes, latency| problem.bound(pes, latency),
+    };
+    let time = if arguments.real { Time::Real } else { Time::Virtual };
+    let rounds = if arguments.real && !arguments.quick { ROUNDS_REAL } else { 1 };
+    let figure = Figure::measure(outline, &|(at, pes, latency): Point| {
+        let place = (pes, Duration::from_millis(latency));
+        let run = |_| median_step(&problem, series[at], place, PHASES, time);
+        let mut medians: Vec<Duration> = (0..rounds).map(run).collect();
+        medians.sort_unstable();
+        medians[rounds / 2]
+    });
+    print!("{}", figure.tables());
+    judge(&figure, &series);
+    if let Some(path) = arguments.out
+        && let Err(error) = std::fs::write(&path, figure.picture())
+    {
+        eprintln!("cannot write {}: {error}", path.display());
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+fn series(arguments: &Arguments) -> Vec<Series> {
+    let mut all: Vec<Series> =
+        ["none", "greedy", "flat-cut", "grid-cut", "auto"].map(Series::of).to_vec();
+    if arguments.real {
+        all.retain(|series| series.name != "flat-cut");
+    } else {
+        all.push(Series::as_they_come("grid-cut-fifo", "grid-cut"));
+    }
+    if let Some(only) = &arguments.only {
+        all.retain(|series| only.iter().any(|name| name == series.name));
+    }
+    all
+}
+
+/// Says how far the strategies are from the bound, and where `greedy` beats them.
+fn judge(figure: &Figure<'_>, series: &[Series]) {
+    let greedy = series.iter().position(|series| series.name == "greedy");
+    println!();
+    for (at, Series { name, .. }) in series.iter().enumerate() {
+        let (ratio, pes, latency) = figure.farthest(at);
+        print!("{name}: at most {ratio:.3} times the bound ({pes} PEs, {latency} ms)");
+        if let Some(greedy) = greedy.filter(|&greedy| greedy != at) {
+            let slower = figure.slower(at, greedy, 0.0);
+            let most = figure.slower(at, greedy, 0.01);
+            print!(
+                "; slower than greedy at {} points, by over 1 % at {}",
+                slower.len(),
+                most.len()
+            );
+        }
+        println!();
+    }
+}

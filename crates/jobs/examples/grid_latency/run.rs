@@ -1,0 +1,87 @@
+//! One point of a figure: a run of the job on two sites, in virtual or in real time.
+
+use crate::problem::Problem;
+use gridspan_jobs::leanmd::job::job_with;
+use gridspan_jobs::leanmd::schedule::{Order, Work};
+use gridspan_runtime::driver::embedded;
+use gridspan_sim::{SimOptions, Simulation};
+use gridspan_topology::GridSpec;
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// What is compared: a strategy, and the order in which PEs handle messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Series {
+    pub(crate) name: &'static str,
+    pub(crate) strategy: &'static str,
+    pub(crate) order: Order,
+}
+
+impl Series {
+    /// A strategy with the order of steps.
+    pub(crate) const fn of(strategy: &'static str) -> Self {
+        Self { name: strategy, strategy, order: Order::Steps }
+    }
+
+    /// A strategy where messages are handled as they come.
+    pub(crate) const fn as_they_come(name: &'static str, strategy: &'static str) -> Self {
+        Self { name, strategy, order: Order::Arrival }
+    }
+}
+
+/// The course of a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Phases {
+    /// Steps before the first sync point, between two of them, and after the last.
+    pub(crate) steps: u64,
+    /// Sync points. At the first, the runtime does not know the links between the sites yet.
+    pub(crate) balances: u64,
+}
+
+/// Where a run takes place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Time {
+    Virtual,
+    /// Over QUIC between threads of this process, with waiting in the place of computing.
+    Real,
+}
+
+/// The median step after the last sync point, on so many PEs at two sites, one PE a node.
+pub(crate) fn median_step(
+    problem: &Problem,
+    series: Series,
+    (pes, latency): (u32, Duration),
+    Phases { steps, balances }: Phases,
+    time: Time,
+) -> Duration {
+    let (hosts, micros) = (pes / 2, latency.as_micros());
+    // Paper 1, section 5.1: latency is put between the sites, and bandwidth is what it was.
+    let spec = format!("2x{hosts},wan={micros}us,rate=100gbit,lanrate=100gbit");
+    let spec = GridSpec::from_emulate(&spec).expect("the shorthand is well formed");
+    let mut options = problem.options((balances + 1) * steps, steps);
+    options.order = series.order;
+    options.work = if time == Time::Virtual { Work::Charge } else { Work::Wait };
+    let (tell, told) = mpsc::channel();
+    let job = job_with(options, move |_, outcome| {
+        tell.send(outcome.step_times()).map_err(|error| error.to_string().into())
+    });
+    // A strategy alone is shown as it is; `auto` is what a user gets, who has the gate before it.
+    let job = job.strategy(series.strategy).balance_gate(series.strategy == "auto").seed(1);
+    match time {
+        Time::Virtual => Simulation::new(job, spec, SimOptions::default())
+            .expect("the job can run")
+            .run()
+            .outcome
+            .expect("the job succeeds"),
+        Time::Real => embedded::run_emulated(job, &spec).expect("the job succeeds"),
+    }
+    let times = told.recv().expect("the job has told its times");
+    median(&times[times.len() - steps as usize..])
+}
+
+/// The median of the later three quarters, in which what the sync point has stirred up has settled.
+fn median(times: &[Duration]) -> Duration {
+    let mut settled = times[times.len() / 4..].to_vec();
+    settled.sort_unstable();
+    settled[settled.len() / 2]
+}

@@ -1,0 +1,103 @@
+//! Fibonacci numbers by the recursion that defines them: next to no work in each task, so that its time is
+//! that of spawning and joining.
+
+use crate::entry::{Entry, parse};
+use clap::Parser;
+use gridspan_runtime::{Grid, Job, JobError, Step, Task, TaskContext};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+const ABOUT: &str = "Fibonacci numbers by recursion: what a task costs";
+
+/// What a task takes in virtual time, about as it does on a core of today.
+const COST: Duration = Duration::from_nanos(15);
+
+pub(crate) const ENTRY: Entry =
+    Entry { name: "fib", about: ABOUT, build: |arguments| Ok(job(parse("fib", arguments)?)) };
+
+#[derive(Clone, Copy, Debug, Parser)]
+#[command(about = ABOUT)]
+struct Options {
+    /// Which Fibonacci number.
+    #[arg(long, short, default_value_t = 30, value_parser = clap::value_parser!(u32).range(0..=60))]
+    n: u32,
+}
+
+/// The Fibonacci number of this index: fib(0) = 0, fib(1) = 1.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Fib(pub u32);
+
+impl Task for Fib {
+    type Output = u64;
+    type Join = u64;
+
+    fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        cx.charge(COST);
+        if self.0 < 2 {
+            return Step::Done(self.0.into());
+        }
+        cx.spawn(Fib(self.0 - 1));
+        cx.spawn(Fib(self.0 - 2));
+        Step::Sync(0)
+    }
+
+    fn collect(sum: &mut u64, _child: u32, output: u64) {
+        *sum += output;
+    }
+
+    fn joined(sum: u64, _cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        Step::Done(sum)
+    }
+}
+
+/// The same without tasks, and with one addition per number.
+fn expected(n: u32) -> u64 {
+    (0..n).fold((0, 1), |(a, b), _| (b, a + b)).0
+}
+
+/// How many calls the recursion makes: `2 fib(n + 1) - 1`.
+fn calls(n: u32) -> u64 {
+    2 * expected(n + 1) - 1
+}
+
+fn job(options: Options) -> Job {
+    Job::new("fib").tasks::<Fib>().main(async move |grid| run(&grid, options).await)
+}
+
+async fn run(grid: &Grid, Options { n }: Options) -> Result<(), JobError> {
+    let pool = grid.task_pool().await?;
+    let begin = grid.now().await?;
+    let found = pool.run(Fib(n)).await?;
+    let elapsed = grid.now().await?.since(begin);
+    let calls = calls(n);
+    println!(
+        "fib({n}) = {found} by {calls} tasks on {} PEs in {:.3} ms, {:.1} ns a task",
+        grid.layout().pe_count(),
+        elapsed.as_secs_f64() * 1e3,
+        elapsed.as_secs_f64() * 1e9 / calls as f64
+    );
+    if found == expected(n) {
+        println!("verified: yes (fib({n}) = {found})");
+        return Ok(());
+    }
+    Err(format!("verified: no ({found} instead of {})", expected(n)).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_runtime::driver::embedded;
+
+    #[test]
+    fn the_numbers_and_the_calls_are_as_published() {
+        assert_eq!((expected(30), calls(30)), (832_040, 2_692_537));
+        assert_eq!(expected(35), 9_227_465);
+    }
+
+    #[test]
+    fn tasks_find_the_same_on_any_number_of_pes() {
+        for (n, pes) in [(0, 1), (1, 2), (20, 1), (20, 3)] {
+            embedded::run(job(Options { n }), pes).unwrap();
+        }
+    }
+}

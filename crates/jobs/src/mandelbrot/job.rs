@@ -1,0 +1,109 @@
+//! The job by name.
+
+use super::picture;
+use super::rows::Rows;
+use crate::entry::{Entry, parse};
+use clap::Parser;
+use gridspan_runtime::{Grid, Job, JobError};
+use std::path::PathBuf;
+
+const ABOUT: &str = "The Mandelbrot set by rows of very different work, as a picture";
+
+/// Rows, steps, the sum of all steps, and points inside, as another program found them.
+const KNOWN: [(u32, u16, u64, usize); 2] =
+    [(512, 1000, 65_002_188, 63_441), (1024, 1000, 259_818_836, 253_576)];
+
+pub(crate) const ENTRY: Entry = Entry {
+    name: "mandelbrot",
+    about: ABOUT,
+    build: |arguments| Ok(job(parse("mandelbrot", arguments)?)),
+};
+
+#[derive(Clone, Debug, Parser)]
+#[command(about = ABOUT)]
+struct Options {
+    /// Rows and columns of the picture.
+    #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=1 << 14))]
+    size: u32,
+    /// Steps after which a point counts as inside.
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..))]
+    steps: u16,
+    /// Write the picture to this PNG file.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+fn job(options: Options) -> Job {
+    Job::new("mandelbrot").tasks::<Rows>().main(async move |grid| run(&grid, options).await)
+}
+
+async fn run(grid: &Grid, Options { size, steps, out }: Options) -> Result<(), JobError> {
+    let pool = grid.task_pool().await?;
+    let begin = grid.now().await?;
+    let found = pool.run(Rows { size, steps, rows: 0..size }).await?;
+    let elapsed = grid.now().await?.since(begin);
+    let total: u64 = found.iter().map(|&steps| u64::from(steps)).sum();
+    let inside = found.iter().filter(|&&at| at == steps).count();
+    println!(
+        "{size} x {size} points on {} PEs in {:.3} ms, {:.1} million steps a second",
+        grid.layout().pe_count(),
+        elapsed.as_secs_f64() * 1e3,
+        total as f64 / elapsed.as_secs_f64() / 1e6
+    );
+    if let Some(path) = out {
+        picture::write(&path, size, steps, &found)?;
+        println!("picture: {}", path.display());
+    }
+    verify(size, steps, total, inside, &found)
+}
+
+/// Compares with what is known of this size, or else with some rows computed again.
+fn verify(size: u32, steps: u16, total: u64, inside: usize, found: &[u16]) -> Result<(), JobError> {
+    if found.len() as u64 != u64::from(size) * u64::from(size) {
+        return Err(format!("verified: no ({} points of {size} x {size})", found.len()).into());
+    }
+    let known = KNOWN.iter().find(|&&(rows, limit, ..)| (rows, limit) == (size, steps));
+    let Some(&(.., known_total, known_inside)) = known else {
+        // A few rows computed again, without tasks: at the edge, and where the set is.
+        for y in [0, size / 3, size / 2, size - 1] {
+            let again = Rows { size, steps, rows: y..y + 1 }.compute();
+            if again != found[(y * size) as usize..((y + 1) * size) as usize] {
+                return Err(format!("verified: no (row {y} is another)").into());
+            }
+        }
+        println!("verified: yes ({inside} points inside; four rows computed again are the same)");
+        return Ok(());
+    };
+    if (total, inside) == (known_total, known_inside) {
+        println!("verified: yes ({total} steps, {inside} points inside)");
+        return Ok(());
+    }
+    Err(format!(
+        "verified: no ({total} steps and {inside} points inside instead of {known_total} and {known_inside})"
+    )
+    .into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_runtime::driver::embedded;
+
+    #[test]
+    fn the_picture_has_as_many_steps_as_another_program_found() {
+        let options = Options { size: 512, steps: 1000, out: None };
+        embedded::run(job(options), 2).unwrap();
+    }
+
+    #[test]
+    fn other_sizes_are_compared_row_by_row_and_the_picture_is_written() {
+        let path = std::env::temp_dir().join(format!("mandelbrot-{}.png", std::process::id()));
+        let options = Options { size: 64, steps: 200, out: Some(path.clone()) };
+        embedded::run(job(options), 3).unwrap();
+        let decoder =
+            png::Decoder::new(std::io::BufReader::new(std::fs::File::open(&path).unwrap()));
+        let reader = decoder.read_info().unwrap();
+        assert_eq!((reader.info().width, reader.info().height), (64, 64));
+        std::fs::remove_file(path).unwrap();
+    }
+}

@@ -1,0 +1,114 @@
+//! The search of a UTS tree by tasks.
+
+use super::tree::{Census, Node, SAMPLES, Sample, Tree};
+use crate::entry::{Entry, parse};
+use clap::Parser;
+use clap::builder::PossibleValuesParser;
+use gridspan_runtime::{Grid, Job, JobError, Merge, Search, SearchContext};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+const ABOUT: &str =
+    "Unbalanced Tree Search: counts the nodes of a tree that only its generator knows";
+
+/// What a node takes in virtual time, about as on a core with instructions for SHA-1.
+const COST: Duration = Duration::from_nanos(100);
+
+pub(crate) const ENTRY: Entry =
+    Entry { name: "uts", about: ABOUT, build: |arguments| Ok(job(parse("uts", arguments)?)) };
+
+fn names() -> PossibleValuesParser {
+    SAMPLES.iter().map(|sample| sample.name).collect::<Vec<_>>().into()
+}
+
+#[derive(Clone, Debug, Parser)]
+#[command(about = ABOUT)]
+struct Options {
+    /// Which of the published sample trees.
+    #[arg(long, default_value = "T1", value_parser = names())]
+    tree: String,
+}
+
+/// A node to be visited, with the tree that it belongs to.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Visit {
+    /// The position of the tree among the samples.
+    sample: u8,
+    node: Node,
+}
+
+impl Visit {
+    /// The root of the sample tree of this name.
+    pub fn root(name: &str) -> Option<(Self, &'static Sample)> {
+        let position = SAMPLES.iter().position(|sample| sample.name == name)?;
+        let sample = &SAMPLES[position];
+        Some((Self { sample: position as u8, node: sample.tree.root() }, sample))
+    }
+}
+
+impl Merge for Census {
+    fn merge(&mut self, other: Self) {
+        self.nodes += other.nodes;
+        self.leaves += other.leaves;
+        self.depth = self.depth.max(other.depth);
+    }
+}
+
+impl Search for Visit {
+    type Total = Census;
+
+    fn visit(self, cx: &mut SearchContext<'_, Self>) {
+        let Some(Sample { tree, .. }) = SAMPLES.get(usize::from(self.sample)) else {
+            return cx.fail("a node of an unknown tree came; start all nodes from one build");
+        };
+        let tree: &Tree = tree;
+        let children = tree.children(&self.node);
+        cx.charge(COST);
+        cx.total().count(&self.node, children);
+        for child in 0..children {
+            cx.spawn(Self { node: self.node.child(child), ..self });
+        }
+    }
+}
+
+fn job(options: Options) -> Job {
+    Job::new("uts").search::<Visit>().main(async move |grid| run(&grid, options).await)
+}
+
+async fn run(grid: &Grid, options: Options) -> Result<(), JobError> {
+    let (root, sample) = Visit::root(&options.tree).ok_or("there is no such tree")?;
+    let pool = grid.search_pool().await?;
+    let begin = grid.now().await?;
+    let census = pool.run(root).await?;
+    let elapsed = grid.now().await?.since(begin);
+    println!(
+        "tree {} on {} PEs: {:.3} s, {:.2} million nodes a second",
+        sample.name,
+        grid.layout().pe_count(),
+        elapsed.as_secs_f64(),
+        census.nodes as f64 / elapsed.as_secs_f64() / 1e6
+    );
+    let Census { nodes, leaves, depth } = census;
+    if census == sample.census {
+        println!("verified: yes ({nodes} nodes, {leaves} leaves, depth {depth}, as published)");
+        return Ok(());
+    }
+    Err(format!(
+        "verified: no ({nodes} nodes, {leaves} leaves, depth {depth}; published are {:?})",
+        sample.census
+    )
+    .into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_runtime::driver::embedded;
+
+    #[test]
+    fn searches_count_every_node_once() {
+        for (tree, pes) in [("T1", 2), ("T3", 3)] {
+            embedded::run(job(Options { tree: tree.to_owned() }), pes).unwrap();
+        }
+    }
+}

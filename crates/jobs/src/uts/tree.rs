@@ -1,0 +1,220 @@
+//! The trees of UTS: each node's SHA-1 state decides how many children it has, and theirs.
+
+use serde::{Deserialize, Serialize};
+use sha1::{Digest, Sha1};
+use std::f64::consts::PI;
+
+/// More children than these a node never has, but for the root of a binomial tree.
+const MAX_CHILDREN: f64 = 100.0;
+
+/// How the mean number of children of a geometric tree depends on the depth.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Profile {
+    /// It falls to none at the full depth.
+    Linear,
+    /// It goes up and down, five times.
+    Cyclic,
+    /// It is the same everywhere above the full depth.
+    Fixed,
+}
+
+/// How many children nodes have.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Shape {
+    /// A geometric distribution, whose mean depends on the depth.
+    Geometric {
+        /// How it does.
+        profile: Profile,
+        /// The full depth.
+        depth: u32,
+    },
+    /// `children` with probability `q`, else none; the root has as many as the branching factor says.
+    Binomial {
+        /// The probability of children.
+        q: f64,
+        /// How many there are then.
+        children: u32,
+    },
+    /// Geometric above half of the full depth, binomial below.
+    Hybrid {
+        /// How the geometric part's mean depends on the depth.
+        profile: Profile,
+        /// The full depth.
+        depth: u32,
+        /// The probability of children in the binomial part.
+        q: f64,
+        /// How many there are then.
+        children: u32,
+    },
+}
+
+/// A tree.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tree {
+    /// How many children nodes have.
+    pub shape: Shape,
+    /// The mean number of children near the root.
+    pub branching: f64,
+    /// The seed of the root.
+    pub seed: u32,
+}
+
+/// A node of a tree.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Node {
+    state: [u8; 20],
+    depth: u32,
+}
+
+impl Tree {
+    /// The root.
+    pub fn root(&self) -> Node {
+        let hash = Sha1::new_with_prefix([0; 16]).chain_update(self.seed.to_be_bytes());
+        Node { state: hash.finalize().into(), depth: 0 }
+    }
+
+    /// How many children a node has.
+    pub fn children(&self, node: &Node) -> u32 {
+        match self.shape {
+            Shape::Geometric { profile, depth } => self.geometric(node, profile, depth),
+            Shape::Binomial { q, children } => self.binomial(node, q, children),
+            Shape::Hybrid { profile, depth, .. } if node.depth < depth / 2 => {
+                self.geometric(node, profile, depth)
+            }
+            Shape::Hybrid { q, children, .. } => self.binomial(node, q, children),
+        }
+    }
+
+    fn geometric(&self, node: &Node, profile: Profile, full: u32) -> u32 {
+        let (depth, full) = (f64::from(node.depth), f64::from(full));
+        let mean = match profile {
+            _ if node.depth == 0 => self.branching,
+            Profile::Linear => self.branching * (1.0 - depth / full),
+            Profile::Cyclic if depth > 5.0 * full => 0.0,
+            Profile::Cyclic => self.branching.powf((2.0 * PI * depth / full).sin()),
+            Profile::Fixed if depth < full => self.branching,
+            Profile::Fixed => 0.0,
+        };
+        let p = 1.0 / (1.0 + mean);
+        let children = ((1.0 - node.uniform()).ln() / (1.0 - p).ln()).floor();
+        children.min(MAX_CHILDREN) as u32
+    }
+
+    fn binomial(&self, node: &Node, q: f64, children: u32) -> u32 {
+        match node.depth {
+            0 => self.branching as u32,
+            _ if node.uniform() < q => children,
+            _ => 0,
+        }
+    }
+
+    /// Visits all nodes, without tasks.
+    pub fn census(&self) -> Census {
+        let mut census = Census::default();
+        let mut open = vec![self.root()];
+        while let Some(node) = open.pop() {
+            let children = self.children(&node);
+            census.count(&node, children);
+            open.extend((0..children).map(|child| node.child(child)));
+        }
+        census
+    }
+}
+
+impl Node {
+    /// A child; they are numbered from 0.
+    pub fn child(&self, number: u32) -> Self {
+        let hash = Sha1::new_with_prefix(self.state).chain_update(number.to_be_bytes());
+        Self { state: hash.finalize().into(), depth: self.depth + 1 }
+    }
+
+    /// A number of the unit interval that belongs to the node.
+    fn uniform(&self) -> f64 {
+        let [.., a, b, c, d] = self.state;
+        f64::from(u32::from_be_bytes([a, b, c, d]) & 0x7fff_ffff) / 2_147_483_648.0
+    }
+}
+
+/// What a tree consists of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Census {
+    /// All nodes.
+    pub nodes: u64,
+    /// Those without children.
+    pub leaves: u64,
+    /// The depth of the deepest.
+    pub depth: u32,
+}
+
+impl Census {
+    /// Counts a node that has so many children.
+    pub fn count(&mut self, node: &Node, children: u32) {
+        self.nodes += 1;
+        self.leaves += u64::from(children == 0);
+        self.depth = self.depth.max(node.depth);
+    }
+}
+
+/// A sample tree with what it is known to consist of.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// Its name.
+    pub name: &'static str,
+    /// The tree.
+    pub tree: Tree,
+    /// What it consists of.
+    pub census: Census,
+}
+
+const fn sample(name: &'static str, tree: Tree, nodes: u64, leaves: u64, depth: u32) -> Sample {
+    Sample { name, tree, census: Census { nodes, leaves, depth } }
+}
+
+const fn geometric(profile: Profile, depth: u32, branching: f64, seed: u32) -> Tree {
+    Tree { shape: Shape::Geometric { profile, depth }, branching, seed }
+}
+
+const fn binomial(q: f64, children: u32, branching: f64, seed: u32) -> Tree {
+    Tree { shape: Shape::Binomial { q, children }, branching, seed }
+}
+
+const HYBRID: Shape =
+    Shape::Hybrid { profile: Profile::Linear, depth: 16, q: 0.234_375, children: 4 };
+
+/// The published sample trees, of about 4, 100 and 1,600 million nodes (`sample_trees.sh` of UTS).
+pub const SAMPLES: &[Sample] = &[
+    sample("T1", geometric(Profile::Fixed, 10, 4.0, 19), 4_130_071, 3_305_118, 10),
+    sample("T2", geometric(Profile::Cyclic, 16, 6.0, 502), 4_117_769, 2_342_762, 81),
+    sample("T3", binomial(0.124_875, 8, 2000.0, 42), 4_112_897, 3_599_034, 1572),
+    sample("T4", Tree { shape: HYBRID, branching: 6.0, seed: 1 }, 4_132_453, 3_108_986, 134),
+    sample("T5", geometric(Profile::Linear, 20, 4.0, 34), 4_147_582, 2_181_318, 20),
+    sample("T1L", geometric(Profile::Fixed, 13, 4.0, 29), 102_181_082, 81_746_377, 13),
+    sample("T2L", geometric(Profile::Cyclic, 23, 7.0, 220), 96_793_510, 53_791_152, 67),
+    sample("T3L", binomial(0.200_014, 5, 2000.0, 7), 111_345_631, 89_076_904, 17_844),
+    sample("T1XL", geometric(Profile::Fixed, 15, 4.0, 29), 1_635_119_272, 1_308_100_063, 15),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_trees_consist_of_what_another_program_found() {
+        let census = |tree: Tree| {
+            let Census { nodes, leaves, depth } = tree.census();
+            (nodes, leaves, depth)
+        };
+        assert_eq!(census(geometric(Profile::Fixed, 4, 4.0, 19)), (944, 744, 4));
+        assert_eq!(census(geometric(Profile::Fixed, 6, 4.0, 19)), (16_000, 12_839, 6));
+        assert_eq!(census(geometric(Profile::Linear, 10, 4.0, 34)), (5577, 3111, 10));
+        assert_eq!(census(geometric(Profile::Cyclic, 8, 4.0, 502)), (6244, 3652, 41));
+        assert_eq!(census(binomial(0.124_875, 8, 100.0, 42)), (6797, 5959, 67));
+    }
+
+    #[test]
+    fn the_published_trees_consist_of_what_is_published() {
+        for sample in &SAMPLES[..5] {
+            assert_eq!(sample.tree.census(), sample.census, "{}", sample.name);
+        }
+    }
+}

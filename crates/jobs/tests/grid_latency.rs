@@ -1,0 +1,52 @@
+//! A small piece of paper 1, figure 2: the cut by sites hides more latency than the strategy that looks at loads only.
+#![allow(missing_docs)]
+
+#[allow(dead_code, reason = "the example uses the rest")]
+#[path = "../examples/grid_latency/chart.rs"]
+mod chart;
+#[allow(dead_code, reason = "the example uses the rest")]
+#[path = "../examples/grid_latency/problem.rs"]
+mod problem;
+#[allow(dead_code, reason = "the example uses the rest")]
+#[path = "../examples/grid_latency/run.rs"]
+mod run;
+#[allow(dead_code, reason = "the example uses the rest")]
+#[path = "../examples/grid_latency/study.rs"]
+mod study;
+
+use problem::Problem;
+use run::{Phases, Series, Time, median_step};
+use std::time::Duration;
+use study::{Figure, Knee, Outline, Point};
+
+/// 4000 atoms in 96 cells with 1344 pairs, on eight PEs that compute for 100 ms in each step.
+const PROBLEM: &str =
+    "--system uniform --size 10 --contrast 2 --cutoff 2.7 --cells 4,4,6 --migrate-every 20";
+const PHASES: Phases = Phases { steps: 8, balances: 2 };
+
+#[test]
+fn the_cut_by_sites_hides_more_latency_than_balanced_loads_and_stays_near_the_bound() {
+    let problem = Problem::new(PROBLEM, Duration::from_millis(800));
+    let series = [Series::of("greedy"), Series::of("grid-cut")];
+    let outline = Outline {
+        title: String::new(),
+        series: series.iter().map(|series| series.name).collect(),
+        pes: vec![8],
+        latencies: vec![1, 30, 40, 60],
+        threads: 2,
+        is_close: false,
+        bound: &|pes, latency| problem.bound(pes, latency),
+    };
+
+    let figure = Figure::measure(outline, &|(at, pes, latency): Point| {
+        let latency = Duration::from_millis(latency);
+        median_step(&problem, series[at], (pes, latency), PHASES, Time::Virtual)
+    });
+
+    let [greedy, cut] = [0, 1].map(|at| figure.knee(at, 8));
+    assert!(cut > greedy, "{}", figure.tables());
+    assert!(matches!(cut, Knee::At(latency) if latency > 40.0), "{}", figure.tables());
+    assert!(figure.step((1, 8, 1)) < problem.bound(8, Duration::ZERO).mul_f64(1.03));
+    // A PE may get 3 % more than its share.
+    assert_eq!(figure.slower(1, 0, 0.03), [], "{}", figure.tables());
+}

@@ -1,0 +1,78 @@
+//! What is handled first: by priority or, among messages of steps, by step and nearness to another site.
+//!
+//! A job that advances in steps says with each message which step it belongs to. The oldest step goes first,
+//! since whoever is behind is waited for; among messages of one step, those for actors that are fewer hops
+//! from another site go first, since what they lead to travels farthest. Nearness alone would let the border
+//! run ahead while the rest falls behind, which makes all steps longer.
+//!
+//! Steps are priorities from [`FIRST_STEP`] on, so that they travel and wait as priorities do.
+
+/// The priority of step 0. Priorities below are handled before all steps.
+pub(crate) const FIRST_STEP: i32 = 1 << 30;
+
+/// How many steps have priorities of their own; after them the numbers begin anew, and for one moment the newest
+/// step counts as the oldest.
+const STEPS: u64 = 1 << 30;
+
+/// The hops of an actor of which nobody knows how near it is to another site.
+pub(crate) const FAR: u8 = u8::MAX;
+
+/// The priority of a step.
+#[inline]
+pub(crate) fn priority_of_step(step: u64) -> i32 {
+    FIRST_STEP + (step % STEPS) as i32
+}
+
+/// Whether a priority is that of a step.
+#[inline]
+pub(crate) fn is_step(priority: i32) -> bool {
+    priority >= FIRST_STEP
+}
+
+/// The place of a message in the order in which a PE handles what is ready: lower ranks first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank {
+    pub(crate) priority: i32,
+    /// From the receiver to another site; zero for messages of no step.
+    pub(crate) hops: u8,
+}
+
+impl Rank {
+    /// The rank of nearly all messages.
+    pub(crate) const NORMAL: Self = Self { priority: 0, hops: 0 };
+
+    /// The rank of a message for an actor that is so many `hops` from another site.
+    #[inline]
+    pub(crate) fn new(priority: i32, hops: u8) -> Self {
+        Self { priority, hops: if is_step(priority) { hops } else { 0 } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn older_steps_go_first_then_the_nearest_to_a_border_then_the_unknown() {
+        let in_step = |step, hops| Rank::new(priority_of_step(step), hops);
+        let mut ranks =
+            [in_step(8, 0), in_step(7, FAR), in_step(7, 2), in_step(7, 0), in_step(6, 9)];
+        ranks.sort_unstable();
+        let expected =
+            [in_step(6, 9), in_step(7, 0), in_step(7, 2), in_step(7, FAR), in_step(8, 0)];
+        assert_eq!(ranks, expected);
+    }
+
+    #[test]
+    fn hops_do_not_order_messages_of_no_step_and_those_go_before_all_steps() {
+        assert_eq!(Rank::new(5, 0), Rank::new(5, 9));
+        assert!(Rank::new(FIRST_STEP - 1, 9) < Rank::new(priority_of_step(0), 0));
+    }
+
+    #[test]
+    fn every_step_has_a_priority_however_many_there_are() {
+        assert_eq!(priority_of_step(STEPS - 1), i32::MAX);
+        assert_eq!(priority_of_step(STEPS), FIRST_STEP);
+        assert!(is_step(priority_of_step(u64::MAX)));
+    }
+}

@@ -1,0 +1,364 @@
+//! The tasks and frames of one PE, whatever kind of work they are.
+
+use super::deques::Deques;
+use super::frame::{Frame, FrameId, Frames, Lender, Token, Up};
+use crossbeam_deque::Worker;
+use gridspan_topology::{PeId, Time};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+
+/// Tasks laid out at a time, at most: moving them costs about 5 ns each.
+const OFFER_MAX: usize = 1024;
+/// Tasks taken from another PE of the node at a time, at most.
+const TAKE_MAX: usize = 32;
+
+/// Fork-join tasks of one type, or searches of one type.
+pub(crate) trait Work: Sized + Send + 'static {
+    /// What is run.
+    type Item: Serialize + DeserializeOwned + Send + 'static;
+    /// What comes of it.
+    type Output: Serialize + DeserializeOwned + Send + 'static;
+    /// What a frame keeps until its children are done.
+    type State: Send + 'static;
+
+    /// Its name, for people.
+    fn name() -> &'static str;
+
+    /// What a frame keeps that waits for stolen or handed-in work.
+    fn loan() -> Self::State;
+
+    /// Whether items that work for the same frame can share a loan: their outputs become one.
+    const SHARES_LOANS: bool;
+
+    /// Runs an item that works for `frame` as its child of this number.
+    fn run(engine: &mut Engine<Self>, item: Self::Item, frame: FrameId, child: u32);
+
+    /// Hands an output for `items` items to the frame that waits for it. An output for a frame that does not
+    /// exist is dropped.
+    fn report(
+        engine: &mut Engine<Self>,
+        frame: FrameId,
+        child: u32,
+        items: u64,
+        output: Self::Output,
+    );
+}
+
+/// Work whose result has to go elsewhere.
+pub(super) enum Finished<O> {
+    /// Back to the PE that it was taken from.
+    Loan(Lender, O),
+    /// To whoever handed in the root.
+    Root(u64, O),
+}
+
+/// The tasks and frames of one PE.
+pub(crate) struct Engine<W: Work> {
+    pub(super) pe: PeId,
+    pub(super) now: Time,
+    /// This PE's number in its node, and the first PE of the node.
+    seat: usize,
+    node: Arc<Deques<W::Item>>,
+    /// Newest at the end.
+    pub(super) kept: Vec<Token<W::Item>>,
+    /// What others may take, oldest first.
+    offered: Worker<Token<W::Item>>,
+    pub(super) frames: Frames<W::State>,
+    pub(super) finished: Vec<Finished<W::Output>>,
+    /// PEs of this node, by seat, that are to be told that there is work.
+    pub(super) wakes: Vec<usize>,
+    /// Nanoseconds of virtual time that tasks charged.
+    pub(super) charged_ns: u64,
+    /// Why a task ends the job.
+    pub(super) failure: Option<String>,
+    /// Whether anybody could take what is laid out.
+    alone: bool,
+}
+
+impl<W: Work> Engine<W> {
+    /// `alone`: no other PE will ever ask for work.
+    pub(super) fn new(pe: PeId, seat: usize, node: Arc<Deques<W::Item>>, alone: bool) -> Self {
+        Self {
+            pe,
+            now: Time::ZERO,
+            seat,
+            offered: node.join(seat),
+            node,
+            kept: Vec::new(),
+            frames: Frames::default(),
+            finished: Vec::new(),
+            wakes: Vec::new(),
+            charged_ns: 0,
+            failure: None,
+            alone,
+        }
+    }
+
+    /// Adds a new task, which is the next to be run here.
+    #[inline]
+    pub(super) fn push(&mut self, item: W::Item, frame: FrameId, child: u32) {
+        self.kept.push(Token { item, frame, child });
+    }
+
+    /// Adds a task from outside at the old end, where thieves find it first (paper 3).
+    pub(super) fn submit(&mut self, item: W::Item, root: u64) {
+        let up = Up::Root(root);
+        let frame = self.frames.open(Frame { up, pending: 1, state: W::loan() });
+        self.kept.insert(0, Token { item, frame, child: 0 });
+    }
+
+    /// Adds what another PE has lent, oldest first.
+    pub(super) fn borrow(&mut self, lender: Lender, items: impl Iterator<Item = W::Item>) {
+        let frame =
+            Frame { up: Up::Lender(lender.into()), pending: lender.items, state: W::loan() };
+        let frame = self.frames.open(frame);
+        self.kept.extend(items.map(|item| Token { item, frame, child: 0 }));
+    }
+
+    /// Runs the newest task. Returns whether there was one.
+    #[inline]
+    pub(super) fn step(&mut self) -> bool {
+        let token = match self.kept.pop() {
+            Some(token) => token,
+            None => match self.offered.pop() {
+                Some(token) => token,
+                None => return false,
+            },
+        };
+        W::run(self, token.item, token.frame, token.child);
+        self.share();
+        true
+    }
+
+    /// Lays out the older half of the tasks if others could take them and find none. Whoever is to be
+    /// [woken](Self::wakes) should be told before a task is run, which may take long.
+    #[inline]
+    pub(super) fn share(&mut self) {
+        if !self.alone && self.kept.len() > 1 && self.offered.is_empty() {
+            self.offer();
+        }
+    }
+
+    #[cold]
+    fn offer(&mut self) {
+        let (tasks, seats) = (self.kept.len(), self.node.len());
+        // For those that sleep there is one each, if there are as many: tasks kept here cannot be had while
+        // one is run.
+        let least = if self.node.has_sleepers() { seats.min(tasks - 1) } else { 0 };
+        self.lay_out((tasks / 2).min(OFFER_MAX).max(least));
+        self.wake_another();
+    }
+
+    /// Has another PE of the node woken if one sleeps.
+    fn wake_another(&mut self) {
+        self.wakes.extend(self.node.wake_other(self.seat));
+    }
+
+    /// Lays out so many of the tasks kept here, the oldest.
+    fn lay_out(&mut self, share: usize) {
+        for token in self.kept.drain(..share) {
+            self.offered.push(token);
+        }
+    }
+
+    /// Takes older tasks of another PE of this node. Returns whether there were any.
+    pub(super) fn steal(&mut self) -> bool {
+        let seats = self.node.len();
+        for seat in (1..seats).map(|step| (self.seat + step) % seats) {
+            let share = self.node.offered(seat).div_ceil(2).clamp(1, TAKE_MAX);
+            let pe = self.pe_of(seat);
+            let mut taken = (0..share).map_while(|_| self.node.steal(seat)).peekable();
+            if taken.peek().is_none() {
+                continue;
+            }
+            let tokens: Vec<_> = taken.collect();
+            self.open_loans(pe, tokens);
+            // Whoever laid these out has woken one PE only, and may be busy with a long task by now.
+            if self.node.offered(seat) > 0 {
+                self.wake_another();
+            }
+            self.share();
+            return true;
+        }
+        false
+    }
+
+    /// Works for the frames of another PE that its tokens came from.
+    fn open_loans(&mut self, pe: PeId, tokens: Vec<Token<W::Item>>) {
+        let mut loan: Option<(FrameId, FrameId)> = None;
+        for Token { item, frame: lent_by, child } in tokens {
+            let frame = match loan {
+                Some((lender, frame)) if W::SHARES_LOANS && lender == lent_by => {
+                    self.frames.extend(frame);
+                    frame
+                }
+                _ => {
+                    let lender = Lender { pe, frame: lent_by, child, items: 1 };
+                    self.frames.open(Frame {
+                        up: Up::Lender(lender.into()),
+                        pending: 1,
+                        state: W::loan(),
+                    })
+                }
+            };
+            loan = Some((lent_by, frame));
+            self.kept.push(Token { item, frame, child: 0 });
+        }
+    }
+
+    /// Takes the oldest task that lies open in this node, or else of those kept here but the newest, with
+    /// the PE whose frame it works for.
+    pub(super) fn take_oldest(&mut self) -> Option<(PeId, Token<W::Item>)> {
+        let seats = 0..self.node.len();
+        let offered = seats.into_iter().find_map(|seat| Some((seat, self.node.steal(seat)?)));
+        if let Some((seat, token)) = offered {
+            return Some((self.pe_of(seat), token));
+        }
+        self.lay_out((self.kept.len() / 2).min(OFFER_MAX));
+        Some((self.pe, self.node.steal(self.seat)?))
+    }
+
+    /// Has somebody woken for what was laid out to be taken by others, and was not.
+    pub(super) fn share_rest(&mut self) {
+        if !self.offered.is_empty() {
+            self.wake_another();
+        }
+    }
+
+    /// Keeps a task that was taken after all.
+    pub(super) fn put_back(&mut self, pe: PeId, token: Token<W::Item>) {
+        if pe == self.pe {
+            return self.kept.insert(0, token);
+        }
+        let Token { item, frame, child } = token;
+        self.borrow(Lender { pe, frame, child, items: 1 }, std::iter::once(item));
+    }
+
+    /// How many tasks could be taken away from this node.
+    pub(super) fn stock(&self) -> u64 {
+        let offered: usize = (0..self.node.len()).map(|seat| self.node.offered(seat)).sum();
+        (offered + self.kept.len().saturating_sub(1)) as u64
+    }
+
+    fn pe_of(&self, seat: usize) -> PeId {
+        PeId(self.pe.0 - self.seat as u32 + seat as u32)
+    }
+
+    /// Whether there is anything to run.
+    pub(super) fn has_tasks(&self) -> bool {
+        !self.kept.is_empty() || !self.offered.is_empty()
+    }
+
+    /// Says that this PE has nothing; returns whether the whole node has not.
+    pub(super) fn fall_asleep(&self) -> bool {
+        self.node.fall_asleep(self.seat)
+    }
+
+    /// This PE has something to run. Returns whether the whole node slept before.
+    pub(super) fn wake_up(&self) -> bool {
+        let was_dry = self.node.is_dry();
+        self.node.wake(self.seat);
+        was_dry
+    }
+
+    /// Whether no PE of the node has anything.
+    pub(super) fn is_dry(&self) -> bool {
+        self.node.is_dry()
+    }
+
+    /// Ends the job.
+    pub(super) fn fail(&mut self, reason: String) {
+        self.failure.get_or_insert(reason);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Joining, Merge, Search, SearchContext, Searching, Step, Task, TaskContext};
+    use super::*;
+    use serde::Deserialize;
+
+    /// A task or search with so many children that have none.
+    #[derive(Serialize, Deserialize)]
+    struct Parent(u32);
+
+    #[derive(Default, Serialize, Deserialize)]
+    struct Count(u64);
+
+    impl Merge for Count {
+        fn merge(&mut self, other: Self) {
+            self.0 += other.0;
+        }
+    }
+
+    impl Search for Parent {
+        type Total = Count;
+
+        fn visit(self, cx: &mut SearchContext<'_, Self>) {
+            cx.total().0 += 1;
+            (0..self.0).for_each(|_| cx.spawn(Self(0)));
+        }
+    }
+
+    impl Task for Parent {
+        type Output = u64;
+        type Join = u64;
+
+        fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+            (0..self.0).for_each(|_| cx.spawn(Self(0)));
+            if self.0 == 0 { Step::Done(1) } else { Step::Sync(1) }
+        }
+
+        fn collect(sum: &mut u64, _: u32, output: u64) {
+            *sum += output;
+        }
+
+        fn joined(sum: u64, _: &mut TaskContext<'_, Self>) -> Step<Self> {
+            Step::Done(sum)
+        }
+    }
+
+    fn alone<W: Work>(item: W::Item) -> Engine<W> {
+        let mut engine = Engine::new(PeId(0), 0, Arc::new(Deques::new(1)), true);
+        engine.submit(item, 7);
+        engine
+    }
+
+    #[test]
+    fn an_output_that_comes_more_often_than_it_should_is_dropped() {
+        let mut engine = alone::<Joining<Parent>>(Parent(2));
+        engine.step();
+        let frame = engine.kept[0].frame;
+        for _ in 0..5 {
+            Joining::report(&mut engine, frame, 0, u64::MAX, 1);
+        }
+        while engine.step() {}
+        let [Finished::Root(7, 3)] = engine.finished[..] else { panic!("not one output of 3") };
+        assert_eq!(engine.frames.len(), 0);
+
+        let mut engine = alone::<Searching<Parent>>(Parent(2));
+        engine.step();
+        let frame = engine.kept[0].frame;
+        for items in [0, u64::MAX, 1, 0] {
+            Searching::report(&mut engine, frame, 0, items, Count(1));
+        }
+        while engine.step() {}
+        assert_eq!((engine.finished.len(), engine.frames.len()), (1, 0));
+    }
+
+    #[test]
+    fn long_tasks_that_wait_are_laid_out_for_those_that_sleep() {
+        let node = Arc::new(Deques::new(3));
+        let mut engine = Engine::<Searching<Parent>>::new(PeId(0), 0, node.clone(), false);
+        assert!(!node.fall_asleep(1) && !node.fall_asleep(2));
+        engine.submit(Parent(3), 0);
+        engine.step();
+        // One runs here next, and one is for each of the others, of whom the first is to wake the second.
+        assert_eq!((engine.kept.len(), node.offered(0), &engine.wakes[..]), (1, 2, &[1][..]));
+
+        let mut second = Engine::<Searching<Parent>>::new(PeId(1), 1, node.clone(), false);
+        assert!(second.steal());
+        assert_eq!((second.kept.len(), node.offered(0), &second.wakes[..]), (1, 1, &[2][..]));
+    }
+}

@@ -1,0 +1,264 @@
+//! Tasks that fork and join.
+
+use super::engine::{Engine, Finished, Work};
+use super::frame::{Frame, FrameId, Up};
+use gridspan_topology::{PeId, Time};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::any::type_name;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+/// A task that may spawn others like itself and wait for their outputs. Waiting is expressed by
+/// returning [`Step::Sync`], so that the PE goes on with other work meanwhile.
+///
+/// ```
+/// # use gridspan_runtime::{Step, Task, TaskContext};
+/// # use serde::{Deserialize, Serialize};
+/// /// The Fibonacci number of an index, the slow way.
+/// #[derive(Serialize, Deserialize)]
+/// struct Fib(u32);
+///
+/// impl Task for Fib {
+///     type Output = u64;
+///     type Join = u64;
+///
+///     fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+///         if self.0 < 2 {
+///             return Step::Done(self.0.into());
+///         }
+///         cx.spawn(Fib(self.0 - 1));
+///         cx.spawn(Fib(self.0 - 2));
+///         Step::Sync(0)
+///     }
+///
+///     fn collect(sum: &mut u64, _child: u32, output: u64) {
+///         *sum += output;
+///     }
+///
+///     fn joined(sum: u64, _cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+///         Step::Done(sum)
+///     }
+/// }
+/// ```
+pub trait Task: Serialize + DeserializeOwned + Send + 'static {
+    /// What comes of it.
+    type Output: Serialize + DeserializeOwned + Send + 'static;
+    /// What it keeps while its children run. Stays on its PE.
+    type Join: Send + 'static;
+
+    /// Does the work, or spawns those who do.
+    fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self>;
+
+    /// Takes the output of a child. Children are numbered in the order they were spawned, and finish in
+    /// any order.
+    fn collect(join: &mut Self::Join, child: u32, output: Self::Output);
+
+    /// Called when all children's outputs have been collected. May spawn more.
+    fn joined(join: Self::Join, cx: &mut TaskContext<'_, Self>) -> Step<Self>;
+}
+
+/// How a task goes on.
+#[derive(Debug)]
+pub enum Step<T: Task> {
+    /// It is done; all children that it spawned in this step would be lost, so that is an error.
+    Done(T::Output),
+    /// It goes on in [`Task::joined`] when the children that it spawned are done.
+    Sync(T::Join),
+}
+
+/// What a task can do while it runs.
+pub struct TaskContext<'a, T: Task> {
+    engine: &'a mut Engine<Joining<T>>,
+    /// The frame that the children work for, once there are any.
+    frame: Option<FrameId>,
+    children: u32,
+}
+
+impl<T: Task> TaskContext<'_, T> {
+    /// Spawns a child. It runs here after this step, the newest first, or wherever it is stolen to.
+    #[inline]
+    pub fn spawn(&mut self, task: T) {
+        let frame = match self.frame {
+            Some(frame) => frame,
+            None => *self.frame.insert(self.engine.frames.reserve()),
+        };
+        self.engine.push(task, frame, self.children);
+        self.children += 1;
+    }
+
+    /// The PE that runs this step.
+    pub fn pe(&self) -> PeId {
+        self.engine.pe
+    }
+
+    /// The time since the job began, as it was when the PE's turn began.
+    pub fn now(&self) -> Time {
+        self.engine.now
+    }
+
+    /// Takes so much longer in virtual time.
+    #[inline]
+    pub fn charge(&mut self, time: Duration) {
+        let charged = &mut self.engine.charged_ns;
+        *charged = charged.saturating_add(time.as_nanos() as u64);
+    }
+
+    /// Ends the job with an error.
+    pub fn fail(&mut self, reason: impl Into<String>) {
+        self.engine.fail(reason.into());
+    }
+}
+
+/// Tasks of one type as work.
+pub(crate) struct Joining<T>(PhantomData<fn() -> T>);
+
+/// What a frame of fork-join tasks keeps: the parent's state, or nothing if it is a loan.
+pub(crate) struct Waiting<T: Task>(Option<T::Join>);
+
+impl<T: Task> Work for Joining<T> {
+    type Item = T;
+    type Output = T::Output;
+    type State = Waiting<T>;
+
+    const SHARES_LOANS: bool = false;
+
+    fn name() -> &'static str {
+        type_name::<T>()
+    }
+
+    fn loan() -> Waiting<T> {
+        Waiting(None)
+    }
+
+    #[inline]
+    fn run(engine: &mut Engine<Self>, task: T, frame: FrameId, child: u32) {
+        let mut cx = TaskContext { engine, frame: None, children: 0 };
+        let step = task.run(&mut cx);
+        let TaskContext { frame: waits, children, .. } = cx;
+        if let Some((frame, child, output)) =
+            settle(engine, Up::Frame(frame, child), step, waits, children)
+        {
+            Self::report(engine, frame, child, 1, output);
+        }
+    }
+
+    #[inline]
+    fn report(
+        engine: &mut Engine<Self>,
+        frame: FrameId,
+        child: u32,
+        _items: u64,
+        output: T::Output,
+    ) {
+        let mut next = Some((frame, child, output));
+        while let Some((frame, child, output)) = next {
+            next = collect(engine, frame, child, output);
+        }
+    }
+}
+
+/// Hands an output to a frame. Returns the frame's own output, if that goes to another one.
+// Inlined, as `settle` and `pass_up` are, for the outputs to stay in registers.
+#[inline(always)]
+fn collect<T: Task>(
+    engine: &mut Engine<Joining<T>>,
+    id: FrameId,
+    child: u32,
+    output: T::Output,
+) -> Option<(FrameId, u32, T::Output)> {
+    let frame = engine.frames.get(id)?;
+    let Some(join) = &mut frame.state.0 else {
+        let loan = engine.frames.release(id)?;
+        return pass_up(engine, loan.up, output);
+    };
+    T::collect(join, child, output);
+    frame.pending -= 1;
+    if frame.pending > 0 {
+        return None;
+    }
+    let frame = engine.frames.release(id)?;
+    let mut cx = TaskContext { engine, frame: None, children: 0 };
+    let step = T::joined(frame.state.0?, &mut cx);
+    let TaskContext { frame: waits, children, .. } = cx;
+    settle(engine, frame.up, step, waits, children)
+}
+
+/// Has a task wait for its children, or gives its output to whoever waits for it.
+#[inline(always)]
+fn settle<T: Task>(
+    engine: &mut Engine<Joining<T>>,
+    up: Up,
+    step: Step<T>,
+    waits: Option<FrameId>,
+    children: u32,
+) -> Option<(FrameId, u32, T::Output)> {
+    match (step, waits) {
+        (Step::Sync(join), Some(id)) => {
+            let state = Waiting(Some(join));
+            engine.frames.fill(id, Frame { up, pending: children.into(), state });
+            None
+        }
+        (Step::Done(output), None) => pass_up(engine, up, output),
+        // Nothing to wait for: it goes on at once.
+        (Step::Sync(join), None) => go_on(engine, up, join),
+        (Step::Done(_), Some(_)) => {
+            fail_abandoned(engine, children);
+            None
+        }
+    }
+}
+
+/// Lets a task that waits for no children go on.
+#[cold]
+fn go_on<T: Task>(
+    engine: &mut Engine<Joining<T>>,
+    up: Up,
+    join: T::Join,
+) -> Option<(FrameId, u32, T::Output)> {
+    let mut cx = TaskContext { engine, frame: None, children: 0 };
+    let step = T::joined(join, &mut cx);
+    let TaskContext { frame: waits, children, .. } = cx;
+    match (step, waits) {
+        (Step::Sync(join), Some(id)) => {
+            let state = Waiting(Some(join));
+            engine.frames.fill(id, Frame { up, pending: children.into(), state });
+            None
+        }
+        (Step::Done(output), None) => pass_up(engine, up, output),
+        (Step::Done(_), Some(_)) => {
+            fail_abandoned(engine, children);
+            None
+        }
+        (Step::Sync(_), None) => {
+            engine.fail(format!(
+                "a task of type {} synchronises again and again without children; return Step::Done",
+                type_name::<T>()
+            ));
+            None
+        }
+    }
+}
+
+#[cold]
+fn fail_abandoned<T: Task>(engine: &mut Engine<Joining<T>>, children: u32) {
+    engine.fail(format!(
+        "a task of type {} is done but has spawned {children} children; return Step::Sync",
+        type_name::<T>()
+    ));
+}
+
+/// Sends an output on its way.
+#[inline(always)]
+fn pass_up<T: Task>(
+    engine: &mut Engine<Joining<T>>,
+    up: Up,
+    output: T::Output,
+) -> Option<(FrameId, u32, T::Output)> {
+    match up {
+        Up::Frame(frame, child) => return Some((frame, child, output)),
+        Up::Lender(lender) => engine.finished.push(Finished::Loan(*lender, output)),
+        Up::Root(root) => engine.finished.push(Finished::Root(root, output)),
+    }
+    None
+}

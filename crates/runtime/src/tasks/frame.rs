@@ -1,0 +1,149 @@
+//! Who waits for the outputs of tasks.
+
+use gridspan_topology::PeId;
+use serde::{Deserialize, Serialize};
+
+/// Names a frame of a PE. The place is used again; the serial number tells its tenants apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct FrameId {
+    place: u32,
+    serial: u32,
+}
+
+/// A frame of another PE, and as which of its children a loan works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Lender {
+    pub(super) pe: PeId,
+    pub(super) frame: FrameId,
+    pub(super) child: u32,
+    /// How many items the loan has.
+    pub(super) items: u64,
+}
+
+impl Lender {
+    /// Whether a loan to this frame could be part of it.
+    pub(super) fn works_for(&self, pe: PeId, frame: FrameId) -> bool {
+        (self.pe, self.frame) == (pe, frame)
+    }
+}
+
+/// Where a frame's own output goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Up {
+    /// To a frame of the same PE, as its child of this number.
+    Frame(FrameId, u32),
+    /// To the PE that the work was taken from. In a box, since most frames are not loans.
+    Lender(Box<Lender>),
+    /// To whoever handed in this root.
+    Root(u64),
+}
+
+/// An item with the frame on its PE that waits for it.
+#[derive(Debug)]
+pub(crate) struct Token<I> {
+    pub(super) item: I,
+    pub(super) frame: FrameId,
+    pub(super) child: u32,
+}
+
+/// What waits for outputs.
+pub(crate) struct Frame<S> {
+    pub(super) up: Up,
+    /// Outputs to come.
+    pub(super) pending: u64,
+    pub(super) state: S,
+}
+
+/// The frames of a PE.
+pub(crate) struct Frames<S> {
+    places: Vec<(u32, Option<Frame<S>>)>,
+    free: Vec<u32>,
+}
+
+impl<S> Default for Frames<S> {
+    fn default() -> Self {
+        Self { places: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<S> Frames<S> {
+    /// Names the next frame; [`fill`](Self::fill) or [`release`](Self::release) follows.
+    #[inline]
+    pub(super) fn reserve(&mut self) -> FrameId {
+        match self.free.pop() {
+            Some(place) => FrameId { place, serial: self.places[place as usize].0 },
+            None => {
+                let place = self.places.len() as u32;
+                self.places.push((0, None));
+                FrameId { place, serial: 0 }
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn fill(&mut self, id: FrameId, frame: Frame<S>) {
+        self.places[id.place as usize].1 = Some(frame);
+    }
+
+    /// Opens a frame.
+    pub(super) fn open(&mut self, frame: Frame<S>) -> FrameId {
+        let id = self.reserve();
+        self.fill(id, frame);
+        id
+    }
+
+    /// Has a loan work for one more item.
+    pub(super) fn extend(&mut self, id: FrameId) {
+        if let Some(frame) = self.get(id) {
+            frame.pending += 1;
+            if let Up::Lender(lender) = &mut frame.up {
+                lender.items += 1;
+            }
+        }
+    }
+
+    /// The frame, if it still exists.
+    #[inline]
+    pub(super) fn get(&mut self, id: FrameId) -> Option<&mut Frame<S>> {
+        match self.places.get_mut(id.place as usize) {
+            Some((serial, frame)) if *serial == id.serial => frame.as_mut(),
+            _ => None,
+        }
+    }
+
+    /// Closes a frame, or gives up a name.
+    #[inline]
+    pub(super) fn release(&mut self, id: FrameId) -> Option<Frame<S>> {
+        let (serial, frame) = self.places.get_mut(id.place as usize)?;
+        if *serial != id.serial {
+            return None;
+        }
+        *serial = serial.wrapping_add(1);
+        self.free.push(id.place);
+        frame.take()
+    }
+
+    /// How many are open.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_does_not_reach_the_next_tenant_of_its_place() {
+        let mut frames = Frames::default();
+        let frame = |state| Frame { up: Up::Root(0), pending: 1, state };
+        let first = frames.open(frame('a'));
+        assert_eq!(frames.release(first).map(|frame| frame.state), Some('a'));
+        let second = frames.open(frame('b'));
+        assert!(frames.get(first).is_none());
+        assert!(frames.release(first).is_none());
+        assert_eq!(frames.get(second).map(|frame| frame.state), Some('b'));
+        assert_eq!(frames.len(), 1);
+    }
+}

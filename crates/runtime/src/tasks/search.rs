@@ -1,0 +1,128 @@
+//! Searches: trees whose nodes add to one total.
+
+use super::engine::{Engine, Finished, Work};
+use super::frame::{FrameId, Token, Up};
+use gridspan_topology::{PeId, Time};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::any::type_name;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+/// A result that is put together from parts, in any order and grouping.
+pub trait Merge: Default {
+    /// Adds another part. Must be associative and commutative, with the default as neutral element.
+    fn merge(&mut self, other: Self);
+}
+
+/// A node of a tree that is searched. Nodes have no results of their own: each adds to the total, and
+/// nobody waits for a single one.
+pub trait Search: Serialize + DeserializeOwned + Send + 'static {
+    /// What all nodes add to.
+    type Total: Merge + Serialize + DeserializeOwned + Send + 'static;
+
+    /// Visits the node: adds to the total, and spawns its children.
+    fn visit(self, cx: &mut SearchContext<'_, Self>);
+}
+
+/// What a node can do while it is visited.
+pub struct SearchContext<'a, S: Search> {
+    kept: &'a mut Vec<Token<S>>,
+    frame: FrameId,
+    total: &'a mut S::Total,
+    charged_ns: &'a mut u64,
+    failure: &'a mut Option<String>,
+    pe: PeId,
+    now: Time,
+}
+
+impl<S: Search> SearchContext<'_, S> {
+    /// Adds a child to the tree. It is visited here after this node, the newest first, or wherever it
+    /// is stolen to.
+    #[inline]
+    pub fn spawn(&mut self, node: S) {
+        self.kept.push(Token { item: node, frame: self.frame, child: 0 });
+    }
+
+    /// A part of the total, to add to.
+    #[inline]
+    pub fn total(&mut self) -> &mut S::Total {
+        self.total
+    }
+
+    /// The PE that visits this node.
+    pub fn pe(&self) -> PeId {
+        self.pe
+    }
+
+    /// The time since the job began, as it was when the PE's turn began.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Takes so much longer in virtual time.
+    #[inline]
+    pub fn charge(&mut self, time: Duration) {
+        *self.charged_ns = self.charged_ns.saturating_add(time.as_nanos() as u64);
+    }
+
+    /// Ends the job with an error.
+    pub fn fail(&mut self, reason: impl Into<String>) {
+        self.failure.get_or_insert(reason.into());
+    }
+}
+
+/// Searches of one type as work.
+pub(crate) struct Searching<S>(PhantomData<fn() -> S>);
+
+impl<S: Search> Work for Searching<S> {
+    type Item = S;
+    type Output = S::Total;
+    type State = S::Total;
+
+    const SHARES_LOANS: bool = true;
+
+    fn name() -> &'static str {
+        type_name::<S>()
+    }
+
+    fn loan() -> S::Total {
+        S::Total::default()
+    }
+
+    #[inline]
+    fn run(engine: &mut Engine<Self>, node: S, id: FrameId, _child: u32) {
+        let Engine { frames, kept, charged_ns, failure, pe, now, .. } = engine;
+        // A frame is there as long as one of its items is.
+        let Some(frame) = frames.get(id) else { return };
+        let before = kept.len();
+        let total = &mut frame.state;
+        let (pe, now) = (*pe, *now);
+        node.visit(&mut SearchContext { kept, frame: id, total, charged_ns, failure, pe, now });
+        frame.pending += (kept.len() - before) as u64;
+        frame.pending -= 1;
+        if frame.pending == 0 {
+            conclude(engine, id);
+        }
+    }
+
+    fn report(engine: &mut Engine<Self>, id: FrameId, _child: u32, items: u64, total: S::Total) {
+        let Some(frame) = engine.frames.get(id) else { return };
+        frame.state.merge(total);
+        frame.pending -= items.min(frame.pending);
+        if frame.pending == 0 {
+            conclude(engine, id);
+        }
+    }
+}
+
+/// Passes on the total of a frame whose items are all done.
+fn conclude<S: Search>(engine: &mut Engine<Searching<S>>, id: FrameId) {
+    let Some(frame) = engine.frames.release(id) else { return };
+    engine.finished.push(match frame.up {
+        Up::Lender(lender) => Finished::Loan(*lender, frame.state),
+        Up::Root(root) => Finished::Root(root, frame.state),
+        // Searches open no frames but loans and roots.
+        Up::Frame(..) => return,
+    });
+}

@@ -1,0 +1,37 @@
+//! What nodes have told each other to share tasks.
+
+/// What the workers of a pool have sent between nodes so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StealStatistics {
+    /// Attempts of idle nodes to get tasks, also those in vain.
+    pub attempts: u64,
+    /// Messages, with attempts and answers, but without packets of tasks and their results.
+    pub messages: u64,
+    /// Those that went to another site.
+    pub far_messages: u64,
+    /// Packets of tasks.
+    pub gifts: u64,
+    /// Those that went to another site.
+    pub far_gifts: u64,
+    /// Tasks in them.
+    pub tasks: u64,
+}
+
+impl StealStatistics {
+    pub(super) fn to_vec(self) -> Vec<u64> {
+        let Self { attempts, messages, far_messages, gifts, far_gifts, tasks } = self;
+        vec![attempts, messages, far_messages, gifts, far_gifts, tasks]
+    }
+
+    pub(super) fn from_slice(values: &[u64]) -> Self {
+        let at = |position: usize| values.get(position).copied().unwrap_or_default();
+        Self {
+            attempts: at(0),
+            messages: at(1),
+            far_messages: at(2),
+            gifts: at(3),
+            far_gifts: at(4),
+            tasks: at(5),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Tasks in virtual time: the same answer under every policy, the same run for the same seed.
+#![allow(missing_docs)]
+
+use gridspan_balance::victim::VICTIMS;
+use gridspan_runtime::{Grid, Job, JobError, Merge, PeId, Search, SearchContext, StealStatistics};
+use gridspan_sim::{SimOptions, SimReport, Simulation};
+use gridspan_topology::{GridSpec, Latency, Layout, Link};
+use serde::{Deserialize, Serialize};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// A tree that is a comb of combs: deep, narrow, and uneven.
+#[derive(Serialize, Deserialize)]
+struct Comb {
+    teeth: u32,
+}
+
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Nodes(u64);
+
+impl Merge for Nodes {
+    fn merge(&mut self, other: Self) {
+        self.0 += other.0;
+    }
+}
+
+impl Search for Comb {
+    type Total = Nodes;
+
+    fn visit(self, cx: &mut SearchContext<'_, Self>) {
+        cx.charge(Duration::from_micros(100));
+        cx.total().0 += 1;
+        (0..self.teeth).for_each(|teeth| cx.spawn(Self { teeth }));
+    }
+}
+
+/// A tree of `2^teeth` nodes, from a PE that is not the first.
+async fn run(grid: &Grid, teeth: u32) -> Result<(Nodes, StealStatistics, Duration), JobError> {
+    let pool = grid.search_pool().await?;
+    let begin = grid.now().await?;
+    let nodes = pool.run_on(PeId(grid.layout().pe_count() - 1), Comb { teeth }).await?;
+    let took = grid.now().await?.since(begin);
+    Ok((nodes, pool.statistics().await?, took))
+}
+
+fn sites(nodes: usize, latency_ms: u64) -> GridSpec {
+    let site = |name: &str| (name.to_owned(), vec![2; nodes]);
+    GridSpec::from_layout(&Layout::new(vec![site("a"), site("b")]))
+        .expect("a valid layout")
+        .with_wan(Link::wan().with_latency(Latency::from_millis(latency_ms)))
+}
+
+fn simulate(policy: &str, spec: GridSpec, teeth: u32) -> (SimReport, StealStatistics, Duration) {
+    let (out, results) = mpsc::channel();
+    let job = Job::new("comb").search::<Comb>().stealing(policy).main(async move |grid| {
+        let (nodes, statistics, took) = run(&grid, teeth).await?;
+        assert_eq!(nodes, Nodes(1 << teeth));
+        out.send((statistics, took)).map_err(|_| "nobody listens")?;
+        Ok(())
+    });
+    let report = Simulation::new(job, spec, SimOptions::default()).expect("a valid job").run();
+    assert_eq!(report.outcome, Ok(()), "{policy}");
+    let (statistics, took) = results.recv().expect("main has sent it");
+    (report, statistics, took)
+}
+
+#[test]
+fn a_search_is_complete_under_every_policy_and_several_nodes_take_part() {
+    for policy in VICTIMS {
+        let (_, statistics, took) = simulate(policy, sites(4, 2), 15);
+        assert!(statistics.gifts > 0, "{policy}: {statistics:?}");
+        // 16 PEs; alone it would take 3.3 s.
+        assert!(took < Duration::from_millis(1500), "{policy}: {took:?}");
+    }
+}
+
+/// Tasks of one second that spawn no others, all from one root that takes no time.
+#[derive(Serialize, Deserialize)]
+enum Batch {
+    Root(u32),
+    Second,
+}
+
+impl Search for Batch {
+    type Total = Nodes;
+
+    fn visit(self, cx: &mut SearchContext<'_, Self>) {
+        match self {
+            Self::Root(seconds) => (0..seconds).for_each(|_| cx.spawn(Self::Second)),
+            Self::Second => {
+                cx.charge(Duration::from_secs(1));
+                cx.total().0 += 1;
+            }
+        }
+    }
+}
+
+/// How long so many tasks of a second take on nodes of these numbers of PEs at one site.
+fn seconds(policy: &str, nodes: &[u32], tasks: u32) -> Duration {
+    let (out, result) = mpsc::channel();
+    let job = Job::new("batch").search::<Batch>().stealing(policy).main(async move |grid| {
+        let pool = grid.search_pool().await?;
+        grid.sleep(Duration::from_secs(1)).await?;
+        let begin = grid.now().await?;
+        assert_eq!(pool.run(Batch::Root(tasks)).await?, Nodes(tasks.into()));
+        out.send(grid.now().await?.since(begin)).map_err(|_| "nobody listens")?;
+        Ok(())
+    });
+    let layout = Layout::new(vec![("a".to_owned(), nodes.to_vec())]);
+    let spec = GridSpec::from_layout(&layout).expect("a valid layout");
+    let report = Simulation::new(job, spec, SimOptions::default()).expect("a valid job").run();
+    assert_eq!(report.outcome, Ok(()), "{policy}");
+    result.recv().expect("main has sent it")
+}
+
+#[test]
+fn nodes_of_one_pe_take_part() {
+    for policy in VICTIMS {
+        let took = seconds(policy, &[1, 1], 8);
+        assert!(took < Duration::from_secs(7), "{policy}: {took:?}");
+    }
+}
+
+#[test]
+fn the_pes_of_a_node_share_few_long_tasks() {
+    for (pes, tasks, at_most) in [(2, 2, 1), (4, 4, 1), (4, 8, 3), (3, 9, 4)] {
+        let took = seconds("directory", &[pes], tasks);
+        assert!(took < Duration::from_millis(at_most * 1000 + 100), "{tasks} on {pes}: {took:?}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let run = || {
+        let (report, statistics, took) = simulate("directory", sites(3, 5), 12);
+        (report.events, report.virtual_time, report.messages, statistics, took)
+    };
+    assert_eq!(run(), run());
+}
+
+#[test]
+fn nodes_without_tasks_send_nothing() {
+    let job = Job::new("idle").search::<Comb>().main(async |grid| {
+        let pool = grid.search_pool().await?;
+        pool.run(Comb { teeth: 3 }).await?;
+        grid.sleep(Duration::from_secs(1)).await?;
+        let before = pool.statistics().await?;
+        grid.sleep(Duration::from_secs(60)).await?;
+        assert_eq!(pool.statistics().await?, before);
+        Ok(())
+    });
+    let report =
+        Simulation::new(job, sites(8, 20), SimOptions::default()).expect("a valid job").run();
+    assert_eq!(report.outcome, Ok(()));
+}

@@ -29,6 +29,9 @@ struct Options {
     /// Runs so many random programs beside random load instead.
     #[arg(long, default_value_t = 0)]
     scenarios: u64,
+    /// Prints every scenario, and what became of each plan that was carried out in it.
+    #[arg(long)]
+    explain: bool,
     /// The seed of the first of them.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -69,6 +72,11 @@ fn scenarios(options: &Options) -> Result<(), String> {
             let (profile, load) = scenario(seed);
             let none = run(&profile, "none", &load, options.lan)?;
             let balanced = run(&profile, strategy, &load, options.lan)?;
+            if options.explain {
+                println!("{seed}: {profile:?}\n{load:?}");
+                balanced.plans.iter().for_each(|plan| println!("  {plan}"));
+                println!("  {:?} without, {:?} with", none.time, balanced.time);
+            }
             let loss = (balanced.time.as_secs_f64() / none.time.as_secs_f64() - 1.0) * 100.0;
             losses += u64::from(loss > 0.0);
             worst = if loss > worst.0 { (loss, seed) } else { worst };

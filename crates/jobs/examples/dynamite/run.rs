@@ -32,6 +32,8 @@ pub(crate) struct Outcome {
     pub(crate) time: Duration,
     /// How many times a task moved.
     pub(crate) moves: u64,
+    /// When each plan that was carried out was decided, and what became of it.
+    pub(crate) plans: Vec<String>,
 }
 
 /// The load of the paper: one process that stays on each node in turn, for as long as any run may take.
@@ -66,14 +68,18 @@ pub(crate) fn run(
         bytes: profile.bytes,
         message_bytes: MESSAGE_BYTES,
     };
-    let moves = Arc::new(Mutex::new(0));
-    let told = moves.clone();
+    let balances = Arc::new(Mutex::new((0, Vec::new())));
+    let told = balances.clone();
     let job = Job::new("dynamite")
         .actor::<Task>()
         .strategy(strategy)
         .balance_every(LOOK)
         .on_balance(move |report: &BalanceReport| {
-            *told.lock().unwrap_or_else(PoisonError::into_inner) += report.moved;
+            let (moves, plans) = &mut *told.lock().unwrap_or_else(PoisonError::into_inner);
+            *moves += report.moved;
+            if report.moved > 0 {
+                plans.push(format!("{} {report}", report.at));
+            }
         })
         .main(async move |grid| {
             let indices = Ix1::range(plan.tasks);
@@ -93,8 +99,9 @@ pub(crate) fn run(
         .map_err(|error| error.to_string())?
         .run();
     report.outcome.map_err(|error| error.to_string())?;
-    let moves = *moves.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(Outcome { time: Duration::from_nanos(report.virtual_time.as_nanos()), moves })
+    let (moves, plans) =
+        std::mem::take(&mut *balances.lock().unwrap_or_else(PoisonError::into_inner));
+    Ok(Outcome { time: Duration::from_nanos(report.virtual_time.as_nanos()), moves, plans })
 }
 
 fn grid(

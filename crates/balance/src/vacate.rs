@@ -130,9 +130,9 @@ impl Vacate {
                 pe_of[at] = origin.0;
                 loads[here] -= work;
                 loads[there] += work;
-            } else {
-                kept.insert(actor.id, origin);
             }
+            // Whether it goes is decided by others; it is seen next time.
+            kept.insert(actor.id, origin);
         }
         self.origins = kept;
     }
@@ -193,6 +193,20 @@ mod tests {
         leave_and_return(|snapshot, is_loaded| {
             snapshot.pes[0].available = if is_loaded { 0.5 } else { 1.0 };
         });
+    }
+
+    #[test]
+    fn a_return_that_was_not_carried_out_is_proposed_again() {
+        let mut snapshot = even(&[0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3]);
+        let mut vacate = Vacate::default();
+        snapshot.pes[0].available = 0.5;
+        let away = vacate.plan(&snapshot);
+        carry_out(&away, &mut snapshot);
+        snapshot.pes[0].available = 1.0;
+
+        let proposed = (0..20).map(|_| vacate.plan(&snapshot).moves.len()).last();
+
+        assert_eq!(proposed, Some(away.moves.len()));
     }
 
     #[test]

@@ -41,9 +41,6 @@ impl Core {
     /// A plan may move every actor of the job, so that two at a time would contradict each other.
     pub(super) fn queue_balance(&mut self, occasion: Occasion, cause: Cause) {
         let Some(root) = &mut self.root else { return };
-        // It may begin by itself, and actors send when they arrive: what PEs have answered to a question about
-        // quiescence before says nothing any more.
-        root.waves.created += 1;
         root.balances.queue.push_back((occasion, cause));
         if root.balances.queue.len() == 1 {
             self.measure(occasion);
@@ -114,6 +111,9 @@ impl Core {
         if moves.is_empty() {
             return self.finish_balance(collection);
         }
+        // It may have begun by itself, and actors send when they arrive: what PEs have answered to a question
+        // about quiescence before says nothing any more.
+        root.waves.created += 1;
         self.post(Self::ROOT, Control::Plan { collection, moves });
     }
 

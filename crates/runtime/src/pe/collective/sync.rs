@@ -111,6 +111,9 @@ impl Core {
         if moves.is_empty() {
             return self.finish_balance(collection);
         }
+        // It may have begun by itself, and actors send when they arrive: what PEs have answered to a question
+        // about quiescence before says nothing any more.
+        root.waves.created += 1;
         self.post(Self::ROOT, Control::Plan { collection, moves });
     }
 

@@ -17,9 +17,10 @@ use super::core::Core;
 use super::state::{Advice, Flow, News, Places, Purpose, Thought, Unconfirmed, edges};
 use crate::probe::{ProbeKind, Probed};
 use crate::wire::{Announcement, Arrival, Control, Packet, REPORTED_BYTES_MIN, Spread};
-use gridspan_bcast::{Advisor, AdvisorConfig, Belief, Command, PlanId, Sharing, Wish};
-use gridspan_topology::{NodeId, PeId, Pipes};
+use gridspan_bcast::{Advisor, AdvisorConfig, Belief, Command, PlanId, Sharing, Tree, Wish};
+use gridspan_topology::{LinkEstimate, NodeId, PeId, Pipes};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What it costs to begin a transfer: about what a frame takes from a carrier to the socket.
@@ -28,8 +29,20 @@ const INITIATION_S: f64 = 2e-5;
 const PACE: Duration = Duration::from_millis(200);
 /// Flows of which a report is missing that are kept; older ones are taken to have shown nothing.
 const FLOWS_MAX: usize = 256;
-/// A link whose bandwidth differs by less from what the advisor was told is not told again.
+/// Contributions are small, and go up the trees by which broadcasts of at most this size come down: those that are
+/// larger come in segments, for which deep trees are best.
+const CONTRIBUTION_BYTES: u64 = 4096;
+/// What the advisor knows of a link that differs by less from what it was told is not told again.
 const NEWS_MIN: f64 = 0.2;
+
+/// Whether a link is not as the advisor was told.
+fn is_news(before: &LinkEstimate, now: &LinkEstimate) -> bool {
+    let differs = |before: f64, now: f64| (now - before).abs() > NEWS_MIN * before;
+    let rate =
+        |link: &LinkEstimate| link.bandwidth.map_or(0.0, |rate| rate.bits_per_second() as f64);
+    let latency = |link: &LinkEstimate| link.latency.duration().as_secs_f64();
+    differs(rate(before), rate(now)) || differs(latency(before), latency(now))
+}
 
 impl Core {
     /// Sends a control packet to every PE, this one, the root, as well: `make` is asked for each copy that moves as a
@@ -128,7 +141,7 @@ impl Core {
         self.thought = Some(Thought { advisor, news, now, commands });
     }
 
-    /// Tells the advisor of links whose bandwidth is not what it was told.
+    /// Tells the advisor of links that are not as it was told.
     fn note_link_news(&mut self) {
         let now = self.now;
         let Some(root) = &mut self.root else { return };
@@ -139,11 +152,8 @@ impl Core {
                 let Some((here, there)) = places.hierarchy.ends(one, other) else { continue };
                 let known = root.survey.monitor.estimate(now, here.0, there.0);
                 let Some(estimate) = known else { continue };
-                let Some(bandwidth) = estimate.bandwidth else { continue };
-                let bandwidth = bandwidth.bits_per_second() as f64 / 8.0;
-                let before = told.get(&(from, to)).copied().unwrap_or(0.0);
-                if (bandwidth - before).abs() > NEWS_MIN * before {
-                    told.insert((from, to), bandwidth);
+                if told.get(&(from, to)).is_none_or(|before| is_news(before, &estimate)) {
+                    told.insert((from, to), estimate);
                     news.push(News::Link((from, to), estimate));
                 }
             }
@@ -175,7 +185,11 @@ impl Core {
         let Some(root) = &mut self.root else { return };
         tracing::debug!(plan = %plan.id(), bytes, stripes = plan.stripes().len(), segment = plan.segment_bytes(), predicted = ?plan.predicted(), "a plan for broadcasts");
         let advice = &mut root.advice;
-        advice.unconfirmed.insert(plan.id(), Unconfirmed { bytes, missing });
+        let up_tree = match plan.stripes() {
+            [one] if bytes <= CONTRIBUTION_BYTES => Some(one.tree.clone()),
+            _ => None,
+        };
+        advice.unconfirmed.insert(plan.id(), Unconfirmed { bytes, missing, up_tree });
         let retired = std::mem::take(&mut advice.retired);
         self.outbox.packet(self.me, Packet::spread(Spread::Plan { plan: Box::new(plan), retired }));
     }
@@ -186,10 +200,24 @@ impl Core {
         let advice = &mut root.advice;
         let Some(unconfirmed) = advice.unconfirmed.get_mut(&plan) else { return };
         unconfirmed.missing.remove(&node);
-        if unconfirmed.missing.is_empty() {
-            let bytes = unconfirmed.bytes;
-            advice.unconfirmed.remove(&plan);
-            advice.confirm(plan, bytes);
+        if !unconfirmed.missing.is_empty() {
+            return;
+        }
+        let Some(Unconfirmed { bytes, up_tree, .. }) = advice.unconfirmed.remove(&plan) else {
+            return;
+        };
+        advice.confirm(plan, bytes);
+        if let Some(tree) = up_tree {
+            self.post_to_all(|| Control::UpTree { tree: tree.clone() });
+        }
+    }
+
+    /// Contributions take another tree from now on. While not all nodes know it they may take a way round, but all
+    /// ways lead to the root, and they are counted there.
+    pub(super) fn handle_up_tree(&mut self, tree: Tree) {
+        let nodes = self.common.layout.nodes();
+        if tree.root() == self.common.tree.root() && tree.nodes().eq(nodes) {
+            self.up_tree = Arc::new(tree);
         }
     }
 

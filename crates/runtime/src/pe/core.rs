@@ -184,6 +184,8 @@ pub struct Core {
     // Output.
     pub(crate) outbox: Outbox,
     pub(super) probe_orders: Vec<ProbeOrder>,
+    /// Of nodes: contributions go up.
+    pub(super) up_tree: Arc<Tree>,
     /// What the driver is to have thought about.
     pub(super) thought: Option<Thought>,
     pub(super) failure: Option<JobError>,
@@ -244,6 +246,7 @@ impl Core {
                 .then(|| Box::new(Root::new(common.balancing.balancer(common.seed)))),
             outbox: Outbox::new(common.layout.place(common.layout.node_of(me)).pes.clone()),
             probe_orders: Vec::new(),
+            up_tree: common.tree.clone(),
             thought: None,
             failure: None,
             outcome: None,

@@ -9,7 +9,7 @@ use crate::probe::{ProbeOrder, Probed};
 use crate::reduce::{Op, Partial, Target};
 use bytes::Bytes;
 use gridspan_balance::{ActorLoad, PeLoad};
-use gridspan_bcast::PlanId;
+use gridspan_bcast::{PlanId, Tree};
 use gridspan_topology::{LinkSample, NodeId, PeId};
 use serde::{Deserialize, Serialize};
 
@@ -261,6 +261,8 @@ pub(crate) enum Control {
     Pulse { number: u64 },
     /// To the root: so many since the job began.
     Beat { number: u64, handled: u64 },
+    /// Contributions go up this tree of nodes from now on.
+    UpTree { tree: Tree },
     /// To the root: the sender's node knows this plan for announcements.
     PlanKnown { plan: PlanId },
     /// To the root: the sender's node has all of an announcement.

@@ -205,13 +205,13 @@ impl Core {
         below.chain(beside).collect()
     }
 
-    /// The PE above this one in the tree, unless this is the root.
+    /// The PE above this one in the tree of contributions, unless this is the root.
     pub(in crate::pe) fn tree_parent(&self) -> Option<PeId> {
         let layout = &self.common.layout;
         let node = layout.node_of(self.me);
         if layout.leader(node) != self.me {
             return Some(layout.leader(node));
         }
-        self.common.tree.parent(node).map(|parent| layout.leader(parent))
+        self.up_tree.parent(node).map(|parent| layout.leader(parent))
     }
 }

@@ -1,7 +1,7 @@
 //! What the root knows of how announcements should travel, and of those under way.
 
 use crate::wire::Arrival;
-use gridspan_bcast::{Advisor, Broadcast, Command, EdgeTiming, Effort, PlanId};
+use gridspan_bcast::{Advisor, Broadcast, Command, EdgeTiming, Effort, PlanId, Tree};
 use gridspan_topology::{LinkEstimate, NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -73,6 +73,8 @@ pub(crate) struct Unconfirmed {
     /// The size it was made for.
     pub(crate) bytes: u64,
     pub(crate) missing: BTreeSet<NodeId>,
+    /// Over which contributions should come from then on.
+    pub(crate) up_tree: Option<Tree>,
 }
 
 /// The root's part in how announcements travel.
@@ -86,8 +88,8 @@ pub(crate) struct Advice {
     pub(crate) is_awaited: bool,
     pub(crate) is_scheduled: bool,
     pub(crate) news: Vec<News>,
-    /// What the advisor was last told of links, in bytes per second.
-    pub(crate) told: BTreeMap<ClusterPair, f64>,
+    /// What the advisor was last told of links.
+    pub(crate) told: BTreeMap<ClusterPair, LinkEstimate>,
     /// The plans that all nodes know, by the size that they were made for.
     pub(crate) choices: BTreeMap<u64, PlanId>,
     pub(crate) unconfirmed: BTreeMap<PlanId, Unconfirmed>,

@@ -40,6 +40,7 @@ pub struct Job {
     limits: Limits,
     balancing: Balancing,
     stealing: String,
+    plans_broadcasts: bool,
     seed: u64,
     fault: PlantedFault,
     on_links: Option<OnLinks>,
@@ -57,6 +58,7 @@ impl Job {
             limits: Limits::default(),
             balancing: Balancing::default(),
             stealing: DEFAULT_VICTIM.to_owned(),
+            plans_broadcasts: true,
             seed: 0,
             fault: PlantedFault::None,
             on_links: None,
@@ -132,6 +134,13 @@ impl Job {
     /// [`VICTIMS`](gridspan_balance::victim::VICTIMS).
     pub fn stealing(mut self, name: impl Into<String>) -> Self {
         self.stealing = name.into();
+        self
+    }
+
+    /// Whether broadcasts and read-only data may take other trees than the one that follows from the layout
+    /// (default). Those trees are planned while the job runs, from what earlier broadcasts and the links showed.
+    pub fn plan_broadcasts(mut self, yes: bool) -> Self {
+        self.plans_broadcasts = yes;
         self
     }
 
@@ -215,6 +224,7 @@ impl Job {
             limits: self.limits,
             balancing: self.balancing.clone(),
             stealing: self.stealing.as_str().into(),
+            plans_broadcasts: self.plans_broadcasts,
             seed: self.seed,
             fingerprint: self.fingerprint(),
             fault: self.fault,

@@ -97,7 +97,9 @@ impl Core {
 
     /// Sees to it that the advisor thinks soon, and first that there is one.
     fn await_advisor(&mut self) {
-        let Some(root) = &mut self.root else { return };
+        let Some(root) = self.root.as_mut().filter(|_| self.common.plans_broadcasts) else {
+            return;
+        };
         let advice = &mut root.advice;
         if !std::mem::replace(&mut advice.is_awaited, true) {
             return self.await_places(|core, places| core.begin_advice(&places));

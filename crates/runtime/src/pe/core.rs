@@ -113,6 +113,8 @@ pub(crate) struct Common {
     pub(crate) reducers: Arc<[CustomOp]>,
     pub(crate) limits: Limits,
     pub(crate) balancing: Balancing,
+    /// Whether announcements take other trees than that.
+    pub(crate) plans_broadcasts: bool,
     /// By which policy nodes find tasks.
     pub(crate) stealing: Arc<str>,
     pub(crate) seed: u64,

@@ -1,0 +1,152 @@
+//! Broadcasts from one of four sites while other traffic comes and goes: over the tree that follows from the layout, and
+//! over planned ones.
+//!
+//! ```text
+//! cargo run --release -p gridspan-jobs --example broadcast_load
+//! cargo run --release -p gridspan-jobs --example broadcast_load -- --simulated
+//! ```
+//!
+//! Four sites of two nodes, 10 ms and 50 Mbit/s between each two of them, and a broadcast of 300 kB every half a second.
+//! For the middle third of the time, other traffic leaves only a tenth of the links from the first site to two others.
+//! In real time nodes talk by QUIC over emulated links. A broadcast is over when the confirmations of all members, which are
+//! small, have come back to the first site.
+
+use clap::Parser;
+use gridspan_runtime::driver::embedded;
+use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Op, To};
+use gridspan_sim::{SimOptions, Simulation};
+use gridspan_topology::{GridSpec, TimelineError};
+use serde::{Deserialize, Serialize};
+use std::process::ExitCode;
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// The quiet grid.
+const GRID: &str = "4x2,wan=10ms,rate=50mbit";
+/// The links that are not quiet all the time.
+const LOADED: [&str; 2] = ["a-c", "a-d"];
+const PAUSE: Duration = Duration::from_millis(500);
+
+#[derive(Parser)]
+struct Arguments {
+    /// In virtual time.
+    #[arg(long)]
+    simulated: bool,
+    /// How long each part takes, in seconds.
+    #[arg(long, default_value_t = 15)]
+    seconds: u64,
+    /// Bytes of a broadcast.
+    #[arg(long, default_value_t = 300_000)]
+    bytes: usize,
+}
+
+/// Confirms what it hears by the sum of its bytes.
+#[derive(Serialize, Deserialize)]
+struct Listener;
+
+impl Actor for Listener {
+    type Index = Ix1;
+    type Init = ();
+    type Message = Vec<u8>;
+
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
+        Self
+    }
+
+    fn handle(&mut self, message: Vec<u8>, cx: &mut Context<'_, Self>) {
+        let sum: u64 = message.iter().map(|&byte| u64::from(byte)).sum();
+        cx.contribute(Op::Sum, sum, To::main());
+    }
+}
+
+/// When a broadcast began after the first, and how long it took.
+type Sample = (Duration, Duration);
+
+fn job(is_planned: bool, arguments: &Arguments, out: mpsc::Sender<Sample>) -> Job {
+    let (bytes, end) = (arguments.bytes, Duration::from_secs(3 * arguments.seconds));
+    let job = Job::new("listeners").actor::<Listener>().plan_broadcasts(is_planned);
+    job.main(async move |grid| {
+        let members = grid.layout().pe_count();
+        let listeners = grid.create::<Listener>(Ix1::range(members), |_| ()).await?;
+        let start = grid.now().await?;
+        for round in 1_u8.. {
+            let begin = grid.now().await?;
+            if begin.since(start) >= end {
+                return Ok(());
+            }
+            listeners.broadcast(vec![round; bytes]);
+            let sum: u64 = listeners.reduction(Op::Sum).await?;
+            if sum != u64::from(members) * u64::from(round) * bytes as u64 {
+                return Err(JobError::Failed(format!("broadcast {round} came as {sum}")));
+            }
+            let took = grid.now().await?.since(begin);
+            out.send((begin.since(start), took)).map_err(|_| "nobody listens")?;
+            grid.sleep(PAUSE).await?;
+        }
+        Ok(())
+    })
+}
+
+fn grid(arguments: &Arguments) -> Result<GridSpec, Box<dyn std::error::Error>> {
+    let from = arguments.seconds;
+    let changes = LOADED.iter().flat_map(|link| {
+        [
+            format!("at {from}s link {link} rate=5mbit"),
+            format!("at {}s link {link} rate=50mbit", 2 * from),
+        ]
+    });
+    let add = |spec: GridSpec, change: String| -> Result<GridSpec, TimelineError> {
+        spec.with_change(&change)
+    };
+    Ok(changes.into_iter().try_fold(GridSpec::from_emulate(GRID)?, add)?)
+}
+
+/// The median time of each part, without the first broadcasts of it, which show what has changed.
+fn medians(samples: &[Sample], part: Duration) -> [Option<Duration>; 3] {
+    /// How long it may take to find out, and to plan anew.
+    const SETTLING: Duration = Duration::from_secs(5);
+    [0, 1, 2].map(|number| {
+        let (begin, end) = (part * number, part * (number + 1));
+        let settled = begin + SETTLING.min(part / 2);
+        let mut times: Vec<Duration> = samples
+            .iter()
+            .filter(|(at, _)| (settled..end).contains(at))
+            .map(|&(_, took)| took)
+            .collect();
+        times.sort_unstable();
+        times.get(times.len() / 2).copied()
+    })
+}
+
+fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    let spec = grid(arguments)?;
+    let part = Duration::from_secs(arguments.seconds);
+    let place = if arguments.simulated { "virtual" } else { "real" };
+    println!("{} bytes over {GRID}, in {place} time; medians in ms", arguments.bytes);
+    println!("{:<24}{:>10}{:>10}{:>10}", "", "quiet", "loaded", "quiet");
+    for (name, is_planned) in [("the layout's tree", false), ("planned", true)] {
+        let (out, samples) = mpsc::channel();
+        let job = job(is_planned, arguments, out);
+        match arguments.simulated {
+            true => Simulation::new(job, spec.clone(), SimOptions::default())?.run().outcome?,
+            false => embedded::run_emulated(job, &spec)?,
+        }
+        let samples: Vec<Sample> = samples.iter().collect();
+        let shown = medians(&samples, part).map(|median| match median {
+            Some(median) => format!("{:>10.1}", 1e3 * median.as_secs_f64()),
+            None => format!("{:>10}", "-"),
+        });
+        println!("{name:<24}{}", shown.concat());
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -8,7 +8,7 @@
 //!
 //! Strategies that do not predict ([`Strategy::predicts`]) move actors for the sake of moving and pass the gate by.
 
-use crate::cost::{CostModel, Traffic};
+use crate::cost::{CostModel, Traffic, predict};
 use crate::gate::{Appraisal, Gate, GateConfig, Outcome, Proposal, Refusal, Verdict};
 use crate::plan::Plan;
 use crate::snapshot::{ActorKey, Snapshot};
@@ -87,9 +87,21 @@ pub struct Balancer {
     gate: Option<Gate>,
     model: CostModel,
     passed: Option<Passed>,
-    undo: Option<Plan>,
+    undo: Option<Undo>,
     reports: VecDeque<BalanceReport>,
 }
+
+/// A plan that has made steps longer.
+struct Undo {
+    /// Its inverse.
+    plan: Plan,
+    /// What it was predicted to make of a step.
+    predicted: Duration,
+}
+
+/// Steps that are predicted to be longer by this factor than they were when a plan was made are so since loads have
+/// changed, and not since the plan was wrong.
+const CHANGED: f64 = 1.1;
 
 /// A plan that was handed out.
 struct Passed {
@@ -97,6 +109,8 @@ struct Passed {
     report: BalanceReport,
     /// How many messages made a step.
     messages: f64,
+    /// What it is predicted to make of a step.
+    predicted: Duration,
     is_carried_out: bool,
     is_gated: bool,
 }
@@ -158,10 +172,8 @@ impl Balancer {
         if self.passed.is_some() {
             return Plan::none();
         }
-        let (undo, is_undo) = match self.undo.take() {
-            Some(plan) => (Some(still_there(&plan, window.snapshot)), true),
-            None => (None, false),
-        };
+        let undo = self.undo.take().and_then(|undo| self.still_wanted(&undo, window.snapshot));
+        let is_undo = undo.is_some();
         let plan = undo.unwrap_or_else(|| self.strategy.plan(window.snapshot));
         // A plan that does not fit is the strategy's fault, and nothing to be carried out.
         let Ok(appraisal) = Appraisal::of(window.snapshot, &plan, &self.model) else {
@@ -189,10 +201,24 @@ impl Balancer {
         }
         let messages = window.handled as f64 / window.snapshot.step_count() as f64;
         let is_gated = !is_undo && self.gate.is_some();
-        let passed =
-            Passed { plan: plan.clone(), report, messages, is_carried_out: false, is_gated };
-        self.passed = Some(passed);
+        self.passed = Some(Passed {
+            plan: plan.clone(),
+            report,
+            messages,
+            predicted: appraisal.after.step,
+            is_carried_out: false,
+            is_gated,
+        });
         plan
+    }
+
+    /// The moves back of those who are still where the plan has moved them, unless it was not the plan but a change
+    /// of loads that has made steps longer: then who moves back comes to where loads were.
+    fn still_wanted(&self, undo: &Undo, snapshot: &Snapshot) -> Option<Plan> {
+        let now: Vec<PeId> = snapshot.actors.iter().map(|actor| actor.pe).collect();
+        let step = predict(snapshot, &now, &self.model).step;
+        let has_changed = step.as_secs_f64() > undo.predicted.as_secs_f64() * CHANGED;
+        (!has_changed).then(|| still_there(&undo.plan, snapshot))
     }
 
     fn report(&self, window: &Window<'_>, appraisal: &Appraisal, moves: usize) -> BalanceReport {
@@ -251,7 +277,8 @@ impl Balancer {
         let steps = handled as f64 / passed.messages;
         if let Some(outcome) = gate.observe(now, time, steps) {
             if outcome.should_undo {
-                self.undo = Some(passed.plan.inverse());
+                let (plan, predicted) = (passed.plan.inverse(), passed.predicted);
+                self.undo = Some(Undo { plan, predicted });
             }
             self.conclude(Some(outcome));
         }
@@ -287,7 +314,7 @@ fn proposal(window: &Window<'_>, appraisal: &Appraisal) -> Proposal {
         window: window.time,
         predicted_now: appraisal.before.step,
         predicted_then: appraisal.after.step,
-        bytes_inside: appraisal.bytes_inside,
+        bytes_of_node: appraisal.bytes_of_node,
         bytes_between_sites: appraisal.bytes_between_sites,
         pause: None,
         remaining: None,

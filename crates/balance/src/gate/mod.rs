@@ -134,7 +134,11 @@ impl Gate {
         let job = proposal.now.since(Time::ZERO).saturating_add(remaining);
         let budget = part_of(job, self.config.regret_max);
         let at_stake = part_of(Duration::from_secs(1), self.owed.max(0.0) + 2.0 * seconds(cost));
-        if at_stake > budget {
+        // What comes from the job itself is seen, not foretold, and every moment of waiting loses what is seen.
+        let is_sure = !proposal.is_passing
+            && seconds(expected) >= self.config.sure * seconds(at_stake)
+            && self.mistakes == 0;
+        if at_stake > budget && !is_sure {
             return Verdict::Refuse(Refusal::OverBudget { at_stake, budget });
         }
         self.passed = Some(Passed {
@@ -209,7 +213,8 @@ impl Gate {
         if is_worse {
             self.mistakes += 1;
             let doubled = 1 << self.mistakes.min(10);
-            let pause = self.config.pause_after_mistake.saturating_mul(doubled);
+            let job = now.since(Time::ZERO) / 4;
+            let pause = self.config.pause_after_mistake.min(job).saturating_mul(doubled);
             self.not_before = now + pause;
         } else {
             self.mistakes = 0;

@@ -28,9 +28,10 @@ use crate::queue::EventQueue;
 use crate::report::{Ending, SimError, SimReport};
 use crate::station::Station;
 use bytes::Bytes;
+use gridspan_runtime::carrier::{Carriage, Carrier};
 use gridspan_runtime::pe::{Core, Spent, Standing};
 use gridspan_runtime::wire::Packet;
-use gridspan_runtime::{Job, JobError, Layout, NodeId, PeId, Program, Time, end};
+use gridspan_runtime::{DecodeError, Job, JobError, Layout, NodeId, PeId, Program, Time, end};
 use gridspan_topology::GridSpec;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +47,7 @@ enum Event {
     /// A handler has ended, and what it sent to other nodes leaves.
     Leave(Vec<Outgoing>),
     /// A frame arrives from another node.
-    Frame(Bytes),
+    Frame(Arrival),
     /// A packet with which a node measures goes on its way.
     Probe(Step),
     /// Something happens on a connection that can break.
@@ -61,6 +62,13 @@ struct Outgoing {
     frame: Bytes,
 }
 
+/// A frame from another node.
+struct Arrival {
+    from: NodeId,
+    to: NodeId,
+    frame: Bytes,
+}
+
 /// A job on a simulated grid.
 pub struct Simulation {
     layout: Arc<Layout>,
@@ -70,6 +78,8 @@ pub struct Simulation {
     connections: Option<Connections>,
     delays: Option<Delays>,
     nodes: Vec<Node>,
+    /// Of each node, if there are several.
+    carriers: Vec<Carrier>,
     queue: EventQueue<Event>,
     probing: Probing,
     now: Time,
@@ -97,6 +107,7 @@ impl Simulation {
         let layout = program.layout().clone();
         let stations = layout.pes().map(|pe| Station::new(program.pe(pe))).collect();
         let seed = options.seed;
+        let carriers = layout.nodes().filter_map(|node| program.carrier(node)).collect();
         let faults = options.faults.clone();
         let connections = faults
             .as_ref()
@@ -107,6 +118,7 @@ impl Simulation {
             main: MainTask::new(program),
             nodes: layout.nodes().map(|node| Node::new(&spec, node, options.processors)).collect(),
             network: Network::new(spec, seed),
+            carriers,
             connections,
             delays: faults.map(|faults| Delays::new(faults, seed)),
             queue: EventQueue::new(),
@@ -156,7 +168,7 @@ impl Simulation {
                 self.deliver(from, to, packet);
             }
             Event::Leave(frames) => frames.into_iter().for_each(|frame| self.send_remote(frame)),
-            Event::Frame(frame) => self.receive(&frame),
+            Event::Frame(arrival) => self.receive(arrival),
             Event::Probe(step) => self.probe(step),
             Event::Connection(happening) => {
                 if let Some(connections) = &mut self.connections {
@@ -216,7 +228,23 @@ impl Simulation {
         let mut leaves = ends;
         let mut frames = Vec::new();
         for (to, packet) in packets {
-            if to == pe {
+            if packet.is_spread() {
+                let mut out = Vec::new();
+                if let Some(carrier) = self.carriers.get_mut(node.index()) {
+                    carrier.take(pe, packet, &mut out);
+                }
+                for carriage in out {
+                    match carriage {
+                        Carriage::Send { to, frame } => {
+                            leaves += self.options.remote_send_cost;
+                            frames.push(Outgoing { leaves, from: node, to, frame });
+                        }
+                        Carriage::Deliver { from, to, packet } => {
+                            self.send_local(leaves, from, to, packet);
+                        }
+                    }
+                }
+            } else if to == pe {
                 self.stations[pe.index()].inbox.push((pe, packet));
             } else if self.layout.node_of(to) == node {
                 leaves += self.options.local_send_cost;
@@ -312,7 +340,7 @@ impl Simulation {
             connections.send(leaves, (from, to), frame, &mut self.network);
             self.obey_connections();
         } else if let Some(at) = self.arrival(leaves, from, to, frame.len() as u64) {
-            self.queue.push(at, Event::Frame(frame));
+            self.queue.push(at, Event::Frame(Arrival { from, to, frame }));
         }
     }
 
@@ -328,7 +356,7 @@ impl Simulation {
                 Command::Schedule(at, happening) => {
                     self.queue.push(at.max(self.now), Event::Connection(happening));
                 }
-                Command::Deliver(frame) => self.receive(&frame),
+                Command::Deliver((from, to), frame) => self.receive(Arrival { from, to, frame }),
                 Command::Fail(reason) => {
                     self.broken.get_or_insert(JobError::Protocol(reason));
                 }
@@ -336,16 +364,45 @@ impl Simulation {
         }
     }
 
-    fn receive(&mut self, frame: &Bytes) {
-        match Packet::from_frame(frame) {
-            Ok((from, to, packet)) => {
+    fn receive(&mut self, arrival: Arrival) {
+        let Arrival { from, to, ref frame } = arrival;
+        let result = if Carrier::is_concerned(frame) {
+            // The thread that drives the network stands still with its node.
+            let until = self.nodes[to.index()].paused_until;
+            if until > self.now {
+                self.queue.push(until, Event::Frame(arrival));
+                return;
+            }
+            let (sender, receiver) = (self.layout.leader(from), self.layout.leader(to));
+            self.log.add(self.now, sender, receiver, Some(frame));
+            self.carry(from, to, frame)
+        } else {
+            Packet::from_frame(frame).map(|(from, to, packet)| {
                 self.log.add(self.now, from, to, Some(frame));
                 self.deliver(from, to, packet);
-            }
-            Err(error) => {
-                self.broken.get_or_insert(JobError::Protocol(error.to_string()));
+            })
+        };
+        if let Err(error) = result {
+            self.broken.get_or_insert(JobError::Protocol(error.to_string()));
+        }
+    }
+
+    /// Lets a carrier take a frame. It keeps no PE from what it is doing.
+    fn carry(&mut self, from: NodeId, to: NodeId, frame: &Bytes) -> Result<(), DecodeError> {
+        let Some(carrier) = self.carriers.get_mut(to.index()) else { return Ok(()) };
+        let mut out = Vec::new();
+        carrier.receive(from, frame, &mut out)?;
+        let mut leaves = self.now;
+        for carriage in out {
+            match carriage {
+                Carriage::Send { to: next, frame } => {
+                    leaves += self.options.remote_send_cost;
+                    self.send_remote(Outgoing { leaves, from: to, to: next, frame });
+                }
+                Carriage::Deliver { from, to, packet } => self.deliver(from, to, packet),
             }
         }
+        Ok(())
     }
 
     fn deliver(&mut self, from: PeId, to: PeId, packet: Packet) {

@@ -2,11 +2,12 @@
 
 use super::ending::Ending;
 use super::inbox::Inbox;
+use crate::carrier::{Carriage, Carrier};
 use crate::probe::ProbeOrder;
 use crate::wire::Packet;
 use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId, PeId};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The network as the PEs of a node see it.
 pub(crate) trait Network: Send + Sync {
@@ -25,6 +26,7 @@ pub(super) struct Switch {
     first_pe: u32,
     inboxes: Vec<Inbox>,
     network: Option<Arc<dyn Network>>,
+    carrier: Option<Mutex<Carrier>>,
     /// Bytes in an inbox at which the network should bring no more.
     soft_bytes: usize,
     /// For the thread of main, if it is in this process.
@@ -37,11 +39,13 @@ impl Switch {
         node: NodeId,
         inboxes: Vec<Inbox>,
         network: Option<Arc<dyn Network>>,
+        carrier: Option<Carrier>,
         soft_bytes: usize,
     ) -> Self {
         let first_pe = layout.place(node).pes.start;
         let ending = Ending::default();
-        Self { layout, node, first_pe, inboxes, network, soft_bytes, ending }
+        let carrier = carrier.map(Mutex::new);
+        Self { layout, node, first_pe, inboxes, network, carrier, soft_bytes, ending }
     }
 
     /// The inbox of a PE of this node.
@@ -81,7 +85,9 @@ impl Switch {
             if !self.layout.contains(to) {
                 return Err(to);
             }
-            if to == from {
+            if packet.is_spread() {
+                self.carry(|carrier, out| carrier.take(from, packet, out));
+            } else if to == from {
                 own.push((from, packet));
             } else if self.layout.node_of(to) == self.node {
                 self.inbox(to).push([(from, packet)]);
@@ -91,6 +97,24 @@ impl Switch {
             }
         }
         Ok(())
+    }
+
+    /// Lets the carrier do something, and does what follows. What goes on to other nodes does so first.
+    fn carry<R>(&self, act: impl FnOnce(&mut Carrier, &mut Vec<Carriage>) -> R) -> Option<R> {
+        let mut out = Vec::new();
+        let mut carrier = self.carrier.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = act(&mut carrier, &mut out);
+        for carriage in out {
+            match carriage {
+                Carriage::Send { to, frame } => {
+                    if let Some(network) = &self.network {
+                        network.send(to, frame);
+                    }
+                }
+                Carriage::Deliver { from, to, packet } => self.inbox(to).push([(from, packet)]),
+            }
+        }
+        Some(result)
     }
 
     /// Has this node measure something.
@@ -104,6 +128,9 @@ impl Switch {
     /// Delivers a frame from another node. A frame that does not decode, or is for or from no PE
     /// that it can be, is refused.
     pub(super) fn receive(&self, from: NodeId, frame: &Bytes) -> Result<(), crate::DecodeError> {
+        if Carrier::is_concerned(frame) {
+            return self.carry(|carrier, out| carrier.receive(from, frame, out)).unwrap_or(Ok(()));
+        }
         let (sender, to, packet) = Packet::from_frame(frame)?;
         if !self.layout.contains(to) || self.layout.node_of(to) != self.node {
             return Err(crate::DecodeError::new(

@@ -25,7 +25,8 @@ use crate::rank::{FAR, Rank};
 use crate::reduce::{CustomOp, Reduction};
 use crate::shelf::Shelf;
 use crate::wire::{
-    Control, EncodedBatch, Moves, Multicast, MulticastMember, Packet, ReductionGroup,
+    Announcement, Control, EncodedBatch, Moves, Multicast, MulticastMember, Packet, ReductionGroup,
+    Spread,
 };
 use bytes::Bytes;
 use gridspan_bcast::Tree;
@@ -321,6 +322,26 @@ impl Core {
             self.created += 1;
         }
         self.outbox.packet(to, Packet::control(control));
+    }
+
+    /// Sends a control packet to every PE, this one as well: `make` is asked for each copy that moves as a
+    /// value. Other nodes get it from the carrier.
+    pub(super) fn post_to_all(&mut self, make: impl Fn() -> Control) {
+        let layout = self.common.layout.clone();
+        let here = layout.place(layout.node_of(self.me)).pes.clone();
+        let others = layout.pe_count() - here.len() as u32;
+        for pe in here.map(PeId) {
+            self.post(pe, make());
+        }
+        if others == 0 {
+            return;
+        }
+        let control = make();
+        if control.is_counted() {
+            self.created += u64::from(others);
+        }
+        let announcement = Spread::Announcement(Announcement::new(control));
+        self.outbox.packet(self.me, Packet::spread(announcement));
     }
 
     /// Ends the job with an error, the first one if there are several.

@@ -98,9 +98,9 @@ impl Pe {
                 }
             }
             Content::Control(control) => self.handle_control(from, *control),
-            Content::Frame(_) => {
+            Content::Frame(_) | Content::Spread(_) => {
                 let reason = format!(
-                    "a message from {from} for another node came here; this is a bug in Gridspan"
+                    "a packet from {from} for another node came here; this is a bug in Gridspan"
                 );
                 self.core.fail(JobError::Protocol(reason));
             }

@@ -5,6 +5,7 @@
 
 mod control;
 mod packet;
+mod spread;
 
 pub(crate) use control::{
     Buried, Contribution, Control, Insertion, Loads, MemberRecord, Migrant, Moves, Multicast,
@@ -12,3 +13,4 @@ pub(crate) use control::{
 };
 pub use packet::Packet;
 pub(crate) use packet::{Content, EncodedBatch, MessageFrame};
+pub(crate) use spread::{Announcement, SegmentHead, Spread, SpreadFrame};

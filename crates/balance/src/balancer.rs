@@ -172,7 +172,8 @@ impl Balancer {
         if self.passed.is_some() {
             return Plan::none();
         }
-        let undo = self.undo.take().and_then(|undo| self.still_wanted(&undo, window.snapshot));
+        let undo = self.undo.take();
+        let undo = undo.and_then(|undo| self.still_wanted(&undo, window.snapshot));
         let is_undo = undo.is_some();
         let plan = undo.unwrap_or_else(|| self.strategy.plan(window.snapshot));
         // A plan that does not fit is the strategy's fault, and nothing to be carried out.
@@ -180,9 +181,12 @@ impl Balancer {
             return Plan::none();
         };
         let mut report = self.report(window, &appraisal, plan.moves.len());
-        if is_undo {
-            report.cause = Cause::Undo;
-        } else if let Some(gate) = &mut self.gate {
+        report.cause = match (is_undo, window.cause) {
+            (true, _) => Cause::Undo,
+            (false, Cause::Undo) => Cause::Period,
+            (false, cause) => cause,
+        };
+        if let Some(gate) = self.gate.as_mut().filter(|_| !is_undo) {
             let proposal = proposal(window, &appraisal);
             report.predicted = Some(proposal.gain());
             if let Verdict::Refuse(refusal) = gate.consider(&proposal) {
@@ -214,11 +218,15 @@ impl Balancer {
 
     /// The moves back of those who are still where the plan has moved them, unless it was not the plan but a change
     /// of loads that has made steps longer: then who moves back comes to where loads were.
-    fn still_wanted(&self, undo: &Undo, snapshot: &Snapshot) -> Option<Plan> {
+    fn still_wanted(&mut self, undo: &Undo, snapshot: &Snapshot) -> Option<Plan> {
         let now: Vec<PeId> = snapshot.actors.iter().map(|actor| actor.pe).collect();
         let step = predict(snapshot, &now, &self.model).step;
         let has_changed = step.as_secs_f64() > undo.predicted.as_secs_f64() * CHANGED;
-        (!has_changed).then(|| still_there(&undo.plan, snapshot))
+        if has_changed {
+            self.gate.iter_mut().for_each(Gate::excuse);
+            return None;
+        }
+        Some(still_there(&undo.plan, snapshot))
     }
 
     fn report(&self, window: &Window<'_>, appraisal: &Appraisal, moves: usize) -> BalanceReport {

@@ -1,4 +1,4 @@
-//! Levels the fullest PEs of a finished placement by the fewest moves and exchanges inside their sites.
+//! Levels the fullest PEs of a finished placement by few moves and exchanges that send no more between sites.
 //!
 //! A cutter keeps within a tolerance, and the fullest PE decides how long a step takes where latency is hidden. The
 //! last per cents are a matter of single actors, not of cuts: again and again, the fullest PE gives an actor to one
@@ -34,6 +34,8 @@ const WORTH: f64 = 0.25;
 const GOAL: f64 = 5e-4;
 /// Of actions that help alike, those are best that add fewest messages, even if these take next to no time.
 const TALK: f64 = 10.0;
+/// The search ends when it is worse than at its best moment by this part of a step.
+const PATIENCE: f64 = 0.05;
 /// How many PEs with room are looked at, and how many actors of a PE.
 const PES: usize = 6;
 const ACTORS: usize = 48;
@@ -92,9 +94,6 @@ impl Level<'_> {
     }
 }
 
-/// A search ends that is worse than its best moment by this part of a step.
-const PATIENCE: f64 = 0.05;
-
 impl<'a, 'b> Search<'a, 'b> {
     fn new(level: &'b mut Level<'a>) -> Self {
         let pes = level.targets.len();
@@ -104,7 +103,8 @@ impl<'a, 'b> Search<'a, 'b> {
         for vertex in 0..level.pe_of.len() as u32 {
             let pe = level.pe_of[vertex as usize];
             let (load, graph) = (level.graph.load(vertex), level.graph);
-            let outside = graph.neighbours(vertex).filter(|edge| level.pe_of[edge.0 as usize] != pe);
+            let outside =
+                graph.neighbours(vertex).filter(|edge| level.pe_of[edge.0 as usize] != pe);
             let outside: i64 = outside.map(|edge| edge.1).sum();
             busy[pe as usize] += load as f64 + outside as f64 * overhead;
             if level.is_movable[vertex as usize] && load > 0 {
@@ -122,10 +122,23 @@ impl<'a, 'b> Search<'a, 'b> {
         self.busy[pe] / self.level.targets[pe]
     }
 
-    /// The fullest PE, unless it is full enough.
+    /// The fullest PE.
     fn fullest(&self) -> Option<usize> {
         let used = (0..self.busy.len()).filter(|&pe| self.level.targets[pe] > 0.0);
         used.max_by(|&a, &b| self.fullness(a).total_cmp(&self.fullness(b)))
+    }
+
+    /// Some of the PEs that have most room.
+    fn emptiest(&self, is_wanted: impl Fn(usize) -> bool) -> Vec<usize> {
+        let mut found: Vec<usize> = Vec::new();
+        for pe in (0..self.busy.len()).filter(|&pe| self.level.targets[pe] > 0.0 && is_wanted(pe)) {
+            let at = found.partition_point(|&other| self.fullness(other) <= self.fullness(pe));
+            if at < PES {
+                found.insert(at, pe);
+                found.truncate(PES);
+            }
+        }
+        found
     }
 
     /// How many more actors than before are away from home if this one goes there.
@@ -150,10 +163,7 @@ impl<'a, 'b> Search<'a, 'b> {
     fn change(&self, vertex: u32, from: usize, to: usize) -> (f64, f64) {
         let (all, here, there) = self.edges(vertex, from, to);
         let load = self.level.graph.load(vertex) as f64;
-        (
-            -load + (2.0 * here - all) * self.overhead,
-            load + (all - 2.0 * there) * self.overhead,
-        )
+        (-load + (2.0 * here - all) * self.overhead, load + (all - 2.0 * there) * self.overhead)
     }
 
     /// What most likely helps the fullest PE for the fewest moves.
@@ -162,12 +172,8 @@ impl<'a, 'b> Search<'a, 'b> {
         if self.fullness(from) <= self.goal {
             return None;
         }
-        let mut others: Vec<usize> = (0..self.busy.len())
-            .filter(|&pe| pe != from && self.level.targets[pe] > 0.0)
-            .collect();
-        others.sort_by(|&a, &b| self.fullness(a).total_cmp(&self.fullness(b)));
-        let is_near = |pe: &usize| self.level.sites[*pe] == site;
-        let (near, far): (Vec<usize>, Vec<usize>) = others.into_iter().partition(is_near);
+        let near = self.emptiest(|pe| pe != from && self.level.sites[pe] == site);
+        let far = self.emptiest(|pe| self.level.sites[pe] != site);
         let mut best: Option<Action> = None;
         let mut look = |action: Option<Action>| {
             if let Some(action) = action
@@ -176,7 +182,7 @@ impl<'a, 'b> Search<'a, 'b> {
                 best = Some(action);
             }
         };
-        for to in near.into_iter().take(PES).chain(far.into_iter().take(PES)) {
+        for to in near.into_iter().chain(far) {
             let excess = self.busy[from] - self.goal * self.level.targets[from];
             let room = self.goal * self.level.targets[to] - self.busy[to];
             let half = (self.fullness(from) - self.fullness(to)) / 2.0 * self.level.targets[to];
@@ -204,7 +210,9 @@ impl<'a, 'b> Search<'a, 'b> {
             there += back.0 + between;
             extra += self.extra(takes, from);
         }
-        if self.level.sites[from] != self.level.sites[to] && self.crossing(from, to, gives, takes) > 0 {
+        if self.level.sites[from] != self.level.sites[to]
+            && self.crossing(from, to, gives, takes) > 0
+        {
             return None;
         }
         let after = |pe: usize, more: f64| (self.busy[pe] + more) / self.level.targets[pe];
@@ -214,7 +222,7 @@ impl<'a, 'b> Search<'a, 'b> {
             return None;
         }
         let talk = (here + there).max(0.0) / self.level.targets[to].min(self.level.targets[from]);
-        let moves = extra as f64 * self.step();
+        let moves = extra as f64 * WORTH / self.level.pe_of.len().max(1) as f64;
         let score = fullest.max(self.goal) + talk * TALK + moves;
         Some(Action { to, gives, takes, score })
     }
@@ -234,11 +242,6 @@ impl<'a, 'b> Search<'a, 'b> {
         };
         let back = takes.map_or(0, |taken| more(taken, there, here, Some(gives)));
         more(gives, here, there, takes) + back
-    }
-
-    /// What moving one more actor must bring, where it is one of the many that each PE may have to move.
-    fn step(&self) -> f64 {
-        WORTH / self.level.pe_of.len().max(1) as f64
     }
 
     fn shift(&mut self, vertex: u32, to: usize) {
@@ -267,4 +270,84 @@ fn around(members: &[(i64, u32)], wanted: f64) -> &[(i64, u32)] {
 fn nearest(members: &[(i64, u32)], wanted: f64) -> &[(i64, u32)] {
     let at = members.partition_point(|member| (member.0 as f64) < wanted);
     &members[at.saturating_sub(1)..(at + 1).min(members.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ELSEWHERE: u32 = 9;
+
+    /// Four PEs in two sites; loads in ms, and edges of so many messages.
+    fn leveled(
+        loads: &[u64],
+        edges: &[(u32, u32, u64)],
+        place: &[u32],
+        homes: &[u32],
+        fixed: &[usize],
+    ) -> Vec<u32> {
+        let loads: Vec<u64> = loads.iter().map(|ms| ms * 1_000_000).collect();
+        let weigh = |&(from, to, messages): &(u32, u32, u64)| (from, to, messages * MESSAGE_WEIGHT);
+        let graph = Graph::new(&loads, &edges.iter().map(weigh).collect::<Vec<_>>()).unwrap();
+        let mut pe_of = place.to_vec();
+        Level {
+            graph: &graph,
+            pe_of: &mut pe_of,
+            homes,
+            is_movable: &(0..loads.len()).map(|at| !fixed.contains(&at)).collect::<Vec<_>>(),
+            targets: &[graph.total_load() as f64 / 4.0; 4],
+            sites: &[0, 0, 1, 1],
+        }
+        .run();
+        pe_of
+    }
+
+    #[test]
+    fn what_no_move_makes_even_an_exchange_does() {
+        // 110, 90, 100 and 100 ms.
+        let loads = [60, 50, 40, 50, 100, 100];
+        let place = [0, 0, 1, 1, 2, 3];
+
+        let level = leveled(&loads, &[], &place, &[ELSEWHERE; 6], &[]);
+
+        let mut sums = [0; 4];
+        level.iter().zip(loads).for_each(|(&pe, load)| sums[pe as usize] += load);
+        assert_eq!(sums, [100; 4]);
+        assert_eq!(leveled(&loads, &[], &place, &[ELSEWHERE; 6], &[0, 1]), place, "both are fixed");
+    }
+
+    #[test]
+    fn who_is_at_home_stays_where_little_is_gained() {
+        // 31, 29, 30 and 30 ms: to exchange two of twelve would save a thirtieth of a step.
+        let loads = [10, 10, 11, 10, 10, 9, 10, 10, 10, 10, 10, 10];
+        let place = [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3];
+
+        assert_eq!(leveled(&loads, &[], &place, &place, &[]), place);
+        assert_ne!(leveled(&loads, &[], &place, &[ELSEWHERE; 12], &[]), place);
+    }
+
+    #[test]
+    fn nothing_more_crosses_sites_however_uneven_they_are() {
+        // Site 0 has twice as much as site 1; its actors talk to each other, or half of them to nobody.
+        let loads = [10; 12];
+        let place = [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 3, 3];
+        let ring: Vec<_> = (0..8).map(|at| (at, (at + 1) % 8, 1)).collect();
+
+        assert_eq!(leveled(&loads, &ring, &place, &[ELSEWHERE; 12], &[]), place);
+        let pairs = [(0, 1, 1), (4, 5, 1)];
+        let free = leveled(&loads, &pairs, &place, &[ELSEWHERE; 12], &[]);
+        assert_eq!(free.iter().filter(|&&pe| pe > 1).count(), 6, "{free:?}");
+    }
+
+    #[test]
+    fn who_talks_for_longer_than_it_computes_is_not_taken_apart() {
+        // A message takes each end 2 us; 3,000 take 6 ms.
+        let (loads, place) = ([4, 4, 5, 5, 5], [0, 0, 1, 2, 3]);
+        let taken_apart = |messages| {
+            let level = leveled(&loads, &[(0, 1, messages)], &place, &[ELSEWHERE; 5], &[]);
+            level[0] != level[1]
+        };
+
+        assert!(!taken_apart(3000));
+    }
 }

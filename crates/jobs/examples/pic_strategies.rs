@@ -83,7 +83,6 @@ fn run(options: &Options, strategy: &str, placement: &str) -> Result<(Time, u64)
     let told = moves.clone();
     let mut job =
         job::job(arguments).strategy(strategy).on_balance(move |report: &BalanceReport| {
-            if std::env::var("DBG").is_ok() { eprintln!("{} {:?} {report} {:?} took {:?}", report.at, report.cause, report.refusal, report.took); }
             *told.lock().unwrap_or_else(PoisonError::into_inner) += report.moved;
         });
     job = job.balance_gate(!options.ungated);

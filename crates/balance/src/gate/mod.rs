@@ -42,6 +42,8 @@ pub struct Gate {
     /// No plan passes before this.
     not_before: Time,
     mistakes: u32,
+    /// What was known of mistakes before the last plan turned out.
+    before_mistake: Option<(Learned, Time, u32)>,
 }
 
 /// A plan that passed and is being judged.
@@ -93,6 +95,7 @@ impl Gate {
             passed: None,
             not_before: Time::ZERO,
             mistakes: 0,
+            before_mistake: None,
         }
     }
 
@@ -208,12 +211,13 @@ impl Gate {
         self.passed = None;
         self.episode = None;
         let realised = if before > 0.0 { 1.0 - after / before } else { 0.0 };
+        self.before_mistake = Some((self.learned.clone(), self.not_before, self.mistakes));
         self.learned.came_true(predicted, realised);
         let is_worse = realised < -self.config.gain_min.max(NOISE * self.learned.noise());
         if is_worse {
             self.mistakes += 1;
             let doubled = 1 << self.mistakes.min(10);
-            let job = now.since(Time::ZERO) / 4;
+            let job = now.since(Time::ZERO) / 2;
             let pause = self.config.pause_after_mistake.min(job).saturating_mul(doubled);
             self.not_before = now + pause;
         } else {
@@ -221,6 +225,13 @@ impl Gate {
         }
         self.owed = (self.owed - steps * before * realised).max(0.0);
         Some(Outcome { predicted, realised, should_undo: is_worse })
+    }
+
+    /// The plan that turned out last was no mistake: loads have changed meanwhile.
+    pub fn excuse(&mut self) {
+        if let Some((learned, not_before, mistakes)) = self.before_mistake.take() {
+            (self.learned, self.not_before, self.mistakes) = (learned, not_before, mistakes);
+        }
     }
 
     /// Whether a plan is being judged, so that no other would pass.

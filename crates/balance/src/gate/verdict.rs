@@ -29,7 +29,7 @@ pub struct GateConfig {
     pub steps_to_judge: u32,
     /// For how long they must have been watched, or as long as the steps before were, if that is less. Default 2 s.
     pub time_to_judge: Duration,
-    /// How long no plan passes after one that made steps longer, but no longer than a quarter of the job so far; doubled
+    /// How long no plan passes after one that made steps longer, but no longer than half of the job so far; doubled
     /// with each further one. Default 5 s.
     pub pause_after_mistake: Duration,
 }

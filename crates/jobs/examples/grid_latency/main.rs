@@ -120,7 +120,9 @@ fn main() -> ExitCode {
 
 fn series(arguments: &Arguments) -> Vec<Series> {
     let mut all: Vec<Series> =
-        ["none", "greedy", "flat-cut", "metis", "metis-two-phase", "grid-cut", "auto"].map(Series::of).to_vec();
+        ["none", "greedy", "flat-cut", "metis", "metis-two-phase", "grid-cut", "auto"]
+            .map(Series::of)
+            .to_vec();
     if arguments.real {
         all.retain(|series| !["flat-cut", "metis", "metis-two-phase"].contains(&series.name));
     } else {

@@ -42,8 +42,7 @@ impl Metis {
         for site in 0..sites {
             let members: Vec<u32> =
                 (0..graph.len() as u32).filter(|&at| site_of[at as usize] == site).collect();
-            let part =
-                Oracle::new(&graph.induced(&members)).k_way(inside, self.seed, true).0;
+            let part = Oracle::new(&graph.induced(&members)).k_way(inside, self.seed, true).0;
             for (&member, part) in members.iter().zip(part) {
                 pe_of[member as usize] = site * inside + part;
             }

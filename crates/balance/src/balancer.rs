@@ -8,14 +8,14 @@
 //!
 //! Strategies that do not predict ([`Strategy::predicts`]) move actors for the sake of moving and pass the gate by.
 
-use crate::cost::{CostModel, Traffic, predict};
+use crate::cost::{CostModel, Traffic};
 use crate::gate::{Appraisal, Gate, GateConfig, Outcome, Proposal, Refusal, Verdict};
 use crate::plan::Plan;
 use crate::snapshot::{ActorKey, Snapshot};
 use crate::strategy::Strategy;
 use gridspan_topology::{LinkChange, PeId, Time};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
@@ -95,13 +95,13 @@ pub struct Balancer {
 struct Undo {
     /// Its inverse.
     plan: Plan,
-    /// What it was predicted to make of a step.
-    predicted: Duration,
+    /// What those who stayed took of a step when the plan was made.
+    stayed: BTreeMap<ActorKey, f64>,
 }
 
-/// Steps that are predicted to be longer by this factor than they were when a plan was made are so since loads have
-/// changed, and not since the plan was wrong.
-const CHANGED: f64 = 1.1;
+/// Loads that differ by this part from what they were have changed. What movers take says nothing of that: it may be
+/// more since they have moved.
+const CHANGED: f64 = 0.2;
 
 /// A plan that was handed out.
 struct Passed {
@@ -109,8 +109,8 @@ struct Passed {
     report: BalanceReport,
     /// How many messages made a step.
     messages: f64,
-    /// What it is predicted to make of a step.
-    predicted: Duration,
+    /// What those who stay take of a step.
+    stay: BTreeMap<ActorKey, f64>,
     is_carried_out: bool,
     is_gated: bool,
 }
@@ -209,7 +209,7 @@ impl Balancer {
             plan: plan.clone(),
             report,
             messages,
-            predicted: appraisal.after.step,
+            stay: of_a_step(window.snapshot, &plan),
             is_carried_out: false,
             is_gated,
         });
@@ -219,9 +219,15 @@ impl Balancer {
     /// The moves back of those who are still where the plan has moved them, unless it was not the plan but a change
     /// of loads that has made steps longer: then who moves back comes to where loads were.
     fn still_wanted(&mut self, undo: &Undo, snapshot: &Snapshot) -> Option<Plan> {
-        let now: Vec<PeId> = snapshot.actors.iter().map(|actor| actor.pe).collect();
-        let step = predict(snapshot, &now, &self.model).step;
-        let has_changed = step.as_secs_f64() > undo.predicted.as_secs_f64() * CHANGED;
+        let steps = snapshot.step_count() as f64;
+        let (mut change, mut sum) = (0.0, 0.0);
+        for actor in &snapshot.actors {
+            if let Some(then) = undo.stayed.get(&actor.id) {
+                change += (actor.load.as_secs_f64() / steps - then).abs();
+                sum += then;
+            }
+        }
+        let has_changed = change > sum * CHANGED;
         if has_changed {
             self.gate.iter_mut().for_each(Gate::excuse);
             return None;
@@ -285,8 +291,8 @@ impl Balancer {
         let steps = handled as f64 / passed.messages;
         if let Some(outcome) = gate.observe(now, time, steps) {
             if outcome.should_undo {
-                let (plan, predicted) = (passed.plan.inverse(), passed.predicted);
-                self.undo = Some(Undo { plan, predicted });
+                let (plan, stayed) = (passed.plan.inverse(), passed.stay.clone());
+                self.undo = Some(Undo { plan, stayed });
             }
             self.conclude(Some(outcome));
         }
@@ -328,6 +334,14 @@ fn proposal(window: &Window<'_>, appraisal: &Appraisal) -> Proposal {
         remaining: None,
         is_passing: appraisal.is_passing,
     }
+}
+
+/// What each actor takes of a step that `plan` does not move.
+fn of_a_step(snapshot: &Snapshot, plan: &Plan) -> BTreeMap<ActorKey, f64> {
+    let movers: BTreeSet<ActorKey> = plan.moves.iter().map(|step| step.actor).collect();
+    let stay = snapshot.actors.iter().filter(|actor| !movers.contains(&actor.id));
+    let steps = snapshot.step_count() as f64;
+    stay.map(|actor| (actor.id, actor.load.as_secs_f64() / steps)).collect()
 }
 
 /// The moves of `plan` whose actors are where it takes them from.

@@ -82,9 +82,9 @@ fn nothing_is_taken_back_if_loads_have_changed() {
     for step in &plan.moves {
         now.actors.iter_mut().find(|actor| actor.id == step.actor).unwrap().pe = step.to;
     }
-    // Who has moved has three times the work.
+    // Who has stayed has three times the work.
     let movers: Vec<_> = plan.moves.iter().map(|step| step.actor).collect();
-    for actor in now.actors.iter_mut().filter(|actor| movers.contains(&actor.id)) {
+    for actor in now.actors.iter_mut().filter(|actor| !movers.contains(&actor.id)) {
         actor.load *= 3;
     }
 

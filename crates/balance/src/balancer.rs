@@ -15,7 +15,7 @@ use crate::snapshot::{ActorKey, Snapshot};
 use crate::strategy::Strategy;
 use gridspan_topology::{LinkChange, PeId, Time};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
@@ -87,21 +87,9 @@ pub struct Balancer {
     gate: Option<Gate>,
     model: CostModel,
     passed: Option<Passed>,
-    undo: Option<Undo>,
+    undo: Option<Plan>,
     reports: VecDeque<BalanceReport>,
 }
-
-/// A plan that has made steps longer.
-struct Undo {
-    /// Its inverse.
-    plan: Plan,
-    /// What those who stayed took of a step when the plan was made.
-    stayed: BTreeMap<ActorKey, f64>,
-}
-
-/// Loads that differ by this part from what they were have changed. What movers take says nothing of that: it may be
-/// more since they have moved.
-const CHANGED: f64 = 0.2;
 
 /// A plan that was handed out.
 struct Passed {
@@ -109,8 +97,6 @@ struct Passed {
     report: BalanceReport,
     /// How many messages made a step.
     messages: f64,
-    /// What those who stay take of a step.
-    stay: BTreeMap<ActorKey, f64>,
     is_carried_out: bool,
     is_gated: bool,
 }
@@ -172,21 +158,19 @@ impl Balancer {
         if self.passed.is_some() {
             return Plan::none();
         }
-        let undo = self.undo.take();
-        let undo = undo.and_then(|undo| self.still_wanted(&undo, window.snapshot));
-        let is_undo = undo.is_some();
+        let (undo, is_undo) = match self.undo.take() {
+            Some(plan) => (Some(still_there(&plan, window.snapshot)), true),
+            None => (None, false),
+        };
         let plan = undo.unwrap_or_else(|| self.strategy.plan(window.snapshot));
         // A plan that does not fit is the strategy's fault, and nothing to be carried out.
         let Ok(appraisal) = Appraisal::of(window.snapshot, &plan, &self.model) else {
             return Plan::none();
         };
         let mut report = self.report(window, &appraisal, plan.moves.len());
-        report.cause = match (is_undo, window.cause) {
-            (true, _) => Cause::Undo,
-            (false, Cause::Undo) => Cause::Period,
-            (false, cause) => cause,
-        };
-        if let Some(gate) = self.gate.as_mut().filter(|_| !is_undo) {
+        if is_undo {
+            report.cause = Cause::Undo;
+        } else if let Some(gate) = &mut self.gate {
             let proposal = proposal(window, &appraisal);
             report.predicted = Some(proposal.gain());
             if let Verdict::Refuse(refusal) = gate.consider(&proposal) {
@@ -205,34 +189,10 @@ impl Balancer {
         }
         let messages = window.handled as f64 / window.snapshot.step_count() as f64;
         let is_gated = !is_undo && self.gate.is_some();
-        self.passed = Some(Passed {
-            plan: plan.clone(),
-            report,
-            messages,
-            stay: of_a_step(window.snapshot, &plan),
-            is_carried_out: false,
-            is_gated,
-        });
+        let passed =
+            Passed { plan: plan.clone(), report, messages, is_carried_out: false, is_gated };
+        self.passed = Some(passed);
         plan
-    }
-
-    /// The moves back of those who are still where the plan has moved them, unless it was not the plan but a change
-    /// of loads that has made steps longer: then who moves back comes to where loads were.
-    fn still_wanted(&mut self, undo: &Undo, snapshot: &Snapshot) -> Option<Plan> {
-        let steps = snapshot.step_count() as f64;
-        let (mut change, mut sum) = (0.0, 0.0);
-        for actor in &snapshot.actors {
-            if let Some(then) = undo.stayed.get(&actor.id) {
-                change += (actor.load.as_secs_f64() / steps - then).abs();
-                sum += then;
-            }
-        }
-        let has_changed = change > sum * CHANGED;
-        if has_changed {
-            self.gate.iter_mut().for_each(Gate::excuse);
-            return None;
-        }
-        Some(still_there(&undo.plan, snapshot))
     }
 
     fn report(&self, window: &Window<'_>, appraisal: &Appraisal, moves: usize) -> BalanceReport {
@@ -291,8 +251,7 @@ impl Balancer {
         let steps = handled as f64 / passed.messages;
         if let Some(outcome) = gate.observe(now, time, steps) {
             if outcome.should_undo {
-                let (plan, stayed) = (passed.plan.inverse(), passed.stay.clone());
-                self.undo = Some(Undo { plan, stayed });
+                self.undo = Some(passed.plan.inverse());
             }
             self.conclude(Some(outcome));
         }
@@ -328,20 +287,12 @@ fn proposal(window: &Window<'_>, appraisal: &Appraisal) -> Proposal {
         window: window.time,
         predicted_now: appraisal.before.step,
         predicted_then: appraisal.after.step,
-        bytes_of_node: appraisal.bytes_of_node,
+        bytes_inside: appraisal.bytes_inside,
         bytes_between_sites: appraisal.bytes_between_sites,
         pause: None,
         remaining: None,
         is_passing: appraisal.is_passing,
     }
-}
-
-/// What each actor takes of a step that `plan` does not move.
-fn of_a_step(snapshot: &Snapshot, plan: &Plan) -> BTreeMap<ActorKey, f64> {
-    let movers: BTreeSet<ActorKey> = plan.moves.iter().map(|step| step.actor).collect();
-    let stay = snapshot.actors.iter().filter(|actor| !movers.contains(&actor.id));
-    let steps = snapshot.step_count() as f64;
-    stay.map(|actor| (actor.id, actor.load.as_secs_f64() / steps)).collect()
 }
 
 /// The moves of `plan` whose actors are where it takes them from.

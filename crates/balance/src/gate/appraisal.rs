@@ -3,7 +3,7 @@
 use crate::cost::{CostModel, Prediction, predict};
 use crate::plan::{Plan, PlanError};
 use crate::snapshot::{PeLoad, Snapshot};
-use gridspan_topology::{NodeId, PeId};
+use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 
 /// A plan beside doing nothing, in figures.
@@ -17,8 +17,6 @@ pub struct Appraisal {
     pub bytes_inside: u64,
     /// How many would move from one site to another.
     pub bytes_between_sites: u64,
-    /// How many bytes the node sends, or receives, that has most to do with what moves inside sites.
-    pub bytes_of_node: u64,
     /// Whether most of the gain is due to other users' work, which is likely to pass.
     pub is_passing: bool,
 }
@@ -31,20 +29,11 @@ impl Appraisal {
         let bytes: BTreeMap<_, u64> =
             snapshot.actors.iter().map(|actor| (actor.id, actor.bytes)).collect();
         let site = |pe| snapshot.layout.site_of(pe);
-        let node = |pe| snapshot.layout.node_of(pe);
         let (mut inside, mut between) = (0_u64, 0_u64);
-        let mut of_node: BTreeMap<(NodeId, bool), u64> = BTreeMap::new();
         for step in &plan.moves {
-            let is_inside = site(step.from) == site(step.to);
-            let sum = if is_inside { &mut inside } else { &mut between };
-            let state = bytes.get(&step.actor).copied().unwrap_or(0);
-            *sum = sum.saturating_add(state);
-            for end in [(node(step.from), true), (node(step.to), false)] {
-                let sum = of_node.entry(end).or_default();
-                *sum = sum.saturating_add(if is_inside { state } else { 0 });
-            }
+            let sum = if site(step.from) == site(step.to) { &mut inside } else { &mut between };
+            *sum = sum.saturating_add(bytes.get(&step.actor).copied().unwrap_or(0));
         }
-        let bytes_of_node = of_node.into_values().max().unwrap_or(0);
         let before = predict(snapshot, &now, model);
         let after = predict(snapshot, &then, model);
         let gain = |before: &Prediction, after: &Prediction| {
@@ -56,8 +45,7 @@ impl Appraisal {
             let lasting = gain(&predict(&quiet, &now, model), &predict(&quiet, &then, model));
             lasting < gain(&before, &after) / 2.0
         };
-        let (bytes_inside, bytes_between_sites) = (inside, between);
-        Ok(Self { before, after, bytes_inside, bytes_between_sites, bytes_of_node, is_passing })
+        Ok(Self { before, after, bytes_inside: inside, bytes_between_sites: between, is_passing })
     }
 }
 
@@ -94,7 +82,6 @@ mod tests {
         let appraisal = Appraisal::of(&snapshot, &plan, &CostModel::default()).unwrap();
 
         assert_eq!((appraisal.bytes_inside, appraisal.bytes_between_sites), (1000, 2000));
-        assert_eq!(appraisal.bytes_of_node, 1000, "one inside the site, sent and received");
         assert!(appraisal.after.step < appraisal.before.step);
     }
 

@@ -42,8 +42,6 @@ pub struct Gate {
     /// No plan passes before this.
     not_before: Time,
     mistakes: u32,
-    /// What was known of mistakes before the last plan turned out.
-    before_mistake: Option<(Learned, Time, u32)>,
 }
 
 /// A plan that passed and is being judged.
@@ -95,7 +93,6 @@ impl Gate {
             passed: None,
             not_before: Time::ZERO,
             mistakes: 0,
-            before_mistake: None,
         }
     }
 
@@ -137,11 +134,7 @@ impl Gate {
         let job = proposal.now.since(Time::ZERO).saturating_add(remaining);
         let budget = part_of(job, self.config.regret_max);
         let at_stake = part_of(Duration::from_secs(1), self.owed.max(0.0) + 2.0 * seconds(cost));
-        // What comes from the job itself is seen, not foretold, and every moment of waiting loses what is seen.
-        let is_sure = !proposal.is_passing
-            && seconds(expected) >= self.config.sure * seconds(at_stake)
-            && self.mistakes == 0;
-        if at_stake > budget && !is_sure {
+        if at_stake > budget {
             return Verdict::Refuse(Refusal::OverBudget { at_stake, budget });
         }
         self.passed = Some(Passed {
@@ -211,27 +204,18 @@ impl Gate {
         self.passed = None;
         self.episode = None;
         let realised = if before > 0.0 { 1.0 - after / before } else { 0.0 };
-        self.before_mistake = Some((self.learned.clone(), self.not_before, self.mistakes));
         self.learned.came_true(predicted, realised);
         let is_worse = realised < -self.config.gain_min.max(NOISE * self.learned.noise());
         if is_worse {
             self.mistakes += 1;
             let doubled = 1 << self.mistakes.min(10);
-            let job = now.since(Time::ZERO) / 2;
-            let pause = self.config.pause_after_mistake.min(job).saturating_mul(doubled);
+            let pause = self.config.pause_after_mistake.saturating_mul(doubled);
             self.not_before = now + pause;
         } else {
             self.mistakes = 0;
         }
         self.owed = (self.owed - steps * before * realised).max(0.0);
         Some(Outcome { predicted, realised, should_undo: is_worse })
-    }
-
-    /// The plan that turned out last was no mistake: loads have changed meanwhile.
-    pub fn excuse(&mut self) {
-        if let Some((learned, not_before, mistakes)) = self.before_mistake.take() {
-            (self.learned, self.not_before, self.mistakes) = (learned, not_before, mistakes);
-        }
     }
 
     /// Whether a plan is being judged, so that no other would pass.

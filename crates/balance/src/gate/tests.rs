@@ -12,7 +12,7 @@ fn proposal(seconds: u64, step_ms: u64, then_ms: u64) -> Proposal {
         window: Duration::ZERO,
         predicted_now: Duration::from_millis(step_ms),
         predicted_then: Duration::from_millis(then_ms),
-        bytes_of_node: 0,
+        bytes_inside: 0,
         bytes_between_sites: 0,
         pause: Some(Duration::from_millis(100)),
         remaining: Some(SECOND * 1000),
@@ -193,7 +193,7 @@ fn what_plans_have_cost_scales_what_later_ones_should() {
     let mut gate = gate();
     // By its bytes 1 ms and 10 ms, and 55 ms in fact.
     let unknown =
-        |seconds| Proposal { pause: None, bytes_of_node: 1_250_000, ..proposal(seconds, 100, 80) };
+        |seconds| Proposal { pause: None, bytes_inside: 1_250_000, ..proposal(seconds, 100, 80) };
     assert!(
         matches!(gate.consider(&unknown(10)), Verdict::Pass { cost, .. } if cost == Duration::from_millis(11))
     );

@@ -17,11 +17,9 @@ pub struct GateConfig {
     pub wait_when_known: f64,
     /// Rule 5: the part of the job that balancing may cost at most. Default 0.03.
     pub regret_max: f64,
-    /// A plan against what lasts passes rule 5 also if it brings so many times what is at stake. Default 2.
-    pub sure: f64,
     /// What any plan costs, however little moves. Default 1 ms.
     pub fixed_cost: Duration,
-    /// How fast a node sends state to others of its site, and receives as much at once. Default 1 Gbit/s.
+    /// How fast state moves between PEs of one site, all together. Default 1 Gbit/s.
     pub inside: Bandwidth,
     /// How fast state moves between sites, all together. Default 100 Mbit/s.
     pub between_sites: Bandwidth,
@@ -29,8 +27,7 @@ pub struct GateConfig {
     pub steps_to_judge: u32,
     /// For how long they must have been watched, or as long as the steps before were, if that is less. Default 2 s.
     pub time_to_judge: Duration,
-    /// How long no plan passes after one that made steps longer, but no longer than half of the job so far; doubled
-    /// with each further one. Default 5 s.
+    /// How long no plan passes after one that made steps longer; doubled with each further one. Default 5 s.
     pub pause_after_mistake: Duration,
 }
 
@@ -42,7 +39,6 @@ impl Default for GateConfig {
             wait: 0.5,
             wait_when_known: 0.1,
             regret_max: 0.03,
-            sure: 2.0,
             fixed_cost: Duration::from_millis(1),
             inside: Bandwidth::from_bits_per_second(1_000_000_000),
             between_sites: Bandwidth::from_bits_per_second(100_000_000),
@@ -56,7 +52,7 @@ impl Default for GateConfig {
 impl GateConfig {
     /// What carrying out a plan should cost by its bytes.
     pub(super) fn cost(&self, proposal: &Proposal) -> Duration {
-        let inside = self.inside.time_for(proposal.bytes_of_node);
+        let inside = self.inside.time_for(proposal.bytes_inside);
         let between = self.between_sites.time_for(proposal.bytes_between_sites);
         self.fixed_cost.saturating_add(inside.max(between))
     }
@@ -75,8 +71,8 @@ pub struct Proposal {
     pub predicted_now: Duration,
     /// What it says that a step would take.
     pub predicted_then: Duration,
-    /// How many bytes the node sends, or receives, that has most to do with what would move inside sites.
-    pub bytes_of_node: u64,
+    /// How many bytes would move inside sites.
+    pub bytes_inside: u64,
     /// How many bytes would move from one site to another.
     pub bytes_between_sites: u64,
     /// How long the job would stand still, if that is known better than from what earlier plans took.

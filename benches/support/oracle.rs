@@ -1,6 +1,6 @@
 //! METIS as the oracle of cuts, with the weights that it can take.
 
-use gridspan::balance::cutter::Graph;
+use crate::Graph;
 use metis::option::{Seed, UFactor};
 use std::time::{Duration, Instant};
 

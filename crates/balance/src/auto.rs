@@ -9,9 +9,8 @@ use crate::refine::Refine;
 use crate::snapshot::Snapshot;
 use crate::strategy::Strategy;
 use crate::vacate::Vacate;
-use std::time::Duration;
 
-/// Takes the plan with the shortest predicted step; of nearly equal ones, that which moves least.
+/// Takes the plan with the shortest predicted step, what it moves included.
 pub struct Auto {
     candidates: Vec<Box<dyn Strategy>>,
     model: CostModel,
@@ -20,9 +19,8 @@ pub struct Auto {
 
 /// A plan must make steps shorter by this part (gate rule 2: below, measurements are noise).
 const GAIN_MIN: f64 = 0.01;
-/// A plan that moves more bytes must be better than one that moves less by this part: more than
-/// the tolerance of the strategies.
-const BETTER: f64 = 0.04;
+/// To move the state of all actors must make steps shorter by this part, beside a plan that moves little.
+const MOVING: f64 = 0.04;
 
 impl Auto {
     /// Chooses between doing nothing and `vacate`, `refine`, `border`, `grid-cut` and `greedy`.
@@ -62,24 +60,19 @@ impl Strategy for Auto {
             Some(predict(snapshot, &mapping, &self.model).step)
         };
         let Some(now) = step(&Plan::none()) else { return Plan::none() };
-        let mut plans: Vec<(Duration, u64, &'static str, Plan)> = Vec::new();
+        let all: u64 = snapshot.actors.iter().map(|actor| actor.bytes).sum();
+        let mut best: Option<(f64, &'static str, Plan)> = None;
         for strategy in &mut self.candidates {
             let plan = strategy.plan(snapshot);
-            if let Some(step) = step(&plan).filter(|_| !plan.is_empty()) {
-                plans.push((step, plan.bytes(snapshot), strategy.name(), plan));
+            let Some(step) = step(&plan).filter(|_| !plan.is_empty()) else { continue };
+            let is_gain = step.as_secs_f64() <= now.as_secs_f64() * (1.0 - GAIN_MIN);
+            let moved = plan.bytes(snapshot) as f64 / all.max(1) as f64;
+            let value = step.as_secs_f64() * (1.0 + MOVING * moved);
+            if is_gain && best.as_ref().is_none_or(|best| value < best.0) {
+                best = Some((value, strategy.name(), plan));
             }
         }
-        let Some(best) = plans.iter().map(|plan| plan.0).min() else { return Plan::none() };
-        if best.as_secs_f64() > now.as_secs_f64() * (1.0 - GAIN_MIN) {
-            return Plan::none();
-        }
-        let good = best.as_secs_f64() * (1.0 + BETTER);
-        plans.retain(|plan| {
-            let step = plan.0.as_secs_f64();
-            step <= good && step <= now.as_secs_f64() * (1.0 - GAIN_MIN)
-        });
-        plans.sort_by_key(|plan| plan.1);
-        let Some((_, _, name, plan)) = plans.into_iter().next() else { return Plan::none() };
+        let Some((_, name, plan)) = best else { return Plan::none() };
         self.chosen = name;
         plan
     }
@@ -90,6 +83,7 @@ mod tests {
     use super::*;
     use crate::study::{by_hash, grid_2d, leanmd, snapshot_of, with_wide_area};
     use gridspan_topology::{Layout, PeId};
+    use std::time::Duration;
 
     fn two_sites(pes: u32) -> Layout {
         Layout::new(vec![("a".to_owned(), vec![pes]), ("b".to_owned(), vec![pes])])

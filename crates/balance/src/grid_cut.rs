@@ -10,6 +10,7 @@
 use crate::capacity::Capacity;
 use crate::cutter::{Cut, CutError, Cutter, Graph, Tie};
 use crate::groups::GroupTree;
+use crate::level::Level;
 use crate::objects::{object_graph, pulls, tie};
 use crate::plan::Plan;
 use crate::snapshot::Snapshot;
@@ -78,6 +79,7 @@ impl Strategy for GridCut {
             false => GroupTree::of(snapshot),
         };
         phases.place(&tree, &graph, &names);
+        phases.level(&graph, self.is_flat);
         Plan::to_mapping(snapshot, &phases.mapping)
     }
 }
@@ -126,6 +128,23 @@ impl Phases<'_> {
                 self.place(part, &graph.induced(&inside), &inner_names);
             }
         }
+    }
+
+    /// Levels what the phases have left uneven, inside each site unless sites do not count.
+    fn level(&mut self, graph: &Graph, is_flat: bool) {
+        let snapshot = self.snapshot;
+        let site = |pe| if is_flat { 0 } else { snapshot.layout.site_of(pe).0 };
+        let mut pe_of: Vec<u32> = self.mapping.iter().map(|pe| pe.0).collect();
+        Level {
+            graph,
+            pe_of: &mut pe_of,
+            homes: &snapshot.actors.iter().map(|actor| actor.pe.0).collect::<Vec<_>>(),
+            is_movable: &snapshot.actors.iter().map(|actor| actor.migratable).collect::<Vec<_>>(),
+            targets: &self.shares.iter().map(|share| share * self.total).collect::<Vec<_>>(),
+            sites: &snapshot.layout.pes().map(site).collect::<Vec<_>>(),
+        }
+        .run();
+        self.mapping = pe_of.into_iter().map(PeId).collect();
     }
 
     /// What edges between the PEs of a group cost.

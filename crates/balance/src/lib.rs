@@ -33,6 +33,7 @@ mod greedy;
 mod grid_cut;
 mod groups;
 mod hops;
+mod level;
 mod none;
 mod objects;
 mod plan;

@@ -5,6 +5,12 @@
 #[path = "../examples/grid_latency/chart.rs"]
 mod chart;
 #[allow(dead_code, reason = "the example uses the rest")]
+#[path = "../examples/grid_latency/metis.rs"]
+mod metis;
+#[allow(dead_code, reason = "the example uses the rest")]
+#[path = "../../../benches/support/oracle.rs"]
+mod oracle;
+#[allow(dead_code, reason = "the example uses the rest")]
 #[path = "../examples/grid_latency/problem.rs"]
 mod problem;
 #[allow(dead_code, reason = "the example uses the rest")]
@@ -14,6 +20,7 @@ mod run;
 #[path = "../examples/grid_latency/study.rs"]
 mod study;
 
+use gridspan_balance::cutter::Graph;
 use problem::Problem;
 use run::{Phases, Series, Time, median_step};
 use std::time::Duration;

@@ -5,7 +5,7 @@
 use gridspan_balance::{BalanceReport, Cause, Greedy, Plan, Snapshot, Strategy};
 use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Layout, Op, PeId, Placement, To};
 use gridspan_sim::{SimOptions, SimReport, Simulation};
-use gridspan_topology::GridSpec;
+use gridspan_topology::{GridSpec, NodeId};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -169,4 +169,25 @@ fn a_link_that_changes_is_a_reason_to_balance() {
     let told = told.lock().unwrap();
     let moved = told.iter().find(|report| report.moved > 0).unwrap();
     assert_eq!((moved.cause, moved.moved), (Cause::Link, u64::from(WORKERS)), "{told:?}");
+}
+
+#[test]
+fn the_first_rebalance_knows_how_far_sites_are_apart() {
+    let (told, places, seen) = (Told::default(), Arc::default(), Arc::new(Mutex::new(Vec::new())));
+    let notes = seen.clone();
+    let job = job(1, 100, &told, &places)
+        .strategy("auto")
+        .balance_every(Duration::from_secs(1))
+        .on_snapshot(move |snapshot, _| {
+            let places = snapshot.hierarchy.as_ref();
+            let round_trip = places.and_then(|places| places.rtt(NodeId(0), NodeId(1)));
+            notes.lock().unwrap().push(round_trip);
+        });
+    let spec = GridSpec::from_emulate("2x1,wan=5ms").unwrap();
+
+    let report = Simulation::new(job, spec, SimOptions::default()).unwrap().run();
+
+    assert_eq!(report.outcome, Ok(()));
+    let first = seen.lock().unwrap()[0].unwrap();
+    assert!((first.as_secs_f64() - 0.010).abs() < 0.001, "{first:?}");
 }

@@ -9,7 +9,8 @@ const MARGINS: [f64; 4] = [58.0, 34.0, 14.0, 46.0];
 const LEGEND: f64 = 64.0;
 const COLUMNS_MAX: usize = 2;
 /// Colours that differ also for people who see few (Okabe and Ito, 2008).
-const COLOURS: [&str; 6] = ["#999999", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#CC79A7"];
+const COLOURS: [&str; 8] =
+    ["#999999", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#CC79A7", "#D55E00", "#F0E442"];
 const BOUND_STYLE: &str =
     "stroke=\"#000\" stroke-width=\"1.2\" stroke-dasharray=\"5 3\" fill=\"none\"";
 

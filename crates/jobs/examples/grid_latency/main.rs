@@ -12,11 +12,15 @@
 //! take no more than the 2 cores of a small machine; the rest of the runtime is the real thing.
 
 mod chart;
+mod metis;
+#[path = "../../../../benches/support/oracle.rs"]
+mod oracle;
 mod problem;
 mod run;
 mod study;
 
 use clap::Parser;
+use gridspan_balance::cutter::Graph;
 use problem::Problem;
 use run::{Phases, Series, Time, median_step};
 use std::path::PathBuf;
@@ -116,9 +120,11 @@ fn main() -> ExitCode {
 
 fn series(arguments: &Arguments) -> Vec<Series> {
     let mut all: Vec<Series> =
-        ["none", "greedy", "flat-cut", "grid-cut", "auto"].map(Series::of).to_vec();
+        ["none", "greedy", "flat-cut", "metis", "metis-two-phase", "grid-cut", "auto"]
+            .map(Series::of)
+            .to_vec();
     if arguments.real {
-        all.retain(|series| series.name != "flat-cut");
+        all.retain(|series| !["flat-cut", "metis", "metis-two-phase"].contains(&series.name));
     } else {
         all.push(Series::as_they_come("grid-cut-fifo", "grid-cut"));
     }

@@ -1,5 +1,6 @@
 //! One point of a figure: a run of the job on two sites, in virtual or in real time.
 
+use crate::metis::Metis;
 use crate::problem::Problem;
 use gridspan_jobs::leanmd::job::job_with;
 use gridspan_jobs::leanmd::schedule::{Order, Work};
@@ -66,7 +67,13 @@ pub(crate) fn median_step(
         tell.send(outcome.step_times()).map_err(|error| error.to_string().into())
     });
     // A strategy alone is shown as it is; `auto` is what a user gets, who has the gate before it.
-    let job = job.strategy(series.strategy).balance_gate(series.strategy == "auto").seed(1);
+    let job = job.balance_gate(series.strategy == "auto").seed(1);
+    let metis = |has_two_phases| move |seed| Box::new(Metis { seed, has_two_phases }) as Box<_>;
+    let job = match series.strategy {
+        "metis" => job.own_strategy(metis(false)),
+        "metis-two-phase" => job.own_strategy(metis(true)),
+        name => job.strategy(name),
+    };
     match time {
         Time::Virtual => Simulation::new(job, spec, SimOptions::default())
             .expect("the job can run")

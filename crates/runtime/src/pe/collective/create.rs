@@ -17,6 +17,7 @@ use crate::parcel::Parcel;
 use crate::pe::core::Core;
 use crate::pe::state::Family;
 use crate::wire::{Control, Insertion, MemberRecord};
+use gridspan_balance::Balancer;
 use gridspan_topology::PeId;
 use serde::Serialize;
 
@@ -106,6 +107,16 @@ impl Core {
         {
             done(self);
             self.begin_periods();
+            self.look_around_to_balance();
+        }
+    }
+
+    /// Who predicts what a step would take must know what is near what by the first rebalance.
+    fn look_around_to_balance(&mut self) {
+        let sites = self.common.layout.site_count();
+        let wants = |balancer: &Balancer| balancer.is_active() && balancer.predicts() && sites > 1;
+        if self.root.as_ref().is_some_and(|root| wants(&root.balancer)) {
+            self.await_places(|_, _| {});
         }
     }
 

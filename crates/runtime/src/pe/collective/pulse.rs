@@ -16,8 +16,10 @@ use crate::wire::Control;
 use gridspan_balance::{Cause, Refusal};
 use std::time::Duration;
 
-/// The first pause between two questions about the pace of the job; each is twice as long as the one before.
-const PULSE_MIN: Duration = Duration::from_millis(50);
+/// The first pause between two questions about the pace of the job; each is twice as long as the one before. It is
+/// as long as the window that led to the plan, within these bounds: jobs of short steps are judged soon.
+const PULSE_MIN: Duration = Duration::from_millis(5);
+const PULSE_FIRST_MAX: Duration = Duration::from_millis(50);
 /// The longest.
 const PULSE_MAX: Duration = Duration::from_secs(1);
 /// So many answers in a row that nothing was handled, and nobody asks any more: half a minute.
@@ -116,7 +118,8 @@ impl Core {
         let Some(root) = &mut self.root else { return };
         if root.balancer.is_judging() {
             let number = root.balances.pulse.number;
-            root.balances.pulse = Pulse { number, pause: PULSE_MIN, ..Pulse::default() };
+            let pause = root.balances.measured.clamp(PULSE_MIN, PULSE_FIRST_MAX);
+            root.balances.pulse = Pulse { number, pause, ..Pulse::default() };
             self.pulse();
         }
         let may_pass = !matches!(refusal, None | Some(Refusal::TooLittle { .. }));
@@ -192,8 +195,7 @@ impl Core {
             pulse.pause = (pause * 2).min(PULSE_MAX);
             return self.run_after(pause, Self::pulse);
         }
-        // What has been since the plan is another window than what was before.
-        root.balances.window = root.balances.pulse.last.unwrap_or(root.balances.window);
+        // The window goes on that began with the plan, since loads are measured from then on.
         let is_undo = root.balancer.wants_undo();
         self.tell_balances();
         if is_undo {

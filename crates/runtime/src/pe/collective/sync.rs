@@ -127,13 +127,14 @@ impl Core {
         let balances = &mut root.balances;
         let (since, before) = balances.window;
         balances.window = (balances.asked, balances.handled);
+        balances.measured = balances.asked.since(since);
         let is_fresh_wanted = std::mem::take(&mut balances.events.is_fresh_wanted);
         let Some(&(_, cause)) = balances.queue.front() else { return Vec::new() };
         let window = Window {
             now,
             cause,
             snapshot: &snapshot,
-            time: balances.asked.since(since),
+            time: balances.measured,
             handled: balances.handled.saturating_sub(before),
         };
         let plan = match is_fresh_wanted && cause == Cause::ForeignLoad {

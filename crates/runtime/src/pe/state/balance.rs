@@ -25,6 +25,8 @@ pub(crate) struct Balances<C> {
     pub(crate) handled: u64,
     /// Since when the present window is, and how many messages had been handled by then.
     pub(crate) window: (Time, u64),
+    /// How long the last window was.
+    pub(crate) measured: std::time::Duration,
     /// When the PEs were asked for the present occasion, and when they were told what to move.
     pub(crate) asked: Time,
     pub(crate) planned: Time,
@@ -83,6 +85,7 @@ impl<C> Default for Balances<C> {
             pes: BTreeMap::new(),
             handled: 0,
             window: (Time::ZERO, 0),
+            measured: std::time::Duration::ZERO,
             asked: Time::ZERO,
             planned: Time::ZERO,
             moved: 0,

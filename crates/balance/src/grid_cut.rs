@@ -8,6 +8,7 @@
 //! compared with an improvement of what is there; and what a cut leaves uneven for nothing is evened out.
 
 use crate::capacity::Capacity;
+use crate::cost::{CostModel, predict};
 use crate::cutter::{Cut, CutError, Cutter, Graph, Tie};
 use crate::groups::GroupTree;
 use crate::level::Level;
@@ -36,7 +37,10 @@ const UPPER_PULL: u64 = 16;
 const TOLERANCE_MIN: f64 = 0.002;
 /// A cut from scratch must cost less than this part of an improvement: it may be luck.
 const SCRATCH_WORTH: f64 = 0.98;
-/// Graphs of at most so many actors are cut into a few groups several times, since that takes little.
+/// A cycle between sites that takes this part of a step may be as long as a step, with what it waits for.
+const FELT: f64 = 0.75;
+/// Graphs of at most so many actors are cut into a few groups several times, since that takes little. In larger ones,
+/// a handler is a small part of a step, and little is gained by sheltering others from it.
 const SMALL: usize = 20_000;
 const FEW_PARTS: usize = 8;
 const ATTEMPTS: u64 = 4;
@@ -130,21 +134,32 @@ impl Phases<'_> {
         }
     }
 
-    /// Levels what the phases have left uneven, inside each site unless sites do not count.
+    /// Levels what the phases have left uneven, inside each site unless sites do not count, and shelters actors that
+    /// talk across sites from long handlers.
     fn level(&mut self, graph: &Graph, is_flat: bool) {
         let snapshot = self.snapshot;
         let site = |pe| if is_flat { 0 } else { snapshot.layout.site_of(pe).0 };
         let mut pe_of: Vec<u32> = self.mapping.iter().map(|pe| pe.0).collect();
-        Level {
+        let mut level = Level {
             graph,
             pe_of: &mut pe_of,
             homes: &snapshot.actors.iter().map(|actor| actor.pe.0).collect::<Vec<_>>(),
             is_movable: &snapshot.actors.iter().map(|actor| actor.migratable).collect::<Vec<_>>(),
             targets: &self.shares.iter().map(|share| share * self.total).collect::<Vec<_>>(),
             sites: &snapshot.layout.pes().map(site).collect::<Vec<_>>(),
+        };
+        level.run();
+        if level.pe_of.len() <= SMALL && self.is_latency_felt(level.pe_of) {
+            level.shelter();
         }
-        .run();
         self.mapping = pe_of.into_iter().map(PeId).collect();
+    }
+
+    /// Whether the longest cycle between sites takes about as long as a step.
+    fn is_latency_felt(&self, pe_of: &[u32]) -> bool {
+        let mapping: Vec<PeId> = pe_of.iter().map(|&pe| PeId(pe)).collect();
+        let predicted = predict(self.snapshot, &mapping, &CostModel::default());
+        predicted.round_trip >= predicted.compute.mul_f64(FELT)
     }
 
     /// What edges between the PEs of a group cost.

@@ -29,7 +29,7 @@ pub(crate) struct Level<'a> {
 
 /// To move all actors would have to make steps shorter by this part, and to move some by as much less: who moves is
 /// packed and sent, and answers nobody meanwhile.
-const WORTH: f64 = 0.25;
+pub(crate) const WORTH: f64 = 0.25;
 /// A PE that has no more than this above the mean is full enough.
 const GOAL: f64 = 5e-4;
 /// Of actions that help alike, those are best that add fewest messages, even if these take next to no time.
@@ -49,12 +49,13 @@ struct Action {
     score: f64,
 }
 
-struct Search<'a, 'b> {
-    level: &'b mut Level<'a>,
+/// A placement while it is changed, with what each PE has.
+pub(crate) struct Search<'a, 'b> {
+    pub(crate) level: &'b mut Level<'a>,
     /// What each PE has, in nanoseconds.
     busy: Vec<f64>,
     /// Who may move from each PE, by load.
-    members: Vec<Vec<(i64, u32)>>,
+    pub(crate) members: Vec<Vec<(i64, u32)>>,
     /// The nanoseconds that an edge of weight 1 between two PEs costs each of them.
     overhead: f64,
     /// How full a PE is that is full enough.
@@ -63,9 +64,9 @@ struct Search<'a, 'b> {
 
 impl Level<'_> {
     /// Moves what is worth it.
-    pub(crate) fn run(mut self) {
+    pub(crate) fn run(&mut self) {
         let count = self.pe_of.len().max(1) as f64;
-        let mut search = Search::new(&mut self);
+        let mut search = Search::new(self);
         let first = search.fullest().map_or(0.0, |pe| search.fullness(pe));
         let (mut extra, mut best, mut kept) = (0_i64, first, 0);
         let mut moves: Vec<(u32, u32)> = Vec::new();
@@ -95,7 +96,7 @@ impl Level<'_> {
 }
 
 impl<'a, 'b> Search<'a, 'b> {
-    fn new(level: &'b mut Level<'a>) -> Self {
+    pub(crate) fn new(level: &'b mut Level<'a>) -> Self {
         let pes = level.targets.len();
         let overhead =
             CostModel::default().message_overhead.as_nanos() as f64 / MESSAGE_WEIGHT as f64;
@@ -118,12 +119,12 @@ impl<'a, 'b> Search<'a, 'b> {
         Self { level, busy, members, overhead, goal }
     }
 
-    fn fullness(&self, pe: usize) -> f64 {
+    pub(crate) fn fullness(&self, pe: usize) -> f64 {
         self.busy[pe] / self.level.targets[pe]
     }
 
     /// The fullest PE.
-    fn fullest(&self) -> Option<usize> {
+    pub(crate) fn fullest(&self) -> Option<usize> {
         let used = (0..self.busy.len()).filter(|&pe| self.level.targets[pe] > 0.0);
         used.max_by(|&a, &b| self.fullness(a).total_cmp(&self.fullness(b)))
     }
@@ -142,7 +143,7 @@ impl<'a, 'b> Search<'a, 'b> {
     }
 
     /// How many more actors than before are away from home if this one goes there.
-    fn extra(&self, vertex: u32, to: usize) -> i64 {
+    pub(crate) fn extra(&self, vertex: u32, to: usize) -> i64 {
         let home = self.level.homes[vertex as usize];
         i64::from(to as u32 != home) - i64::from(self.level.pe_of[vertex as usize] != home)
     }
@@ -190,7 +191,7 @@ impl<'a, 'b> Search<'a, 'b> {
             for &(load, gives) in around(&self.members[from], wanted) {
                 look(self.appraise(from, to, gives, None));
                 // For one that is lighter by what should go.
-                for &(_, takes) in nearest(&self.members[to], load as f64 - wanted) {
+                for &(_, takes) in nearest(&self.members[to], load as f64 - wanted, 1) {
                     look(self.appraise(from, to, gives, Some(takes)));
                 }
             }
@@ -244,7 +245,7 @@ impl<'a, 'b> Search<'a, 'b> {
         more(gives, here, there, takes) + back
     }
 
-    fn shift(&mut self, vertex: u32, to: usize) {
+    pub(crate) fn shift(&mut self, vertex: u32, to: usize) {
         let from = self.level.pe_of[vertex as usize] as usize;
         let (here, there) = self.change(vertex, from, to);
         self.busy[from] += here;
@@ -266,10 +267,10 @@ fn around(members: &[(i64, u32)], wanted: f64) -> &[(i64, u32)] {
     &members[end.saturating_sub(ACTORS)..end]
 }
 
-/// The two whose loads are nearest to `wanted`.
-fn nearest(members: &[(i64, u32)], wanted: f64) -> &[(i64, u32)] {
+/// Up to so many each of those whose loads are just below `wanted` and just above.
+pub(crate) fn nearest(members: &[(i64, u32)], wanted: f64, count: usize) -> &[(i64, u32)] {
     let at = members.partition_point(|member| (member.0 as f64) < wanted);
-    &members[at.saturating_sub(1)..(at + 1).min(members.len())]
+    &members[at.saturating_sub(count)..(at + count).min(members.len())]
 }
 
 #[cfg(test)]

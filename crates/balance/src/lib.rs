@@ -43,6 +43,7 @@ mod registry;
 mod report;
 mod rotate;
 mod rounds;
+mod shelter;
 mod snapshot;
 mod strategy;
 pub mod study;

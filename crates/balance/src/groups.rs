@@ -1,7 +1,8 @@
 //! The PEs of a job as a tree: groups of groups down to single PEs.
 
 use crate::snapshot::Snapshot;
-use gridspan_topology::{GroupId, Hierarchy};
+use gridspan_topology::{GroupId, Hierarchy, Layout, PeId};
+use std::collections::BTreeSet;
 
 /// A group of PEs and the smaller groups that it consists of. Groups that consist of one group are
 /// left out.
@@ -37,6 +38,37 @@ impl GroupTree {
         let layout = &snapshot.layout;
         let known = group.members().iter().filter(|node| node.0 < layout.node_count());
         Self { pes: known.flat_map(|&node| layout.place(node).pes.clone()).collect(), children }
+    }
+
+    /// The tree above the sites, which stand in it as PEs of their numbers. Where groups divide a site, what is
+    /// above it is flat.
+    pub(crate) fn above_sites(&self, layout: &Layout) -> Self {
+        let sites = |group: &Self| -> BTreeSet<u32> {
+            group.pes.iter().map(|&pe| layout.site_of(PeId(pe)).0).collect()
+        };
+        let all = sites(self);
+        let flat = || Self::of_pes(all.iter().copied().collect());
+        if all.len() < 2 {
+            return flat();
+        }
+        let parts: usize = self.children.iter().map(|child| sites(child).len()).sum();
+        if parts != all.len() {
+            return flat();
+        }
+        let children = self.children.iter().map(|child| child.above_sites(layout)).collect();
+        Self { pes: all.iter().copied().collect(), children }
+    }
+
+    /// The group of exactly these PEs, or else a group of them without any in it.
+    pub(crate) fn within(&self, pes: &[u32]) -> Self {
+        if self.pes == pes {
+            return self.clone();
+        }
+        let holds = |child: &&Self| pes.iter().all(|pe| child.pes.contains(pe));
+        match self.children.iter().find(holds) {
+            Some(child) => child.within(pes),
+            None => Self::of_pes(pes.to_vec()),
+        }
     }
 
     /// A group of single PEs.

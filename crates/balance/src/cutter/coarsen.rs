@@ -1,7 +1,7 @@
 //! Coarser and coarser graphs: clusters become vertices, until few are left.
 
 use super::cluster::{ClusterRule, cluster};
-use super::graph::Rows;
+use super::graph::{Graph, Rows};
 use super::tie::{Problem, Tie};
 use crate::dice::Dice;
 
@@ -29,6 +29,8 @@ const SHRINK_MAX: i64 = 6;
 const SHRINK_MIN: f64 = 0.93;
 /// A cluster may weigh this many times its share of the coarsest graph.
 const SLACK: f64 = 1.5;
+/// How often vertices are visited on each level by who wants nothing but clusters.
+const CLUSTER_ROUNDS: usize = 3;
 /// A bound against graphs that shrink ever more slowly.
 const LEVELS_MAX: usize = 40;
 
@@ -61,6 +63,23 @@ pub(super) fn coarsen(
         levels.push(coarse);
     }
     levels
+}
+
+/// About so many clusters of the vertices of a graph: the cluster of each vertex. Vertices of different `part`s stay
+/// apart unless it is empty, as do fixed ones of different homes and those that are not fixed.
+pub(crate) fn clusters(
+    graph: Graph,
+    ties: Vec<Tie>,
+    part: &[u32],
+    vertices: usize,
+    seed: u64,
+) -> Vec<u32> {
+    let finest = Problem { graph, ties };
+    let rule = CoarsenRule { vertices, rounds: CLUSTER_ROUNDS };
+    let levels = coarsen(&finest, part, rule, &mut Dice::new(seed));
+    let coarsest = levels.last().map_or(finest.len(), |level| level.problem.len());
+    let all: Vec<u32> = (0..coarsest as u32).collect();
+    levels.iter().rev().fold(all, |part, level| project_down(&part, &level.map))
 }
 
 /// The part of each coarse vertex, if all finer ones it consists of agree.
@@ -132,7 +151,6 @@ fn contract(problem: &Problem, mut map: Vec<u32>) -> Coarse {
 
 #[cfg(test)]
 mod tests {
-    use super::super::graph::Graph;
     use super::*;
 
     fn ring(vertices: u32) -> Problem {

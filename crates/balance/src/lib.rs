@@ -54,7 +54,7 @@ pub mod victim;
 mod vt;
 
 pub use auto::Auto;
-pub use balancer::{BalanceReport, Balancer, Cause, Window};
+pub use balancer::{BalanceReport, Balancer, Cause, Occasion, Window};
 pub use border::Border;
 pub use cost::{Bound, CostModel, Prediction, Traffic, predict};
 pub use figures::Figures;

@@ -65,21 +65,28 @@ pub(super) fn coarsen(
     levels
 }
 
-/// About so many clusters of the vertices of a graph: the cluster of each vertex. Vertices of different `part`s stay
-/// apart unless it is empty, as do fixed ones of different homes and those that are not fixed.
+/// Clusters of the vertices of a graph, of which the first `counted` are in at most so many where that is possible: the
+/// cluster of each vertex. Vertices of different `part`s stay apart unless it is empty, as do fixed ones of different
+/// homes and those that are not fixed.
 pub(crate) fn clusters(
     graph: Graph,
     ties: Vec<Tie>,
     part: &[u32],
-    vertices: usize,
+    (counted, most): (usize, usize),
     seed: u64,
 ) -> Vec<u32> {
     let finest = Problem { graph, ties };
-    let rule = CoarsenRule { vertices, rounds: CLUSTER_ROUNDS };
-    let levels = coarsen(&finest, part, rule, &mut Dice::new(seed));
-    let coarsest = levels.last().map_or(finest.len(), |level| level.problem.len());
-    let all: Vec<u32> = (0..coarsest as u32).collect();
-    levels.iter().rev().fold(all, |part, level| project_down(&part, &level.map))
+    let rule = CoarsenRule { vertices: most, rounds: CLUSTER_ROUNDS };
+    let mut label: Vec<u32> = (0..finest.len() as u32).collect();
+    for level in coarsen(&finest, part, rule, &mut Dice::new(seed)) {
+        label.iter_mut().for_each(|label| *label = level.map[*label as usize]);
+        let mut is_used = vec![false; level.problem.len()];
+        label.iter().take(counted).for_each(|&label| is_used[label as usize] = true);
+        if is_used.iter().filter(|is_used| **is_used).count() <= most {
+            break;
+        }
+    }
+    label
 }
 
 /// The part of each coarse vertex, if all finer ones it consists of agree.

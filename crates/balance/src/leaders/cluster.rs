@@ -34,7 +34,9 @@ pub(super) struct Numbering {
     pub(super) vertices: Vec<CoarseVertex>,
     pub(super) is_finest: bool,
     /// How many members are in vertices that may go elsewhere.
-    pub(super) band: usize,
+    band: usize,
+    /// How many rounds have had single actors in the band, which takes turns if there are too many.
+    turns: usize,
     /// Whether the top knows of them.
     pub(super) is_told: bool,
 }
@@ -42,18 +44,20 @@ pub(super) struct Numbering {
 const NONE: u32 = u32::MAX;
 
 impl Clustering<'_> {
-    /// The vertices of a round: the first if `before` is `None`, or else the one after the round in which so many were in
-    /// the band.
-    pub(super) fn run(&self, before: Option<usize>) -> Numbering {
+    /// The vertices of a round: the first if `before` is `None`, or else the one after that.
+    pub(super) fn run(&self, before: Option<&Numbering>) -> Numbering {
         let members = self.site.members.len();
-        let band: Vec<u32> = match before {
-            None => (0..members as u32).collect(),
-            Some(before) => self.band((before / SHRINK).max(self.most)),
+        let turns = before.map_or(0, |before| before.turns);
+        let (band, cut) = match before {
+            None => ((0..members as u32).collect(), 0),
+            Some(before) => self.band((before.band / SHRINK).max(self.most), turns),
         };
         let mut number = vec![NONE; members];
-        let is_finest = band.len() <= self.most;
+        let is_single = band.len() <= self.most;
+        let turns = turns + usize::from(is_single);
+        let is_finest = is_single && turns.saturating_mul(self.most) >= cut;
         let mut count = 0;
-        if is_finest {
+        if is_single {
             band.iter().enumerate().for_each(|(at, &vertex)| number[vertex as usize] = at as u32);
             count = band.len() as u32;
         } else {
@@ -68,7 +72,7 @@ impl Clustering<'_> {
             });
         }
         let vertices = self.vertices(&number, near, count);
-        Numbering { number, vertices, is_finest, band: band.len(), is_told: false }
+        Numbering { number, vertices, is_finest, band: band.len(), turns, is_told: false }
     }
 
     /// Numbers clusters of the band.
@@ -82,7 +86,7 @@ impl Clustering<'_> {
         };
         let ties = all.iter().map(tie).collect();
         let part: Vec<u32> = all.iter().map(|&vertex| self.targets[vertex as usize]).collect();
-        let label = clusters(self.graph.induced(&all), ties, &part, self.most, self.seed);
+        let label = clusters(self.graph.induced(&all), ties, &part, (band.len(), self.most), self.seed);
         let mut names = vec![NONE; all.len()];
         for (&vertex, &label) in band.iter().zip(&label) {
             let name = &mut names[label as usize];
@@ -125,8 +129,9 @@ impl Clustering<'_> {
         vertices
     }
 
-    /// At most so many members nearest to the cut, in order.
-    fn band(&self, most: usize) -> Vec<u32> {
+    /// At most so many members nearest to the cut, in order, and how many have edges that are cut. Of those equally
+    /// near, others have their turn each time.
+    fn band(&self, most: usize, turns: usize) -> (Vec<u32>, usize) {
         let members = self.site.members.len();
         let is_cut = |vertex: u32| {
             let here = self.targets[vertex as usize];
@@ -137,8 +142,13 @@ impl Clustering<'_> {
         let mut is_met = vec![false; self.graph.len()];
         front.iter().for_each(|&vertex| is_met[vertex as usize] = true);
         let mut band: Vec<u32> = Vec::new();
+        let is_member = |vertex: &u32| (*vertex as usize) < members;
+        let cut = front.iter().filter(|vertex| is_member(vertex)).count();
         while !front.is_empty() && band.len() < most {
-            band.extend(front.iter().filter(|&&vertex| (vertex as usize) < members));
+            let mut near: Vec<u32> = front.iter().copied().filter(is_member).collect();
+            let skipped = turns.saturating_mul(most) % near.len().max(1);
+            near.rotate_left(skipped);
+            band.extend(near);
             let mut next = Vec::new();
             for (end, _) in front.iter().flat_map(|&vertex| self.graph.neighbours(vertex)) {
                 if !std::mem::replace(&mut is_met[end as usize], true) {
@@ -149,7 +159,7 @@ impl Clustering<'_> {
         }
         band.truncate(most);
         band.sort_unstable();
-        band
+        (band, cut)
     }
 
     /// What the top is told, once the numbers of strangers are known; none of those that are unknown.

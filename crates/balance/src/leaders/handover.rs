@@ -1,8 +1,12 @@
 //! Actors go from the care of one leader into that of another, with what is known of them.
 
+use super::cut::Places;
 use super::note::{Member, NewTalk, Newcomer};
-use super::site_graph::SiteGraph;
-use crate::snapshot::ActorKey;
+use super::site_graph::{SiteGraph, graph_of};
+use crate::hops::hops_from;
+use crate::objects::pulls;
+use crate::snapshot::{ActorKey, ActorLoad};
+use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 
 /// What a leader knows of the actors that its site will have, by key.
@@ -22,6 +26,51 @@ pub(super) struct OuterTalk {
     pub(super) is_sent: bool,
     pub(super) messages: u64,
     pub(super) bytes: u64,
+}
+
+impl Household {
+    /// The PE of each member.
+    pub(super) fn cut(&self, places: &Places<'_>, site: u32) -> Vec<PeId> {
+        let work = |load: &ActorLoad| {
+            let pe = load.pe.index();
+            let factor = places.terms.pes[pe].speed * places.terms.arrears[pe];
+            (load.load.as_nanos() as f64 * factor).round() as u64
+        };
+        let actors: Vec<ActorLoad> = self.members.iter().map(|member| member.load).collect();
+        let works: Vec<u64> = actors.iter().map(work).collect();
+        let graph = graph_of(&works, &self.inner);
+        let pulls = pulls(actors.iter(), &graph);
+        places.cut_site(site, actors, &graph, pulls)
+    }
+
+    /// How near each member is to another site, with its PE.
+    pub(super) fn hops(&self, mapping: &[PeId], steps: u64) -> Vec<(ActorKey, PeId, u8)> {
+        let is_often = |messages: u64| messages.saturating_mul(2) >= steps;
+        let border = self.outer.iter().filter(|talk| is_often(talk.messages));
+        let edges = self.inner.iter().filter(|talk| is_often(talk.2)).map(|talk| (talk.0, talk.1));
+        let hops = hops_from(self.members.len(), border.map(|talk| talk.member), edges);
+        let all = self.members.iter().zip(mapping).zip(hops);
+        all.map(|((member, &pe), hops)| (member.load.id, pe, hops)).collect()
+    }
+}
+
+impl SiteGraph {
+    /// The actors of the site as things are.
+    pub(super) fn as_household(&self) -> Household {
+        let count = self.members.len() as u32;
+        let mut household = Household { members: self.members.clone(), ..Household::default() };
+        for &(from, to, messages, bytes) in &self.talks {
+            if from < count && to < count {
+                household.inner.push((from, to, messages, bytes));
+                continue;
+            }
+            let is_sent = from < count;
+            let (member, other) = if is_sent { (from, to) } else { (to, from) };
+            let site = self.site_of(other);
+            household.outer.push(OuterTalk { member, site, is_sent, messages, bytes });
+        }
+        household
+    }
 }
 
 /// Who should go to other sites, by site. `targets`: the site of each member and stranger.

@@ -3,7 +3,7 @@
 use super::cluster::{Clustering, Numbering};
 use super::cut::Places;
 use super::handover::{Household, household, leaving};
-use super::note::{Border, Census, Newcomer, Note, Numbers, Outlook, Part, SiteView, Targets, Terms};
+use super::note::{Border, Census, Newcomer, Note, Numbers, Outlook, Part, SiteDuty, SiteView, Targets, Terms};
 use super::outlook::Duty;
 use super::site_graph::{Borders, SiteGraph};
 use crate::cutter::Graph;
@@ -41,6 +41,8 @@ pub struct Leader {
     numbering: Numbering,
     newcomers: BTreeMap<u32, Vec<Newcomer>>,
     has_handed_over: bool,
+    /// Whom the site would have, and where.
+    settled: Option<(Household, Vec<PeId>)>,
     /// What the last plan has moved here, in case it is to be taken back.
     last: Vec<Move>,
     moves: Vec<Resettled>,
@@ -83,6 +85,7 @@ impl Leader {
             numbering: Numbering::default(),
             newcomers: BTreeMap::new(),
             has_handed_over: false,
+            settled: None,
             last,
             moves: Vec::new(),
         };
@@ -121,6 +124,20 @@ impl Leader {
         &self.moves
     }
 
+    /// How near actors of this site are to another site, each with its PE, when the moves are carried out or when they are
+    /// not; see [`border_hops`](crate::border_hops).
+    pub fn border_hops(&self, are_carried_out: bool) -> Vec<(ActorKey, PeId, u8)> {
+        let (Some(known), Some(terms)) = (&self.known, &self.terms) else { return Vec::new() };
+        match &self.settled {
+            Some((household, mapping)) if are_carried_out => household.hops(mapping, terms.steps),
+            _ => {
+                let pes: Vec<PeId> =
+                    known.site.members.iter().map(|member| member.load.pe).collect();
+                known.site.as_household().hops(&pes, terms.steps)
+            }
+        }
+    }
+
     fn fits(&self, terms: &Terms) -> bool {
         let pes = self.layout.pe_count() as usize;
         [terms.pes.len(), terms.shares.len(), terms.arrears.len()].iter().all(|len| *len == pes)
@@ -152,7 +169,7 @@ impl Leader {
         if is_undo { self.take_back() } else { self.begin_round(None) }
     }
 
-    fn begin_round(&mut self, before: Option<usize>) -> Said {
+    fn begin_round(&mut self, before: Option<&Numbering>) -> Said {
         let (Some(known), Some(terms)) = (&self.known, &self.terms) else { return Said::new() };
         self.numbering = known.clustering(terms, self.seed).run(before);
         let mut said = Said::new();
@@ -211,8 +228,8 @@ impl Leader {
         let round = self.round;
         self.numbers.retain(|&(of, _), _| of > round);
         self.round += 1;
-        let band = std::mem::take(&mut self.numbering).band;
-        if targets.is_last { self.hand_over() } else { self.begin_round(Some(band)) }
+        let before = std::mem::take(&mut self.numbering);
+        if targets.is_last { self.hand_over() } else { self.begin_round(Some(&before)) }
     }
 
     /// Tells the other leaders who should come to them.
@@ -231,7 +248,7 @@ impl Leader {
     /// Once all that come are known: their PEs.
     fn settle(&mut self) -> Said {
         let (Some(known), Some(terms)) = (&self.known, &self.terms) else { return Said::new() };
-        if !self.has_handed_over || self.newcomers.len() < self.others() as usize {
+        if !self.has_handed_over || self.settled.is_some() || self.newcomers.len() < self.others() as usize {
             return Said::new();
         }
         let pe_count = self.layout.pe_count();
@@ -241,7 +258,7 @@ impl Leader {
         let places = Places { layout: &self.layout, terms, seed: self.seed };
         let mapping = household.cut(&places, self.site);
         let duty = Duty { pes: self.layout.pes_in(SiteId(self.site)), terms };
-        let (before, after) = (duty.before(&known.site), duty.after(&household, &mapping));
+        let (before, after) = (known.duty(&duty), duty.of(&household, &mapping));
         let mut moves = Vec::new();
         for (member, &to) in household.members.iter().zip(&mapping) {
             let ActorLoad { id, pe, .. } = member.load;
@@ -250,6 +267,7 @@ impl Leader {
                 moves.push((Resettled { step, epoch: member.epoch }, member.load.bytes));
             }
         }
+        self.settled = Some((household, mapping));
         self.tell_outlook(moves, before, after)
     }
 
@@ -267,15 +285,15 @@ impl Leader {
             }
         }
         let duty = Duty { pes: self.layout.pes_in(SiteId(self.site)), terms };
-        let before = duty.before(&known.site);
+        let before = known.duty(&duty);
         self.tell_outlook(moves, before.clone(), before)
     }
 
     fn tell_outlook(
         &mut self,
         moves: Vec<(Resettled, u64)>,
-        before: super::note::SiteDuty,
-        after: super::note::SiteDuty,
+        before: SiteDuty,
+        after: SiteDuty,
     ) -> Said {
         let mut outlook = Outlook { before, after, moves: moves.len() as u64, ..Outlook::default() };
         for (Resettled { step, .. }, bytes) in &moves {
@@ -287,12 +305,18 @@ impl Leader {
             *sum = sum.saturating_add(*bytes);
         }
         self.moves = moves.into_iter().map(|(step, _)| step).collect();
-        self.known = None;
         vec![(None, Note::Outlook(Box::new(outlook)))]
     }
 }
 
 impl Knowledge {
+    /// As things are.
+    fn duty(&self, duty: &Duty<'_>) -> SiteDuty {
+        let household = self.site.as_household();
+        let pes: Vec<PeId> = household.members.iter().map(|member| member.load.pe).collect();
+        duty.of(&household, &pes)
+    }
+
     fn clustering<'a>(&'a self, terms: &Terms, seed: u64) -> Clustering<'a> {
         let Self { site, graph, pulls, targets } = self;
         Clustering { site, graph, pulls, targets, most: terms.clusters.max(1) as usize, seed }
@@ -316,22 +340,6 @@ impl Knowledge {
     }
 }
 
-impl Household {
-    /// The PE of each member.
-    fn cut(&self, places: &Places<'_>, site: u32) -> Vec<PeId> {
-        let work = |load: &ActorLoad| {
-            let pe = load.pe.index();
-            let factor = places.terms.pes[pe].speed * places.terms.arrears[pe];
-            (load.load.as_nanos() as f64 * factor).round() as u64
-        };
-        let actors: Vec<ActorLoad> = self.members.iter().map(|member| member.load).collect();
-        let works: Vec<u64> = actors.iter().map(work).collect();
-        let graph = super::site_graph::graph_of(&works, &self.inner);
-        let pulls = pulls(actors.iter(), &graph);
-        places.cut_site(site, actors, &graph, pulls)
-    }
-}
-
 fn census(view: &SiteView, layout: &Layout) -> Census {
     let first = layout.pes_in(view.site).start;
     let mut loads = vec![Duration::ZERO; layout.pes_in(view.site).len()];
@@ -343,7 +351,8 @@ fn census(view: &SiteView, layout: &Layout) -> Census {
     }
     let mut pes = view.pes.clone();
     pes.resize(loads.len(), PeLoad::default());
-    Census { pes, loads, rounds: (1, 0), actors: view.members.len() as u64 }
+    let (actors, handled) = (view.members.len() as u64, view.handled);
+    Census { pes, loads, rounds: (1, 0), actors, handled }
 }
 
 impl Borders {

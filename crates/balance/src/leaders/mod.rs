@@ -33,10 +33,10 @@ mod site_graph;
 mod strategy;
 mod top;
 
-pub use leader::{Leader, Resettled};
+pub use leader::{Leader, Resettled, Said};
 pub use note::{Member, Note, SiteTalk, SiteView};
 pub use strategy::{LeaderCut, Traced};
-pub use top::{Decision, Grid, Top};
+pub use top::{Grid, Top};
 
 #[cfg(test)]
 mod tests;

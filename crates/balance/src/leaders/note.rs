@@ -16,6 +16,8 @@ pub struct SiteView {
     pub members: Vec<Member>,
     /// What these have sent, in any order.
     pub talks: Vec<SiteTalk>,
+    /// How many messages the PEs have handled since the job began.
+    pub handled: u64,
 }
 
 /// An actor as its site's leader knows it.
@@ -63,6 +65,18 @@ pub enum Note {
     Outlook(Box<Outlook>),
 }
 
+impl Note {
+    /// Whether it is for the top.
+    pub fn is_for_top(&self) -> bool {
+        matches!(self, Self::Census(_) | Self::Part(_) | Self::Outlook(_))
+    }
+
+    /// Whether it is from the top.
+    pub fn is_from_top(&self) -> bool {
+        matches!(self, Self::Terms(_) | Self::Targets(_))
+    }
+}
+
 /// Who talks to whom from one site to another. Talks name actors by their positions in the two lists.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Border {
@@ -83,6 +97,7 @@ pub struct Census {
     /// How many steps the window had by the site's own edges, and how many edges say so.
     pub(crate) rounds: (u64, u64),
     pub(crate) actors: u64,
+    pub(crate) handled: u64,
 }
 
 /// What each PE should do.
@@ -123,7 +138,7 @@ pub struct Part {
     pub(crate) edges: Vec<(u32, u32, u64)>,
     /// To vertices of others, by senders here: own vertex, site, its vertex, weight.
     pub(crate) crossing: Vec<(u32, u32, u32, u64)>,
-    /// Whether all that may move is a vertex of its own.
+    /// Whether all who are near the cut have been vertices of their own.
     pub(crate) is_finest: bool,
 }
 

@@ -2,7 +2,6 @@
 
 use super::handover::{Household, OuterTalk};
 use super::note::{Member, SiteDuty, Terms, Toward};
-use super::site_graph::SiteGraph;
 use gridspan_topology::PeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -14,26 +13,8 @@ pub(super) struct Duty<'a> {
 }
 
 impl Duty<'_> {
-    /// As things are.
-    pub(super) fn before(&self, site: &SiteGraph) -> SiteDuty {
-        let members = site.members.len() as u32;
-        let (mut inner, mut outer) = (Vec::new(), Vec::new());
-        for &(from, to, messages, bytes) in &site.talks {
-            match (from < members, to < members) {
-                (true, true) => inner.push((from, to, messages, bytes)),
-                (is_sent, _) => {
-                    let (member, other) = if is_sent { (from, to) } else { (to, from) };
-                    let site = site.site_of(other);
-                    outer.push(OuterTalk { member, site, is_sent, messages, bytes });
-                }
-            }
-        }
-        let pes: Vec<PeId> = site.members.iter().map(|member| member.load.pe).collect();
-        self.sum(&site.members, &pes, &inner, &outer)
-    }
-
     /// When the members of a household are where `mapping` says.
-    pub(super) fn after(&self, household: &Household, mapping: &[PeId]) -> SiteDuty {
+    pub(super) fn of(&self, household: &Household, mapping: &[PeId]) -> SiteDuty {
         self.sum(&household.members, mapping, &household.inner, &household.outer)
     }
 

@@ -2,7 +2,8 @@
 
 use super::leader::{Leader, Said};
 use super::note::{Member, Note, SiteTalk, SiteView};
-use super::top::{Decision, Grid, Top};
+use super::top::{Grid, Top};
+use crate::figures::Figures;
 use crate::plan::{Move, Plan};
 use crate::snapshot::Snapshot;
 use crate::strategy::Strategy;
@@ -34,7 +35,7 @@ impl LeaderCut {
     }
 
     /// The plan, and what it would bring by the sums of all sites.
-    pub fn run(&self, snapshot: &Snapshot, trace: Traced<'_>) -> (Plan, Option<Decision>) {
+    pub fn run(&self, snapshot: &Snapshot, trace: Traced<'_>) -> (Plan, Option<Figures>) {
         let Snapshot { layout, hierarchy, links, .. } = snapshot;
         let grid = Grid { layout: layout.clone(), hierarchy: hierarchy.clone(), links: links.clone() };
         let mut top = Top::new(grid, self.seed, false);
@@ -91,7 +92,7 @@ fn views(snapshot: &Snapshot) -> Vec<SiteView> {
     let layout = &snapshot.layout;
     let view = |site: SiteId| {
         let pes = layout.pes_in(site).map(|pe| snapshot.pes[pe as usize]).collect();
-        SiteView { site, pes, members: Vec::new(), talks: Vec::new() }
+        SiteView { site, pes, members: Vec::new(), talks: Vec::new(), handled: 0 }
     };
     let mut views: Vec<SiteView> = layout.sites().map(view).collect();
     let site = |pe: PeId| layout.site_of(pe);

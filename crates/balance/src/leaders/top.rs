@@ -17,8 +17,8 @@ use std::time::Duration;
 const VERTICES: u32 = 1 << 15;
 /// And lets each leader have this many at least, however many sites there are.
 const VERTICES_PER_SITE_MIN: u32 = 256;
-/// The band about the cut becomes finer in each round; by then it is as fine as can be, or nearly.
-const ROUNDS_MAX: u32 = 6;
+/// The band about the cut becomes finer in each round, and then those on it take turns; a bound for where they are many.
+const ROUNDS_MAX: u32 = 8;
 
 /// What is known of the grid.
 #[derive(Clone, Debug)]
@@ -30,9 +30,6 @@ pub struct Grid {
     /// The links between sites.
     pub links: Vec<SiteLink>,
 }
-
-/// What all leaders together would do, for the gate.
-pub type Decision = Figures;
 
 /// The one above all leaders in one rebalance.
 pub struct Top {
@@ -71,7 +68,7 @@ impl Top {
     }
 
     /// Takes what a leader says. Says in turn what leaders should know, or at last how their plans would be together.
-    pub fn handle(&mut self, from: SiteId, note: Note) -> (Said, Option<Decision>) {
+    pub fn handle(&mut self, from: SiteId, note: Note) -> (Said, Option<Figures>) {
         if from.0 >= self.grid.layout.site_count() {
             return (Said::new(), None);
         }
@@ -98,6 +95,16 @@ impl Top {
             _ => {}
         }
         (Said::new(), None)
+    }
+
+    /// How many messages all PEs have handled since the job began, once all leaders have told.
+    pub fn handled(&self) -> u64 {
+        self.census.values().map(|census| census.handled).fold(0, u64::saturating_add)
+    }
+
+    /// Whether the last rebalance is to be taken back.
+    pub fn is_undo(&self) -> bool {
+        self.is_undo
     }
 
     fn to_all(&self, note: &Note) -> Said {
@@ -163,7 +170,7 @@ impl Top {
         self.to_all(&Note::Targets(targets))
     }
 
-    fn sum_up(&mut self) -> Option<Decision> {
+    fn sum_up(&mut self) -> Option<Figures> {
         let terms = self.terms.as_ref()?;
         let loads: Vec<Duration> = self.census.values().flat_map(|c| c.loads.clone()).collect();
         let model = CostModel::default();

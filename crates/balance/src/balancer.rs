@@ -155,6 +155,11 @@ impl Balancer {
         self.strategy.predicts()
     }
 
+    /// Whether the leaders of the sites should plan.
+    pub fn is_led(&self) -> bool {
+        self.strategy.is_led()
+    }
+
     /// Whether it is worth to measure now: no plan is being judged, and balancing has not cost too much.
     pub fn may_begin(&self, now: Time) -> bool {
         let has_room = self.gate.as_ref().is_none_or(|gate| gate.has_room(now));

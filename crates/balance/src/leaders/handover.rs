@@ -31,13 +31,8 @@ pub(super) struct OuterTalk {
 impl Household {
     /// The PE of each member.
     pub(super) fn cut(&self, places: &Places<'_>, site: u32) -> Vec<PeId> {
-        let work = |load: &ActorLoad| {
-            let pe = load.pe.index();
-            let factor = places.terms.pes[pe].speed * places.terms.arrears[pe];
-            (load.load.as_nanos() as f64 * factor).round() as u64
-        };
         let actors: Vec<ActorLoad> = self.members.iter().map(|member| member.load).collect();
-        let works: Vec<u64> = actors.iter().map(work).collect();
+        let works: Vec<u64> = actors.iter().map(|load| places.terms.work(load)).collect();
         let graph = graph_of(&works, &self.inner);
         let pulls = pulls(actors.iter(), &graph);
         places.cut_site(site, actors, &graph, pulls)

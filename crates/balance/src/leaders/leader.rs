@@ -155,12 +155,7 @@ impl Leader {
         }
         let Some(borders) = self.borders.take() else { return Said::new() };
         let site = borders.join(self.site, &std::mem::take(&mut self.heard));
-        let work = |load: &ActorLoad| {
-            let pe = load.pe.index();
-            let factor = terms.pes[pe].speed * terms.arrears[pe];
-            (load.load.as_nanos() as f64 * factor).round() as u64
-        };
-        let works: Vec<u64> = site.members.iter().map(|member| work(&member.load)).collect();
+        let works: Vec<u64> = site.members.iter().map(|member| terms.work(&member.load)).collect();
         let graph = site.graph(&works);
         let pulls = pulls(site.members.iter().map(|member| &member.load), &graph);
         let targets = (0..site.len() as u32).map(|vertex| site.site_of(vertex)).collect();

@@ -121,6 +121,16 @@ pub struct Terms {
     pub(crate) is_undo: bool,
 }
 
+impl Terms {
+    /// The work that an actor's load is, in nanoseconds of an ordinary PE.
+    pub(super) fn work(&self, load: &ActorLoad) -> u64 {
+        let pe = load.pe.index();
+        let speed = self.pes.get(pe).map_or(1.0, |pe| pe.speed);
+        let arrears = self.arrears.get(pe).copied().unwrap_or(1.0);
+        (load.load.as_nanos() as f64 * speed * arrears).round() as u64
+    }
+}
+
 /// The clusters of actors that two leaders know by name, in the order in which they came to be known: one more than
 /// the number, 0 for those that are not known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

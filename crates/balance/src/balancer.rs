@@ -280,7 +280,10 @@ impl Balancer {
 
     /// The last plan has been carried out: so many have moved, and it took so long.
     pub fn carried_out(&mut self, now: Time, moved: u64, took: Duration) {
-        let Some(passed) = &mut self.passed else { return };
+        // While one plan is judged, others move nobody.
+        let Some(passed) = self.passed.as_mut().filter(|passed| !passed.is_carried_out) else {
+            return;
+        };
         (passed.report.moved, passed.report.took) = (moved, took);
         passed.is_carried_out = true;
         let is_judged = passed.is_gated && moved > 0;

@@ -236,13 +236,14 @@ impl Core {
         }
         let cause = balances.queue.pop_front().map(|(_, cause)| cause);
         let (moved, next) = (balances.moved, balances.queue.front().copied());
+        let was_judging = root.balancer.is_judging();
         root.balancer.carried_out(now, moved, now.since(begin));
         if cause == Some(Cause::Request)
             && let Some(done) = balances.waits.pop_front()
         {
             done(self, moved as usize);
         }
-        self.after_balance(cause);
+        self.after_balance(cause, was_judging);
         if let Some((next, _)) = next {
             self.measure(next);
         }

@@ -7,7 +7,9 @@
 
 use gridspan_balance::leaders::Note;
 use gridspan_balance::study::{by_block, by_hash, drifted_leanmd, leanmd, snapshot_of};
-use gridspan_balance::{CostModel, GridCut, LeaderCut, Plan, Prediction, Snapshot, Strategy, predict};
+use gridspan_balance::{
+    CostModel, GridCut, LeaderCut, Plan, Prediction, Snapshot, Strategy, predict,
+};
 use gridspan_topology::{Layout, PeId};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -21,7 +23,8 @@ struct Options {
 }
 
 fn options() -> Options {
-    let mut options = Options { sites: 2, pes: 64, vertices: None, is_blocks: false, sides: vec![] };
+    let mut options =
+        Options { sites: 2, pes: 64, vertices: None, is_blocks: false, sides: vec![] };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut number = || words.next().unwrap().parse().unwrap();
@@ -41,7 +44,9 @@ fn options() -> Options {
 
 fn main() {
     let options = options();
-    println!("ACTORS     METHOD      WIDE-AREA  MAX/MEAN     MOVED   SECONDS  TOP: VERTICES  EDGES      BYTES  BETWEEN LEADERS");
+    println!(
+        "ACTORS     METHOD      WIDE-AREA  MAX/MEAN     MOVED   SECONDS  TOP: VERTICES  EDGES      BYTES  BETWEEN LEADERS"
+    );
     for &side in &options.sides {
         let layout =
             Layout::new((0..options.sites).map(|s| (format!("s{s}"), vec![options.pes])).collect());
@@ -71,7 +76,12 @@ fn compare(snapshot: &Snapshot, options: &Options) -> [Snapshot; 2] {
     let begin = Instant::now();
     let flat = GridCut::new(1).plan(snapshot);
     row(snapshot, "grid-cut", &flat, begin.elapsed().as_secs_f64());
-    println!("  {:>13}  {:>5}  {:>9}", snapshot.actors.len(), snapshot.edges.len(), flat_bytes(snapshot, &flat));
+    println!(
+        "  {:>13}  {:>5}  {:>9}",
+        snapshot.actors.len(),
+        snapshot.edges.len(),
+        flat_bytes(snapshot, &flat)
+    );
     let mut strategy = LeaderCut::new(1);
     if let Some(vertices) = options.vertices {
         strategy = strategy.vertices(vertices);
@@ -82,7 +92,9 @@ fn compare(snapshot: &Snapshot, options: &Options) -> [Snapshot; 2] {
     let begin = Instant::now();
     let (led, decision) = strategy.run(snapshot, &mut |from, to, note| {
         let bytes = postcard::to_stdvec(note).unwrap().len();
-        *kinds.entry(format!("{note:?}").split('(').next().unwrap_or_default().to_owned()).or_default() += bytes;
+        *kinds
+            .entry(format!("{note:?}").split('(').next().unwrap_or_default().to_owned())
+            .or_default() += bytes;
         match (from, to) {
             (Some(_), Some(_)) => bytes_between += bytes,
             _ => bytes_top += bytes,
@@ -136,6 +148,8 @@ fn row(snapshot: &Snapshot, name: &str, plan: &Plan, seconds: f64) {
     let most = loads.iter().copied().fold(0.0, f64::max) / mean;
     print!(
         "{:<10} {name:<10} {:>10}  {most:>8.3}  {:>8}  {seconds:>8.2}",
-        snapshot.actors.len(), wide_area.messages, plan.moves.len()
+        snapshot.actors.len(),
+        wide_area.messages,
+        plan.moves.len()
     );
 }

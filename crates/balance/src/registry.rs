@@ -15,8 +15,17 @@ use thiserror::Error;
 
 /// The names of all strategies.
 pub const NAMES: &[&str] = &[
-    "none", "rotate", "random", "greedy", "refine", "flat-cut", "grid-cut", "leader-cut",
-    "border", "vacate", "auto",
+    "none",
+    "rotate",
+    "random",
+    "greedy",
+    "refine",
+    "flat-cut",
+    "grid-cut",
+    "leader-cut",
+    "border",
+    "vacate",
+    "auto",
 ];
 
 /// There is no strategy of this name. Nothing was made; write one of the names listed.

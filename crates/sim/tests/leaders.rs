@@ -112,7 +112,8 @@ fn run(
         .on_balance(move |report| tell.lock().unwrap().push(report.clone()))
         .main(async move |grid| {
             let given = Placement::Custom("given".to_owned());
-            let cells = grid.create_placed::<Cell>(given, Ix2::grid(SIDE, SIDE), |_| factor).await?;
+            let cells =
+                grid.create_placed::<Cell>(given, Ix2::grid(SIDE, SIDE), |_| factor).await?;
             let mut expected = 0;
             for &steps in &phases {
                 cells.broadcast(Msg::Begin(steps));
@@ -148,7 +149,11 @@ fn leaders_of_three_sites_together_cut_what_none_of_them_holds() {
     let first = run("3x2,wan=5ms", 1, vec![20, 20], anywhere, |job| job);
     let second = run("3x2,wan=5ms", 1, vec![20, 20], anywhere, |job| job);
 
-    let moved = first.told.iter().find(|report| report.moved > 0).unwrap_or_else(|| panic!("{:?}", first.told));
+    let moved = first
+        .told
+        .iter()
+        .find(|report| report.moved > 0)
+        .unwrap_or_else(|| panic!("{:?}", first.told));
     // Three strips of four columns have two borders of 12 pairs, with two messages each.
     assert!(moved.before.messages > 250, "{moved:?}");
     assert!(moved.after.messages <= 2 * 24 + 24, "{moved:?}");

@@ -86,7 +86,13 @@ impl Clustering<'_> {
         };
         let ties = all.iter().map(tie).collect();
         let part: Vec<u32> = all.iter().map(|&vertex| self.targets[vertex as usize]).collect();
-        let label = clusters(self.graph.induced(&all), ties, &part, (band.len(), self.most), self.seed);
+        let label = clusters(
+            self.graph.induced(&all),
+            ties,
+            &part,
+            (band.len(), self.most * 3 / 4),
+            self.seed,
+        );
         let mut names = vec![NONE; all.len()];
         for (&vertex, &label) in band.iter().zip(&label) {
             let name = &mut names[label as usize];
@@ -99,21 +105,40 @@ impl Clustering<'_> {
         self.squeeze(band, number, count);
     }
 
-    /// Where clusters would not become fewer, as without edges, those with neighbouring numbers become one.
+    /// Where clusters would not become few enough, as without edges, some with neighbouring numbers become one.
     fn squeeze(&self, band: &[u32], number: &mut [u32], count: &mut u32) {
-        if *count as usize <= self.most {
+        let mut surplus = (*count as usize).saturating_sub(self.most);
+        if surplus == 0 {
             return;
         }
-        let group = (*count as usize).div_ceil(self.most.max(1)) as u32 * 2;
-        let mut names: BTreeMap<(u32, u32, bool), u32> = BTreeMap::new();
+        let mut kinds = vec![(0, false); *count as usize];
         for &vertex in band {
             let at = vertex as usize;
-            let is_movable = self.site.members[at].load.migratable;
-            let next = names.len() as u32;
-            let key = (number[at] / group, self.targets[at], is_movable);
-            number[at] = *names.entry(key).or_insert(next);
+            kinds[number[at] as usize] = (self.targets[at], self.site.members[at].load.migratable);
         }
-        *count = names.len() as u32;
+        // Of each kind, the cluster that is joined next, and how many have joined it.
+        let mut open: BTreeMap<(u32, bool), (u32, usize)> = BTreeMap::new();
+        let size = kinds.len().div_ceil(self.most.max(1));
+        let (mut names, mut next) = (Vec::with_capacity(kinds.len()), 0);
+        for kind in kinds {
+            match open.get_mut(&kind).filter(|(_, joined)| surplus > 0 && *joined < size) {
+                Some((name, joined)) => {
+                    names.push(*name);
+                    *joined += 1;
+                    surplus -= 1;
+                }
+                None => {
+                    names.push(next);
+                    open.insert(kind, (next, 0));
+                    next += 1;
+                }
+            }
+        }
+        band.iter().for_each(|&vertex| {
+            let number = &mut number[vertex as usize];
+            *number = names[*number as usize];
+        });
+        *count = next;
     }
 
     fn vertices(&self, number: &[u32], near: u32, count: u32) -> Vec<CoarseVertex> {
@@ -163,7 +188,12 @@ impl Clustering<'_> {
     }
 
     /// What the top is told, once the numbers of strangers are known; none of those that are unknown.
-    pub(super) fn part(&self, round: u32, numbering: &Numbering, strangers: &[Option<u32>]) -> Part {
+    pub(super) fn part(
+        &self,
+        round: u32,
+        numbering: &Numbering,
+        strangers: &[Option<u32>],
+    ) -> Part {
         let members = self.site.members.len() as u32;
         let is_fixed = |vertex: u32| numbering.vertices[vertex as usize].is_fixed;
         let (mut edges, mut crossing) = (BTreeMap::new(), BTreeMap::new());

@@ -33,7 +33,8 @@ impl Places<'_> {
             let vertices = parts.get(&site).map_or(0, |part| part.vertices.len());
             first[site as usize + 1] = first[site as usize] + vertices as u32;
         }
-        let vertices = || parts.iter().flat_map(|(&site, part)| part.vertices.iter().map(move |v| (site, v)));
+        let vertices =
+            || parts.iter().flat_map(|(&site, part)| part.vertices.iter().map(move |v| (site, v)));
         let target = |vertex: &CoarseVertex| PeId(vertex.target.min(sites - 1));
         let actor = |(at, (site, vertex)): (usize, (u32, &CoarseVertex))| ActorLoad {
             id: ActorKey { collection: site, index: at as u128 },

@@ -59,7 +59,8 @@ impl Forecaster<'_> {
 
     /// What all PEs that have work take for it together.
     fn undelayed(&self, duties: &[&SiteDuty], pes: &[PeLoad], steps: f64) -> f64 {
-        let sums = || duties.iter().flat_map(|duty| &duty.pes).zip(pes).filter(|(sum, _)| sum.0 > 0.0);
+        let sums =
+            || duties.iter().flat_map(|duty| &duty.pes).zip(pes).filter(|(sum, _)| sum.0 > 0.0);
         let speed: f64 = sums().map(|(_, pe)| pe.effective_speed()).sum();
         let work: f64 = sums().map(|(sum, _)| sum.0).sum();
         if speed > 0.0 { work / steps / speed } else { 0.0 }
@@ -76,18 +77,20 @@ impl Forecaster<'_> {
                 if there.0 >= self.layout.site_count() {
                     continue;
                 }
-                let back = duties.get(there.index()).and_then(|other| {
-                    other.toward.iter().find(|toward| toward.site == here.0)
-                });
+                let back = duties
+                    .get(there.index())
+                    .and_then(|other| other.toward.iter().find(|toward| toward.site == here.0));
                 let (end, waiting) = back.map_or((0.0, 0.0), |back| (back.end, back.waiting));
                 if toward.sends {
-                    let returns = if toward.receives { self.latency(hierarchy, there, here) } else { 0.0 };
+                    let returns =
+                        if toward.receives { self.latency(hierarchy, there, here) } else { 0.0 };
                     let waits = toward.waiting.max(waiting) * self.model.border_wait;
                     let travel = self.latency(hierarchy, here, there) + returns;
                     longest = longest.max(travel + (toward.end + end).max(waits));
                 }
                 let link = self.link(here, there);
-                let transfer = link.map_or(Duration::ZERO, |link| link.bandwidth.time_for(toward.bytes));
+                let transfer =
+                    link.map_or(Duration::ZERO, |link| link.bandwidth.time_for(toward.bytes));
                 longest = longest.max(transfer.as_secs_f64() / steps);
             }
         }

@@ -72,7 +72,8 @@ impl SiteGraph {
 pub(super) fn leaving(site: &SiteGraph, targets: &[u32]) -> BTreeMap<u32, Vec<Newcomer>> {
     let mut all: BTreeMap<u32, Vec<Newcomer>> = BTreeMap::new();
     let mut place = vec![u32::MAX; site.members.len()];
-    for (at, member) in site.members.iter().enumerate().filter(|(at, _)| targets[*at] != site.site) {
+    for (at, member) in site.members.iter().enumerate().filter(|(at, _)| targets[*at] != site.site)
+    {
         let newcomers = all.entry(targets[at]).or_default();
         place[at] = newcomers.len() as u32;
         newcomers.push(Newcomer { member: *member, talks: Vec::new() });
@@ -81,7 +82,9 @@ pub(super) fn leaving(site: &SiteGraph, targets: &[u32]) -> BTreeMap<u32, Vec<Ne
         for (vertex, other, is_sent) in [(from, to, true), (to, from, false)] {
             let here = targets[vertex as usize];
             let there = targets[other as usize];
-            let Some(&at) = place.get(vertex as usize).filter(|at| **at != u32::MAX) else { continue };
+            let Some(&at) = place.get(vertex as usize).filter(|at| **at != u32::MAX) else {
+                continue;
+            };
             if !is_sent && here == there {
                 continue;
             }
@@ -107,9 +110,11 @@ pub(super) fn household(
     for &(from, to, messages, bytes) in &site.talks {
         for (vertex, other, is_sent) in [(from, to, true), (to, from, false)] {
             let there = targets[other as usize];
-            let is_ours = (vertex as usize) < site.members.len() && targets[vertex as usize] == here;
+            let is_ours =
+                (vertex as usize) < site.members.len() && targets[vertex as usize] == here;
             if is_ours && (is_sent || there != here) {
-                let talk = NewTalk { other: site.key(other), site: there, is_sent, messages, bytes };
+                let talk =
+                    NewTalk { other: site.key(other), site: there, is_sent, messages, bytes };
                 talks.push((site.key(vertex), talk));
             }
         }

@@ -3,7 +3,9 @@
 use super::cluster::{Clustering, Numbering};
 use super::cut::Places;
 use super::handover::{Household, household, leaving};
-use super::note::{Border, Census, Newcomer, Note, Numbers, Outlook, Part, SiteDuty, SiteView, Targets, Terms};
+use super::note::{
+    Border, Census, Newcomer, Note, Numbers, Outlook, Part, SiteDuty, SiteView, Targets, Terms,
+};
 use super::outlook::Duty;
 use super::site_graph::{Borders, SiteGraph};
 use crate::cutter::Graph;
@@ -66,7 +68,8 @@ impl Leader {
         let site = view.site.0;
         let census = census(&view, layout);
         let mut borders = Borders::of(view);
-        let mut said: Said = vec![(None, Note::Census(Census { rounds: borders.rounds(), ..census }))];
+        let mut said: Said =
+            vec![(None, Note::Census(Census { rounds: borders.rounds(), ..census }))];
         for other in layout.sites().filter(|other| other.0 != site) {
             let border = borders.told.entry(other.0).or_default().clone();
             said.push((Some(other), Note::Border(border)));
@@ -169,7 +172,8 @@ impl Leader {
         self.numbering = known.clustering(terms, self.seed).run(before);
         let mut said = Said::new();
         for (&other, names) in &known.site.known {
-            let number = |at: &Option<u32>| at.map_or(0, |at| self.numbering.number[at as usize] + 1);
+            let number =
+                |at: &Option<u32>| at.map_or(0, |at| self.numbering.number[at as usize] + 1);
             let numbers = names.ours.iter().map(number).collect();
             said.push((Some(SiteId(other)), Note::Numbers(Numbers { round: self.round, numbers })));
         }
@@ -212,9 +216,11 @@ impl Leader {
         for (at, entry) in known.targets.iter_mut().enumerate() {
             let found = match at.checked_sub(known.site.members.len()) {
                 None => target(self.site, self.numbering.number[at]),
-                Some(stranger) => strangers.get(stranger).copied().flatten().and_then(|number| {
-                    target(known.site.strangers[stranger].1, number)
-                }),
+                Some(stranger) => strangers
+                    .get(stranger)
+                    .copied()
+                    .flatten()
+                    .and_then(|number| target(known.site.strangers[stranger].1, number)),
             };
             if let Some(found) = found {
                 *entry = found;
@@ -233,7 +239,9 @@ impl Leader {
         let mut leaving = leaving(&known.site, &known.targets);
         let others = self.layout.sites().filter(|other| other.0 != self.site);
         let mut said: Said = others
-            .map(|other| (Some(other), Note::Newcomers(leaving.remove(&other.0).unwrap_or_default())))
+            .map(|other| {
+                (Some(other), Note::Newcomers(leaving.remove(&other.0).unwrap_or_default()))
+            })
             .collect();
         self.has_handed_over = true;
         said.append(&mut self.settle());
@@ -243,7 +251,10 @@ impl Leader {
     /// Once all that come are known: their PEs.
     fn settle(&mut self) -> Said {
         let (Some(known), Some(terms)) = (&self.known, &self.terms) else { return Said::new() };
-        if !self.has_handed_over || self.settled.is_some() || self.newcomers.len() < self.others() as usize {
+        if !self.has_handed_over
+            || self.settled.is_some()
+            || self.newcomers.len() < self.others() as usize
+        {
             return Said::new();
         }
         let pe_count = self.layout.pe_count();
@@ -269,7 +280,8 @@ impl Leader {
     /// Those that the last plan has moved here, and are still where it has moved them, go back.
     fn take_back(&mut self) -> Said {
         let (Some(known), Some(terms)) = (&self.known, &self.terms) else { return Said::new() };
-        let back: BTreeMap<ActorKey, &Move> = self.last.iter().map(|step| (step.actor, step)).collect();
+        let back: BTreeMap<ActorKey, &Move> =
+            self.last.iter().map(|step| (step.actor, step)).collect();
         let mut moves = Vec::new();
         for member in &known.site.members {
             if let Some(&&Move { actor, from, to }) = back.get(&member.load.id)
@@ -290,7 +302,8 @@ impl Leader {
         before: SiteDuty,
         after: SiteDuty,
     ) -> Said {
-        let mut outlook = Outlook { before, after, moves: moves.len() as u64, ..Outlook::default() };
+        let mut outlook =
+            Outlook { before, after, moves: moves.len() as u64, ..Outlook::default() };
         for (Resettled { step, .. }, bytes) in &moves {
             let sites = [step.from, step.to].map(|pe| self.layout.site_of(pe));
             let sum = match sites[0] == sites[1] {
@@ -353,7 +366,12 @@ fn census(view: &SiteView, layout: &Layout) -> Census {
 impl Borders {
     /// How many steps the window had, and how many edges say so: those inside the site.
     fn rounds(&self) -> (u64, u64) {
-        let edge = |&(from, to, messages, bytes): &(u32, u32, u64, u64)| Edge { from, to, messages, bytes };
+        let edge = |&(from, to, messages, bytes): &(u32, u32, u64, u64)| Edge {
+            from,
+            to,
+            messages,
+            bytes,
+        };
         let edges: Vec<Edge> = self.inner.iter().map(edge).collect();
         (rounds(&edges), edges.len() as u64)
     }

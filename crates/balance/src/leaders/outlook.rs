@@ -69,7 +69,8 @@ impl Duty<'_> {
         }
         let mut all: BTreeMap<u32, Toward> = BTreeMap::new();
         for talk in outer {
-            let toward = all.entry(talk.site).or_insert(Toward { site: talk.site, ..Toward::default() });
+            let toward =
+                all.entry(talk.site).or_insert(Toward { site: talk.site, ..Toward::default() });
             if talk.is_sent {
                 toward.messages = toward.messages.saturating_add(talk.messages);
                 toward.bytes = toward.bytes.saturating_add(talk.bytes);

@@ -116,8 +116,12 @@ impl SiteGraph {
         let [theirs_told, theirs_heard] =
             [&told.yours, &heard.ours].map(|keys| keys.iter().map(|&key| stranger(key)));
         let (ours, theirs): (Vec<Option<u32>>, Vec<u32>) = match self.site < other {
-            true => (ours_told.chain(ours_heard).collect(), theirs_told.chain(theirs_heard).collect()),
-            false => (ours_heard.chain(ours_told).collect(), theirs_heard.chain(theirs_told).collect()),
+            true => {
+                (ours_told.chain(ours_heard).collect(), theirs_told.chain(theirs_heard).collect())
+            }
+            false => {
+                (ours_heard.chain(ours_told).collect(), theirs_heard.chain(theirs_told).collect())
+            }
         };
         let sent = told.talks.iter().filter_map(|&(from, to, messages, bytes)| {
             let from = member(*told.ours.get(from as usize)?)?;

@@ -37,7 +37,8 @@ impl LeaderCut {
     /// The plan, and what it would bring by the sums of all sites.
     pub fn run(&self, snapshot: &Snapshot, trace: Traced<'_>) -> (Plan, Option<Figures>) {
         let Snapshot { layout, hierarchy, links, .. } = snapshot;
-        let grid = Grid { layout: layout.clone(), hierarchy: hierarchy.clone(), links: links.clone() };
+        let grid =
+            Grid { layout: layout.clone(), hierarchy: hierarchy.clone(), links: links.clone() };
         let mut top = Top::new(grid, self.seed, false);
         if let Some(vertices) = self.vertices {
             top = top.vertices(vertices);
@@ -88,7 +89,7 @@ impl Strategy for LeaderCut {
 }
 
 /// What each leader would have been told.
-fn views(snapshot: &Snapshot) -> Vec<SiteView> {
+pub(super) fn views(snapshot: &Snapshot) -> Vec<SiteView> {
     let layout = &snapshot.layout;
     let view = |site: SiteId| {
         let pes = layout.pes_in(site).map(|pe| snapshot.pes[pe as usize]).collect();

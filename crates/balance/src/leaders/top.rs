@@ -121,12 +121,22 @@ impl Top {
                 let is_sound = |x: f64| x > 0.0 && x.is_finite();
                 if is_sound(pe.speed) && is_sound(pe.available) { *pe } else { PeLoad::default() }
             };
-            pes.extend(census.pes.iter().map(sound).chain(std::iter::repeat(PeLoad::default())).take(count));
-            loads.extend(census.loads.iter().copied().chain(std::iter::repeat(Duration::ZERO)).take(count));
+            pes.extend(
+                census
+                    .pes
+                    .iter()
+                    .map(sound)
+                    .chain(std::iter::repeat(PeLoad::default()))
+                    .take(count),
+            );
+            loads.extend(
+                census.loads.iter().copied().chain(std::iter::repeat(Duration::ZERO)).take(count),
+            );
         }
         let arrears = arrears(&pes, &loads);
         let works = pes.iter().zip(&loads).zip(&arrears);
-        let total = works.map(|((pe, load), arrears)| load.as_nanos() as f64 * pe.speed * arrears).sum();
+        let total =
+            works.map(|((pe, load), arrears)| load.as_nanos() as f64 * pe.speed * arrears).sum();
         let speeds: Vec<f64> = pes.iter().map(PeLoad::effective_speed).collect();
         let clusters = (self.vertices / layout.site_count()).max(VERTICES_PER_SITE_MIN);
         let terms = Terms {
@@ -146,7 +156,8 @@ impl Top {
 
     /// The median of what the sites think, each of them counted as often as it has edges.
     fn steps(&self) -> u64 {
-        let mut rounds: Vec<(u64, u64)> = self.census.values().map(|census| census.rounds).collect();
+        let mut rounds: Vec<(u64, u64)> =
+            self.census.values().map(|census| census.rounds).collect();
         rounds.sort_unstable();
         let all = rounds.iter().fold(0_u64, |sum, entry| sum.saturating_add(entry.1));
         let mut below = 0_u64;

@@ -113,7 +113,9 @@ impl Core {
     fn hear(&mut self, from: PeId, number: u64, note: Note) {
         let site = self.common.layout.site_of(from);
         let begin = self.stopwatch_ns();
-        let Some(leading) = self.leading().filter(|leading| number > leading.settled) else { return };
+        let Some(leading) = self.leading().filter(|leading| number > leading.settled) else {
+            return;
+        };
         let session = leading.sessions.entry(number).or_default();
         let Some(leader) = &mut session.leader else { return session.early.push((from, note)) };
         let sender = (!note.is_from_top()).then_some(site);
@@ -142,7 +144,9 @@ impl Core {
     fn hear_at_top(&mut self, from: PeId, number: u64, note: Note, thought: u64) {
         let site = self.common.layout.site_of(from);
         let begin = self.stopwatch_ns();
-        let Some(root) = self.root.as_mut().filter(|root| root.balances.led == number) else { return };
+        let Some(root) = self.root.as_mut().filter(|root| root.balances.led == number) else {
+            return;
+        };
         let Some(top) = &mut root.balances.top else { return };
         let (said, figures) = top.handle(site, note);
         let spent = Duration::from_nanos(self.stopwatch_ns().saturating_sub(begin));
@@ -208,7 +212,8 @@ impl Core {
             let mut leaving: BTreeMap<PeId, Vec<PlanEntry>> = BTreeMap::new();
             for resettled in leader.moves() {
                 let (step, epoch) = (resettled.step, resettled.epoch + 1);
-                let entry = PlanEntry { id: id_of(step.actor), from: step.from, to: step.to, epoch };
+                let entry =
+                    PlanEntry { id: id_of(step.actor), from: step.from, to: step.to, epoch };
                 leaving.entry(step.from).or_default().push(entry);
             }
             let all: Vec<PlanEntry> = leaving.values().flatten().copied().collect();

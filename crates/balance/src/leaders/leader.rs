@@ -113,7 +113,7 @@ impl Leader {
                 }
                 self.tell_part()
             }
-            (None, Note::Targets(targets)) => self.follow(targets),
+            (None, Note::Targets(targets)) => self.follow(&targets),
             (Some(from), Note::Newcomers(newcomers)) => {
                 self.newcomers.insert(from, newcomers);
                 self.settle()
@@ -202,7 +202,7 @@ impl Leader {
     }
 
     /// Where the clusters should go, and with them the actors.
-    fn follow(&mut self, targets: Targets) -> Said {
+    fn follow(&mut self, targets: &Targets) -> Said {
         let Some(known) = &mut self.known else { return Said::new() };
         if targets.round != self.round || !self.numbering.is_told {
             return Said::new();

@@ -114,6 +114,15 @@ impl Plan {
         Self::try_from(unchecked)
     }
 
+    /// The plan that needs no planning and is known from the beginning: one tree, and version 0. Segments have at
+    /// least one byte.
+    pub fn standing(tree: Tree, segment_bytes: u64) -> Self {
+        let id = PlanId { root: tree.root(), version: 0 };
+        let (sending, predicted) = (Sending::Concurrent, Duration::ZERO);
+        let segment_bytes = segment_bytes.max(1);
+        Self { id, stripes: vec![Stripe { tree, weight: 1 }], segment_bytes, sending, predicted }
+    }
+
     /// Its name.
     pub fn id(&self) -> PlanId {
         self.id

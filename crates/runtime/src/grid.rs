@@ -156,7 +156,7 @@ impl Grid {
             return Err(GridError::TooLarge { bytes: bytes.len(), limit: PIECE_BYTES_MAX });
         }
         let (resolve, published) = promise();
-        self.run(move |core| core.publish(bytes, move |_, id| resolve.with(Ok(id))));
+        self.run(move |core| core.publish(&bytes, move |_, id| resolve.with(Ok(id))));
         Ok(Published::new(wait(published).await?))
     }
 

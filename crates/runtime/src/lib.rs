@@ -2,11 +2,13 @@
 //!
 //! - Written by users: [`Actor`], [`Context`], [`Job`]; used in `main`: [`Grid`], [`Collection`].
 //! - [`pe`]: the machine that runs actors. It does no I/O.
-//! - [`driver`]: the loops around it, in real time.
+//! - [`carrier`]: brings what is for many nodes from node to node, without waiting for PEs.
+//! - [`driver`]: the loops around both, in real time.
 //! - [`wire`]: what travels between PEs.
 
 mod abilities;
 mod actor;
+pub mod carrier;
 mod codec;
 mod collection;
 mod context;

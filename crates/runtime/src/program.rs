@@ -1,10 +1,11 @@
 //! A job together with the places it runs on: what every driver begins with.
 
+use crate::carrier::Carrier;
 use crate::error::JobError;
 use crate::grid::{Grid, MainPort};
 use crate::pe::{Action, Common, Pe};
 use crate::{Job, MainFuture};
-use gridspan_topology::{Layout, PeId};
+use gridspan_topology::{Layout, NodeId, PeId};
 use std::sync::Arc;
 
 /// A job on a layout. Drivers take the PEs and the main function from it and connect them.
@@ -41,6 +42,14 @@ impl Program {
     /// Makes one of the PEs.
     pub fn pe(&self, pe: PeId) -> Pe {
         Pe::new(pe, self.common.clone())
+    }
+
+    /// Makes the carrier of a node. A job on one node needs none.
+    pub fn carrier(&self, node: NodeId) -> Option<Carrier> {
+        let Common { tree, limits, .. } = &self.common;
+        let bytes_max = limits.hard_bytes as u64;
+        let is_needed = self.layout.node_count() > 1;
+        is_needed.then(|| Carrier::new(node, self.layout.clone(), tree, bytes_max))
     }
 
     /// The main function, which hands its work to PE 0 through `port`. Its outcome goes to PE 0 as

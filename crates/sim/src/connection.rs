@@ -51,8 +51,8 @@ pub(crate) enum Happening {
 pub(crate) enum Command {
     /// Come back with this at that time.
     Schedule(Time, Happening),
-    /// Hand a frame up.
-    Deliver(Bytes),
+    /// Hand a frame up that came this way.
+    Deliver(Way, Bytes),
     /// The session broke its promise.
     Fail(String),
 }
@@ -226,7 +226,7 @@ impl Connections {
         }
         match receiver.accept(class, number, frame.len() as u64) {
             Verdict::Deliver => {
-                self.commands.push(Command::Deliver(frame));
+                self.commands.push(Command::Deliver(way, frame));
                 self.acknowledge_soon(now, way);
             }
             Verdict::Duplicate => {}

@@ -14,6 +14,7 @@
 //!
 //! **Main** is polled between events. What it asks of PE 0 reaches it at once.
 
+mod carrying;
 mod ending;
 
 use crate::connection::{Command, Connections, Happening};
@@ -28,6 +29,7 @@ use crate::queue::EventQueue;
 use crate::report::{Ending, SimError, SimReport};
 use crate::station::Station;
 use bytes::Bytes;
+use gridspan_runtime::carrier::Carrier;
 use gridspan_runtime::pe::{Core, Spent, Standing};
 use gridspan_runtime::wire::Packet;
 use gridspan_runtime::{Job, JobError, Layout, NodeId, PeId, Program, Time, end};
@@ -46,16 +48,26 @@ enum Event {
     /// A handler has ended, and what it sent to other nodes leaves.
     Leave(Vec<Outgoing>),
     /// A frame arrives from another node.
-    Frame(Bytes),
+    Frame(Arrival),
     /// A packet with which a node measures goes on its way.
     Probe(Step),
     /// Something happens on a connection that can break.
     Connection(Happening),
 }
 
+/// Evaluations of a tree that the advisor of broadcasts may make at a time. In virtual time they take none.
+const THINKING: u64 = 20_000;
+
 /// A frame for another node.
 struct Outgoing {
     leaves: Time,
+    from: NodeId,
+    to: NodeId,
+    frame: Bytes,
+}
+
+/// A frame from another node.
+struct Arrival {
     from: NodeId,
     to: NodeId,
     frame: Bytes,
@@ -70,6 +82,8 @@ pub struct Simulation {
     connections: Option<Connections>,
     delays: Option<Delays>,
     nodes: Vec<Node>,
+    /// Of each node, if there are several.
+    carriers: Vec<Carrier>,
     queue: EventQueue<Event>,
     probing: Probing,
     now: Time,
@@ -97,6 +111,7 @@ impl Simulation {
         let layout = program.layout().clone();
         let stations = layout.pes().map(|pe| Station::new(program.pe(pe))).collect();
         let seed = options.seed;
+        let carriers = layout.nodes().filter_map(|node| program.carrier(node)).collect();
         let faults = options.faults.clone();
         let connections = faults
             .as_ref()
@@ -107,6 +122,7 @@ impl Simulation {
             main: MainTask::new(program),
             nodes: layout.nodes().map(|node| Node::new(&spec, node, options.processors)).collect(),
             network: Network::new(spec, seed),
+            carriers,
             connections,
             delays: faults.map(|faults| Delays::new(faults, seed)),
             queue: EventQueue::new(),
@@ -156,7 +172,7 @@ impl Simulation {
                 self.deliver(from, to, packet);
             }
             Event::Leave(frames) => frames.into_iter().for_each(|frame| self.send_remote(frame)),
-            Event::Frame(frame) => self.receive(&frame),
+            Event::Frame(arrival) => self.receive(arrival),
             Event::Probe(step) => self.probe(step),
             Event::Connection(happening) => {
                 if let Some(connections) = &mut self.connections {
@@ -180,6 +196,10 @@ impl Simulation {
             return;
         }
         let (taking, handling) = station.turn(self.now, &self.options);
+        if let Some(mut thought) = station.machine.take_thought() {
+            thought.think_evaluations(THINKING);
+            station.actions.push(Box::new(move |core| core.advised(thought)));
+        }
         let packets: Vec<_> = station.machine.outbox().drain().collect();
         match &mut node.processors {
             None => {
@@ -216,7 +236,9 @@ impl Simulation {
         let mut leaves = ends;
         let mut frames = Vec::new();
         for (to, packet) in packets {
-            if to == pe {
+            if packet.is_spread() {
+                self.hand_over((node, pe), packet, &mut leaves, &mut frames);
+            } else if to == pe {
                 self.stations[pe.index()].inbox.push((pe, packet));
             } else if self.layout.node_of(to) == node {
                 leaves += self.options.local_send_cost;
@@ -312,7 +334,7 @@ impl Simulation {
             connections.send(leaves, (from, to), frame, &mut self.network);
             self.obey_connections();
         } else if let Some(at) = self.arrival(leaves, from, to, frame.len() as u64) {
-            self.queue.push(at, Event::Frame(frame));
+            self.queue.push(at, Event::Frame(Arrival { from, to, frame }));
         }
     }
 
@@ -328,22 +350,10 @@ impl Simulation {
                 Command::Schedule(at, happening) => {
                     self.queue.push(at.max(self.now), Event::Connection(happening));
                 }
-                Command::Deliver(frame) => self.receive(&frame),
+                Command::Deliver((from, to), frame) => self.receive(Arrival { from, to, frame }),
                 Command::Fail(reason) => {
                     self.broken.get_or_insert(JobError::Protocol(reason));
                 }
-            }
-        }
-    }
-
-    fn receive(&mut self, frame: &Bytes) {
-        match Packet::from_frame(frame) {
-            Ok((from, to, packet)) => {
-                self.log.add(self.now, from, to, Some(frame));
-                self.deliver(from, to, packet);
-            }
-            Err(error) => {
-                self.broken.get_or_insert(JobError::Protocol(error.to_string()));
             }
         }
     }

@@ -112,7 +112,9 @@ impl<'scope> Node<'scope> {
         #[cfg(feature = "net")]
         let network = uplink.clone().map(|uplink| uplink as Arc<dyn super::switch::Network>);
         let soft_bytes = program.limits().soft_bytes;
-        let switch = Arc::new(Switch::new(layout, node, inboxes.collect(), network, soft_bytes));
+        let (inboxes, carrier) = (inboxes.collect(), program.carrier(node));
+        let switch = Switch::new(layout, node, inboxes, network, carrier, soft_bytes);
+        let switch = Arc::new(switch);
         let mut handles = Vec::new();
         for (&pe, thread) in pes.iter().zip(threads) {
             let mut machine = program.pe(pe);

@@ -2,11 +2,15 @@
 
 use super::ending::Ending;
 use super::inbox::Inbox;
+use crate::carrier::{Carriage, Carrier};
+use crate::pe::Thought;
 use crate::probe::ProbeOrder;
 use crate::wire::Packet;
 use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId, PeId};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// The network as the PEs of a node see it.
 pub(crate) trait Network: Send + Sync {
@@ -18,6 +22,9 @@ pub(crate) trait Network: Send + Sync {
     fn backlog_bytes(&self) -> usize;
 }
 
+/// How long the advisor thinks at a time: a full plan for 64 nodes takes about so long.
+const THINKING: Duration = Duration::from_millis(50);
+
 /// Connects the PEs of a node.
 pub(super) struct Switch {
     pub(super) layout: Arc<Layout>,
@@ -25,6 +32,9 @@ pub(super) struct Switch {
     first_pe: u32,
     inboxes: Vec<Inbox>,
     network: Option<Arc<dyn Network>>,
+    carrier: Option<Mutex<Carrier>>,
+    #[cfg(feature = "net")]
+    begin: Instant,
     /// Bytes in an inbox at which the network should bring no more.
     soft_bytes: usize,
     /// For the thread of main, if it is in this process.
@@ -37,11 +47,24 @@ impl Switch {
         node: NodeId,
         inboxes: Vec<Inbox>,
         network: Option<Arc<dyn Network>>,
+        carrier: Option<Carrier>,
         soft_bytes: usize,
     ) -> Self {
         let first_pe = layout.place(node).pes.start;
         let ending = Ending::default();
-        Self { layout, node, first_pe, inboxes, network, soft_bytes, ending }
+        let carrier = carrier.map(Mutex::new);
+        Self {
+            layout,
+            node,
+            first_pe,
+            inboxes,
+            network,
+            carrier,
+            #[cfg(feature = "net")]
+            begin: Instant::now(),
+            soft_bytes,
+            ending,
+        }
     }
 
     /// The inbox of a PE of this node.
@@ -81,7 +104,9 @@ impl Switch {
             if !self.layout.contains(to) {
                 return Err(to);
             }
-            if to == from {
+            if packet.is_spread() {
+                self.carry(|carrier, out| carrier.take(from, packet, out));
+            } else if to == from {
                 own.push((from, packet));
             } else if self.layout.node_of(to) == self.node {
                 self.inbox(to).push([(from, packet)]);
@@ -91,6 +116,39 @@ impl Switch {
             }
         }
         Ok(())
+    }
+
+    /// Lets the carrier do something, and does what follows. What goes on to other nodes does so first.
+    fn carry<R>(&self, act: impl FnOnce(&mut Carrier, &mut Vec<Carriage>) -> R) -> Option<R> {
+        let mut out = Vec::new();
+        let mut carrier = self.carrier.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = act(&mut carrier, &mut out);
+        for carriage in out {
+            match carriage {
+                Carriage::Send { to, frame } => {
+                    if let Some(network) = &self.network {
+                        network.send(to, frame);
+                    }
+                }
+                Carriage::Deliver { from, to, packet } => self.inbox(to).push([(from, packet)]),
+            }
+        }
+        Some(result)
+    }
+
+    /// Has somebody think about something, and tell PE 0, whose thought it is.
+    pub(super) fn think(self: &Arc<Self>, mut thought: Thought) {
+        let switch = Arc::clone(self);
+        let think = move || {
+            let begin = Instant::now();
+            thought.think_for(THINKING, &|| begin.elapsed());
+            switch.inbox(PeId(0)).push_action(Box::new(move |core| core.advised(thought)));
+        };
+        // Without a thread things go on as they are.
+        let thread = thread::Builder::new().name("advisor".to_owned());
+        if let Err(error) = thread.spawn(think) {
+            tracing::warn!(%error, "no thread for the advisor; broadcasts keep their plans");
+        }
     }
 
     /// Has this node measure something.
@@ -104,6 +162,11 @@ impl Switch {
     /// Delivers a frame from another node. A frame that does not decode, or is for or from no PE
     /// that it can be, is refused.
     pub(super) fn receive(&self, from: NodeId, frame: &Bytes) -> Result<(), crate::DecodeError> {
+        if Carrier::is_concerned(frame) {
+            let now = gridspan_topology::Time(self.begin.elapsed().as_nanos() as u64);
+            let taken = self.carry(|carrier, out| carrier.receive(now, from, frame, out));
+            return taken.unwrap_or(Ok(()));
+        }
         let (sender, to, packet) = Packet::from_frame(frame)?;
         if !self.layout.contains(to) || self.layout.node_of(to) != self.node {
             return Err(crate::DecodeError::new(

@@ -29,6 +29,8 @@ const WATCH: Duration = Duration::from_millis(5);
 const ATTEND: Duration = Duration::from_micros(200);
 /// How long the watch waits in the socket at a time while it drives.
 const DRIVE: Duration = Duration::from_millis(50);
+/// How long a node that has too much to send may wait to be rid of some before it reads on.
+const STUCK: Duration = Duration::from_secs(1);
 /// How long a node that is done waits for others to confirm any of what it sent.
 const FLUSH: Duration = Duration::from_secs(3);
 
@@ -40,6 +42,8 @@ pub(super) struct Uplink {
     has_frames: AtomicBool,
     /// Bytes of frames that the transport did not take yet.
     backlog_bytes: AtomicUsize,
+    /// When the transport last took some of it, in nanoseconds since `begin`.
+    drained_ns: AtomicU64,
     /// Whether whoever drives waits in the socket.
     waiting: AtomicBool,
     waker: Waker,
@@ -76,6 +80,7 @@ impl Uplink {
             orders: Mutex::default(),
             has_frames: AtomicBool::new(false),
             backlog_bytes: AtomicUsize::new(0),
+            drained_ns: AtomicU64::new(0),
             waiting: AtomicBool::new(false),
             waker: net.waker(),
             net: Mutex::new(net),
@@ -118,14 +123,14 @@ impl Uplink {
         if self.has_frames.swap(false, Ordering::SeqCst) || self.backlog_bytes() > 0 {
             self.hand_over(net, switch);
         }
-        net.transport().pause_reading(switch.is_congested());
+        net.transport().pause_reading(switch.is_congested() || self.is_draining(switch));
         let timeout = if timeout.is_zero() {
             timeout
         } else {
             self.waiting.store(true, Ordering::SeqCst);
             if self.has_frames.load(Ordering::SeqCst) { Duration::ZERO } else { timeout }
         };
-        let result = net.turn(Some(timeout), &mut |event| {
+        let mut result = net.turn(Some(timeout), &mut |event| {
             if let Some(own) = own {
                 // This thread is awake; nobody has to wake it for what it brings itself.
                 own.wake_up();
@@ -133,10 +138,23 @@ impl Uplink {
             self.handle(switch, event);
         });
         self.waiting.store(false, Ordering::SeqCst);
+        if result.is_ok() && self.has_frames.swap(false, Ordering::SeqCst) {
+            // The carrier has passed something on, which leaves at once.
+            self.hand_over(net, switch);
+            result = net.turn(Some(Duration::ZERO), &mut |event| self.handle(switch, event));
+        }
         self.driven_ns.store(self.elapsed_ns(), Ordering::Relaxed);
         if let Err(error) = result {
             fail(switch, JobError::Failed(format!("the node's UDP socket failed: {error}")));
         }
+    }
+
+    /// Whether too much waits here, such as what the carrier passes on faster than others take it, and some of it
+    /// leaves. Where none does for long, reading goes on all the same, up to the hard limit: two nodes
+    /// that each read only once the other has would wait forever.
+    fn is_draining(&self, switch: &Switch) -> bool {
+        let since = self.elapsed_ns().saturating_sub(self.drained_ns.load(Ordering::Relaxed));
+        switch.is_held_back() && Duration::from_nanos(since) < STUCK
     }
 
     /// Hands frames to the transport. Those to nodes that have too many bytes under way stay, in
@@ -148,13 +166,14 @@ impl Uplink {
         let frames = std::mem::take(&mut *lock(&self.frames));
         let mut stalled = BTreeSet::new();
         let mut left = VecDeque::new();
+        let mut has_sent = false;
         for (to, frame) in frames {
             if stalled.contains(&to) {
                 left.push_back((to, frame));
                 continue;
             }
             match net.transport().send(to, FrameClass::Auto, frame.clone()) {
-                Ok(()) => {}
+                Ok(()) => has_sent = true,
                 Err(SendError::Backlog(_)) => {
                     stalled.insert(to);
                     left.push_back((to, frame));
@@ -168,6 +187,9 @@ impl Uplink {
         }
         let bytes = left.iter().map(|(_, frame)| frame.len()).sum();
         self.backlog_bytes.store(bytes, Ordering::Relaxed);
+        if has_sent {
+            self.drained_ns.store(self.elapsed_ns(), Ordering::Relaxed);
+        }
         let mut frames = lock(&self.frames);
         left.append(&mut frames);
         *frames = left;

@@ -9,8 +9,8 @@ use super::links::OnLinks;
 use super::outbox::Outbox;
 use super::state::{
     Accumulator, Channels, Collections, Departing, Directory, Early, Graves, GroupState, Held,
-    Incomplete, Lanes, Measures, Member, NewMembers, Published, Queue, Request, Root, Timers,
-    Waits,
+    Incomplete, Lanes, Measures, Member, NewMembers, Published, Queue, Request, Root, Thought,
+    Timers, Waits,
 };
 use super::statistics::Statistics;
 use crate::codec::DecodeError;
@@ -184,6 +184,8 @@ pub struct Core {
     // Output.
     pub(crate) outbox: Outbox,
     pub(super) probe_orders: Vec<ProbeOrder>,
+    /// What the driver is to have thought about.
+    pub(super) thought: Option<Thought>,
     pub(super) failure: Option<JobError>,
     pub(super) outcome: Option<Result<(), JobError>>,
     // Counters.
@@ -242,6 +244,7 @@ impl Core {
                 .then(|| Box::new(Root::new(common.balancing.balancer(common.seed)))),
             outbox: Outbox::new(common.layout.place(common.layout.node_of(me)).pes.clone()),
             probe_orders: Vec::new(),
+            thought: None,
             failure: None,
             outcome: None,
             created: 0,

@@ -11,6 +11,7 @@
 //! - `borders`: how near actors are to another site, which orders messages of steps.
 //! - `queue`, `store`: messages and actors of one type, which `core` knows as a `Kind`.
 
+mod advice;
 mod ask;
 mod balancing;
 mod borders;
@@ -44,7 +45,7 @@ pub(crate) use links::OnLinks;
 pub use outbox::Outbox;
 pub(crate) use queue::TypedQueue;
 pub use standing::Standing;
-pub use state::{Places, Spent, TRIAL};
+pub use state::{Places, Spent, TRIAL, Thought};
 pub(crate) use state::{Queue, Request, Wish};
 pub use statistics::Statistics;
 pub(crate) use store::TypedStore;
@@ -98,9 +99,9 @@ impl Pe {
                 }
             }
             Content::Control(control) => self.handle_control(from, *control),
-            Content::Frame(_) => {
+            Content::Frame(_) | Content::Spread(_) => {
                 let reason = format!(
-                    "a message from {from} for another node came here; this is a bug in Gridspan"
+                    "a packet from {from} for another node came here; this is a bug in Gridspan"
                 );
                 self.core.fail(JobError::Protocol(reason));
             }
@@ -211,6 +212,11 @@ impl Pe {
     /// What this node should measure; the driver reports with [`Core::probed`](Core).
     pub fn take_probe_orders(&mut self) -> Vec<ProbeOrder> {
         std::mem::take(&mut self.core.probe_orders)
+    }
+
+    /// What somebody else than this PE should think about; given back by [`Core::advised`](Core).
+    pub fn take_thought(&mut self) -> Option<Thought> {
+        self.core.thought.take()
     }
 
     /// Whether messages are ready.

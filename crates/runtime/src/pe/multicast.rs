@@ -1,4 +1,4 @@
-//! One message for many members: one copy to each other site, one to each node there, one to each PE.
+//! One message for many members. What is for other nodes goes to the carrier of this one.
 
 use super::core::Core;
 use crate::Actor;
@@ -6,8 +6,8 @@ use crate::error::JobError;
 use crate::id::{ActorId, Sender};
 use crate::parcel::Parcel;
 use crate::reference::SectionRef;
-use crate::wire::{Control, Multicast, MulticastMember, MulticastTarget};
-use gridspan_topology::{NodeId, PeId, SiteId};
+use crate::wire::{Control, Multicast, MulticastMember, MulticastTarget, Packet, Spread};
+use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 
 impl Core {
@@ -52,65 +52,35 @@ impl Core {
         });
     }
 
-    /// Sends a multicast towards its targets.
-    pub(super) fn spread(&mut self, multicast: Multicast) {
+    /// Sends a multicast to the PEs of its targets.
+    fn spread(&mut self, multicast: Multicast) {
         let layout = self.common.layout.clone();
-        let (my_node, my_site) = (layout.node_of(self.me), layout.site_of(self.me));
+        let my_node = layout.node_of(self.me);
         let Some(kind) = self.kind(multicast.kind) else { return };
-        let mut sites: BTreeMap<SiteId, Vec<MulticastTarget>> = BTreeMap::new();
-        let mut nodes: BTreeMap<NodeId, Vec<MulticastTarget>> = BTreeMap::new();
-        let mut pes = Vec::new();
-        for target in multicast.targets {
-            if !layout.contains(target.pe) {
-                return self.fail(JobError::Protocol(format!("there is no {}", target.pe)));
-            }
-            let node = layout.node_of(target.pe);
-            if layout.site_of_node(node) != my_site {
-                sites.entry(layout.site_of_node(node)).or_default().push(target);
-            } else if node != my_node {
-                nodes.entry(node).or_default().push(target);
-            } else {
-                pes.push(target);
-            }
-        }
-        let message = match sites.len() + nodes.len() {
-            0 => multicast.message,
-            // Encoded once, however many nodes it goes to.
-            _ => Parcel::Bytes(multicast.message.into_bytes()),
-        };
-        let groups = sites
-            .into_values()
-            .chain(nodes.into_values())
-            .map(|targets| (targets[0].pe, targets))
-            .chain(pes.into_iter().map(|target| (target.pe, vec![target])));
-        for (to, targets) in groups {
-            let message = kind.copy(&message);
+        let (here, elsewhere): (Vec<_>, Vec<_>) =
+            multicast.targets.into_iter().partition(|target| layout.node_of(target.pe) == my_node);
+        for target in here {
+            let (to, message) = (target.pe, kind.copy(&multicast.message));
+            let targets = vec![target];
             self.post(to, Control::Multicast(Multicast { targets, message, ..multicast }));
+        }
+        if !elsewhere.is_empty() {
+            // Each of these PEs gets one packet.
+            self.created += elsewhere.len() as u64;
+            let others = Multicast { targets: elsewhere, ..multicast };
+            self.outbox.packet(self.me, Packet::spread(Spread::Multicast(others)));
         }
     }
 
-    /// Takes a multicast that came to this PE, for its own members and for others to pass on.
+    /// Takes a multicast that came to this PE, for its own members.
     pub(super) fn handle_multicast(&mut self, mut multicast: Multicast) {
         let Some(kind) = self.kind(multicast.kind) else {
             return self.fail(JobError::Protocol("a multicast for an unknown type".to_owned()));
         };
-        let mut mine = Vec::new();
-        multicast.targets.retain_mut(|target| {
-            let here = target.pe == self.me;
-            if here {
-                mine.append(&mut target.members);
-            }
-            !here
-        });
-        if !mine.is_empty() {
-            let message = kind.copy(&multicast.message);
-            let own = Multicast { targets: Vec::new(), message, ..multicast };
-            if let Err(error) = kind.multicast(self, own, &mine) {
-                return self.fail(JobError::Protocol(error.to_string()));
-            }
-        }
-        if !multicast.targets.is_empty() {
-            self.spread(multicast);
+        let targets = std::mem::take(&mut multicast.targets);
+        let mine: Vec<_> = targets.into_iter().flat_map(|target| target.members).collect();
+        if let Err(error) = kind.multicast(self, multicast, &mine) {
+            self.fail(JobError::Protocol(error.to_string()));
         }
     }
 }

@@ -14,7 +14,7 @@ impl Core {
     /// Gives `value` to every PE, one copy per node over the network; then calls `done`.
     pub(crate) fn publish(
         &mut self,
-        value: Bytes,
+        value: &Bytes,
         done: impl FnOnce(&mut Self, u32) + Send + 'static,
     ) {
         let pes = self.common.layout.pe_count();
@@ -23,13 +23,10 @@ impl Core {
         root.publications.next += 1;
         let done = Box::new(move |core: &mut Self| done(core, id));
         root.publications.waiting.insert(id, (pes, done));
-        self.post(Self::ROOT, Control::Publish { id, value });
+        self.post_to_all(|| Control::Publish { id, value: value.clone() });
     }
 
     pub(super) fn handle_publish(&mut self, id: u32, value: Bytes) {
-        for child in self.tree_children() {
-            self.post(child, Control::Publish { id, value: value.clone() });
-        }
         self.published.insert(id, Published { bytes: value, value: None });
         self.post(Self::ROOT, Control::Published { id });
     }

@@ -1,6 +1,7 @@
-//! A packet between two PEs, as a value and as frames.
+//! A packet from a PE, as a value and as frames.
 
 use super::control::Control;
+use super::spread::Spread;
 use crate::codec::{self, DecodeError};
 use crate::envelope::{Batch, Envelope};
 use crate::id::KindId;
@@ -19,6 +20,8 @@ pub(crate) enum Content {
     Frame(MessageFrame),
     /// Messages to actors of one type, as they came over the network.
     Encoded(EncodedBatch),
+    /// For PEs of several other nodes. Goes to the carrier of the node.
+    Spread(Box<Spread>),
     /// Anything else.
     Control(Box<Control>),
 }
@@ -90,16 +93,30 @@ impl Packet {
                 codec::append(&control, &mut frame);
                 frame
             }
-            Content::Batch(_) => unreachable!("the outbox makes batches for its own node only"),
+            Content::Batch(_) | Content::Spread(_) => {
+                unreachable!("these go to PEs or to the carrier of the same node only")
+            }
         };
         write_ends(from, to, &mut frame);
         frame
     }
 
+    /// Something that the carrier of the node is to bring to other nodes.
+    pub(crate) fn spread(spread: Spread) -> Self {
+        Self(Content::Spread(Box::new(spread)))
+    }
+
+    /// Whether it is for the carrier of the node that it comes from, and not for a PE.
+    pub fn is_spread(&self) -> bool {
+        matches!(self.0, Content::Spread(_))
+    }
+
     /// Whether it carries no messages of the application, so that it may pass those.
     pub(crate) fn is_control(&self) -> bool {
         match &self.0 {
-            Content::Batch(_) | Content::Frame(_) | Content::Encoded(_) => false,
+            Content::Batch(_) | Content::Frame(_) | Content::Encoded(_) | Content::Spread(_) => {
+                false
+            }
             Content::Control(control) => {
                 !matches!(**control, Control::Multicast(_) | Control::Broadcast { .. })
             }
@@ -112,6 +129,7 @@ impl Packet {
             Content::Batch(batch) => batch.bytes(),
             Content::Frame(frame) => frame.bytes.len(),
             Content::Encoded(batch) => batch.bytes.len(),
+            Content::Spread(_) => 0,
             Content::Control(control) => match &**control {
                 Control::Multicast(multicast) => multicast.message.wire_len(),
                 Control::Broadcast { message, .. } => message.wire_len(),
@@ -161,7 +179,7 @@ impl MessageFrame {
 }
 
 /// Writes sender and receiver where a frame has them.
-fn write_ends(from: PeId, to: PeId, frame: &mut [u8]) {
+pub(super) fn write_ends(from: PeId, to: PeId, frame: &mut [u8]) {
     frame[..4].copy_from_slice(&from.0.to_le_bytes());
     frame[4..8].copy_from_slice(&to.0.to_le_bytes());
 }

@@ -1,7 +1,6 @@
 //! Broadcasts to all members of a collection: handled by every member, once, in the same order.
 //!
-//! **Start.** A broadcast goes to the root, which numbers it, and from there down a tree of nodes
-//! and PEs.
+//! **Start.** A broadcast goes to the root, which numbers it, and from there to every PE.
 //!
 //! **Steady state.** Each PE takes broadcasts in the order of their numbers and gives them to the
 //! members that live there. A member knows the number it expects next, so that it takes each once,
@@ -92,32 +91,28 @@ impl Core {
         let number = family.broadcasts;
         family.broadcasts += 1;
         let BroadcastRequest { kind, message, priority } = request;
-        self.post(Self::ROOT, Control::Broadcast { kind, collection, number, message, priority });
+        let Some(copies) = self.kind(kind) else { return };
+        self.post_to_all(|| Control::Broadcast {
+            kind,
+            collection,
+            number,
+            message: copies.copy(&message),
+            priority,
+        });
     }
 
-    /// Passes a broadcast down the tree and takes it, or keeps it until its turn.
+    /// Takes a broadcast, or keeps it until its turn.
     pub(in crate::pe) fn handle_broadcast(
         &mut self,
         kind_id: KindId,
         collection: CollectionId,
         number: u64,
-        mut message: Parcel,
+        message: Parcel,
         priority: i32,
     ) {
         let Some(kind) = self.kind(kind_id) else { return };
         if self.collections.get(collection).is_some_and(|local| local.info.kind != kind_id) {
             return self.fail_type_mismatch(kind.name());
-        }
-        let children = self.tree_children();
-        let layout = &self.common.layout;
-        let my_node = layout.node_of(self.me);
-        if children.iter().any(|&child| layout.node_of(child) != my_node) {
-            message = Parcel::Bytes(message.into_bytes());
-        }
-        for child in children {
-            let message = kind.copy(&message);
-            let kind = kind_id;
-            self.post(child, Control::Broadcast { kind, collection, number, message, priority });
         }
         let Some(local) = self.collections.get_mut(collection) else { return };
         local.broadcasts.early.insert(number, (message, priority));

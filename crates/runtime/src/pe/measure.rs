@@ -25,20 +25,6 @@ impl Core {
         }
     }
 
-    /// When the next handler begins, if it is timed: when the last has ended, unless something else was done since.
-    pub(super) fn begin_handling(&self) -> Option<u64> {
-        let stopwatch = self.stopwatch.as_ref()?;
-        let last = self.measures.as_ref().and_then(|measures| measures.stamp);
-        Some(last.unwrap_or_else(stopwatch))
-    }
-
-    /// The last handler has ended then; none if what follows is no actor's.
-    pub(super) fn end_handling(&mut self, at: Option<u64>) {
-        if let Some(measures) = &mut self.measures {
-            measures.stamp = at;
-        }
-    }
-
     /// A handler that began then has ended. Returns the time, at which the next begins.
     pub(super) fn note_handled(&mut self, kind: KindId, slot: u32, begin: u64) -> Option<u64> {
         let now = self.stopwatch.as_ref()?();

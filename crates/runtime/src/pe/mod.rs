@@ -125,13 +125,11 @@ impl Pe {
             let step = store.dispatch(&mut self.core, rank, budget - handled);
             handled += step;
             if !self.core.requests.is_empty() {
-                self.core.end_handling(None);
                 self.grant_requests();
             } else if step == 0 {
                 break;
             }
         }
-        self.core.end_handling(None);
         self.core.statistics.handled += u64::from(handled);
         handled
     }

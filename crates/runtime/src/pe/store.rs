@@ -37,7 +37,7 @@ impl<A: Actor> Store for TypedStore<A> {
     fn dispatch(&mut self, core: &mut Core, rank: Rank, budget: u32) -> u32 {
         let mut handled = 0;
         let mut bytes = 0;
-        let mut begin = core.begin_handling();
+        let mut begin = core.stopwatch.as_ref().map(|stopwatch| stopwatch());
         core.running = Some(self.kind);
         while handled < budget && core.lanes.take(rank, self.kind) {
             let Some(ready) = core.queue::<A>(self.kind).and_then(|queue| queue.pop(rank)) else {
@@ -56,7 +56,6 @@ impl<A: Actor> Store for TypedStore<A> {
                 break;
             }
         }
-        core.end_handling(begin);
         core.running = None;
         core.ready_bytes -= bytes;
         core.processed += u64::from(handled);

@@ -12,8 +12,6 @@ pub(crate) struct Measures {
     /// What members that have left since had sent.
     pub(crate) left: Vec<Talk>,
     pub(crate) time: Timesheet,
-    /// When the last handler of this turn has ended, from where the next is timed.
-    pub(crate) stamp: Option<u64>,
     /// What this PE keeps as the leader of its site.
     pub(crate) leading: Leading,
 }

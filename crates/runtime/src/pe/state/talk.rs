@@ -26,8 +26,6 @@ pub(crate) struct Talks {
     index: FxHashMap<(ActorId, ActorId), u32>,
 }
 
-/// Each has a line of the cache to itself, since counting costs little but the misses.
-#[repr(align(64))]
 struct Pair {
     to: ActorId,
     messages: u64,

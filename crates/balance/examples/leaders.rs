@@ -56,7 +56,7 @@ fn main() {
             true => by_block(objects.loads.len(), all),
             false => by_hash(objects.loads.len(), all),
         };
-        let mut snapshot = snapshot_of(&objects, layout.clone(), &place);
+        let snapshot = snapshot_of(&objects, layout.clone(), &place);
         let placed = compare(&snapshot, &options);
         let drifted = drifted_leanmd(side, 1, 0.5);
         for (snapshot, name) in placed.into_iter().zip(["grid-cut", "leader-cut"]) {
@@ -64,13 +64,11 @@ fn main() {
             println!("  after {name}, loads have drifted by half a cell:");
             compare(&snapshot_of(&drifted, layout.clone(), &place), &options);
         }
-        snapshot.actors.clear();
     }
 }
 
 /// Compares plans for a snapshot; returns it as they leave it.
 fn compare(snapshot: &Snapshot, options: &Options) -> [Snapshot; 2] {
-    let now: Vec<PeId> = snapshot.actors.iter().map(|actor| actor.pe).collect();
     row(snapshot, "as it is", &Plan::none(), 0.0);
     println!();
     let begin = Instant::now();
@@ -116,7 +114,6 @@ fn compare(snapshot: &Snapshot, options: &Options) -> [Snapshot; 2] {
         "  a step by the sums of the sites: {:?}; by predict: {:?}; {} and {} messages",
         figures.step_after, exact.step, figures.traffic_after.messages, exact.wide_area.messages
     );
-    let _ = now;
     [flat, led].map(|plan| {
         let mut after = snapshot.clone();
         let mapping = plan.mapping(snapshot).unwrap();
@@ -127,14 +124,13 @@ fn compare(snapshot: &Snapshot, options: &Options) -> [Snapshot; 2] {
 
 /// What all PEs tell the root when it plans alone, and it tells them.
 fn flat_bytes(snapshot: &Snapshot, plan: &Plan) -> usize {
-    let size = |value: &dyn Fn() -> usize| value();
-    let actors = || snapshot.actors.iter().map(|a| postcard::to_stdvec(a).unwrap().len()).sum();
-    let talks = || {
+    let actors: usize = snapshot.actors.iter().map(|a| postcard::to_stdvec(a).unwrap().len()).sum();
+    let talks: usize = {
         let key = |at: u32| snapshot.actors[at as usize].id;
         let talk = |e: &gridspan_balance::Edge| (key(e.from), key(e.to), e.messages, e.bytes);
         snapshot.edges.iter().map(|edge| postcard::to_stdvec(&talk(edge)).unwrap().len()).sum()
     };
-    size(&actors) + size(&talks) + postcard::to_stdvec(plan).unwrap().len()
+    actors + talks + postcard::to_stdvec(plan).unwrap().len()
 }
 
 fn row(snapshot: &Snapshot, name: &str, plan: &Plan, seconds: f64) {

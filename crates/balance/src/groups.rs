@@ -114,4 +114,17 @@ mod tests {
         assert_eq!(parts[1].parts().len(), 2);
         assert_eq!(parts[1].part_of_pe(4), [None, None, Some(0), Some(1)]);
     }
+
+    #[test]
+    fn sites_stand_above_what_is_inside_them() {
+        let layout = Layout::new(vec![("a".to_owned(), vec![2, 1]), ("b".to_owned(), vec![2])]);
+        let mut snapshot = snapshot(&[]);
+        (snapshot.layout, snapshot.pes) = (layout.clone(), vec![Default::default(); 5]);
+        let tree = GroupTree::of(&snapshot);
+
+        assert_eq!(tree.above_sites(&layout).pes(), [0, 1]);
+        assert_eq!(tree.above_sites(&layout).parts().len(), 2);
+        assert_eq!(tree.within(&[0, 1, 2]).pes(), [0, 1, 2]);
+        assert_eq!(tree.within(&[3, 4]).part_of_pe(5)[3..], [Some(0), Some(1)]);
+    }
 }

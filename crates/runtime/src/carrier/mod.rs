@@ -65,9 +65,9 @@ pub struct Carrier {
     bytes_max: u64,
 }
 
-/// Segments of the plan that needs no planning: some for each hop of a deep tree, and large against what
-/// it costs to pass one on.
-const SEGMENT_BYTES: u64 = 32 << 10;
+/// Segments of the plan that needs no planning: some for each hop of a deep tree, and large enough to be bulk, so
+/// that each has a stream of its own and holds up no messages.
+const SEGMENT_BYTES: u64 = 68 << 10;
 
 impl Carrier {
     /// A carrier that knows the `tree` of nodes, which announcements take that name no other plan.
@@ -166,13 +166,12 @@ impl Carrier {
     ) {
         let plan = self.plan(plan).unwrap_or(&self.standing).clone();
         self.used.insert(plan.id(), flow + 1);
-        let bytes = announcement.into_bytes();
-        let total = bytes.len() as u64;
+        let total = announcement.bytes() as u64;
         for segment in plan.segments(total) {
             let (stripe, offset) = (segment.stripe as u32, segment.offset);
             let head = SegmentHead { plan: plan.id(), stripe, flow, offset, total };
             let part = offset as usize..(offset + segment.bytes) as usize;
-            let frame = SpreadFrame::segment(origin, &head, &bytes[part]);
+            let frame = SpreadFrame::segment(origin, &head, announcement.part(part));
             for &to in plan.stripes()[segment.stripe].tree.children(self.node) {
                 out.push(Carriage::Send { to, frame: frame.clone() });
             }

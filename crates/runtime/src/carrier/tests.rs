@@ -116,7 +116,7 @@ fn an_announcement_takes_the_plan_it_names_until_that_is_retired() {
 fn a_segment_is_passed_on_before_the_next_has_come() {
     let mut carriers = carriers(&[1, 2]);
     let mut out = Vec::new();
-    carriers[0].take(PeId(0), publication(100_000, 0), &mut out);
+    carriers[0].take(PeId(0), publication(200_000, 0), &mut out);
     let Carriage::Send { to: NodeId(1), frame } = &out[0] else { panic!("not to the other site") };
 
     let mut passed = Vec::new();
@@ -171,7 +171,7 @@ fn frames_that_cannot_be_are_refused() {
     };
     let plan = PlanId { root: NodeId(0), version: 0 };
     let good = SegmentHead { plan, stripe: 0, flow: 0, offset: 0, total: 4 };
-    let segment = |origin, head| SpreadFrame::segment(PeId(origin), &head, b"ab");
+    let segment = |origin, head| SpreadFrame::segment(PeId(origin), &head, [b"a", b"b"]);
 
     let other_plan = PlanId { root: NodeId(0), version: 9 };
     assert!(refused(0, segment(0, SegmentHead { plan: other_plan, ..good })).contains("not known"));

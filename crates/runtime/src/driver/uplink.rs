@@ -131,6 +131,8 @@ impl Uplink {
             if self.has_frames.load(Ordering::SeqCst) { Duration::ZERO } else { timeout }
         };
         let mut result = net.turn(Some(timeout), &mut |event| {
+            // This thread is awake: what its carrier passes on leaves below.
+            self.waiting.store(false, Ordering::SeqCst);
             if let Some(own) = own {
                 // This thread is awake; nobody has to wake it for what it brings itself.
                 own.wake_up();

@@ -70,7 +70,7 @@ impl Core {
         let me = layout.node_of(self.me);
         let Some(root) = &mut self.root else { return };
         let advice = &mut root.advice;
-        let bytes = announcement.len() as u64;
+        let bytes = announcement.bytes() as u64;
         let flow = advice.next_flow;
         advice.next_flow += 1;
         let chosen = advice.choose(bytes);

@@ -60,8 +60,8 @@ pub(crate) struct BcastArgs {
 }
 
 const BCAST_HELP: &str = "\
-Times are predicted: a simulation lets all transfers that meet share the network fairly. They are comparable
-with each other and with the bound, below which no broadcast can be complete whatever its trees.
+Times are predicted: a simulation lets all transfers that meet share the network fairly. They are
+comparable with each other and with the bound, before which no broadcast can be complete.
 
 Strategies:
   star, binomial, hierarchical         know only the layout; hierarchical as in MPICH-G2
@@ -69,7 +69,7 @@ Strategies:
                                        the published ones, by their own cost model
   annealed                             our search by that cost model
   static-pipeline                      in segments over a tree that needs no search
-  pipelined, striped                   in segments over the best tree, or several of them: the default
+  pipelined, striped                   in segments over the best tree, or over several
 
 Examples:
   gridctl bcast --grid grid.toml                        all strategies, three sizes
@@ -116,9 +116,10 @@ pub(crate) struct BenchBcastArgs {
 }
 
 const BENCH_BCAST_HELP: &str = "\
-Without a place, broadcasts are measured over 2, 4 and 8 local processes, one after the other. Both ways take
-turns in the same run. A broadcast is timed from sending to a reduction that confirms that all members have
-it; what that reduction takes by itself is measured too. Each member checks each message.
+Without a place, broadcasts are measured over 2, 4 and 8 local processes, one after the other.
+Both ways take turns in the same run. A broadcast is timed from sending to the end of a reduction
+that confirms that all members have it; what that takes by itself is measured too. Each member
+checks each message.
 
 Examples:
   gridctl bench bcast                          over 2, 4 and 8 local processes

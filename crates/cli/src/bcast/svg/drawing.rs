@@ -55,7 +55,9 @@ impl Drawing<'_> {
         self.nodes(svg);
         for edge in &self.tree.edges {
             let mut siblings = self.tree.from(edge.from);
-            if (2..=NUMBERED_MAX).contains(&siblings.len())
+            let has_room = self.map.names.is_some() || is_wide(edge.from, edge.to);
+            if has_room
+                && (2..=NUMBERED_MAX).contains(&siblings.len())
                 && let Some(place) = siblings.position(|other| other.to == edge.to)
             {
                 self.number(edge.from, edge.to, place + 1, svg);

@@ -146,7 +146,8 @@ fn arrange(blocks: &mut [Block]) -> [f64; 2] {
     let most = |axis: usize| blocks.iter().map(|block| block.frame.size[axis]).fold(0.0, f64::max);
     let [wide, high] = [most(0) + SPACE, most(1) + SPACE];
     // An even number has no block at the top, where a single one would stand out.
-    let first = if count % 2 == 0 { -PI / 2.0 - PI / count.max(1) as f64 } else { -PI / 2.0 };
+    let first =
+        if count.is_multiple_of(2) { -PI / 2.0 - PI / count.max(1) as f64 } else { -PI / 2.0 };
     let mut radius = if count < 2 { 0.0 } else { 0.3 };
     loop {
         for (number, block) in blocks.iter_mut().enumerate() {

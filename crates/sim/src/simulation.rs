@@ -14,6 +14,7 @@
 //!
 //! **Main** is polled between events. What it asks of PE 0 reaches it at once.
 
+mod carrying;
 mod ending;
 
 use crate::connection::{Command, Connections, Happening};
@@ -28,10 +29,10 @@ use crate::queue::EventQueue;
 use crate::report::{Ending, SimError, SimReport};
 use crate::station::Station;
 use bytes::Bytes;
-use gridspan_runtime::carrier::{Carriage, Carrier};
+use gridspan_runtime::carrier::Carrier;
 use gridspan_runtime::pe::{Core, Spent, Standing};
 use gridspan_runtime::wire::Packet;
-use gridspan_runtime::{DecodeError, Job, JobError, Layout, NodeId, PeId, Program, Time, end};
+use gridspan_runtime::{Job, JobError, Layout, NodeId, PeId, Program, Time, end};
 use gridspan_topology::GridSpec;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +54,9 @@ enum Event {
     /// Something happens on a connection that can break.
     Connection(Happening),
 }
+
+/// Evaluations of a tree that the advisor of broadcasts may make at a time. In virtual time they take none.
+const THINKING: u64 = 20_000;
 
 /// A frame for another node.
 struct Outgoing {
@@ -192,6 +196,10 @@ impl Simulation {
             return;
         }
         let (taking, handling) = station.turn(self.now, &self.options);
+        if let Some(mut thought) = station.machine.take_thought() {
+            thought.think_evaluations(THINKING);
+            station.actions.push(Box::new(move |core| core.advised(thought)));
+        }
         let packets: Vec<_> = station.machine.outbox().drain().collect();
         match &mut node.processors {
             None => {
@@ -229,21 +237,7 @@ impl Simulation {
         let mut frames = Vec::new();
         for (to, packet) in packets {
             if packet.is_spread() {
-                let mut out = Vec::new();
-                if let Some(carrier) = self.carriers.get_mut(node.index()) {
-                    carrier.take(pe, packet, &mut out);
-                }
-                for carriage in out {
-                    match carriage {
-                        Carriage::Send { to, frame } => {
-                            leaves += self.options.remote_send_cost;
-                            frames.push(Outgoing { leaves, from: node, to, frame });
-                        }
-                        Carriage::Deliver { from, to, packet } => {
-                            self.send_local(leaves, from, to, packet);
-                        }
-                    }
-                }
+                self.hand_over((node, pe), packet, &mut leaves, &mut frames);
             } else if to == pe {
                 self.stations[pe.index()].inbox.push((pe, packet));
             } else if self.layout.node_of(to) == node {
@@ -362,47 +356,6 @@ impl Simulation {
                 }
             }
         }
-    }
-
-    fn receive(&mut self, arrival: Arrival) {
-        let Arrival { from, to, ref frame } = arrival;
-        let result = if Carrier::is_concerned(frame) {
-            // The thread that drives the network stands still with its node.
-            let until = self.nodes[to.index()].paused_until;
-            if until > self.now {
-                self.queue.push(until, Event::Frame(arrival));
-                return;
-            }
-            let (sender, receiver) = (self.layout.leader(from), self.layout.leader(to));
-            self.log.add(self.now, sender, receiver, Some(frame));
-            self.carry(from, to, frame)
-        } else {
-            Packet::from_frame(frame).map(|(from, to, packet)| {
-                self.log.add(self.now, from, to, Some(frame));
-                self.deliver(from, to, packet);
-            })
-        };
-        if let Err(error) = result {
-            self.broken.get_or_insert(JobError::Protocol(error.to_string()));
-        }
-    }
-
-    /// Lets a carrier take a frame. It keeps no PE from what it is doing.
-    fn carry(&mut self, from: NodeId, to: NodeId, frame: &Bytes) -> Result<(), DecodeError> {
-        let Some(carrier) = self.carriers.get_mut(to.index()) else { return Ok(()) };
-        let mut out = Vec::new();
-        carrier.receive(from, frame, &mut out)?;
-        let mut leaves = self.now;
-        for carriage in out {
-            match carriage {
-                Carriage::Send { to: next, frame } => {
-                    leaves += self.options.remote_send_cost;
-                    self.send_remote(Outgoing { leaves, from: to, to: next, frame });
-                }
-                Carriage::Deliver { from, to, packet } => self.deliver(from, to, packet),
-            }
-        }
-        Ok(())
     }
 
     fn deliver(&mut self, from: PeId, to: PeId, packet: Packet) {

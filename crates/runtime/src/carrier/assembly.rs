@@ -1,7 +1,9 @@
 //! Parts of one announcement, until it is complete.
 
 use crate::codec::DecodeError;
+use crate::wire::Arrival;
 use bytes::{Bytes, BytesMut};
+use gridspan_topology::{NodeId, Time};
 use std::collections::BTreeMap;
 
 /// The parts that have come, in any order.
@@ -9,11 +11,21 @@ pub(super) struct Assembly {
     total: u64,
     have: u64,
     parts: BTreeMap<u64, Bytes>,
+    /// When what came, by the plan's trees.
+    seen: BTreeMap<u32, Seen>,
+}
+
+struct Seen {
+    from: NodeId,
+    first: Time,
+    last: Time,
+    /// All but the first segment.
+    bytes: u64,
 }
 
 impl Assembly {
     pub(super) fn new(total: u64) -> Self {
-        Self { total, have: 0, parts: BTreeMap::new() }
+        Self { total, have: 0, parts: BTreeMap::new(), seen: BTreeMap::new() }
     }
 
     /// Adds a part. One that overlaps another, or belongs to a whole of another length, is refused.
@@ -38,6 +50,27 @@ impl Assembly {
         self.have += bytes;
         self.parts.insert(offset, payload);
         Ok(())
+    }
+
+    /// A part has just come from `from` over one of the plan's trees, in a frame of so many bytes.
+    pub(super) fn note(&mut self, now: Time, stripe: u32, from: NodeId, frame_bytes: u64) {
+        let seen = self.seen.entry(stripe);
+        seen.and_modify(|seen| (seen.last, seen.bytes) = (now, seen.bytes + frame_bytes))
+            .or_insert(Seen { from, first: now, last: now, bytes: 0 });
+    }
+
+    /// What the edges to this node have shown.
+    pub(super) fn arrivals(&self) -> Vec<Arrival> {
+        let arrival = |(&stripe, seen): (&u32, &Seen)| {
+            let flowing_s = seen.last.since(seen.first).as_secs_f64();
+            (flowing_s > 0.0).then_some(Arrival {
+                from: seen.from,
+                stripe,
+                bytes: seen.bytes,
+                flowing_s,
+            })
+        };
+        self.seen.iter().filter_map(arrival).collect()
     }
 
     pub(super) fn is_complete(&self) -> bool {

@@ -14,16 +14,19 @@
 
 mod assembly;
 mod branches;
+mod plans;
 
 use crate::codec::DecodeError;
 use crate::parcel::Parcel;
 use crate::wire::{
-    Announcement, Content, Control, Multicast, Packet, SegmentHead, Spread, SpreadFrame,
+    Announcement, Content, Control, Multicast, Packet, PlanHead, REPORTED_BYTES_MIN, SegmentHead,
+    Spread, SpreadFrame,
 };
 use assembly::Assembly;
 use bytes::Bytes;
 use gridspan_bcast::{Plan, PlanId, Tree};
-use gridspan_topology::{Layout, NodeId, PeId};
+use gridspan_topology::{Layout, NodeId, PeId, Time};
+use plans::Plans;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -51,11 +54,13 @@ pub enum Carriage {
 pub struct Carrier {
     node: NodeId,
     layout: Arc<Layout>,
-    plans: BTreeMap<PlanId, Arc<Plan>>,
+    plans: Plans,
+    /// The plan that is known from the beginning.
+    standing: Arc<Plan>,
     /// Announcements of other nodes of which parts are missing, by root and number.
     flows: BTreeMap<(NodeId, u64), Assembly>,
-    /// The number of this node's next announcement.
-    next_flow: u64,
+    /// How many of this node's announcements had begun when each of its plans was last used.
+    used: BTreeMap<PlanId, u64>,
     /// Announcements are not larger.
     bytes_max: u64,
 }
@@ -67,9 +72,9 @@ const SEGMENT_BYTES: u64 = 32 << 10;
 impl Carrier {
     /// A carrier that knows the `tree` of nodes, which announcements take that name no other plan.
     pub(crate) fn new(node: NodeId, layout: Arc<Layout>, tree: &Tree, bytes_max: u64) -> Self {
-        let standing = Plan::standing(tree.clone(), SEGMENT_BYTES);
-        let plans = BTreeMap::from([(standing.id(), Arc::new(standing))]);
-        Self { node, layout, plans, flows: BTreeMap::new(), next_flow: 0, bytes_max }
+        let standing = Arc::new(Plan::standing(tree.clone(), SEGMENT_BYTES));
+        let (plans, flows, used) = (Plans::default(), BTreeMap::new(), BTreeMap::new());
+        Self { node, layout, plans, standing, flows, used, bytes_max }
     }
 
     /// Takes what a PE of this node has for others. Only packets for which [`Packet::is_spread`] holds do
@@ -78,14 +83,18 @@ impl Carrier {
         let Content::Spread(spread) = packet.0 else { return };
         match *spread {
             Spread::Multicast(multicast) => self.pass_on(multicast, out),
-            Spread::Announcement(announcement) => self.announce(from, announcement, out),
+            Spread::Announcement { announcement, plan, flow } => {
+                self.announce(from, announcement, (plan, flow), out);
+            }
+            Spread::Plan { plan, retired } => self.publish(from, *plan, &retired, out),
         }
     }
 
     /// Takes a frame for which [`Carrier::is_concerned`] holds from the carrier of another node. One that does not
-    /// decode or does not fit what came before is refused.
+    /// decode or does not fit what came before is refused. `now` only has to run on evenly.
     pub fn receive(
         &mut self,
+        now: Time,
         from: NodeId,
         frame: &Bytes,
         out: &mut Vec<Carriage>,
@@ -101,8 +110,9 @@ impl Carrier {
             }
             SpreadFrame::Segment { origin, head, payload } => {
                 self.check(origin)?;
-                self.take_segment((from, origin), head, (frame, payload), out)
+                self.take_segment((now, from, origin), head, (frame, payload), out)
             }
+            SpreadFrame::Plan(head) => self.take_plan(*head, frame, out),
         }
     }
 
@@ -147,13 +157,16 @@ impl Carrier {
     }
 
     /// Sends an announcement of this node to all others.
-    fn announce(&mut self, origin: PeId, announcement: Announcement, out: &mut Vec<Carriage>) {
-        let Some(plan) = self.plans.values().find(|plan| plan.id().root == self.node) else {
-            return;
-        };
+    fn announce(
+        &mut self,
+        origin: PeId,
+        announcement: Announcement,
+        (plan, flow): (PlanId, u64),
+        out: &mut Vec<Carriage>,
+    ) {
+        let plan = self.plan(plan).unwrap_or(&self.standing).clone();
+        self.used.insert(plan.id(), flow + 1);
         let bytes = announcement.into_bytes();
-        let flow = self.next_flow;
-        self.next_flow += 1;
         let total = bytes.len() as u64;
         for segment in plan.segments(total) {
             let (stripe, offset) = (segment.stripe as u32, segment.offset);
@@ -166,16 +179,21 @@ impl Carrier {
         }
     }
 
+    fn plan(&self, plan: PlanId) -> Option<&Arc<Plan>> {
+        let is_standing = plan == self.standing.id();
+        if is_standing { Some(&self.standing) } else { self.plans.get(plan) }
+    }
+
     /// Passes a part of an announcement on, and hands the whole to the PEs of this node once it is complete.
     fn take_segment(
         &mut self,
-        (from, origin): (NodeId, PeId),
+        (now, from, origin): (Time, NodeId, PeId),
         head: SegmentHead,
         (frame, payload): (&Bytes, Bytes),
         out: &mut Vec<Carriage>,
     ) -> Result<(), DecodeError> {
         let refuse = |reason: String| Err(DecodeError::new("a part of an announcement", reason));
-        let Some(plan) = self.plans.get(&head.plan) else {
+        let Some(plan) = self.plan(head.plan).cloned() else {
             return refuse(format!("plan {} is not known here", head.plan));
         };
         let tree = plan.stripes().get(head.stripe as usize).map(|stripe| &stripe.tree);
@@ -186,22 +204,72 @@ impl Carrier {
             let (total, most) = (head.total, self.bytes_max);
             return refuse(format!("all of it would take {total} bytes, and {most} is the most"));
         }
-        let key = (head.plan.root, head.flow);
-        let flow = self.flows.entry(key).or_insert_with(|| Assembly::new(head.total));
+        let (root, number) = (head.plan.root, head.flow);
+        let flow = self.flows.entry((root, number)).or_insert_with(|| Assembly::new(head.total));
         flow.add(head.offset, head.total, payload)?;
+        flow.note(now, head.stripe, from, frame.len() as u64);
         for &to in tree.children(self.node) {
             out.push(Carriage::Send { to, frame: frame.clone() });
         }
         if !flow.is_complete() {
             return Ok(());
         }
-        let Some(flow) = self.flows.remove(&key) else { return Ok(()) };
+        let Some(flow) = self.flows.remove(&(root, number)) else { return Ok(()) };
+        self.plans.note_complete(root, number);
+        if head.total >= REPORTED_BYTES_MIN {
+            let report = Control::Carried { flow: number, arrivals: flow.arrivals() };
+            out.push(self.report(origin, report));
+        }
         let announcement = Announcement::from_bytes(&flow.into_bytes())?;
         for to in self.layout.place(self.node).pes.clone().map(PeId) {
             let packet = Packet::control(announcement.control()?);
             out.push(Carriage::Deliver { from: origin, to, packet });
         }
         Ok(())
+    }
+
+    /// Gives a plan of this node to all others.
+    fn publish(&mut self, origin: PeId, plan: Plan, retired: &[PlanId], out: &mut Vec<Carriage>) {
+        let uses = |plan: &PlanId| (*plan, self.used.remove(plan).unwrap_or(0));
+        let retired: Vec<(PlanId, u64)> = retired.iter().map(uses).collect();
+        let head = PlanHead { plan, retired };
+        // What this node sends is complete here when it has begun.
+        let own: Vec<(PlanId, u64)> = head.retired.iter().map(|&(plan, _)| (plan, 0)).collect();
+        if self.plans.learn(&self.layout, head.plan.clone(), &own).is_err() {
+            // The advisor makes plans over all nodes; one that is not is not used.
+            return;
+        }
+        let frame = head.into_frame(origin);
+        for &to in self.tree().children(self.node) {
+            out.push(Carriage::Send { to, frame: frame.clone() });
+        }
+    }
+
+    fn take_plan(
+        &mut self,
+        head: PlanHead,
+        frame: &Bytes,
+        out: &mut Vec<Carriage>,
+    ) -> Result<(), DecodeError> {
+        let plan = head.plan.id();
+        self.plans.learn(&self.layout, head.plan, &head.retired)?;
+        for &to in self.tree().children(self.node) {
+            out.push(Carriage::Send { to, frame: frame.clone() });
+        }
+        let root = self.layout.leader(plan.root);
+        out.push(self.report(root, Control::PlanKnown { plan }));
+        Ok(())
+    }
+
+    /// The tree over which plans themselves travel.
+    fn tree(&self) -> &Tree {
+        &self.standing.stripes()[0].tree
+    }
+
+    /// Tells a PE of another node something.
+    fn report(&self, to: PeId, control: Control) -> Carriage {
+        let frame = Packet::control(control).into_frame(self.layout.leader(self.node), to);
+        Carriage::Send { to: self.layout.node_of(to), frame: frame.into() }
     }
 }
 

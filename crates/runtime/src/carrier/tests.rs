@@ -4,7 +4,8 @@ use super::*;
 use crate::id::{ActorId, CollectionId, KindId};
 use crate::parcel::Parcel;
 use crate::wire::{Control, MulticastTarget};
-use gridspan_bcast::hierarchical;
+use gridspan_bcast::{Draft, Sending, Strand, hierarchical};
+use std::time::Duration;
 
 const BYTES_MAX: u64 = 1 << 20;
 
@@ -20,7 +21,7 @@ fn carriers(sites: &[usize]) -> Vec<Carrier> {
 fn settle(carriers: &mut [Carrier], first: NodeId, mut out: Vec<Carriage>) -> Vec<(u32, Packet)> {
     let mut got = Vec::new();
     let mut frames = Vec::new();
-    let mut at = first;
+    let (mut at, mut time) = (first, 0);
     loop {
         for carriage in out.drain(..) {
             match carriage {
@@ -29,15 +30,22 @@ fn settle(carriers: &mut [Carrier], first: NodeId, mut out: Vec<Carriage>) -> Ve
             }
         }
         let Some((from, to, frame)) = frames.pop() else { return got };
+        if !Carrier::is_concerned(&frame) {
+            let (_, to, packet) = Packet::from_frame(&frame).unwrap();
+            got.push((to.0, packet));
+            continue;
+        }
         at = to;
-        carriers[to.index()].receive(from, &frame, &mut out).unwrap();
+        time += 1_000_000;
+        carriers[to.index()].receive(Time(time), from, &frame, &mut out).unwrap();
     }
 }
 
-fn publication(bytes: usize) -> Packet {
+fn publication(bytes: usize, version: u64) -> Packet {
     let value: Bytes = (0..bytes).map(|at| (at % 251) as u8).collect::<Vec<u8>>().into();
     let control = Control::Publish { id: 7, value };
-    Packet::spread(Spread::Announcement(Announcement::new(control)))
+    let (announcement, plan) = (Announcement::new(control), PlanId { root: NodeId(0), version });
+    Packet::spread(Spread::Announcement { announcement, plan, flow: 0 })
 }
 
 #[test]
@@ -45,10 +53,12 @@ fn an_announcement_of_any_size_reaches_every_pe_of_every_other_node_once() {
     for bytes in [0, 1, SEGMENT_BYTES as usize, 300_001] {
         let mut carriers = carriers(&[2, 3, 1]);
         let mut out = Vec::new();
-        carriers[0].take(PeId(0), publication(bytes), &mut out);
+        carriers[0].take(PeId(0), publication(bytes, 0), &mut out);
 
-        let got = settle(&mut carriers, NodeId(0), out);
+        let mut got = settle(&mut carriers, NodeId(0), out);
 
+        let reports = got.extract_if(.., |(pe, _)| *pe == 0).count();
+        assert_eq!(reports, if bytes > 30_000 { 5 } else { 0 });
         let mut pes: Vec<u32> = got.iter().map(|(pe, _)| *pe).collect();
         pes.sort_unstable();
         assert_eq!(pes, (2..12).collect::<Vec<u32>>());
@@ -62,15 +72,55 @@ fn an_announcement_of_any_size_reaches_every_pe_of_every_other_node_once() {
     }
 }
 
+/// Two trees over three nodes, in segments of 1000 bytes.
+fn striped(version: u64) -> Plan {
+    let strand = |edges: [(u32, u32); 2], share| Strand { edges: edges.to_vec(), share };
+    let strands = vec![strand([(0, 1), (1, 2)], 0.5), strand([(0, 2), (2, 1)], 0.5)];
+    let draft = Draft { strands, segment_bytes: 1000, sending: Sending::Concurrent };
+    let nodes: Vec<NodeId> = (0..3).map(NodeId).collect();
+    let id = PlanId { root: NodeId(0), version };
+    Plan::from_draft(id, &draft, &nodes, Duration::ZERO).unwrap()
+}
+
+#[test]
+fn an_announcement_takes_the_plan_it_names_until_that_is_retired() {
+    let mut carriers = carriers(&[1, 2]);
+    let known = |carriers: &[Carrier], version| {
+        let plan = PlanId { root: NodeId(0), version };
+        carriers.iter().filter(|carrier| carrier.plan(plan).is_some()).count()
+    };
+    let publish = |carriers: &mut [Carrier], version, retired| {
+        let plan = Box::new(striped(version));
+        let mut out = Vec::new();
+        let packet = Packet::spread(Spread::Plan { plan, retired });
+        carriers[0].take(PeId(0), packet, &mut out);
+        settle(carriers, NodeId(0), out).len()
+    };
+    assert_eq!(publish(&mut carriers, 1, Vec::new()), 2, "both others confirm it");
+
+    let mut out = Vec::new();
+    carriers[0].take(PeId(0), publication(40_000, 1), &mut out);
+    let to_first = |carriage: &&Carriage| matches!(carriage, Carriage::Send { to: NodeId(1), .. });
+    assert_eq!((out.len(), out.iter().filter(to_first).count()), (41, 21));
+    // Nothing has arrived, so that the plan is needed yet.
+    assert_eq!(publish(&mut carriers, 2, vec![striped(1).id()]), 2);
+    assert_eq!((known(&carriers, 1), known(&carriers, 2)), (2, 3));
+
+    let got = settle(&mut carriers, NodeId(0), out);
+
+    assert_eq!(got.iter().filter(|(pe, _)| *pe > 1).count(), 4);
+    assert_eq!(known(&carriers, 1), 0);
+}
+
 #[test]
 fn a_segment_is_passed_on_before_the_next_has_come() {
     let mut carriers = carriers(&[1, 2]);
     let mut out = Vec::new();
-    carriers[0].take(PeId(0), publication(100_000), &mut out);
+    carriers[0].take(PeId(0), publication(100_000, 0), &mut out);
     let Carriage::Send { to: NodeId(1), frame } = &out[0] else { panic!("not to the other site") };
 
     let mut passed = Vec::new();
-    carriers[1].receive(NodeId(0), frame, &mut passed).unwrap();
+    carriers[1].receive(Time(1), NodeId(0), frame, &mut passed).unwrap();
 
     let [Carriage::Send { to: NodeId(2), frame: same }] = &passed[..] else {
         panic!("{} carriages", passed.len())
@@ -115,7 +165,7 @@ fn frames_that_cannot_be_are_refused() {
     let mut carriers = carriers(&[1, 2]);
     let mut refused = |from: u32, frame: Bytes| {
         let mut out = Vec::new();
-        let error = carriers[1].receive(NodeId(from), &frame, &mut out).unwrap_err();
+        let error = carriers[1].receive(Time(1), NodeId(from), &frame, &mut out).unwrap_err();
         assert!(out.is_empty(), "{error}");
         error.to_string()
     };

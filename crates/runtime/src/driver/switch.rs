@@ -3,11 +3,14 @@
 use super::ending::Ending;
 use super::inbox::Inbox;
 use crate::carrier::{Carriage, Carrier};
+use crate::pe::Thought;
 use crate::probe::ProbeOrder;
 use crate::wire::Packet;
 use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId, PeId};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// The network as the PEs of a node see it.
 pub(crate) trait Network: Send + Sync {
@@ -19,6 +22,9 @@ pub(crate) trait Network: Send + Sync {
     fn backlog_bytes(&self) -> usize;
 }
 
+/// How long the advisor thinks at a time: a full plan for 64 nodes takes about so long.
+const THINKING: Duration = Duration::from_millis(50);
+
 /// Connects the PEs of a node.
 pub(super) struct Switch {
     pub(super) layout: Arc<Layout>,
@@ -27,6 +33,8 @@ pub(super) struct Switch {
     inboxes: Vec<Inbox>,
     network: Option<Arc<dyn Network>>,
     carrier: Option<Mutex<Carrier>>,
+    #[cfg(feature = "net")]
+    begin: Instant,
     /// Bytes in an inbox at which the network should bring no more.
     soft_bytes: usize,
     /// For the thread of main, if it is in this process.
@@ -45,7 +53,18 @@ impl Switch {
         let first_pe = layout.place(node).pes.start;
         let ending = Ending::default();
         let carrier = carrier.map(Mutex::new);
-        Self { layout, node, first_pe, inboxes, network, carrier, soft_bytes, ending }
+        Self {
+            layout,
+            node,
+            first_pe,
+            inboxes,
+            network,
+            carrier,
+            #[cfg(feature = "net")]
+            begin: Instant::now(),
+            soft_bytes,
+            ending,
+        }
     }
 
     /// The inbox of a PE of this node.
@@ -117,6 +136,21 @@ impl Switch {
         Some(result)
     }
 
+    /// Has somebody think about something, and tell PE 0, whose thought it is.
+    pub(super) fn think(self: &Arc<Self>, mut thought: Thought) {
+        let switch = Arc::clone(self);
+        let think = move || {
+            let begin = Instant::now();
+            thought.think_for(THINKING, &|| begin.elapsed());
+            switch.inbox(PeId(0)).push_action(Box::new(move |core| core.advised(thought)));
+        };
+        // Without a thread things go on as they are.
+        let thread = thread::Builder::new().name("advisor".to_owned());
+        if let Err(error) = thread.spawn(think) {
+            tracing::warn!(%error, "no thread for the advisor; broadcasts keep their plans");
+        }
+    }
+
     /// Has this node measure something.
     pub(super) fn probe(&self, orders: Vec<ProbeOrder>) {
         if let Some(network) = &self.network {
@@ -129,7 +163,9 @@ impl Switch {
     /// that it can be, is refused.
     pub(super) fn receive(&self, from: NodeId, frame: &Bytes) -> Result<(), crate::DecodeError> {
         if Carrier::is_concerned(frame) {
-            return self.carry(|carrier, out| carrier.receive(from, frame, out)).unwrap_or(Ok(()));
+            let now = gridspan_topology::Time(self.begin.elapsed().as_nanos() as u64);
+            let taken = self.carry(|carrier, out| carrier.receive(now, from, frame, out));
+            return taken.unwrap_or(Ok(()));
         }
         let (sender, to, packet) = Packet::from_frame(frame)?;
         if !self.layout.contains(to) || self.layout.node_of(to) != self.node {

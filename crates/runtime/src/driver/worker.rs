@@ -171,8 +171,11 @@ impl Turn {
         pe.finish_turn();
     }
 
-    fn send(&mut self, pe: &mut Pe, switch: &Switch) {
+    fn send(&mut self, pe: &mut Pe, switch: &Arc<Switch>) {
         let me = pe.id();
+        if let Some(thought) = pe.take_thought() {
+            switch.think(thought);
+        }
         switch.probe(pe.take_probe_orders());
         if let Err(stranger) = switch.send(me, pe.outbox().drain(), &mut self.own) {
             pe.fail(JobError::Protocol(format!("a packet names {stranger}, which does not exist")));

@@ -76,6 +76,12 @@ impl Pe {
             Control::ShareChanged => core.balance_after(Cause::ForeignLoad),
             Control::Pulse { number } => core.handle_pulse(number),
             Control::Beat { number, handled } => core.handle_beat(number, handled),
+            Control::PlanKnown { plan } => {
+                core.handle_plan_known(core.common.layout.node_of(from), plan);
+            }
+            Control::Carried { flow, arrivals } => {
+                core.handle_carried(core.common.layout.node_of(from), flow, arrivals);
+            }
             Control::Failed { error } => core.stop(Err(error)),
             Control::Stop { outcome } => core.handle_stop(outcome),
             control => self.handle_movement(from, control),

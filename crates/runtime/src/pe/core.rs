@@ -9,8 +9,8 @@ use super::links::OnLinks;
 use super::outbox::Outbox;
 use super::state::{
     Accumulator, Channels, Collections, Departing, Directory, Early, Graves, GroupState, Held,
-    Incomplete, Lanes, Measures, Member, NewMembers, Published, Queue, Request, Root, Timers,
-    Waits,
+    Incomplete, Lanes, Measures, Member, NewMembers, Published, Queue, Request, Root, Thought,
+    Timers, Waits,
 };
 use super::statistics::Statistics;
 use crate::codec::DecodeError;
@@ -25,8 +25,7 @@ use crate::rank::{FAR, Rank};
 use crate::reduce::{CustomOp, Reduction};
 use crate::shelf::Shelf;
 use crate::wire::{
-    Announcement, Control, EncodedBatch, Moves, Multicast, MulticastMember, Packet, ReductionGroup,
-    Spread,
+    Control, EncodedBatch, Moves, Multicast, MulticastMember, Packet, ReductionGroup,
 };
 use bytes::Bytes;
 use gridspan_bcast::Tree;
@@ -185,6 +184,8 @@ pub struct Core {
     // Output.
     pub(crate) outbox: Outbox,
     pub(super) probe_orders: Vec<ProbeOrder>,
+    /// What the driver is to have thought about.
+    pub(super) thought: Option<Thought>,
     pub(super) failure: Option<JobError>,
     pub(super) outcome: Option<Result<(), JobError>>,
     // Counters.
@@ -243,6 +244,7 @@ impl Core {
                 .then(|| Box::new(Root::new(common.balancing.balancer(common.seed)))),
             outbox: Outbox::new(common.layout.place(common.layout.node_of(me)).pes.clone()),
             probe_orders: Vec::new(),
+            thought: None,
             failure: None,
             outcome: None,
             created: 0,
@@ -322,26 +324,6 @@ impl Core {
             self.created += 1;
         }
         self.outbox.packet(to, Packet::control(control));
-    }
-
-    /// Sends a control packet to every PE, this one as well: `make` is asked for each copy that moves as a
-    /// value. Other nodes get it from the carrier.
-    pub(super) fn post_to_all(&mut self, make: impl Fn() -> Control) {
-        let layout = self.common.layout.clone();
-        let here = layout.place(layout.node_of(self.me)).pes.clone();
-        let others = layout.pe_count() - here.len() as u32;
-        for pe in here.map(PeId) {
-            self.post(pe, make());
-        }
-        if others == 0 {
-            return;
-        }
-        let control = make();
-        if control.is_counted() {
-            self.created += u64::from(others);
-        }
-        let announcement = Spread::Announcement(Announcement::new(control));
-        self.outbox.packet(self.me, Packet::spread(announcement));
     }
 
     /// Ends the job with an error, the first one if there are several.

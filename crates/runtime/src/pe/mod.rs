@@ -11,6 +11,7 @@
 //! - `borders`: how near actors are to another site, which orders messages of steps.
 //! - `queue`, `store`: messages and actors of one type, which `core` knows as a `Kind`.
 
+mod advice;
 mod ask;
 mod balancing;
 mod borders;
@@ -44,7 +45,7 @@ pub(crate) use links::OnLinks;
 pub use outbox::Outbox;
 pub(crate) use queue::TypedQueue;
 pub use standing::Standing;
-pub use state::{Places, Spent, TRIAL};
+pub use state::{Places, Spent, TRIAL, Thought};
 pub(crate) use state::{Queue, Request, Wish};
 pub use statistics::Statistics;
 pub(crate) use store::TypedStore;
@@ -209,6 +210,11 @@ impl Pe {
     /// What this node should measure; the driver reports with [`Core::probed`](Core).
     pub fn take_probe_orders(&mut self) -> Vec<ProbeOrder> {
         std::mem::take(&mut self.core.probe_orders)
+    }
+
+    /// What somebody else than this PE should think about; given back by [`Core::advised`](Core).
+    pub fn take_thought(&mut self) -> Option<Thought> {
+        self.core.thought.take()
     }
 
     /// Whether messages are ready.

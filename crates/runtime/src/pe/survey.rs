@@ -135,6 +135,7 @@ impl Core {
             Some(Purpose::RoundTrip) => self.note_links(node, found, Wanted::RoundTrip),
             Some(Purpose::Bandwidth) => self.note_links(node, found, Wanted::Bandwidth),
             Some(Purpose::Uplink(group)) => self.note_uplink(group, found),
+            Some(Purpose::Broadcast(from, to)) => self.note_pair((from, to), found),
             None => {}
         }
     }

@@ -9,6 +9,7 @@ use crate::probe::{ProbeOrder, Probed};
 use crate::reduce::{Op, Partial, Target};
 use bytes::Bytes;
 use gridspan_balance::{ActorLoad, PeLoad};
+use gridspan_bcast::PlanId;
 use gridspan_topology::{LinkSample, NodeId, PeId};
 use serde::{Deserialize, Serialize};
 
@@ -154,6 +155,18 @@ pub(crate) struct Buried {
     pub(crate) held: Vec<Bytes>,
 }
 
+/// What a node saw of one edge of an announcement.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Arrival {
+    /// Who sent.
+    pub(crate) from: NodeId,
+    /// Over which of the plan's trees.
+    pub(crate) stripe: u32,
+    /// What came after the first segment, and in how many seconds.
+    pub(crate) bytes: u64,
+    pub(crate) flowing_s: f64,
+}
+
 /// Everything but messages to actors.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Control {
@@ -248,6 +261,10 @@ pub(crate) enum Control {
     Pulse { number: u64 },
     /// To the root: so many since the job began.
     Beat { number: u64, handled: u64 },
+    /// To the root: the sender's node knows this plan for announcements.
+    PlanKnown { plan: PlanId },
+    /// To the root: the sender's node has all of an announcement.
+    Carried { flow: u64, arrivals: Vec<Arrival> },
     /// To PE 0: the job cannot go on.
     Failed { error: JobError },
     /// The job is over.

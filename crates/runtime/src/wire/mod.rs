@@ -6,11 +6,13 @@
 mod control;
 mod packet;
 mod spread;
+mod spread_frame;
 
 pub(crate) use control::{
-    Buried, Contribution, Control, Insertion, Loads, MemberRecord, Migrant, Moves, Multicast,
-    MulticastMember, MulticastTarget, ReductionGroup, Talk,
+    Arrival, Buried, Contribution, Control, Insertion, Loads, MemberRecord, Migrant, Moves,
+    Multicast, MulticastMember, MulticastTarget, ReductionGroup, Talk,
 };
 pub use packet::Packet;
 pub(crate) use packet::{Content, EncodedBatch, MessageFrame};
-pub(crate) use spread::{Announcement, SegmentHead, Spread, SpreadFrame};
+pub(crate) use spread::{Announcement, REPORTED_BYTES_MIN, Spread};
+pub(crate) use spread_frame::{PlanHead, SegmentHead, SpreadFrame};

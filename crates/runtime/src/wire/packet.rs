@@ -101,6 +101,11 @@ impl Packet {
         frame
     }
 
+    /// Something that the carrier of the node is to bring to other nodes.
+    pub(crate) fn spread(spread: Spread) -> Self {
+        Self(Content::Spread(Box::new(spread)))
+    }
+
     /// Whether it is for the carrier of the node that it comes from, and not for a PE.
     pub fn is_spread(&self) -> bool {
         matches!(self.0, Content::Spread(_))

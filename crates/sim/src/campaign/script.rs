@@ -185,11 +185,8 @@ impl Main {
 
     fn call(&self, of_old: bool, call: Call) {
         let collection = self.collection(of_old);
-        let number = ledger::with(|ledger| {
-            ledger.doings.broadcasts += 1;
-            ledger.broadcasts.asked(MAIN, collection.id())
-        });
-        collection.broadcast(Msg::Call { number, call });
+        let (number, load) = ledger::with(|ledger| ledger.asked_broadcast(MAIN, collection.id()));
+        collection.broadcast(Msg::Call { number, call, load });
     }
 
     fn insert(&self, freedom: Freedom) {

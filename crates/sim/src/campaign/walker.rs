@@ -64,6 +64,7 @@ pub(super) enum Msg {
     Call {
         number: u64,
         call: Call,
+        load: Vec<u8>,
     },
     Result {
         round: u64,
@@ -141,8 +142,11 @@ impl Actor for Walker {
                 ledger::with(|ledger| ledger.ended(token, "timer"));
                 self.act(left, freedom, cx);
             }
-            Msg::Call { number, call } => {
-                ledger::with(|ledger| ledger.broadcasts.handled(id, number));
+            Msg::Call { number, call, load } => {
+                ledger::with(|ledger| {
+                    ledger.broadcasts.handled(id, number);
+                    ledger.check_load(number, &load);
+                });
                 self.obey(call, cx);
             }
             Msg::Result { round, value } => {
@@ -345,12 +349,11 @@ impl World {
 
     fn broadcast(&self, call: Call, cx: &mut Context<'_, Walker>) {
         let me = cx.me().id();
-        let (collection, number) = ledger::with(|ledger| {
+        let (collection, (number, load)) = ledger::with(|ledger| {
             let collection = ledger.dice.one_of(&[self.old, self.young]);
-            ledger.doings.broadcasts += 1;
-            (collection, ledger.broadcasts.asked(me, collection.id()))
+            (collection, ledger.asked_broadcast(me, collection.id()))
         });
-        cx.broadcast(&collection, Msg::Call { number, call });
+        cx.broadcast(&collection, Msg::Call { number, call, load });
     }
 
     fn insert(&self, left: u8, freedom: Freedom, cx: &mut Context<'_, Walker>) {

@@ -6,8 +6,10 @@
 //!   that are no more.
 //! - What takes time: `timers`, questions in `waits`, contributions in `reductions`.
 //! - For balancing: who talks to whom, in `talk`, and where time goes, in `timesheet`; `measures` has the rest.
-//! - On PE 0: the `root` of collective operations, with its `waves`, `publications`, `survey` and `balance`.
+//! - On PE 0: the `root` of collective operations, with its `waves`, `publications`, `survey`, `balance` and
+//!   `advice`.
 
+mod advice;
 mod balance;
 mod callback;
 mod channel;
@@ -28,6 +30,8 @@ mod waiting;
 mod waits;
 mod waves;
 
+pub use advice::Thought;
+pub(crate) use advice::{Advice, Flow, News, Unconfirmed, edges};
 pub(crate) use balance::{Balances, Occasion, Pulse};
 pub(crate) use channel::{BROADCAST, Channels, Turn, judge};
 pub(crate) use collections::{Collections, Incomplete};

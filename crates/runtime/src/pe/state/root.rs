@@ -1,5 +1,6 @@
 //! What only PE 0 keeps: how many members collections have, and what main waits for.
 
+use super::advice::Advice;
 use super::balance::Balances;
 use super::callback::{Callback, CallbackWith};
 use super::publications::Publications;
@@ -28,6 +29,8 @@ pub(crate) struct Root<C> {
     pub(crate) balances: Balances<C>,
     /// Whether messages of steps are handled anywhere.
     pub(crate) uses_steps: bool,
+    /// How announcements travel.
+    pub(crate) advice: Advice,
 }
 
 /// Broadcasts that one sender asked for.
@@ -148,6 +151,7 @@ impl<C> Root<C> {
             balancer,
             balances: Balances::default(),
             uses_steps: false,
+            advice: Advice::default(),
         }
     }
 }

@@ -39,6 +39,8 @@ pub(crate) enum Purpose {
     Bandwidth,
     /// What a node of a group carries to the outside, alone or together with the others.
     Uplink(GroupId),
+    /// The advisor wishes to know what one transfer between two of its clusters gets.
+    Broadcast(usize, usize),
 }
 
 /// The question whether nodes of a group share their way to the outside.

@@ -1,0 +1,124 @@
+//! The plans that a carrier knows, and when it forgets one.
+
+use crate::codec::DecodeError;
+use gridspan_bcast::{Plan, PlanId};
+use gridspan_topology::{Layout, NodeId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// No root has use for so many at a time.
+const PLANS_MAX: usize = 1024;
+
+/// Plans by name.
+#[derive(Default)]
+pub(super) struct Plans {
+    known: BTreeMap<PlanId, Arc<Plan>>,
+    /// Those to forget once all announcements below a number are complete.
+    retired: Vec<(PlanId, u64)>,
+    complete: BTreeMap<NodeId, Complete>,
+}
+
+/// Which announcements of a root are complete: all nodes get all of them.
+#[derive(Default)]
+struct Complete {
+    /// All below.
+    below: u64,
+    /// Others.
+    beyond: BTreeSet<u64>,
+}
+
+impl Plans {
+    pub(super) fn get(&self, plan: PlanId) -> Option<&Arc<Plan>> {
+        self.known.get(&plan)
+    }
+
+    /// Learns a plan, and which others no announcement from a number on uses.
+    pub(super) fn learn(
+        &mut self,
+        layout: &Layout,
+        plan: Plan,
+        retired: &[(PlanId, u64)],
+    ) -> Result<(), DecodeError> {
+        let refuse = |reason: String| Err(DecodeError::new("a plan for broadcasts", reason));
+        let nodes = layout.node_count();
+        // All trees of a plan are over the same nodes, each once.
+        let tree = plan.stripes().first().map(|stripe| &stripe.tree);
+        let is_whole = tree.is_some_and(|tree| tree.nodes().eq((0..nodes).map(NodeId)));
+        if !is_whole {
+            return refuse(format!("{} is not over the {nodes} nodes of the job", plan.id()));
+        }
+        self.retired.extend_from_slice(retired);
+        self.forget();
+        if self.known.len() >= PLANS_MAX {
+            return refuse(format!("{} is one more than {PLANS_MAX}", plan.id()));
+        }
+        self.known.insert(plan.id(), Arc::new(plan));
+        Ok(())
+    }
+
+    /// An announcement has been received and passed on completely.
+    pub(super) fn note_complete(&mut self, root: NodeId, flow: u64) {
+        let complete = self.complete.entry(root).or_default();
+        complete.beyond.insert(flow);
+        while complete.beyond.remove(&complete.below) {
+            complete.below += 1;
+        }
+        self.forget();
+    }
+
+    fn forget(&mut self) {
+        let Self { known, retired, complete } = self;
+        retired.retain(|(plan, flows)| {
+            let below = complete.get(&plan.root).map_or(0, |complete| complete.below);
+            let is_over = below >= *flows;
+            if is_over {
+                known.remove(plan);
+            }
+            !is_over
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_bcast::Tree;
+    use gridspan_bcast::{Draft, hierarchical};
+    use std::time::Duration;
+
+    fn layout() -> Layout {
+        Layout::new(vec![("a".to_owned(), vec![1, 1]), ("b".to_owned(), vec![1])])
+    }
+
+    fn plan(version: u64, edges: &[(u32, u32)]) -> Plan {
+        let id = PlanId { root: NodeId(0), version };
+        let nodes: Vec<NodeId> = (0..9).map(NodeId).collect();
+        Plan::from_draft(id, &Draft::whole(edges.to_vec()), &nodes, Duration::ZERO).unwrap()
+    }
+
+    #[test]
+    fn a_plan_is_forgotten_when_all_that_may_use_it_has_come() {
+        let (layout, mut plans) = (layout(), Plans::default());
+        let [one, two] = [1, 2].map(|version| plan(version, &[(0, 1), (0, 2)]));
+        plans.learn(&layout, one.clone(), &[]).unwrap();
+        plans.note_complete(NodeId(0), 0);
+        plans.note_complete(NodeId(0), 2);
+
+        plans.learn(&layout, two, &[(one.id(), 3)]).unwrap();
+
+        assert!(plans.get(one.id()).is_some(), "announcement 1 may be on its way");
+        plans.note_complete(NodeId(0), 1);
+        assert!(plans.get(one.id()).is_none());
+        assert!(plans.get(PlanId { root: NodeId(0), version: 2 }).is_some());
+    }
+
+    #[test]
+    fn a_plan_over_other_nodes_is_refused() {
+        let mut plans = Plans::default();
+        for edges in [&[(0, 1)][..], &[(0, 1), (0, 2), (2, 3)]] {
+            assert!(plans.learn(&layout(), plan(1, edges), &[]).is_err());
+        }
+        let tree: Tree = hierarchical(&layout(), NodeId(0));
+        assert!(plans.learn(&layout(), Plan::standing(tree, 1), &[]).is_ok());
+    }
+}

@@ -1,0 +1,235 @@
+//! How announcements travel: the root has an advisor, which plans ahead while nothing waits for it.
+//!
+//! **Start.** Announcements travel by the standing plan that all carriers know. The first makes the root ask for the
+//! places; once those are known, there is an advisor.
+//!
+//! **Steady state.** Nodes report what they saw of each announcement that is large enough to show what links can
+//! do. From that, from what the survey knows of links and from the sizes so far the advisor makes plans, in
+//! a thought that the driver has done off the PE. A plan goes to all carriers, and is used once all have
+//! confirmed it, so that nobody ever meets a plan it does not know. One that is replaced is forgotten
+//! with the next that is made.
+//!
+//! **Failure.** A lost node ends the job. A report that is missing leaves the advisor with what it knew.
+//!
+//! Source: paper 2's broadcast advisor (section 4), with plans handed out before and not with the message.
+
+use super::core::Core;
+use super::state::{Advice, Flow, News, Places, Purpose, Thought, Unconfirmed, edges};
+use crate::probe::{ProbeKind, Probed};
+use crate::wire::{Announcement, Arrival, Control, Packet, REPORTED_BYTES_MIN, Spread};
+use gridspan_bcast::{Advisor, AdvisorConfig, Belief, Command, PlanId, Sharing, Wish};
+use gridspan_topology::{NodeId, PeId, Pipes};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// What it costs to begin a transfer: about what a frame takes from a carrier to the socket.
+const INITIATION_S: f64 = 2e-5;
+/// The advisor thinks at most this often, so that it takes a small part of a processor.
+const PACE: Duration = Duration::from_millis(200);
+/// Flows of which a report is missing that are kept; older ones are taken to have shown nothing.
+const FLOWS_MAX: usize = 256;
+/// A link whose bandwidth differs by less from what the advisor was told is not told again.
+const NEWS_MIN: f64 = 0.2;
+
+impl Core {
+    /// Sends a control packet to every PE, this one, the root, as well: `make` is asked for each copy that moves as a
+    /// value. Other nodes get it from the carrier.
+    pub(super) fn post_to_all(&mut self, make: impl Fn() -> Control) {
+        let layout = self.common.layout.clone();
+        let here = layout.place(layout.node_of(self.me)).pes.clone();
+        let others = layout.pe_count() - here.len() as u32;
+        for pe in here.map(PeId) {
+            self.post(pe, make());
+        }
+        if others == 0 {
+            return;
+        }
+        let control = make();
+        if control.is_counted() {
+            self.created += u64::from(others);
+        }
+        self.announce(Announcement::new(control));
+    }
+
+    /// Hands an announcement to the carrier, with the plan for its size. Runs on the root.
+    fn announce(&mut self, announcement: Announcement) {
+        let (now, layout) = (self.now, self.common.layout.clone());
+        let me = layout.node_of(self.me);
+        let Some(root) = &mut self.root else { return };
+        let advice = &mut root.advice;
+        let bytes = announcement.len() as u64;
+        let flow = advice.next_flow;
+        advice.next_flow += 1;
+        let chosen = advice.choose(bytes);
+        let plan = chosen.unwrap_or(PlanId { root: me, version: 0 });
+        if bytes >= REPORTED_BYTES_MIN {
+            let missing: BTreeSet<NodeId> = layout.nodes().filter(|&node| node != me).collect();
+            let arrivals = Vec::new();
+            advice.flows.insert(flow, Flow { plan, bytes, began: now, missing, arrivals });
+            if advice.flows.len() > FLOWS_MAX {
+                advice.flows.pop_first();
+            }
+        } else {
+            let edges = Vec::new();
+            advice.news.push(News::Announced { plan, bytes, began: now, edges });
+        }
+        self.outbox
+            .packet(self.me, Packet::spread(Spread::Announcement { announcement, plan, flow }));
+        // Others may have asked for the places. What is small is no reason to.
+        let is_known = self.root.as_ref().is_some_and(|root| root.survey.places.is_some());
+        if is_known || bytes >= REPORTED_BYTES_MIN {
+            self.await_advisor();
+        }
+    }
+
+    /// Sees to it that the advisor thinks soon, and first that there is one.
+    fn await_advisor(&mut self) {
+        let Some(root) = &mut self.root else { return };
+        let advice = &mut root.advice;
+        if !std::mem::replace(&mut advice.is_awaited, true) {
+            return self.await_places(|core, places| core.begin_advice(&places));
+        }
+        if !advice.leaders.is_empty() && !std::mem::replace(&mut advice.is_scheduled, true) {
+            self.run_after(PACE, Self::begin_thought);
+        }
+    }
+
+    fn begin_advice(&mut self, places: &Places) {
+        let members: Vec<NodeId> = self.common.layout.nodes().collect();
+        let Some(root) = &mut self.root else { return };
+        // Where nodes of a site were seen to share their way out, all may.
+        let sharing = match root.survey.uplinks.values().any(|uplink| uplink.pipes == Pipes::Shared)
+        {
+            true => Sharing::SiteUplinks,
+            false => Sharing::SitePairs,
+        };
+        let belief = Belief::from_hierarchy(&places.hierarchy, &members, INITIATION_S, sharing);
+        let advice = &mut root.advice;
+        let is_first = |cluster: usize| {
+            members.iter().copied().find(|node| belief.cluster_of(node.0) == cluster)
+        };
+        advice.leaders = (0..belief.clusters()).filter_map(is_first).collect();
+        advice.advisor = Some(Box::new(Advisor::new(members, belief, AdvisorConfig::default())));
+        self.await_advisor();
+    }
+
+    /// Gives the advisor what there is to think about to the driver.
+    fn begin_thought(&mut self) {
+        self.note_link_news();
+        let now = self.now;
+        let Some(root) = &mut self.root else { return };
+        let advice = &mut root.advice;
+        advice.is_scheduled = false;
+        if advice.news.is_empty() {
+            return;
+        }
+        let Some(advisor) = advice.advisor.take() else { return };
+        let (news, commands) = (std::mem::take(&mut advice.news), Vec::new());
+        self.thought = Some(Thought { advisor, news, now, commands });
+    }
+
+    /// Tells the advisor of links whose bandwidth is not what it was told.
+    fn note_link_news(&mut self) {
+        let now = self.now;
+        let Some(root) = &mut self.root else { return };
+        let Some(places) = root.survey.places.clone() else { return };
+        let Advice { leaders, told, news, .. } = &mut root.advice;
+        for (from, &one) in leaders.iter().enumerate() {
+            for (to, &other) in leaders.iter().enumerate().filter(|&(to, _)| to != from) {
+                let Some((here, there)) = places.hierarchy.ends(one, other) else { continue };
+                let known = root.survey.monitor.estimate(now, here.0, there.0);
+                let Some(estimate) = known else { continue };
+                let Some(bandwidth) = estimate.bandwidth else { continue };
+                let bandwidth = bandwidth.bits_per_second() as f64 / 8.0;
+                let before = told.get(&(from, to)).copied().unwrap_or(0.0);
+                if (bandwidth - before).abs() > NEWS_MIN * before {
+                    told.insert((from, to), bandwidth);
+                    news.push(News::Link((from, to), estimate));
+                }
+            }
+        }
+    }
+
+    /// The advisor has thought: publishes its plans, and has measured what it wants to know.
+    pub fn advised(&mut self, thought: Thought) {
+        let Some(root) = &mut self.root else { return };
+        root.advice.advisor = Some(thought.advisor);
+        for command in thought.commands {
+            match command {
+                Command::Publish { plan, bytes } => self.publish_plan(plan, bytes),
+                Command::Probe(Wish::Pair { from, to }) => self.probe_pair((from, to)),
+                // Whether nodes share a way is the survey's question.
+                Command::Probe(Wish::Together { .. }) => {}
+            }
+        }
+        let has_news = self.root.as_ref().is_some_and(|root| !root.advice.news.is_empty());
+        if has_news {
+            self.await_advisor();
+        }
+    }
+
+    fn publish_plan(&mut self, plan: gridspan_bcast::Plan, bytes: u64) {
+        let me = self.common.layout.node_of(self.me);
+        let missing: BTreeSet<NodeId> =
+            self.common.layout.nodes().filter(|&node| node != me).collect();
+        let Some(root) = &mut self.root else { return };
+        tracing::debug!(plan = %plan.id(), bytes, stripes = plan.stripes().len(), segment = plan.segment_bytes(), predicted = ?plan.predicted(), "a plan for broadcasts");
+        let advice = &mut root.advice;
+        advice.unconfirmed.insert(plan.id(), Unconfirmed { bytes, missing });
+        let retired = std::mem::take(&mut advice.retired);
+        self.outbox.packet(self.me, Packet::spread(Spread::Plan { plan: Box::new(plan), retired }));
+    }
+
+    /// A node knows a plan.
+    pub(super) fn handle_plan_known(&mut self, node: NodeId, plan: PlanId) {
+        let Some(root) = &mut self.root else { return };
+        let advice = &mut root.advice;
+        let Some(unconfirmed) = advice.unconfirmed.get_mut(&plan) else { return };
+        unconfirmed.missing.remove(&node);
+        if unconfirmed.missing.is_empty() {
+            let bytes = unconfirmed.bytes;
+            advice.unconfirmed.remove(&plan);
+            advice.confirm(plan, bytes);
+        }
+    }
+
+    /// A node has all of an announcement, and tells what it saw.
+    pub(super) fn handle_carried(&mut self, node: NodeId, flow: u64, arrivals: Vec<Arrival>) {
+        let nodes = self.common.layout.node_count();
+        let Some(root) = &mut self.root else { return };
+        let advice = &mut root.advice;
+        let Some(known) = advice.flows.get_mut(&flow) else { return };
+        let is_sound = |arrival: &Arrival| {
+            arrival.from.0 < nodes && arrival.flowing_s.is_finite() && arrival.flowing_s > 0.0
+        };
+        known.missing.remove(&node);
+        let arrivals = arrivals.into_iter().filter(is_sound).map(|arrival| (node, arrival));
+        known.arrivals.extend(arrivals);
+        if !known.missing.is_empty() {
+            return;
+        }
+        if let Some(Flow { plan, bytes, began, arrivals, .. }) = advice.flows.remove(&flow) {
+            let edges = edges(&arrivals);
+            advice.news.push(News::Announced { plan, bytes, began, edges });
+            self.await_advisor();
+        }
+    }
+
+    fn probe_pair(&mut self, (from, to): (usize, usize)) {
+        let Some(root) = &mut self.root else { return };
+        let leaders = &root.advice.leaders;
+        let (Some(&one), Some(&other)) = (leaders.get(from), leaders.get(to)) else { return };
+        let purpose = Purpose::Broadcast(from, to);
+        let order = root.survey.order(purpose, ProbeKind::BURST, vec![other]);
+        self.send_orders(vec![(one, order)]);
+    }
+
+    /// What the advisor wished to know of a pair of clusters.
+    pub(super) fn note_pair(&mut self, pair: (usize, usize), found: &[Probed]) {
+        let Some(rate) = found.first().and_then(|probed| probed.rate) else { return };
+        let Some(root) = &mut self.root else { return };
+        let bandwidth = rate.bits_per_second() as f64 / 8.0;
+        root.advice.news.push(News::Probed(pair, bandwidth));
+        self.await_advisor();
+    }
+}

@@ -1,0 +1,178 @@
+//! What the root knows of how announcements should travel, and of those under way.
+
+use crate::wire::Arrival;
+use gridspan_bcast::{Advisor, Broadcast, Command, EdgeTiming, Effort, PlanId};
+use gridspan_topology::{LinkEstimate, NodeId, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// A pair of clusters, by the numbers that the advisor gives them.
+pub(crate) type ClusterPair = (usize, usize);
+
+/// What the advisor is to hear when it thinks next.
+pub(crate) enum News {
+    /// An announcement has arrived everywhere, or is too small to be watched.
+    Announced { plan: PlanId, bytes: u64, began: Time, edges: Vec<EdgeTiming> },
+    /// A link is not as it was.
+    Link(ClusterPair, LinkEstimate),
+    /// What it wished to have measured, in bytes per second.
+    Probed(ClusterPair, f64),
+}
+
+/// The advisor with something to think about. Thinking takes tens of milliseconds, which no PE should be kept
+/// waiting for: a driver has it done elsewhere and gives it back by [`Core::advised`](crate::pe::Core::advised).
+pub struct Thought {
+    pub(crate) advisor: Box<Advisor>,
+    pub(crate) news: Vec<News>,
+    pub(crate) now: Time,
+    pub(crate) commands: Vec<Command>,
+}
+
+impl Thought {
+    /// Thinks for about so long by `clock`, which runs on evenly from any time.
+    pub fn think_for(&mut self, limit: Duration, clock: &dyn Fn() -> Duration) {
+        self.think(&Effort::time(limit, clock));
+    }
+
+    /// Thinks for about so many evaluations of a tree: the same at any time.
+    pub fn think_evaluations(&mut self, limit: u64) {
+        self.think(&Effort::evaluations(limit));
+    }
+
+    fn think(&mut self, effort: &Effort<'_>) {
+        let Self { advisor, news, now, commands } = self;
+        for news in news.drain(..) {
+            match news {
+                News::Announced { plan, bytes, began, edges } => {
+                    let edges = &edges;
+                    let over = Broadcast { root: plan.root, bytes, began, plan, edges };
+                    advisor.observe(*now, &over);
+                }
+                News::Link((from, to), estimate) => {
+                    advisor.link_changed(*now, from, to, &estimate);
+                }
+                News::Probed((from, to), bandwidth) => advisor.probed(*now, from, to, bandwidth),
+            }
+        }
+        commands.append(&mut advisor.tick(*now, effort));
+    }
+}
+
+/// An announcement of which reports are missing.
+pub(crate) struct Flow {
+    pub(crate) plan: PlanId,
+    pub(crate) bytes: u64,
+    pub(crate) began: Time,
+    /// Nodes that have not reported.
+    pub(crate) missing: BTreeSet<NodeId>,
+    pub(crate) arrivals: Vec<(NodeId, Arrival)>,
+}
+
+/// A plan that not all nodes know yet.
+pub(crate) struct Unconfirmed {
+    /// The size it was made for.
+    pub(crate) bytes: u64,
+    pub(crate) missing: BTreeSet<NodeId>,
+}
+
+/// The root's part in how announcements travel.
+#[derive(Default)]
+pub(crate) struct Advice {
+    pub(crate) next_flow: u64,
+    /// Not there before the places are known, and while it thinks.
+    pub(crate) advisor: Option<Box<Advisor>>,
+    /// The first node of each cluster, in the advisor's order.
+    pub(crate) leaders: Vec<NodeId>,
+    pub(crate) is_awaited: bool,
+    pub(crate) is_scheduled: bool,
+    pub(crate) news: Vec<News>,
+    /// What the advisor was last told of links, in bytes per second.
+    pub(crate) told: BTreeMap<ClusterPair, f64>,
+    /// The plans that all nodes know, by the size that they were made for.
+    pub(crate) choices: BTreeMap<u64, PlanId>,
+    pub(crate) unconfirmed: BTreeMap<PlanId, Unconfirmed>,
+    /// Plans that no announcement will use any more, to be forgotten with the next.
+    pub(crate) retired: Vec<PlanId>,
+    pub(crate) flows: BTreeMap<u64, Flow>,
+}
+
+impl Advice {
+    /// The plan for a message of so many bytes: that of the nearest size within a factor of two.
+    pub(crate) fn choose(&self, bytes: u64) -> Option<PlanId> {
+        let below = self.choices.range(..=bytes).next_back();
+        let above = self.choices.range(bytes..).next();
+        let ratio = |size: u64| bytes.max(size) as f64 / bytes.min(size).max(1) as f64;
+        let near = below.into_iter().chain(above).map(|(&size, &plan)| (ratio(size), plan));
+        let nearest = near.min_by(|one, other| one.0.total_cmp(&other.0));
+        nearest.filter(|&(ratio, _)| ratio <= 2.0).map(|(_, plan)| plan)
+    }
+
+    /// All nodes know a plan: it is used from now on, and what it replaces is not.
+    pub(crate) fn confirm(&mut self, plan: PlanId, bytes: u64) {
+        self.retired.extend(self.choices.insert(bytes, plan));
+    }
+}
+
+/// What the edges of an announcement showed. A receiver sees when segments came; where they came no slower
+/// than the sender itself got them, that says nothing of the edge between.
+pub(crate) fn edges(arrivals: &[(NodeId, Arrival)]) -> Vec<EdgeTiming> {
+    /// A difference of rates that shows which edge is the slower.
+    const SLOWER: f64 = 0.9;
+    let rate = |arrival: &Arrival| arrival.bytes as f64 / arrival.flowing_s.max(1e-9);
+    let rates: BTreeMap<(NodeId, u32), f64> =
+        arrivals.iter().map(|(node, arrival)| ((*node, arrival.stripe), rate(arrival))).collect();
+    let is_limiting = |arrival: &Arrival| {
+        let before = rates.get(&(arrival.from, arrival.stripe));
+        before.is_none_or(|&before| rate(arrival) < SLOWER * before)
+    };
+    let limiting = arrivals.iter().filter(|(_, arrival)| is_limiting(arrival));
+    let timing = |(to, arrival): &(NodeId, Arrival)| EdgeTiming {
+        from: arrival.from.0,
+        to: to.0,
+        bytes: arrival.bytes as f64,
+        flowing_s: arrival.flowing_s,
+        span_s: (0.0, arrival.flowing_s),
+    };
+    limiting.map(timing).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(version: u64) -> PlanId {
+        PlanId { root: NodeId(0), version }
+    }
+
+    #[test]
+    fn the_plan_of_the_nearest_size_within_a_factor_of_two_is_chosen() {
+        let mut advice = Advice::default();
+        advice.confirm(plan(1), 1024);
+        advice.confirm(plan(2), 4096);
+
+        let chosen = [400, 512, 1500, 2048, 3000, 8192, 9000].map(|bytes| advice.choose(bytes));
+
+        let [one, two] = [Some(plan(1)), Some(plan(2))];
+        assert_eq!(chosen, [None, one, one, one, two, two, None]);
+        advice.confirm(plan(3), 1024);
+        assert_eq!(advice.choose(1024), Some(plan(3)));
+        assert_eq!(advice.retired, [plan(1)]);
+    }
+
+    #[test]
+    fn an_edge_behind_a_slower_one_shows_nothing() {
+        let arrival =
+            |from, flowing_s| Arrival { from: NodeId(from), stripe: 0, bytes: 1000, flowing_s };
+        let arrivals = [
+            (NodeId(1), arrival(0, 1.0)),
+            (NodeId(2), arrival(1, 1.02)),
+            (NodeId(3), arrival(1, 4.0)),
+            (NodeId(4), arrival(3, 3.9)),
+        ];
+
+        let seen: Vec<(u32, u32)> =
+            edges(&arrivals).iter().map(|edge| (edge.from, edge.to)).collect();
+
+        assert_eq!(seen, [(0, 1), (1, 3)]);
+    }
+}

@@ -1,0 +1,125 @@
+//! What carriers send each other, as frames.
+
+use super::control::{Multicast, MulticastTarget};
+use super::packet::write_ends;
+use crate::codec::{self, DecodeError};
+use crate::id::{ActorId, CollectionId, KindId};
+use crate::parcel::Parcel;
+use bytes::Bytes;
+use gridspan_bcast::{Plan, PlanId};
+use gridspan_topology::PeId;
+use serde::{Deserialize, Serialize};
+
+/// A part of an announcement on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SegmentHead {
+    /// How it travels.
+    pub(crate) plan: PlanId,
+    /// Over which of the plan's trees.
+    pub(crate) stripe: u32,
+    /// Which of the root's announcements.
+    pub(crate) flow: u64,
+    /// Where the part begins in it, and how long all of it is, in bytes.
+    pub(crate) offset: u64,
+    pub(crate) total: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct MulticastHead {
+    kind: KindId,
+    collection: CollectionId,
+    source: ActorId,
+    priority: i32,
+    targets: Vec<MulticastTarget>,
+}
+
+/// A plan on its way, and those that are forgotten once the announcement of that number is complete.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct PlanHead {
+    pub(crate) plan: Plan,
+    pub(crate) retired: Vec<(PlanId, u64)>,
+}
+
+/// A frame for the carrier of a node.
+pub(crate) enum SpreadFrame {
+    Multicast(Multicast),
+    Segment { origin: PeId, head: SegmentHead, payload: Bytes },
+    Plan(Box<PlanHead>),
+}
+
+/// Tags of a frame's ninth byte; those of packets between two PEs come before.
+const MULTICAST: u8 = 2;
+const SEGMENT: u8 = 3;
+const PLAN: u8 = 4;
+/// In the place of a receiver: the frame is for a carrier.
+const NOBODY: PeId = PeId(u32::MAX);
+
+impl SpreadFrame {
+    /// Whether a frame is for the carrier of the node, and not for one of its PEs.
+    pub(crate) fn is_one(frame: &[u8]) -> bool {
+        matches!(frame.get(8), Some(&(MULTICAST | SEGMENT | PLAN)))
+    }
+
+    pub(crate) fn decode(frame: &Bytes) -> Result<Self, DecodeError> {
+        const WHAT: &str = "a frame for a carrier";
+        let short = || DecodeError::new(WHAT, "shorter than its header");
+        let origin = PeId(u32::from_le_bytes(*frame.first_chunk().ok_or_else(short)?));
+        let (&tag, rest) = frame.get(8..).and_then(<[u8]>::split_first).ok_or_else(short)?;
+        match tag {
+            MULTICAST => {
+                let (head, message) = codec::decode_front(WHAT, rest)?;
+                let MulticastHead { kind, collection, source, priority, targets } = head;
+                let message = Parcel::Bytes(frame.slice_ref(message));
+                Ok(Self::Multicast(Multicast {
+                    kind,
+                    collection,
+                    source,
+                    priority,
+                    origin,
+                    targets,
+                    message,
+                }))
+            }
+            SEGMENT => {
+                let (head, payload) = codec::decode_front(WHAT, rest)?;
+                Ok(Self::Segment { origin, head, payload: frame.slice_ref(payload) })
+            }
+            PLAN => Ok(Self::Plan(Box::new(codec::decode(WHAT, rest)?))),
+            tag => Err(DecodeError::new(WHAT, format_args!("unknown tag {tag}"))),
+        }
+    }
+
+    /// A multicast whose message is encoded, as a frame.
+    pub(crate) fn multicast(
+        multicast: &Multicast,
+        targets: Vec<MulticastTarget>,
+        message: &[u8],
+    ) -> Bytes {
+        let Multicast { kind, collection, source, priority, origin, .. } = *multicast;
+        let head = MulticastHead { kind, collection, source, priority, targets };
+        frame(MULTICAST, origin, &head, message)
+    }
+
+    /// A part of an announcement, as a frame.
+    pub(crate) fn segment(origin: PeId, head: &SegmentHead, payload: &[u8]) -> Bytes {
+        frame(SEGMENT, origin, head, payload)
+    }
+}
+
+impl PlanHead {
+    pub(crate) fn into_frame(self, origin: PeId) -> Bytes {
+        frame(PLAN, origin, &self, &[])
+    }
+}
+
+fn frame<T: Serialize>(tag: u8, origin: PeId, head: &T, payload: &[u8]) -> Bytes {
+    /// A head without targets is smaller.
+    const HEAD_BYTES: usize = 64;
+    let mut frame = Vec::with_capacity(HEAD_BYTES + payload.len());
+    frame.resize(8, 0);
+    write_ends(origin, NOBODY, &mut frame);
+    frame.push(tag);
+    codec::append(head, &mut frame);
+    frame.extend_from_slice(payload);
+    frame.into()
+}

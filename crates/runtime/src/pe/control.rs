@@ -76,7 +76,7 @@ impl Pe {
             Control::ShareChanged => core.balance_after(Cause::ForeignLoad),
             Control::Pulse { number } => core.handle_pulse(number),
             Control::Beat { number, handled } => core.handle_beat(number, handled),
-            Control::UpTree { tree } => core.handle_up_tree(tree),
+            Control::UpTree { plan, tree } => core.handle_up_tree(plan, tree),
             Control::PlanKnown { plan } => {
                 core.handle_plan_known(core.common.layout.node_of(from), plan);
             }

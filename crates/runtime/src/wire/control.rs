@@ -205,7 +205,7 @@ pub(crate) enum Control {
         message: Parcel,
         priority: i32,
     },
-    /// Down the tree: a broadcast with its number.
+    /// From the root to everyone: a broadcast with its number.
     Broadcast {
         kind: KindId,
         collection: CollectionId,
@@ -273,8 +273,8 @@ pub(crate) enum Control {
     Pulse { number: u64 },
     /// To the root: so many since the job began.
     Beat { number: u64, handled: u64 },
-    /// Contributions go up this tree of nodes from now on.
-    UpTree { tree: Tree },
+    /// Contributions go up this tree of nodes, which is that of a plan, unless a later one is known.
+    UpTree { plan: PlanId, tree: Tree },
     /// To the root: the sender's node knows this plan for announcements.
     PlanKnown { plan: PlanId },
     /// To the root: the sender's node has all of an announcement.

@@ -66,6 +66,11 @@ impl Announcement {
         Self { head, front: codec::encode(&head), payload }
     }
 
+    /// Whether it is something of the runtime's own.
+    pub(crate) fn is_internal(&self) -> bool {
+        matches!(self.head, Head::Control)
+    }
+
     /// How many bytes travel: the encoded head, and the payload.
     pub(crate) fn bytes(&self) -> usize {
         self.front.len() + self.payload.len()

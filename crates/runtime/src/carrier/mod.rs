@@ -76,7 +76,9 @@ const BULK_BYTES: u64 = 64 << 10;
 impl Carrier {
     /// A carrier that knows the `tree` of nodes, which announcements take that name no other plan.
     pub(crate) fn new(node: NodeId, layout: Arc<Layout>, tree: &Tree, bytes_max: u64) -> Self {
-        let standing = Arc::new(Plan::standing(tree.clone(), SEGMENT_BYTES));
+        // Where nobody passes anything on, there is nothing to be gained by segments.
+        let segment_bytes = if tree.depth() > 1 { SEGMENT_BYTES } else { u64::MAX };
+        let standing = Arc::new(Plan::standing(tree.clone(), segment_bytes));
         let (plans, flows, used) = (Plans::default(), BTreeMap::new(), BTreeMap::new());
         Self { node, layout, plans, standing, flows, used, bytes_max }
     }

@@ -15,24 +15,28 @@ impl Snapshot {
     /// PEs that nobody slows are never idle, nobody waits for those that are: these have fallen behind, by
     /// the part of a processor that they did not get.
     pub(crate) fn arrears(&self) -> Vec<f64> {
-        let loads = self.load_per_pe();
-        let is_never_idle = |(pe, load): (&PeLoad, &Duration)| {
-            let ran = load.saturating_add(pe.communication).as_secs_f64();
-            ran > 0.0 && pe.idle.as_secs_f64() <= ran / pe.available * NEVER_IDLE
-        };
-        let busy: Vec<bool> = self.pes.iter().zip(&loads).map(is_never_idle).collect();
-        let is_slowed = |pe: &PeLoad| pe.available < SLOWED;
-        let nobody_waits = self.pes.iter().zip(&busy).any(|(pe, &busy)| busy && !is_slowed(pe));
-        let arrears = |(pe, &busy): (&PeLoad, &bool)| {
-            if nobody_waits && busy && is_slowed(pe) { 1.0 / pe.available } else { 1.0 }
-        };
-        self.pes.iter().zip(&busy).map(arrears).collect()
+        arrears(&self.pes, &self.load_per_pe())
     }
 
     /// Whether PEs have fallen behind, and the others go on all the same.
     pub(crate) fn nobody_waits(&self) -> bool {
         self.arrears().iter().any(|&arrears| arrears > 1.0)
     }
+}
+
+/// The same for PEs whose actors have used so much each.
+pub(crate) fn arrears(pes: &[PeLoad], loads: &[Duration]) -> Vec<f64> {
+    let is_never_idle = |(pe, load): (&PeLoad, &Duration)| {
+        let ran = load.saturating_add(pe.communication).as_secs_f64();
+        ran > 0.0 && pe.idle.as_secs_f64() <= ran / pe.available * NEVER_IDLE
+    };
+    let busy: Vec<bool> = pes.iter().zip(loads).map(is_never_idle).collect();
+    let is_slowed = |pe: &PeLoad| pe.available < SLOWED;
+    let nobody_waits = pes.iter().zip(&busy).any(|(pe, &busy)| busy && !is_slowed(pe));
+    let arrears = |(pe, &busy): (&PeLoad, &bool)| {
+        if nobody_waits && busy && is_slowed(pe) { 1.0 / pe.available } else { 1.0 }
+    };
+    pes.iter().zip(&busy).map(arrears).collect()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //! Strategies that do not predict ([`Strategy::predicts`]) move actors for the sake of moving and pass the gate by.
 
 use crate::cost::{CostModel, Traffic};
+use crate::figures::Figures;
 use crate::gate::{Appraisal, Gate, GateConfig, Outcome, Proposal, Refusal, Verdict};
 use crate::plan::Plan;
 use crate::snapshot::{ActorKey, Snapshot};
@@ -52,6 +53,19 @@ pub struct Window<'a> {
     pub handled: u64,
 }
 
+/// The same where nobody holds a snapshot of all.
+#[derive(Clone, Copy, Debug)]
+pub struct Occasion {
+    /// When the window ended.
+    pub now: Time,
+    /// Why it was measured.
+    pub cause: Cause,
+    /// How long it was, pauses left out.
+    pub time: Duration,
+    /// How many messages all actors have handled in it.
+    pub handled: u64,
+}
+
 /// What became of one rebalance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BalanceReport {
@@ -87,13 +101,22 @@ pub struct Balancer {
     gate: Option<Gate>,
     model: CostModel,
     passed: Option<Passed>,
-    undo: Option<Plan>,
+    undo: Option<Undo>,
     reports: VecDeque<BalanceReport>,
+}
+
+/// A plan that is to be taken back.
+enum Undo {
+    /// By carrying out this one.
+    Plan(Plan),
+    /// By those who keep what has moved.
+    Led,
 }
 
 /// A plan that was handed out.
 struct Passed {
-    plan: Plan,
+    /// None where each leader keeps its part.
+    plan: Option<Plan>,
     report: BalanceReport,
     /// How many messages made a step.
     messages: f64,
@@ -132,6 +155,11 @@ impl Balancer {
         self.strategy.predicts()
     }
 
+    /// Whether the leaders of the sites should plan.
+    pub fn is_led(&self) -> bool {
+        self.strategy.is_led()
+    }
+
     /// Whether it is worth to measure now: no plan is being judged, and balancing has not cost too much.
     pub fn may_begin(&self, now: Time) -> bool {
         let has_room = self.gate.as_ref().is_none_or(|gate| gate.has_room(now));
@@ -159,57 +187,83 @@ impl Balancer {
             return Plan::none();
         }
         let (undo, is_undo) = match self.undo.take() {
-            Some(plan) => (Some(still_there(&plan, window.snapshot)), true),
-            None => (None, false),
+            Some(Undo::Plan(plan)) => (Some(still_there(&plan, window.snapshot)), true),
+            Some(Undo::Led) | None => (None, false),
         };
         let plan = undo.unwrap_or_else(|| self.strategy.plan(window.snapshot));
         // A plan that does not fit is the strategy's fault, and nothing to be carried out.
         let Ok(appraisal) = Appraisal::of(window.snapshot, &plan, &self.model) else {
             return Plan::none();
         };
-        let mut report = self.report(window, &appraisal, plan.moves.len());
+        let figures = Figures::of(window.snapshot, &appraisal, plan.moves.len());
+        let &Window { now, cause, time, handled, .. } = window;
+        let occasion = Occasion { now, cause, time, handled };
+        match self.weigh(&occasion, &figures, is_undo, Some(&plan)) {
+            true => plan,
+            false => Plan::none(),
+        }
+    }
+
+    /// Whether the last plan is to be taken back by the leaders that keep it; asked once.
+    pub fn take_led_undo(&mut self) -> bool {
+        self.undo.take_if(|undo| matches!(undo, Undo::Led)).is_some()
+    }
+
+    /// Whether leaders should carry out what they have planned, or found to take back.
+    pub fn decide_led(&mut self, occasion: &Occasion, figures: &Figures, is_undo: bool) -> bool {
+        self.passed.is_none() && self.weigh(occasion, figures, is_undo, None)
+    }
+
+    /// Whether a plan should be carried out; `plan` is none if others keep it.
+    fn weigh(
+        &mut self,
+        occasion: &Occasion,
+        figures: &Figures,
+        is_undo: bool,
+        plan: Option<&Plan>,
+    ) -> bool {
+        let mut report = self.report(occasion, figures);
         if is_undo {
             report.cause = Cause::Undo;
         } else if let Some(gate) = &mut self.gate {
-            let proposal = proposal(window, &appraisal);
+            let proposal = proposal(occasion, figures);
             report.predicted = Some(proposal.gain());
             if let Verdict::Refuse(refusal) = gate.consider(&proposal) {
                 (report.moved, report.bytes_moved, report.after) = (0, 0, report.before);
                 report.refusal = Some(refusal);
                 self.reports.push_back(report);
-                return Plan::none();
+                return false;
             }
         }
-        if plan.is_empty() {
+        if figures.moves == 0 {
             if let Some(gate) = &mut self.gate {
                 gate.withdrawn();
             }
             self.reports.push_back(report);
-            return plan;
+            return false;
         }
-        let messages = window.handled as f64 / window.snapshot.step_count() as f64;
+        let messages = occasion.handled as f64 / figures.steps.max(1) as f64;
         let is_gated = !is_undo && self.gate.is_some();
-        let passed =
-            Passed { plan: plan.clone(), report, messages, is_carried_out: false, is_gated };
-        self.passed = Some(passed);
-        plan
+        let plan = plan.cloned();
+        self.passed = Some(Passed { plan, report, messages, is_carried_out: false, is_gated });
+        true
     }
 
-    fn report(&self, window: &Window<'_>, appraisal: &Appraisal, moves: usize) -> BalanceReport {
-        let steps = window.snapshot.step_count();
+    fn report(&self, occasion: &Occasion, figures: &Figures) -> BalanceReport {
+        let steps = figures.steps.max(1);
         let in_a_step = |traffic: Traffic| Traffic {
             messages: traffic.messages.div_ceil(steps),
             bytes: traffic.bytes.div_ceil(steps),
         };
         BalanceReport {
-            at: window.now,
-            cause: window.cause,
+            at: occasion.now,
+            cause: occasion.cause,
             strategy: self.name().to_owned(),
-            actors: window.snapshot.actors.len() as u64,
-            moved: moves as u64,
-            bytes_moved: appraisal.bytes_inside.saturating_add(appraisal.bytes_between_sites),
-            before: in_a_step(appraisal.before.wide_area),
-            after: in_a_step(appraisal.after.wide_area),
+            actors: figures.actors,
+            moved: figures.moves,
+            bytes_moved: figures.bytes_inside.saturating_add(figures.bytes_between_sites),
+            before: in_a_step(figures.traffic_before),
+            after: in_a_step(figures.traffic_after),
             predicted: None,
             realised: None,
             took: Duration::ZERO,
@@ -226,7 +280,10 @@ impl Balancer {
 
     /// The last plan has been carried out: so many have moved, and it took so long.
     pub fn carried_out(&mut self, now: Time, moved: u64, took: Duration) {
-        let Some(passed) = &mut self.passed else { return };
+        // While one plan is judged, others move nobody.
+        let Some(passed) = self.passed.as_mut().filter(|passed| !passed.is_carried_out) else {
+            return;
+        };
         (passed.report.moved, passed.report.took) = (moved, took);
         passed.is_carried_out = true;
         let is_judged = passed.is_gated && moved > 0;
@@ -251,7 +308,10 @@ impl Balancer {
         let steps = handled as f64 / passed.messages;
         if let Some(outcome) = gate.observe(now, time, steps) {
             if outcome.should_undo {
-                self.undo = Some(passed.plan.inverse());
+                self.undo = Some(match &passed.plan {
+                    Some(plan) => Undo::Plan(plan.inverse()),
+                    None => Undo::Led,
+                });
             }
             self.conclude(Some(outcome));
         }
@@ -279,19 +339,19 @@ impl Balancer {
     }
 }
 
-fn proposal(window: &Window<'_>, appraisal: &Appraisal) -> Proposal {
-    let steps = u32::try_from(window.snapshot.step_count()).unwrap_or(u32::MAX);
+fn proposal(occasion: &Occasion, figures: &Figures) -> Proposal {
+    let steps = u32::try_from(figures.steps.max(1)).unwrap_or(u32::MAX);
     Proposal {
-        now: window.now,
-        step: window.time / steps,
-        window: window.time,
-        predicted_now: appraisal.before.step,
-        predicted_then: appraisal.after.step,
-        bytes_inside: appraisal.bytes_inside,
-        bytes_between_sites: appraisal.bytes_between_sites,
+        now: occasion.now,
+        step: occasion.time / steps,
+        window: occasion.time,
+        predicted_now: figures.step_before,
+        predicted_then: figures.step_after,
+        bytes_inside: figures.bytes_inside,
+        bytes_between_sites: figures.bytes_between_sites,
         pause: None,
         remaining: None,
-        is_passing: appraisal.is_passing,
+        is_passing: figures.is_passing,
     }
 }
 

@@ -31,7 +31,7 @@ impl Capacity {
         let scale = if total > WORK_SUM_MAX { WORK_SUM_MAX / total } else { 1.0 };
         let works: Vec<u64> =
             snapshot.actors.iter().map(|actor| (work(actor) * scale).round() as u64).collect();
-        Self { works, shares: shares(snapshot, speeds, total) }
+        Self { works, shares: shares(&snapshot.pes, speeds, total) }
     }
 
     /// What each PE should get, in the unit of works.
@@ -43,8 +43,7 @@ impl Capacity {
 
 /// Fills PEs with work as water fills vessels with stones in them: the level is the time at which
 /// all end.
-fn shares(snapshot: &Snapshot, speeds: &[f64], total: f64) -> Vec<f64> {
-    let pes = &snapshot.pes;
+pub(crate) fn shares(pes: &[PeLoad], speeds: &[f64], total: f64) -> Vec<f64> {
     if total <= 0.0 {
         let sum: f64 = speeds.iter().sum();
         return speeds.iter().map(|speed| speed / sum).collect();

@@ -67,7 +67,7 @@ impl Strategy for GridCut {
     fn plan(&mut self, snapshot: &Snapshot) -> Plan {
         let capacity = Capacity::of(snapshot);
         let Ok(graph) = object_graph(snapshot, &capacity.works) else { return Plan::none() };
-        let pulls = pulls(snapshot, &graph);
+        let pulls = pulls(snapshot.actors.iter(), &graph);
         let mut phases = Phases {
             snapshot,
             pulls,
@@ -75,6 +75,7 @@ impl Strategy for GridCut {
             total: graph.total_load() as f64,
             tolerance: self.tolerance,
             seed: self.seed,
+            start: None,
             mapping: snapshot.actors.iter().map(|actor| actor.pe).collect(),
         };
         let names: Vec<u32> = (0..graph.len() as u32).collect();
@@ -88,19 +89,22 @@ impl Strategy for GridCut {
     }
 }
 
-struct Phases<'a> {
-    snapshot: &'a Snapshot,
-    pulls: Vec<u64>,
-    shares: Vec<f64>,
-    total: f64,
-    tolerance: f64,
-    seed: u64,
-    mapping: Vec<PeId>,
+/// The phases of a cut. Of the snapshot, its layout counts, and where its actors are and whether they may move.
+pub(crate) struct Phases<'a> {
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) pulls: Vec<u64>,
+    pub(crate) shares: Vec<f64>,
+    pub(crate) total: f64,
+    pub(crate) tolerance: f64,
+    pub(crate) seed: u64,
+    /// A mapping that is only improved, instead of a cut from scratch too.
+    pub(crate) start: Option<&'a [PeId]>,
+    pub(crate) mapping: Vec<PeId>,
 }
 
 impl Phases<'_> {
     /// Gives the actors `names`, whose graph this is, PEs of a group.
-    fn place(&mut self, group: &GroupTree, graph: &Graph, names: &[u32]) {
+    pub(crate) fn place(&mut self, group: &GroupTree, graph: &Graph, names: &[u32]) {
         let parts = group.parts();
         let part_of_pe = group.part_of_pe(self.shares.len());
         if parts.len() <= 1 {
@@ -119,7 +123,12 @@ impl Phases<'_> {
                 tie(home, self.pulls[name as usize] / divisor, actor.migratable)
             })
             .collect();
-        let Ok(cut) = self.cut(group, &parts, graph, &ties) else { return };
+        let start = self.start.map(|start| {
+            let part = |&name: &u32| part_of_pe[start[name as usize].index()].unwrap_or(0);
+            names.iter().map(part).collect::<Vec<u32>>()
+        });
+        let cut = self.cut(group, &parts, graph, &ties, start.as_deref());
+        let Ok(cut) = cut else { return };
         for (number, part) in parts.iter().enumerate() {
             let inside: Vec<u32> = (0..names.len() as u32)
                 .filter(|&vertex| cut.part[vertex as usize] == number as u32)
@@ -176,6 +185,7 @@ impl Phases<'_> {
         parts: &[GroupTree],
         graph: &Graph,
         ties: &[Tie],
+        given: Option<&[u32]>,
     ) -> Result<Cut, CutError> {
         let share = |pes: &[u32]| pes.iter().map(|&pe| self.shares[pe as usize]).sum::<f64>();
         let mut shares: Vec<f64> = parts.iter().map(|part| share(part.pes())).collect();
@@ -195,6 +205,10 @@ impl Phases<'_> {
             .v_cycles(cycles.map_or(0, |(_, cycles)| *cycles))
             .seed(self.seed);
         let crossing = self.crossing(group);
+        if let Some(given) = given {
+            let improved = cutter.recut(graph, given)?;
+            return Ok(tighten(&cutter, graph, ties, improved, crossing));
+        }
         let cost = |cut: &Cut| {
             let away = ties.iter().zip(&cut.part).filter(|(tie, part)| tie.home != **part);
             cut.weight as f64 + away.map(|(tie, _)| tie.pull as f64).sum::<f64>()

@@ -1,7 +1,8 @@
 //! The PEs of a job as a tree: groups of groups down to single PEs.
 
 use crate::snapshot::Snapshot;
-use gridspan_topology::{GroupId, Hierarchy};
+use gridspan_topology::{GroupId, Hierarchy, Layout, PeId};
+use std::collections::BTreeSet;
 
 /// A group of PEs and the smaller groups that it consists of. Groups that consist of one group are
 /// left out.
@@ -37,6 +38,37 @@ impl GroupTree {
         let layout = &snapshot.layout;
         let known = group.members().iter().filter(|node| node.0 < layout.node_count());
         Self { pes: known.flat_map(|&node| layout.place(node).pes.clone()).collect(), children }
+    }
+
+    /// The tree above the sites, which stand in it as PEs of their numbers. Where groups divide a site, what is
+    /// above it is flat.
+    pub(crate) fn above_sites(&self, layout: &Layout) -> Self {
+        let sites = |group: &Self| -> BTreeSet<u32> {
+            group.pes.iter().map(|&pe| layout.site_of(PeId(pe)).0).collect()
+        };
+        let all = sites(self);
+        let flat = || Self::of_pes(all.iter().copied().collect());
+        if all.len() < 2 {
+            return flat();
+        }
+        let parts: usize = self.children.iter().map(|child| sites(child).len()).sum();
+        if parts != all.len() {
+            return flat();
+        }
+        let children = self.children.iter().map(|child| child.above_sites(layout)).collect();
+        Self { pes: all.iter().copied().collect(), children }
+    }
+
+    /// The group of exactly these PEs, or else a group of them without any in it.
+    pub(crate) fn within(&self, pes: &[u32]) -> Self {
+        if self.pes == pes {
+            return self.clone();
+        }
+        let holds = |child: &&Self| pes.iter().all(|pe| child.pes.contains(pe));
+        match self.children.iter().find(holds) {
+            Some(child) => child.within(pes),
+            None => Self::of_pes(pes.to_vec()),
+        }
     }
 
     /// A group of single PEs.
@@ -81,5 +113,18 @@ mod tests {
         assert_eq!(parts.iter().map(GroupTree::pes).collect::<Vec<_>>(), [[0, 1], [2, 3]]);
         assert_eq!(parts[1].parts().len(), 2);
         assert_eq!(parts[1].part_of_pe(4), [None, None, Some(0), Some(1)]);
+    }
+
+    #[test]
+    fn sites_stand_above_what_is_inside_them() {
+        let layout = Layout::new(vec![("a".to_owned(), vec![2, 1]), ("b".to_owned(), vec![2])]);
+        let mut snapshot = snapshot(&[]);
+        (snapshot.layout, snapshot.pes) = (layout.clone(), vec![Default::default(); 5]);
+        let tree = GroupTree::of(&snapshot);
+
+        assert_eq!(tree.above_sites(&layout).pes(), [0, 1]);
+        assert_eq!(tree.above_sites(&layout).parts().len(), 2);
+        assert_eq!(tree.within(&[0, 1, 2]).pes(), [0, 1, 2]);
+        assert_eq!(tree.within(&[3, 4]).part_of_pe(5)[3..], [Some(0), Some(1)]);
     }
 }

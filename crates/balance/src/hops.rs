@@ -12,19 +12,27 @@ use gridspan_topology::PeId;
 pub fn border_hops(snapshot: &Snapshot, mapping: &[PeId]) -> Vec<u8> {
     let sites: Vec<_> = mapping.iter().map(|&pe| snapshot.layout.site_of(pe)).collect();
     let often = |edge: &&Edge| edge.messages.saturating_mul(2) >= snapshot.step_count();
-    let mut friends: Vec<Vec<u32>> = vec![Vec::new(); mapping.len()];
-    let mut hops = vec![u8::MAX; mapping.len()];
-    for &Edge { from, to, .. } in snapshot.edges.iter().filter(often) {
-        let [a, b] = [from, to].map(|end| end as usize);
-        friends[a].push(to);
-        friends[b].push(from);
-        if sites[a] != sites[b] {
-            hops[a] = 0;
-            hops[b] = 0;
-        }
+    let edges = || snapshot.edges.iter().filter(often).map(|edge| (edge.from, edge.to));
+    let is_across = |&(a, b): &(u32, u32)| sites[a as usize] != sites[b as usize];
+    let border = edges().filter(is_across).flat_map(|(a, b)| [a, b]);
+    hops_from(mapping.len(), border, edges())
+}
+
+/// The hops of each of so many actors to one of a border, over edges in either direction.
+pub(crate) fn hops_from(
+    actors: usize,
+    border: impl Iterator<Item = u32>,
+    edges: impl Iterator<Item = (u32, u32)>,
+) -> Vec<u8> {
+    let mut friends: Vec<Vec<u32>> = vec![Vec::new(); actors];
+    for (a, b) in edges {
+        friends[a as usize].push(b);
+        friends[b as usize].push(a);
     }
+    let mut hops = vec![u8::MAX; actors];
+    border.for_each(|actor| hops[actor as usize] = 0);
     let mut front: Vec<u32> =
-        (0..mapping.len() as u32).filter(|&actor| hops[actor as usize] == 0).collect();
+        (0..actors as u32).filter(|&actor| hops[actor as usize] == 0).collect();
     for distance in 1..u8::MAX {
         let mut next = Vec::new();
         for &friend in front.iter().flat_map(|&actor| &friends[actor as usize]) {

@@ -7,6 +7,7 @@
 //!   baselines.
 //! - [`Greedy`], [`Refine`]: loads only. [`GridCut`]: paper 1's graph cut, sites first. [`Border`]: its
 //!   advice for meshes. [`Vacate`]: paper 4's way around other users' work. [`Auto`]: the best of them or nothing.
+//! - [`LeaderCut`], [`leaders`]: the same where each site cuts its own part.
 //! - [`cutter`]: the multilevel partitioner below `grid-cut`.
 //! - [`predict`]: what a step would take. [`Gate`]: whether a plan is worth it, and was.
 //! - [`Balancer`]: a strategy behind its gate, as the runtime asks it; [`rounds`] tells how many steps a window had.
@@ -28,11 +29,13 @@ mod cost;
 pub mod cutter;
 mod dice;
 mod even;
+mod figures;
 mod gate;
 mod greedy;
 mod grid_cut;
 mod groups;
 mod hops;
+pub mod leaders;
 mod level;
 mod none;
 mod objects;
@@ -53,13 +56,15 @@ pub mod victim;
 mod vt;
 
 pub use auto::Auto;
-pub use balancer::{BalanceReport, Balancer, Cause, Window};
+pub use balancer::{BalanceReport, Balancer, Cause, Occasion, Window};
 pub use border::Border;
 pub use cost::{Bound, CostModel, Prediction, Traffic, predict};
+pub use figures::Figures;
 pub use gate::{Appraisal, Gate, GateConfig, Outcome, Proposal, Refusal, Verdict};
 pub use greedy::Greedy;
 pub use grid_cut::GridCut;
 pub use hops::border_hops;
+pub use leaders::LeaderCut;
 pub use none::NoMoves;
 pub use plan::{Move, Plan, PlanError};
 pub use random::Random;

@@ -1,7 +1,7 @@
 //! The object graph of a snapshot as the cutter takes it.
 
 use crate::cutter::{Graph, GraphError, MAX_WEIGHT_SUM, Tie};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{ActorLoad, Snapshot};
 
 /// The weight of a message, so that it counts as much as 16 KiB do: what a link of 1 Gbit/s sends
 /// in the time that sending and receiving one small message take.
@@ -15,11 +15,18 @@ const STAY: f64 = 0.5;
 /// The edges may add up to this, so that ties can be added to them.
 const EDGES_MAX: u128 = 1 << 60;
 
+/// What messages weigh.
+pub(crate) fn weight(messages: u64, bytes: u64) -> u128 {
+    u128::from(messages) * u128::from(MESSAGE_WEIGHT) + u128::from(bytes / BYTES_PER_WEIGHT)
+}
+
+/// The most that `edges` edges may weigh each, so that they can be added.
+pub(crate) fn weight_max(edges: usize) -> u64 {
+    (EDGES_MAX / edges.max(1) as u128) as u64
+}
+
 /// Actors as vertices; messages and bytes as edges.
 pub(crate) fn object_graph(snapshot: &Snapshot, works: &[u64]) -> Result<Graph, GraphError> {
-    let weight = |messages: u64, bytes: u64| {
-        u128::from(messages) * u128::from(MESSAGE_WEIGHT) + u128::from(bytes / BYTES_PER_WEIGHT)
-    };
     let edges = || snapshot.edges.iter();
     let sum: u128 = edges().map(|edge| weight(edge.messages, edge.bytes)).sum();
     let divisor = sum.div_ceil(EDGES_MAX).max(1);
@@ -32,15 +39,15 @@ pub(crate) fn object_graph(snapshot: &Snapshot, works: &[u64]) -> Result<Graph, 
 
 /// What it is worth that each actor stays where it is: half of one of its edges, so that nothing moves for nothing,
 /// and what its state costs to send.
-pub(crate) fn pulls(snapshot: &Snapshot, graph: &Graph) -> Vec<u64> {
-    let pull = |(at, actor): (usize, &crate::snapshot::ActorLoad)| {
+pub(crate) fn pulls<'a>(actors: impl Iterator<Item = &'a ActorLoad>, graph: &Graph) -> Vec<u64> {
+    let pull = |(at, actor): (usize, &ActorLoad)| {
         let vertex = at as u32;
         let weight: i64 = graph.neighbours(vertex).map(|(_, weight)| weight).sum();
         let average = weight as f64 / graph.degree(vertex).max(1) as f64;
         let state = actor.bytes / BYTES_PER_WEIGHT / WINDOWS_TO_PAY;
         (average * STAY).ceil() as u64 + state.min(1 << 40)
     };
-    let mut pulls: Vec<u64> = snapshot.actors.iter().enumerate().map(pull).collect();
+    let mut pulls: Vec<u64> = actors.enumerate().map(pull).collect();
     // Edges are at most 2^60 in all; leave as much again unused.
     let sum: u128 = pulls.iter().map(|&pull| u128::from(pull)).sum();
     let divisor = sum.div_ceil(u128::from(MAX_WEIGHT_SUM / 2)).max(1);

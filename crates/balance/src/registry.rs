@@ -4,6 +4,7 @@ use crate::auto::Auto;
 use crate::border::Border;
 use crate::greedy::Greedy;
 use crate::grid_cut::GridCut;
+use crate::leaders::LeaderCut;
 use crate::none::NoMoves;
 use crate::random::Random;
 use crate::refine::Refine;
@@ -14,7 +15,16 @@ use thiserror::Error;
 
 /// The names of all strategies.
 pub const NAMES: &[&str] = &[
-    "none", "rotate", "random", "greedy", "refine", "flat-cut", "grid-cut", "border", "vacate",
+    "none",
+    "rotate",
+    "random",
+    "greedy",
+    "refine",
+    "flat-cut",
+    "grid-cut",
+    "leader-cut",
+    "border",
+    "vacate",
     "auto",
 ];
 
@@ -36,6 +46,7 @@ pub fn by_name(name: &str, seed: u64) -> Result<Box<dyn Strategy>, UnknownStrate
         "refine" => Ok(Box::new(Refine)),
         "flat-cut" => Ok(Box::new(GridCut::flat(seed))),
         "grid-cut" => Ok(Box::new(GridCut::new(seed))),
+        "leader-cut" => Ok(Box::new(LeaderCut::new(seed))),
         "border" => Ok(Box::new(Border)),
         "vacate" => Ok(Box::new(Vacate::default())),
         "auto" => Ok(Box::new(Auto::new(seed))),

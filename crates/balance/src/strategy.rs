@@ -24,6 +24,11 @@ pub trait Strategy: Send {
         true
     }
 
+    /// Whether a runtime should leave it to the [leaders](crate::leaders) of the sites, so that nobody needs a snapshot of all.
+    fn is_led(&self) -> bool {
+        false
+    }
+
     /// A link between groups of nodes is no longer what it was. By default nothing follows.
     fn link_changed(&mut self, _change: &LinkChange) {}
 }

@@ -85,6 +85,8 @@ pub enum PlanError {
 impl Plan {
     /// A plan has at most so many trees; more than half a dozen have never paid.
     pub const MAX_STRIPES: usize = 64;
+    /// A segment is not larger, whatever the plan says: it has to fit a frame.
+    pub const SEGMENT_BYTES_MAX: u64 = 32 << 20;
     /// Shares become weights of so many parts.
     const PARTS: f64 = 65_536.0;
 
@@ -152,7 +154,8 @@ impl Plan {
     pub fn segments(&self, bytes: u64) -> impl Iterator<Item = Segment> + '_ {
         let total: i64 = self.stripes.iter().map(|stripe| i64::from(stripe.weight)).sum();
         let mut credit = vec![0_i64; self.stripes.len()];
-        let count = bytes.div_ceil(self.segment_bytes).max(1);
+        let size = self.segment_bytes.min(Self::SEGMENT_BYTES_MAX);
+        let count = bytes.div_ceil(size).max(1);
         (0..count).map(move |number| {
             for (credit, stripe) in credit.iter_mut().zip(&self.stripes) {
                 *credit += i64::from(stripe.weight);
@@ -161,8 +164,8 @@ impl Plan {
                 (0..credit.len()).max_by_key(|&place| (credit[place], usize::MAX - place));
             let stripe = richest.unwrap_or(0);
             credit[stripe] -= total;
-            let offset = number * self.segment_bytes;
-            Segment { stripe, offset, bytes: (bytes - offset).min(self.segment_bytes) }
+            let offset = number * size;
+            Segment { stripe, offset, bytes: (bytes - offset).min(size) }
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::args::{BalanceVerb, ReplayArgs};
 use crate::error::CliError;
+use crate::output::print;
 use crate::quantity::{digits, time};
 use crate::table::{Align, Table};
 use gridspan::balance::{
@@ -9,7 +10,7 @@ use gridspan::balance::{
 };
 use serde::Serialize;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read};
 use std::process::ExitCode;
 
 /// The longest line that is read: a snapshot of a few million actors.
@@ -39,13 +40,7 @@ pub(crate) fn run(verb: &BalanceVerb) -> Result<ExitCode, CliError> {
             .map_err(|error| CliError::System { what: "print the plans", error })?,
         false => text(&snapshot, &reports, args.why),
     };
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(CliError::System { what: "print the plans", error })
-        }
-        _ => Ok(ExitCode::SUCCESS),
-    }
+    print(&text, "print the plans")
 }
 
 fn refuse(args: &ReplayArgs, reason: String) -> CliError {

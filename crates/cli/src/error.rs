@@ -100,6 +100,30 @@ pub(crate) enum CliError {
         /// Why not.
         error: io::Error,
     },
+    /// Nothing says over which grid to broadcast.
+    #[error("there is no grid to broadcast over")]
+    NoGrid,
+    /// The node that is to broadcast does not exist, or several are called that.
+    #[error("there is no node `{}` in the grid", .name.escape_debug())]
+    NoRoot {
+        /// What was written.
+        name: String,
+        /// The nodes there are, in short.
+        nodes: String,
+    },
+    /// A grid with nobody to broadcast to.
+    #[error("the grid has a single node, and nobody to broadcast to")]
+    Alone,
+    /// A grid that is too large to plan for.
+    #[error("{nodes} nodes in {clusters} clusters are too many to plan a broadcast for")]
+    TooLarge {
+        /// Its nodes.
+        nodes: usize,
+        /// Its clusters.
+        clusters: usize,
+        /// How many there may be.
+        limits: [usize; 2],
+    },
     /// What was measured for balancing cannot be used.
     #[error("{}: {reason}", .path.display())]
     Snapshot {
@@ -189,6 +213,16 @@ impl CliError {
                  `.toml`"
                     .into()
             }
+            Self::NoGrid => {
+                "name a grid file with `--grid FILE`, or write one in short, such as \
+                 `--emulate 4x8,wan=32ms`"
+                    .into()
+            }
+            Self::NoRoot { nodes, .. } => format!("write a number or a host of {nodes}"),
+            Self::Alone => "`--emulate 2x4` has two sites with four nodes each".into(),
+            Self::TooLarge { limits: [nodes, clusters], .. } => format!(
+                "plan for at most {nodes} nodes in {clusters} clusters; a site without clusters is one"
+            ),
             Self::Snapshot { .. } => {
                 "write such a file with `gridctl run --balance-dump FILE`, by the same build".into()
             }

@@ -87,13 +87,20 @@ pub(crate) fn of_sim(args: &SimArgs) -> Result<Described, CliError> {
     if let Some(pes) = args.pes {
         return Ok(Described::pes(pes.get()));
     }
-    if let Some(path) = &args.grid {
-        return Described::file(path);
+    let described = described(args.grid.as_deref(), args.emulate.as_deref())?;
+    Ok(described.unwrap_or_else(|| Described::pes(cores())))
+}
+
+/// The grid of a file or in short, else that of the environment, if there is one.
+pub(crate) fn described(
+    file: Option<&Path>,
+    emulate: Option<&str>,
+) -> Result<Option<Described>, CliError> {
+    match (file, emulate) {
+        (Some(path), _) => Described::file(path).map(Some),
+        (None, Some(text)) => Described::emulated(text).map(Some),
+        (None, None) => Described::environment(),
     }
-    if let Some(text) = &args.emulate {
-        return Described::emulated(text);
-    }
-    Ok(Described::environment()?.unwrap_or_else(|| Described::pes(cores())))
 }
 
 /// What to say if the PEs of a run outnumber the cores.

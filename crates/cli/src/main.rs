@@ -2,6 +2,8 @@
 
 mod args;
 mod balance;
+mod bcast;
+mod bench;
 mod dry_run;
 mod error;
 mod grid;
@@ -10,12 +12,15 @@ mod jobs;
 mod launch;
 mod logging;
 mod names;
+mod output;
 mod probe;
 mod program;
 mod quantity;
 mod run;
 mod sim;
 mod status;
+mod style;
+mod svg;
 mod table;
 mod topo;
 
@@ -31,6 +36,8 @@ fn main() -> ExitCode {
         Verb::Sim(args) => sim::run(&args, cli.verbose),
         Verb::Topo(args) => topo::run(&args, cli.verbose),
         Verb::Balance(verb) => balance::run(&verb),
+        Verb::Bcast(args) => bcast::run(&args),
+        Verb::Bench(verb) => bench::run(&verb, cli.verbose),
         Verb::Jobs => jobs::list(&mut std::io::stdout().lock()),
         Verb::Job(args) => program::run_here(&args.command),
     };

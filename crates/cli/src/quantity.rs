@@ -6,6 +6,11 @@ use std::time::Duration;
 /// What is not known.
 pub(crate) const UNKNOWN: &str = "-";
 
+/// `1 node`, `2 nodes`.
+pub(crate) fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Three digits, such as `0.104`, `10.4` or `1040`.
 pub(crate) fn digits(number: f64) -> String {
     match number.abs() {
@@ -31,6 +36,16 @@ pub(crate) fn time(time: Duration) -> String {
         _ if seconds < 0.9995 => format!("{} ms", digits(seconds * 1e3)),
         _ => format!("{} s", digits(seconds)),
     }
+}
+
+/// A number of bytes with its unit, such as `16.4 kB`.
+pub(crate) fn bytes(bytes: u64) -> String {
+    let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
+    let unit = units.into_iter().find(|(size, _)| bytes as f64 >= 0.9995 * size);
+    unit.map_or_else(
+        || format!("{bytes} B"),
+        |(size, unit)| format!("{} {unit}", digits(bytes as f64 / size)),
+    )
 }
 
 /// The range of round trips, such as `64.0 ms (62.1 to 70.3)`.
@@ -79,6 +94,10 @@ mod tests {
         assert_eq!(bandwidth(Bandwidth::from_bits_per_second(94_340_000)), "94.3 Mbit/s");
         assert_eq!(bandwidth(Bandwidth::from_bits_per_second(10_000_000_000)), "10.0 Gbit/s");
         assert_eq!(bandwidth(Bandwidth::UNLIMITED), "unlimited");
+        assert_eq!(
+            [8, 1000, 16_384, 2_500_000].map(bytes),
+            ["8 B", "1.00 kB", "16.4 kB", "2.50 MB"]
+        );
     }
 
     #[test]

@@ -50,6 +50,23 @@ fn nodes_end_when_their_launcher_is_killed_before_they_have_met() {
 }
 
 #[test]
+fn a_node_killed_in_the_midst_of_broadcasts_ends_the_job_with_its_name() {
+    // Node 2 passes on to node 3.
+    let job = ["run", "-n", "4", "bcast", "--bytes", "4MB", "--rounds", "1000"];
+    let mut running = Running::start(&job);
+    let nodes = running.nodes(4);
+    thread::sleep(Duration::from_millis(1500));
+    let victim = rustix::process::Pid::from_raw(nodes[2] as i32).unwrap();
+
+    rustix::process::kill_process(victim, Signal::KILL).unwrap();
+
+    running.await_line("local/2 was killed by SIGKILL (9)");
+    let status = running.wait(LIMIT).expect("the job ends");
+    assert_eq!(status.code(), Some(1));
+    assert_gone_soon(&nodes);
+}
+
+#[test]
 fn a_node_ends_when_its_standard_input_ends() {
     let spec = GridSpec::from_emulate("1x2").unwrap();
     let bundle = issue(&Authority::new("test").unwrap(), &spec).unwrap().remove(0);

@@ -7,6 +7,7 @@
 //! - [`stencil`]: Jacobi sweeps over a square with an analytic solution
 //! - [`pingpong`]: the Java Grande ladder of message sizes
 //! - [`uts`], [`queens`], [`mandelbrot`], [`fib`]: tasks that idle PEs steal
+//! - [`bcast`]: broadcasts by the runtime and by a tree that actors build of messages
 //! - [`ring`], [`drill`]: a token, and failures and migrations on request
 //! - [`registry`]: all of them by name
 //! - [`bands`], [`pace`]: what several of them need: axes cut into parts, and the times of steps
@@ -16,6 +17,7 @@
 //! no clocks, no dice but seeded ones.
 
 pub mod bands;
+pub mod bcast;
 pub mod drill;
 mod entry;
 pub mod fib;

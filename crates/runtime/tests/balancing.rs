@@ -97,3 +97,17 @@ fn actors_go_to_a_node_where_nothing_is_to_do() {
     let told = told.lock().unwrap();
     assert!(told.iter().any(|report| report.moved > 0), "{told:?}");
 }
+
+#[cfg(feature = "net")]
+#[test]
+fn leaders_of_sites_plan_over_quic() {
+    let told = Arc::default();
+    let spec = gridspan_topology::GridSpec::from_emulate("2x1,wan=1ms").unwrap();
+
+    // Whether the gate lets it pass is up to how long a busy machine takes to think.
+    let job = job(&told).strategy("leader-cut").balance_gate(false);
+    embedded::run_emulated(job, &spec).unwrap();
+
+    let told = told.lock().unwrap();
+    assert!(told.iter().any(|report| report.moved > 0), "{told:?}");
+}

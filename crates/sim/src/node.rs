@@ -10,6 +10,8 @@ pub(crate) struct Node {
     pub(crate) processors: Option<Processors>,
     /// When the processors are to be attended next, and the number of the event that stands for it.
     pub(crate) planned: Option<(Time, u64)>,
+    /// When its carrier has sent what it has.
+    pub(crate) carrier_free: Time,
     /// When the node goes on that a fault has paused.
     pub(crate) paused_until: Time,
 }
@@ -23,6 +25,7 @@ impl Node {
         Self {
             processors: Some(processors).filter(|processors| !processors.are_ample_for(pes)),
             planned: None,
+            carrier_free: Time::ZERO,
             paused_until: Time::ZERO,
         }
     }

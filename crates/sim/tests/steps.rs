@@ -179,4 +179,5 @@ fn in_one_step_those_nearest_to_another_site_are_handled_first_once_that_is_know
     assert_eq!(woken("none"), [0, 1, 2], "nothing is measured: in the order sent");
     // `refine` sees no load and moves nothing.
     assert_eq!(woken("refine"), [2, 1, 0]);
+    assert_eq!(woken("leader-cut"), [2, 1, 0], "leaders tell it too");
 }

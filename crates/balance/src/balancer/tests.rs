@@ -50,6 +50,49 @@ fn a_plan_that_pays_is_judged_by_the_messages_that_follow() {
 }
 
 #[test]
+fn a_rebalance_that_moves_nobody_does_not_end_the_judging_of_an_earlier_plan() {
+    let (mut balancer, plan) = carried_out();
+
+    assert!(balancer.decide(&window(&lopsided(), 102)).is_empty());
+    balancer.carried_out(at(102), 0, Duration::ZERO);
+
+    assert!(balancer.is_judging());
+    balancer.progress(at(103), Duration::from_millis(60), 1000);
+    assert_eq!(balancer.take_report().unwrap().moved, plan.moves.len() as u64);
+}
+
+#[test]
+fn leaders_are_judged_as_one_place_is_and_take_back_what_they_keep() {
+    let mut balancer = Balancer::new(Box::new(crate::LeaderCut::new(1)), true);
+    let figures = Figures {
+        actors: 4,
+        moves: 3,
+        steps: 1,
+        step_before: Duration::from_millis(10),
+        step_after: Duration::from_millis(4),
+        traffic_before: Traffic::default(),
+        traffic_after: Traffic::default(),
+        bytes_inside: 1000,
+        bytes_between_sites: 2000,
+        is_passing: false,
+    };
+    let time = Duration::from_millis(10);
+    let occasion = Occasion { now: at(100), cause: Cause::Period, time, handled: 100 };
+
+    assert!(balancer.is_led() && balancer.decide_led(&occasion, &figures, false));
+    balancer.carried_out(at(101), 3, Duration::from_millis(2));
+    balancer.progress(at(102), Duration::from_millis(200), 1000);
+
+    let report = balancer.take_report().unwrap();
+    assert_eq!((report.moved, report.bytes_moved, report.actors), (3, 3000, 4));
+    assert!(report.realised.unwrap() < -0.9 && balancer.wants_undo());
+    assert!(balancer.take_led_undo() && !balancer.take_led_undo());
+    assert!(balancer.decide_led(&Occasion { now: at(103), ..occasion }, &figures, true));
+    balancer.carried_out(at(103), 3, Duration::ZERO);
+    assert_eq!(balancer.take_report().unwrap().cause, Cause::Undo);
+}
+
+#[test]
 fn a_plan_that_made_things_worse_is_taken_back_for_those_that_are_still_there() {
     let (mut balancer, plan) = carried_out();
     balancer.progress(at(102), Duration::from_millis(200), 1000);

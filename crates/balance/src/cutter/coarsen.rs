@@ -1,7 +1,7 @@
 //! Coarser and coarser graphs: clusters become vertices, until few are left.
 
 use super::cluster::{ClusterRule, cluster};
-use super::graph::Rows;
+use super::graph::{Graph, Rows};
 use super::tie::{Problem, Tie};
 use crate::dice::Dice;
 
@@ -29,6 +29,8 @@ const SHRINK_MAX: i64 = 6;
 const SHRINK_MIN: f64 = 0.93;
 /// A cluster may weigh this many times its share of the coarsest graph.
 const SLACK: f64 = 1.5;
+/// How often vertices are visited on each level by who wants nothing but clusters.
+const CLUSTER_ROUNDS: usize = 3;
 /// A bound against graphs that shrink ever more slowly.
 const LEVELS_MAX: usize = 40;
 
@@ -61,6 +63,30 @@ pub(super) fn coarsen(
         levels.push(coarse);
     }
     levels
+}
+
+/// Clusters of the vertices of a graph, of which the first `counted` are in at most so many where that is possible: the
+/// cluster of each vertex. Vertices of different `part`s stay apart unless it is empty, as do fixed ones of different
+/// homes and those that are not fixed.
+pub(crate) fn clusters(
+    graph: Graph,
+    ties: Vec<Tie>,
+    part: &[u32],
+    (counted, most): (usize, usize),
+    seed: u64,
+) -> Vec<u32> {
+    let finest = Problem { graph, ties };
+    let rule = CoarsenRule { vertices: most, rounds: CLUSTER_ROUNDS };
+    let mut label: Vec<u32> = (0..finest.len() as u32).collect();
+    for level in coarsen(&finest, part, rule, &mut Dice::new(seed)) {
+        label.iter_mut().for_each(|label| *label = level.map[*label as usize]);
+        let mut is_used = vec![false; level.problem.len()];
+        label.iter().take(counted).for_each(|&label| is_used[label as usize] = true);
+        if is_used.iter().filter(|is_used| **is_used).count() <= most {
+            break;
+        }
+    }
+    label
 }
 
 /// The part of each coarse vertex, if all finer ones it consists of agree.
@@ -132,7 +158,6 @@ fn contract(problem: &Problem, mut map: Vec<u32>) -> Coarse {
 
 #[cfg(test)]
 mod tests {
-    use super::super::graph::Graph;
     use super::*;
 
     fn ring(vertices: u32) -> Problem {

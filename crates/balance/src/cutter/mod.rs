@@ -25,6 +25,7 @@ mod state;
 mod targets;
 mod tie;
 
+pub(crate) use coarsen::clusters;
 pub use graph::{Graph, GraphError, MAX_WEIGHT_SUM};
 pub use targets::Obstacle;
 pub use tie::Tie;

@@ -1,11 +1,12 @@
 //! A topology for people: a tree of groups, then tables of the links between the coarsest of them.
 
 use super::topology::{LinkView, Topology};
-use crate::quantity::{UNKNOWN, bandwidth, bandwidth_range, digits, milliseconds, rtt_range};
+use crate::quantity::{
+    UNKNOWN, bandwidth, bandwidth_range, count, digits, milliseconds, rtt_range,
+};
+use crate::style::{Branches, Style};
 use crate::table::{Align, Table};
-use anstream::{AutoStream, ColorChoice};
 use gridspan_topology::{Bandwidth, GroupId, Pipes};
-use std::io::{self, IsTerminal};
 
 /// At most so many groups below one are shown; `--json` has all.
 const CHILDREN_MAX: usize = 32;
@@ -13,30 +14,6 @@ const CHILDREN_MAX: usize = 32;
 const SINGLES_MAX: usize = 8;
 /// A table of links has at most so many columns, which fit a wide terminal.
 const COLUMNS_MAX: usize = 12;
-
-/// How to write.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Style {
-    /// Whether lines may be drawn, or only ASCII is safe.
-    pub(crate) is_drawn: bool,
-    /// Whether there may be colours.
-    pub(crate) is_coloured: bool,
-}
-
-impl Style {
-    /// What suits standard output: lines on a terminal of this century, colours where the user does
-    /// not refuse them (NO_COLOR), and nothing but ASCII elsewhere.
-    pub(crate) fn of_stdout() -> Self {
-        let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default();
-        let locale = locale.to_ascii_lowercase().replace('-', "");
-        let is_dumb = set("TERM").is_none_or(|terminal| terminal == "dumb");
-        Self {
-            is_drawn: io::stdout().is_terminal() && !is_dumb && locale.contains("utf8"),
-            is_coloured: AutoStream::choice(&io::stdout()) != ColorChoice::Never,
-        }
-    }
-}
 
 /// Everything in words.
 pub(crate) fn render(topology: &Topology, style: Style) -> String {
@@ -71,29 +48,13 @@ pub(crate) fn render(topology: &Topology, style: Style) -> String {
     text
 }
 
-/// `1 node`, `2 nodes`.
-pub(crate) fn count(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
-}
-
-/// The characters that a tree is drawn with.
-struct Branches {
-    fork: &'static str,
-    last: &'static str,
-    pass: &'static str,
-}
-
-const DRAWN: Branches = Branches { fork: "├─ ", last: "└─ ", pass: "│  " };
-const ASCII: Branches = Branches { fork: "|- ", last: "`- ", pass: "|  " };
-
 fn tree(topology: &Topology, style: Style) -> String {
     let columns = ["GROUP", "NODES", "ROUND TRIP", "BANDWIDTH", "CONFIDENCE", "MEMBERS"];
     let right = [1, 4];
     let mut table = Table::new(columns.map(str::to_owned).to_vec(), |column| {
         if right.contains(&column) { Align::Right } else { Align::Left }
     });
-    let branches = if style.is_drawn { &DRAWN } else { &ASCII };
-    let tree = Tree { topology, branches };
+    let tree = Tree { topology, branches: style.branches() };
     tree.add(&mut table, tree.shown(topology.hierarchy.root()), ["", ""]);
     table.render(style.is_coloured)
 }
@@ -155,23 +116,16 @@ impl Tree<'_> {
             shown.truncate(CHILDREN_MAX);
         }
         let lines = shown.len() + usize::from(left > 0) + usize::from(!summed.is_empty());
-        let prefixes = |line: usize| {
-            let is_last = line + 1 == lines;
-            let own = if is_last { self.branches.last } else { self.branches.fork };
-            (
-                format!("{below}{own}"),
-                format!("{below}{}", if is_last { "   " } else { self.branches.pass }),
-            )
-        };
+        let prefixes = |line: usize| self.branches.child(below, line + 1 == lines);
         for (line, &child) in shown.iter().enumerate() {
-            let (own, below) = prefixes(line);
+            let [own, below] = prefixes(line);
             self.add(table, child, [&own, &below]);
         }
         if left > 0 {
-            table.row(vec![format!("{}{left} more groups", prefixes(shown.len()).0)]);
+            table.row(vec![format!("{}{left} more groups", prefixes(shown.len())[0])]);
         }
         if !summed.is_empty() {
-            let name = format!("{}single nodes", prefixes(lines - 1).0);
+            let name = format!("{}single nodes", prefixes(lines - 1)[0]);
             let mut row = vec![name, summed.len().to_string()];
             row.extend([UNKNOWN, UNKNOWN, UNKNOWN].map(str::to_owned));
             row.push(names.list(&summed));

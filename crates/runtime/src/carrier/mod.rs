@@ -38,6 +38,8 @@ pub enum Carriage {
         to: NodeId,
         /// What [`Carrier::receive`] takes there.
         frame: Bytes,
+        /// Whether it is part of something large, and should hold up no others.
+        is_bulk: bool,
     },
     /// Hand a packet to a PE of this node.
     Deliver {
@@ -65,14 +67,18 @@ pub struct Carrier {
     bytes_max: u64,
 }
 
-/// Segments of the plan that needs no planning: some for each hop of a deep tree, and large against what
-/// it costs to pass one on.
-const SEGMENT_BYTES: u64 = 32 << 10;
+/// Segments of the plan that needs no planning: some for each hop of a deep tree, and large enough to be bulk, so
+/// that each has a stream of its own and holds up no messages.
+const SEGMENT_BYTES: u64 = 68 << 10;
+/// Announcements of so many bytes hold up no messages, however small their segments are.
+const BULK_BYTES: u64 = 64 << 10;
 
 impl Carrier {
     /// A carrier that knows the `tree` of nodes, which announcements take that name no other plan.
     pub(crate) fn new(node: NodeId, layout: Arc<Layout>, tree: &Tree, bytes_max: u64) -> Self {
-        let standing = Arc::new(Plan::standing(tree.clone(), SEGMENT_BYTES));
+        // Where nobody passes anything on, there is nothing to be gained by segments.
+        let segment_bytes = if tree.depth() > 1 { SEGMENT_BYTES } else { u64::MAX };
+        let standing = Arc::new(Plan::standing(tree.clone(), segment_bytes));
         let (plans, flows, used) = (Plans::default(), BTreeMap::new(), BTreeMap::new());
         Self { node, layout, plans, standing, flows, used, bytes_max }
     }
@@ -84,7 +90,7 @@ impl Carrier {
         match *spread {
             Spread::Multicast(multicast) => self.pass_on(multicast, out),
             Spread::Announcement { announcement, plan, flow } => {
-                self.announce(from, announcement, (plan, flow), out);
+                self.announce(from, &announcement, (plan, flow), out);
             }
             Spread::Plan { plan, retired } => self.publish(from, *plan, &retired, out),
         }
@@ -112,7 +118,7 @@ impl Carrier {
                 self.check(origin)?;
                 self.take_segment((now, from, origin), head, (frame, payload), out)
             }
-            SpreadFrame::Plan(head) => self.take_plan(*head, frame, out),
+            SpreadFrame::Plan(head) => self.take_plan(from, *head, frame, out),
         }
     }
 
@@ -142,7 +148,7 @@ impl Carrier {
             Multicast { targets: Vec::new(), message: Parcel::Bytes(message.clone()), ..multicast };
         for (to, targets) in branches.nodes {
             let frame = SpreadFrame::multicast(&head, targets, &message);
-            out.push(Carriage::Send { to, frame });
+            out.push(Carriage::Send { to, frame, is_bulk: false });
         }
         for target in branches.here {
             let (from, to) = (head.origin, target.pe);
@@ -160,21 +166,21 @@ impl Carrier {
     fn announce(
         &mut self,
         origin: PeId,
-        announcement: Announcement,
+        announcement: &Announcement,
         (plan, flow): (PlanId, u64),
         out: &mut Vec<Carriage>,
     ) {
         let plan = self.plan(plan).unwrap_or(&self.standing).clone();
         self.used.insert(plan.id(), flow + 1);
-        let bytes = announcement.into_bytes();
-        let total = bytes.len() as u64;
+        let total = announcement.bytes() as u64;
         for segment in plan.segments(total) {
             let (stripe, offset) = (segment.stripe as u32, segment.offset);
             let head = SegmentHead { plan: plan.id(), stripe, flow, offset, total };
             let part = offset as usize..(offset + segment.bytes) as usize;
-            let frame = SpreadFrame::segment(origin, &head, &bytes[part]);
+            let frame = SpreadFrame::segment(origin, &head, announcement.part(part));
             for &to in plan.stripes()[segment.stripe].tree.children(self.node) {
-                out.push(Carriage::Send { to, frame: frame.clone() });
+                let (frame, is_bulk) = (frame.clone(), total >= BULK_BYTES);
+                out.push(Carriage::Send { to, frame, is_bulk });
             }
         }
     }
@@ -205,11 +211,15 @@ impl Carrier {
             return refuse(format!("all of it would take {total} bytes, and {most} is the most"));
         }
         let (root, number) = (head.plan.root, head.flow);
+        if self.plans.is_complete(root, number) {
+            return refuse(format!("announcement {number} is complete already"));
+        }
         let flow = self.flows.entry((root, number)).or_insert_with(|| Assembly::new(head.total));
         flow.add(head.offset, head.total, payload)?;
         flow.note(now, head.stripe, from, frame.len() as u64);
         for &to in tree.children(self.node) {
-            out.push(Carriage::Send { to, frame: frame.clone() });
+            let (frame, is_bulk) = (frame.clone(), head.total >= BULK_BYTES);
+            out.push(Carriage::Send { to, frame, is_bulk });
         }
         if !flow.is_complete() {
             return Ok(());
@@ -236,25 +246,31 @@ impl Carrier {
         // What this node sends is complete here when it has begun.
         let own: Vec<(PlanId, u64)> = head.retired.iter().map(|&(plan, _)| (plan, 0)).collect();
         if self.plans.learn(&self.layout, head.plan.clone(), &own).is_err() {
-            // The advisor makes plans over all nodes; one that is not is not used.
+            tracing::error!(plan = %head.plan.id(), "a plan that is not over all nodes is not used; this is a bug in Gridspan");
             return;
         }
         let frame = head.into_frame(origin);
         for &to in self.tree().children(self.node) {
-            out.push(Carriage::Send { to, frame: frame.clone() });
+            out.push(Carriage::Send { to, frame: frame.clone(), is_bulk: false });
         }
     }
 
     fn take_plan(
         &mut self,
+        from: NodeId,
         head: PlanHead,
         frame: &Bytes,
         out: &mut Vec<Carriage>,
     ) -> Result<(), DecodeError> {
         let plan = head.plan.id();
+        let is_due = self.tree().parent(self.node) == Some(from) && self.plan(plan).is_none();
+        if !is_due || plan.root != self.standing.id().root {
+            let reason = format!("{plan} is known already, or does not come from {from}");
+            return Err(DecodeError::new("a plan for broadcasts", reason));
+        }
         self.plans.learn(&self.layout, head.plan, &head.retired)?;
         for &to in self.tree().children(self.node) {
-            out.push(Carriage::Send { to, frame: frame.clone() });
+            out.push(Carriage::Send { to, frame: frame.clone(), is_bulk: false });
         }
         let root = self.layout.leader(plan.root);
         out.push(self.report(root, Control::PlanKnown { plan }));
@@ -269,7 +285,7 @@ impl Carrier {
     /// Tells a PE of another node something.
     fn report(&self, to: PeId, control: Control) -> Carriage {
         let frame = Packet::control(control).into_frame(self.layout.leader(self.node), to);
-        Carriage::Send { to: self.layout.node_of(to), frame: frame.into() }
+        Carriage::Send { to: self.layout.node_of(to), frame: frame.into(), is_bulk: false }
     }
 }
 

@@ -66,6 +66,12 @@ impl Plans {
         self.forget();
     }
 
+    /// Whether all of an announcement has come before.
+    pub(super) fn is_complete(&self, root: NodeId, flow: u64) -> bool {
+        let complete = self.complete.get(&root);
+        complete.is_some_and(|known| flow < known.below || known.beyond.contains(&flow))
+    }
+
     fn forget(&mut self) {
         let Self { known, retired, complete } = self;
         retired.retain(|(plan, flows)| {

@@ -25,7 +25,7 @@ fn settle(carriers: &mut [Carrier], first: NodeId, mut out: Vec<Carriage>) -> Ve
     loop {
         for carriage in out.drain(..) {
             match carriage {
-                Carriage::Send { to, frame } => frames.push((at, to, frame)),
+                Carriage::Send { to, frame, .. } => frames.push((at, to, frame)),
                 Carriage::Deliver { to, packet, .. } => got.push((to.0, packet)),
             }
         }
@@ -116,32 +116,37 @@ fn an_announcement_takes_the_plan_it_names_until_that_is_retired() {
 fn a_segment_is_passed_on_before_the_next_has_come() {
     let mut carriers = carriers(&[1, 2]);
     let mut out = Vec::new();
-    carriers[0].take(PeId(0), publication(100_000, 0), &mut out);
-    let Carriage::Send { to: NodeId(1), frame } = &out[0] else { panic!("not to the other site") };
+    carriers[0].take(PeId(0), publication(200_000, 0), &mut out);
+    let Carriage::Send { to: NodeId(1), frame, .. } = &out[0] else {
+        panic!("not to the other site")
+    };
 
     let mut passed = Vec::new();
     carriers[1].receive(Time(1), NodeId(0), frame, &mut passed).unwrap();
 
-    let [Carriage::Send { to: NodeId(2), frame: same }] = &passed[..] else {
+    let [Carriage::Send { to: NodeId(2), frame: same, is_bulk: true }] = &passed[..] else {
         panic!("{} carriages", passed.len())
     };
     assert_eq!(same.as_ptr(), frame.as_ptr(), "the bytes are not copied");
+}
+
+fn multicast() -> Multicast {
+    Multicast {
+        kind: KindId(1),
+        collection: CollectionId(4),
+        source: ActorId::system(PeId(0)),
+        priority: 3,
+        origin: PeId(0),
+        targets: Vec::new(),
+        message: Parcel::Bytes(Bytes::from_static(b"hello")),
+    }
 }
 
 #[test]
 fn a_multicast_is_given_to_the_pes_of_its_targets() {
     let mut carriers = carriers(&[2, 3]);
     let target = |pe| MulticastTarget { pe: PeId(pe), members: Vec::new() };
-    let collection = CollectionId(4);
-    let multicast = Multicast {
-        kind: KindId(1),
-        collection,
-        source: ActorId::system(PeId(0)),
-        priority: 3,
-        origin: PeId(0),
-        targets: [3, 6, 7, 9].map(target).to_vec(),
-        message: Parcel::Bytes(Bytes::from_static(b"hello")),
-    };
+    let multicast = Multicast { targets: [3, 6, 7, 9].map(target).to_vec(), ..multicast() };
     let mut out = Vec::new();
     carriers[0].take(PeId(0), Packet::spread(Spread::Multicast(multicast)), &mut out);
 
@@ -151,7 +156,7 @@ fn a_multicast_is_given_to_the_pes_of_its_targets() {
     for (pe, packet) in got {
         let Content::Control(control) = packet.0 else { panic!("not a control packet") };
         let Control::Multicast(multicast) = *control else { panic!("{control:?}") };
-        assert_eq!((multicast.collection, multicast.priority), (collection, 3));
+        assert_eq!((multicast.collection, multicast.priority), (CollectionId(4), 3));
         assert_eq!(multicast.targets[0].pe, PeId(pe));
         assert_eq!(&multicast.message.into_bytes()[..], b"hello");
         pes.push(pe);
@@ -171,13 +176,18 @@ fn frames_that_cannot_be_are_refused() {
     };
     let plan = PlanId { root: NodeId(0), version: 0 };
     let good = SegmentHead { plan, stripe: 0, flow: 0, offset: 0, total: 4 };
-    let segment = |origin, head| SpreadFrame::segment(PeId(origin), &head, b"ab");
+    let segment = |origin, head| SpreadFrame::segment(PeId(origin), &head, [b"a", b"b"]);
 
     let other_plan = PlanId { root: NodeId(0), version: 9 };
     assert!(refused(0, segment(0, SegmentHead { plan: other_plan, ..good })).contains("not known"));
     assert!(refused(0, segment(99, good)).contains("does not exist"));
     assert!(refused(2, segment(0, good)).contains("bring it from"));
     assert!(refused(0, segment(0, SegmentHead { stripe: 1, ..good })).contains("bring it from"));
+    let plan = PlanHead { plan: striped(1), retired: Vec::new() };
+    assert!(refused(2, plan.into_frame(PeId(0))).contains("does not come from"));
+    let target = MulticastTarget { pe: PeId(99), members: Vec::new() };
+    let stranger = SpreadFrame::multicast(&multicast(), vec![target], b"");
+    assert!(refused(0, stranger).contains("does not exist"));
     let huge = SegmentHead { total: BYTES_MAX + 1, ..good };
     assert!(refused(0, segment(0, huge)).contains("is the most"));
     assert!(refused(0, Bytes::from_static(b"\0\0\0\0\0\0\0\0\x03")).contains("cannot decode"));

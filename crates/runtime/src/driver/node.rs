@@ -185,6 +185,7 @@ impl<'scope> Node<'scope> {
             uplink.finish(&switch);
         }
         switch.close();
+        switch.finish_thinking();
         if let Some(watch) = watch {
             // It ends by itself, and has nothing to say.
             let _ = watch.join();

@@ -3,19 +3,22 @@
 use super::ending::Ending;
 use super::inbox::Inbox;
 use crate::carrier::{Carriage, Carrier};
-use crate::pe::Thought;
+use crate::pe::{Core, Thought};
 use crate::probe::ProbeOrder;
 use crate::wire::Packet;
 use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId, PeId};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// The network as the PEs of a node see it.
 pub(crate) trait Network: Send + Sync {
-    /// Takes a frame for another node. May be called by all PEs of the node.
-    fn send(&self, to: NodeId, frame: Bytes);
+    /// Takes a frame for another node; one that `is_bulk` holds up no others whatever its size. May be called by all
+    /// PEs of the node.
+    fn send(&self, to: NodeId, frame: Bytes, is_bulk: bool);
     /// Has this node measure something; the first PE gets the results.
     fn probe(&self, order: ProbeOrder);
     /// Bytes that wait because too many are under way already.
@@ -33,6 +36,10 @@ pub(super) struct Switch {
     inboxes: Vec<Inbox>,
     network: Option<Arc<dyn Network>>,
     carrier: Option<Mutex<Carrier>>,
+    /// Bytes of announcements of which parts are missing.
+    carried_bytes: AtomicUsize,
+    /// The thread of the advisor, if there was one.
+    advisor: Mutex<Option<JoinHandle<()>>>,
     #[cfg(feature = "net")]
     begin: Instant,
     /// Bytes in an inbox at which the network should bring no more.
@@ -60,6 +67,8 @@ impl Switch {
             inboxes,
             network,
             carrier,
+            carried_bytes: AtomicUsize::new(0),
+            advisor: Mutex::default(),
             #[cfg(feature = "net")]
             begin: Instant::now(),
             soft_bytes,
@@ -80,6 +89,11 @@ impl Switch {
 
     pub(super) fn close(&self) {
         self.inboxes.iter().for_each(Inbox::close);
+    }
+
+    /// Bytes that wait for other parts of the same announcement.
+    pub(super) fn carried_bytes(&self) -> usize {
+        self.carried_bytes.load(Ordering::Relaxed)
     }
 
     /// Bytes that wait for the network.
@@ -112,7 +126,7 @@ impl Switch {
                 self.inbox(to).push([(from, packet)]);
             } else if let Some(network) = &self.network {
                 let node = self.layout.node_of(to);
-                network.send(node, packet.into_frame(from, to).into());
+                network.send(node, packet.into_frame(from, to).into(), false);
             }
         }
         Ok(())
@@ -125,14 +139,15 @@ impl Switch {
         let result = act(&mut carrier, &mut out);
         for carriage in out {
             match carriage {
-                Carriage::Send { to, frame } => {
+                Carriage::Send { to, frame, is_bulk } => {
                     if let Some(network) = &self.network {
-                        network.send(to, frame);
+                        network.send(to, frame, is_bulk);
                     }
                 }
                 Carriage::Deliver { from, to, packet } => self.inbox(to).push([(from, packet)]),
             }
         }
+        self.carried_bytes.store(carrier.bytes(), Ordering::Relaxed);
         Some(result)
     }
 
@@ -141,13 +156,29 @@ impl Switch {
         let switch = Arc::clone(self);
         let think = move || {
             let begin = Instant::now();
-            thought.think_for(THINKING, &|| begin.elapsed());
-            switch.inbox(PeId(0)).push_action(Box::new(move |core| core.advised(thought)));
+            let thinking = || thought.think_for(THINKING, &|| begin.elapsed());
+            let is_lost = catch_unwind(AssertUnwindSafe(thinking)).is_err();
+            switch.inbox(PeId(0)).push_action(match is_lost {
+                true => Box::new(Core::advisor_lost),
+                false => Box::new(move |core| core.advised(thought)),
+            });
         };
-        // Without a thread things go on as they are.
-        let thread = thread::Builder::new().name("advisor".to_owned());
-        if let Err(error) = thread.spawn(think) {
-            tracing::warn!(%error, "no thread for the advisor; broadcasts keep their plans");
+        let mut advisor = self.advisor.lock().unwrap_or_else(PoisonError::into_inner);
+        match thread::Builder::new().name("advisor".to_owned()).spawn(think) {
+            Ok(thread) => *advisor = Some(thread),
+            Err(error) => {
+                tracing::warn!(%error, "no thread for the advisor; broadcasts keep their plans");
+                self.inbox(PeId(0)).push_action(Box::new(Core::advisor_lost));
+            }
+        }
+    }
+
+    /// Waits until nobody thinks any more.
+    pub(super) fn finish_thinking(&self) {
+        let thread = self.advisor.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // Whatever became of it, there is nobody to tell.
+            let _ = thread.join();
         }
     }
 

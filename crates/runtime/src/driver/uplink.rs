@@ -36,13 +36,16 @@ const FLUSH: Duration = Duration::from_secs(3);
 
 /// A node's way to the other nodes.
 pub(super) struct Uplink {
-    frames: Mutex<VecDeque<(NodeId, Bytes)>>,
+    /// Where to, whether it is bulk whatever its size, and what.
+    frames: Mutex<VecDeque<(NodeId, bool, Bytes)>>,
     orders: Mutex<Vec<ProbeOrder>>,
     /// Whether there are frames, or orders.
     has_frames: AtomicBool,
     /// Bytes of frames that the transport did not take yet.
     backlog_bytes: AtomicUsize,
-    /// When the transport last took some of it, in nanoseconds since `begin`.
+    /// How many of the frames, those at the front, are these.
+    left: AtomicUsize,
+    /// When the transport last took one of them, in nanoseconds since `begin`.
     drained_ns: AtomicU64,
     /// Whether whoever drives waits in the socket.
     waiting: AtomicBool,
@@ -58,8 +61,8 @@ pub(super) struct Uplink {
 }
 
 impl Network for Uplink {
-    fn send(&self, to: NodeId, frame: Bytes) {
-        lock(&self.frames).push_back((to, frame));
+    fn send(&self, to: NodeId, frame: Bytes, is_bulk: bool) {
+        lock(&self.frames).push_back((to, is_bulk, frame));
         self.announce();
     }
 
@@ -80,6 +83,7 @@ impl Uplink {
             orders: Mutex::default(),
             has_frames: AtomicBool::new(false),
             backlog_bytes: AtomicUsize::new(0),
+            left: AtomicUsize::new(0),
             drained_ns: AtomicU64::new(0),
             waiting: AtomicBool::new(false),
             waker: net.waker(),
@@ -131,6 +135,8 @@ impl Uplink {
             if self.has_frames.load(Ordering::SeqCst) { Duration::ZERO } else { timeout }
         };
         let mut result = net.turn(Some(timeout), &mut |event| {
+            // This thread is awake: what its carrier passes on leaves below.
+            self.waiting.store(false, Ordering::SeqCst);
             if let Some(own) = own {
                 // This thread is awake; nobody has to wake it for what it brings itself.
                 own.wake_up();
@@ -166,17 +172,18 @@ impl Uplink {
         let frames = std::mem::take(&mut *lock(&self.frames));
         let mut stalled = BTreeSet::new();
         let mut left = VecDeque::new();
-        let mut has_sent = false;
-        for (to, frame) in frames {
+        let (waited, mut is_drained) = (self.left.load(Ordering::Relaxed), false);
+        for (position, (to, is_bulk, frame)) in frames.into_iter().enumerate() {
             if stalled.contains(&to) {
-                left.push_back((to, frame));
+                left.push_back((to, is_bulk, frame));
                 continue;
             }
-            match net.transport().send(to, FrameClass::Auto, frame.clone()) {
-                Ok(()) => has_sent = true,
+            let class = if is_bulk { FrameClass::Bulk } else { FrameClass::Auto };
+            match net.transport().send(to, class, frame.clone()) {
+                Ok(()) => is_drained |= position < waited,
                 Err(SendError::Backlog(_)) => {
                     stalled.insert(to);
-                    left.push_back((to, frame));
+                    left.push_back((to, is_bulk, frame));
                 }
                 // Frames to a node that was lost have nowhere to go; its loss ends the job.
                 Err(SendError::Lost(_)) => {}
@@ -185,9 +192,10 @@ impl Uplink {
                 }
             }
         }
-        let bytes = left.iter().map(|(_, frame)| frame.len()).sum();
+        let bytes = left.iter().map(|(_, _, frame)| frame.len()).sum();
         self.backlog_bytes.store(bytes, Ordering::Relaxed);
-        if has_sent {
+        self.left.store(left.len(), Ordering::Relaxed);
+        if is_drained || waited == 0 {
             self.drained_ns.store(self.elapsed_ns(), Ordering::Relaxed);
         }
         let mut frames = lock(&self.frames);

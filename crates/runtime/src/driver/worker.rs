@@ -164,7 +164,7 @@ impl Turn {
         for (from, packet) in messages.drain(..) {
             pe.handle(from, packet);
         }
-        pe.set_waiting_bytes(inbox.bytes() + switch.backlog_bytes());
+        pe.set_waiting_bytes(inbox.bytes() + switch.backlog_bytes() + switch.carried_bytes());
         if !switch.is_held_back() {
             handle_messages(pe, begin, now);
         }

@@ -18,7 +18,7 @@ use super::state::{Advice, Flow, News, Places, Purpose, Thought, Unconfirmed, ed
 use crate::probe::{ProbeKind, Probed};
 use crate::wire::{Announcement, Arrival, Control, Packet, REPORTED_BYTES_MIN, Spread};
 use gridspan_bcast::{Advisor, AdvisorConfig, Belief, Command, PlanId, Sharing, Tree, Wish};
-use gridspan_topology::{LinkEstimate, NodeId, PeId, Pipes};
+use gridspan_topology::{NodeId, PeId, Pipes};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,20 +29,12 @@ const INITIATION_S: f64 = 2e-5;
 const PACE: Duration = Duration::from_millis(200);
 /// Flows of which a report is missing that are kept; older ones are taken to have shown nothing.
 const FLOWS_MAX: usize = 256;
+/// A node whose PE is busy takes what has come late and all at once; what it saw for less long than this many seconds
+/// may be that.
+const SEEN_S: f64 = 0.01;
 /// Contributions are small, and go up the trees by which broadcasts of at most this size come down: those that are
 /// larger come in segments, for which deep trees are best.
 const CONTRIBUTION_BYTES: u64 = 4096;
-/// What the advisor knows of a link that differs by less from what it was told is not told again.
-const NEWS_MIN: f64 = 0.2;
-
-/// Whether a link is not as the advisor was told.
-fn is_news(before: &LinkEstimate, now: &LinkEstimate) -> bool {
-    let differs = |before: f64, now: f64| (now - before).abs() > NEWS_MIN * before;
-    let rate =
-        |link: &LinkEstimate| link.bandwidth.map_or(0.0, |rate| rate.bits_per_second() as f64);
-    let latency = |link: &LinkEstimate| link.latency.duration().as_secs_f64();
-    differs(rate(before), rate(now)) || differs(latency(before), latency(now))
-}
 
 impl Core {
     /// Sends a control packet to every PE, this one, the root, as well: `make` is asked for each copy that moves as a
@@ -70,34 +62,38 @@ impl Core {
         let me = layout.node_of(self.me);
         let Some(root) = &mut self.root else { return };
         let advice = &mut root.advice;
-        let bytes = announcement.len() as u64;
+        let bytes = announcement.bytes() as u64;
         let flow = advice.next_flow;
         advice.next_flow += 1;
         let chosen = advice.choose(bytes);
         let plan = chosen.unwrap_or(PlanId { root: me, version: 0 });
-        if bytes >= REPORTED_BYTES_MIN {
+        let is_learning = self.common.plans_broadcasts && !advice.is_over;
+        if !is_learning || announcement.is_internal() {
+            // Nobody is interested in what it shows.
+        } else if bytes >= REPORTED_BYTES_MIN {
             let missing: BTreeSet<NodeId> = layout.nodes().filter(|&node| node != me).collect();
             let arrivals = Vec::new();
             advice.flows.insert(flow, Flow { plan, bytes, began: now, missing, arrivals });
             if advice.flows.len() > FLOWS_MAX {
                 advice.flows.pop_first();
             }
-        } else {
+        } else if advice.is_awaited {
             let edges = Vec::new();
-            advice.news.push(News::Announced { plan, bytes, began: now, edges });
+            advice.tell(News::Announced { plan, bytes, began: now, edges });
         }
+        let is_reason = is_learning && !announcement.is_internal();
         self.outbox
             .packet(self.me, Packet::spread(Spread::Announcement { announcement, plan, flow }));
         // Others may have asked for the places. What is small is no reason to.
         let is_known = self.root.as_ref().is_some_and(|root| root.survey.places.is_some());
-        if is_known || bytes >= REPORTED_BYTES_MIN {
+        if is_reason && (is_known || bytes >= REPORTED_BYTES_MIN) {
             self.await_advisor();
         }
     }
 
     /// Sees to it that the advisor thinks soon, and first that there is one.
     fn await_advisor(&mut self) {
-        let Some(root) = self.root.as_mut().filter(|_| self.common.plans_broadcasts) else {
+        let Some(root) = self.root.as_mut().filter(|root| !root.advice.is_over) else {
             return;
         };
         let advice = &mut root.advice;
@@ -148,18 +144,20 @@ impl Core {
         let now = self.now;
         let Some(root) = &mut self.root else { return };
         let Some(places) = root.survey.places.clone() else { return };
-        let Advice { leaders, told, news, .. } = &mut root.advice;
+        let Advice { leaders, told, .. } = &mut root.advice;
+        let mut advice_news = Vec::new();
         for (from, &one) in leaders.iter().enumerate() {
             for (to, &other) in leaders.iter().enumerate().filter(|&(to, _)| to != from) {
                 let Some((here, there)) = places.hierarchy.ends(one, other) else { continue };
                 let known = root.survey.monitor.estimate(now, here.0, there.0);
                 let Some(estimate) = known else { continue };
-                if told.get(&(from, to)).is_none_or(|before| is_news(before, &estimate)) {
-                    told.insert((from, to), estimate);
-                    news.push(News::Link((from, to), estimate));
+                let told = told.entry((from, to)).or_default();
+                if let Some(estimate) = told.news(estimate) {
+                    advice_news.push(News::Link((from, to), estimate));
                 }
             }
         }
+        advice_news.into_iter().for_each(|news| root.advice.tell(news));
     }
 
     /// The advisor has thought: publishes its plans, and has measured what it wants to know.
@@ -177,6 +175,15 @@ impl Core {
         let has_news = self.root.as_ref().is_some_and(|root| !root.advice.news.is_empty());
         if has_news {
             self.await_advisor();
+        }
+    }
+
+    /// The advisor will not come back; broadcasts keep the plans that they have.
+    pub(crate) fn advisor_lost(&mut self) {
+        if let Some(root) = &mut self.root {
+            root.advice.is_over = true;
+            root.advice.news.clear();
+            root.advice.flows.clear();
         }
     }
 
@@ -210,16 +217,17 @@ impl Core {
         };
         advice.confirm(plan, bytes);
         if let Some(tree) = up_tree {
-            self.post_to_all(|| Control::UpTree { tree: tree.clone() });
+            self.post_to_all(|| Control::UpTree { plan, tree: tree.clone() });
         }
     }
 
-    /// Contributions take another tree from now on. While not all nodes know it they may take a way round, but all
-    /// ways lead to the root, and they are counted there.
-    pub(super) fn handle_up_tree(&mut self, tree: Tree) {
+    /// Contributions take another tree from now on. While not all nodes know it they may go round in a circle; the
+    /// latest plan's tree wins everywhere, so that soon all ways lead to the root, and they are counted there.
+    pub(super) fn handle_up_tree(&mut self, plan: PlanId, tree: Tree) {
         let nodes = self.common.layout.nodes();
-        if tree.root() == self.common.tree.root() && tree.nodes().eq(nodes) {
-            self.up_tree = Arc::new(tree);
+        let is_sound = tree.root() == self.common.tree.root() && tree.nodes().eq(nodes);
+        if is_sound && plan.version > self.up_tree.0 {
+            self.up_tree = (plan.version, Arc::new(tree));
         }
     }
 
@@ -230,7 +238,7 @@ impl Core {
         let advice = &mut root.advice;
         let Some(known) = advice.flows.get_mut(&flow) else { return };
         let is_sound = |arrival: &Arrival| {
-            arrival.from.0 < nodes && arrival.flowing_s.is_finite() && arrival.flowing_s > 0.0
+            arrival.from.0 < nodes && arrival.flowing_s.is_finite() && arrival.flowing_s >= SEEN_S
         };
         known.missing.remove(&node);
         let arrivals = arrivals.into_iter().filter(is_sound).map(|arrival| (node, arrival));
@@ -240,7 +248,7 @@ impl Core {
         }
         if let Some(Flow { plan, bytes, began, arrivals, .. }) = advice.flows.remove(&flow) {
             let edges = edges(&arrivals);
-            advice.news.push(News::Announced { plan, bytes, began, edges });
+            advice.tell(News::Announced { plan, bytes, began, edges });
             self.await_advisor();
         }
     }
@@ -259,7 +267,7 @@ impl Core {
         let Some(rate) = found.first().and_then(|probed| probed.rate) else { return };
         let Some(root) = &mut self.root else { return };
         let bandwidth = rate.bits_per_second() as f64 / 8.0;
-        root.advice.news.push(News::Probed(pair, bandwidth));
+        root.advice.tell(News::Probed(pair, bandwidth));
         self.await_advisor();
     }
 }

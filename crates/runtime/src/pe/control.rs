@@ -76,7 +76,7 @@ impl Pe {
             Control::ShareChanged => core.balance_after(Cause::ForeignLoad),
             Control::Pulse { number } => core.handle_pulse(number),
             Control::Beat { number, handled } => core.handle_beat(number, handled),
-            Control::UpTree { tree } => core.handle_up_tree(tree),
+            Control::UpTree { plan, tree } => core.handle_up_tree(plan, tree),
             Control::PlanKnown { plan } => {
                 core.handle_plan_known(core.common.layout.node_of(from), plan);
             }
@@ -105,11 +105,21 @@ impl Pe {
                 migrate::handle_commit(core, stores, tentatives, id);
                 core.note_moved(plan, true);
             }
-            Control::Measure { collection, syncs } => {
-                core.handle_measure(collection, syncs, stores);
+            Control::Measure { collection, syncs, led } => {
+                core.handle_measure(collection, syncs, led, stores);
             }
             Control::Loads(loads) => {
                 core.handle_loads(from, *loads);
+            }
+            Control::Lead { number, note, thought } => {
+                core.handle_lead(from, number, *note, thought);
+            }
+            Control::Settle { number, collection, is_passed, uses_steps } => {
+                core.handle_settle(number, collection, is_passed, uses_steps);
+            }
+            Control::PlanPart { collection, moves } => {
+                let mine = core.learn_moves(moves);
+                self.carry_out(collection, &mine);
             }
             Control::Plan { collection, moves } => {
                 let mine = core.learn_plan(collection, moves);

@@ -186,8 +186,8 @@ pub struct Core {
     // Output.
     pub(crate) outbox: Outbox,
     pub(super) probe_orders: Vec<ProbeOrder>,
-    /// Of nodes: contributions go up.
-    pub(super) up_tree: Arc<Tree>,
+    /// The tree of nodes that contributions go up, and the version of the plan whose it is.
+    pub(super) up_tree: (u64, Arc<Tree>),
     /// What the driver is to have thought about.
     pub(super) thought: Option<Thought>,
     pub(super) failure: Option<JobError>,
@@ -248,7 +248,7 @@ impl Core {
                 .then(|| Box::new(Root::new(common.balancing.balancer(common.seed)))),
             outbox: Outbox::new(common.layout.place(common.layout.node_of(me)).pes.clone()),
             probe_orders: Vec::new(),
-            up_tree: common.tree.clone(),
+            up_tree: (0, common.tree.clone()),
             thought: None,
             failure: None,
             outcome: None,

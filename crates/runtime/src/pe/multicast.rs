@@ -67,7 +67,9 @@ impl Core {
         if !elsewhere.is_empty() {
             // Each of these PEs gets one packet.
             self.created += elsewhere.len() as u64;
-            let others = Multicast { targets: elsewhere, ..multicast };
+            // Encoded here, where it keeps nobody waiting but this PE.
+            let message = Parcel::Bytes(multicast.message.into_bytes());
+            let others = Multicast { targets: elsewhere, message, ..multicast };
             self.outbox.packet(self.me, Packet::spread(Spread::Multicast(others)));
         }
     }

@@ -33,7 +33,7 @@ pub struct Standing {
     pub reductions: u64,
     /// Questions without an answer so far.
     pub questions: u64,
-    /// Rebalances under way or waiting for their turn. Only PE 0 knows.
+    /// Rebalances under way or waiting for their turn, and those of whose end a PE has not heard.
     pub rebalances: u64,
     /// What main waits for. Only PE 0 knows.
     pub main_waits: Vec<String>,
@@ -59,7 +59,8 @@ impl Pe {
             early_broadcasts: core.early_broadcasts(),
             reductions: core.accumulators.len() as u64,
             questions: core.waits.len() as u64,
-            rebalances: core.root.as_ref().map_or(0, |root| root.balances.queue.len() as u64),
+            rebalances: core.root.as_ref().map_or(0, |root| root.balances.queue.len() as u64)
+                + core.balancing.len() as u64,
             main_waits: core.main_waits(),
         }
     }

@@ -8,9 +8,10 @@ use crate::parcel::Parcel;
 use crate::probe::{ProbeOrder, Probed};
 use crate::reduce::{Op, Partial, Target};
 use bytes::Bytes;
+use gridspan_balance::leaders::Note;
 use gridspan_balance::{ActorLoad, PeLoad};
 use gridspan_bcast::{PlanId, Tree};
-use gridspan_topology::{LinkSample, NodeId, PeId};
+use gridspan_topology::{LinkSample, NodeId, PeId, SiteId};
 use serde::{Deserialize, Serialize};
 
 /// Several members of one section or broadcast on one PE.
@@ -115,6 +116,10 @@ pub(crate) struct Loads {
     pub(crate) actors: Vec<(ActorLoad, u32)>,
     /// Who has sent how much to whom from there.
     pub(crate) talks: Vec<Talk>,
+    /// Which rebalance of the sites' leaders it is for, if it is for one.
+    pub(crate) led: Option<u64>,
+    /// Then also: the talks, by position, whose receivers are believed to live at another site, and that site.
+    pub(crate) away: Vec<(u32, SiteId)>,
     /// Where its time went.
     pub(crate) pe: PeLoad,
     /// How many messages it has handled since the job began.
@@ -200,7 +205,7 @@ pub(crate) enum Control {
         message: Parcel,
         priority: i32,
     },
-    /// Down the tree: a broadcast with its number.
+    /// From the root to everyone: a broadcast with its number.
     Broadcast {
         kind: KindId,
         collection: CollectionId,
@@ -228,12 +233,19 @@ pub(crate) enum Control {
     Wave { wave: u64 },
     /// Messages made and handled so far.
     WaveReply { wave: u64, created: u64, processed: u64 },
-    /// Report the loads of your actors. `syncs`: how many sync points will be complete after it.
-    Measure { collection: CollectionId, syncs: u64 },
+    /// Report the loads of your actors. `syncs`: how many sync points will be complete after it. `led`: to the leader
+    /// of your site, for this rebalance.
+    Measure { collection: CollectionId, syncs: u64, led: Option<u64> },
     /// What was measured.
     Loads(Box<Loads>),
     /// Everyone learns the whole plan; those named as origin carry it out.
     Plan { collection: CollectionId, moves: Vec<PlanEntry> },
+    /// Between leaders of sites and the root: their plan for a rebalance. `thought`: nanoseconds that the sender has spent on it.
+    Lead { number: u64, note: Box<Note>, thought: u64 },
+    /// To leaders of sites: carry out what you have planned, or not. `uses_steps`: tell how near borders are.
+    Settle { number: u64, collection: CollectionId, is_passed: bool, uses_steps: bool },
+    /// The part of a plan that concerns a PE, which carries out what begins there.
+    PlanPart { collection: CollectionId, moves: Vec<PlanEntry> },
     /// To the root: the sender handles messages of steps.
     UsesSteps,
     /// How near those are to another site who live there once the plan that comes with it is carried out.
@@ -261,8 +273,8 @@ pub(crate) enum Control {
     Pulse { number: u64 },
     /// To the root: so many since the job began.
     Beat { number: u64, handled: u64 },
-    /// Contributions go up this tree of nodes from now on.
-    UpTree { tree: Tree },
+    /// Contributions go up this tree of nodes, which is that of a plan, unless a later one is known.
+    UpTree { plan: PlanId, tree: Tree },
     /// To the root: the sender's node knows this plan for announcements.
     PlanKnown { plan: PlanId },
     /// To the root: the sender's node has all of an announcement.
@@ -313,6 +325,9 @@ impl Control {
                 | Self::Measure { .. }
                 | Self::Loads(_)
                 | Self::Plan { .. }
+                | Self::Lead { .. }
+                | Self::Settle { .. }
+                | Self::PlanPart { .. }
                 | Self::PlanDone { .. }
                 | Self::Resume { .. }
         )

@@ -7,6 +7,7 @@ use crate::parcel::Parcel;
 use bytes::Bytes;
 use gridspan_bcast::{Plan, PlanId};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// Nodes report what they saw of announcements of so many bytes: smaller ones are over before they show what
 /// a link can do.
@@ -32,6 +33,8 @@ pub(crate) enum Spread {
 #[derive(Debug)]
 pub(crate) struct Announcement {
     head: Head,
+    /// The encoded head.
+    front: Vec<u8>,
     payload: Bytes,
 }
 
@@ -60,12 +63,25 @@ impl Announcement {
             Control::Publish { id, value } => (Head::Publish { id }, value),
             control => (Head::Control, codec::encode(&control).into()),
         };
-        Self { head, payload }
+        Self { head, front: codec::encode(&head), payload }
     }
 
-    /// About how many bytes travel.
-    pub(crate) fn len(&self) -> usize {
-        self.payload.len()
+    /// Whether it is something of the runtime's own.
+    pub(crate) fn is_internal(&self) -> bool {
+        matches!(self.head, Head::Control)
+    }
+
+    /// How many bytes travel: the encoded head, and the payload.
+    pub(crate) fn bytes(&self) -> usize {
+        self.front.len() + self.payload.len()
+    }
+
+    /// Some of these bytes: what is of the head, and what is of the payload.
+    pub(crate) fn part(&self, range: Range<usize>) -> [&[u8]; 2] {
+        let front = self.front.len();
+        let head = range.start.min(front)..range.end.min(front);
+        let payload = range.start.max(front) - front..range.end.max(front) - front;
+        [&self.front[head], &self.payload[payload]]
     }
 
     /// The packet, for one of the PEs.
@@ -80,16 +96,10 @@ impl Announcement {
         })
     }
 
-    /// The announcement as the bytes that travel.
-    pub(crate) fn into_bytes(self) -> Bytes {
-        let mut bytes = codec::encode(&self.head);
-        bytes.extend_from_slice(&self.payload);
-        bytes.into()
-    }
-
-    /// What [`into_bytes`](Self::into_bytes) made.
+    /// The announcement of which all [parts](Self::part) have come.
     pub(crate) fn from_bytes(bytes: &Bytes) -> Result<Self, DecodeError> {
         let (head, payload) = codec::decode_front("an announcement", bytes)?;
-        Ok(Self { head, payload: bytes.slice_ref(payload) })
+        let front = bytes[..bytes.len() - payload.len()].to_vec();
+        Ok(Self { head, front, payload: bytes.slice_ref(payload) })
     }
 }

@@ -97,29 +97,30 @@ impl SpreadFrame {
     ) -> Bytes {
         let Multicast { kind, collection, source, priority, origin, .. } = *multicast;
         let head = MulticastHead { kind, collection, source, priority, targets };
-        frame(MULTICAST, origin, &head, message)
+        frame(MULTICAST, origin, &head, [message, &[]])
     }
 
     /// A part of an announcement, as a frame.
-    pub(crate) fn segment(origin: PeId, head: &SegmentHead, payload: &[u8]) -> Bytes {
+    pub(crate) fn segment(origin: PeId, head: &SegmentHead, payload: [&[u8]; 2]) -> Bytes {
         frame(SEGMENT, origin, head, payload)
     }
 }
 
 impl PlanHead {
     pub(crate) fn into_frame(self, origin: PeId) -> Bytes {
-        frame(PLAN, origin, &self, &[])
+        frame(PLAN, origin, &self, [&[], &[]])
     }
 }
 
-fn frame<T: Serialize>(tag: u8, origin: PeId, head: &T, payload: &[u8]) -> Bytes {
+fn frame<T: Serialize>(tag: u8, origin: PeId, head: &T, payload: [&[u8]; 2]) -> Bytes {
     /// A head without targets is smaller.
     const HEAD_BYTES: usize = 64;
-    let mut frame = Vec::with_capacity(HEAD_BYTES + payload.len());
+    let bytes: usize = payload.iter().map(|part| part.len()).sum();
+    let mut frame = Vec::with_capacity(HEAD_BYTES + bytes);
     frame.resize(8, 0);
     write_ends(origin, NOBODY, &mut frame);
     frame.push(tag);
     codec::append(head, &mut frame);
-    frame.extend_from_slice(payload);
+    payload.iter().for_each(|part| frame.extend_from_slice(part));
     frame.into()
 }

@@ -47,7 +47,7 @@ impl Scenario {
             duration,
             grid,
             faults,
-            strategy: dice.one_of(&["none", "rotate", "random", "refine", "greedy"]),
+            strategy: dice.one_of(&["none", "rotate", "random", "refine", "greedy", "leader-cut"]),
             old: 3 + dice.below(18) as u32,
             young: 2 + dice.below(10) as u32,
             refusal: if dice.chance(0.3) { 0.2 } else { 0.0 },

@@ -21,7 +21,7 @@ impl Simulation {
         carrier.take(pe, packet, &mut out);
         for carriage in out {
             match carriage {
-                Carriage::Send { to, frame } => {
+                Carriage::Send { to, frame, .. } => {
                     *leaves += self.options.remote_send_cost;
                     frames.push(Outgoing { leaves: *leaves, from: node, to, frame });
                 }
@@ -61,15 +61,21 @@ impl Simulation {
         let Some(carrier) = self.carriers.get_mut(to.index()) else { return Ok(()) };
         let mut out = Vec::new();
         carrier.receive(self.now, from, frame, &mut out)?;
-        let mut leaves = self.now;
+        // A carrier sends one frame after the other.
+        let mut leaves = self.nodes[to.index()].carrier_free.max(self.now);
+        let mut frames = Vec::new();
         for carriage in out {
             match carriage {
-                Carriage::Send { to: next, frame } => {
+                Carriage::Send { to: next, frame, .. } => {
                     leaves += self.options.remote_send_cost;
-                    self.send_remote(Outgoing { leaves, from: to, to: next, frame });
+                    frames.push(Outgoing { leaves, from: to, to: next, frame });
                 }
                 Carriage::Deliver { from, to, packet } => self.deliver(from, to, packet),
             }
+        }
+        self.nodes[to.index()].carrier_free = leaves;
+        if !frames.is_empty() {
+            self.queue.push(self.now, Event::Leave(frames));
         }
         Ok(())
     }

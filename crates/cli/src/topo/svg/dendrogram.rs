@@ -1,9 +1,8 @@
 //! The dendrogram: groups join at the round trip between them.
 
-use super::element::{Anchor, Text, line, put, width_of};
 use super::items::Items;
-use super::scale::LogScale;
 use super::{DENDROGRAM_WIDTH, LEFT, Layout, TOP};
+use crate::svg::{Anchor, LogScale, Text, line, put, width_of};
 use crate::topo::topology::Topology;
 use gridspan_topology::GroupId;
 

@@ -1,10 +1,9 @@
 //! The heat map of round trips, and the scale of its colours.
 
-use super::element::{Anchor, Text, line, put, width_of};
 use super::items::{Item, Items};
-use super::scale::{LogScale, STEPS, colour, is_dark};
 use super::{HEIGHT_MIN, Layout, TOP};
 use crate::quantity::digits;
+use crate::svg::{Anchor, LogScale, STEPS, Text, colour, is_dark, line, put, width_of};
 use crate::topo::topology::Topology;
 
 const UNKNOWN: &str = "#dcdcdc";

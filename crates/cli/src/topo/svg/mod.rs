@@ -1,23 +1,19 @@
 //! A picture of a topology: a dendrogram and, in its order, a heat map of round trips.
 //!
-//! It is plain SVG without scripts, styles or fonts of its own. From left to right: the dendrogram
+//! From left to right: the dendrogram
 //! over a logarithmic axis, the heat map, the names of its rows, the scale of its colours. Where the rows
 //! are too low for names, the coarsest groups are named instead. Parts:
 //!
 //! - `items`: what the rows are, and their order.
-//! - `scale`: logarithmic axes, their ticks, and colours.
 //! - `dendrogram`, `heat`: the two halves.
-//! - `element`: texts and lines.
 
 mod dendrogram;
-mod element;
 mod heat;
 mod items;
-mod scale;
 
-use super::text::count;
 use super::topology::Topology;
-use element::{Text, width_of};
+use crate::quantity::count;
+use crate::svg::{Heading, end, width_of};
 use items::Items;
 use std::fmt::Write;
 
@@ -86,25 +82,18 @@ impl Layout {
 pub(crate) fn render(topology: &Topology) -> String {
     let items = Items::new(topology);
     let layout = Layout::new(&items);
-    let (heading, subtitle) = titles(topology, &items);
-    let widest = LEFT + width_of(&heading, 17.0).max(width_of(&subtitle, 12.0)) + LEFT;
-    let width = (layout.scale_x() + 92.0).max(widest);
+    let heading = heading(topology, &items);
+    let width = (layout.scale_x() + 92.0).max(LEFT + heading.width() + LEFT);
     let below = AXIS_HEIGHT.max(heat::below(&items, &layout));
     let height = layout.bottom().max(TOP + HEIGHT_MIN) + below + 16.0;
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
-         viewBox=\"0 0 {width:.0} {height:.0}\" font-family=\"sans-serif\" fill=\"#222\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
-    );
-    Text::at(LEFT, 32.0).size(17.0).bold().write(&heading, &mut svg);
-    Text::at(LEFT, 52.0).size(12.0).colour("#555").write(&subtitle, &mut svg);
+    let mut svg = heading.begin([width, height], LEFT);
     dendrogram::draw(topology, &items, &layout, &mut svg);
     heat::draw(topology, &items, &layout, &mut svg);
-    svg += "</svg>\n";
+    end(&mut svg);
     svg
 }
 
-fn titles(topology: &Topology, items: &Items) -> (String, String) {
+fn heading(topology: &Topology, items: &Items) -> Heading {
     let (hierarchy, source) = (&topology.hierarchy, topology.source.title());
     let (nodes, levels) =
         (count(hierarchy.nodes().len(), "node"), count(hierarchy.depth(), "level"));
@@ -116,5 +105,5 @@ fn titles(topology: &Topology, items: &Items) -> (String, String) {
             let _ = write!(subtitle, ", {} smaller ones are left out", items.left_out());
         }
     }
-    (format!("{nodes} in {levels}"), subtitle)
+    Heading { title: format!("{nodes} in {levels}"), subtitles: vec![subtitle] }
 }

@@ -212,6 +212,6 @@ impl Core {
         if layout.leader(node) != self.me {
             return Some(layout.leader(node));
         }
-        self.up_tree.parent(node).map(|parent| layout.leader(parent))
+        self.up_tree.1.parent(node).map(|parent| layout.leader(parent))
     }
 }

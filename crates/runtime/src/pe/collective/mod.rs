@@ -2,6 +2,7 @@
 
 mod broadcast;
 mod create;
+mod lead;
 mod pulse;
 mod quiescence;
 mod reduction;

@@ -109,14 +109,14 @@ impl Core {
         }
     }
 
-    /// A rebalance is over.
-    pub(super) fn after_balance(&mut self, cause: Option<Cause>) {
+    /// A rebalance is over. `was_judging`: an earlier plan was being judged, and still is.
+    pub(super) fn after_balance(&mut self, cause: Option<Cause>, was_judging: bool) {
         if let (Some(Cause::Period), Some(every)) = (cause, self.common.balancing.every) {
             self.run_after(every, move |core| core.tick(every));
         }
         let refusal = self.tell_balances();
         let Some(root) = &mut self.root else { return };
-        if root.balancer.is_judging() {
+        if root.balancer.is_judging() && !was_judging {
             let number = root.balances.pulse.number;
             let pause = root.balances.measured.clamp(PULSE_MIN, PULSE_FIRST_MAX);
             root.balances.pulse = Pulse { number, pause, ..Pulse::default() };

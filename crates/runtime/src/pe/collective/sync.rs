@@ -11,7 +11,9 @@ use crate::pe::core::{Core, Store};
 use crate::pe::measure::{id_of, key_of};
 use crate::pe::state::{Balances, Occasion, Place};
 use crate::wire::{Control, Loads, Moves};
-use gridspan_balance::{ActorKey, ActorLoad, Cause, Edge, Move, Plan, Snapshot, Window, rounds};
+use gridspan_balance::{
+    ActorKey, ActorLoad, Cause, Edge, Move, Occasion as Asked, Plan, Snapshot, Window, rounds,
+};
 use gridspan_topology::{Layout, PeId};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -62,11 +64,12 @@ impl Core {
         // What is near what counts from the next time on, if nobody knows it yet.
         self.await_places(|_, _| {});
         let pes = self.common.layout.pes();
+        let led = self.begin_led();
         let Some(root) = &mut self.root else { return };
         (root.balances.missing, root.balances.asked) = (pes.len(), now);
         root.balances.handled = 0;
         for pe in pes {
-            self.post(pe, Control::Measure { collection, syncs });
+            self.post(pe, Control::Measure { collection, syncs, led });
         }
     }
 
@@ -75,19 +78,27 @@ impl Core {
         &mut self,
         collection: Occasion,
         syncs: u64,
+        led: Option<u64>,
         stores: &[Box<dyn Store>],
     ) {
         self.balancing.insert(collection, syncs);
         let (actors, pe) = self.take_loads(stores);
         let (talks, handled) = (self.take_talks(), self.statistics.handled);
-        let loads = Loads { collection, actors, talks, pe, handled };
-        self.post(Self::ROOT, Control::Loads(Box::new(loads)));
+        let (to, away) = match led {
+            Some(_) => (self.site_leader(), self.away(&talks)),
+            None => (Self::ROOT, Vec::new()),
+        };
+        let loads = Loads { collection, actors, talks, pe, handled, led, away };
+        self.post(to, Control::Loads(Box::new(loads)));
     }
 
     /// Collects loads, and plans once all have come.
     pub(in crate::pe) fn handle_loads(&mut self, from: PeId, loads: Loads) {
+        if let Some(number) = loads.led {
+            return self.gather(from, number, loads);
+        }
         let Some(root) = &mut self.root else { return };
-        let Loads { collection, actors, talks, pe, handled } = loads;
+        let Loads { collection, actors, talks, pe, handled, .. } = loads;
         let balances = &mut root.balances;
         balances.loads.extend(actors);
         balances.talks.extend(talks);
@@ -101,20 +112,29 @@ impl Core {
         let moves = self.decide();
         // In virtual time thinking takes none.
         let end = self.stopwatch.as_ref().map(|stopwatch| stopwatch());
-        let now = self.now;
         let Some(root) = &mut self.root else { return };
         if let (Some(begin), Some(end)) = (begin, end) {
             root.balancer.spent(Duration::from_nanos(end.saturating_sub(begin)));
         }
+        if self.begin_moves(collection, moves.len()) {
+            self.post(Self::ROOT, Control::Plan { collection, moves });
+        }
+    }
+
+    /// So many moves are about to begin. False if there are none, and the rebalance is over.
+    pub(super) fn begin_moves(&mut self, collection: Occasion, moves: usize) -> bool {
+        let now = self.now;
+        let Some(root) = &mut self.root else { return false };
         let balances = &mut root.balances;
-        (balances.moved, balances.missing, balances.planned) = (0, moves.len(), now);
-        if moves.is_empty() {
-            return self.finish_balance(collection);
+        (balances.moved, balances.missing, balances.planned) = (0, moves, now);
+        if moves == 0 {
+            self.finish_balance(collection);
+            return false;
         }
         // It may have begun by itself, and actors send when they arrive: what PEs have answered to a question
         // about quiescence before says nothing any more.
         root.waves.created += 1;
-        self.post(Self::ROOT, Control::Plan { collection, moves });
+        true
     }
 
     /// What to move after what has been measured.
@@ -124,19 +144,11 @@ impl Core {
         let (mut snapshot, epochs) = snapshot(&mut root.balances, &layout);
         snapshot.hierarchy = root.survey.places.as_ref().map(|places| places.hierarchy.clone());
         snapshot.links = root.survey.site_links(now, &layout);
-        let balances = &mut root.balances;
-        let (since, before) = balances.window;
-        balances.window = (balances.asked, balances.handled);
-        balances.measured = balances.asked.since(since);
-        let is_fresh_wanted = std::mem::take(&mut balances.events.is_fresh_wanted);
-        let Some(&(_, cause)) = balances.queue.front() else { return Vec::new() };
-        let window = Window {
-            now,
-            cause,
-            snapshot: &snapshot,
-            time: balances.measured,
-            handled: balances.handled.saturating_sub(before),
+        let Some(Asked { now, cause, time, handled }) = root.balances.end_window(now) else {
+            return Vec::new();
         };
+        let is_fresh_wanted = std::mem::take(&mut root.balances.events.is_fresh_wanted);
+        let window = Window { now, cause, snapshot: &snapshot, time, handled };
         let plan = match is_fresh_wanted && cause == Cause::ForeignLoad {
             true => Plan::none(),
             false => root.balancer.decide(&window),
@@ -163,6 +175,11 @@ impl Core {
         for child in self.tree_children() {
             self.post(child, Control::Plan { collection, moves: moves.clone() });
         }
+        self.learn_moves(moves)
+    }
+
+    /// Learns from moves that are about to begin. Returns what this PE has to carry out.
+    pub(in crate::pe) fn learn_moves(&mut self, moves: Vec<PlanEntry>) -> Vec<PlanEntry> {
         let mut mine = Vec::new();
         for entry in moves {
             if entry.from == self.me {
@@ -219,13 +236,14 @@ impl Core {
         }
         let cause = balances.queue.pop_front().map(|(_, cause)| cause);
         let (moved, next) = (balances.moved, balances.queue.front().copied());
+        let was_judging = root.balancer.is_judging();
         root.balancer.carried_out(now, moved, now.since(begin));
         if cause == Some(Cause::Request)
             && let Some(done) = balances.waits.pop_front()
         {
             done(self, moved as usize);
         }
-        self.after_balance(cause);
+        self.after_balance(cause, was_judging);
         if let Some((next, _)) = next {
             self.measure(next);
         }

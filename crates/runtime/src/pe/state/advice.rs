@@ -87,9 +87,11 @@ pub(crate) struct Advice {
     pub(crate) leaders: Vec<NodeId>,
     pub(crate) is_awaited: bool,
     pub(crate) is_scheduled: bool,
+    /// The advisor is lost, or was never wanted.
+    pub(crate) is_over: bool,
     pub(crate) news: Vec<News>,
     /// What the advisor was last told of links.
-    pub(crate) told: BTreeMap<ClusterPair, LinkEstimate>,
+    pub(crate) told: BTreeMap<ClusterPair, Told>,
     /// The plans that all nodes know, by the size that they were made for.
     pub(crate) choices: BTreeMap<u64, PlanId>,
     pub(crate) unconfirmed: BTreeMap<PlanId, Unconfirmed>,
@@ -98,7 +100,50 @@ pub(crate) struct Advice {
     pub(crate) flows: BTreeMap<u64, Flow>,
 }
 
+/// News that are kept for an advisor that does not come to hear them.
+const NEWS_MAX: usize = 256;
+/// A bandwidth or latency that differs by less than this part from what the advisor was told is not told again; nor is a
+/// latency that differs by less than so many seconds.
+const NEWS_MIN: f64 = 0.2;
+const LATENCY_MIN_S: f64 = 1e-4;
+
+/// What the advisor was last told of a link: bytes per second, and seconds.
+#[derive(Default)]
+pub(crate) struct Told {
+    rate: Option<f64>,
+    latency_s: Option<f64>,
+}
+
+impl Told {
+    /// What of an estimate is news, and from now on told.
+    pub(crate) fn news(&mut self, mut estimate: LinkEstimate) -> Option<LinkEstimate> {
+        let differs = |before: Option<f64>, now: f64, least: f64| {
+            before.is_none_or(|before| (now - before).abs() > (NEWS_MIN * before).max(least))
+        };
+        let latency_s = estimate.latency.duration().as_secs_f64();
+        let is_later = differs(self.latency_s, latency_s, LATENCY_MIN_S);
+        if is_later {
+            self.latency_s = Some(latency_s);
+        }
+        // Feedback of broadcasts may be newer than what the survey knows of the bandwidth.
+        estimate.bandwidth = estimate.bandwidth.filter(|rate| {
+            let rate = rate.bits_per_second() as f64 / 8.0;
+            let is_news = differs(self.rate, rate, 0.0);
+            self.rate = if is_news { Some(rate) } else { self.rate };
+            is_news
+        });
+        (is_later || estimate.bandwidth.is_some()).then_some(estimate)
+    }
+}
+
 impl Advice {
+    /// Keeps news for the next thought. Too many are dropped: the advisor is slow, and will hear others.
+    pub(crate) fn tell(&mut self, news: News) {
+        if !self.is_over && self.news.len() < NEWS_MAX {
+            self.news.push(news);
+        }
+    }
+
     /// The plan for a message of so many bytes: that of the nearest size within a factor of two.
     pub(crate) fn choose(&self, bytes: u64) -> Option<PlanId> {
         let below = self.choices.range(..=bytes).next_back();
@@ -111,7 +156,10 @@ impl Advice {
 
     /// All nodes know a plan: it is used from now on, and what it replaces is not.
     pub(crate) fn confirm(&mut self, plan: PlanId, bytes: u64) {
-        self.retired.extend(self.choices.insert(bytes, plan));
+        match self.choices.get(&bytes) {
+            Some(&newer) if newer.version > plan.version => self.retired.push(plan),
+            _ => self.retired.extend(self.choices.insert(bytes, plan)),
+        }
     }
 }
 

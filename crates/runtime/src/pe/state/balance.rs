@@ -3,6 +3,7 @@
 use super::callback::CallbackWith;
 use crate::id::CollectionId;
 use crate::wire::Talk;
+use gridspan_balance::leaders::Top;
 use gridspan_balance::{ActorLoad, Cause, PeLoad};
 use gridspan_topology::{PeId, Time};
 use std::collections::{BTreeMap, VecDeque};
@@ -21,6 +22,11 @@ pub(crate) struct Balances<C> {
     pub(crate) loads: Vec<(ActorLoad, u32)>,
     pub(crate) talks: Vec<Talk>,
     pub(crate) pes: BTreeMap<PeId, PeLoad>,
+    /// What is above the leaders of the sites while they plan, and how many rebalances they have planned.
+    pub(crate) top: Option<Top>,
+    pub(crate) led: u64,
+    /// The longest time that any of them has thought, in nanoseconds.
+    pub(crate) thought: u64,
     /// Messages that the PEs which have answered have handled since the job began.
     pub(crate) handled: u64,
     /// Since when the present window is, and how many messages had been handled by then.
@@ -73,6 +79,16 @@ pub(crate) struct Events {
 impl<C> Balances<C> {
     /// The occasion that is no sync point.
     pub(crate) const ALL: Occasion = CollectionId::SYSTEM;
+
+    /// What was measured has come in: the window until the PEs were asked, after which another begins.
+    pub(crate) fn end_window(&mut self, now: Time) -> Option<gridspan_balance::Occasion> {
+        let (since, before) = self.window;
+        self.window = (self.asked, self.handled);
+        self.measured = self.asked.since(since);
+        let &(_, cause) = self.queue.front()?;
+        let (time, handled) = (self.measured, self.handled.saturating_sub(before));
+        Some(gridspan_balance::Occasion { now, cause, time, handled })
+    }
 }
 
 impl<C> Default for Balances<C> {
@@ -83,6 +99,9 @@ impl<C> Default for Balances<C> {
             loads: Vec::new(),
             talks: Vec::new(),
             pes: BTreeMap::new(),
+            top: None,
+            led: 0,
+            thought: 0,
             handled: 0,
             window: (Time::ZERO, 0),
             measured: std::time::Duration::ZERO,

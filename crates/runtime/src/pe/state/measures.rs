@@ -1,5 +1,6 @@
 //! What a PE measures for balancing, apart from what its members know themselves.
 
+use super::leading::Leading;
 use super::talk::Talks;
 use super::timesheet::Timesheet;
 use crate::wire::Talk;
@@ -11,4 +12,6 @@ pub(crate) struct Measures {
     /// What members that have left since had sent.
     pub(crate) left: Vec<Talk>,
     pub(crate) time: Timesheet,
+    /// What this PE keeps as the leader of its site.
+    pub(crate) leading: Leading,
 }

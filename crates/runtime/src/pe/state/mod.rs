@@ -5,7 +5,8 @@
 //! - Members: `member`, their `collections`, the `directory` of those elsewhere, the `graves` of those
 //!   that are no more.
 //! - What takes time: `timers`, questions in `waits`, contributions in `reductions`.
-//! - For balancing: who talks to whom, in `talk`, and where time goes, in `timesheet`; `measures` has the rest.
+//! - For balancing: who talks to whom, in `talk`, and where time goes, in `timesheet`; `measures` has the rest,
+//!   `leading` what leaders of sites keep.
 //! - On PE 0: the `root` of collective operations, with its `waves`, `publications`, `survey`, `balance` and
 //!   `advice`.
 
@@ -17,6 +18,7 @@ mod collections;
 mod directory;
 mod graves;
 mod lanes;
+mod leading;
 mod measures;
 mod member;
 mod publications;
@@ -38,6 +40,7 @@ pub(crate) use collections::{Collections, Incomplete};
 pub(crate) use directory::{Directory, Place};
 pub(crate) use graves::Graves;
 pub(crate) use lanes::{Lanes, Queue};
+pub(crate) use leading::{Leading, Session};
 pub(crate) use measures::Measures;
 pub(crate) use member::{Departing, Member, NewMembers, Request, Wish};
 pub(crate) use publications::Published;

@@ -13,30 +13,30 @@ const COLOURS: [[u8; 3]; 9] = [
     [253, 231, 37],
 ];
 /// So many colours are told apart.
-pub(super) const STEPS: usize = 64;
+pub(crate) const STEPS: usize = 64;
 /// A single value gets an axis so many times around it.
 const AROUND_ONE: f64 = 3.0;
 
 /// A logarithmic axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct LogScale {
+pub(crate) struct LogScale {
     low: f64,
     high: f64,
 }
 
 /// A mark on an axis.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Tick {
+pub(crate) struct Tick {
     /// Where, from 0 to 1.
-    pub(super) at: f64,
+    pub(crate) at: f64,
     /// What stands there; nothing at a mark between.
-    pub(super) label: Option<String>,
+    pub(crate) label: Option<String>,
 }
 
 impl LogScale {
     /// An axis over these values and a little more; from 0.1 to 10 without any. What is not positive
     /// is left out.
-    pub(super) fn over(values: impl Iterator<Item = f64>) -> Self {
+    pub(crate) fn over(values: impl Iterator<Item = f64>) -> Self {
         let ends = values.filter(|value| *value > 0.0).fold(None, |ends, value| {
             let (low, high) = ends.unwrap_or((value, value));
             Some((value.min(low), value.max(high)))
@@ -53,7 +53,7 @@ impl LogScale {
     }
 
     /// Where a value is, from 0 to 1.
-    pub(super) fn place(&self, value: f64) -> f64 {
+    pub(crate) fn place(&self, value: f64) -> f64 {
         if value <= 0.0 {
             return 0.0;
         }
@@ -61,7 +61,7 @@ impl LogScale {
     }
 
     /// The marks: labels at powers of ten, or also at 2 and 5 where those are few.
-    pub(super) fn ticks(&self) -> Vec<Tick> {
+    pub(crate) fn ticks(&self) -> Vec<Tick> {
         let decades = (self.high - self.low) / std::f64::consts::LN_10;
         let labelled: &[u32] = match decades {
             _ if decades > 2.2 => &[1],
@@ -81,7 +81,7 @@ impl LogScale {
     }
 
     /// The number of a value's colour.
-    pub(super) fn step(&self, value: f64) -> usize {
+    pub(crate) fn step(&self, value: f64) -> usize {
         ((self.place(value) * STEPS as f64) as usize).min(STEPS - 1)
     }
 }
@@ -96,7 +96,7 @@ fn label(digit: u32, power: i32) -> String {
 }
 
 /// The colour of this number.
-pub(super) fn colour(step: usize) -> String {
+pub(crate) fn colour(step: usize) -> String {
     let place = (step as f64 + 0.5) / STEPS as f64 * (COLOURS.len() - 1) as f64;
     let (below, part) = (place.floor() as usize, place.fract());
     let above = (below + 1).min(COLOURS.len() - 1);
@@ -108,7 +108,7 @@ pub(super) fn colour(step: usize) -> String {
 }
 
 /// Whether white can be read on the colour of this number.
-pub(super) fn is_dark(step: usize) -> bool {
+pub(crate) fn is_dark(step: usize) -> bool {
     step < STEPS * 6 / 10
 }
 

@@ -1,11 +1,15 @@
 //! What can be written on the command line.
 
+mod bcast;
+mod place;
+
+pub(crate) use bcast::{BcastArgs, BenchBcastArgs, BenchVerb, SharingName};
+pub(crate) use place::{DriverName, PlaceArgs, SiteArg};
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
-use std::fmt;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 /// Runs one tightly-coupled parallel job across many sites as if they were one computer.
@@ -27,6 +31,8 @@ const EXAMPLES: &str = "Examples:
   gridctl run -n 4 ./my-program --steps 9  four processes of a program of your own
   gridctl sim --pes 512 ring               on 512 PEs, in virtual time
   gridctl topo                             what a running job knows of its sites and links
+  gridctl bcast --grid grid.toml           how a broadcast would travel over a grid
+  gridctl bench bcast                      how long broadcasts take on this machine
 
 Exit codes: 0 done, 1 the job failed, 2 usage, 130 after Ctrl-C.";
 
@@ -42,6 +48,11 @@ pub(crate) enum Verb {
     /// Look at how actors were, or would be, balanced.
     #[command(subcommand)]
     Balance(BalanceVerb),
+    /// Show how a broadcast would travel over a grid, strategy by strategy.
+    Bcast(BcastArgs),
+    /// Measure the runtime.
+    #[command(subcommand)]
+    Bench(BenchVerb),
     /// List the built-in jobs.
     Jobs,
     /// Run a built-in job as the environment says; how gridctl starts itself.
@@ -77,76 +88,6 @@ pub(crate) struct RunArgs {
     /// The program and its arguments.
     #[command(subcommand)]
     pub(crate) program: Option<Command>,
-}
-
-/// Where nodes are started.
-#[derive(Clone, Debug, Default, Args)]
-pub(crate) struct PlaceArgs {
-    /// Start N node processes of one PE each, in one site on this machine.
-    #[arg(short, long = "nodes", value_name = "N", group = "place")]
-    pub(crate) nodes: Option<NonZeroU32>,
-    /// Start a node process on each host of this grid file, over ssh where it is not this machine.
-    #[arg(short, long, value_name = "FILE", group = "place")]
-    pub(crate) grid: Option<PathBuf>,
-    /// Put sites with emulated links between them on this machine: `SITESxHOSTS[xPES]` and options,
-    /// such as 2x4,wan=32ms,loss=0.1%, or a grid file.
-    #[arg(short, long, value_name = "SPEC", group = "place")]
-    pub(crate) emulate: Option<String>,
-    /// Start NODES node processes (1 if not given) of one PE each on this machine, in a site of this
-    /// name, without emulated links; repeat it for each site.
-    #[arg(long = "site", value_name = "NAME[:NODES]", group = "place")]
-    pub(crate) sites: Vec<SiteArg>,
-    /// `embedded`: threads of one process; `cluster`: a process per node, connected by QUIC.
-    #[arg(short, long, value_enum, hide_possible_values = true)]
-    pub(crate) driver: Option<DriverName>,
-    /// Reach the other hosts of a grid file by CMD, which is split at blanks and takes the arguments
-    /// of `ssh`. Default: $GRIDCTL_SSH, else ssh.
-    #[arg(long, value_name = "CMD")]
-    pub(crate) ssh: Option<String>,
-}
-
-/// A site on this machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SiteArg {
-    /// Its name.
-    pub(crate) name: String,
-    /// How many nodes it has.
-    pub(crate) nodes: u32,
-}
-
-impl FromStr for SiteArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (name, nodes) = text.split_once(':').unwrap_or((text, "1"));
-        let nodes = nodes.parse::<NonZeroU32>();
-        let nodes = nodes.map_err(|_| "write a name and a number from 1, such as delft:2")?;
-        Ok(Self { name: name.to_owned(), nodes: nodes.get() })
-    }
-}
-
-impl PlaceArgs {
-    /// Whether one is given.
-    pub(crate) fn is_given(&self) -> bool {
-        let is_file = self.grid.is_some() || self.emulate.is_some();
-        is_file || self.nodes.is_some() || !self.sites.is_empty()
-    }
-}
-
-impl fmt::Display for PlaceArgs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.nodes, &self.grid, &self.emulate) {
-            (_, Some(path), _) => write!(f, "the hosts of {}", path.display()),
-            (_, _, Some(spec)) => write!(f, "emulated links, {spec}"),
-            (Some(nodes), ..) if nodes.get() == 1 => f.write_str("one process of this machine"),
-            (Some(nodes), ..) => write!(f, "{nodes} processes of this machine"),
-            _ if self.sites.is_empty() => f.write_str("this machine"),
-            _ => {
-                let names: Vec<_> = self.sites.iter().map(|site| site.name.as_str()).collect();
-                write!(f, "the sites {} of this machine", names.join(", "))
-            }
-        }
-    }
 }
 
 const RUN_HELP: &str =
@@ -269,15 +210,6 @@ pub(crate) enum RttUnitName {
     Ms,
     /// Microseconds.
     Us,
-}
-
-/// Drivers in real time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DriverName {
-    /// Threads of one process.
-    Embedded,
-    /// A process per node, connected by QUIC.
-    Cluster,
 }
 
 /// How actors are balanced and tasks shared.

@@ -4,14 +4,14 @@ use std::fmt::Write;
 
 /// Which point of a text its place names.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Anchor {
+pub(crate) enum Anchor {
     Start,
     Middle,
     End,
 }
 
 /// A text to be written.
-pub(super) struct Text {
+pub(crate) struct Text {
     x: f64,
     y: f64,
     size: f64,
@@ -22,34 +22,34 @@ pub(super) struct Text {
 }
 
 impl Text {
-    pub(super) fn at(x: f64, y: f64) -> Self {
+    pub(crate) fn at(x: f64, y: f64) -> Self {
         let (anchor, colour) = (Anchor::Start, "#222");
         Self { x, y, size: 11.0, anchor, colour, turn: 0.0, is_bold: false }
     }
 
-    pub(super) fn size(self, size: f64) -> Self {
+    pub(crate) fn size(self, size: f64) -> Self {
         Self { size, ..self }
     }
 
-    pub(super) fn anchor(self, anchor: Anchor) -> Self {
+    pub(crate) fn anchor(self, anchor: Anchor) -> Self {
         Self { anchor, ..self }
     }
 
-    pub(super) fn colour(self, colour: &'static str) -> Self {
+    pub(crate) fn colour(self, colour: &'static str) -> Self {
         Self { colour, ..self }
     }
 
     /// Turned by so many degrees around its place.
-    pub(super) fn turned(self, turn: f64) -> Self {
+    pub(crate) fn turned(self, turn: f64) -> Self {
         Self { turn, ..self }
     }
 
-    pub(super) fn bold(self) -> Self {
+    pub(crate) fn bold(self) -> Self {
         Self { is_bold: true, ..self }
     }
 
     /// Adds the text to a picture.
-    pub(super) fn write(&self, text: &str, to: &mut String) {
+    pub(crate) fn write(&self, text: &str, to: &mut String) {
         let Self { x, y, size, colour, turn, .. } = self;
         let anchor = match self.anchor {
             Anchor::Start => "",
@@ -73,7 +73,7 @@ impl Text {
 }
 
 /// Adds a line to a picture.
-pub(super) fn line([x1, y1, x2, y2]: [f64; 4], style: &str, to: &mut String) {
+pub(crate) fn line([x1, y1, x2, y2]: [f64; 4], style: &str, to: &mut String) {
     put(
         to,
         format_args!(
@@ -83,12 +83,12 @@ pub(super) fn line([x1, y1, x2, y2]: [f64; 4], style: &str, to: &mut String) {
 }
 
 /// Adds to a picture; writing to a string cannot fail.
-pub(super) fn put(to: &mut String, what: std::fmt::Arguments<'_>) {
+pub(crate) fn put(to: &mut String, what: std::fmt::Arguments<'_>) {
     let _ = to.write_fmt(what);
 }
 
 /// About how wide a text is in any plain font.
-pub(super) fn width_of(text: &str, size: f64) -> f64 {
+pub(crate) fn width_of(text: &str, size: f64) -> f64 {
     text.chars().count() as f64 * size * 0.58
 }
 

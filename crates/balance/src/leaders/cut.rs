@@ -1,0 +1,129 @@
+//! The two phases of `grid-cut`, each where it is done: the coarse graph over sites, a site's actors over its PEs.
+
+use super::note::{CoarseVertex, Part, Terms};
+use crate::cutter::Graph;
+use crate::grid_cut::Phases;
+use crate::groups::GroupTree;
+use crate::objects::weight_max;
+use crate::snapshot::{ActorKey, ActorLoad, PeLoad, Snapshot};
+use gridspan_topology::{Layout, PeId, SiteId};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How much more than its share a PE may get in the end.
+const TOLERANCE: f64 = 0.03;
+/// How much more than its share a site may get: half of that.
+const SITE_TOLERANCE: f64 = 0.015;
+/// Messages between sites cost more than those inside, beside which staying is worth this much less.
+const SITE_PULL: u64 = 16;
+
+/// The PEs of a job as the two phases see them.
+pub(super) struct Places<'a> {
+    pub(super) layout: &'a Layout,
+    pub(super) terms: &'a Terms,
+    pub(super) seed: u64,
+}
+
+impl Places<'_> {
+    /// Where the vertices of each site's part should go. The first round cuts from scratch too; later ones improve.
+    pub(super) fn cut_over_sites(&self, parts: &BTreeMap<u32, Part>, round: u32) -> Vec<Vec<u32>> {
+        let sites = self.layout.site_count();
+        let mut first = vec![0_u32; sites as usize + 1];
+        for site in 0..sites {
+            let vertices = parts.get(&site).map_or(0, |part| part.vertices.len());
+            first[site as usize + 1] = first[site as usize] + vertices as u32;
+        }
+        let vertices =
+            || parts.iter().flat_map(|(&site, part)| part.vertices.iter().map(move |v| (site, v)));
+        let target = |vertex: &CoarseVertex| PeId(vertex.target.min(sites - 1));
+        let actor = |(at, (site, vertex)): (usize, (u32, &CoarseVertex))| ActorLoad {
+            id: ActorKey { collection: site, index: at as u128 },
+            pe: if vertex.is_fixed { target(vertex) } else { PeId(site) },
+            load: Duration::from_nanos(vertex.work),
+            bytes: 0,
+            migratable: !vertex.is_fixed,
+        };
+        let actors: Vec<ActorLoad> = vertices().enumerate().map(actor).collect();
+        let name = |site| self.layout.site_name(site).to_owned();
+        let layout = Layout::new(self.layout.sites().map(|site| (name(site), vec![1])).collect());
+        let pes = vec![PeLoad::default(); sites as usize];
+        let snapshot = Snapshot::new(actors, Vec::new(), pes, layout);
+        let start: Vec<PeId> = vertices().map(|(_, vertex)| target(vertex)).collect();
+        let tree = GroupTree::of(&self.snapshot(Vec::new())).above_sites(self.layout);
+        let share = |site| self.layout.pes_in(site).map(|pe| self.share(pe)).sum();
+        let mut phases = Phases {
+            snapshot: &snapshot,
+            pulls: vertices().map(|(_, vertex)| vertex.pull / SITE_PULL).collect(),
+            shares: self.layout.sites().map(share).collect(),
+            total: self.terms.total,
+            tolerance: SITE_TOLERANCE,
+            seed: self.seed,
+            start: (round > 0).then_some(start.as_slice()),
+            mapping: start.clone(),
+        };
+        let names: Vec<u32> = (0..snapshot.actors.len() as u32).collect();
+        phases.place(&tree, &coarse_graph(parts, &first), &names);
+        let of_site = |site: usize| first[site] as usize..first[site + 1] as usize;
+        let targets = |site| phases.mapping[of_site(site)].iter().map(|pe| pe.0).collect();
+        (0..sites as usize).map(targets).collect()
+    }
+
+    /// The PE of each of the actors that a site will have.
+    pub(super) fn cut_site(
+        &self,
+        site: u32,
+        actors: Vec<ActorLoad>,
+        graph: &Graph,
+        pulls: Vec<u64>,
+    ) -> Vec<PeId> {
+        let pes: Vec<u32> = self.layout.pes_in(SiteId(site)).collect();
+        let snapshot = self.snapshot(actors);
+        let names: Vec<u32> = (0..snapshot.actors.len() as u32).collect();
+        let mapping = snapshot.actors.iter().map(|actor| actor.pe).collect();
+        let tree = GroupTree::of(&snapshot).within(&pes);
+        let mut phases = Phases {
+            snapshot: &snapshot,
+            pulls,
+            shares: self.terms.shares.clone(),
+            total: self.terms.total,
+            tolerance: TOLERANCE,
+            seed: self.seed,
+            start: None,
+            mapping,
+        };
+        phases.place(&tree, graph, &names);
+        phases.mapping
+    }
+
+    fn share(&self, pe: u32) -> f64 {
+        self.terms.shares.get(pe as usize).copied().unwrap_or(0.0)
+    }
+
+    fn snapshot(&self, actors: Vec<ActorLoad>) -> Snapshot {
+        let layout = self.layout.clone();
+        let hierarchy = self.terms.hierarchy.clone();
+        Snapshot { hierarchy, ..Snapshot::new(actors, vec![], self.terms.pes.clone(), layout) }
+    }
+}
+
+/// All parts together. `first`: where the vertices of each site begin.
+fn coarse_graph(parts: &BTreeMap<u32, Part>, first: &[u32]) -> Graph {
+    let vertex = |site: u32, number: u32| {
+        let (begin, end) = (*first.get(site as usize)?, *first.get(site as usize + 1)?);
+        begin.checked_add(number).filter(|&vertex| vertex < end)
+    };
+    let mut edges = Vec::new();
+    for (&site, part) in parts {
+        let inner = part.edges.iter().map(|&(a, b, weight)| (a, site, b, weight));
+        let all = inner.chain(part.crossing.iter().copied());
+        edges.extend(all.filter_map(|(a, other, b, weight)| {
+            Some((vertex(site, a)?, vertex(other, b)?, weight))
+        }));
+    }
+    let most = weight_max(edges.len());
+    edges.iter_mut().for_each(|edge| edge.2 = edge.2.min(most));
+    let vertices = || parts.values().flat_map(|part| &part.vertices);
+    let loads_max = weight_max(vertices().count());
+    let loads: Vec<u64> = vertices().map(|vertex| vertex.work.min(loads_max)).collect();
+    Graph::new(&loads, &edges).unwrap_or_default()
+}

@@ -1,0 +1,113 @@
+//! The time of a step from the sums of all sites: the cost model of [`predict`](crate::predict), whose terms are sums over PEs
+//! and maxima over pairs of sites.
+//!
+//! It differs in one: of a cycle between two sites, the work at both ends is that of the two actors with most work on
+//! either side, whether these two talk to each other or not. So it may be longer than `predict` says, and never shorter.
+
+use super::note::{SiteDuty, Terms};
+use crate::cost::{CostModel, Traffic};
+use crate::snapshot::{PeLoad, SiteLink};
+use gridspan_topology::{Hierarchy, Layout, SiteId};
+use std::time::Duration;
+
+/// What is known of the grid when duties are added up.
+pub(super) struct Forecaster<'a> {
+    pub(super) layout: &'a Layout,
+    pub(super) terms: &'a Terms,
+    pub(super) links: &'a [SiteLink],
+    /// What the actors on each PE have used in the window.
+    pub(super) loads: &'a [Duration],
+    pub(super) model: &'a CostModel,
+}
+
+/// What a step takes, and what crosses sites in a window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Forecast {
+    pub(super) step: Duration,
+    pub(super) wide_area: Traffic,
+}
+
+impl Forecaster<'_> {
+    /// The forecast for the duties of all sites, in order, on PEs that are as `pes` says.
+    pub(super) fn of(&self, duties: &[&SiteDuty], pes: &[PeLoad]) -> Forecast {
+        let steps = self.terms.steps.max(1) as f64;
+        let is_late = self.terms.arrears.iter().any(|&arrears| arrears > 1.0);
+        let seconds = match is_late {
+            true => self.undelayed(duties, pes, steps),
+            false => self.compute(duties, pes, steps).max(self.between_sites(duties, steps)),
+        };
+        let mut wide_area = Traffic::default();
+        for toward in duties.iter().flat_map(|duty| &duty.toward) {
+            wide_area.messages = wide_area.messages.saturating_add(toward.messages);
+            wide_area.bytes = wide_area.bytes.saturating_add(toward.bytes);
+        }
+        let step = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+        Forecast { step, wide_area }
+    }
+
+    /// What the busiest PE does.
+    fn compute(&self, duties: &[&SiteDuty], pes: &[PeLoad], steps: f64) -> f64 {
+        let overhead = self.model.message_overhead.as_secs_f64();
+        let sums = duties.iter().flat_map(|duty| &duty.pes).zip(pes).zip(self.loads);
+        let busy = |((&(work, messages), pe), load): ((&(f64, u64), &PeLoad), &Duration)| {
+            let (busy, before) = (work / pe.effective_speed(), load.as_secs_f64());
+            let part = if before > 0.0 { (busy / before).min(1.0) } else { 1.0 };
+            (busy + part * pe.background.as_secs_f64() + messages as f64 * overhead) / steps
+        };
+        sums.map(busy).fold(0.0, f64::max)
+    }
+
+    /// What all PEs that have work take for it together.
+    fn undelayed(&self, duties: &[&SiteDuty], pes: &[PeLoad], steps: f64) -> f64 {
+        let sums =
+            || duties.iter().flat_map(|duty| &duty.pes).zip(pes).filter(|(sum, _)| sum.0 > 0.0);
+        let speed: f64 = sums().map(|(_, pe)| pe.effective_speed()).sum();
+        let work: f64 = sums().map(|(sum, _)| sum.0).sum();
+        if speed > 0.0 { work / steps / speed } else { 0.0 }
+    }
+
+    /// The longest cycle between two sites, or what the bytes from one to another take if that is longer.
+    fn between_sites(&self, duties: &[&SiteDuty], steps: f64) -> f64 {
+        let standard = Hierarchy::from_layout(self.layout);
+        let hierarchy = self.terms.hierarchy.as_ref().unwrap_or(&standard);
+        let mut longest = 0.0_f64;
+        for (site, duty) in duties.iter().enumerate() {
+            for toward in &duty.toward {
+                let (here, there) = (SiteId(site as u32), SiteId(toward.site));
+                if there.0 >= self.layout.site_count() {
+                    continue;
+                }
+                let back = duties
+                    .get(there.index())
+                    .and_then(|other| other.toward.iter().find(|toward| toward.site == here.0));
+                let (end, waiting) = back.map_or((0.0, 0.0), |back| (back.end, back.waiting));
+                if toward.sends {
+                    let returns =
+                        if toward.receives { self.latency(hierarchy, there, here) } else { 0.0 };
+                    let waits = toward.waiting.max(waiting) * self.model.border_wait;
+                    let travel = self.latency(hierarchy, here, there) + returns;
+                    longest = longest.max(travel + (toward.end + end).max(waits));
+                }
+                let link = self.link(here, there);
+                let transfer =
+                    link.map_or(Duration::ZERO, |link| link.bandwidth.time_for(toward.bytes));
+                longest = longest.max(transfer.as_secs_f64() / steps);
+            }
+        }
+        longest
+    }
+
+    fn link(&self, from: SiteId, to: SiteId) -> Option<&SiteLink> {
+        self.links.iter().find(|link| (link.from, link.to) == (from, to))
+    }
+
+    /// Seconds from one site to another; 0 if nothing is known.
+    fn latency(&self, hierarchy: &Hierarchy, from: SiteId, to: SiteId) -> f64 {
+        if let Some(link) = self.link(from, to) {
+            return link.latency.duration().as_secs_f64();
+        }
+        let first = |site| self.layout.nodes_in(site).next();
+        let (Some(from), Some(to)) = (first(from), first(to)) else { return 0.0 };
+        hierarchy.rtt(from, to).map_or(0.0, |rtt| rtt.as_secs_f64() / 2.0)
+    }
+}

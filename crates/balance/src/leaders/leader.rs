@@ -1,0 +1,378 @@
+//! What the leader of a site decides.
+
+use super::cluster::{Clustering, Numbering};
+use super::cut::Places;
+use super::handover::{Household, household, leaving};
+use super::note::{
+    Border, Census, Newcomer, Note, Numbers, Outlook, Part, SiteDuty, SiteView, Targets, Terms,
+};
+use super::outlook::Duty;
+use super::site_graph::{Borders, SiteGraph};
+use crate::cutter::Graph;
+use crate::objects::pulls;
+use crate::plan::Move;
+use crate::rounds::rounds;
+use crate::snapshot::{ActorKey, ActorLoad, Edge, PeLoad};
+use gridspan_topology::{Layout, PeId, SiteId};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A move as a leader wants it, with how often the actor has moved before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resettled {
+    /// The move.
+    pub step: Move,
+    /// How often the actor has moved before.
+    pub epoch: u32,
+}
+
+/// The leader of a site in one rebalance. Make it from what was measured, pass on what it says, give it what others say,
+/// and [`moves`](Self::moves) is what should move to its site once the top has decided.
+pub struct Leader {
+    site: u32,
+    layout: Layout,
+    seed: u64,
+    /// Until all others have told who talks to whom.
+    borders: Option<Borders>,
+    heard: BTreeMap<u32, Border>,
+    terms: Option<Box<Terms>>,
+    known: Option<Knowledge>,
+    /// What has come for the present round and the next.
+    numbers: BTreeMap<(u32, u32), Vec<u32>>,
+    round: u32,
+    numbering: Numbering,
+    newcomers: BTreeMap<u32, Vec<Newcomer>>,
+    has_handed_over: bool,
+    /// Whom the site would have, and where.
+    settled: Option<(Household, Vec<PeId>)>,
+    /// What the last plan has moved here, in case it is to be taken back.
+    last: Vec<Move>,
+    moves: Vec<Resettled>,
+}
+
+/// What a leader knows once all have told.
+struct Knowledge {
+    site: SiteGraph,
+    graph: Graph,
+    pulls: Vec<u64>,
+    /// The site where each member and stranger should go.
+    targets: Vec<u32>,
+}
+
+/// What a leader says: to the leader of a site, or to the top.
+pub type Said = Vec<(Option<SiteId>, Note)>;
+
+impl Leader {
+    /// Begins a rebalance. `last`: what the last one has moved to this site.
+    pub fn new(layout: &Layout, view: SiteView, last: Vec<Move>, seed: u64) -> (Self, Said) {
+        let site = view.site.0;
+        let census = census(&view, layout);
+        let mut borders = Borders::of(view);
+        let mut said: Said =
+            vec![(None, Note::Census(Census { rounds: borders.rounds(), ..census }))];
+        for other in layout.sites().filter(|other| other.0 != site) {
+            let border = borders.told.entry(other.0).or_default().clone();
+            said.push((Some(other), Note::Border(border)));
+        }
+        borders.told.retain(|&other, _| other < layout.site_count());
+        let leader = Self {
+            site,
+            layout: layout.clone(),
+            seed,
+            borders: Some(borders),
+            heard: BTreeMap::new(),
+            terms: None,
+            known: None,
+            numbers: BTreeMap::new(),
+            round: 0,
+            numbering: Numbering::default(),
+            newcomers: BTreeMap::new(),
+            has_handed_over: false,
+            settled: None,
+            last,
+            moves: Vec::new(),
+        };
+        (leader, said)
+    }
+
+    /// Takes what another leader says, or the top (`None`).
+    pub fn handle(&mut self, from: Option<SiteId>, note: Note) -> Said {
+        let from = from.map(|site| site.0);
+        match (from, note) {
+            (Some(from), Note::Border(border)) => {
+                self.heard.insert(from, border);
+                self.begin()
+            }
+            (None, Note::Terms(terms)) if self.fits(&terms) => {
+                self.terms = Some(terms);
+                self.begin()
+            }
+            (Some(from), Note::Numbers(Numbers { round, numbers })) => {
+                if round == self.round || round == self.round + 1 {
+                    self.numbers.insert((round, from), numbers);
+                }
+                self.tell_part()
+            }
+            (None, Note::Targets(targets)) => self.follow(&targets),
+            (Some(from), Note::Newcomers(newcomers)) => {
+                self.newcomers.insert(from, newcomers);
+                self.settle()
+            }
+            _ => Said::new(),
+        }
+    }
+
+    /// What should move to this site and inside it, once the top has been told how that would be.
+    pub fn moves(&self) -> &[Resettled] {
+        &self.moves
+    }
+
+    /// How near actors of this site are to another site, each with its PE, when the moves are carried out or when they are
+    /// not; see [`border_hops`](crate::border_hops).
+    pub fn border_hops(&self, are_carried_out: bool) -> Vec<(ActorKey, PeId, u8)> {
+        let (Some(known), Some(terms)) = (&self.known, &self.terms) else { return Vec::new() };
+        match &self.settled {
+            Some((household, mapping)) if are_carried_out => household.hops(mapping, terms.steps),
+            _ => {
+                let pes: Vec<PeId> =
+                    known.site.members.iter().map(|member| member.load.pe).collect();
+                known.site.as_household().hops(&pes, terms.steps)
+            }
+        }
+    }
+
+    fn fits(&self, terms: &Terms) -> bool {
+        let pes = self.layout.pe_count() as usize;
+        [terms.pes.len(), terms.shares.len(), terms.arrears.len()].iter().all(|len| *len == pes)
+    }
+
+    fn others(&self) -> u32 {
+        self.layout.site_count() - 1
+    }
+
+    /// Once all is known: the first round, or the way back.
+    fn begin(&mut self) -> Said {
+        let Some(terms) = &self.terms else { return Said::new() };
+        if self.heard.len() < self.others() as usize {
+            return Said::new();
+        }
+        let Some(borders) = self.borders.take() else { return Said::new() };
+        let site = borders.join(self.site, &std::mem::take(&mut self.heard));
+        let works: Vec<u64> = site.members.iter().map(|member| terms.work(&member.load)).collect();
+        let graph = site.graph(&works);
+        let pulls = pulls(site.members.iter().map(|member| &member.load), &graph);
+        let targets = (0..site.len() as u32).map(|vertex| site.site_of(vertex)).collect();
+        let is_undo = terms.is_undo;
+        self.known = Some(Knowledge { site, graph, pulls, targets });
+        if is_undo { self.take_back() } else { self.begin_round(None) }
+    }
+
+    fn begin_round(&mut self, before: Option<&Numbering>) -> Said {
+        let (Some(known), Some(terms)) = (&self.known, &self.terms) else { return Said::new() };
+        self.numbering = known.clustering(terms, self.seed).run(before);
+        let mut said = Said::new();
+        for (&other, names) in &known.site.known {
+            let number =
+                |at: &Option<u32>| at.map_or(0, |at| self.numbering.number[at as usize] + 1);
+            let numbers = names.ours.iter().map(number).collect();
+            said.push((Some(SiteId(other)), Note::Numbers(Numbers { round: self.round, numbers })));
+        }
+        said.append(&mut self.tell_part());
+        said
+    }
+
+    /// Tells the top of the clusters, once those of others are known.
+    fn tell_part(&mut self) -> Said {
+        let (Some(known), Some(terms)) = (&self.known, &self.terms) else { return Said::new() };
+        if self.numbering.number.len() != known.site.members.len() || self.is_told() {
+            return Said::new();
+        }
+        let strangers = match known.strangers(self.round, &self.numbers) {
+            Some(strangers) => strangers,
+            None => return Said::new(),
+        };
+        let part: Part =
+            known.clustering(terms, self.seed).part(self.round, &self.numbering, &strangers);
+        self.numbering.is_told = true;
+        vec![(None, Note::Part(part))]
+    }
+
+    fn is_told(&self) -> bool {
+        self.numbering.is_told
+    }
+
+    /// Where the clusters should go, and with them the actors.
+    fn follow(&mut self, targets: &Targets) -> Said {
+        let Some(known) = &mut self.known else { return Said::new() };
+        if targets.round != self.round || !self.numbering.is_told {
+            return Said::new();
+        }
+        let sites = self.layout.site_count();
+        let strangers = known.strangers(self.round, &self.numbers).unwrap_or_default();
+        let target = |site: u32, number: u32| {
+            let of_site = targets.sites.get(site as usize)?;
+            of_site.get(number as usize).copied().filter(|&target| target < sites)
+        };
+        for (at, entry) in known.targets.iter_mut().enumerate() {
+            let found = match at.checked_sub(known.site.members.len()) {
+                None => target(self.site, self.numbering.number[at]),
+                Some(stranger) => strangers
+                    .get(stranger)
+                    .copied()
+                    .flatten()
+                    .and_then(|number| target(known.site.strangers[stranger].1, number)),
+            };
+            if let Some(found) = found {
+                *entry = found;
+            }
+        }
+        let round = self.round;
+        self.numbers.retain(|&(of, _), _| of > round);
+        self.round += 1;
+        let before = std::mem::take(&mut self.numbering);
+        if targets.is_last { self.hand_over() } else { self.begin_round(Some(&before)) }
+    }
+
+    /// Tells the other leaders who should come to them.
+    fn hand_over(&mut self) -> Said {
+        let Some(known) = &self.known else { return Said::new() };
+        let mut leaving = leaving(&known.site, &known.targets);
+        let others = self.layout.sites().filter(|other| other.0 != self.site);
+        let mut said: Said = others
+            .map(|other| {
+                (Some(other), Note::Newcomers(leaving.remove(&other.0).unwrap_or_default()))
+            })
+            .collect();
+        self.has_handed_over = true;
+        said.append(&mut self.settle());
+        said
+    }
+
+    /// Once all that come are known: their PEs.
+    fn settle(&mut self) -> Said {
+        let (Some(known), Some(terms)) = (&self.known, &self.terms) else { return Said::new() };
+        if !self.has_handed_over
+            || self.settled.is_some()
+            || self.newcomers.len() < self.others() as usize
+        {
+            return Said::new();
+        }
+        let pe_count = self.layout.pe_count();
+        let newcomers = std::mem::take(&mut self.newcomers).into_values().flatten();
+        let newcomers = newcomers.filter(|newcomer| newcomer.member.load.pe.0 < pe_count);
+        let household = household(&known.site, &known.targets, newcomers);
+        let places = Places { layout: &self.layout, terms, seed: self.seed };
+        let mapping = household.cut(&places, self.site);
+        let duty = Duty { pes: self.layout.pes_in(SiteId(self.site)), terms };
+        let (before, after) = (known.duty(&duty), duty.of(&household, &mapping));
+        let mut moves = Vec::new();
+        for (member, &to) in household.members.iter().zip(&mapping) {
+            let ActorLoad { id, pe, .. } = member.load;
+            if member.load.migratable && pe != to {
+                let step = Move { actor: id, from: pe, to };
+                moves.push((Resettled { step, epoch: member.epoch }, member.load.bytes));
+            }
+        }
+        self.settled = Some((household, mapping));
+        self.tell_outlook(moves, before, after)
+    }
+
+    /// Those that the last plan has moved here, and are still where it has moved them, go back.
+    fn take_back(&mut self) -> Said {
+        let (Some(known), Some(terms)) = (&self.known, &self.terms) else { return Said::new() };
+        let back: BTreeMap<ActorKey, &Move> =
+            self.last.iter().map(|step| (step.actor, step)).collect();
+        let mut moves = Vec::new();
+        for member in &known.site.members {
+            if let Some(&&Move { actor, from, to }) = back.get(&member.load.id)
+                && to == member.load.pe
+            {
+                let step = Move { actor, from: to, to: from };
+                moves.push((Resettled { step, epoch: member.epoch }, member.load.bytes));
+            }
+        }
+        let duty = Duty { pes: self.layout.pes_in(SiteId(self.site)), terms };
+        let before = known.duty(&duty);
+        self.tell_outlook(moves, before.clone(), before)
+    }
+
+    fn tell_outlook(
+        &mut self,
+        moves: Vec<(Resettled, u64)>,
+        before: SiteDuty,
+        after: SiteDuty,
+    ) -> Said {
+        let mut outlook =
+            Outlook { before, after, moves: moves.len() as u64, ..Outlook::default() };
+        for (Resettled { step, .. }, bytes) in &moves {
+            let sites = [step.from, step.to].map(|pe| self.layout.site_of(pe));
+            let sum = match sites[0] == sites[1] {
+                true => &mut outlook.bytes_inside,
+                false => &mut outlook.bytes_between_sites,
+            };
+            *sum = sum.saturating_add(*bytes);
+        }
+        self.moves = moves.into_iter().map(|(step, _)| step).collect();
+        vec![(None, Note::Outlook(Box::new(outlook)))]
+    }
+}
+
+impl Knowledge {
+    /// As things are.
+    fn duty(&self, duty: &Duty<'_>) -> SiteDuty {
+        let household = self.site.as_household();
+        let pes: Vec<PeId> = household.members.iter().map(|member| member.load.pe).collect();
+        duty.of(&household, &pes)
+    }
+
+    fn clustering<'a>(&'a self, terms: &Terms, seed: u64) -> Clustering<'a> {
+        let Self { site, graph, pulls, targets } = self;
+        Clustering { site, graph, pulls, targets, most: terms.clusters.max(1) as usize, seed }
+    }
+
+    /// The vertex of each stranger, once all others have told theirs.
+    fn strangers(
+        &self,
+        round: u32,
+        told: &BTreeMap<(u32, u32), Vec<u32>>,
+    ) -> Option<Vec<Option<u32>>> {
+        let members = self.site.members.len();
+        let mut strangers = vec![None; self.site.strangers.len()];
+        for (&other, names) in &self.site.known {
+            let numbers = told.get(&(round, other))?;
+            for (&vertex, &number) in names.theirs.iter().zip(numbers) {
+                strangers[vertex as usize - members] = number.checked_sub(1);
+            }
+        }
+        Some(strangers)
+    }
+}
+
+fn census(view: &SiteView, layout: &Layout) -> Census {
+    let first = layout.pes_in(view.site).start;
+    let mut loads = vec![Duration::ZERO; layout.pes_in(view.site).len()];
+    for member in &view.members {
+        let at = member.load.pe.0.checked_sub(first);
+        if let Some(load) = at.and_then(|at| loads.get_mut(at as usize)) {
+            *load = load.saturating_add(member.load.load);
+        }
+    }
+    let mut pes = view.pes.clone();
+    pes.resize(loads.len(), PeLoad::default());
+    let (actors, handled) = (view.members.len() as u64, view.handled);
+    Census { pes, loads, rounds: (1, 0), actors, handled }
+}
+
+impl Borders {
+    /// How many steps the window had, and how many edges say so: those inside the site.
+    fn rounds(&self) -> (u64, u64) {
+        let edge = |&(from, to, messages, bytes): &(u32, u32, u64, u64)| Edge {
+            from,
+            to,
+            messages,
+            bytes,
+        };
+        let edges: Vec<Edge> = self.inner.iter().map(edge).collect();
+        (rounds(&edges), edges.len() as u64)
+    }
+}

@@ -1,0 +1,182 @@
+//! What a leader knows of the object graph: the actors of its site, and those of others that they talk to.
+
+use super::note::{Border, Member, SiteTalk, SiteView};
+use crate::cutter::Graph;
+use crate::objects::{weight, weight_max};
+use crate::snapshot::ActorKey;
+use std::collections::BTreeMap;
+
+/// The actors of a site, by key, and behind them those of other sites that are known by name.
+#[derive(Clone, Debug)]
+pub(super) struct SiteGraph {
+    pub(super) site: u32,
+    pub(super) members: Vec<Member>,
+    /// Key and site.
+    pub(super) strangers: Vec<(ActorKey, u32)>,
+    /// Each pair once: sender, receiver, messages, bytes. One of the two is a member.
+    pub(super) talks: Vec<(u32, u32, u64, u64)>,
+    /// What is known by name between this site and each other.
+    pub(super) known: BTreeMap<u32, Known>,
+}
+
+/// Positions in the order in which names came to be known: first those that the site with the lower number has told.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    /// Members that the other site knows; none where it is mistaken.
+    pub(super) ours: Vec<Option<u32>>,
+    /// Its actors that are known here.
+    pub(super) theirs: Vec<u32>,
+}
+
+/// What is told to others, before it is known what they tell.
+pub(super) struct Borders {
+    pub(super) members: Vec<Member>,
+    pub(super) inner: Vec<(u32, u32, u64, u64)>,
+    pub(super) told: BTreeMap<u32, Border>,
+}
+
+impl Borders {
+    /// Divides what was measured into what stays here and what others should know.
+    pub(super) fn of(view: SiteView) -> Self {
+        let mut members = view.members;
+        members.sort_by_key(|member| member.load.id);
+        members.dedup_by_key(|member| member.load.id);
+        let mut inner: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
+        let mut outer: BTreeMap<u32, Vec<&SiteTalk>> = BTreeMap::new();
+        for talk in &view.talks {
+            // A sender that has moved is known elsewhere, and what it has sent before is not.
+            let Some(from) = position(&members, talk.from) else { continue };
+            match position(&members, talk.to) {
+                Some(to) if from == to => {}
+                Some(to) => {
+                    let (messages, bytes) = inner.entry((from, to)).or_default();
+                    *messages += talk.messages;
+                    *bytes += talk.bytes;
+                }
+                None if talk.at == view.site => {}
+                None => outer.entry(talk.at.0).or_default().push(talk),
+            }
+        }
+        let told = outer.into_iter().map(|(site, talks)| (site, border(&talks))).collect();
+        let inner = inner.into_iter().map(|((a, b), (messages, bytes))| (a, b, messages, bytes));
+        Self { inner: inner.collect(), members, told }
+    }
+
+    /// All that is known once the others have told.
+    pub(super) fn join(self, site: u32, heard: &BTreeMap<u32, Border>) -> SiteGraph {
+        let Self { members, inner, told } = self;
+        let mut graph =
+            SiteGraph { site, members, strangers: vec![], talks: inner, known: BTreeMap::new() };
+        let (empty, others) = (Border::default(), told.keys().chain(heard.keys()));
+        for &other in others.collect::<std::collections::BTreeSet<_>>() {
+            let [told, heard] = [&told, heard].map(|all| all.get(&other).unwrap_or(&empty));
+            graph.add(other, told, heard);
+        }
+        graph
+    }
+}
+
+/// Lists each actor once.
+fn border(talks: &[&SiteTalk]) -> Border {
+    let list = |key: fn(&SiteTalk) -> ActorKey| {
+        let mut keys: Vec<ActorKey> = talks.iter().map(|talk| key(talk)).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    };
+    let (ours, yours) = (list(|talk| talk.from), list(|talk| talk.to));
+    let at = |list: &[ActorKey], key| list.partition_point(|known| *known < key) as u32;
+    let mut sums: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
+    for talk in talks {
+        let pair = (at(&ours, talk.from), at(&yours, talk.to));
+        let (messages, bytes) = sums.entry(pair).or_default();
+        *messages += talk.messages;
+        *bytes += talk.bytes;
+    }
+    let talks = sums.into_iter().map(|((a, b), (messages, bytes))| (a, b, messages, bytes));
+    Border { talks: talks.collect(), ours, yours }
+}
+
+fn position(members: &[Member], key: ActorKey) -> Option<u32> {
+    members.binary_search_by_key(&key, |member| member.load.id).ok().map(|at| at as u32)
+}
+
+impl SiteGraph {
+    /// Adds what this site and another have told each other.
+    fn add(&mut self, other: u32, told: &Border, heard: &Border) {
+        let mut names: Vec<ActorKey> = told.yours.iter().chain(&heard.ours).copied().collect();
+        names.sort_unstable();
+        names.dedup();
+        let first = self.members.len() + self.strangers.len();
+        self.strangers.extend(names.iter().map(|&name| (name, other)));
+        let stranger = |key| (first + names.partition_point(|known| *known < key)) as u32;
+        let member = |key| position(&self.members, key);
+        let [ours_told, ours_heard] =
+            [&told.ours, &heard.yours].map(|keys| keys.iter().map(|&key| member(key)));
+        let [theirs_told, theirs_heard] =
+            [&told.yours, &heard.ours].map(|keys| keys.iter().map(|&key| stranger(key)));
+        let (ours, theirs): (Vec<Option<u32>>, Vec<u32>) = match self.site < other {
+            true => {
+                (ours_told.chain(ours_heard).collect(), theirs_told.chain(theirs_heard).collect())
+            }
+            false => {
+                (ours_heard.chain(ours_told).collect(), theirs_heard.chain(theirs_told).collect())
+            }
+        };
+        let sent = told.talks.iter().filter_map(|&(from, to, messages, bytes)| {
+            let from = member(*told.ours.get(from as usize)?)?;
+            Some((from, stranger(*told.yours.get(to as usize)?), messages, bytes))
+        });
+        let received = heard.talks.iter().filter_map(|&(from, to, messages, bytes)| {
+            let to = member(*heard.yours.get(to as usize)?)?;
+            Some((stranger(*heard.ours.get(from as usize)?), to, messages, bytes))
+        });
+        let both: Vec<_> = sent.chain(received).collect();
+        self.talks.extend(both);
+        self.known.insert(other, Known { ours, theirs });
+    }
+
+    /// How many members and strangers there are.
+    pub(super) fn len(&self) -> usize {
+        self.members.len() + self.strangers.len()
+    }
+
+    /// The key of a member or stranger.
+    pub(super) fn key(&self, vertex: u32) -> ActorKey {
+        match self.members.get(vertex as usize) {
+            Some(member) => member.load.id,
+            None => self.strangers[vertex as usize - self.members.len()].0,
+        }
+    }
+
+    /// The site of a member or stranger.
+    pub(super) fn site_of(&self, vertex: u32) -> u32 {
+        match (vertex as usize).checked_sub(self.members.len()) {
+            Some(stranger) => self.strangers[stranger].1,
+            None => self.site,
+        }
+    }
+
+    /// The undirected graph for the cutter; strangers weigh nothing.
+    pub(super) fn graph(&self, works: &[u64]) -> Graph {
+        let mut loads = works.to_vec();
+        loads.resize(self.len(), 0);
+        graph_of(&loads, &self.talks)
+    }
+}
+
+/// The graph of vertices with these works that talk.
+pub(super) fn graph_of(works: &[u64], talks: &[(u32, u32, u64, u64)]) -> Graph {
+    let most = weight_max(works.len());
+    let works: Vec<u64> = works.iter().map(|&work| work.min(most)).collect();
+    let most = weight_max(talks.len());
+    let edge = |&(from, to, messages, bytes): &(u32, u32, u64, u64)| {
+        (from, to, talk_weight(messages, bytes).min(most))
+    };
+    Graph::new(&works, &talks.iter().map(edge).collect::<Vec<_>>()).unwrap_or_default()
+}
+
+/// What a talk weighs.
+pub(super) fn talk_weight(messages: u64, bytes: u64) -> u64 {
+    u64::try_from(weight(messages, bytes)).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,115 @@
+//! `leader-cut`: all leaders and the top in one place, for snapshots that one place holds.
+
+use super::leader::{Leader, Said};
+use super::note::{Member, Note, SiteTalk, SiteView};
+use super::top::{Grid, Top};
+use crate::figures::Figures;
+use crate::plan::{Move, Plan};
+use crate::snapshot::Snapshot;
+use crate::strategy::Strategy;
+use gridspan_topology::{PeId, SiteId};
+use std::collections::VecDeque;
+
+/// Cuts as `grid-cut` does, but each site its own part. Where the runtime knows it, each site's leader does that, and no
+/// place holds all; asked with a snapshot, it does all of it in one place.
+#[derive(Clone, Debug)]
+pub struct LeaderCut {
+    seed: u64,
+    vertices: Option<u32>,
+}
+
+/// Is shown each note with who sends it to whom; `None` is the top.
+pub type Traced<'a> = &'a mut dyn FnMut(Option<SiteId>, Option<SiteId>, &Note);
+
+impl LeaderCut {
+    /// With the usual bound on what the top holds.
+    pub fn new(seed: u64) -> Self {
+        Self { seed, vertices: None }
+    }
+
+    /// With at most about so many vertices of the coarse graph at the top.
+    #[must_use]
+    pub fn vertices(mut self, vertices: u32) -> Self {
+        self.vertices = Some(vertices);
+        self
+    }
+
+    /// The plan, and what it would bring by the sums of all sites.
+    pub fn run(&self, snapshot: &Snapshot, trace: Traced<'_>) -> (Plan, Option<Figures>) {
+        let Snapshot { layout, hierarchy, links, .. } = snapshot;
+        let grid =
+            Grid { layout: layout.clone(), hierarchy: hierarchy.clone(), links: links.clone() };
+        let mut top = Top::new(grid, self.seed, false);
+        if let Some(vertices) = self.vertices {
+            top = top.vertices(vertices);
+        }
+        let mut leaders = Vec::new();
+        let mut queue: VecDeque<(Option<SiteId>, Option<SiteId>, Note)> = VecDeque::new();
+        let post = |queue: &mut VecDeque<_>, from, said: Said| {
+            queue.extend(said.into_iter().map(|(to, note)| (from, to, note)));
+        };
+        for view in views(snapshot) {
+            let from = Some(view.site);
+            let (leader, said) = Leader::new(layout, view, Vec::new(), self.seed);
+            leaders.push(leader);
+            post(&mut queue, from, said);
+        }
+        let mut decision = None;
+        while let Some((from, to, note)) = queue.pop_front() {
+            trace(from, to, &note);
+            match (from, to.and_then(|site| leaders.get_mut(site.index()))) {
+                (from, Some(leader)) => post(&mut queue, to, leader.handle(from, note)),
+                (Some(from), None) => {
+                    let (said, decided) = top.handle(from, note);
+                    post(&mut queue, None, said);
+                    decision = decision.or(decided);
+                }
+                (None, None) => {}
+            }
+        }
+        let moves = leaders.iter().flat_map(|leader| leader.moves());
+        let mut moves: Vec<Move> = moves.map(|resettled| resettled.step).collect();
+        moves.sort_by_key(|step| step.actor);
+        (Plan { moves }, decision)
+    }
+}
+
+impl Strategy for LeaderCut {
+    fn name(&self) -> &'static str {
+        "leader-cut"
+    }
+
+    fn plan(&mut self, snapshot: &Snapshot) -> Plan {
+        self.run(snapshot, &mut |_, _, _| ()).0
+    }
+
+    fn is_led(&self) -> bool {
+        true
+    }
+}
+
+/// What each leader would have been told.
+pub(super) fn views(snapshot: &Snapshot) -> Vec<SiteView> {
+    let layout = &snapshot.layout;
+    let view = |site: SiteId| {
+        let pes = layout.pes_in(site).map(|pe| snapshot.pes[pe as usize]).collect();
+        SiteView { site, pes, members: Vec::new(), talks: Vec::new(), handled: 0 }
+    };
+    let mut views: Vec<SiteView> = layout.sites().map(view).collect();
+    let site = |pe: PeId| layout.site_of(pe);
+    for &load in &snapshot.actors {
+        views[site(load.pe).index()].members.push(Member { load, epoch: 0 });
+    }
+    for edge in &snapshot.edges {
+        let [from, to] = [edge.from, edge.to].map(|end| &snapshot.actors[end as usize]);
+        let talk = SiteTalk {
+            from: from.id,
+            to: to.id,
+            at: site(to.pe),
+            messages: edge.messages,
+            bytes: edge.bytes,
+        };
+        views[site(from.pe).index()].talks.push(talk);
+    }
+    views
+}

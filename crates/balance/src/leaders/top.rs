@@ -1,0 +1,220 @@
+//! What the one above all leaders decides.
+
+use super::cut::Places;
+use super::forecast::Forecaster;
+use super::leader::Said;
+use super::note::{Census, Note, Outlook, Part, SiteDuty, Targets, Terms};
+use crate::arrears::arrears;
+use crate::capacity::shares;
+use crate::cost::CostModel;
+use crate::figures::Figures;
+use crate::snapshot::{PeLoad, SiteLink};
+use gridspan_topology::{Hierarchy, Layout, SiteId};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The top holds about so many vertices of the coarse graph, in all.
+const VERTICES: u32 = 1 << 15;
+/// And lets each leader have this many at least, however many sites there are.
+const VERTICES_PER_SITE_MIN: u32 = 256;
+/// The band about the cut becomes finer in each round, and then those on it take turns; a bound for where they are many.
+const ROUNDS_MAX: u32 = 8;
+
+/// What is known of the grid.
+#[derive(Clone, Debug)]
+pub struct Grid {
+    /// Where the PEs are.
+    pub layout: Layout,
+    /// What is near what, if it is known.
+    pub hierarchy: Option<Hierarchy>,
+    /// The links between sites.
+    pub links: Vec<SiteLink>,
+}
+
+/// The one above all leaders in one rebalance.
+pub struct Top {
+    grid: Grid,
+    seed: u64,
+    is_undo: bool,
+    vertices: u32,
+    census: BTreeMap<u32, Census>,
+    terms: Option<Terms>,
+    parts: BTreeMap<u32, Part>,
+    round: u32,
+    outlooks: BTreeMap<u32, Outlook>,
+}
+
+impl Top {
+    /// Begins a rebalance. `is_undo`: the last one is to be taken back.
+    pub fn new(grid: Grid, seed: u64, is_undo: bool) -> Self {
+        Self {
+            grid,
+            seed,
+            is_undo,
+            vertices: VERTICES,
+            census: BTreeMap::new(),
+            terms: None,
+            parts: BTreeMap::new(),
+            round: 0,
+            outlooks: BTreeMap::new(),
+        }
+    }
+
+    /// The same with another bound on the vertices of the coarse graph. At least one for each site.
+    #[must_use]
+    pub fn vertices(mut self, vertices: u32) -> Self {
+        self.vertices = vertices;
+        self
+    }
+
+    /// Takes what a leader says. Says in turn what leaders should know, or at last how their plans would be together.
+    pub fn handle(&mut self, from: SiteId, note: Note) -> (Said, Option<Figures>) {
+        if from.0 >= self.grid.layout.site_count() {
+            return (Said::new(), None);
+        }
+        let sites = self.grid.layout.site_count() as usize;
+        match note {
+            Note::Census(census) if self.terms.is_none() => {
+                self.census.insert(from.0, census);
+                if self.census.len() == sites {
+                    return (self.tell_terms(), None);
+                }
+            }
+            Note::Part(part) if part.round == self.round => {
+                self.parts.insert(from.0, part);
+                if self.parts.len() == sites {
+                    return (self.tell_targets(), None);
+                }
+            }
+            Note::Outlook(outlook) => {
+                self.outlooks.insert(from.0, *outlook);
+                if self.outlooks.len() == sites {
+                    return (Said::new(), self.sum_up());
+                }
+            }
+            _ => {}
+        }
+        (Said::new(), None)
+    }
+
+    /// How many messages all PEs have handled since the job began, once all leaders have told.
+    pub fn handled(&self) -> u64 {
+        self.census.values().map(|census| census.handled).fold(0, u64::saturating_add)
+    }
+
+    /// Whether the last rebalance is to be taken back.
+    pub fn is_undo(&self) -> bool {
+        self.is_undo
+    }
+
+    fn to_all(&self, note: &Note) -> Said {
+        self.grid.layout.sites().map(|site| (Some(site), note.clone())).collect()
+    }
+
+    fn tell_terms(&mut self) -> Said {
+        let layout = &self.grid.layout;
+        let mut pes: Vec<PeLoad> = Vec::new();
+        let mut loads: Vec<Duration> = Vec::new();
+        for (&site, census) in &self.census {
+            let count = layout.pes_in(SiteId(site)).len();
+            let sound = |pe: &PeLoad| {
+                let is_sound = |x: f64| x > 0.0 && x.is_finite();
+                if is_sound(pe.speed) && is_sound(pe.available) { *pe } else { PeLoad::default() }
+            };
+            pes.extend(
+                census
+                    .pes
+                    .iter()
+                    .map(sound)
+                    .chain(std::iter::repeat(PeLoad::default()))
+                    .take(count),
+            );
+            loads.extend(
+                census.loads.iter().copied().chain(std::iter::repeat(Duration::ZERO)).take(count),
+            );
+        }
+        let arrears = arrears(&pes, &loads);
+        let works = pes.iter().zip(&loads).zip(&arrears);
+        let total =
+            works.map(|((pe, load), arrears)| load.as_nanos() as f64 * pe.speed * arrears).sum();
+        let speeds: Vec<f64> = pes.iter().map(PeLoad::effective_speed).collect();
+        let clusters = (self.vertices / layout.site_count()).max(VERTICES_PER_SITE_MIN);
+        let terms = Terms {
+            shares: shares(&pes, &speeds, total),
+            pes,
+            arrears,
+            total,
+            steps: self.steps(),
+            hierarchy: self.grid.hierarchy.clone(),
+            clusters,
+            is_undo: self.is_undo,
+        };
+        let said = self.to_all(&Note::Terms(Box::new(terms.clone())));
+        self.terms = Some(terms);
+        said
+    }
+
+    /// The median of what the sites think, each of them counted as often as it has edges.
+    fn steps(&self) -> u64 {
+        let mut rounds: Vec<(u64, u64)> =
+            self.census.values().map(|census| census.rounds).collect();
+        rounds.sort_unstable();
+        let all = rounds.iter().fold(0_u64, |sum, entry| sum.saturating_add(entry.1));
+        let mut below = 0_u64;
+        for (steps, edges) in rounds {
+            below = below.saturating_add(edges);
+            if below > all / 2 {
+                return steps.max(1);
+            }
+        }
+        1
+    }
+
+    fn tell_targets(&mut self) -> Said {
+        let Some(terms) = &self.terms else { return Said::new() };
+        let places = Places { layout: &self.grid.layout, terms, seed: self.seed };
+        let parts = std::mem::take(&mut self.parts);
+        let sites = places.cut_over_sites(&parts, self.round);
+        let is_last = self.round + 1 == ROUNDS_MAX || parts.values().all(|part| part.is_finest);
+        let targets = Targets { round: self.round, sites, is_last };
+        self.round += 1;
+        self.to_all(&Note::Targets(targets))
+    }
+
+    fn sum_up(&mut self) -> Option<Figures> {
+        let terms = self.terms.as_ref()?;
+        let loads: Vec<Duration> = self.census.values().flat_map(|c| c.loads.clone()).collect();
+        let model = CostModel::default();
+        let Grid { layout, links, .. } = &self.grid;
+        let forecaster = Forecaster { layout, terms, links, loads: &loads, model: &model };
+        let quiet = |pe: &PeLoad| PeLoad { background: Duration::ZERO, available: 1.0, ..*pe };
+        let quiet: Vec<PeLoad> = terms.pes.iter().map(quiet).collect();
+        let step = |duty: fn(&Outlook) -> &SiteDuty, pes: &[PeLoad]| {
+            forecaster.of(&self.outlooks.values().map(duty).collect::<Vec<_>>(), pes)
+        };
+        const BEFORE: fn(&Outlook) -> &SiteDuty = |outlook| &outlook.before;
+        const AFTER: fn(&Outlook) -> &SiteDuty = |outlook| &outlook.after;
+        let (now, then) = (step(BEFORE, &terms.pes), step(AFTER, &terms.pes));
+        let gain = |before: Duration, after: Duration| before.as_secs_f64() - after.as_secs_f64();
+        let is_slowed = |pe: &PeLoad| !pe.background.is_zero() || pe.available < 1.0;
+        let is_passing = terms.pes.iter().any(is_slowed) && {
+            let lasting = gain(step(BEFORE, &quiet).step, step(AFTER, &quiet).step);
+            lasting < gain(now.step, then.step) / 2.0
+        };
+        let sum = |of: fn(&Outlook) -> u64| {
+            self.outlooks.values().map(of).fold(0_u64, u64::saturating_add)
+        };
+        Some(Figures {
+            actors: self.census.values().map(|census| census.actors).fold(0, u64::saturating_add),
+            moves: sum(|outlook| outlook.moves),
+            steps: terms.steps,
+            step_before: now.step,
+            step_after: then.step,
+            traffic_before: now.wide_area,
+            traffic_after: then.wide_area,
+            bytes_inside: sum(|outlook| outlook.bytes_inside),
+            bytes_between_sites: sum(|outlook| outlook.bytes_between_sites),
+            is_passing,
+        })
+    }
+}

@@ -1,0 +1,126 @@
+//! The network that a grid file describes.
+
+use super::belief::{Belief, Place, Sharing};
+use super::fabric::NodeLink;
+use gridspan_topology::{GridSpec, Link, NodeId};
+use std::collections::BTreeMap;
+
+/// What is described as unlimited, in bytes per second: a terabit per second, which no message notices. Sums over
+/// thousands of such links stay exact beside slow ones.
+const UNLIMITED: f64 = 125e9;
+
+impl Belief {
+    /// What a grid's description says of its nodes, in their order. Clusters are numbered as their first nodes are;
+    /// nodes of a site that are in none are one together.
+    ///
+    /// A node sends and receives at the bandwidth inside its cluster. Clusters of one site reach each other, and all
+    /// else, over an access with the bandwidth of the site's LAN; the only cluster of a site needs none. Between
+    /// sites, `sharing` says what a link stands for, since descriptions do not. Latency includes mean jitter;
+    /// losses, changes that are to come, and hosts that run several nodes are left out.
+    pub fn from_grid(grid: &GridSpec, initiation_s: f64, sharing: Sharing) -> Self {
+        let layout = grid.layout();
+        let mut numbers = BTreeMap::new();
+        let mut first = Vec::new();
+        let mut places = Vec::with_capacity(layout.node_count() as usize);
+        for node in layout.nodes() {
+            let site = layout.site_of_node(node);
+            let cluster = *numbers.entry((site, grid.cluster_of(node))).or_insert_with(|| {
+                first.push(node);
+                first.len() as u32 - 1
+            });
+            places.push(Place { site: site.0, cluster });
+        }
+        // A node's link to itself is that inside its cluster.
+        let inside = |node: NodeId| bytes_per_second(grid.link(node, node));
+        let nodes = places.iter().zip(layout.nodes()).map(|(place, node)| NodeLink {
+            cluster: place.cluster,
+            out: inside(node),
+            into: inside(node),
+            initiation_s,
+        });
+        let mut belief = Self::new(&places, nodes.collect(), sharing, |from, to| {
+            let link = grid.link(first[from], first[to]);
+            let latency = link.latency.duration() + link.jitter / 2;
+            (latency.as_secs_f64(), bytes_per_second(link))
+        });
+        for (cluster, &node) in first.iter().enumerate() {
+            let site = layout.site_of_node(node);
+            let is_only =
+                first.iter().filter(|&&one| layout.site_of_node(one) == site).count() == 1;
+            let members = places.iter().filter(|place| place.cluster == cluster as u32).count();
+            let access = match is_only {
+                true => members as f64 * inside(node),
+                false => bytes_per_second(grid.link_between(site, site)),
+            };
+            belief.set_together(cluster, access, access);
+        }
+        belief
+    }
+}
+
+fn bytes_per_second(link: &Link) -> f64 {
+    (link.bandwidth.bits_per_second() as f64 / 8.0).min(UNLIMITED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MBIT: f64 = 125_000.0;
+
+    /// Paper 2's second site: clusters of 100 Mbit/s behind accesses of 60, and pipes of 30 to another site.
+    const GRID: &str = "wan = { latency = \"33ms\", bandwidth = \"30mbit\" }\n\
+        [site.anl]\nlan = { latency = \"50us\", bandwidth = \"60mbit\" }\n\
+        [site.anl.cluster.one]\nhosts = [\"a[1-2]\"]\n\
+        lan = { latency = \"50us\", bandwidth = \"100mbit\" }\n\
+        [site.anl.cluster.two]\nhosts = [\"b[1-3]\"]\n\
+        lan = { latency = \"50us\", bandwidth = \"100mbit\" }\n\
+        [site.psc]\nhosts = [\"p[1-2]\"]\n\
+        lan = { latency = \"20us\", bandwidth = \"1gbit\" }\n";
+
+    #[test]
+    fn nodes_clusters_and_links_are_as_the_file_says() {
+        let grid = GridSpec::from_toml(GRID).unwrap();
+
+        let belief = Belief::from_grid(&grid, 2e-5, Sharing::SitePairs);
+        let network = belief.network();
+
+        let clusters: Vec<usize> = (0..7).map(|node| network.cluster_of(node)).collect();
+        assert_eq!(clusters, [0, 0, 1, 1, 1, 2, 2]);
+        assert_eq!([0, 1, 2].map(|cluster| belief.site_of(cluster)), [0, 0, 1]);
+        for (from, to, mbit, latency_s) in [
+            (0, 1, 100.0, 50e-6),
+            (1, 2, 60.0, 50e-6),
+            (4, 5, 30.0, 0.033),
+            (5, 0, 30.0, 0.033),
+            (5, 6, 1000.0, 20e-6),
+        ] {
+            assert_eq!(network.bandwidth(from, to), mbit * MBIT, "{from} {to}");
+            assert_eq!(network.latency_s(from, to), latency_s, "{from} {to}");
+        }
+    }
+
+    #[test]
+    fn clusters_of_one_site_share_the_way_to_another_and_each_its_access() {
+        let grid = GridSpec::from_toml(GRID).unwrap();
+        let shared = |sharing, one: (usize, usize), other: (usize, usize)| {
+            let network = Belief::from_grid(&grid, 2e-5, sharing).network();
+            let meet = network.route(other.0, other.1).to_vec();
+            let met = network.route(one.0, one.1).iter().filter(|shared| meet.contains(shared));
+            let least = met.map(|&shared| network.capacities()[shared as usize] / MBIT);
+            least.fold(f64::INFINITY, f64::min)
+        };
+
+        // Both into the same cluster: the pipe, or only the access there, of two nodes.
+        assert_eq!(shared(Sharing::SitePairs, (0, 2), (1, 2)), 30.0);
+        assert_eq!(shared(Sharing::ClusterPairs, (0, 2), (1, 2)), 2000.0);
+        assert_eq!(shared(Sharing::SitePairs, (0, 2), (0, 1)), 60.0);
+    }
+
+    #[test]
+    fn a_link_without_limit_is_a_fast_one() {
+        let grid = GridSpec::single(1).with_lan(Link::perfect());
+        let network = Belief::from_grid(&grid, 0.0, Sharing::SitePairs).network();
+        assert_eq!(network.node(0).out, 125e9);
+    }
+}

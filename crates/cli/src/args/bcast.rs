@@ -1,0 +1,158 @@
+//! The command line of `gridctl bcast` and `gridctl bench`.
+
+use super::place::PlaceArgs;
+use clap::{Args, Subcommand, ValueEnum};
+use gridspan_topology::{ByteCount, parse_duration};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What is to be broadcast over which grid, and what to show of it.
+#[derive(Debug, Args)]
+#[command(after_help = BCAST_HELP)]
+pub(crate) struct BcastArgs {
+    /// Plan for the grid of this file.
+    #[arg(short, long, value_name = "FILE", group = "place")]
+    pub(crate) grid: Option<PathBuf>,
+    /// Plan for sites and links given in short: `SITESxHOSTS[xPES]` and options, such as
+    /// 4x8,wan=32ms, or for a grid file.
+    #[arg(short, long, value_name = "SPEC", group = "place")]
+    pub(crate) emulate: Option<String>,
+    /// Broadcast messages of these sizes, of 1B to 1TB.
+    #[arg(short, long, value_name = "SIZE,…", value_delimiter = ',', value_parser = size,
+          default_value = "1kB,100kB,1MB")]
+    pub(crate) bytes: Vec<u64>,
+    /// Broadcast from this node: its number, or the name of its host. Default: the first.
+    #[arg(short, long, value_name = "NODE")]
+    pub(crate) root: Option<String>,
+    /// Plan by these strategies. Default: all.
+    #[arg(short, long, value_name = "NAME,…", value_delimiter = ',', value_parser = plans())]
+    pub(crate) strategy: Vec<String>,
+    /// What transfers between sites share, which a grid file does not say: `site-pairs`, a link for each
+    /// pair of sites; `site-uplinks`, one for each site to all others; `cluster-pairs`, one for each pair of
+    /// clusters.
+    #[arg(
+        long,
+        value_name = "WHAT",
+        value_enum,
+        default_value = "site-pairs",
+        hide_possible_values = true
+    )]
+    pub(crate) sharing: SharingName,
+    /// What a node takes to begin a message or a segment.
+    #[arg(long, value_name = "TIME", value_parser = initiation, default_value = "20us")]
+    pub(crate) initiation: Duration,
+    /// How long each strategy that searches may do so, up to 1min for each size.
+    #[arg(long, value_name = "TIME", value_parser = effort, default_value = "100ms")]
+    pub(crate) effort: Duration,
+    /// Seed strategies that throw dice.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Also show the trees of the fastest strategy for each size.
+    #[arg(long)]
+    pub(crate) tree: bool,
+    /// Also draw the trees of the fastest strategy for the last size into FILE; `-` prints the picture
+    /// alone.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Print one JSON object, with all trees.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const BCAST_HELP: &str = "\
+Times are predicted: a simulation lets all transfers that meet share the network fairly. They are
+comparable with each other and with the bound, before which no broadcast can be complete.
+
+Strategies:
+  star, binomial, hierarchical         know only the layout; hierarchical as in MPICH-G2
+  mateescu, basic-sa, driver-sa, clustered-sa
+                                       the published ones, by their own cost model
+  annealed                             our search by that cost model
+  static-pipeline                      in segments over a tree that needs no search
+  pipelined, striped                   in segments over the best tree, or over several
+
+Examples:
+  gridctl bcast --grid grid.toml                        all strategies, three sizes
+  gridctl bcast -e 4x8,wan=32ms -b 8MB --root b1        from the first node of the second site
+  gridctl bcast -e 4x8 -b 1MB -s striped --tree         the trees of one strategy
+  gridctl bcast -e 4x8 -b 1MB -s striped --svg plan.svg and drawn
+
+Exit codes: 0 done, 1 a picture cannot be written, 2 usage or a file that cannot be read.";
+
+/// What transfers between sites share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SharingName {
+    /// A link for each pair of clusters.
+    ClusterPairs,
+    /// A link for each pair of sites.
+    SitePairs,
+    /// A link for each site to all others.
+    SiteUplinks,
+}
+
+/// What to measure.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchVerb {
+    /// Measure broadcasts, by the runtime and beside it by a binomial tree that actors build of messages.
+    Bcast(BenchBcastArgs),
+}
+
+/// Which broadcasts to measure, and where.
+#[derive(Debug, Args)]
+#[command(after_help = BENCH_BCAST_HELP)]
+pub(crate) struct BenchBcastArgs {
+    /// Where to run.
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+    /// The sizes of messages, of 1B to 48MiB.
+    #[arg(short, long, value_name = "SIZE,…", default_value = "8B,1kB,1MB")]
+    pub(crate) bytes: String,
+    /// How many broadcasts of each size are measured each way.
+    #[arg(long, value_name = "N", default_value = "30")]
+    pub(crate) rounds: String,
+    /// Print events as JSON, one a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const BENCH_BCAST_HELP: &str = "\
+Without a place, broadcasts are measured over 2, 4 and 8 local processes, one after the other.
+Both ways take turns in the same run. A broadcast is timed from sending to the end of a reduction
+that confirms that all members have it; what that takes by itself is measured too. Each member
+checks each message.
+
+Examples:
+  gridctl bench bcast                          over 2, 4 and 8 local processes
+  gridctl bench bcast -n 4 -b 1MB --rounds 100 over 4
+  gridctl bench bcast -e 2x2,wan=10ms          over emulated links";
+
+/// No message is larger: a terabyte is more than any node holds.
+const MESSAGE_BYTES_MAX: u64 = 1_000_000_000_000;
+/// Nobody waits longer for a plan, or takes longer to begin a message.
+const EFFORT_MAX: Duration = Duration::from_secs(60);
+const INITIATION_MAX: Duration = Duration::from_secs(1);
+
+fn size(text: &str) -> Result<u64, String> {
+    let ByteCount(bytes) = text.parse().map_err(|error| format!("{error}"))?;
+    let is_sensible = (1..=MESSAGE_BYTES_MAX).contains(&bytes);
+    is_sensible.then_some(bytes).ok_or_else(|| "write a size of 1B to 1TB".to_owned())
+}
+
+fn initiation(text: &str) -> Result<Duration, String> {
+    at_most(text, Duration::ZERO, INITIATION_MAX, "write a time up to 1s, such as 20us")
+}
+
+fn effort(text: &str) -> Result<Duration, String> {
+    let least = Duration::from_millis(1);
+    at_most(text, least, EFFORT_MAX, "write a time of 1ms to 1min, such as 100ms")
+}
+
+fn at_most(text: &str, least: Duration, most: Duration, advice: &str) -> Result<Duration, String> {
+    let time = parse_duration(text).map_err(|error| error.to_string())?;
+    let is_sensible = (least..=most).contains(&time);
+    is_sensible.then_some(time).ok_or_else(|| advice.to_owned())
+}
+
+fn plans() -> clap::builder::PossibleValuesParser {
+    gridspan::bcast::strategies::NAMES.into()
+}

@@ -1,0 +1,88 @@
+//! Predictions for scripts: one JSON object.
+//!
+//! | key | says |
+//! | --- | --- |
+//! | `version` | 1; changes when a script could break |
+//! | `grid` | where the grid is described |
+//! | `nodes` | each `node` by number, its `name`, `site` and `cluster` |
+//! | `root` | the number of the node that broadcasts |
+//! | `sharing` | what transfers between sites share: `cluster-pairs`, `site-pairs` or `site-uplinks` |
+//! | `initiation_s` | what a node takes to begin a message or a segment |
+//! | `messages` | for each size: `bytes`, `bound_s`, `plans` |
+//! | `plans` | `strategy`, `time_s`, `over_bound` (null if the bound is zero), `segment_bytes` (null if it travels whole), `segments`, `depth`, `crossings` (how often the whole message crosses between sites), `planning_s`, `trees` |
+//! | `trees` | `share` of the message, `depth`, `crossings`, `edges` in the order of sending: `from`, `to`, `begin_s`, `complete_s` |
+
+use super::prediction::{Prediction, Predictions, TreeView};
+use super::scene::Scene;
+use super::text::over_bound;
+use gridspan::bcast::Sharing;
+use serde_json::{Value, json};
+
+/// The version of the object.
+const VERSION: u32 = 1;
+
+/// The predictions as one line of JSON.
+pub(super) fn render(scene: &Scene, sizes: &[Predictions]) -> String {
+    let sharing = match scene.sharing {
+        Sharing::ClusterPairs => "cluster-pairs",
+        Sharing::SitePairs => "site-pairs",
+        Sharing::SiteUplinks => "site-uplinks",
+    };
+    let document = json!({
+        "version": VERSION,
+        "grid": scene.source,
+        "nodes": (0..scene.nodes() as u32).map(|number| node(scene, number)).collect::<Vec<_>>(),
+        "root": scene.root,
+        "sharing": sharing,
+        "initiation_s": scene.initiation.as_secs_f64(),
+        "messages": sizes.iter().map(message).collect::<Vec<_>>(),
+    });
+    format!("{document}\n")
+}
+
+fn node(scene: &Scene, node: u32) -> Value {
+    let cluster = scene.network.cluster_of(node);
+    json!({
+        "node": node,
+        "name": scene.name(node),
+        "site": scene.site_name(scene.sites[cluster]),
+        "cluster": scene.cluster_name(cluster),
+    })
+}
+
+fn message(size: &Predictions) -> Value {
+    let plan = |prediction| plan(prediction, size.bound_s);
+    json!({
+        "bytes": size.bytes,
+        "bound_s": size.bound_s,
+        "plans": size.all.iter().map(plan).collect::<Vec<_>>(),
+    })
+}
+
+fn plan(prediction: &Prediction, bound_s: f64) -> Value {
+    json!({
+        "strategy": prediction.strategy,
+        "time_s": prediction.time_s,
+        "over_bound": over_bound(prediction, bound_s),
+        // A message that is not cut is one segment, whatever the size of those it could have had.
+        "segment_bytes": (prediction.segments > 1).then_some(prediction.draft.segment_bytes),
+        "segments": prediction.segments,
+        "depth": prediction.depth(),
+        "crossings": prediction.crossings(),
+        "planning_s": prediction.planning.as_secs_f64(),
+        "trees": prediction.trees.iter().map(tree).collect::<Vec<_>>(),
+    })
+}
+
+fn tree(tree: &TreeView) -> Value {
+    let edges = tree.edges.iter().map(|edge| {
+        let (begin_s, complete_s) = edge.span_s;
+        json!({ "from": edge.from, "to": edge.to, "begin_s": begin_s, "complete_s": complete_s })
+    });
+    json!({
+        "share": tree.share,
+        "depth": tree.depth,
+        "crossings": tree.crossings,
+        "edges": edges.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,55 @@
+//! `gridctl bcast`: shows how a broadcast would travel over a grid, strategy by strategy.
+//!
+//! | part | what it does |
+//! | --- | --- |
+//! | `scene` | from a grid to the network that it describes, and the node that broadcasts |
+//! | `prediction` | one strategy's trees for one message, and what the simulation says of them |
+//! | `text` | for people |
+//! | `json` | for scripts |
+//! | `svg` | a picture |
+
+mod json;
+mod prediction;
+mod scene;
+mod svg;
+mod text;
+
+use crate::args::BcastArgs;
+use crate::error::CliError;
+use crate::output::show;
+use crate::style::Style;
+use gridspan::bcast::strategies::{NAMES, by_name};
+use prediction::{Prediction, Predictions};
+use scene::Scene;
+use std::process::ExitCode;
+
+/// Shows what the flags ask for.
+pub(crate) fn run(args: &BcastArgs) -> Result<ExitCode, CliError> {
+    let scene = Scene::new(args)?;
+    let names: Vec<&str> = match args.strategy.is_empty() {
+        true => NAMES.into(),
+        false => args.strategy.iter().map(String::as_str).collect(),
+    };
+    // The parser of the flags has refused unknown names.
+    let strategies: Vec<_> = names.into_iter().filter_map(|name| by_name(name).ok()).collect();
+    let sizes: Vec<Predictions> = args
+        .bytes
+        .iter()
+        .map(|&bytes| Predictions {
+            bytes,
+            bound_s: scene.bound_s(bytes),
+            all: strategies
+                .iter()
+                .map(|strategy| Prediction::new(&scene, &**strategy, bytes, args))
+                .collect(),
+        })
+        .collect();
+    let drawn = sizes.last().and_then(|size| Some((size, size.fastest()?)));
+    let picture = args.svg.as_ref().zip(drawn);
+    let picture = picture.map(|(path, (size, fastest))| (path, svg::render(&scene, size, fastest)));
+    let text = || match args.json {
+        true => json::render(&scene, &sizes),
+        false => text::render(&scene, &sizes, args.tree, Style::of_stdout()),
+    };
+    show(picture, text, "print the plans")
+}

@@ -1,0 +1,116 @@
+//! One strategy's trees for one message, and what the simulation says of them.
+
+use super::scene::Scene;
+use crate::args::BcastArgs;
+use gridspan::bcast::strategies::{Request, Strategy};
+use gridspan::bcast::{Draft, EdgeTiming, Effort};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// All strategies for one size.
+pub(super) struct Predictions {
+    /// The size of the message.
+    pub(super) bytes: u64,
+    /// No broadcast is complete before, in seconds.
+    pub(super) bound_s: f64,
+    /// The strategies, in the order in which they were asked for.
+    pub(super) all: Vec<Prediction>,
+}
+
+/// One strategy for one size.
+pub(super) struct Prediction {
+    /// The name of the strategy.
+    pub(super) strategy: &'static str,
+    /// The segments of the message, and how nodes send.
+    pub(super) draft: Draft,
+    /// When the last node has all of it, in seconds.
+    pub(super) time_s: f64,
+    /// How long the planning took.
+    pub(super) planning: Duration,
+    /// The trees.
+    pub(super) trees: Vec<TreeView>,
+    /// How many segments the message has.
+    pub(super) segments: u64,
+}
+
+/// One tree, as it was simulated.
+pub(super) struct TreeView {
+    /// Its part of the message, `0.0..=1.0`.
+    pub(super) share: f64,
+    /// Its edges with their times, each after the one that reaches its sender, in the order of sending.
+    pub(super) edges: Vec<EdgeTiming>,
+    /// The positions in `edges` of those that leave each node which sends, in order.
+    children: BTreeMap<u32, Vec<usize>>,
+    /// The most edges from the root to a node.
+    pub(super) depth: u32,
+    /// How many edges lead from one site to another.
+    pub(super) crossings: usize,
+}
+
+impl Predictions {
+    /// The strategy with the shortest time; of several the first.
+    pub(super) fn fastest(&self) -> Option<&Prediction> {
+        self.all.iter().min_by(|one, other| one.time_s.total_cmp(&other.time_s))
+    }
+}
+
+impl Prediction {
+    /// Lets the strategy plan, and simulates its plan.
+    pub(super) fn new(
+        scene: &Scene,
+        strategy: &dyn Strategy,
+        bytes: u64,
+        args: &BcastArgs,
+    ) -> Self {
+        let Scene { network, sites, root, .. } = scene;
+        let request = Request { network, sites, root: root.0, bytes, seed: args.seed };
+        let begin = Instant::now();
+        let clock = || begin.elapsed();
+        let draft = strategy.draft(&request, &Effort::time(args.effort, &clock));
+        let planning = begin.elapsed();
+        let outcome = draft.simulate(network, bytes);
+        let mut edges = outcome.edges.into_iter();
+        let trees = draft.strands.iter().map(|strand| {
+            let edges = edges.by_ref().take(strand.edges.len()).collect();
+            TreeView::new(scene, strand.share, edges)
+        });
+        Self {
+            strategy: strategy.name(),
+            time_s: outcome.completion_s,
+            planning,
+            trees: trees.collect(),
+            segments: bytes.div_ceil(draft.segment_bytes).max(1),
+            draft,
+        }
+    }
+
+    /// How often all of the message crosses from one site to another.
+    pub(super) fn crossings(&self) -> f64 {
+        self.trees.iter().map(|tree| tree.share * tree.crossings as f64).sum()
+    }
+
+    /// The most edges from the root to a node.
+    pub(super) fn depth(&self) -> u32 {
+        self.trees.iter().map(|tree| tree.depth).max().unwrap_or(0)
+    }
+}
+
+impl TreeView {
+    fn new(scene: &Scene, share: f64, edges: Vec<EdgeTiming>) -> Self {
+        let mut depths = vec![0_u32; scene.nodes()];
+        let mut children: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for (place, edge) in edges.iter().enumerate() {
+            depths[edge.to as usize] = depths[edge.from as usize] + 1;
+            children.entry(edge.from).or_default().push(place);
+        }
+        let depth = depths.into_iter().max().unwrap_or(0);
+        let crossings = edges.iter().filter(|edge| scene.is_wide_area(edge.from, edge.to)).count();
+        Self { share, edges, children, depth, crossings }
+    }
+
+    /// The edges that leave a node, in the order of sending.
+    pub(super) fn from(&self, node: u32) -> impl ExactSizeIterator<Item = &EdgeTiming> {
+        let places = self.children.get(&node).map_or(&[][..], Vec::as_slice);
+        places.iter().map(|&place| &self.edges[place])
+    }
+}

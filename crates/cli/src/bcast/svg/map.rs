@@ -1,0 +1,229 @@
+//! Where sites, clusters and nodes are in the picture of a tree.
+
+use crate::bcast::scene::Scene;
+use crate::svg::width_of;
+use std::f64::consts::{PI, TAU};
+
+/// From node to node for grids of up to so many nodes; smaller steps show no names.
+const STEPS: [(usize, f64); 3] = [(96, 34.0), (400, 22.0), (usize::MAX, 13.0)];
+/// The smallest step at which nodes are named.
+const NAMED_STEP: f64 = 30.0;
+/// Around the nodes of a cluster, and around the clusters of a site.
+const PADDING: f64 = 9.0;
+/// Above them, for the name.
+const TITLE: f64 = 17.0;
+/// Between the boxes of sites: links that cross need room.
+const SPACE: f64 = 70.0;
+/// The size of names of nodes, and of clusters and sites.
+pub(super) const NAME_SIZE: f64 = 8.0;
+pub(super) const TITLE_SIZE: f64 = 11.0;
+
+/// A rectangle with a name.
+#[derive(Clone, Debug)]
+pub(super) struct Frame {
+    pub(super) name: String,
+    /// The upper left corner.
+    pub(super) at: [f64; 2],
+    pub(super) size: [f64; 2],
+}
+
+/// The places of all that is drawn; the upper left corner is the origin.
+pub(super) struct Map {
+    pub(super) width: f64,
+    pub(super) height: f64,
+    /// The distance of neighbouring nodes.
+    pub(super) step: f64,
+    pub(super) sites: Vec<Frame>,
+    /// Clusters of sites that have several.
+    pub(super) clusters: Vec<Frame>,
+    /// The place of each node.
+    pub(super) nodes: Vec<[f64; 2]>,
+    /// What stands below each node; none where there is no room.
+    pub(super) names: Option<Vec<String>>,
+    /// Whether these are numbers, since names would be too long.
+    pub(super) is_numbered: bool,
+}
+
+/// A site before it has its place: what is in it, from its own corner.
+struct Block {
+    frame: Frame,
+    clusters: Vec<Frame>,
+    nodes: Vec<(u32, [f64; 2])>,
+}
+
+impl Map {
+    pub(super) fn new(scene: &Scene) -> Self {
+        let count = scene.nodes();
+        let step = STEPS.iter().find(|(most, _)| count <= *most).map_or(13.0, |(_, step)| *step);
+        let mut blocks: Vec<Block> = scene
+            .spec
+            .layout()
+            .sites()
+            .map(|site| block(scene, site.0, step))
+            .filter(|block| !block.nodes.is_empty())
+            .collect();
+        let [width, height] = arrange(&mut blocks);
+        let mut nodes = vec![[0.0; 2]; count];
+        let (mut sites, mut clusters) = (vec![], vec![]);
+        for Block { frame, clusters: inner, nodes: placed } in blocks {
+            let [x, y] = frame.at;
+            let moved = |at: [f64; 2]| [at[0] + x, at[1] + y];
+            placed.into_iter().for_each(|(node, at)| nodes[node as usize] = moved(at));
+            clusters.extend(inner.into_iter().map(|one| Frame { at: moved(one.at), ..one }));
+            sites.push(frame);
+        }
+        let fits = |name: &str| width_of(name, NAME_SIZE) <= step;
+        let is_numbered = !(0..count as u32).all(|node| fits(scene.name(node)));
+        let name = |node: u32| match is_numbered {
+            true => node.to_string(),
+            false => scene.name(node).to_owned(),
+        };
+        let names = (step >= NAMED_STEP).then(|| (0..count as u32).map(name).collect());
+        Self { width, height, step, sites, clusters, nodes, names, is_numbered }
+    }
+
+    /// The radius of a node.
+    pub(super) fn radius(&self) -> f64 {
+        (self.step * 0.22).max(3.0)
+    }
+}
+
+fn block(scene: &Scene, site: u32, step: f64) -> Block {
+    let clusters: Vec<usize> =
+        (0..scene.sites.len()).filter(|&cluster| scene.sites[cluster] == site).collect();
+    let is_single = clusters.len() == 1;
+    let mut block = Block {
+        frame: Frame { name: scene.site_name(site).to_owned(), at: [0.0; 2], size: [0.0; 2] },
+        clusters: vec![],
+        nodes: vec![],
+    };
+    let columns = (clusters.len() as f64).sqrt().ceil() as usize;
+    let [mut right, mut y] = [0.0_f64, TITLE];
+    for row in clusters.chunks(columns.max(1)) {
+        let [mut x, mut low] = [PADDING, y];
+        for &cluster in row {
+            let title = if is_single { 0.0 } else { TITLE };
+            let members = scene.network.members(cluster);
+            let (places, size) = rows(members.len(), step);
+            let name = scene.cluster_name(cluster);
+            let own = name.split_once('.').map_or(name.as_str(), |(_, own)| own).to_owned();
+            let width = (size[0] + 2.0 * PADDING).max(width_of(&own, TITLE_SIZE) + 2.0 * PADDING);
+            let height = title + size[1] + PADDING;
+            let nodes = members.iter().zip(places);
+            let moved = |[a, b]: [f64; 2]| [x + PADDING + a, y + title + b];
+            block.nodes.extend(nodes.map(|(&node, at)| (node, moved(at))));
+            if !is_single {
+                block.clusters.push(Frame { name: own, at: [x, y], size: [width, height] });
+            }
+            x += width + PADDING;
+            low = low.max(y + height);
+        }
+        right = right.max(x);
+        y = low + PADDING;
+    }
+    let title = width_of(&block.frame.name, TITLE_SIZE + 1.0) + 2.0 * PADDING;
+    block.frame.size = [right.max(title), y];
+    block
+}
+
+/// Places for so many nodes, and the size that they take. Every other row runs backwards, so that neighbours in
+/// number are neighbours on the map: chains mostly follow numbers.
+fn rows(count: usize, step: f64) -> (Vec<[f64; 2]>, [f64; 2]) {
+    let columns = ((count * 2) as f64).sqrt().ceil().max(1.0) as usize;
+    let columns = columns.min(count.max(1));
+    let place = |number: usize| {
+        let (row, column) = (number / columns, number % columns);
+        let column = if row % 2 == 0 { column } else { columns - 1 - column };
+        [(column as f64 + 0.5) * step, (row as f64 + 0.5) * step]
+    };
+    let size = [columns as f64 * step, count.div_ceil(columns) as f64 * step];
+    ((0..count).map(place).collect(), size)
+}
+
+/// Puts the blocks around an ellipse, the first at the upper left, and returns the size of it all.
+fn arrange(blocks: &mut [Block]) -> [f64; 2] {
+    let count = blocks.len();
+    let most = |axis: usize| blocks.iter().map(|block| block.frame.size[axis]).fold(0.0, f64::max);
+    let [wide, high] = [most(0) + SPACE, most(1) + SPACE];
+    // An even number has no block at the top, where a single one would stand out.
+    let first =
+        if count.is_multiple_of(2) { -PI / 2.0 - PI / count.max(1) as f64 } else { -PI / 2.0 };
+    let mut radius = if count < 2 { 0.0 } else { 0.3 };
+    loop {
+        for (number, block) in blocks.iter_mut().enumerate() {
+            let angle = first + TAU * number as f64 / count as f64;
+            let [width, height] = block.frame.size;
+            block.frame.at = [
+                radius * wide * angle.cos() - width / 2.0,
+                radius * high * angle.sin() - height / 2.0,
+            ];
+        }
+        if !overlap(blocks) {
+            break;
+        }
+        radius *= 1.05;
+    }
+    let low =
+        |axis: usize| blocks.iter().map(|block| block.frame.at[axis]).fold(f64::MAX, f64::min);
+    let corner = [low(0), low(1)];
+    let mut size = [0.0_f64; 2];
+    for block in blocks {
+        for axis in 0..2 {
+            block.frame.at[axis] -= corner[axis];
+            size[axis] = size[axis].max(block.frame.at[axis] + block.frame.size[axis]);
+        }
+    }
+    size
+}
+
+/// Whether two blocks are nearer to each other than links need.
+fn overlap(blocks: &[Block]) -> bool {
+    let is_near = |one: &Frame, other: &Frame| {
+        (0..2).all(|axis| {
+            one.at[axis] < other.at[axis] + other.size[axis] + SPACE / 2.0
+                && other.at[axis] < one.at[axis] + one.size[axis] + SPACE / 2.0
+        })
+    };
+    blocks.iter().enumerate().any(|(number, one)| {
+        blocks[number + 1..].iter().any(|other| is_near(&one.frame, &other.frame))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_turn_back_so_that_each_node_is_beside_the_next() {
+        let (places, size) = rows(8, 10.0);
+        assert_eq!(size, [40.0, 20.0]);
+        for pair in places.windows(2) {
+            let distance = (pair[0][0] - pair[1][0]).abs() + (pair[0][1] - pair[1][1]).abs();
+            assert_eq!(distance, 10.0);
+        }
+    }
+
+    #[test]
+    fn blocks_of_any_number_and_size_keep_apart() {
+        for count in 1..20 {
+            let block = |number: usize| Block {
+                frame: Frame {
+                    name: String::new(),
+                    at: [0.0; 2],
+                    size: [40.0 + 90.0 * (number % 3) as f64, 60.0 + 70.0 * (number % 4) as f64],
+                },
+                clusters: vec![],
+                nodes: vec![],
+            };
+            let mut blocks: Vec<Block> = (0..count).map(block).collect();
+            let size = arrange(&mut blocks);
+            assert!(!overlap(&blocks));
+            assert!(blocks.iter().all(|block| {
+                (0..2).all(|axis| {
+                    let end = block.frame.at[axis] + block.frame.size[axis];
+                    block.frame.at[axis] >= 0.0 && end <= size[axis]
+                })
+            }));
+        }
+    }
+}

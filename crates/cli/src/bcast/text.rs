@@ -1,0 +1,175 @@
+//! Predictions for people: a table for each size, and trees as indented text.
+
+use super::prediction::{Prediction, Predictions, TreeView};
+use super::scene::Scene;
+use crate::quantity::{UNKNOWN, bytes, count, digits, time};
+use crate::style::{Branches, Style};
+use crate::table::{Align, Table};
+use gridspan::bcast::{Sending, Sharing};
+use gridspan_topology::NodeId;
+use std::time::Duration;
+
+/// Everything in words.
+pub(super) fn render(scene: &Scene, sizes: &[Predictions], tree: bool, style: Style) -> String {
+    let mut text = heading(scene);
+    for size in sizes {
+        text += &format!(
+            "\n{}: no broadcast can be complete before {}\n",
+            bytes(size.bytes),
+            seconds(size.bound_s)
+        );
+        text += &table(size, style);
+        if let Some(fastest) = size.fastest().filter(|_| tree) {
+            for (number, tree) in fastest.trees.iter().enumerate() {
+                text += &format!("\n{}", tree_title(fastest, number, tree));
+                text += &tree_text(scene, tree, style);
+            }
+        }
+    }
+    text
+}
+
+/// A time in seconds with its unit.
+pub(super) fn seconds(time_s: f64) -> String {
+    Duration::try_from_secs_f64(time_s).map_or_else(|_| UNKNOWN.to_owned(), time)
+}
+
+/// How many times the bound a time is.
+pub(super) fn over_bound(prediction: &Prediction, bound_s: f64) -> Option<f64> {
+    (bound_s > 0.0).then(|| prediction.time_s / bound_s)
+}
+
+/// What transfers between sites share, in words.
+pub(super) fn sharing(sharing: Sharing) -> &'static str {
+    match sharing {
+        Sharing::ClusterPairs => "each pair of clusters has a link of its own",
+        Sharing::SitePairs => "each pair of sites has a link of its own",
+        Sharing::SiteUplinks => "each site has one link to all others",
+    }
+}
+
+/// The segments of a message, such as `62 of 16.4 kB`.
+pub(super) fn segments(prediction: &Prediction) -> String {
+    match prediction.segments {
+        1 => "whole".to_owned(),
+        segments => format!("{segments} of {}", bytes(prediction.draft.segment_bytes)),
+    }
+}
+
+fn heading(scene: &Scene) -> String {
+    format!(
+        "{} in {} at {}, as {} describes them\nfrom {}; {}; {} to begin a message\n",
+        count(scene.nodes(), "node"),
+        count(scene.sites.len(), "cluster"),
+        count(scene.spec.layout().site_count() as usize, "site"),
+        scene.source,
+        scene.name(scene.root.0),
+        sharing(scene.sharing),
+        time(scene.initiation)
+    )
+}
+
+fn table(size: &Predictions, style: Style) -> String {
+    let titles =
+        ["STRATEGY", "TIME", "/ BOUND", "TREES", "DEPTH", "CROSSINGS", "SEGMENTS", "PLANNED IN"];
+    let align = |column| if column == 0 { Align::Left } else { Align::Right };
+    let mut table = Table::new(titles.map(str::to_owned).into(), align);
+    for prediction in &size.all {
+        table.row(vec![
+            prediction.strategy.to_owned(),
+            seconds(prediction.time_s),
+            over_bound(prediction, size.bound_s).map_or_else(|| UNKNOWN.to_owned(), digits),
+            prediction.trees.len().to_string(),
+            prediction.depth().to_string(),
+            digits(prediction.crossings()),
+            segments(prediction),
+            time(prediction.planning),
+        ]);
+    }
+    table.render(style.is_coloured)
+}
+
+fn tree_title(prediction: &Prediction, number: usize, tree: &TreeView) -> String {
+    let how = match prediction.draft.sending {
+        Sending::Serial => "each node sends to one after the other",
+        Sending::Concurrent => "each segment is passed on as it comes",
+    };
+    let name = prediction.strategy;
+    match prediction.trees.len() {
+        1 => format!("{name}: {how}\n"),
+        trees => format!(
+            "{name}, tree {} of {trees} with {:.1} % of the message: {how}\n",
+            number + 1,
+            tree.share * 100.0
+        ),
+    }
+}
+
+fn tree_text(scene: &Scene, tree: &TreeView, style: Style) -> String {
+    let titles = ["NODE", "FIRST SENT", "COMPLETE", "CLUSTER"];
+    let right = [1, 2];
+    let mut table = Table::new(titles.map(str::to_owned).into(), |column| {
+        if right.contains(&column) { Align::Right } else { Align::Left }
+    });
+    let root = scene.root.0;
+    let cluster = scene.cluster_name(scene.network.cluster_of(root));
+    table.row(vec![scene.name(root).to_owned(), String::new(), String::new(), cluster]);
+    let lines = Lines { scene, tree, branches: style.branches() };
+    lines.add_children(&mut table, root, "");
+    table.render(style.is_coloured)
+}
+
+struct Lines<'a> {
+    scene: &'a Scene,
+    tree: &'a TreeView,
+    branches: &'a Branches,
+}
+
+impl Lines<'_> {
+    /// Adds what a node sends to, in order, and all below. Nodes of one cluster that each send to the next
+    /// alone are one line: a chain has as many levels as nodes.
+    fn add_children(&self, table: &mut Table, node: u32, above: &str) {
+        let edges = self.tree.from(node);
+        let (several, last) = (edges.len() > 1, edges.len().saturating_sub(1));
+        for (place, first) in edges.enumerate() {
+            let (chain, end) = self.chain(first.to);
+            let number = if several { format!("{}. ", place + 1) } else { String::new() };
+            let [own, below] = self.branches.child(above, place == last);
+            let cluster = self.scene.network.cluster_of(first.to);
+            let mut complete = seconds(first.span_s.1);
+            if let Some(end_s) = end {
+                complete = format!("{complete} to {}", seconds(end_s));
+            }
+            let names = self.scene.names.list(&chain);
+            let what = if chain.len() > 1 { " in a chain" } else { "" };
+            let name = self.scene.cluster_name(cluster);
+            let is_wide = self.scene.is_wide_area(first.from, first.to);
+            table.row(vec![
+                format!("{own}{number}{names}{what}"),
+                seconds(first.span_s.0),
+                complete,
+                if is_wide { format!("{name}, from another site") } else { name },
+            ]);
+            let last = chain.last().map_or(first.to, |node| node.0);
+            self.add_children(table, last, &below);
+        }
+    }
+
+    /// The nodes from this one on that each send to the next alone, in one cluster, and when the last of several
+    /// is complete.
+    fn chain(&self, first: u32) -> (Vec<NodeId>, Option<f64>) {
+        let network = &self.scene.network;
+        let (mut chain, mut end) = (vec![NodeId(first)], None);
+        let mut node = first;
+        loop {
+            let mut edges = self.tree.from(node);
+            match (edges.next(), edges.next()) {
+                (Some(only), None) if network.cluster_of(only.to) == network.cluster_of(first) => {
+                    (node, end) = (only.to, Some(only.span_s.1));
+                    chain.push(NodeId(node));
+                }
+                _ => return (chain, end),
+            }
+        }
+    }
+}

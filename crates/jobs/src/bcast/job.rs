@@ -1,0 +1,200 @@
+//! The job: both ways take turns, size by size and round by round, so that what else the machine does
+//! meets both alike.
+//!
+//! A broadcast is timed at the root, from sending to the result of a reduction to which each member contributes
+//! when it has the payload. That reduction is the same for both ways, and is also measured alone: all
+//! members but one contribute beforehand, and the root times a message to the last one, less half of a round
+//! trip to it. Payloads are checked after each broadcast and not during it.
+
+use super::member::{Member, Message, Question, Way};
+use super::payload::{Digest, payload};
+use crate::entry::{Entry, parse};
+use clap::Parser;
+use gridspan_runtime::{Collection, Grid, Ix1, Job, JobError, Op, Per};
+use gridspan_topology::ByteCount;
+use std::time::Duration;
+
+const ABOUT: &str = "Broadcasts to all nodes, by the runtime and by a binomial tree of messages";
+
+pub(crate) const ENTRY: Entry =
+    Entry { name: "bcast", about: ABOUT, build: |arguments| Ok(job(parse("bcast", arguments)?)) };
+
+/// The largest payload: with its header it must fit one message, of 60 MiB.
+pub const BYTES_MAX: u64 = 48 << 20;
+/// No broadcast takes longer, whatever the links.
+const PATIENCE: Duration = Duration::from_secs(3600);
+/// Payloads of this many rounds of each size are not counted: congestion windows open meanwhile.
+const WARM_UP: u64 = 3;
+/// The reduction is closed by so many members, and by each of them so often.
+const CLOSERS_MAX: u32 = 16;
+const CLOSINGS: u32 = 5;
+/// The ways in the order of their columns.
+const WAYS: [Way; 2] = [Way::Runtime, Way::Binomial];
+
+#[derive(Clone, Debug, Parser)]
+#[command(about = ABOUT)]
+struct Options {
+    /// The sizes of payloads, such as 8B,1kB,1MB; at most 48MiB.
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = size,
+          default_value = "8B,1kB,1MB")]
+    bytes: Vec<usize>,
+    /// How many broadcasts of each size are measured each way.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    rounds: u64,
+}
+
+fn size(text: &str) -> Result<usize, String> {
+    let ByteCount(bytes) = text.parse().map_err(|error| format!("{error}"))?;
+    match usize::try_from(bytes) {
+        Ok(size) if (1..=BYTES_MAX).contains(&bytes) => Ok(size),
+        _ => Err("a payload has at least one byte and at most 48MiB".to_owned()),
+    }
+}
+
+fn job(options: Options) -> Job {
+    Job::new("bcast").actor::<Member>().main(async move |grid| run(&grid, &options).await)
+}
+
+async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
+    let nodes = grid.layout().node_count();
+    let members = grid.create_group::<Member>(Per::Node, |_| nodes).await?;
+    let mut bench = Bench { grid, members, nodes, payloads: 0 };
+    let rounds = options.rounds;
+    println!(
+        "{rounds} rounds of each size over {nodes} nodes; times in us: median (least to most)"
+    );
+    let mut sizes = Vec::with_capacity(options.bytes.len());
+    for &bytes in &options.bytes {
+        sizes.push((bytes, bench.compare(bytes, rounds).await?));
+    }
+    let closing_ns = Range::of(bench.closings().await?);
+    println!("{:>10}  {:>26}  {:>26}  ratio", "bytes", "runtime", "binomial of messages");
+    for (bytes, times_ns) in sizes {
+        let [runtime, binomial] = times_ns.map(Range::of);
+        let ratio = runtime.median_ns / binomial.median_ns;
+        println!("{bytes:>10}  {:>26}  {:>26}  {ratio:.3}", runtime.show(), binomial.show());
+    }
+    println!("of these times, the confirming reduction takes {} us", closing_ns.show());
+    println!(
+        "verified: yes ({} payloads reached each of {nodes} members whole and once)",
+        bench.payloads
+    );
+    Ok(())
+}
+
+struct Bench<'a> {
+    grid: &'a Grid,
+    members: Collection<Member>,
+    nodes: u32,
+    /// So many broadcasts there were.
+    payloads: u64,
+}
+
+impl Bench<'_> {
+    /// The times of rounds, in ns, in the order of [`WAYS`].
+    async fn compare(&mut self, bytes: usize, rounds: u64) -> Result<[Vec<f64>; 2], JobError> {
+        let mut times_ns = [Vec::new(), Vec::new()];
+        for round in 0..WARM_UP + rounds {
+            // Neither way always comes first.
+            let first = (round % 2) as usize;
+            for place in [first, 1 - first] {
+                let question = Question::Broadcast { way: WAYS[place], bytes, round };
+                let elapsed_ns = self.measure(question).await?;
+                self.verify(bytes, round).await?;
+                if round >= WARM_UP {
+                    times_ns[place].push(elapsed_ns);
+                }
+            }
+        }
+        Ok(times_ns)
+    }
+
+    /// The time that the root measures, in ns.
+    async fn measure(&self, question: Question) -> Result<f64, JobError> {
+        let root = self.members.member(Ix1(0));
+        let message = move |reply| Message::Measure { question, reply };
+        let elapsed_ns: Option<u64> = root.ask(PATIENCE, message).await?;
+        match elapsed_ns {
+            Some(elapsed_ns) => Ok(elapsed_ns as f64),
+            None => Err("verified: no (some members did not confirm, or did so twice)".into()),
+        }
+    }
+
+    async fn verify(&mut self, bytes: usize, round: u64) -> Result<(), JobError> {
+        self.payloads += 1;
+        let digest = Digest::of(&payload(bytes, round));
+        self.members.broadcast(Message::Verify { payloads: self.payloads, digest });
+        let whole: u64 = self.members.reduction(Op::Sum).await?;
+        if whole == u64::from(self.nodes) {
+            return Ok(());
+        }
+        let nodes = self.nodes;
+        let reason =
+            format!("verified: no ({whole} of {nodes} members have the payload whole and once)");
+        Err(reason.into())
+    }
+
+    /// What the reduction takes from the last contribution on, in ns, for several members as the last.
+    async fn closings(&self) -> Result<Vec<f64>, JobError> {
+        let stride = self.nodes.div_ceil(CLOSERS_MAX).max(1);
+        let mut closings_ns = Vec::new();
+        for last in (0..self.nodes).step_by(stride as usize) {
+            for _ in 0..CLOSINGS {
+                self.members.broadcast(Message::Contribute { except: Some(last) });
+                self.grid.quiescence().await?;
+                let closing_ns = self.measure(Question::Closing { last }).await?;
+                let round_trip_ns = self.measure(Question::RoundTrip { with: last }).await?;
+                closings_ns.push((closing_ns - round_trip_ns / 2.0).max(0.0));
+            }
+        }
+        Ok(closings_ns)
+    }
+}
+
+/// The median of some times and their ends, in ns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Range {
+    least_ns: f64,
+    median_ns: f64,
+    most_ns: f64,
+}
+
+impl Range {
+    /// Of at least one time.
+    fn of(mut times_ns: Vec<f64>) -> Self {
+        times_ns.sort_unstable_by(f64::total_cmp);
+        let at = |place: usize| times_ns.get(place).copied().unwrap_or(f64::NAN);
+        let count = times_ns.len();
+        let median_ns = (at(count.saturating_sub(1) / 2) + at(count / 2)) / 2.0;
+        Self { least_ns: at(0), median_ns, most_ns: at(count.saturating_sub(1)) }
+    }
+
+    /// In microseconds.
+    fn show(&self) -> String {
+        let [least, median, most] =
+            [self.least_ns, self.median_ns, self.most_ns].map(|ns| ns / 1e3);
+        format!("{median:.0} ({least:.0} to {most:.0})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_of_an_even_number_of_times_is_between_the_middle_ones() {
+        let range = Range::of(vec![4e3, 1e3, 2e3, 9e3]);
+        assert_eq!(range, Range { least_ns: 1e3, median_ns: 3e3, most_ns: 9e3 });
+        assert_eq!(range.show(), "3 (1 to 9)");
+        assert_eq!(Range::of(vec![7.0]).median_ns, 7.0);
+    }
+
+    #[test]
+    fn sizes_have_units_and_bounds() {
+        assert_eq!(size("1KB"), Ok(1000));
+        assert_eq!(size("48MiB"), Ok(48 << 20));
+        for text in ["0B", "49MiB", "8", "many", "unlimited"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! One member on each node: it takes payloads, passes on what came over the hand-written tree, confirms, and
+//! tells afterwards whether it had everything, whole and once. The first is the root, which measures.
+
+use super::binomial::children;
+use super::payload::{Digest, payload};
+use gridspan_runtime::{Actor, Context, Ix1, Numbers, Op, Reduction, Reply, Time, To};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// How a payload is brought to all members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Way {
+    /// By the runtime's broadcast.
+    Runtime,
+    /// By messages from member to member along a binomial tree.
+    Binomial,
+}
+
+/// What the root measures.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub enum Question {
+    /// From a broadcast to the confirmation of all members.
+    Broadcast {
+        /// How it travels.
+        way: Way,
+        /// The size of its payload.
+        bytes: usize,
+        /// Which payload of this size.
+        round: u64,
+    },
+    /// From a message to this member, the only one that has not contributed, to the result of the reduction.
+    Closing {
+        /// The member.
+        last: u32,
+    },
+    /// From a message to this member to its answer.
+    RoundTrip {
+        /// The member.
+        with: u32,
+    },
+}
+
+/// What members are told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Message {
+    /// To the root: measure, and answer with the time in ns; none if not all members have confirmed.
+    Measure {
+        /// What.
+        question: Question,
+        /// Who wants to know.
+        reply: Reply<Option<u64>>,
+    },
+    /// To the root by itself: all is prepared, and time runs from here.
+    Go,
+    /// What is broadcast.
+    Payload {
+        /// How it travels.
+        way: Way,
+        /// The bytes.
+        bytes: Numbers<u8>,
+    },
+    /// To the root: so many members have confirmed.
+    Confirmed {
+        /// How many.
+        members: u64,
+    },
+    /// Contribute to the next reduction to the root, unless you are this one.
+    Contribute {
+        /// Who does not.
+        except: Option<u32>,
+    },
+    /// Answer at once.
+    Ping,
+    /// To the root: the answer.
+    Pong,
+    /// Tell main whether you have had so many payloads, of which the last has this digest.
+    Verify {
+        /// So many payloads.
+        payloads: u64,
+        /// The digest of the last.
+        digest: Digest,
+    },
+}
+
+/// A member; one on each node, since nodes are what a broadcast is brought to.
+#[derive(Serialize, Deserialize)]
+pub struct Member {
+    members: u32,
+    payloads: u64,
+    last: Numbers<u8>,
+    measured: Option<Measured>,
+}
+
+/// What the root is measuring.
+#[derive(Clone, Serialize, Deserialize)]
+struct Measured {
+    question: Question,
+    /// The payload, if one is broadcast.
+    bytes: Numbers<u8>,
+    begin: Time,
+    reply: Reply<Option<u64>>,
+}
+
+/// Time runs from the beginning of a PE's turn, which must not be that in which the payload was made; and
+/// all nodes should have nothing left to do.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// The index of the root.
+const ROOT: Ix1 = Ix1(0);
+
+impl Actor for Member {
+    type Index = Ix1;
+    type Init = u32;
+    type Message = Message;
+
+    fn create(members: u32, _cx: &mut Context<'_, Self>) -> Self {
+        Self { members, payloads: 0, last: Numbers::default(), measured: None }
+    }
+
+    fn handle(&mut self, message: Message, cx: &mut Context<'_, Self>) {
+        match message {
+            Message::Measure { question, reply } => self.prepare(question, reply, cx),
+            Message::Go => self.begin(cx),
+            Message::Payload { way, bytes } => self.take(way, bytes, cx),
+            Message::Confirmed { members } => self.answer(members == u64::from(self.members), cx),
+            Message::Contribute { except } => {
+                if except != Some(rank(cx)) {
+                    confirm(cx);
+                }
+            }
+            Message::Ping => cx.send(&cx.collection().at(ROOT), Message::Pong),
+            Message::Pong => self.answer(true, cx),
+            Message::Verify { payloads, digest } => {
+                let is_whole = self.payloads == payloads && Digest::of(&self.last) == digest;
+                cx.contribute(Op::Sum, u64::from(is_whole), To::main());
+            }
+        }
+    }
+
+    fn reduced(reduction: Reduction) -> Option<Message> {
+        Some(Message::Confirmed { members: reduction.get()? })
+    }
+
+    fn heap_bytes(message: &Message) -> usize {
+        match message {
+            Message::Payload { bytes, .. } => bytes.len(),
+            _ => 0,
+        }
+    }
+}
+
+impl Member {
+    /// Makes what is to be sent, and begins a little later.
+    fn prepare(
+        &mut self,
+        question: Question,
+        reply: Reply<Option<u64>>,
+        cx: &mut Context<'_, Self>,
+    ) {
+        let bytes = match question {
+            Question::Broadcast { bytes, round, .. } => payload(bytes, round).into(),
+            Question::Closing { .. } | Question::RoundTrip { .. } => Numbers::default(),
+        };
+        self.measured = Some(Measured { question, bytes, begin: cx.now(), reply });
+        cx.send_after(PAUSE, &cx.me(), Message::Go);
+    }
+
+    fn begin(&mut self, cx: &mut Context<'_, Self>) {
+        let Some(measured) = &mut self.measured else { return };
+        measured.begin = cx.now();
+        let bytes = std::mem::take(&mut measured.bytes);
+        let all = cx.collection();
+        match measured.question {
+            Question::Broadcast { way: Way::Runtime, .. } => {
+                cx.broadcast(&all, Message::Payload { way: Way::Runtime, bytes });
+            }
+            Question::Broadcast { way: Way::Binomial, .. } => {
+                self.take(Way::Binomial, bytes, cx);
+            }
+            Question::Closing { last } => {
+                cx.send(&all.at(Ix1(last as i32)), Message::Contribute { except: None });
+            }
+            Question::RoundTrip { with } => cx.send(&all.at(Ix1(with as i32)), Message::Ping),
+        }
+    }
+
+    /// Passes a payload on, if that is for members to do, and confirms it.
+    fn take(&mut self, way: Way, bytes: Numbers<u8>, cx: &mut Context<'_, Self>) {
+        if way == Way::Binomial {
+            for child in children(rank(cx), self.members) {
+                let child = cx.collection().at(Ix1(child as i32));
+                cx.send(&child, Message::Payload { way, bytes: bytes.clone() });
+            }
+        }
+        self.payloads += 1;
+        self.last = bytes;
+        confirm(cx);
+    }
+
+    fn answer(&mut self, is_complete: bool, cx: &mut Context<'_, Self>) {
+        let Some(measured) = self.measured.take() else { return };
+        let elapsed = cx.now().since(measured.begin);
+        let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        cx.reply(measured.reply, is_complete.then_some(elapsed_ns));
+    }
+}
+
+fn rank(cx: &Context<'_, Member>) -> u32 {
+    cx.index().0 as u32
+}
+
+fn confirm(cx: &mut Context<'_, Member>) {
+    let root = cx.collection().at(ROOT);
+    cx.contribute(Op::Sum, 1_u64, To::member(root, 0));
+}

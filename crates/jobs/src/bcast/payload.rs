@@ -1,0 +1,57 @@
+//! What is broadcast: bytes that differ from round to round, and the digest that tells them from all others.
+
+use serde::{Deserialize, Serialize};
+use sha1::{Digest as _, Sha1};
+
+/// The SHA-1 digest of a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Digest([u8; 20]);
+
+impl Digest {
+    /// The digest of these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha1::digest(bytes).into())
+    }
+}
+
+/// The payload of so many bytes for a round: no two of one size are alike, nor any two parts of one.
+pub fn payload(bytes: usize, round: u64) -> Vec<u8> {
+    let words = (0..bytes.div_ceil(8) as u64).map(|word| mixed(round.rotate_left(32) ^ word));
+    let mut payload: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+    payload.truncate(bytes);
+    payload
+}
+
+/// The output function of SplitMix64: each number is mapped to another one. Source: Steele, Lea, Flood, "Fast
+/// splittable pseudorandom number generators", OOPSLA 2014.
+fn mixed(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payloads_are_as_long_as_asked_for_and_differ_from_round_to_round() {
+        // The first output of SplitMix64 for seed 0, in little-endian order.
+        assert_eq!(payload(8, 0), 0xe220_a839_7b1d_cdaf_u64.to_le_bytes());
+        assert_eq!(payload(5, 0), payload(8, 0)[..5]);
+        assert!(payload(0, 3).is_empty());
+        assert_ne!(payload(8, 1), payload(8, 2));
+        assert_ne!(payload(16, 1)[..8], payload(16, 1)[8..]);
+    }
+
+    #[test]
+    fn a_digest_is_that_of_the_standard() {
+        // FIPS 180-4: SHA-1 of "abc".
+        let expected = [
+            0xa9, 0x99, 0x3e, 0x36, 0x47, 0x06, 0x81, 0x6a, 0xba, 0x3e, 0x25, 0x71, 0x78, 0x50,
+            0xc2, 0x6c, 0x9c, 0xd0, 0xd8, 0x9d,
+        ];
+        assert_eq!(Digest::of(b"abc"), Digest(expected));
+    }
+}

@@ -1,0 +1,262 @@
+//! Rebalances that the leaders of the sites plan: the first PE of each site, and PE 0 above them. What they tell each
+//! other, and decide, is in [`gridspan_balance::leaders`].
+//!
+//! **Start.** The root has all PEs measure. They report to the leaders of their sites, with the sites of those they have
+//! talked to, as far as they know.
+//!
+//! **Steady state.** Leaders and root plan. When the root knows what the plans of all would bring, its gate decides for all,
+//! and it tells the leaders. Each tells the PEs of its site what moves to it, and PEs of other sites what is to
+//! leave them; who else talks to an actor that has moved learns of it with the first message. PEs report moves that are over to
+//! the root, as those of other plans.
+//!
+//! **Failure.** As for all rebalances: a lost node ends the job.
+
+use crate::collection::PlanEntry;
+use crate::pe::core::Core;
+use crate::pe::measure::{id_of, key_of};
+use crate::pe::state::{Leading, Occasion, Session};
+use crate::wire::{Control, Loads, Talk};
+use gridspan_balance::leaders::{Grid, Leader, Member, Note, Said, SiteTalk, SiteView, Top};
+use gridspan_balance::{Cause, Figures};
+use gridspan_topology::{PeId, SiteId};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+impl Core {
+    /// Begins a rebalance of the leaders, if it is theirs. Whoever wants to be told of snapshots needs one place that has
+    /// all of it.
+    pub(super) fn begin_led(&mut self) -> Option<u64> {
+        let (now, seed) = (self.now, self.common.seed);
+        let layout = &self.common.layout;
+        let is_divided = layout.site_count() > 1
+            && layout.sites().all(|site| !layout.pes_in(site).is_empty())
+            && self.common.balancing.on_snapshot.is_empty();
+        let root = self.root.as_mut()?;
+        if !is_divided || !root.balancer.is_led() {
+            return None;
+        }
+        let grid = Grid {
+            layout: (**layout).clone(),
+            hierarchy: root.survey.places.as_ref().map(|places| places.hierarchy.clone()),
+            links: root.survey.site_links(now, layout),
+        };
+        let is_undo = root.balancer.take_led_undo();
+        let balances = &mut root.balances;
+        balances.led += 1;
+        balances.thought = 0;
+        balances.top = Some(Top::new(grid, seed, is_undo));
+        Some(balances.led)
+    }
+
+    fn leader_of(&self, site: SiteId) -> PeId {
+        PeId(self.common.layout.pes_in(site).start)
+    }
+
+    pub(super) fn site_leader(&self) -> PeId {
+        self.leader_of(self.common.layout.site_of(self.me))
+    }
+
+    /// The talks whose receivers are believed to live at another site.
+    pub(super) fn away(&self, talks: &[Talk]) -> Vec<(u32, SiteId)> {
+        let layout = &self.common.layout;
+        let here = layout.site_of(self.me);
+        let site = |(at, talk): (usize, &Talk)| {
+            let site = layout.site_of(self.believed(talk.to).0);
+            (site != here).then_some((at as u32, site))
+        };
+        talks.iter().enumerate().filter_map(site).collect()
+    }
+
+    fn leading(&mut self) -> Option<&mut Leading> {
+        self.measures.as_mut().map(|measures| &mut measures.leading)
+    }
+
+    fn stopwatch_ns(&self) -> u64 {
+        self.stopwatch.as_ref().map_or(0, |stopwatch| stopwatch())
+    }
+
+    /// Collects what PEs of this site have measured, and leads once all have told.
+    pub(super) fn gather(&mut self, from: PeId, number: u64, loads: Loads) {
+        let (layout, seed) = (self.common.layout.clone(), self.common.seed);
+        let site = layout.site_of(self.me);
+        let begin = self.stopwatch_ns();
+        let Some(leading) = self.leading() else { return };
+        // Only a faulty PE reports what is over, or to the leader of another site.
+        if number <= leading.settled || layout.site_of(from) != site {
+            return;
+        }
+        let session = leading.sessions.entry(number).or_default();
+        session.add(from, loads);
+        if session.pes.len() < layout.pes_in(site).len() || session.leader.is_some() {
+            return;
+        }
+        let view = session.view(site);
+        let last = leading.last.clone();
+        let (leader, said) = Leader::new(&layout, view, last, seed);
+        let session = leading.sessions.entry(number).or_default();
+        session.leader = Some(leader);
+        let early = std::mem::take(&mut session.early);
+        self.think(number, begin, said);
+        for (from, note) in early {
+            self.hear(from, number, note);
+        }
+    }
+
+    /// A leader or the root tells something about a plan.
+    pub(in crate::pe) fn handle_lead(&mut self, from: PeId, number: u64, note: Note, thought: u64) {
+        match note.is_for_top() {
+            true => self.hear_at_top(from, number, note, thought),
+            false => self.hear(from, number, note),
+        }
+    }
+
+    fn hear(&mut self, from: PeId, number: u64, note: Note) {
+        let site = self.common.layout.site_of(from);
+        let begin = self.stopwatch_ns();
+        let Some(leading) = self.leading().filter(|leading| number > leading.settled) else {
+            return;
+        };
+        let session = leading.sessions.entry(number).or_default();
+        let Some(leader) = &mut session.leader else { return session.early.push((from, note)) };
+        let sender = (!note.is_from_top()).then_some(site);
+        let said = leader.handle(sender, note);
+        self.think(number, begin, said);
+    }
+
+    /// Passes on what a leader says, which has thought since `begin`.
+    fn think(&mut self, number: u64, begin: u64, said: Said) {
+        let spent = self.stopwatch_ns().saturating_sub(begin);
+        let mut thought = spent;
+        if let Some(session) = self.leading().and_then(|all| all.sessions.get_mut(&number)) {
+            session.thought += spent;
+            thought = session.thought;
+        }
+        self.say(number, said, thought);
+    }
+
+    fn say(&mut self, number: u64, said: Said, thought: u64) {
+        for (to, note) in said {
+            let to = to.map_or(Self::ROOT, |site| self.leader_of(site));
+            self.post(to, Control::Lead { number, note: Box::new(note), thought });
+        }
+    }
+
+    fn hear_at_top(&mut self, from: PeId, number: u64, note: Note, thought: u64) {
+        let site = self.common.layout.site_of(from);
+        let begin = self.stopwatch_ns();
+        let Some(root) = self.root.as_mut().filter(|root| root.balances.led == number) else {
+            return;
+        };
+        let Some(top) = &mut root.balances.top else { return };
+        let (said, figures) = top.handle(site, note);
+        let spent = Duration::from_nanos(self.stopwatch_ns().saturating_sub(begin));
+        if let Some(root) = &mut self.root {
+            root.balancer.spent(spent);
+            root.balances.thought = root.balances.thought.max(thought);
+        }
+        self.say(number, said, 0);
+        if let Some(figures) = figures {
+            self.settle_led(number, &figures);
+        }
+    }
+
+    /// What all would do together is known.
+    fn settle_led(&mut self, number: u64, figures: &Figures) {
+        let now = self.now;
+        let Some(root) = &mut self.root else { return };
+        let balances = &mut root.balances;
+        let Some(top) = balances.top.take() else { return };
+        balances.handled = top.handled();
+        let thought = Duration::from_nanos(std::mem::take(&mut balances.thought));
+        let Some(occasion) = balances.end_window(now) else { return };
+        let Some(&(collection, _)) = balances.queue.front() else { return };
+        let is_fresh_wanted = std::mem::take(&mut balances.events.is_fresh_wanted);
+        root.balancer.spent(thought);
+        let is_passed = !(is_fresh_wanted && occasion.cause == Cause::ForeignLoad)
+            && root.balancer.decide_led(&occasion, figures, top.is_undo());
+        let uses_steps = root.uses_steps;
+        for site in self.common.layout.sites() {
+            let to = self.leader_of(site);
+            self.post(to, Control::Settle { number, collection, is_passed, uses_steps });
+        }
+        let moves = if is_passed { figures.moves as usize } else { 0 };
+        self.begin_moves(collection, moves);
+    }
+
+    /// The root has decided; this leader's part of the plan is carried out or forgotten.
+    pub(in crate::pe) fn handle_settle(
+        &mut self,
+        number: u64,
+        collection: Occasion,
+        is_passed: bool,
+        uses_steps: bool,
+    ) {
+        let layout = self.common.layout.clone();
+        let pes = || layout.pes_in(layout.site_of(self.me)).map(PeId);
+        let Some(leading) = self.measures.as_mut().map(|measures| &mut measures.leading) else {
+            return;
+        };
+        leading.settled = leading.settled.max(number);
+        let session = leading.sessions.remove(&number);
+        let Some(leader) = session.and_then(|session| session.leader) else { return };
+        let mut said: Vec<(PeId, Control)> = Vec::new();
+        if uses_steps {
+            let mut told: BTreeMap<PeId, Vec<_>> = pes().map(|pe| (pe, Vec::new())).collect();
+            for (actor, pe, hops) in leader.border_hops(is_passed) {
+                told.entry(pe).or_default().push((id_of(actor), hops));
+            }
+            said.extend(told.into_iter().map(|(pe, hops)| (pe, Control::Borders { hops })));
+        }
+        if is_passed {
+            leading.last = leader.moves().iter().map(|resettled| resettled.step).collect();
+            let mut leaving: BTreeMap<PeId, Vec<PlanEntry>> = BTreeMap::new();
+            for resettled in leader.moves() {
+                let (step, epoch) = (resettled.step, resettled.epoch + 1);
+                let entry =
+                    PlanEntry { id: id_of(step.actor), from: step.from, to: step.to, epoch };
+                leaving.entry(step.from).or_default().push(entry);
+            }
+            let all: Vec<PlanEntry> = leaving.values().flatten().copied().collect();
+            for pe in pes().filter(|_| !all.is_empty()) {
+                leaving.insert(pe, all.clone());
+            }
+            let part = |(pe, moves)| (pe, Control::PlanPart { collection, moves });
+            said.extend(leaving.into_iter().map(part));
+        }
+        for (pe, control) in said {
+            self.post(pe, control);
+        }
+    }
+}
+
+impl Session {
+    fn add(&mut self, from: PeId, loads: Loads) {
+        let Loads { actors, talks, away, pe, handled, .. } = loads;
+        if self.pes.insert(from, pe).is_some() {
+            return;
+        }
+        self.members.extend(actors.into_iter().map(|(load, epoch)| Member { load, epoch }));
+        let away: BTreeMap<u32, SiteId> = away.into_iter().collect();
+        let place = |(at, talk)| (talk, away.get(&(at as u32)).copied());
+        self.talks.extend(talks.into_iter().enumerate().map(place));
+        self.handled += handled;
+    }
+
+    /// What all PEs of the site have told.
+    fn view(&mut self, site: SiteId) -> SiteView {
+        let talk = |(talk, away): (Talk, Option<SiteId>)| SiteTalk {
+            from: key_of(talk.from),
+            to: key_of(talk.to),
+            at: away.unwrap_or(site),
+            messages: talk.messages,
+            bytes: talk.bytes,
+        };
+        SiteView {
+            site,
+            pes: self.pes.values().copied().collect(),
+            members: std::mem::take(&mut self.members),
+            talks: std::mem::take(&mut self.talks).into_iter().map(talk).collect(),
+            handled: self.handled,
+        }
+    }
+}

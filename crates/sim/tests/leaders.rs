@@ -1,0 +1,195 @@
+//! Rebalances that the leaders of the sites plan, in virtual time.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use gridspan_balance::{BalanceReport, Cause};
+use gridspan_runtime::{Actor, Context, Ix2, Job, JobError, Key, Layout, Op, PeId, Placement, To};
+use gridspan_sim::{SimOptions, SimReport, Simulation};
+use gridspan_topology::GridSpec;
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const SIDE: u32 = 12;
+const WORK: Duration = Duration::from_micros(100);
+
+/// A cell of a mesh that exchanges values with its neighbours in steps.
+#[derive(Serialize, Deserialize)]
+struct Cell {
+    left: u32,
+    heard: u64,
+    sum: u64,
+    /// How many times the work takes elsewhere than on PE 0.
+    factor: u32,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+enum Msg {
+    Begin(u32),
+    Value(u64),
+    Sum,
+    Place,
+}
+
+impl Cell {
+    fn neighbours(index: Ix2) -> impl Iterator<Item = Ix2> {
+        let side = SIDE as i32;
+        let all = [(-1, 0), (1, 0), (0, -1), (0, 1)].map(|(x, y)| Ix2(index.0 + x, index.1 + y));
+        all.into_iter().filter(move |at| (0..side).contains(&at.0) && (0..side).contains(&at.1))
+    }
+
+    fn send(&self, cx: &mut Context<'_, Self>) {
+        for neighbour in Self::neighbours(cx.index()) {
+            let to = cx.collection().at(neighbour);
+            cx.send(&to, Msg::Value(u64::from(self.left)));
+        }
+    }
+}
+
+impl Actor for Cell {
+    type Index = Ix2;
+    type Init = u32;
+    type Message = Msg;
+
+    fn create(factor: u32, _cx: &mut Context<'_, Self>) -> Self {
+        Self { left: 0, heard: 0, sum: 0, factor }
+    }
+
+    fn handle(&mut self, message: Msg, cx: &mut Context<'_, Self>) {
+        match message {
+            Msg::Begin(steps) => {
+                self.left = steps;
+                self.send(cx);
+            }
+            Msg::Value(value) => {
+                self.sum += value;
+                self.heard += 1;
+                let due = Self::neighbours(cx.index()).count() as u64;
+                // A neighbour is at most one step ahead.
+                while self.heard >= due && self.left > 0 {
+                    self.heard -= due;
+                    self.left -= 1;
+                    cx.charge(if cx.pe() == PeId(0) { WORK } else { WORK * self.factor });
+                    if self.left > 0 {
+                        self.send(cx);
+                    }
+                }
+            }
+            Msg::Sum => cx.contribute(Op::Sum, self.sum, To::main()),
+            Msg::Place => {
+                let at = u64::from(cx.pe().0) + 1;
+                let index = cx.index();
+                let number = (index.0 * SIDE as i32 + index.1 + 1) as u64;
+                cx.contribute(Op::Sum, at * number * number, To::main());
+            }
+        }
+    }
+}
+
+type Told = Arc<Mutex<Vec<BalanceReport>>>;
+
+/// What a run has left behind.
+struct Outcome {
+    report: SimReport,
+    told: Vec<BalanceReport>,
+    /// A hash of where everybody is.
+    places: u64,
+}
+
+/// Runs phases of so many steps, with a rebalance on request in between. Members begin where `place` says.
+fn run(
+    emulate: &str,
+    factor: u32,
+    phases: Vec<u32>,
+    place: fn(Key, &Layout) -> PeId,
+    change: impl Fn(Job) -> Job,
+) -> Outcome {
+    let (told, places) = (Told::default(), Arc::new(Mutex::new(0)));
+    let (tell, leave) = (told.clone(), places.clone());
+    let job = Job::new("mesh")
+        .actor::<Cell>()
+        .strategy("leader-cut")
+        .placement("given", place)
+        .on_balance(move |report| tell.lock().unwrap().push(report.clone()))
+        .main(async move |grid| {
+            let given = Placement::Custom("given".to_owned());
+            let cells =
+                grid.create_placed::<Cell>(given, Ix2::grid(SIDE, SIDE), |_| factor).await?;
+            let mut expected = 0;
+            for &steps in &phases {
+                cells.broadcast(Msg::Begin(steps));
+                grid.quiescence().await?;
+                grid.rebalance().await?;
+                // 528 neighbours, and the numbers of the steps.
+                expected += u64::from(4 * SIDE * (SIDE - 1)) * u64::from(steps * (steps + 1) / 2);
+            }
+            cells.broadcast(Msg::Sum);
+            let sum: u64 = cells.reduction(Op::Sum).await?;
+            cells.broadcast(Msg::Place);
+            *leave.lock().unwrap() = cells.reduction(Op::Sum).await?;
+            match sum == expected {
+                true => Ok(()),
+                false => Err(JobError::Failed(format!("{sum} instead of {expected}"))),
+            }
+        });
+    let spec = GridSpec::from_emulate(emulate).unwrap();
+    let report = Simulation::new(change(job), spec, SimOptions::default()).unwrap().run();
+    report.outcome.clone().unwrap();
+    let told = std::mem::take(&mut *told.lock().unwrap());
+    let places = *places.lock().unwrap();
+    Outcome { report, told, places }
+}
+
+fn anywhere(key: Key, _: &Layout) -> PeId {
+    let mixed = ((key.0 ^ (key.0 >> 64)) as u64 ^ (key.0 >> 32) as u64).wrapping_add(1);
+    PeId((mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as u32 % 6)
+}
+
+#[test]
+fn leaders_of_three_sites_together_cut_what_none_of_them_holds() {
+    let first = run("3x2,wan=5ms", 1, vec![20, 20], anywhere, |job| job);
+    let second = run("3x2,wan=5ms", 1, vec![20, 20], anywhere, |job| job);
+
+    let moved = first
+        .told
+        .iter()
+        .find(|report| report.moved > 0)
+        .unwrap_or_else(|| panic!("{:?}", first.told));
+    // Three strips of four columns have two borders of 12 pairs, with two messages each.
+    assert!(moved.before.messages > 250, "{moved:?}");
+    assert!(moved.after.messages <= 2 * 24 + 24, "{moved:?}");
+    assert_eq!(first.report.log_hash, second.report.log_hash, "the same seed, the same run");
+    assert_eq!(first.told, second.told);
+}
+
+#[test]
+fn leaders_move_whom_one_place_that_holds_all_would_move() {
+    let led = run("3x2,wan=5ms", 1, vec![20], anywhere, |job| job);
+    // Whoever wants to see snapshots needs a place that holds them.
+    let alone = run("3x2,wan=5ms", 1, vec![20], anywhere, |job| job.on_snapshot(|_, _| ()));
+
+    assert!(led.told[0].moved > 50, "{:?}", led.told);
+    assert_eq!(led.told[0].moved, alone.told[0].moved);
+    assert_eq!(led.places, alone.places);
+}
+
+#[test]
+fn a_plan_of_leaders_that_made_things_worse_is_undone() {
+    // It looks as if three more PEs were better; but there, all takes ten times as long.
+    let every = |job: Job| job.balance_every(Duration::from_millis(200));
+    let outcome = run("2x2,wan=1ms", 10, vec![150], |_, _| PeId(0), every);
+
+    let moved: Vec<_> = outcome.told.iter().filter(|report| report.moved > 0).collect();
+    let [mistake, undone, ..] = moved.as_slice() else { panic!("{:?}", outcome.told) };
+    assert!(mistake.predicted.unwrap() > 0.3 && mistake.realised.unwrap() < -0.5, "{mistake:?}");
+    assert_eq!((undone.cause, undone.moved), (Cause::Undo, mistake.moved));
+}
+
+#[test]
+fn nothing_is_lost_while_leaders_move_actors_again_and_again() {
+    let often = |job: Job| job.balance_gate(false).balance_every(Duration::from_millis(20));
+    let outcome = run("3x2,wan=3ms", 3, vec![60, 60, 60], anywhere, often);
+
+    let moves: u64 = outcome.told.iter().map(|report| report.moved).sum();
+    let plans = outcome.told.iter().filter(|report| report.moved > 0).count();
+    assert!(plans > 5 && moves > 200, "{plans} plans moved {moves}");
+}

@@ -211,7 +211,9 @@ impl Balancer {
 
     /// Whether leaders should carry out what they have planned, or found to take back.
     pub fn decide_led(&mut self, occasion: &Occasion, figures: &Figures, is_undo: bool) -> bool {
-        self.passed.is_none() && self.weigh(occasion, figures, is_undo, None)
+        // A mistake is taken back before anything else is tried.
+        let is_free = self.passed.is_none() && (is_undo || self.undo.is_none());
+        is_free && self.weigh(occasion, figures, is_undo, None)
     }
 
     /// Whether a plan should be carried out; `plan` is none if others keep it.

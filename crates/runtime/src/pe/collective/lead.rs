@@ -17,10 +17,13 @@ use crate::pe::measure::{id_of, key_of};
 use crate::pe::state::{Leading, Occasion, Session};
 use crate::wire::{Control, Loads, Talk};
 use gridspan_balance::leaders::{Grid, Leader, Member, Note, Said, SiteTalk, SiteView, Top};
-use gridspan_balance::{Cause, Figures};
+use gridspan_balance::{ActorLoad, Cause, Figures};
 use gridspan_topology::{PeId, SiteId};
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// Plans of at most so many moves are told to all PEs of the site that the actors come to.
+const TOLD_MAX: usize = 4096;
 
 impl Core {
     /// Begins a rebalance of the leaders, if it is theirs. Whoever wants to be told of snapshots needs one place that has
@@ -216,7 +219,11 @@ impl Core {
                     PlanEntry { id: id_of(step.actor), from: step.from, to: step.to, epoch };
                 leaving.entry(step.from).or_default().push(entry);
             }
-            let all: Vec<PlanEntry> = leaving.values().flatten().copied().collect();
+            // Of large plans, others learn with their first message.
+            let all: Vec<PlanEntry> = match leader.moves().len() {
+                ..=TOLD_MAX => leaving.values().flatten().copied().collect(),
+                _ => Vec::new(),
+            };
             for pe in pes().filter(|_| !all.is_empty()) {
                 leaving.insert(pe, all.clone());
             }
@@ -235,7 +242,9 @@ impl Session {
         if self.pes.insert(from, pe).is_some() {
             return;
         }
-        self.members.extend(actors.into_iter().map(|(load, epoch)| Member { load, epoch }));
+        // Whoever tells of an actor has it.
+        let member = |(load, epoch)| Member { load: ActorLoad { pe: from, ..load }, epoch };
+        self.members.extend(actors.into_iter().map(member));
         let away: BTreeMap<u32, SiteId> = away.into_iter().collect();
         let place = |(at, talk)| (talk, away.get(&(at as u32)).copied());
         self.talks.extend(talks.into_iter().enumerate().map(place));

@@ -353,24 +353,9 @@ mod tests {
 
     #[test]
     fn uneven_sites_get_what_they_can_do() {
-        let objects = grid_2d(60, 60);
         let layout = Layout::new(vec![("a".to_owned(), vec![3]), ("b".to_owned(), vec![5])]);
-        let mut snapshot = snapshot_of(&objects, layout, &by_hash(3600, 8));
-        // Loads are measured on PEs of speed 1, 2 and 4.
-        for (at, pe) in snapshot.pes.iter_mut().enumerate() {
-            pe.speed = [1.0, 2.0, 4.0][at % 3];
-        }
-        for actor in &mut snapshot.actors {
-            actor.load = actor.load.div_f64([1.0, 2.0, 4.0][actor.pe.index() % 3]);
-        }
+        let snapshot = crate::fixture::uneven(layout);
 
-        let mapping = GridCut::new(1).plan(&snapshot).mapping(&snapshot).unwrap();
-
-        let speeds: f64 = snapshot.pes.iter().map(|pe| pe.speed).sum();
-        for pe in 0..8 {
-            let count = mapping.iter().filter(|mapped| mapped.index() == pe).count() as f64;
-            let fair = 3600.0 * snapshot.pes[pe].speed / speeds;
-            assert!(count <= fair * 1.03 + 1.0, "PE {pe}: {count} of {fair}");
-        }
+        crate::fixture::check_shares(&snapshot, &GridCut::new(1).plan(&snapshot));
     }
 }

@@ -65,32 +65,64 @@ pub(crate) struct Search<'a, 'b> {
 impl Level<'_> {
     /// Moves what is worth it.
     pub(crate) fn run(&mut self) {
-        let count = self.pe_of.len().max(1) as f64;
+        let actors = self.pe_of.len();
         let mut search = Search::new(self);
         let first = search.fullest().map_or(0.0, |pe| search.fullness(pe));
-        let (mut extra, mut best, mut kept) = (0_i64, first, 0);
-        let mut moves: Vec<(u32, u32)> = Vec::new();
+        let mut trail = Trail::new(actors, first, PATIENCE);
         while let Some(from) = search.fullest() {
             let Some(action) = search.choose(from) else { break };
-            for (vertex, to) in
-                [Some((action.gives, action.to)), action.takes.map(|taken| (taken, from))]
-                    .into_iter()
-                    .flatten()
-            {
-                moves.push((vertex, search.level.pe_of[vertex as usize]));
-                extra += search.extra(vertex, to);
+            let taken = action.takes.map(|taken| (taken, from));
+            for (vertex, to) in std::iter::once((action.gives, action.to)).chain(taken) {
+                trail.push(vertex, search.level.pe_of[vertex as usize], search.extra(vertex, to));
                 search.shift(vertex, to);
             }
-            let price = extra.max(0) as f64 / count * WORTH;
-            let value = search.fullest().map_or(0.0, |pe| search.fullness(pe)) + price;
-            if value < best {
-                (best, kept) = (value, moves.len());
-            } else if value > best + PATIENCE {
+            if !trail.goes_on(search.fullest().map_or(0.0, |pe| search.fullness(pe))) {
                 break;
             }
         }
-        for (vertex, pe) in moves.drain(kept..).rev() {
-            self.pe_of[vertex as usize] = pe;
+        trail.take_back(self.pe_of);
+    }
+}
+
+/// Moves in the order made, up to where they were best: what is gained has its price, since who moves is packed and sent.
+pub(crate) struct Trail {
+    actors: f64,
+    /// Who moved, and from where.
+    moves: Vec<(u32, u32)>,
+    /// How many more are away from home than at the beginning.
+    extra: i64,
+    best: f64,
+    kept: usize,
+    patience: f64,
+}
+
+impl Trail {
+    /// A search over so many actors begins at `value`, a part of a step that is to be made smaller, and ends when it is
+    /// worse than at its best moment by `patience`.
+    pub(crate) fn new(actors: usize, value: f64, patience: f64) -> Self {
+        let actors = actors.max(1) as f64;
+        Self { actors, moves: Vec::new(), extra: 0, best: value, kept: 0, patience }
+    }
+
+    /// An actor is about to leave a PE; `extra` more are away from home then.
+    pub(crate) fn push(&mut self, vertex: u32, from: u32, extra: i64) {
+        self.moves.push((vertex, from));
+        self.extra += extra;
+    }
+
+    /// Notes what the moves so far have come to. Whether it is not too far from the best.
+    pub(crate) fn goes_on(&mut self, value: f64) -> bool {
+        let value = value + self.extra.max(0) as f64 / self.actors * WORTH;
+        if value < self.best {
+            (self.best, self.kept) = (value, self.moves.len());
+        }
+        value <= self.best + self.patience
+    }
+
+    /// Takes back what came after the best.
+    pub(crate) fn take_back(mut self, pe_of: &mut [u32]) {
+        for (vertex, pe) in self.moves.drain(self.kept..).rev() {
+            pe_of[vertex as usize] = pe;
         }
     }
 }

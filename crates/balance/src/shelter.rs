@@ -8,7 +8,7 @@
 //! and no PE gets noticeably fuller than the fullest. The work of an actor in a step is taken for one handler, which
 //! is what it is for those who wait for all their messages before they compute.
 
-use crate::level::{Level, Search, WORTH, nearest};
+use crate::level::{Level, Search, Trail, nearest};
 
 /// How many PEs with short handlers are looked at, and how many actors of each that are heavier or lighter.
 const PES: usize = 12;
@@ -29,32 +29,24 @@ const EXCHANGES: usize = 8;
 impl Level<'_> {
     /// Exchanges what is worth it.
     pub(crate) fn shelter(&mut self) {
-        let count = self.pe_of.len().max(1) as f64;
-        let rounds = self.targets.len() * EXCHANGES;
+        let (actors, rounds) = (self.pe_of.len(), self.targets.len() * EXCHANGES);
         let mut shelter = Shelter::new(Search::new(self));
-        let Some(first) = shelter.longest() else { return };
-        let (mut best, mut kept, mut extra) = (shelter.part(first.0), 0, 0_i64);
-        let mut moves: Vec<(u32, u32)> = Vec::new();
-        let mut longest = first;
+        let Some(mut longest) = shelter.longest() else { return };
+        let mut trail = Trail::new(actors, shelter.part(longest.0), PATIENCE);
         for _ in 0..rounds {
             let Some(trade) = shelter.choose(longest) else { break };
             for (vertex, to) in trade.moves() {
-                extra += shelter.search.extra(vertex, to);
-                moves.push((vertex, shelter.pe(vertex) as u32));
+                let extra = shelter.search.extra(vertex, to);
+                trail.push(vertex, shelter.pe(vertex) as u32, extra);
                 shelter.shift(vertex, to);
             }
             let Some(now) = shelter.longest() else { break };
             longest = now;
-            let value = shelter.part(now.0) + extra.max(0) as f64 / count * WORTH;
-            if value < best {
-                (best, kept) = (value, moves.len());
-            } else if value > best + PATIENCE {
+            if !trail.goes_on(shelter.part(now.0)) {
                 break;
             }
         }
-        for (vertex, pe) in moves.drain(kept..).rev() {
-            self.pe_of[vertex as usize] = pe;
-        }
+        trail.take_back(self.pe_of);
     }
 }
 

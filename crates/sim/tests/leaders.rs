@@ -173,6 +173,18 @@ fn leaders_move_whom_one_place_that_holds_all_would_move() {
 }
 
 #[test]
+fn leaders_cut_about_as_well_as_grid_cut_that_sees_everything() {
+    let after = |strategy: &'static str| {
+        let outcome = run("3x2,wan=5ms", 1, vec![20], anywhere, |job| job.strategy(strategy));
+        outcome.told[0].after.messages
+    };
+
+    let (led, whole) = (after("leader-cut"), after("grid-cut"));
+
+    assert!(whole > 0 && led <= whole + whole / 4, "{led} messages, {whole} from one place");
+}
+
+#[test]
 fn a_plan_of_leaders_that_made_things_worse_is_undone() {
     // It looks as if three more PEs were better; but there, all takes ten times as long.
     let every = |job: Job| job.balance_every(Duration::from_millis(200));

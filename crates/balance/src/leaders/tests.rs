@@ -2,6 +2,7 @@
 
 use super::note::{Border, Numbers, Part, Targets};
 use super::*;
+use crate::fixture;
 use crate::plan::Plan;
 use crate::snapshot::{Edge, Snapshot};
 use crate::study::{by_hash, drifted_leanmd, grid_2d, leanmd, snapshot_of, with_wide_area};
@@ -89,22 +90,9 @@ fn immovable_actors_stay_and_hold_their_friends() {
 #[test]
 fn uneven_sites_get_what_they_can_do() {
     let layout = Layout::new(vec![("a".to_owned(), vec![2, 1]), ("b".to_owned(), vec![5])]);
-    let mut snapshot = snapshot_of(&grid_2d(60, 60), layout, &by_hash(3600, 8));
-    for (at, pe) in snapshot.pes.iter_mut().enumerate() {
-        pe.speed = [1.0, 2.0, 4.0][at % 3];
-    }
-    for actor in &mut snapshot.actors {
-        actor.load = actor.load.div_f64([1.0, 2.0, 4.0][actor.pe.index() % 3]);
-    }
+    let snapshot = fixture::uneven(layout);
 
-    let mapping = LeaderCut::new(1).plan(&snapshot).mapping(&snapshot).unwrap();
-
-    let speeds: f64 = snapshot.pes.iter().map(|pe| pe.speed).sum();
-    for pe in 0..8 {
-        let count = mapping.iter().filter(|mapped| mapped.index() == pe).count() as f64;
-        let fair = 3600.0 * snapshot.pes[pe].speed / speeds;
-        assert!(count <= fair * 1.03 + 1.0, "PE {pe}: {count} of {fair}");
-    }
+    fixture::check_shares(&snapshot, &LeaderCut::new(1).plan(&snapshot));
 }
 
 /// Objects without pattern on three sites, that talk in one direction or both.

@@ -19,8 +19,8 @@ mod plans;
 use crate::codec::DecodeError;
 use crate::parcel::Parcel;
 use crate::wire::{
-    Announcement, Content, Control, Multicast, Packet, PlanHead, REPORTED_BYTES_MIN, SegmentHead,
-    Spread, SpreadFrame,
+    Announced, Announcement, Content, Control, Multicast, Packet, PlanHead, REPORTED_BYTES_MIN,
+    SegmentHead, Spread, SpreadFrame,
 };
 use assembly::Assembly;
 use bytes::Bytes;
@@ -230,9 +230,9 @@ impl Carrier {
             let report = Control::Carried { flow: number, arrivals: flow.arrivals() };
             out.push(self.report(origin, report));
         }
-        let announcement = Announcement::from_bytes(&flow.into_bytes())?;
+        let announced = Announced::from_bytes(&flow.into_bytes())?;
         for to in self.layout.place(self.node).pes.clone().map(PeId) {
-            let packet = Packet::control(announcement.control()?);
+            let packet = Packet::control(announced.control()?);
             out.push(Carriage::Deliver { from: origin, to, packet });
         }
         Ok(())

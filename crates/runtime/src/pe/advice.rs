@@ -32,6 +32,8 @@ const FLOWS_MAX: usize = 256;
 /// A node whose PE is busy takes what has come late and all at once; what it saw for less long than this many seconds
 /// may be that.
 const SEEN_S: f64 = 0.01;
+/// Of more clusters the advisor knows what the hierarchy says: there are too many pairs to look at each again and again.
+const CLUSTERS_MAX: usize = 64;
 /// Contributions are small, and go up the trees by which broadcasts of at most this size come down: those that are
 /// larger come in segments, for which deep trees are best.
 const CONTRIBUTION_BYTES: u64 = 4096;
@@ -61,32 +63,31 @@ impl Core {
         let (now, layout) = (self.now, self.common.layout.clone());
         let me = layout.node_of(self.me);
         let Some(root) = &mut self.root else { return };
+        let is_known = root.survey.places.is_some();
         let advice = &mut root.advice;
         let bytes = announcement.bytes() as u64;
         let flow = advice.next_flow;
         advice.next_flow += 1;
         let chosen = advice.choose(bytes);
         let plan = chosen.unwrap_or(PlanId { root: me, version: 0 });
-        let is_learning = self.common.plans_broadcasts && !advice.is_over;
-        if !is_learning || announcement.is_internal() {
-            // Nobody is interested in what it shows.
-        } else if bytes >= REPORTED_BYTES_MIN {
+        // What the runtime itself announces says nothing of what comes next.
+        let is_learning = !advice.is_over && !announcement.is_internal();
+        let is_large = bytes >= REPORTED_BYTES_MIN;
+        if is_learning && is_large {
             let missing: BTreeSet<NodeId> = layout.nodes().filter(|&node| node != me).collect();
             let arrivals = Vec::new();
             advice.flows.insert(flow, Flow { plan, bytes, began: now, missing, arrivals });
             if advice.flows.len() > FLOWS_MAX {
                 advice.flows.pop_first();
             }
-        } else if advice.is_awaited {
+        } else if is_learning && advice.is_awaited {
             let edges = Vec::new();
             advice.tell(News::Announced { plan, bytes, began: now, edges });
         }
-        let is_reason = is_learning && !announcement.is_internal();
         self.outbox
             .packet(self.me, Packet::spread(Spread::Announcement { announcement, plan, flow }));
         // Others may have asked for the places. What is small is no reason to.
-        let is_known = self.root.as_ref().is_some_and(|root| root.survey.places.is_some());
-        if is_reason && (is_known || bytes >= REPORTED_BYTES_MIN) {
+        if is_learning && (is_large || is_known) {
             self.await_advisor();
         }
     }
@@ -144,20 +145,20 @@ impl Core {
         let now = self.now;
         let Some(root) = &mut self.root else { return };
         let Some(places) = root.survey.places.clone() else { return };
-        let Advice { leaders, told, .. } = &mut root.advice;
-        let mut advice_news = Vec::new();
+        let Advice { leaders, told, news, .. } = &mut root.advice;
+        if leaders.len() > CLUSTERS_MAX {
+            return;
+        }
         for (from, &one) in leaders.iter().enumerate() {
             for (to, &other) in leaders.iter().enumerate().filter(|&(to, _)| to != from) {
                 let Some((here, there)) = places.hierarchy.ends(one, other) else { continue };
                 let known = root.survey.monitor.estimate(now, here.0, there.0);
                 let Some(estimate) = known else { continue };
-                let told = told.entry((from, to)).or_default();
-                if let Some(estimate) = told.news(estimate) {
-                    advice_news.push(News::Link((from, to), estimate));
+                if let Some(estimate) = told.entry((from, to)).or_default().news(estimate) {
+                    news.push(News::Link((from, to), estimate));
                 }
             }
         }
-        advice_news.into_iter().for_each(|news| root.advice.tell(news));
     }
 
     /// The advisor has thought: publishes its plans, and has measured what it wants to know.

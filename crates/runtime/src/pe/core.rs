@@ -244,8 +244,10 @@ impl Core {
             accumulators: BTreeMap::new(),
             groups: BTreeMap::new(),
             waves_pending: BTreeSet::new(),
-            root: (me == PeId(0))
-                .then(|| Box::new(Root::new(common.balancing.balancer(common.seed)))),
+            root: (me == PeId(0)).then(|| {
+                let balancer = common.balancing.balancer(common.seed);
+                Box::new(Root::new(balancer, common.plans_broadcasts))
+            }),
             outbox: Outbox::new(common.layout.place(common.layout.node_of(me)).pes.clone()),
             probe_orders: Vec::new(),
             up_tree: (0, common.tree.clone()),
@@ -346,33 +348,11 @@ impl Core {
         format!("{node} at site {}", layout.site_name(layout.site_of(self.me)))
     }
 
-    /// Keeps what came before the description of its collection. The root knows all collections.
-    pub(super) fn keep_early(&mut self, collection: CollectionId, early: Early) {
-        match &self.root {
-            Some(root) if !root.collections.contains_key(&collection) => {
-                self.fail_no_collection(collection);
-            }
-            _ => self.early.entry(collection).or_default().push(early),
-        }
-    }
-
-    pub(super) fn fail_no_collection(&mut self, collection: CollectionId) {
-        self.fail(JobError::Protocol(format!(
-            "something was sent to collection {}, which does not exist",
-            collection.0
-        )));
-    }
-
     #[cold]
     pub(crate) fn fail_type_mismatch(&mut self, actor: &str) {
         self.fail(JobError::Protocol(format!(
             "a message for a {actor} was addressed to a collection of another type"
         )));
-    }
-
-    pub(super) fn hold_boxed(&mut self, id: ActorId, kind: KindId, envelope: Box<dyn AnyEnvelope>) {
-        let now = self.now;
-        self.awaiting.entry(id).or_insert_with(|| Held::new(kind, now)).push(envelope);
     }
 }
 

@@ -18,6 +18,7 @@ mod borders;
 mod collective;
 mod control;
 mod core;
+mod early;
 mod fault;
 mod graves;
 mod lifecycle;

@@ -4,7 +4,7 @@
 //! are still being made. Messages then go by way of the root, which knows every collection.
 
 use super::core::Core;
-use super::state::{BROADCAST, Channels, Early, Place, Turn, UNKNOWN_MEMBER_HOLD, judge};
+use super::state::{BROADCAST, Channels, Early, Place, Turn, judge};
 use crate::Actor;
 use crate::envelope::{AnyEnvelope, Envelope, Header};
 use crate::error::GridError;
@@ -274,30 +274,6 @@ impl Core {
         if let Some(held) = self.awaiting.remove(&id) {
             for envelope in held.envelopes {
                 self.arrive_any(held.kind, envelope);
-            }
-        }
-    }
-
-    /// Deals with messages whose receiver has not turned up for long: home gives up on members that
-    /// it does not know, other PEs leave the messages to home.
-    pub(super) fn expire_awaiting(&mut self) {
-        let now = self.now;
-        let expired = self.awaiting.iter().filter(|(_, held)| held.deadline <= now);
-        let late: Vec<_> = expired.map(|(&id, _)| id).collect();
-        for id in late {
-            let Some(mut held) = self.awaiting.remove(&id) else { continue };
-            match self.home(id) {
-                Some(home) if home != self.me => {
-                    for mut envelope in held.envelopes {
-                        envelope.header_mut().epoch = 0;
-                        self.forward(held.kind, home, envelope);
-                    }
-                }
-                _ if self.directory.place(id).is_some() => {
-                    held.deadline = now + UNKNOWN_MEMBER_HOLD;
-                    self.awaiting.insert(id, held);
-                }
-                _ => held.envelopes.into_iter().for_each(|envelope| self.bury(envelope)),
             }
         }
     }

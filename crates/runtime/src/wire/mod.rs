@@ -14,5 +14,5 @@ pub(crate) use control::{
 };
 pub use packet::Packet;
 pub(crate) use packet::{Content, EncodedBatch, MessageFrame};
-pub(crate) use spread::{Announcement, REPORTED_BYTES_MIN, Spread};
+pub(crate) use spread::{Announced, Announcement, REPORTED_BYTES_MIN, Spread};
 pub(crate) use spread_frame::{PlanHead, SegmentHead, SpreadFrame};

@@ -29,12 +29,16 @@ pub(crate) enum Spread {
     Plan { plan: Box<Plan>, retired: Vec<PlanId> },
 }
 
-/// A control packet for all PEs. What is large in it stays apart, so that all PEs of a node share it.
-#[derive(Debug)]
+/// A control packet for all PEs, on its way out: what it is, and what may be large in it.
 pub(crate) struct Announcement {
-    head: Head,
-    /// The encoded head.
     front: Vec<u8>,
+    payload: Bytes,
+    is_internal: bool,
+}
+
+/// The same where it has arrived. All PEs of a node share the payload.
+pub(crate) struct Announced {
+    head: Head,
     payload: Bytes,
 }
 
@@ -63,12 +67,13 @@ impl Announcement {
             Control::Publish { id, value } => (Head::Publish { id }, value),
             control => (Head::Control, codec::encode(&control).into()),
         };
-        Self { head, front: codec::encode(&head), payload }
+        let is_internal = matches!(head, Head::Control);
+        Self { front: codec::encode(&head), payload, is_internal }
     }
 
     /// Whether it is something of the runtime's own.
     pub(crate) fn is_internal(&self) -> bool {
-        matches!(self.head, Head::Control)
+        self.is_internal
     }
 
     /// How many bytes travel: the encoded head, and the payload.
@@ -83,6 +88,14 @@ impl Announcement {
         let payload = range.start.max(front) - front..range.end.max(front) - front;
         [&self.front[head], &self.payload[payload]]
     }
+}
+
+impl Announced {
+    /// The announcement of which all [parts](Announcement::part) have come.
+    pub(crate) fn from_bytes(bytes: &Bytes) -> Result<Self, DecodeError> {
+        let (head, payload) = codec::decode_front("an announcement", bytes)?;
+        Ok(Self { head, payload: bytes.slice_ref(payload) })
+    }
 
     /// The packet, for one of the PEs.
     pub(crate) fn control(&self) -> Result<Control, DecodeError> {
@@ -94,12 +107,5 @@ impl Announcement {
             Head::Publish { id } => Control::Publish { id, value: self.payload.clone() },
             Head::Control => codec::decode("an announcement", &self.payload)?,
         })
-    }
-
-    /// The announcement of which all [parts](Self::part) have come.
-    pub(crate) fn from_bytes(bytes: &Bytes) -> Result<Self, DecodeError> {
-        let (head, payload) = codec::decode_front("an announcement", bytes)?;
-        let front = bytes[..bytes.len() - payload.len()].to_vec();
-        Ok(Self { head, front, payload: bytes.slice_ref(payload) })
     }
 }

@@ -1,7 +1,13 @@
 //! The model of broadcasts: one order for all members of a collection, each once.
 
+use super::dice::Dice;
 use gridspan_runtime::{ActorId, CollectionId};
 use std::collections::BTreeMap;
+
+/// One in so many broadcasts is large.
+const LARGE_ONE_IN: u64 = 50;
+/// What such a one carries, at most: some segments.
+const LOAD_MAX: u64 = 200_000;
 
 /// What a member has handled.
 #[derive(Default)]
@@ -28,6 +34,8 @@ struct Family {
 pub(super) struct Broadcasts {
     families: BTreeMap<CollectionId, Family>,
     asked: u64,
+    /// How many bytes those carry that carry any.
+    loads: BTreeMap<u64, usize>,
 }
 
 impl Broadcasts {
@@ -40,6 +48,25 @@ impl Broadcasts {
         family.asked.insert(number, (from, *place));
         *place += 1;
         number
+    }
+
+    /// What a broadcast carries: now and then so much that it travels in parts.
+    pub(super) fn load(&mut self, number: u64, dice: &mut Dice) -> Vec<u8> {
+        let mut load = Vec::new();
+        if dice.below(LARGE_ONE_IN) == 0 {
+            load.resize(dice.below(LOAD_MAX) as usize, number as u8);
+            self.loads.insert(number, load.len());
+        }
+        load
+    }
+
+    /// Checks that a broadcast came with what it carries.
+    pub(super) fn check_load(&self, number: u64, load: &[u8]) -> Result<(), String> {
+        let (asked, came) = (self.loads.get(&number).copied().unwrap_or(0), load.len());
+        match came == asked && load.iter().all(|&byte| byte == number as u8) {
+            true => Ok(()),
+            false => Err(format!("broadcast {number} of {asked} bytes came with {came} or others")),
+        }
     }
 
     pub(super) fn joined(&mut self, id: ActorId) {
@@ -155,6 +182,19 @@ mod tests {
     fn one_order_is_fine_and_a_late_member_may_miss_the_beginning() {
         assert_eq!(run([&[0, 2, 1], &[0, 2, 1], &[2, 1]]), Ok(()));
         assert_eq!(run([&[0, 1, 2], &[0, 1, 2], &[0, 1, 2]]), Ok(()));
+    }
+
+    #[test]
+    fn what_a_broadcast_carries_must_come_whole() {
+        let (mut broadcasts, mut dice) = (Broadcasts::default(), Dice::new(1));
+        let loads = (0..1000).map(|number| (number, broadcasts.load(number, &mut dice)));
+        let loads: Vec<_> = loads.filter(|(_, load)| load.len() > 1).collect();
+        assert!((5..60).contains(&loads.len()));
+        for (number, load) in loads {
+            assert_eq!(broadcasts.check_load(number, &load), Ok(()));
+            assert!(broadcasts.check_load(number, &load[1..]).is_err());
+            assert!(broadcasts.check_load(number + 1, &load).is_err());
+        }
     }
 
     #[test]

@@ -16,15 +16,6 @@ thread_local! {
     static LEDGER: RefCell<Option<Ledger>> = const { RefCell::new(None) };
 }
 
-/// One in so many broadcasts is large.
-const LARGE_ONE_IN: u64 = 50;
-/// What such a one carries, at most: some segments.
-const LOAD_MAX: u64 = 200_000;
-
-fn load_byte(number: u64) -> u8 {
-    (number % 251) as u8
-}
-
 /// The sender of what main sends.
 pub(super) const MAIN: ActorId = ActorId { collection: CollectionId(u32::MAX), key: Key(0) };
 
@@ -227,20 +218,11 @@ impl Ledger {
         self.doings.destructions += 1;
     }
 
-    /// The number for a broadcast that is about to be asked for, and what it carries: now and then so much that it
-    /// travels in parts.
+    /// The number for a broadcast that is about to be asked for, and what it carries.
     pub(super) fn asked_broadcast(&mut self, from: ActorId, to: CollectionId) -> (u64, Vec<u8>) {
         self.doings.broadcasts += 1;
         let number = self.broadcasts.asked(from, to);
-        let is_large = self.dice.below(LARGE_ONE_IN) == 0;
-        let bytes = if is_large { self.dice.below(LOAD_MAX) } else { 0 };
-        (number, vec![load_byte(number); bytes as usize])
-    }
-
-    pub(super) fn check_load(&mut self, number: u64, load: &[u8]) {
-        if load.iter().any(|&byte| byte != load_byte(number)) {
-            self.violated(format!("broadcast {number} carries what another does"));
-        }
+        (number, self.broadcasts.load(number, &mut self.dice))
     }
 
     /// The number for a message that is about to be sent to `to`.

@@ -145,7 +145,9 @@ impl Actor for Walker {
             Msg::Call { number, call, load } => {
                 ledger::with(|ledger| {
                     ledger.broadcasts.handled(id, number);
-                    ledger.check_load(number, &load);
+                    if let Err(problem) = ledger.broadcasts.check_load(number, &load) {
+                        ledger.violated(problem);
+                    }
                 });
                 self.obey(call, cx);
             }

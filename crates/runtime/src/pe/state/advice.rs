@@ -87,7 +87,7 @@ pub(crate) struct Advice {
     pub(crate) leaders: Vec<NodeId>,
     pub(crate) is_awaited: bool,
     pub(crate) is_scheduled: bool,
-    /// The advisor is lost, or was never wanted.
+    /// Nobody wants an advisor, or it is lost.
     pub(crate) is_over: bool,
     pub(crate) news: Vec<News>,
     /// What the advisor was last told of links.
@@ -100,7 +100,7 @@ pub(crate) struct Advice {
     pub(crate) flows: BTreeMap<u64, Flow>,
 }
 
-/// News that are kept for an advisor that does not come to hear them.
+/// With more news than these, those of broadcasts are dropped: the advisor does not come to hear them.
 const NEWS_MAX: usize = 256;
 /// A bandwidth or latency that differs by less than this part from what the advisor was told is not told again; nor is a
 /// latency that differs by less than so many seconds.
@@ -137,7 +137,12 @@ impl Told {
 }
 
 impl Advice {
-    /// Keeps news for the next thought. Too many are dropped: the advisor is slow, and will hear others.
+    /// Nothing is known. Unless plans are wanted, it stays like that.
+    pub(crate) fn new(is_wanted: bool) -> Self {
+        Self { is_over: !is_wanted, ..Self::default() }
+    }
+
+    /// Keeps news of broadcasts for the next thought. Too many are dropped: there will be others.
     pub(crate) fn tell(&mut self, news: News) {
         if !self.is_over && self.news.len() < NEWS_MAX {
             self.news.push(news);

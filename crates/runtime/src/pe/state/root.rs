@@ -141,7 +141,7 @@ impl Attendance {
 }
 
 impl<C> Root<C> {
-    pub(crate) fn new(balancer: Balancer) -> Self {
+    pub(crate) fn new(balancer: Balancer, plans_broadcasts: bool) -> Self {
         Self {
             collections: BTreeMap::new(),
             requests: BTreeMap::new(),
@@ -151,7 +151,7 @@ impl<C> Root<C> {
             balancer,
             balances: Balances::default(),
             uses_steps: false,
-            advice: Advice::default(),
+            advice: Advice::new(plans_broadcasts),
         }
     }
 }

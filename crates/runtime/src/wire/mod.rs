@@ -10,7 +10,7 @@ mod spread_frame;
 
 pub(crate) use control::{
     Arrival, Buried, Contribution, Control, Insertion, Loads, MemberRecord, Migrant, Moves,
-    Multicast, MulticastMember, MulticastTarget, ReductionGroup, Talk,
+    Multicast, MulticastMember, MulticastTarget, Piece, ReductionGroup, Talk,
 };
 pub use packet::Packet;
 pub(crate) use packet::{Content, EncodedBatch, MessageFrame};

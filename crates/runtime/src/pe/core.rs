@@ -14,7 +14,7 @@ use super::statistics::Statistics;
 use crate::codec::DecodeError;
 use crate::envelope::{AnyEnvelope, Batch, Header};
 use crate::error::JobError;
-use crate::id::{ActorId, CollectionId, KindId, Seat, Sender};
+use crate::id::{ActorId, CollectionId, KindId, Seat};
 use crate::parcel::Parcel;
 use crate::probe::ProbeOrder;
 use crate::rank::{FAR, Rank};
@@ -57,6 +57,14 @@ pub(crate) trait Kind: Send + Sync {
         core: &mut Core,
         multicast: Multicast,
         members: &[MulticastMember],
+    ) -> Result<(), DecodeError>;
+    /// Hands a broadcast to members that live here, each with a header.
+    fn broadcast(
+        &self,
+        core: &mut Core,
+        kind: KindId,
+        headers: Vec<Header>,
+        message: Parcel,
     ) -> Result<(), DecodeError>;
     /// Hands a message to its receiver, or sends it on.
     fn arrive(&self, core: &mut Core, kind: KindId, envelope: Box<dyn AnyEnvelope>);
@@ -281,11 +289,6 @@ impl Core {
     pub(super) fn home(&self, id: ActorId) -> Option<PeId> {
         let info = &self.collections.get(id.collection)?.info;
         Some(info.home(id.key, &self.common.layout, &self.common.maps))
-    }
-
-    /// Takes the number of the next message from `sender` to `to`.
-    pub(super) fn take_sequence(&mut self, sender: Sender, to: ActorId) -> u64 {
-        self.channels(sender).take_next(to, 0)
     }
 
     /// Sends a control packet, to this PE as well as to others.

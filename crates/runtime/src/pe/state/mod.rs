@@ -1,7 +1,8 @@
 //! What a PE keeps, part by part. Nothing in here knows the PE: what has to call it back is generic
 //! over it.
 //!
-//! - Messages: `lanes` of those that are ready, `waiting` those that are not, their numbers in `channel`.
+//! - Messages: `lanes` of those that are ready, `waiting` those that are not, their numbers in `channel`,
+//!   and those of broadcasts in `casts`.
 //! - Members: `member`, their `collections`, the `directory` of those elsewhere, the `graves` of those
 //!   that are no more.
 //! - What takes time: `timers`, questions in `waits`, contributions in `reductions`.
@@ -13,6 +14,7 @@
 mod advice;
 mod balance;
 mod callback;
+mod casts;
 mod channel;
 mod collections;
 mod directory;
@@ -36,8 +38,9 @@ mod waves;
 pub use advice::Thought;
 pub(crate) use advice::{Advice, Flow, News, Unconfirmed, edges};
 pub(crate) use balance::{Balances, Occasion, Pulse};
-pub(crate) use channel::{BROADCAST, Channels, Turn, judge};
-pub(crate) use collections::{Collections, Incomplete};
+pub(crate) use casts::Casts;
+pub(crate) use channel::{BROADCAST, Channels, Turn, broadcasts_of, channel, judge};
+pub(crate) use collections::{Collections, Incomplete, Seen};
 pub(crate) use directory::{Directory, Place};
 pub(crate) use graves::Graves;
 pub(crate) use lanes::{Lanes, Queue};

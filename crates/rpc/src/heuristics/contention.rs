@@ -1,11 +1,14 @@
 //! HEFT that sees links shared: `heft-c`.
 //!
-//! Three things differ from HEFT. A transfer reserves what the links on its way have left, so that many of them
+//! Four things differ from HEFT. A transfer reserves what the links on its way have left, so that many of them
 //! over one link are believed to take as long as they do. What has come to a site is passed on inside it instead
-//! of crossing again. And what the client wants counts: it is reserved when it is made.
+//! of crossing again. What the client wants counts: it is reserved when it is made. And a task that would end a little
+//! earlier far from the tasks with which it shares readers is not sent there, because what it makes would have to
+//! come back: see `gravity.rs`.
 
 use super::Heuristic;
 use super::cores::{Cores, Slot};
+use super::gravity::Gravity;
 use super::rank::by_upward_rank;
 use super::reservations::Reservations;
 use crate::graph::TaskGraph;
@@ -41,6 +44,8 @@ impl Heuristic for HeftC {
 #[derive(Clone, Copy)]
 struct Offer {
     end_s: f64,
+    /// When its results are where they will be read, about.
+    told_s: f64,
     server: ServerId,
     slot: Slot,
 }
@@ -52,6 +57,7 @@ struct Mapper<'a> {
     links: Reservations,
     /// Who has each data, and from when on.
     copies: Vec<Vec<(Endpoint, f64)>>,
+    gravity: Gravity<'a>,
 }
 
 impl<'a> Mapper<'a> {
@@ -68,6 +74,7 @@ impl<'a> Mapper<'a> {
             cores: Cores::new(platform),
             links: Reservations::new(platform, guess_s),
             copies: graph.data().iter().map(held).collect(),
+            gravity: Gravity::new(graph, platform),
         }
     }
 
@@ -103,11 +110,13 @@ impl<'a> Mapper<'a> {
             servers = able().collect();
         }
         let mut best: Option<Offer> = None;
+        let away_s = self.gravity.away_s(task);
         for server in servers {
             let time_s = self.platform.time_s(called.work_s, server);
+            let away_s = away_s[self.platform.server(server).site];
             // Not even with its inputs there at once would it end earlier.
             let least_s = self.cores.earliest(server, 0.0, time_s).start_s + time_s;
-            if best.is_some_and(|best| least_s >= best.end_s) {
+            if best.is_some_and(|best| least_s + away_s >= best.told_s) {
                 continue;
             }
             let there = self.inputs(task, server);
@@ -115,8 +124,9 @@ impl<'a> Mapper<'a> {
             let inputs_s = there.iter().map(|&(_, at_s)| at_s).fold(0.0, f64::max);
             let slot = self.cores.earliest(server, inputs_s, time_s);
             let end_s = slot.start_s + time_s;
-            if best.is_none_or(|best| end_s < best.end_s) {
-                best = Some(Offer { end_s, server, slot });
+            let told_s = end_s + away_s;
+            if best.is_none_or(|best| told_s < best.told_s) {
+                best = Some(Offer { end_s, told_s, server, slot });
             }
         }
         best
@@ -168,6 +178,7 @@ impl<'a> Mapper<'a> {
     /// The task runs there: its inputs have come, its outputs are made. When the client has what it wants of them.
     fn place(&mut self, task: TaskId, offer: Offer, there: &[(DataId, f64)]) -> f64 {
         let at = Endpoint::Server(offer.server);
+        self.gravity.place(task, self.platform.server(offer.server).site);
         for &(data, at_s) in there {
             let copies = &mut self.copies[data.index()];
             if !copies.iter().any(|copy| copy.0 == at) {

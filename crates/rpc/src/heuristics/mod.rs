@@ -16,6 +16,7 @@ mod arrivals;
 mod contention;
 mod cores;
 mod exhaustive;
+mod gravity;
 mod greedy;
 mod heft;
 mod portfolio;

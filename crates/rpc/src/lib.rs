@@ -1,5 +1,6 @@
 //! Remote procedure calls and their collective mapping, written as actors.
 
+mod described;
 mod graph;
 pub mod heuristics;
 mod id;
@@ -10,6 +11,7 @@ mod platform;
 pub mod study;
 pub mod workflow;
 
+pub use described::described;
 pub use graph::{Data, GraphBuilder, GraphError, Task, TaskGraph};
 pub use id::{DataId, Endpoint, ServerId, TaskId};
 pub use mapping::{MapError, Mapping, check};

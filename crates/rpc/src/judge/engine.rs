@@ -334,7 +334,7 @@ impl<'a> Engine<'a> {
         let run = TaskRun { task, server, start_s: since_s, end_s: self.now_s };
         self.execution.runs.push(run);
         self.is_done[task.index()] = true;
-        self.observe(&run);
+        self.observe(&run, true);
         self.attempts[attempt as usize].stage = Stage::Over;
         self.floors[server.index()].free += 1;
         for other in std::mem::take(&mut self.current[task.index()]) {
@@ -369,6 +369,7 @@ impl<'a> Engine<'a> {
             }
             Stage::Running { since_s } => {
                 let run = TaskRun { task, server, start_s: since_s, end_s: self.now_s };
+                self.observe(&run, false);
                 self.execution.wasted.push(run);
                 self.floors[server.index()].free += 1;
                 self.stirred.insert(server);

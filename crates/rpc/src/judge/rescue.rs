@@ -63,10 +63,11 @@ struct Offer {
 }
 
 impl Engine<'_> {
-    /// A task has ended.
-    pub(super) fn observe(&mut self, run: &TaskRun) {
+    /// A task has ended, or was given up: then it says something only if it was late.
+    pub(super) fn observe(&mut self, run: &TaskRun, has_ended: bool) {
         let expected_s = self.expected_s(run.task, run.server);
-        if let Some(watch) = &mut self.watch {
+        let says = has_ended || run.end_s - run.start_s > expected_s;
+        if let Some(watch) = self.watch.as_mut().filter(|_| says) {
             let (took_s, should_s) = &mut watch.seen_s[run.server.index()];
             *took_s += run.end_s - run.start_s;
             *should_s += expected_s;

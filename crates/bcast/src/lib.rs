@@ -12,7 +12,7 @@
 //! - [`Belief`]: what measurements say; [`Network`]: the shared capacities that explain it.
 //! - [`plan_broadcast`]: searches a [`Draft`]; [`strategies`]: it and all others by name; [`anneal`]: our search
 //!   by the cost model of paper 2. [`Effort`]: how long they may take.
-//! - [`simulate`]: what a draft takes if transfers share capacities fairly.
+//! - [`simulate`]: what a draft takes if transfers share capacities fairly; [`Shares`]: those shares.
 //!
 //! **To compare**
 //! - [`paper`]: paper 2's system as it is in the paper.
@@ -38,7 +38,7 @@ mod tree;
 pub use advisor::{Advisor, AdvisorConfig, Broadcast, Command, Forecast, Predictor, Wish};
 pub use anneal::{Annealed, anneal, start_tree};
 pub use effort::Effort;
-pub use fluid::{EdgeTiming, Outcome, Run, Sending, simulate};
+pub use fluid::{EdgeTiming, Outcome, Run, Sending, Shares, simulate};
 pub use network::{Belief, Network, NodeLink, Place, Sharing};
 pub use pipeline::{Draft, PlannerConfig, Strand, plan_broadcast, plan_static};
 pub use plan::{Plan, PlanError, PlanId, Segment, Stripe};

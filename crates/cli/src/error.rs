@@ -103,6 +103,26 @@ pub(crate) enum CliError {
     /// Nothing says over which grid to broadcast.
     #[error("there is no grid to broadcast over")]
     NoGrid,
+    /// Nothing says which servers there are.
+    #[error("there is no grid of servers to run on")]
+    NoServers,
+    /// A file holds no workflow that can be mapped.
+    #[error("{}: {reason}", .path.display())]
+    Workflow {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A heuristic cannot map the workflow.
+    #[error("--heuristic: {0}")]
+    Map(#[from] gridspan_rpc::MapError),
+    /// No host of the grid is called so.
+    #[error("--slow: there is no host `{}` in the grid", .name.escape_debug())]
+    NoHost {
+        /// What was written.
+        name: String,
+    },
     /// The node that is to broadcast does not exist, or several are called that.
     #[error("there is no node `{}` in the grid", .name.escape_debug())]
     NoRoot {
@@ -213,11 +233,15 @@ impl CliError {
                  `.toml`"
                     .into()
             }
-            Self::NoGrid => {
+            Self::NoGrid | Self::NoServers => {
                 "name a grid file with `--grid FILE`, or write one in short, such as \
                  `--emulate 4x8,wan=32ms`"
                     .into()
             }
+            Self::Workflow { .. } => {
+                "workflows are JSON files in WfFormat, such as those of wfcommons.org".into()
+            }
+            Self::NoHost { .. } => "`--json` lists the servers".into(),
             Self::NoRoot { nodes, .. } => format!("write a number or a host of {nodes}"),
             Self::Alone => "`--emulate 2x4` has two sites with four nodes each".into(),
             Self::TooLarge { limits: [nodes, clusters], .. } => format!(
@@ -253,6 +277,7 @@ impl CliError {
             | Self::Emulate(_)
             | Self::Nodes(_)
             | Self::Sites(_)
+            | Self::Map(_)
             | Self::Identity(_) => return None,
         })
     }

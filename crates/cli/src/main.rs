@@ -16,6 +16,7 @@ mod output;
 mod probe;
 mod program;
 mod quantity;
+mod rpc;
 mod run;
 mod sim;
 mod status;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Verb::Topo(args) => topo::run(&args, cli.verbose),
         Verb::Balance(verb) => balance::run(&verb),
         Verb::Bcast(args) => bcast::run(&args),
+        Verb::Rpc(verb) => rpc::run(&verb),
         Verb::Bench(verb) => bench::run(&verb, cli.verbose),
         Verb::Jobs => jobs::list(&mut std::io::stdout().lock()),
         Verb::Job(args) => program::run_here(&args.command),

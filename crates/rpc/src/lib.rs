@@ -1,3 +1,18 @@
 //! Remote procedure calls and their collective mapping, written as actors.
-//!
-//! Nothing is here yet; the crate keeps the place in the layers that `tests/layout` checks.
+
+mod described;
+mod graph;
+pub mod heuristics;
+mod id;
+pub mod judge;
+mod mapping;
+mod moment;
+mod platform;
+pub mod study;
+pub mod workflow;
+
+pub use described::described;
+pub use graph::{Data, GraphBuilder, GraphError, Task, TaskGraph};
+pub use id::{DataId, Endpoint, ServerId, TaskId};
+pub use mapping::{MapError, Mapping, check};
+pub use platform::{Client, Platform, Server, Site};

@@ -7,5 +7,6 @@
 mod share;
 mod simulation;
 
+pub use share::Shares;
 pub(crate) use share::joint_rate;
 pub use simulation::{EdgeTiming, Outcome, Run, Sending, simulate};

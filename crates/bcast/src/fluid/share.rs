@@ -1,16 +1,20 @@
 //! Max-min fair shares of capacities, kept up to date as flows come and go.
 //!
 //! Flows that share no capacity with others, directly or by way of other flows, do not concern each other.
-//! So a change only recomputes the flows that it reaches.
+//! So a change only recomputes the flows that it reaches. Flows over the same path get the same, so they are
+//! counted and not told apart.
 
-/// Flows over capacities. A flow is a slot that is used again and again over one path.
+/// Flows over capacities. A flow is a slot that is used again and again over one path, by any number of
+/// transfers at a time, each of which gets the flow's [rate](Self::rate).
 #[derive(Clone, Debug)]
-pub(super) struct Shares {
+pub struct Shares {
     capacities: Vec<f64>,
     /// The path of each flow.
     paths: Vec<Vec<u32>>,
     rates: Vec<f64>,
-    /// The active flows of each capacity.
+    /// The transfers of each flow.
+    weights: Vec<u32>,
+    /// The flows of each capacity that have transfers.
     users: Vec<Vec<u32>>,
     /// Memory of one computation.
     flows: Vec<u32>,
@@ -22,12 +26,15 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    pub(super) fn new(capacities: &[f64], paths: Vec<Vec<u32>>) -> Self {
+    /// Capacities in bytes per second, and the path of each flow over them, by their positions. A capacity
+    /// may occur once in a path.
+    pub fn new(capacities: &[f64], paths: Vec<Vec<u32>>) -> Self {
         let flows = paths.len();
         Self {
             capacities: capacities.to_vec(),
             paths,
             rates: vec![0.0; flows],
+            weights: vec![0; flows],
             users: vec![Vec::new(); capacities.len()],
             flows: Vec::new(),
             seen_flow: vec![false; flows],
@@ -38,29 +45,45 @@ impl Shares {
         }
     }
 
-    pub(super) fn rate(&self, flow: u32) -> f64 {
+    /// Adds a flow over a path of its own.
+    pub fn add(&mut self, path: Vec<u32>) -> u32 {
+        self.paths.push(path);
+        self.rates.push(0.0);
+        self.weights.push(0);
+        self.seen_flow.push(false);
+        self.paths.len() as u32 - 1
+    }
+
+    /// What each transfer of a flow gets, in bytes per second; nothing if it has none.
+    pub fn rate(&self, flow: u32) -> f64 {
         self.rates[flow as usize]
     }
 
-    /// A flow begins; the flows whose rate is computed anew follow in [`Shares::changed`].
-    pub(super) fn begin(&mut self, flow: u32) {
-        for &capacity in &self.paths[flow as usize] {
-            self.users[capacity as usize].push(flow);
+    /// A transfer begins; the flows whose rate is computed anew follow in [`Shares::changed`].
+    pub fn begin(&mut self, flow: u32) {
+        self.weights[flow as usize] += 1;
+        if self.weights[flow as usize] == 1 {
+            for &capacity in &self.paths[flow as usize] {
+                self.users[capacity as usize].push(flow);
+            }
         }
         self.recompute(flow);
     }
 
-    /// A flow ends.
-    pub(super) fn end(&mut self, flow: u32) {
-        self.rates[flow as usize] = 0.0;
-        for &capacity in &self.paths[flow as usize] {
-            self.users[capacity as usize].retain(|&other| other != flow);
+    /// A transfer of a flow that has some ends.
+    pub fn end(&mut self, flow: u32) {
+        self.weights[flow as usize] -= 1;
+        if self.weights[flow as usize] == 0 {
+            self.rates[flow as usize] = 0.0;
+            for &capacity in &self.paths[flow as usize] {
+                self.users[capacity as usize].retain(|&other| other != flow);
+            }
         }
         self.recompute(flow);
     }
 
-    /// The active flows that the last change reached.
-    pub(super) fn changed(&self) -> &[u32] {
+    /// The flows with transfers that the last change reached.
+    pub fn changed(&self) -> &[u32] {
         &self.flows
     }
 
@@ -69,7 +92,8 @@ impl Shares {
         for &capacity in &self.reached {
             let place = capacity as usize;
             self.left[place] = self.capacities[place];
-            self.open[place] = self.users[place].len() as u32;
+            let weights = self.users[place].iter().map(|&flow| self.weights[flow as usize]);
+            self.open[place] = weights.sum();
         }
         for &flow in &self.flows {
             self.rates[flow as usize] = -1.0;
@@ -93,10 +117,11 @@ impl Shares {
                 }
                 self.rates[flow] = share;
                 waiting -= 1;
+                let weight = self.weights[flow];
                 for &other in &self.paths[flow] {
                     let left = &mut self.left[other as usize];
-                    *left = (*left - share).max(0.0);
-                    self.open[other as usize] -= 1;
+                    *left = (*left - share * f64::from(weight)).max(0.0);
+                    self.open[other as usize] -= weight;
                 }
             }
         }
@@ -163,6 +188,18 @@ mod tests {
         assert_eq!(rates(&shares), [4.0, 6.0, 0.0]);
         shares.end(0);
         assert_eq!(rates(&shares), [0.0, 10.0, 0.0]);
+    }
+
+    #[test]
+    fn transfers_of_one_flow_count_as_many_and_get_the_same() {
+        let mut shares = Shares::new(&[12.0], vec![vec![0], vec![0]]);
+        (0..3).for_each(|_| shares.begin(0));
+        shares.begin(1);
+
+        assert_eq!(rates(&shares), [3.0, 3.0]);
+
+        shares.end(0);
+        assert_eq!(rates(&shares), [4.0, 4.0]);
     }
 
     #[test]

@@ -2,9 +2,11 @@
 
 mod bcast;
 mod place;
+mod rpc;
 
 pub(crate) use bcast::{BcastArgs, BenchBcastArgs, BenchVerb, SharingName};
 pub(crate) use place::{DriverName, PlaceArgs, SiteArg};
+pub(crate) use rpc::{RescueName, RpcRunArgs, RpcVerb};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
@@ -32,6 +34,7 @@ const EXAMPLES: &str = "Examples:
   gridctl sim --pes 512 ring               on 512 PEs, in virtual time
   gridctl topo                             what a running job knows of its sites and links
   gridctl bcast --grid grid.toml           how a broadcast would travel over a grid
+  gridctl rpc run -e 4x8x4 workflow.json   how a workflow would be mapped to servers
   gridctl bench bcast                      how long broadcasts take on this machine
 
 Exit codes: 0 done, 1 the job failed, 2 usage, 130 after Ctrl-C.";
@@ -50,6 +53,9 @@ pub(crate) enum Verb {
     Balance(BalanceVerb),
     /// Show how a broadcast would travel over a grid, strategy by strategy.
     Bcast(BcastArgs),
+    /// Remote calls: map a workflow as a whole.
+    #[command(subcommand)]
+    Rpc(RpcVerb),
     /// Measure the runtime.
     #[command(subcommand)]
     Bench(BenchVerb),

@@ -1,0 +1,125 @@
+//! The command line of `gridctl rpc`.
+
+use clap::{Args, Subcommand, ValueEnum};
+use gridspan_topology::{Bandwidth, Latency, Link};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// What to do with remote calls.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RpcVerb {
+    /// Map a workflow to the servers of a grid, heuristic by heuristic, and execute it in simulated time.
+    Run(RpcRunArgs),
+}
+
+/// Which workflow, which servers, and what to show.
+#[derive(Debug, Args)]
+#[command(after_help = RUN_HELP)]
+pub(crate) struct RpcRunArgs {
+    /// The workflow, in WfFormat.
+    pub(crate) file: PathBuf,
+    /// Each node of this grid file is a server, with a core for each PE.
+    #[arg(short, long, value_name = "FILE", group = "place")]
+    pub(crate) grid: Option<PathBuf>,
+    /// Servers and links given in short: `SITESxHOSTS[xPES]` and options, such as 4x8x4,wan=32ms, or for a
+    /// grid file.
+    #[arg(short, long, value_name = "SPEC", group = "place")]
+    pub(crate) emulate: Option<String>,
+    /// Map by these heuristics; `gridrpc` places each call by itself. Default: all but `exhaustive`.
+    #[arg(short = 'H', long, value_name = "NAME,…", value_delimiter = ',', value_parser = heuristics())]
+    pub(crate) heuristic: Vec<String>,
+    /// The client has a link into the wide area of its own, such as 100mbit or 100mbit,20ms. Default: it is a host of
+    /// the first site.
+    #[arg(long, value_name = "RATE[,LATENCY]", value_parser = link)]
+    pub(crate) client: Option<Link>,
+    /// Servers speak with the client only.
+    #[arg(long)]
+    pub(crate) star: bool,
+    /// This host is so many times slower than the heuristics know; repeat it for more.
+    #[arg(long, value_name = "HOST=TIMES")]
+    pub(crate) slow: Vec<Late>,
+    /// What is done while the workflow is executed if servers are slow: `none`; `steal` what they have not begun;
+    /// `copy`, and also begin late tasks again elsewhere.
+    #[arg(
+        long,
+        value_name = "WHAT",
+        value_enum,
+        default_value = "copy",
+        hide_possible_values = true
+    )]
+    pub(crate) rescue: RescueName,
+    /// Seed heuristics that throw dice.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Also draw when each server computed, of the shortest execution, into FILE; `-` prints the picture alone.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Print one JSON object, with all tasks of the shortest execution.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const RUN_HELP: &str = "\
+A task computes as long as was recorded, on one core. Files that no task writes are at the client at first, and
+those that no task reads go to it. Transfers that meet share the links fairly.
+
+Heuristics:
+  greedy, min-min, max-min, sufferage, heft   the published ones; each transfer has its links for itself
+  heft-c                                      HEFT with links reserved, and relays inside sites
+  portfolio                                   the best of several in a simulated execution
+  exhaustive                                  the best of all mappings, for a few tasks
+  random                                      dice
+  gridrpc                                     no group: each call goes to the server that would end it first,
+                                              and everything goes through the client
+
+Examples:
+  gridctl rpc run -e 4x4x4,wan=40ms,rate=50mbit w.json           all heuristics
+  gridctl rpc run -g grid.toml -H heft-c w.json --svg chart.svg  one, drawn
+  gridctl rpc run -e 2x4 --slow a1=3 --rescue none w.json        with a host that is slow
+
+Exit codes: 0 done, 1 a picture cannot be written, 2 usage or a file that cannot be read.";
+
+/// What is done about slow servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RescueName {
+    /// Nothing.
+    None,
+    /// Others take what they have not begun.
+    Steal,
+    /// And late tasks are begun again.
+    Copy,
+}
+
+/// A host that is slower than it should be.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Late {
+    /// The host.
+    pub(crate) host: String,
+    /// How many times.
+    pub(crate) times: f64,
+}
+
+impl FromStr for Late {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        const ADVICE: &str = "write a host and a number from 0.001 to 1000, such as a1=3";
+        let (host, times) = text.split_once('=').ok_or(ADVICE)?;
+        let times: f64 = times.parse().map_err(|_| ADVICE)?;
+        let is_sensible = (1e-3..=1e3).contains(&times);
+        is_sensible.then(|| Self { host: host.to_owned(), times }).ok_or(ADVICE)
+    }
+}
+
+fn link(text: &str) -> Result<Link, String> {
+    let (rate, latency) = text.split_once(',').unwrap_or((text, "0s"));
+    let rate: Bandwidth = rate.parse().map_err(|error| format!("{error}"))?;
+    let latency: Latency = latency.parse().map_err(|error| format!("{error}"))?;
+    let link = Link::new(latency, rate);
+    link.validate().map(|()| link).map_err(|error| error.to_string())
+}
+
+fn heuristics() -> clap::builder::PossibleValuesParser {
+    let names = gridspan_rpc::heuristics::NAMES.iter().copied();
+    names.chain([crate::rpc::INDIVIDUAL]).collect::<Vec<_>>().into()
+}

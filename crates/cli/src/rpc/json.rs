@@ -1,0 +1,68 @@
+//! Executions for scripts: one JSON object.
+//!
+//! | key | says |
+//! | --- | --- |
+//! | `version` | 1; changes when a script could break |
+//! | `workflow` | its `name`, number of `tasks`, `work_s` on one core, `recorded_s` (null if it was not) |
+//! | `grid` | where the grid is described |
+//! | `servers` | each `server` by number: `name`, `site`, `cores` |
+//! | `trials` | for each heuristic: `heuristic`, `makespan_s`, `predicted_s` (null if it believes nothing), `speed_up` (null for tasks that take no time), `bytes_between_sites`, `bytes_of_client`, `moved` (tasks), `copies` (attempts for nothing), `mapped_in_s` |
+//! | `shortest` | the heuristic of the shortest execution, and its `tasks` as they ended: `task`, `server`, `start_s`, `end_s` |
+
+use super::scene::Scene;
+use super::trial::Trial;
+use serde_json::{Value, json};
+
+/// The version of the object.
+const VERSION: u32 = 1;
+
+/// The executions as one line of JSON.
+pub(super) fn render(scene: &Scene, trials: &[Trial], shortest: Option<&Trial>) -> String {
+    let document = json!({
+        "version": VERSION,
+        "workflow": {
+            "name": scene.name,
+            "tasks": scene.graph.tasks().len(),
+            "work_s": scene.graph.work_s(),
+            "recorded_s": scene.recorded_s,
+        },
+        "grid": scene.source,
+        "servers": servers(scene),
+        "trials": trials.iter().map(|trial| of_trial(scene, trial)).collect::<Vec<_>>(),
+        "shortest": shortest.map(|trial| tasks(scene, trial)),
+    });
+    format!("{document}\n")
+}
+
+fn servers(scene: &Scene) -> Vec<Value> {
+    let sites = scene.platform.sites();
+    let servers = scene.platform.servers().iter().enumerate();
+    let server = |(number, server): (usize, &gridspan_rpc::Server)| {
+        let site = &sites[server.site].name;
+        json!({ "server": number, "name": server.name, "site": site, "cores": server.cores })
+    };
+    servers.map(server).collect()
+}
+
+fn of_trial(scene: &Scene, trial: &Trial) -> Value {
+    json!({
+        "heuristic": trial.name,
+        "makespan_s": trial.execution.makespan_s,
+        "predicted_s": trial.predicted_s,
+        "speed_up": trial.speed_up(scene),
+        "bytes_between_sites": trial.between_sites,
+        "bytes_of_client": trial.of_client,
+        "moved": trial.execution.moved,
+        "copies": trial.execution.wasted.len(),
+        "mapped_in_s": trial.mapped_in.as_secs_f64(),
+    })
+}
+
+fn tasks(scene: &Scene, trial: &Trial) -> Value {
+    let task = |run: &gridspan_rpc::judge::TaskRun| {
+        let name = &scene.graph.task(run.task).name;
+        json!({ "task": name, "server": run.server, "start_s": run.start_s, "end_s": run.end_s })
+    };
+    let tasks: Vec<Value> = trial.execution.runs.iter().map(task).collect();
+    json!({ "heuristic": trial.name, "tasks": tasks })
+}

@@ -1,0 +1,57 @@
+//! `gridctl rpc`: maps a workflow to servers, and shows how its execution would go.
+//!
+//! | part | what it does |
+//! | --- | --- |
+//! | `scene` | from files and flags to a task graph and a platform |
+//! | `trial` | one heuristic's mapping, executed |
+//! | `text` | for people |
+//! | `json` | for scripts |
+//! | `svg` | a picture: when each server computed |
+
+mod json;
+mod scene;
+mod svg;
+mod text;
+mod trial;
+
+use crate::args::{RpcRunArgs, RpcVerb};
+use crate::error::CliError;
+use crate::output::show;
+use crate::style::Style;
+use gridspan_rpc::heuristics::NAMES;
+use scene::Scene;
+use std::process::ExitCode;
+pub(crate) use trial::INDIVIDUAL;
+use trial::Trial;
+
+/// Tries all mappings, so it is not among the heuristics where nothing is said.
+const EXHAUSTIVE: &str = "exhaustive";
+
+/// Does what the verb says.
+pub(crate) fn run(verb: &RpcVerb) -> Result<ExitCode, CliError> {
+    let RpcVerb::Run(args) = verb;
+    map(args)
+}
+
+fn map(args: &RpcRunArgs) -> Result<ExitCode, CliError> {
+    let scene = Scene::new(args)?;
+    let names: Vec<&str> = match args.heuristic.is_empty() {
+        true => {
+            NAMES.iter().copied().filter(|name| *name != EXHAUSTIVE).chain([INDIVIDUAL]).collect()
+        }
+        false => args.heuristic.iter().map(String::as_str).collect(),
+    };
+    let trials = names.into_iter().map(|name| Trial::new(&scene, name, args));
+    let trials = trials.collect::<Result<Vec<_>, _>>()?;
+    let by_time = |one: &&Trial, other: &&Trial| {
+        one.execution.makespan_s.total_cmp(&other.execution.makespan_s)
+    };
+    let shortest = trials.iter().min_by(by_time);
+    let picture = args.svg.as_ref().zip(shortest);
+    let picture = picture.map(|(path, trial)| (path, svg::render(&scene, trial)));
+    let text = || match args.json {
+        true => json::render(&scene, &trials, shortest),
+        false => text::render(&scene, &trials, shortest, Style::of_stdout()),
+    };
+    show(picture, text, "print the mappings")
+}

@@ -1,0 +1,69 @@
+//! What is mapped to what: a workflow, and the servers of a grid.
+
+use crate::args::RpcRunArgs;
+use crate::error::CliError;
+use crate::grid::described;
+use gridspan_rpc::judge::Surprises;
+use gridspan_rpc::workflow::{Workflow, load};
+use gridspan_rpc::{Platform, TaskGraph};
+use std::fs;
+
+/// More servers than this would take minutes for each heuristic.
+const SERVERS_MAX: usize = 1024;
+
+/// A workflow and a platform.
+pub(super) struct Scene {
+    /// The workflow's name, or that of its file.
+    pub(super) name: String,
+    /// How long it took where it was recorded, in seconds.
+    pub(super) recorded_s: Option<f64>,
+    /// Its tasks.
+    pub(super) graph: TaskGraph,
+    /// The servers.
+    pub(super) platform: Platform,
+    /// Where the grid is described.
+    pub(super) source: String,
+    /// What the heuristics do not know.
+    pub(super) surprises: Surprises,
+}
+
+impl Scene {
+    /// The workflow and the servers that the flags name.
+    pub(super) fn new(args: &RpcRunArgs) -> Result<Self, CliError> {
+        let path = args.file.clone();
+        let text = fs::read_to_string(&path).map_err(|error| {
+            let reason = format!("cannot be read: {error}");
+            CliError::Workflow { path: path.clone(), reason }
+        })?;
+        let Workflow { name, graph, recorded_s } = load(&text).map_err(|error| {
+            CliError::Workflow { path: path.clone(), reason: error.to_string() }
+        })?;
+        let (file, short) = (args.grid.as_deref(), args.emulate.as_deref());
+        let described = described(file, short)?.ok_or(CliError::NoServers)?;
+        let nodes = described.spec.layout().node_count() as usize;
+        if nodes > SERVERS_MAX {
+            let clusters = described.spec.layout().site_count() as usize;
+            let limits = [SERVERS_MAX, clusters];
+            return Err(CliError::TooLarge { nodes, clusters, limits });
+        }
+        let mut platform = gridspan_rpc::described(&described.spec, args.client);
+        if args.star {
+            platform = platform.star();
+        }
+        let surprises = surprises(args, &platform)?;
+        let fallback = || path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let name = if name.is_empty() { fallback() } else { name };
+        let source = described.variable.1.to_string_lossy().into_owned();
+        Ok(Self { name, recorded_s, graph, platform, source, surprises })
+    }
+}
+
+fn surprises(args: &RpcRunArgs, platform: &Platform) -> Result<Surprises, CliError> {
+    let mut servers = vec![1.0; platform.servers().len()];
+    for slow in &args.slow {
+        let place = platform.servers().iter().position(|server| server.name == slow.host);
+        let place = place.ok_or_else(|| CliError::NoHost { name: slow.host.clone() })?;
+        servers[place] = slow.times;
+    }
+    Ok(Surprises { tasks: vec![], servers })
+}

@@ -1,0 +1,66 @@
+//! One heuristic's mapping, executed in simulated time.
+
+use super::scene::Scene;
+use crate::args::{RescueName, RpcRunArgs};
+use crate::error::CliError;
+use gridspan_rpc::heuristics::by_name;
+use gridspan_rpc::judge::{Execution, Rescue, execute, execute_calls};
+use std::time::{Duration, Instant};
+
+/// The name by which plain GridRPC is asked for, which maps no group.
+pub(crate) const INDIVIDUAL: &str = "gridrpc";
+
+/// How a workflow went.
+pub(super) struct Trial {
+    /// What mapped it.
+    pub(super) name: String,
+    /// When it would end, as the heuristic believed, in seconds; `None` where nothing was believed.
+    pub(super) predicted_s: Option<f64>,
+    /// How long mapping took.
+    pub(super) mapped_in: Duration,
+    /// The execution.
+    pub(super) execution: Execution,
+    /// Bytes that crossed between sites.
+    pub(super) between_sites: u64,
+    /// Bytes that the client sent or received.
+    pub(super) of_client: u64,
+}
+
+impl Trial {
+    /// Maps and executes. The parser of the flags has refused unknown names.
+    pub(super) fn new(scene: &Scene, name: &str, args: &RpcRunArgs) -> Result<Self, CliError> {
+        let Scene { graph, platform, surprises, .. } = scene;
+        let begin = Instant::now();
+        let mapping = match by_name(name, args.seed) {
+            Ok(heuristic) => Some(heuristic.map(graph, platform)?),
+            Err(_) => {
+                gridspan_rpc::check(graph, platform)?;
+                None
+            }
+        };
+        let mapped_in = begin.elapsed();
+        let rescue = match args.rescue {
+            RescueName::None => Rescue::None,
+            RescueName::Steal => Rescue::Steal,
+            RescueName::Copy => Rescue::StealAndCopy,
+        };
+        let execution = match &mapping {
+            Some(mapping) => execute(graph, platform, mapping, surprises, rescue),
+            None => execute_calls(graph, platform, surprises),
+        };
+        let predicted_s = mapping.map(|mapping| mapping.predicted_s).filter(|time_s| *time_s > 0.0);
+        Ok(Self {
+            name: name.to_owned(),
+            predicted_s,
+            mapped_in,
+            between_sites: execution.bytes_between_sites(graph, platform),
+            of_client: execution.bytes_of_client(graph),
+            execution,
+        })
+    }
+
+    /// How many times as fast as one core of speed 1 with all data at hand; `None` for tasks that take no time.
+    pub(super) fn speed_up(&self, scene: &Scene) -> Option<f64> {
+        (self.execution.makespan_s > 0.0).then(|| scene.graph.work_s() / self.execution.makespan_s)
+    }
+}

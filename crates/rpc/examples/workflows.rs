@@ -1,0 +1,268 @@
+//! Heuristics on recorded workflows and four platforms: how long groups take, as planned and with surprises.
+//!
+//! ```sh
+//! cargo run --release -p gridspan-rpc --example workflows -- FOLDER
+//! ```
+//!
+//! FOLDER holds workflows in WfFormat (`*.json`), such as those of the WfInstances collection; without it only
+//! generated ones are taken.
+#![allow(missing_docs, clippy::print_stdout)]
+
+use gridspan_rpc::heuristics::{NAMES, by_name};
+use gridspan_rpc::judge::{Execution, Rescue, Surprises, execute, execute_calls};
+use gridspan_rpc::study::{Ground, grounds};
+use gridspan_rpc::workflow::{layered, load};
+use gridspan_rpc::{Mapping, TaskGraph};
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Runs with surprises are repeated with so many seeds.
+const SEEDS: u64 = 6;
+/// The spread of the logarithm of run times.
+const SIGMA: f64 = 0.3;
+/// How many times slower the slow server is.
+const SLOW: f64 = 3.0;
+
+fn main() -> ExitCode {
+    let mut graphs = vec![("generated-500".to_owned(), 500), ("generated-5000".to_owned(), 5000)]
+        .into_iter()
+        .filter_map(|(name, tasks)| Some((name, layered(tasks, 1).ok()?)))
+        .collect::<Vec<_>>();
+    match std::env::args().nth(1) {
+        Some(folder) => match recorded(Path::new(&folder)) {
+            Ok(mut found) => graphs.append(&mut found),
+            Err(error) => {
+                eprintln!("{error}");
+                return ExitCode::from(2);
+            }
+        },
+        None => println!("no folder given: generated workflows only\n"),
+    }
+    let table = Table::new(&graphs);
+    table.print();
+    surprises(&graphs);
+    ExitCode::SUCCESS
+}
+
+fn recorded(folder: &Path) -> Result<Vec<(String, TaskGraph)>, String> {
+    let listing = std::fs::read_dir(folder)
+        .map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
+    let mut paths: Vec<_> = listing.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths.sort();
+    let read = |path: &std::path::PathBuf| {
+        let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
+        let workflow = text.and_then(|text| load(&text).map_err(|error| error.to_string()));
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        match workflow {
+            Ok(workflow) => Ok((name, workflow.graph)),
+            Err(error) => Err(format!("{}: {error}", path.display())),
+        }
+    };
+    paths.iter().map(read).collect()
+}
+
+fn names() -> Vec<&'static str> {
+    NAMES.iter().copied().filter(|name| *name != "exhaustive").collect()
+}
+
+/// What one heuristic did with one workflow on one platform.
+struct Cell {
+    makespan_s: f64,
+    predicted_s: f64,
+    planned_in_s: f64,
+    between_sites: u64,
+}
+
+/// By platform, workflow and heuristic; plain GridRPC comes last.
+struct Table {
+    cells: Vec<Vec<Vec<Cell>>>,
+    graphs: Vec<(String, usize)>,
+}
+
+impl Table {
+    fn new(graphs: &[(String, TaskGraph)]) -> Self {
+        let of_ground = |ground: &Ground| {
+            graphs.iter().map(|(_, graph)| Self::row(graph, ground)).collect::<Vec<_>>()
+        };
+        let cells = grounds().iter().map(of_ground).collect();
+        let graphs =
+            graphs.iter().map(|(name, graph)| (name.clone(), graph.tasks().len())).collect();
+        Self { cells, graphs }
+    }
+
+    fn row(graph: &TaskGraph, ground: &Ground) -> Vec<Cell> {
+        let platform = &ground.platform;
+        let cell = |execution: &Execution, predicted_s, planned_in_s| Cell {
+            makespan_s: execution.makespan_s,
+            predicted_s,
+            planned_in_s,
+            between_sites: execution.bytes_between_sites(graph, platform),
+        };
+        let mut row: Vec<Cell> = names()
+            .into_iter()
+            .filter_map(|name| {
+                let heuristic = by_name(name, 1).ok()?;
+                let begin = Instant::now();
+                let mapping = heuristic.map(graph, platform).ok()?;
+                let planned_in_s = begin.elapsed().as_secs_f64();
+                let execution =
+                    execute(graph, platform, &mapping, &Surprises::default(), Rescue::None);
+                Some(cell(&execution, mapping.predicted_s, planned_in_s))
+            })
+            .collect();
+        let called = execute_calls(graph, platform, &Surprises::default());
+        row.push(cell(&called, 0.0, 0.0));
+        row
+    }
+
+    fn print(&self) {
+        let names: Vec<&str> = names().into_iter().chain(["gridrpc"]).collect();
+        println!("makespan in s, by platform and workflow\n");
+        for (cells, ground) in self.cells.iter().zip(grounds()) {
+            println!("{}: {}", ground.name, ground.description);
+            print!("{:42} {:>6}", "workflow", "tasks");
+            names.iter().for_each(|name| print!(" {name:>9}"));
+            println!();
+            for (row, (name, tasks)) in cells.iter().zip(&self.graphs) {
+                print!("{name:42} {tasks:6}");
+                row.iter().for_each(|cell| print!(" {:9.0}", cell.makespan_s));
+                println!();
+            }
+            println!();
+        }
+        self.summary(&names);
+    }
+
+    fn summary(&self, names: &[&str]) {
+        println!(
+            "geometric means over workflows, relative to `portfolio`; worst; planning; prediction"
+        );
+        println!(
+            "{:10} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6} {:>10} {:>9} {:>12}",
+            "", "A", "B", "C", "D", "all", "worst", "max plan s", "sim/plan", "C: GB across"
+        );
+        let reference = names.iter().position(|name| *name == "portfolio").unwrap_or(0);
+        for (column, name) in names.iter().enumerate() {
+            let ratio = |row: &Vec<Cell>| row[column].makespan_s / row[reference].makespan_s;
+            let means = self.cells.iter().map(|rows| mean(rows.iter().map(ratio)));
+            let all = || self.cells.iter().flatten();
+            let worst = all().map(ratio).fold(0.0, f64::max);
+            let plan_s = all().map(|row| row[column].planned_in_s).fold(0.0, f64::max);
+            let honest = mean(
+                all()
+                    .filter(|row| row[column].predicted_s > 0.0)
+                    .map(|row| row[column].makespan_s / row[column].predicted_s),
+            );
+            let across: u64 = self.cells[2].iter().map(|row| row[column].between_sites).sum();
+            print!("{name:10}");
+            means.for_each(|mean| print!(" {mean:6.2}"));
+            println!(
+                " {:6.2} {worst:6.2} {plan_s:10.3} {honest:9.2} {:12.0}",
+                mean(all().map(ratio)),
+                across as f64 * 1e-9
+            );
+        }
+        println!();
+    }
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) =
+        values.fold((0.0, 0.0), |(sum, count), value| (sum + value.ln(), count + 1.0));
+    f64::exp(sum / f64::max(count, 1.0))
+}
+
+/// A strategy under surprises: a heuristic, and what is done while the group is executed.
+const STRATEGIES: [(&str, Rescue); 7] = [
+    ("heft", Rescue::None),
+    ("heft", Rescue::StealAndCopy),
+    ("heft-c", Rescue::None),
+    ("heft-c", Rescue::Steal),
+    ("heft-c", Rescue::StealAndCopy),
+    ("portfolio", Rescue::None),
+    ("portfolio", Rescue::StealAndCopy),
+];
+
+/// Noise and slow servers that heuristics know nothing of; relative to the best of all strategies and of a portfolio
+/// that knows.
+fn surprises(graphs: &[(String, TaskGraph)]) {
+    println!(
+        "with surprises: geometric means relative to the best strategy, or a portfolio that knows"
+    );
+    println!(
+        "{:10} {:13} {:>7} {:>7} {:>7} {:>7} {:>6}",
+        "", "", "exact", "noise", "slow", "both", "worst"
+    );
+    let mut ratios: Vec<[Vec<f64>; 4]> = vec![Default::default(); STRATEGIES.len()];
+    for (_, graph) in graphs.iter().filter(|(_, graph)| graph.tasks().len() < 4000) {
+        for ground in grounds() {
+            study(graph, &ground, &mut ratios);
+        }
+    }
+    for (ratios, (name, rescue)) in ratios.iter().zip(STRATEGIES) {
+        print!("{name:10} {:13}", format!("{rescue:?}"));
+        ratios.iter().for_each(|ratios| print!(" {:7.2}", mean(ratios.iter().copied())));
+        println!(" {:6.2}", ratios.iter().flatten().copied().fold(0.0, f64::max));
+    }
+}
+
+fn study(graph: &TaskGraph, ground: &Ground, ratios: &mut [[Vec<f64>; 4]]) {
+    let platform = &ground.platform;
+    let map = |name: &str| by_name(name, 1).ok()?.map(graph, platform).ok();
+    let mappings: Vec<Option<Mapping>> = STRATEGIES.iter().map(|(name, _)| map(name)).collect();
+    for (kind, (is_noisy, is_slow)) in
+        [(false, false), (true, false), (false, true), (true, true)].into_iter().enumerate()
+    {
+        for seed in 0..if kind == 0 { 1 } else { SEEDS } {
+            let surprises = draw(graph, ground, seed, is_noisy, is_slow);
+            let run = |(mapping, (_, rescue)): (&Option<Mapping>, &(_, Rescue))| {
+                let mapping = mapping.as_ref()?;
+                Some(execute(graph, platform, mapping, &surprises, *rescue).makespan_s)
+            };
+            let times: Vec<f64> = mappings.iter().zip(&STRATEGIES).filter_map(run).collect();
+            let knowing_s = knowing_s(graph, ground, &surprises);
+            let best_s = times.iter().copied().fold(knowing_s, f64::min);
+            for (ratios, time_s) in ratios.iter_mut().zip(&times) {
+                ratios[kind].push(time_s / best_s);
+            }
+        }
+    }
+}
+
+fn draw(graph: &TaskGraph, ground: &Ground, seed: u64, is_noisy: bool, is_slow: bool) -> Surprises {
+    let mut dice = Pcg64Mcg::seed_from_u64(seed);
+    let mut unit = move || (dice.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+    let mut normal = || {
+        let (one, other) = (f64::max(unit(), 1e-12), unit());
+        (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos()
+    };
+    let mut surprises = Surprises::default();
+    if is_noisy {
+        surprises.tasks = graph.tasks().iter().map(|_| (SIGMA * normal()).exp()).collect();
+    }
+    if is_slow {
+        surprises.servers = vec![1.0; ground.platform.servers().len()];
+        let place = seed as usize * 5 % surprises.servers.len();
+        surprises.servers[place] = SLOW;
+    }
+    surprises
+}
+
+/// The portfolio's makespan if it knows which server is slow.
+fn knowing_s(graph: &TaskGraph, ground: &Ground, surprises: &Surprises) -> f64 {
+    let platform = &ground.platform;
+    let mut servers = platform.servers().to_vec();
+    for (server, factor) in servers.iter_mut().zip(&surprises.servers) {
+        server.speed /= factor;
+    }
+    let known = gridspan_rpc::Platform::new(servers, platform.sites().to_vec(), *platform.client());
+    let Ok(Ok(mapping)) = by_name("portfolio", 1).map(|best| best.map(graph, &known)) else {
+        return f64::INFINITY;
+    };
+    let rest = Surprises { tasks: surprises.tasks.clone(), servers: vec![] };
+    execute(graph, &known, &mapping, &rest, Rescue::None).makespan_s
+}

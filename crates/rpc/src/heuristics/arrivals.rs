@@ -1,0 +1,66 @@
+//! When data is where, as heuristics believe that see no contention: each transfer has its links for itself, and data
+//! comes from whoever made it.
+
+use crate::graph::TaskGraph;
+use crate::id::{DataId, Endpoint, ServerId, TaskId};
+use crate::platform::Platform;
+
+/// Where data is, and when: made there, or sent there for a task that was placed before.
+#[derive(Clone, Debug)]
+pub(super) struct Arrivals<'a> {
+    graph: &'a TaskGraph,
+    platform: &'a Platform,
+    copies: Vec<Vec<(Endpoint, f64)>>,
+}
+
+impl<'a> Arrivals<'a> {
+    pub(super) fn new(graph: &'a TaskGraph, platform: &'a Platform) -> Self {
+        let held = |data: &crate::graph::Data| data.held_by.iter().map(|&at| (at, 0.0)).collect();
+        Self { graph, platform, copies: graph.data().iter().map(held).collect() }
+    }
+
+    /// When data is on a server if it is needed there; never if nobody has it.
+    fn data_s(&self, data: DataId, server: ServerId) -> f64 {
+        let (to, bytes) = (Endpoint::Server(server), self.graph.datum(data).bytes);
+        let copies = &self.copies[data.index()];
+        match copies.iter().find(|copy| copy.0 == to && self.keeps(server)) {
+            Some(&(_, at_s)) => at_s,
+            None => copies.first().map_or(f64::INFINITY, |&(from, at_s)| {
+                let bridged_s = if from == to && !self.keeps(server) {
+                    // A server that keeps nothing has even its own results back from the client.
+                    let client = Endpoint::Client;
+                    self.platform.transfer_s(bytes, from, client)
+                        + self.platform.transfer_s(bytes, client, to)
+                } else {
+                    self.platform.transfer_s(bytes, from, to)
+                };
+                at_s + bridged_s
+            }),
+        }
+    }
+
+    fn keeps(&self, server: ServerId) -> bool {
+        self.platform.server(server).is_direct
+    }
+
+    /// When all inputs of a task whose parents are placed are on a server.
+    pub(super) fn inputs_s(&self, task: TaskId, server: ServerId) -> f64 {
+        let inputs = self.graph.task(task).inputs.iter();
+        inputs.map(|&data| self.data_s(data, server)).fold(0.0, f64::max)
+    }
+
+    /// The task ends on the server at this time: its inputs have come there, and its outputs are made.
+    pub(super) fn place(&mut self, task: TaskId, server: ServerId, end_s: f64) {
+        let at = Endpoint::Server(server);
+        for &data in &self.graph.task(task).inputs {
+            let there_s = self.data_s(data, server);
+            let copies = &mut self.copies[data.index()];
+            if !copies.iter().any(|copy| copy.0 == at) {
+                copies.push((at, there_s));
+            }
+        }
+        for &data in &self.graph.task(task).outputs {
+            self.copies[data.index()].push((at, end_s));
+        }
+    }
+}

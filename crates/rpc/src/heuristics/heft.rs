@@ -1,0 +1,51 @@
+//! Heterogeneous earliest finish time: by upward rank, each into the slot in which it ends first (Topcuoglu,
+//! Hariri and Wu, "Performance-effective and low-complexity task scheduling for heterogeneous computing", 2002).
+
+use super::Heuristic;
+use super::arrivals::Arrivals;
+use super::cores::Cores;
+use super::rank::by_upward_rank;
+use crate::graph::TaskGraph;
+use crate::id::ServerId;
+use crate::mapping::{MapError, Mapping, check};
+use crate::platform::Platform;
+
+/// HEFT as it was published: transfers do not disturb each other.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Heft;
+
+impl Heuristic for Heft {
+    fn name(&self) -> &'static str {
+        "heft"
+    }
+
+    fn map(&self, graph: &TaskGraph, platform: &Platform) -> Result<Mapping, MapError> {
+        check(graph, platform)?;
+        let mut arrivals = Arrivals::new(graph, platform);
+        let mut cores = Cores::new(platform);
+        let mut servers = vec![ServerId(0); graph.tasks().len()];
+        let mut last_s: f64 = 0.0;
+        let mut order = by_upward_rank(graph, platform);
+        let mut starts_s = vec![0.0; graph.tasks().len()];
+        for &task in &order {
+            let called = graph.task(task);
+            let offer = |server| {
+                let time_s = platform.time_s(called.work_s, server);
+                let slot = cores.earliest(server, arrivals.inputs_s(task, server), time_s);
+                (slot.start_s + time_s, server, slot)
+            };
+            let offers = platform.server_ids().filter(|&id| called.can_run_on(id)).map(offer);
+            let best = offers.min_by(|one, other| one.0.total_cmp(&other.0));
+            if let Some((end_s, server, slot)) = best {
+                cores.take(server, slot, end_s - slot.start_s);
+                arrivals.place(task, server, end_s);
+                servers[task.index()] = server;
+                starts_s[task.index()] = slot.start_s;
+                last_s = last_s.max(end_s);
+            }
+        }
+        // What was put into a gap goes before what was placed earlier.
+        order.sort_by(|one, other| starts_s[one.index()].total_cmp(&starts_s[other.index()]));
+        Ok(Mapping::in_order(servers, &order, false, last_s))
+    }
+}

@@ -1,0 +1,51 @@
+//! One newtype per thing that is mapped or mapped to. All are dense indices that start at zero.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+macro_rules! dense_id {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(
+            Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        #[serde(transparent)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// The identifier as a position in a slice.
+            #[inline]
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($prefix, "{}"), self.0)
+            }
+        }
+    };
+}
+
+dense_id!(
+    /// One remote call of a group.
+    TaskId, "task"
+);
+dense_id!(
+    /// One version of one argument. It never changes: who writes an argument makes a new version.
+    DataId, "data"
+);
+dense_id!(
+    /// A server that executes calls.
+    ServerId, "server"
+);
+
+/// Who may hold data: the client or a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Endpoint {
+    /// A server.
+    Server(ServerId),
+    /// The client, whose program makes the calls.
+    Client,
+}

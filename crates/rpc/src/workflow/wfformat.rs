@@ -1,0 +1,269 @@
+//! Reads workflows in WfFormat, the JSON format of the WfCommons project (schema 1.5 and near it).
+//!
+//! A reader of other people's files is lenient: unknown fields, odd identifiers, missing times and sizes, and
+//! relations written at one end only are no errors. Only what leaves nothing to execute is one.
+
+use crate::graph::{GraphBuilder, GraphError, TaskGraph};
+use crate::id::{DataId, Endpoint, TaskId};
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use thiserror::Error;
+
+/// A workflow, ready to be mapped.
+#[derive(Clone, Debug)]
+pub struct Workflow {
+    /// What it is called.
+    pub name: String,
+    /// Its tasks, which take as long on a core of speed 1 as was recorded. A file that no task writes is held by the
+    /// client, and a file that no task reads is wanted by it.
+    pub graph: TaskGraph,
+    /// How long it took where it was recorded, in seconds.
+    pub recorded_s: Option<f64>,
+}
+
+/// Why a file is no workflow. Nothing was read.
+#[derive(Debug, Error)]
+pub enum WorkflowError {
+    /// The text is no JSON, or says nothing of tasks.
+    #[error("this is no workflow in WfFormat 1.4 or later: {0}")]
+    Format(#[from] serde_json::Error),
+    /// There are no tasks.
+    #[error("the workflow has no tasks; there is nothing to execute")]
+    Empty,
+    /// Two tasks cannot be told apart.
+    #[error("two tasks have the identifier `{id}`; give each its own")]
+    Twice {
+        /// The identifier.
+        id: String,
+    },
+    /// The tasks are no graph.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+}
+
+#[derive(Deserialize)]
+struct Document {
+    #[serde(default)]
+    name: String,
+    workflow: Body,
+}
+
+#[derive(Deserialize)]
+struct Body {
+    specification: Specification,
+    #[serde(default)]
+    execution: Execution,
+}
+
+#[derive(Deserialize)]
+struct Specification {
+    tasks: Vec<Specified>,
+    #[serde(default)]
+    files: Vec<File>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Specified {
+    id: String,
+    #[serde(default)]
+    parents: Vec<String>,
+    #[serde(default)]
+    children: Vec<String>,
+    #[serde(default)]
+    input_files: Vec<String>,
+    #[serde(default)]
+    output_files: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct File {
+    id: String,
+    #[serde(default)]
+    size_in_bytes: Option<f64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Execution {
+    #[serde(default)]
+    makespan_in_seconds: Option<f64>,
+    #[serde(default)]
+    tasks: Vec<Executed>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Executed {
+    id: String,
+    #[serde(default)]
+    runtime_in_seconds: Option<f64>,
+}
+
+/// Reads a workflow from the text of its file.
+pub fn load(text: &str) -> Result<Workflow, WorkflowError> {
+    let Document { name, workflow } = serde_json::from_str(text)?;
+    let Body { specification, execution } = workflow;
+    if specification.tasks.is_empty() {
+        return Err(WorkflowError::Empty);
+    }
+    let graph = Reader::new(&specification, &execution)?.read()?;
+    Ok(Workflow { name, graph, recorded_s: execution.makespan_in_seconds })
+}
+
+/// A graph in the making.
+struct Reader<'a> {
+    specified: &'a [Specified],
+    sizes: BTreeMap<&'a str, u64>,
+    ids: BTreeMap<&'a str, TaskId>,
+    data: BTreeMap<&'a str, DataId>,
+    builder: GraphBuilder,
+}
+
+impl<'a> Reader<'a> {
+    fn new(from: &'a Specification, execution: &'a Execution) -> Result<Self, WorkflowError> {
+        let size = |file: &'a File| {
+            let bytes = file.size_in_bytes.unwrap_or_default();
+            (file.id.as_str(), bytes.max(0.0) as u64)
+        };
+        let time = |task: &'a Executed| {
+            let seconds = task.runtime_in_seconds.unwrap_or_default();
+            (task.id.as_str(), if seconds.is_finite() { seconds.max(0.0) } else { 0.0 })
+        };
+        let times: BTreeMap<_, _> = execution.tasks.iter().map(time).collect();
+        let mut builder = GraphBuilder::default();
+        let mut ids = BTreeMap::new();
+        for task in &from.tasks {
+            let work_s = times.get(task.id.as_str()).copied().unwrap_or_default();
+            if ids.insert(task.id.as_str(), builder.task(&task.id, work_s)).is_some() {
+                return Err(WorkflowError::Twice { id: task.id.clone() });
+            }
+        }
+        let sizes = from.files.iter().map(size).collect();
+        Ok(Self { specified: &from.tasks, sizes, ids, data: BTreeMap::new(), builder })
+    }
+
+    fn read(mut self) -> Result<TaskGraph, WorkflowError> {
+        let fed = self.files();
+        self.relations(&fed);
+        Ok(self.builder.build()?)
+    }
+
+    /// Adds the files, and gives the pairs of tasks between which one goes. Of several writers of a file the first
+    /// counts, and a task that says it reads what it writes only writes it.
+    fn files(&mut self) -> BTreeSet<(TaskId, TaskId)> {
+        let tasks = self.specified.iter().map(|task| (self.ids[task.id.as_str()], task));
+        let tasks: Vec<(TaskId, &Specified)> = tasks.collect();
+        let size = |sizes: &BTreeMap<&str, u64>, file: &str| sizes.get(file).copied().unwrap_or(0);
+        let mut writers = BTreeMap::new();
+        for &(id, task) in &tasks {
+            for file in &task.output_files {
+                if !self.data.contains_key(file.as_str()) {
+                    let bytes = size(&self.sizes, file);
+                    self.data.insert(file, self.builder.write(id, file, bytes));
+                    writers.insert(file.as_str(), id);
+                }
+            }
+        }
+        let mut fed = BTreeSet::new();
+        let mut is_read = BTreeSet::new();
+        for &(id, task) in &tasks {
+            for file in &task.input_files {
+                let writer = writers.get(file.as_str()).copied();
+                if writer == Some(id) {
+                    continue;
+                }
+                let bytes = size(&self.sizes, file);
+                let builder = &mut self.builder;
+                let data = *self
+                    .data
+                    .entry(file)
+                    .or_insert_with(|| builder.external(file, bytes, [Endpoint::Client]));
+                self.builder.read(id, data);
+                is_read.insert(file.as_str());
+                fed.extend(writer.map(|writer| (writer, id)));
+            }
+        }
+        for file in writers.keys().filter(|file| !is_read.contains(*file)) {
+            self.builder.want(self.data[file]);
+        }
+        fed
+    }
+
+    /// Adds what one task must wait for although no file goes to it: a message of no bytes.
+    fn relations(&mut self, fed: &BTreeSet<(TaskId, TaskId)>) {
+        let mut pairs = BTreeSet::new();
+        for task in self.specified {
+            let id = self.ids[task.id.as_str()];
+            let known = |other: &String| self.ids.get(other.as_str()).copied();
+            pairs.extend(task.parents.iter().filter_map(known).map(|parent| (parent, id)));
+            pairs.extend(task.children.iter().filter_map(known).map(|child| (id, child)));
+        }
+        for &(parent, child) in pairs.difference(fed) {
+            let signal = self.builder.write(parent, "done", 0);
+            self.builder.read(child, signal);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = r#"{
+        "name": "small", "schemaVersion": "1.5", "unknown": {"x": 1},
+        "workflow": {
+            "specification": {
+                "tasks": [
+                    {"name": "a", "id": "ns/a:1", "parents": [], "children": ["b"],
+                     "inputFiles": ["in"], "outputFiles": ["mid"]},
+                    {"name": "b", "id": "b", "parents": ["ns/a:1"], "children": [],
+                     "inputFiles": ["in", "mid"], "outputFiles": ["out"]},
+                    {"name": "c", "id": "c", "parents": ["b", "gone"], "children": []}
+                ],
+                "files": [{"id": "in", "sizeInBytes": 10}, {"id": "mid", "sizeInBytes": 20.0},
+                          {"id": "out", "sizeInBytes": 30}]
+            },
+            "execution": {
+                "makespanInSeconds": 9, "tasks": [
+                    {"id": "ns/a:1", "runtimeInSeconds": 1.5, "coreCount": 1},
+                    {"id": "b", "runtimeInSeconds": 2}
+                ], "machines": []
+            }
+        }
+    }"#;
+
+    #[test]
+    fn files_become_data_and_times_become_work() {
+        let workflow = load(SMALL).unwrap();
+        let graph = &workflow.graph;
+
+        assert_eq!((workflow.name.as_str(), workflow.recorded_s), ("small", Some(9.0)));
+        let work: Vec<f64> = graph.tasks().iter().map(|task| task.work_s).collect();
+        assert_eq!(work, [1.5, 2.0, 0.0], "a task without a record takes no time");
+        let find = |name: &str| graph.data().iter().find(|data| data.name == name).unwrap();
+        assert_eq!(find("in").held_by, [Endpoint::Client]);
+        assert_eq!(find("in").consumers, [TaskId(0), TaskId(1)]);
+        assert_eq!((find("mid").bytes, find("mid").producer), (20, Some(TaskId(0))));
+        assert!(find("out").is_wanted && !find("mid").is_wanted);
+        // c waits for b, which gives it no file.
+        assert_eq!(find("done").consumers, [TaskId(2)]);
+        assert_eq!(graph.data().len(), 4);
+    }
+
+    #[test]
+    fn what_is_no_workflow_is_refused_with_the_reason() {
+        let refused = |text: &str| load(text).unwrap_err().to_string();
+
+        assert!(refused("{").starts_with("this is no workflow in WfFormat"));
+        assert!(refused(r#"{"workflow": {"tasks": []}}"#).contains("specification"));
+        let empty = r#"{"workflow": {"specification": {"tasks": []}}}"#;
+        assert!(refused(empty).contains("no tasks"));
+        let twice = r#"{"workflow": {"specification": {"tasks": [{"id": "a"}, {"id": "a"}]}}}"#;
+        assert!(refused(twice).contains("two tasks have the identifier `a`"));
+        let circle = r#"{"workflow": {"specification": {"tasks": [
+            {"id": "a", "parents": ["b"]}, {"id": "b", "parents": ["a"]}]}}}"#;
+        assert!(refused(circle).contains("waits for what it makes itself"));
+    }
+}

@@ -5,7 +5,7 @@
 //!   nothing but the layout, and [`star_over`], [`binomial_over`], [`hierarchical_over`] for the nodes of a
 //!   multicast.
 //! - [`Plan`]: one or more trees, their parts of a message and its segments, under a [`PlanId`] that a broadcast
-//!   carries in their place.
+//!   carries in their place. [`Course`]: what of it leads to the nodes of a multicast.
 //!
 //! **For the next one**
 //! - [`Advisor`]: observes broadcasts, predicts the next with a [`Predictor`], and plans ahead.
@@ -23,6 +23,7 @@
 
 mod advisor;
 mod anneal;
+mod course;
 mod dice;
 mod effort;
 mod fluid;
@@ -37,6 +38,7 @@ mod tree;
 
 pub use advisor::{Advisor, AdvisorConfig, Broadcast, Command, Forecast, Predictor, Wish};
 pub use anneal::{Annealed, anneal, start_tree};
+pub use course::Course;
 pub use effort::Effort;
 pub use fluid::{EdgeTiming, Outcome, Run, Sending, Shares, simulate};
 pub use network::{Belief, Network, NodeLink, Place, Sharing};

@@ -2,6 +2,7 @@
 
 use gridspan_topology::{Layout, NodeId};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use thiserror::Error;
 
@@ -156,6 +157,25 @@ impl Tree {
         order.into_iter().flat_map(edges)
     }
 
+    /// What of the tree leads to these nodes: its root, they, and those between.
+    pub fn pruned(&self, targets: &BTreeSet<NodeId>) -> Self {
+        let mut needed = BTreeSet::from([self.root]);
+        for &target in targets {
+            let mut node = target;
+            while self.contains(node) && needed.insert(node) {
+                node = self.parent(node).unwrap_or(self.root);
+            }
+        }
+        let (mut nodes, mut children): (Vec<Place>, Vec<NodeId>) = (Vec::new(), Vec::new());
+        for place in self.nodes.iter().filter(|place| needed.contains(&place.node)) {
+            let first = children.len() as u32;
+            let below = self.children(place.node).iter().copied();
+            children.extend(below.filter(|child| needed.contains(child)));
+            nodes.push(Place { children: first..children.len() as u32, ..place.clone() });
+        }
+        Self { root: self.root, nodes, children }
+    }
+
     /// The edges that lead from one site to another.
     pub fn wide_area_edges(&self, layout: &Layout) -> impl Iterator<Item = (NodeId, NodeId)> {
         self.edges().filter(|&(from, to)| layout.site_of_node(from) != layout.site_of_node(to))
@@ -208,6 +228,17 @@ mod tests {
         assert_eq!(tree.depth_of(NodeId(0)), Some(2));
         assert_eq!(tree.depth(), 2);
         assert_eq!(tree.edges().collect::<Vec<_>>(), edges(&[(5, 9), (5, 2), (9, 0), (9, 7)]));
+    }
+
+    #[test]
+    fn what_leads_to_some_nodes_is_a_tree() {
+        let tree = Tree::from_edges(NodeId(5), &edges(&[(5, 9), (9, 0), (5, 2), (9, 7)])).unwrap();
+
+        let pruned = tree.pruned(&[NodeId(7), NodeId(2), NodeId(99)].into());
+
+        let same = Tree::from_edges(NodeId(5), &edges(&[(5, 9), (5, 2), (9, 7)])).unwrap();
+        assert_eq!(pruned, same);
+        assert_eq!(tree.pruned(&BTreeSet::new()).node_count(), 1);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Broadcasts over planned trees, in virtual time.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Layout, Op, To};
+use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Layout, Op, SectionRef, To};
 use gridspan_sim::{SimOptions, SimReport, Simulation};
 use gridspan_topology::GridSpec;
 use serde::{Deserialize, Serialize};
@@ -118,4 +118,79 @@ fn small_broadcasts_and_those_inside_one_site_stay_as_quick_as_they_were() {
         let (_, times) = broadcasts(&spec, 12, bytes);
         assert!(mean(&times[8..]) < times[0] + times[0] / 20, "{bytes} bytes: {times:?}");
     }
+}
+
+/// Confirms what a section gets.
+#[derive(Serialize, Deserialize)]
+struct Member;
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Part {
+    bytes: Vec<u8>,
+    section: SectionRef<Member>,
+}
+
+impl Actor for Member {
+    type Index = Ix1;
+    type Init = ();
+    type Message = Part;
+
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
+        Self
+    }
+
+    fn handle(&mut self, Part { bytes, section }: Part, cx: &mut Context<'_, Self>) {
+        let sum: u64 = bytes.iter().map(|&byte| u64::from(byte)).sum();
+        cx.contribute_to_section(&section, Op::Sum, sum, To::main());
+    }
+}
+
+/// Sends multicasts to the members with these indices, one on each PE; how long each took until all had confirmed it.
+fn multicasts(spec: &GridSpec, rounds: u8, bytes: usize, to: &[i32]) -> (SimReport, Vec<Duration>) {
+    let (out, results) = mpsc::channel();
+    let pes = spec.layout().pe_count();
+    let members = to.to_vec();
+    let job = Job::new("members").actor::<Member>().main(async move |grid| {
+        let all = grid.create::<Member>(Ix1::range(pes), |_| ()).await?;
+        let section = all.section(1, members.iter().map(|&index| Ix1(index)));
+        for round in 1..=rounds {
+            let begin = grid.now().await?;
+            all.multicast(&section, Part { bytes: vec![round; bytes], section: section.clone() });
+            let sum: u64 = all.section_reduction(&section, Op::Sum).await?;
+            if sum != members.len() as u64 * u64::from(round) * bytes as u64 {
+                return Err(JobError::Failed(format!("round {round}: {sum}")));
+            }
+            out.send(grid.now().await?.since(begin)).map_err(|_| "nobody listens")?;
+            grid.sleep(Duration::from_secs(1)).await?;
+        }
+        Ok(())
+    });
+    let report = Simulation::new(job, spec.clone(), SimOptions::default()).unwrap().run();
+    assert_eq!(report.outcome, Ok(()));
+    (report, results.try_iter().collect())
+}
+
+#[test]
+fn large_multicasts_avoid_a_slow_link_through_nodes_that_do_not_need_them() {
+    let spec = GridSpec::from_emulate("4x2,wan=10ms,rate=50mbit").unwrap();
+    let spec = spec.with_change("at 0s link a-d rate=3mbit").unwrap();
+
+    // Both nodes of the site behind the slow link, and nobody between.
+    let (report, times) = multicasts(&spec, 20, 200_000, &[6, 7]);
+
+    let (first, last) = (times[0], mean(&times[15..]));
+    assert!(first > Duration::from_millis(500), "{times:?}");
+    assert!(last < Duration::from_millis(150), "{times:?}");
+    let (again, same) = multicasts(&spec, 20, 200_000, &[6, 7]);
+    assert_eq!((report.log_hash, times), (again.log_hash, same), "the same seed, the same run");
+}
+
+#[test]
+fn large_multicasts_are_passed_on_as_they_arrive() {
+    let spec = GridSpec::from_emulate("2x4,wan=10ms,rate=80mbit").unwrap();
+
+    let (_, times) = multicasts(&spec, 3, 1_000_000, &[4, 5, 6, 7]);
+
+    // 100 ms over the wide area, and inside the site at most one segment more.
+    assert!(times[0] < Duration::from_millis(150), "{times:?}");
 }

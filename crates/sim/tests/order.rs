@@ -26,20 +26,20 @@ struct Said {
 /// What comes before a message, of the same sender at the same priority.
 #[derive(Clone, Serialize, Deserialize)]
 enum Word {
-    ToAll { before: u64, to_one: [u64; MEMBERS] },
-    ToOne { before: u64, to_all: u64 },
-    ToSome { before: [u64; MEMBERS], to_all: u64 },
+    All { before: u64, to_one: [u64; MEMBERS] },
+    One { before: u64, to_all: u64 },
+    Several { before: [u64; MEMBERS], to_all: u64 },
 }
 
 impl Said {
     fn all(&mut self, priority: usize) -> Word {
         self.to_all[priority] += 1;
-        Word::ToAll { before: self.to_all[priority] - 1, to_one: self.to_one[priority] }
+        Word::All { before: self.to_all[priority] - 1, to_one: self.to_one[priority] }
     }
 
     fn one(&mut self, priority: usize, to: usize) -> Word {
         self.to_one[priority][to] += 1;
-        Word::ToOne { before: self.to_one[priority][to] - 1, to_all: self.to_all[priority] }
+        Word::One { before: self.to_one[priority][to] - 1, to_all: self.to_all[priority] }
     }
 
     /// How many members should hear what was said, each word by itself.
@@ -50,12 +50,12 @@ impl Said {
     fn some(&mut self, priority: usize) -> Word {
         let before = self.to_one[priority];
         (0..MEMBERS).filter(in_section).for_each(|to| self.to_one[priority][to] += 1);
-        Word::ToSome { before, to_all: self.to_all[priority] }
+        Word::Several { before, to_all: self.to_all[priority] }
     }
 }
 
 fn in_section(member: &usize) -> bool {
-    member % 3 != 0
+    !member.is_multiple_of(3)
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -116,13 +116,13 @@ impl Speaker {
         let (to_one, to_all) = &mut self.heard[priority][from];
         let heard = (*to_one, *to_all);
         let due = match word {
-            Word::ToAll { before, to_one } => (to_one[me], *before),
-            Word::ToOne { before, to_all } => (*before, *to_all),
-            Word::ToSome { before, to_all } => (before[me], *to_all),
+            Word::All { before, to_one } => (to_one[me], *before),
+            Word::One { before, to_all } => (*before, *to_all),
+            Word::Several { before, to_all } => (before[me], *to_all),
         };
         match word {
-            Word::ToAll { .. } => *to_all += 1,
-            Word::ToOne { .. } | Word::ToSome { .. } => *to_one += 1,
+            Word::All { .. } => *to_all += 1,
+            Word::One { .. } | Word::Several { .. } => *to_one += 1,
         }
         if heard != due {
             cx.fail(format!(

@@ -2,13 +2,14 @@
 
 use super::feedback::Feedback;
 use super::predict::Predictor;
+use crate::course::Course;
 use crate::effort::Effort;
 use crate::fluid::EdgeTiming;
 use crate::network::{Belief, Network};
 use crate::pipeline::{Draft, PlannerConfig, plan_broadcast, plan_static};
 use crate::plan::{Plan, PlanError, PlanId};
 use gridspan_topology::{LinkEstimate, NodeId, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 pub use super::feedback::Wish;
@@ -57,6 +58,8 @@ pub enum Command {
         /// The largest message it is for.
         bytes: u64,
     },
+    /// Use this plan no more, if it was published: nothing is learned from what it carries.
+    Retire(PlanId),
     /// Measure this, and tell [`Advisor::probed`] or [`Advisor::probed_together`].
     Probe(Wish),
 }
@@ -92,6 +95,8 @@ pub struct Advisor {
     changes: u64,
     feedback: Feedback,
     roots: BTreeMap<NodeId, Root>,
+    /// Plans that are kept no more and of which nobody was told.
+    evicted: Vec<PlanId>,
     config: AdvisorConfig,
 }
 
@@ -99,8 +104,8 @@ impl Advisor {
     /// Advises broadcasts over `members`, which the belief numbers in this order.
     pub fn new(members: Vec<NodeId>, belief: Belief, config: AdvisorConfig) -> Self {
         let network = belief.network();
-        let (roots, feedback) = (BTreeMap::new(), Feedback::default());
-        Self { members, network, belief, changes: 0, feedback, roots, config }
+        let (roots, evicted, feedback) = (BTreeMap::new(), Vec::new(), Feedback::default());
+        Self { members, network, belief, changes: 0, feedback, roots, evicted, config }
     }
 
     /// What is believed of the network.
@@ -140,17 +145,67 @@ impl Advisor {
         }
     }
 
+    /// How a multicast goes: as this plan does, where it leads to the `targets`, if that is predicted to take no longer
+    /// than the `other` course. Takes two simulations.
+    pub fn course(
+        &self,
+        plan: PlanId,
+        targets: &BTreeSet<NodeId>,
+        bytes: u64,
+        other: Course,
+    ) -> Course {
+        let plans = self.roots.get(&plan.root).map(|root| &root.plans);
+        let kept = plans.into_iter().flatten().find(|(_, kept)| kept.plan.id() == plan);
+        let Some(pruned) = kept.map(|(_, kept)| Course::over(&kept.plan, targets)) else {
+            return other;
+        };
+        let takes_s = |course: &Course| {
+            course.draft(|node| self.place(node)).simulate(&self.network, bytes).completion_s
+        };
+        if takes_s(&pruned) <= takes_s(&other) { pruned } else { other }
+    }
+
     /// A broadcast is over.
     pub fn observe(&mut self, now: Time, broadcast: &Broadcast<'_>) {
+        self.observe_over(now, broadcast, None);
+    }
+
+    /// A multicast to these nodes is over, which took the plan's [`Course`] to them.
+    pub fn observe_multicast(
+        &mut self,
+        now: Time,
+        multicast: &Broadcast<'_>,
+        targets: &BTreeSet<NodeId>,
+    ) {
+        self.observe_over(now, multicast, Some(targets));
+    }
+
+    fn observe_over(
+        &mut self,
+        now: Time,
+        broadcast: &Broadcast<'_>,
+        targets: Option<&BTreeSet<NodeId>>,
+    ) {
         let root = self.roots.entry(broadcast.root).or_default();
         root.sizes.observe(broadcast.bytes as f64);
         if let Some(last) = root.last {
             root.gaps.observe(broadcast.began.since(last).as_secs_f64());
         }
         root.last = Some(broadcast.began);
-        let used = root.plans.values().find(|kept| kept.plan.id() == broadcast.plan);
-        let Some(kept) = used.filter(|_| !broadcast.edges.is_empty()) else { return };
-        let expected = kept.draft.simulate(&self.network, broadcast.bytes).edges;
+        let used = root.plans.values_mut().find(|kept| kept.plan.id() == broadcast.plan);
+        let Some(kept) = used else { return };
+        kept.used = now;
+        if broadcast.edges.is_empty() {
+            return;
+        }
+        let draft = match targets {
+            None => kept.draft.clone(),
+            Some(targets) => {
+                let course = Course::over(&kept.plan, targets);
+                course.draft(|node| self.place(node))
+            }
+        };
+        let expected = draft.simulate(&self.network, broadcast.bytes).edges;
         let belief = &mut self.belief;
         if self.feedback.compare(now, belief, &expected, broadcast.edges) {
             self.changed();
@@ -233,6 +288,7 @@ impl Advisor {
                 Err(_) => break,
             }
         }
+        commands.extend(std::mem::take(&mut self.evicted).into_iter().map(Command::Retire));
         commands
     }
 
@@ -306,7 +362,8 @@ impl Advisor {
         if state.plans.len() > self.config.plans_max {
             let others = state.plans.iter().filter(|(other, _)| **other != bucket);
             let oldest = others.min_by_key(|(_, kept)| kept.used).map(|(&oldest, _)| oldest);
-            oldest.and_then(|oldest| state.plans.remove(&oldest));
+            let evicted = oldest.and_then(|oldest| state.plans.remove(&oldest));
+            self.evicted.extend(evicted.map(|kept| kept.plan.id()));
         }
         Ok(plan)
     }

@@ -6,7 +6,7 @@
 //! them.
 //!
 //! - Multicasts cross once to each other site, are passed on to the nodes there, and are given to each PE that has
-//!   members among the targets.
+//!   members among the targets. Those that are large travel in segments as well (`casts`).
 //! - Announcements go to all PEs of all nodes, over the trees of a plan, in segments: each is passed on as it arrives,
 //!   as the same bytes in memory.
 //!
@@ -14,13 +14,14 @@
 
 mod assembly;
 mod branches;
+mod casts;
 mod plans;
 
 use crate::codec::DecodeError;
 use crate::parcel::Parcel;
 use crate::wire::{
-    Announced, Announcement, Content, Control, Multicast, Packet, PlanHead, REPORTED_BYTES_MIN,
-    SegmentHead, Spread, SpreadFrame,
+    Announced, Announcement, Content, Control, FlowId, Multicast, Packet, PlanHead,
+    REPORTED_BYTES_MIN, SEGMENT_BYTES, SegmentHead, Spread, SpreadFrame,
 };
 pub(crate) use assembly::Assembly;
 use bytes::Bytes;
@@ -61,15 +62,16 @@ pub struct Carrier {
     standing: Arc<Plan>,
     /// Announcements of other nodes of which parts are missing, by root and number.
     flows: BTreeMap<(NodeId, u64), Assembly>,
+    /// Multicasts of other nodes of which parts are missing, by root and number.
+    casts: BTreeMap<(NodeId, u64), Assembly>,
+    /// How many of this node's multicasts went in segments.
+    casts_begun: u64,
     /// How many of this node's announcements had begun when each of its plans was last used.
     used: BTreeMap<PlanId, u64>,
     /// Announcements are not larger.
     bytes_max: u64,
 }
 
-/// Segments of the plan that needs no planning: some for each hop of a deep tree, and large enough to be bulk, so
-/// that each has a stream of its own and holds up no messages.
-const SEGMENT_BYTES: u64 = 68 << 10;
 /// Announcements of so many bytes hold up no messages, however small their segments are.
 const BULK_BYTES: u64 = 64 << 10;
 
@@ -79,8 +81,9 @@ impl Carrier {
         // Where nobody passes anything on, there is nothing to be gained by segments.
         let segment_bytes = if tree.depth() > 1 { SEGMENT_BYTES } else { u64::MAX };
         let standing = Arc::new(Plan::standing(tree.clone(), segment_bytes));
-        let (plans, flows, used) = (Plans::default(), BTreeMap::new(), BTreeMap::new());
-        Self { node, layout, plans, standing, flows, used, bytes_max }
+        let (flows, casts, used) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let plans = Plans::default();
+        Self { node, layout, plans, standing, flows, casts, casts_begun: 0, used, bytes_max }
     }
 
     /// Takes what a PE of this node has for others. Only packets for which [`Packet::is_spread`] holds do
@@ -89,6 +92,9 @@ impl Carrier {
         let Content::Spread(spread) = packet.0 else { return };
         match *spread {
             Spread::Multicast(multicast) => self.pass_on(multicast, out),
+            Spread::Cast { multicast, course, report } => {
+                self.cast(from, &multicast, (&course, report), out);
+            }
             Spread::Announcement { announcement, plan, flow } => {
                 self.announce(from, &announcement, (plan, flow), out);
             }
@@ -118,6 +124,10 @@ impl Carrier {
                 self.check(origin)?;
                 self.take_segment((now, from, origin), head, (frame, payload), out)
             }
+            SpreadFrame::Cast { origin, head, payload } => {
+                self.check(origin)?;
+                self.take_cast((now, from, origin), *head, (frame, payload), out)
+            }
             SpreadFrame::Plan(head) => self.take_plan(from, *head, frame, out),
         }
     }
@@ -127,9 +137,9 @@ impl Carrier {
         SpreadFrame::is_one(frame)
     }
 
-    /// Bytes of announcements that are not complete.
+    /// Bytes of announcements and multicasts that are not complete.
     pub fn bytes(&self) -> usize {
-        self.flows.values().map(|flow| flow.bytes() as usize).sum()
+        self.flows.values().chain(self.casts.values()).map(|flow| flow.bytes() as usize).sum()
     }
 
     fn check(&self, pe: PeId) -> Result<(), DecodeError> {
@@ -227,13 +237,13 @@ impl Carrier {
         let Some(flow) = self.flows.remove(&(root, number)) else { return Ok(()) };
         self.plans.note_complete(root, number);
         if head.total >= REPORTED_BYTES_MIN {
-            let report = Control::Carried { flow: number, arrivals: flow.arrivals() };
+            let flow_id = FlowId::Announcement(number);
+            let report = Control::Carried { flow: flow_id, arrivals: flow.arrivals() };
             out.push(self.report(origin, report));
         }
-        let announced = Announced::from_bytes(&flow.into_bytes())?;
-        for to in self.layout.place(self.node).pes.clone().map(PeId) {
-            let packet = Packet::control(announced.control()?);
-            out.push(Carriage::Deliver { from: origin, to, packet });
+        let here = self.layout.place(self.node).pes.clone().map(PeId);
+        for (to, control) in Announced::from_bytes(&flow.into_bytes())?.controls(here)? {
+            out.push(Carriage::Deliver { from: origin, to, packet: Packet::control(control) });
         }
         Ok(())
     }

@@ -3,8 +3,8 @@
 use super::*;
 use crate::id::{ActorId, CollectionId, KindId};
 use crate::parcel::Parcel;
-use crate::wire::{Control, MulticastTarget};
-use gridspan_bcast::{Draft, Sending, Strand, hierarchical};
+use crate::wire::{CastHead, Control, MulticastTarget};
+use gridspan_bcast::{Course, Draft, Sending, Strand, hierarchical};
 use std::time::Duration;
 
 const BYTES_MAX: u64 = 1 << 20;
@@ -164,6 +164,68 @@ fn a_multicast_is_given_to_the_pes_of_its_targets() {
     }
     pes.sort_unstable();
     assert_eq!(pes, [3, 6, 7, 9]);
+}
+
+/// A multicast of so many bytes to these PEs, over a plan's trees.
+fn cast(plan: &Plan, pes: &[u32], bytes: usize) -> Packet {
+    let target = |&pe: &u32| MulticastTarget { pe: PeId(pe), members: Vec::new() };
+    let message: Bytes = (0..bytes).map(|at| (at % 251) as u8).collect::<Vec<u8>>().into();
+    let targets = pes.iter().map(target).collect();
+    let multicast = Multicast { targets, message: Parcel::Bytes(message), ..multicast() };
+    let multicast = Announcement::new(Control::Multicast(multicast));
+    let course = Arc::new(Course::over(plan, &pes.iter().map(|pe| NodeId(pe / 2)).collect()));
+    Packet::spread(Spread::Cast { multicast, course, report: Some(8) })
+}
+
+#[test]
+fn a_large_multicast_comes_in_segments_and_through_nodes_that_keep_nothing_of_it() {
+    let mut carriers = carriers(&[1, 2]);
+    let mut out = Vec::new();
+    carriers[0].take(PeId(1), cast(&striped(1), &[5], 40_000), &mut out);
+    let through = out.iter().find_map(|carriage| match carriage {
+        Carriage::Send { to: NodeId(1), frame, .. } => Some(frame.clone()),
+        _ => None,
+    });
+    let mut passed = Vec::new();
+    carriers[1].receive(Time(1), NodeId(0), &through.unwrap(), &mut passed).unwrap();
+    assert!(matches!(passed[..], [Carriage::Send { to: NodeId(2), is_bulk: false, .. }]));
+    assert_eq!(carriers[1].bytes(), 0);
+
+    let mut got = settle(&mut carriers, NodeId(0), out);
+
+    assert!(carriers.iter().all(|carrier| carrier.bytes() == 0));
+    let reports: Vec<_> = got.extract_if(.., |(pe, _)| *pe == 1).collect();
+    let [(_, Packet(Content::Control(report)))] = &reports[..] else { panic!("not one report") };
+    let Control::Carried { flow: FlowId::Multicast(8), arrivals } = &**report else {
+        panic!("{report:?}")
+    };
+    let mut from: Vec<u32> = arrivals.iter().map(|arrival| arrival.from.0).collect();
+    from.sort_unstable();
+    assert_eq!(from, [0, 1], "straight over one tree, through the relay over the other");
+    let [(5, Packet(Content::Control(control)))] = &got[..] else { panic!("not to PE 5 alone") };
+    let Control::Multicast(multicast) = &**control else { panic!("{control:?}") };
+    assert_eq!((multicast.priority, multicast.targets.len()), (3, 1));
+    let Parcel::Bytes(message) = &multicast.message else { panic!("a value") };
+    assert!(message.len() == 40_000 && message[39_999] == (39_999 % 251) as u8);
+}
+
+#[test]
+fn a_part_of_a_multicast_that_cannot_be_is_refused() {
+    let mut carriers = carriers(&[1, 2]);
+    let tree = striped(1).stripes()[0].tree.clone();
+    let (relays, report) = (Vec::new(), None);
+    let good = CastHead { flow: 0, stripe: 0, offset: 0, total: 4, tree, relays, report };
+    let beyond = [(NodeId(0), NodeId(1)), (NodeId(1), NodeId(9))];
+    let far = CastHead { tree: Tree::from_edges(NodeId(0), &beyond).unwrap(), ..good.clone() };
+    let huge = CastHead { total: BYTES_MAX + 1, ..good.clone() };
+    let past = CastHead { offset: 3, ..good.clone() };
+    for (from, origin, head) in
+        [(2, 0, &good), (0, 2, &good), (0, 99, &good), (0, 0, &far), (0, 0, &huge), (0, 0, &past)]
+    {
+        let (frame, mut out) = (SpreadFrame::cast(PeId(origin), head, [b"a", b"b"]), Vec::new());
+        assert!(carriers[1].receive(Time(1), NodeId(from), &frame, &mut out).is_err());
+        assert!(out.is_empty());
+    }
 }
 
 #[test]

@@ -17,7 +17,10 @@ use super::core::Core;
 use super::state::{Advice, Flow, News, Places, Purpose, Thought, Unconfirmed, edges};
 use crate::probe::{ProbeKind, Probed};
 use crate::wire::{Announcement, Arrival, Control, Packet, REPORTED_BYTES_MIN, Spread};
-use gridspan_bcast::{Advisor, AdvisorConfig, Belief, Command, PlanId, Sharing, Tree, Wish};
+use crate::wire::{FlowId, SEGMENT_BYTES};
+use gridspan_bcast::{
+    Advisor, AdvisorConfig, Belief, Command, Course, PlanId, Sharing, Tree, Wish,
+};
 use gridspan_topology::{NodeId, PeId, Pipes};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,8 +30,6 @@ use std::time::Duration;
 const INITIATION_S: f64 = 2e-5;
 /// The advisor thinks at most this often, so that it takes a small part of a processor.
 const PACE: Duration = Duration::from_millis(200);
-/// Flows of which a report is missing that are kept; older ones are taken to have shown nothing.
-const FLOWS_MAX: usize = 256;
 /// A node whose PE is busy takes what has come late and all at once; what it saw for less long than this many seconds
 /// may be that.
 const SEEN_S: f64 = 0.01;
@@ -75,11 +76,7 @@ impl Core {
         let is_large = bytes >= REPORTED_BYTES_MIN;
         if is_learning && is_large {
             let missing: BTreeSet<NodeId> = layout.nodes().filter(|&node| node != me).collect();
-            let arrivals = Vec::new();
-            advice.flows.insert(flow, Flow { plan, bytes, began: now, missing, arrivals });
-            if advice.flows.len() > FLOWS_MAX {
-                advice.flows.pop_first();
-            }
+            advice.watch(FlowId::Announcement(flow), Flow::new(plan, bytes, now, None, missing));
         } else if is_learning && advice.is_awaited {
             let edges = Vec::new();
             advice.tell(News::Announced { plan, bytes, began: now, edges });
@@ -89,6 +86,33 @@ impl Core {
         // Others may have asked for the places. What is small is no reason to.
         if is_learning && (is_large || is_known) {
             self.await_advisor();
+        }
+    }
+
+    /// How a large multicast from here goes to other nodes, and under which number the root hears how that went.
+    pub(super) fn course(
+        &mut self,
+        bytes: u64,
+        targets: BTreeSet<NodeId>,
+    ) -> (Arc<Course>, Option<u64>) {
+        let (now, layout) = (self.now, self.common.layout.clone());
+        let by_sites = Course::by_sites(&layout, layout.node_of(self.me), &targets, SEGMENT_BYTES);
+        let Some(root) = self.root.as_mut().filter(|root| !root.advice.is_over) else {
+            return (Arc::new(by_sites), None);
+        };
+        let advice = &mut root.advice;
+        let course = advice.course(bytes, &targets, by_sites);
+        let number = advice.next_cast;
+        advice.next_cast += 1;
+        let flow = Flow::new(course.plan().id(), bytes, now, Some(targets.clone()), targets);
+        advice.watch(FlowId::Multicast(number), flow);
+        self.await_advisor();
+        (course, Some(number))
+    }
+
+    fn retire_plan(&mut self, plan: PlanId) {
+        if let Some(root) = &mut self.root {
+            root.advice.retire(plan);
         }
     }
 
@@ -168,6 +192,7 @@ impl Core {
         for command in thought.commands {
             match command {
                 Command::Publish { plan, bytes } => self.publish_plan(plan, bytes),
+                Command::Retire(plan) => self.retire_plan(plan),
                 Command::Probe(Wish::Pair { from, to }) => self.probe_pair((from, to)),
                 // Whether nodes share a way is the survey's question.
                 Command::Probe(Wish::Together { .. }) => {}
@@ -233,7 +258,7 @@ impl Core {
     }
 
     /// A node has all of an announcement, and tells what it saw.
-    pub(super) fn handle_carried(&mut self, node: NodeId, flow: u64, arrivals: Vec<Arrival>) {
+    pub(super) fn handle_carried(&mut self, node: NodeId, flow: FlowId, arrivals: Vec<Arrival>) {
         let nodes = self.common.layout.node_count();
         let Some(root) = &mut self.root else { return };
         let advice = &mut root.advice;
@@ -247,9 +272,13 @@ impl Core {
         if !known.missing.is_empty() {
             return;
         }
-        if let Some(Flow { plan, bytes, began, arrivals, .. }) = advice.flows.remove(&flow) {
+        if let Some(Flow { plan, bytes, began, targets, arrivals, .. }) = advice.flows.remove(&flow)
+        {
             let edges = edges(&arrivals);
-            advice.tell(News::Announced { plan, bytes, began, edges });
+            advice.tell(match targets {
+                None => News::Announced { plan, bytes, began, edges },
+                Some(targets) => News::Multicast { targets, plan, bytes, began, edges },
+            });
             self.await_advisor();
         }
     }

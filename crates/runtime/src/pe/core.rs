@@ -3,7 +3,9 @@
 //! Actors stand above this file: here they are a [`Kind`] by number and a [`Store`]. What a PE does
 //! is told in the files beside this one, each of which adds its part to [`Core`].
 
-use super::common::Common;
+use super::PlantedFault;
+use super::balancing::Balancing;
+use super::links::OnLinks;
 use super::outbox::Outbox;
 use super::state::{
     Accumulator, Channels, Collections, Departing, Directory, Early, Graves, GroupState, Held,
@@ -12,19 +14,20 @@ use super::state::{
 };
 use super::statistics::Statistics;
 use crate::codec::DecodeError;
+use crate::collection::PlacementMap;
 use crate::envelope::{AnyEnvelope, Batch, Header};
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId, Seat};
+use crate::limits::Limits;
 use crate::parcel::Parcel;
 use crate::probe::ProbeOrder;
 use crate::rank::{FAR, Rank};
-use crate::reduce::Reduction;
-use crate::wire::{
-    Control, EncodedBatch, Moves, Multicast, MulticastMember, Packet, ReductionGroup,
-};
+use crate::reduce::{CustomOp, Reduction};
+use crate::shelf::Shelf;
+use crate::wire::{EncodedBatch, Moves, Multicast, MulticastMember, ReductionGroup};
 use bytes::Bytes;
 use gridspan_bcast::Tree;
-use gridspan_topology::{PeId, Time};
+use gridspan_topology::{Layout, PeId, Time};
 use rustc_hash::FxHashMap;
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,6 +106,41 @@ pub(crate) trait Store: Send {
     fn remove(&mut self, slot: u32);
     /// Tells a member that the plan has been carried out.
     fn resume(&mut self, core: &mut Core, slot: u32);
+}
+
+/// What all PEs of a job share: its layout and definition.
+#[derive(Clone)]
+pub(crate) struct Common {
+    pub(crate) layout: Arc<Layout>,
+    /// The tree of nodes, rooted at the node of PE 0, over which collective operations run.
+    pub(crate) tree: Arc<Tree>,
+    pub(crate) kinds: Arc<[&'static dyn Kind]>,
+    pub(crate) maps: Arc<[PlacementMap]>,
+    pub(crate) reducers: Arc<[CustomOp]>,
+    pub(crate) limits: Limits,
+    pub(crate) balancing: Balancing,
+    /// Whether announcements take other trees than that.
+    pub(crate) plans_broadcasts: bool,
+    /// By which policy nodes find tasks.
+    pub(crate) stealing: Arc<str>,
+    pub(crate) seed: u64,
+    pub(crate) fingerprint: u64,
+    pub(crate) fault: PlantedFault,
+    pub(crate) on_links: Option<OnLinks>,
+    /// What actors of one node share.
+    pub(crate) shelf: Arc<Shelf>,
+}
+
+impl Common {
+    /// The actor types with their numbers.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = (KindId, &'static dyn Kind)> {
+        self.kinds.iter().enumerate().map(|(position, &kind)| (KindId(position as u16), kind))
+    }
+
+    /// The number of an actor type, if it is part of the job.
+    pub(super) fn kind_of(&self, actor: TypeId) -> Option<KindId> {
+        self.kinds().find(|(_, kind)| kind.actor() == actor).map(|(id, _)| id)
+    }
 }
 
 /// All bookkeeping of one PE. Handlers reach it through [`Context`](crate::Context).
@@ -291,52 +329,6 @@ impl Core {
         Some(info.home(id.key, &self.common.layout, &self.common.maps))
     }
 
-    /// Sends a control packet, to this PE as well as to others.
-    pub(super) fn post(&mut self, to: PeId, control: Control) {
-        if control.is_counted() {
-            self.created += 1;
-        }
-        self.outbox.packet(to, Packet::control(control));
-    }
-
-    /// The same for controls that grow with the number of actors: towards other nodes, in pieces.
-    pub(super) fn post_large(&mut self, to: PeId, control: Control) {
-        let layout = &self.common.layout;
-        if layout.node_of(to) == layout.node_of(self.me) {
-            return self.post(to, control);
-        }
-        if control.is_counted() {
-            self.created += 1;
-        }
-        for piece in self.pieces.split(&control) {
-            self.outbox.packet(to, Packet::control(Control::Piece(piece)));
-        }
-    }
-
-    /// Ends the job with an error, the first one if there are several.
-    pub(crate) fn fail(&mut self, error: JobError) {
-        if self.failure.is_none() {
-            self.failure = Some(error.clone());
-            self.post(Self::ROOT, Control::Failed { error });
-        }
-    }
-
-    /// The node and site of this PE, for messages to people.
-    pub(crate) fn place_name(&self) -> String {
-        let layout = &self.common.layout;
-        let node = layout.node_of(self.me);
-        format!("{node} at site {}", layout.site_name(layout.site_of(self.me)))
-    }
-
-    #[cold]
-    pub(crate) fn fail_type_mismatch(&mut self, actor: &str) {
-        self.fail(JobError::Protocol(format!(
-            "a message for a {actor} was addressed to a collection of another type"
-        )));
-    }
-}
-
-impl Core {
     /// Who sits in a seat.
     #[inline]
     pub(crate) fn seat_id(&self, seat: Seat) -> ActorId {

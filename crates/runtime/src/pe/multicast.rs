@@ -6,9 +6,22 @@ use crate::error::JobError;
 use crate::id::{ActorId, Sender};
 use crate::parcel::Parcel;
 use crate::reference::SectionRef;
-use crate::wire::{Control, Multicast, MulticastMember, MulticastTarget, Packet, Spread};
-use gridspan_topology::PeId;
-use std::collections::BTreeMap;
+use crate::wire::{
+    Announcement, Control, Multicast, MulticastMember, MulticastTarget, Packet, REPORTED_BYTES_MIN,
+    Spread,
+};
+use gridspan_topology::{NodeId, PeId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A member's name and number take at most about so many bytes.
+const MEMBER_BYTES: usize = 32;
+
+/// Whether a multicast has so many targets that it is better split up on its way than sent to all nodes as it is: their
+/// names are more than an eighth of the message.
+fn is_wide(multicast: &Multicast) -> bool {
+    let members: usize = multicast.targets.iter().map(|target| target.members.len()).sum();
+    members * MEMBER_BYTES > multicast.message.wire_len() / 8
+}
 
 impl Core {
     /// Sends one message to all members of a section.
@@ -40,7 +53,7 @@ impl Core {
         let targets =
             remote.into_iter().map(|(pe, members)| MulticastTarget { pe, members }).collect();
         let origin = self.me;
-        let after = self.channels(sender).casts.after(collection, priority);
+        let after = self.channels(sender).after(collection, priority);
         let message = Parcel::new(message);
         self.spread(Multicast {
             kind,
@@ -70,10 +83,25 @@ impl Core {
             // Each of these PEs gets one packet.
             self.created += elsewhere.len() as u64;
             // Encoded here, where it keeps nobody waiting but this PE.
-            let message = Parcel::Bytes(multicast.message.into_bytes());
+            let message = multicast.message.into_bytes();
+            let is_large = message.len() as u64 >= REPORTED_BYTES_MIN;
+            let message = Parcel::Bytes(message);
             let others = Multicast { targets: elsewhere, message, ..multicast };
+            if is_large && !is_wide(&others) {
+                return self.cast(others);
+            }
             self.outbox.packet(self.me, Packet::spread(Spread::Multicast(others)));
         }
+    }
+
+    /// Sends a large multicast on its way in segments.
+    fn cast(&mut self, multicast: Multicast) {
+        let layout = &self.common.layout;
+        let nodes: BTreeSet<NodeId> =
+            multicast.targets.iter().map(|target| layout.node_of(target.pe)).collect();
+        let multicast = Announcement::new(Control::Multicast(multicast));
+        let (course, report) = self.course(multicast.bytes() as u64, nodes);
+        self.outbox.packet(self.me, Packet::spread(Spread::Cast { multicast, course, report }));
     }
 
     /// Takes a multicast that came to this PE, for its own members.

@@ -79,7 +79,7 @@ impl Core {
         let Some(kind) = self.kind_in::<A>(to.collection) else { return };
         let source = self.sender_id(sender);
         let channels = self.channels(sender);
-        let after = channels.casts.after(to.collection, priority);
+        let after = channels.after(to.collection, priority);
         if after > 0
             && !channels.is_numbered(to, priority)
             && let Some((kind, slot)) = self.resident(to)

@@ -177,7 +177,14 @@ pub(crate) struct Buried {
     pub(crate) held: Vec<Bytes>,
 }
 
-/// What a node saw of one edge of an announcement.
+/// Something large that the root has sent by a plan, and of which nodes report what they saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum FlowId {
+    Announcement(u64),
+    Multicast(u64),
+}
+
+/// What a node saw of one edge of an announcement or multicast.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Arrival {
     /// Who sent.
@@ -305,8 +312,8 @@ pub(crate) enum Control {
     UpTree { plan: PlanId, tree: Tree },
     /// To the root: the sender's node knows this plan for announcements.
     PlanKnown { plan: PlanId },
-    /// To the root: the sender's node has all of an announcement.
-    Carried { flow: u64, arrivals: Vec<Arrival> },
+    /// To the root: the sender's node has all of an announcement or multicast.
+    Carried { flow: FlowId, arrivals: Vec<Arrival> },
     /// A part of another control.
     Piece(Piece),
     /// To PE 0: the job cannot go on.

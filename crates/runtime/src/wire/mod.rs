@@ -10,11 +10,11 @@ mod spread;
 mod spread_frame;
 
 pub(crate) use control::{
-    Arrival, Asked, Buried, Contribution, Control, Insertion, Loads, MemberRecord, Migrant, Moves,
-    Multicast, MulticastMember, MulticastTarget, Piece, ReductionGroup, Talk,
+    Arrival, Asked, Buried, Contribution, Control, FlowId, Insertion, Loads, MemberRecord, Migrant,
+    Moves, Multicast, MulticastMember, MulticastTarget, Piece, ReductionGroup, Talk,
 };
 pub(crate) use earlier::Earlier;
 pub use packet::Packet;
 pub(crate) use packet::{Content, EncodedBatch, MessageFrame};
-pub(crate) use spread::{Announced, Announcement, REPORTED_BYTES_MIN, Spread};
-pub(crate) use spread_frame::{PlanHead, SegmentHead, SpreadFrame};
+pub(crate) use spread::{Announced, Announcement, REPORTED_BYTES_MIN, SEGMENT_BYTES, Spread};
+pub(crate) use spread_frame::{CastHead, PlanHead, SegmentHead, SpreadFrame};

@@ -1,22 +1,35 @@
 //! What goes to PEs of several nodes: a PE hands it over once, and the nodes' carriers bring it.
 
-use super::control::{Asked, Control, Multicast};
+use super::control::{Asked, Control, Multicast, MulticastTarget};
 use crate::codec::{self, DecodeError};
-use crate::id::{CollectionId, KindId};
+use crate::id::{ActorId, CollectionId, KindId};
 use crate::parcel::Parcel;
 use bytes::Bytes;
-use gridspan_bcast::{Plan, PlanId};
+use gridspan_bcast::{Course, Plan, PlanId};
+use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Nodes report what they saw of announcements of so many bytes: smaller ones are over before they show what
 /// a link can do.
 pub(crate) const REPORTED_BYTES_MIN: u64 = 30_000;
 
+/// Segments of what needs no planning: some for each hop of a deep tree, and large enough to be bulk, so
+/// that each has a stream of its own and holds up no messages.
+pub(crate) const SEGMENT_BYTES: u64 = 68 << 10;
+
 /// Something for PEs of several nodes.
 pub(crate) enum Spread {
     /// For those PEs of other nodes that are named as targets.
     Multicast(Multicast),
+    /// The same of a large multicast, as its targets' carriers will announce it to their PEs.
+    Cast {
+        multicast: Announcement,
+        course: Arc<Course>,
+        /// Under which number the root hears what nodes saw of it, if it wants to.
+        report: Option<u64>,
+    },
     /// For all PEs of other nodes.
     Announcement {
         announcement: Announcement,
@@ -29,7 +42,7 @@ pub(crate) enum Spread {
     Plan { plan: Box<Plan>, retired: Vec<PlanId> },
 }
 
-/// A control packet for all PEs, on its way out: what it is, and what may be large in it.
+/// A control packet for many PEs, on its way out: what it is, and what may be large in it.
 pub(crate) struct Announcement {
     front: Vec<u8>,
     payload: Bytes,
@@ -54,8 +67,35 @@ enum Head {
     Publish {
         id: u32,
     },
+    Multicast(MulticastHead),
     /// Anything else: the payload is the encoded packet.
     Control,
+}
+
+/// A multicast without its message.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct MulticastHead {
+    kind: KindId,
+    collection: CollectionId,
+    source: ActorId,
+    priority: i32,
+    after: u64,
+    origin: PeId,
+    pub(super) targets: Vec<MulticastTarget>,
+}
+
+impl MulticastHead {
+    /// That of a multicast, for these targets.
+    pub(super) fn new(multicast: &Multicast, targets: Vec<MulticastTarget>) -> Self {
+        let Multicast { kind, collection, source, priority, after, origin, .. } = *multicast;
+        Self { kind, collection, source, priority, after, origin, targets }
+    }
+
+    /// The multicast, for these targets.
+    pub(super) fn multicast(&self, targets: Vec<MulticastTarget>, message: Parcel) -> Multicast {
+        let Self { kind, collection, source, priority, after, origin, .. } = *self;
+        Multicast { kind, collection, source, priority, after, origin, targets, message }
+    }
 }
 
 impl Announcement {
@@ -66,6 +106,11 @@ impl Announcement {
                 (head, message.into_bytes())
             }
             Control::Publish { id, value } => (Head::Publish { id }, value),
+            Control::Multicast(mut multicast) => {
+                let targets = std::mem::take(&mut multicast.targets);
+                let head = MulticastHead::new(&multicast, targets);
+                (Head::Multicast(head), multicast.message.into_bytes())
+            }
             control => (Head::Control, codec::encode(&control).into()),
         };
         let is_internal = matches!(head, Head::Control);
@@ -98,9 +143,29 @@ impl Announced {
         Ok(Self { head, payload: bytes.slice_ref(payload) })
     }
 
+    /// What those of a node's PEs get that it concerns.
+    pub(crate) fn controls(
+        &self,
+        here: impl Iterator<Item = PeId> + Clone,
+    ) -> Result<Vec<(PeId, Control)>, DecodeError> {
+        if let Head::Multicast(head) = &self.head {
+            let own = head.targets.iter().filter(|target| here.clone().any(|pe| pe == target.pe));
+            let control = |target: &MulticastTarget| {
+                let message = Parcel::Bytes(self.payload.clone());
+                (target.pe, Control::Multicast(head.multicast(vec![target.clone()], message)))
+            };
+            return Ok(own.map(control).collect());
+        }
+        here.map(|pe| Ok((pe, self.control()?))).collect()
+    }
+
     /// The packet, for one of the PEs.
-    pub(crate) fn control(&self) -> Result<Control, DecodeError> {
+    fn control(&self) -> Result<Control, DecodeError> {
         Ok(match self.head {
+            Head::Multicast(ref head) => {
+                let message = Parcel::Bytes(self.payload.clone());
+                Control::Multicast(head.multicast(head.targets.clone(), message))
+            }
             Head::Broadcast { kind, collection, number, ref asked, priority } => {
                 let (asked, message) = (asked.clone(), Parcel::Bytes(self.payload.clone()));
                 Control::Broadcast { kind, collection, number, asked, message, priority }

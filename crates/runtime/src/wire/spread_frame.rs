@@ -2,12 +2,12 @@
 
 use super::control::{Multicast, MulticastTarget};
 use super::packet::write_ends;
+use super::spread::MulticastHead;
 use crate::codec::{self, DecodeError};
-use crate::id::{ActorId, CollectionId, KindId};
 use crate::parcel::Parcel;
 use bytes::Bytes;
-use gridspan_bcast::{Plan, PlanId};
-use gridspan_topology::PeId;
+use gridspan_bcast::{Plan, PlanId, Tree};
+use gridspan_topology::{NodeId, PeId};
 use serde::{Deserialize, Serialize};
 
 /// A part of an announcement on its way.
@@ -24,14 +24,22 @@ pub(crate) struct SegmentHead {
     pub(crate) total: u64,
 }
 
-#[derive(Serialize, Deserialize)]
-struct MulticastHead {
-    kind: KindId,
-    collection: CollectionId,
-    source: ActorId,
-    priority: i32,
-    after: u64,
-    targets: Vec<MulticastTarget>,
+/// A part of a large multicast on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CastHead {
+    /// Which of the root's large multicasts.
+    pub(crate) flow: u64,
+    /// The number of its tree.
+    pub(crate) stripe: u32,
+    /// Where the part begins in it, and how long all of it is, in bytes.
+    pub(crate) offset: u64,
+    pub(crate) total: u64,
+    /// How it travels.
+    pub(crate) tree: Tree,
+    /// Who only passes it on.
+    pub(crate) relays: Vec<NodeId>,
+    /// Under which number the root hears what nodes saw of it, if it wants to.
+    pub(crate) report: Option<u64>,
 }
 
 /// A plan on its way, and those that are forgotten once the announcement of that number is complete.
@@ -45,6 +53,7 @@ pub(crate) struct PlanHead {
 pub(crate) enum SpreadFrame {
     Multicast(Multicast),
     Segment { origin: PeId, head: SegmentHead, payload: Bytes },
+    Cast { origin: PeId, head: Box<CastHead>, payload: Bytes },
     Plan(Box<PlanHead>),
 }
 
@@ -52,13 +61,14 @@ pub(crate) enum SpreadFrame {
 const MULTICAST: u8 = 2;
 const SEGMENT: u8 = 3;
 const PLAN: u8 = 4;
+const CAST: u8 = 5;
 /// In the place of a receiver: the frame is for a carrier.
 const NOBODY: PeId = PeId(u32::MAX);
 
 impl SpreadFrame {
     /// Whether a frame is for the carrier of the node, and not for one of its PEs.
     pub(crate) fn is_one(frame: &[u8]) -> bool {
-        matches!(frame.get(8), Some(&(MULTICAST | SEGMENT | PLAN)))
+        matches!(frame.get(8), Some(&(MULTICAST | SEGMENT | PLAN | CAST)))
     }
 
     pub(crate) fn decode(frame: &Bytes) -> Result<Self, DecodeError> {
@@ -69,22 +79,17 @@ impl SpreadFrame {
         match tag {
             MULTICAST => {
                 let (head, message) = codec::decode_front(WHAT, rest)?;
-                let MulticastHead { kind, collection, source, priority, after, targets } = head;
+                let head: MulticastHead = head;
                 let message = Parcel::Bytes(frame.slice_ref(message));
-                Ok(Self::Multicast(Multicast {
-                    kind,
-                    collection,
-                    source,
-                    priority,
-                    after,
-                    origin,
-                    targets,
-                    message,
-                }))
+                Ok(Self::Multicast(head.multicast(head.targets.clone(), message)))
             }
             SEGMENT => {
                 let (head, payload) = codec::decode_front(WHAT, rest)?;
                 Ok(Self::Segment { origin, head, payload: frame.slice_ref(payload) })
+            }
+            CAST => {
+                let (head, payload) = codec::decode_front(WHAT, rest)?;
+                Ok(Self::Cast { origin, head: Box::new(head), payload: frame.slice_ref(payload) })
             }
             PLAN => Ok(Self::Plan(Box::new(codec::decode(WHAT, rest)?))),
             tag => Err(DecodeError::new(WHAT, format_args!("unknown tag {tag}"))),
@@ -97,9 +102,13 @@ impl SpreadFrame {
         targets: Vec<MulticastTarget>,
         message: &[u8],
     ) -> Bytes {
-        let Multicast { kind, collection, source, priority, after, origin, .. } = *multicast;
-        let head = MulticastHead { kind, collection, source, priority, after, targets };
-        frame(MULTICAST, origin, &head, [message, &[]])
+        let head = MulticastHead::new(multicast, targets);
+        frame(MULTICAST, multicast.origin, &head, [message, &[]])
+    }
+
+    /// A part of a large multicast, as a frame.
+    pub(crate) fn cast(origin: PeId, head: &CastHead, payload: [&[u8]; 2]) -> Bytes {
+        frame(CAST, origin, head, payload)
     }
 
     /// A part of an announcement, as a frame.

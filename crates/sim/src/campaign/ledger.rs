@@ -9,6 +9,7 @@ use super::broadcasts::Broadcasts;
 use super::dice::Dice;
 use super::doings::Doings;
 use super::interleaving::Interleaving;
+use super::orders::load;
 use super::rounds::{Kind, Rounds};
 use gridspan_runtime::{ActorId, CollectionId, Key, PeId};
 use std::cell::RefCell;
@@ -227,6 +228,15 @@ impl Ledger {
         }
     }
 
+    /// Checks that it is the turn of a large message, and that it came whole.
+    pub(super) fn handled_load(&mut self, id: ActorId, number: u64, came: &[u8]) {
+        self.handled(id, number);
+        if came != load(number) {
+            let bytes = came.len();
+            self.violated(format!("message {number} came with {bytes} bytes, and not its own"));
+        }
+    }
+
     /// Checks that it is the turn of a broadcast, and that it came whole.
     pub(super) fn handled_broadcast(&mut self, id: ActorId, number: u64, load: &[u8]) {
         self.broadcasts.handled(id, number);
@@ -255,6 +265,18 @@ impl Ledger {
     pub(super) fn ended(&mut self, token: u64, what: &str) {
         if self.open.remove(&token).is_none() && !self.orphaned.remove(&token) {
             self.violated(format!("{what} {token} came a second time"));
+        }
+    }
+
+    /// Checks the answer to a question.
+    pub(super) fn answered(&mut self, token: u64, value: Option<u64>, must: bool) {
+        self.ended(token, "answer");
+        match value {
+            Some(value) if value != !token => {
+                self.violated(format!("question {token} got {value}"));
+            }
+            None if must => self.violated(format!("question {token} got no answer")),
+            _ => {}
         }
     }
 

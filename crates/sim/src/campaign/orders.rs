@@ -35,6 +35,13 @@ pub(super) enum Receiver {
     AllYoung,
 }
 
+/// What a large multicast carries: so much that it may travel in parts.
+pub(super) fn load(number: u64) -> Vec<u8> {
+    const LEAST: u64 = 20_000;
+    const MORE: u64 = 200_000;
+    vec![number as u8; (LEAST + number.wrapping_mul(0x9e37_79b9) % MORE) as usize]
+}
+
 /// Which of the old members are in the section.
 pub(super) fn in_section(index: i32) -> bool {
     index % 3 != 1

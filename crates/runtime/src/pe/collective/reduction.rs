@@ -257,7 +257,7 @@ impl Core {
             Some(to) => {
                 let (source, priority) = (ActorId::system(self.me), 0);
                 let sequence = self.system.take_next(to, priority);
-                let after = self.system.casts.after(to.collection, priority);
+                let after = self.system.after(to.collection, priority);
                 let (_, epoch) = self.believed(to);
                 let origin = self.me;
                 self.created += 1;

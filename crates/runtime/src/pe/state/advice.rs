@@ -1,9 +1,10 @@
 //! What the root knows of how announcements should travel, and of those under way.
 
-use crate::wire::Arrival;
-use gridspan_bcast::{Advisor, Broadcast, Command, EdgeTiming, Effort, PlanId, Tree};
+use crate::wire::{Arrival, FlowId};
+use gridspan_bcast::{Advisor, Broadcast, Command, Course, EdgeTiming, Effort, PlanId, Tree};
 use gridspan_topology::{LinkEstimate, NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A pair of clusters, by the numbers that the advisor gives them.
@@ -13,6 +14,14 @@ pub(crate) type ClusterPair = (usize, usize);
 pub(crate) enum News {
     /// An announcement has arrived everywhere, or is too small to be watched.
     Announced { plan: PlanId, bytes: u64, began: Time, edges: Vec<EdgeTiming> },
+    /// The same of a multicast to these nodes.
+    Multicast {
+        targets: BTreeSet<NodeId>,
+        plan: PlanId,
+        bytes: u64,
+        began: Time,
+        edges: Vec<EdgeTiming>,
+    },
     /// A link is not as it was.
     Link(ClusterPair, LinkEstimate),
     /// What it wished to have measured, in bytes per second.
@@ -48,6 +57,11 @@ impl Thought {
                     let over = Broadcast { root: plan.root, bytes, began, plan, edges };
                     advisor.observe(*now, &over);
                 }
+                News::Multicast { targets, plan, bytes, began, edges } => {
+                    let edges = &edges;
+                    let over = Broadcast { root: plan.root, bytes, began, plan, edges };
+                    advisor.observe_multicast(*now, &over, &targets);
+                }
                 News::Link((from, to), estimate) => {
                     advisor.link_changed(*now, from, to, &estimate);
                 }
@@ -58,14 +72,29 @@ impl Thought {
     }
 }
 
-/// An announcement of which reports are missing.
+/// An announcement or a multicast of which reports are missing.
 pub(crate) struct Flow {
     pub(crate) plan: PlanId,
     pub(crate) bytes: u64,
     pub(crate) began: Time,
+    /// Where it goes, unless to all nodes.
+    pub(crate) targets: Option<BTreeSet<NodeId>>,
     /// Nodes that have not reported.
     pub(crate) missing: BTreeSet<NodeId>,
     pub(crate) arrivals: Vec<(NodeId, Arrival)>,
+}
+
+impl Flow {
+    /// One that begins now, of which these nodes will report.
+    pub(crate) fn new(
+        plan: PlanId,
+        bytes: u64,
+        began: Time,
+        targets: Option<BTreeSet<NodeId>>,
+        missing: BTreeSet<NodeId>,
+    ) -> Self {
+        Self { plan, bytes, began, targets, missing, arrivals: Vec::new() }
+    }
 }
 
 /// A plan that not all nodes know yet.
@@ -97,11 +126,18 @@ pub(crate) struct Advice {
     pub(crate) unconfirmed: BTreeMap<PlanId, Unconfirmed>,
     /// Plans that no announcement will use any more, to be forgotten with the next.
     pub(crate) retired: Vec<PlanId>,
-    pub(crate) flows: BTreeMap<u64, Flow>,
+    pub(crate) flows: BTreeMap<FlowId, Flow>,
+    pub(crate) next_cast: u64,
+    /// How large multicasts by a plan go to the nodes of a section.
+    pub(crate) courses: BTreeMap<(PlanId, BTreeSet<NodeId>), Arc<Course>>,
 }
 
 /// With more news than these, those of broadcasts are dropped: the advisor does not come to hear them.
 const NEWS_MAX: usize = 256;
+/// Flows of which a report is missing that are kept; older ones are taken to have shown nothing.
+const FLOWS_MAX: usize = 256;
+/// More courses than these are forgotten and found anew.
+const COURSES_MAX: usize = 64;
 /// A bandwidth or latency that differs by less than this part from what the advisor was told is not told again; nor is a
 /// latency that differs by less than so many seconds.
 const NEWS_MIN: f64 = 0.2;
@@ -149,6 +185,15 @@ impl Advice {
         }
     }
 
+    /// Waits for what nodes saw of it.
+    pub(crate) fn watch(&mut self, id: FlowId, flow: Flow) {
+        self.flows.insert(id, flow);
+        if self.flows.len() > FLOWS_MAX {
+            let oldest = self.flows.iter().min_by_key(|(_, flow)| flow.began).map(|(&id, _)| id);
+            oldest.and_then(|id| self.flows.remove(&id));
+        }
+    }
+
     /// The plan for a message of so many bytes: that of the nearest size within a factor of two.
     pub(crate) fn choose(&self, bytes: u64) -> Option<PlanId> {
         let below = self.choices.range(..=bytes).next_back();
@@ -161,10 +206,40 @@ impl Advice {
 
     /// All nodes know a plan: it is used from now on, and what it replaces is not.
     pub(crate) fn confirm(&mut self, plan: PlanId, bytes: u64) {
+        self.courses.clear();
         match self.choices.get(&bytes) {
             Some(&newer) if newer.version > plan.version => self.retired.push(plan),
             _ => self.retired.extend(self.choices.insert(bytes, plan)),
         }
+    }
+
+    /// The advisor keeps a plan no more: it is not chosen again.
+    pub(crate) fn retire(&mut self, plan: PlanId) {
+        let Self { choices, retired, courses, .. } = self;
+        courses.retain(|(other, _), _| *other != plan);
+        retired.extend(choices.extract_if(.., |_, chosen| *chosen == plan).map(|(_, plan)| plan));
+    }
+
+    /// How a large multicast goes to these nodes: by the plan for its size or by sites, whatever is predicted to take
+    /// less. While the advisor thinks, what was found before, and otherwise by sites.
+    pub(crate) fn course(
+        &mut self,
+        bytes: u64,
+        targets: &BTreeSet<NodeId>,
+        by_sites: Course,
+    ) -> Arc<Course> {
+        let Some(plan) = self.choose(bytes) else { return Arc::new(by_sites) };
+        let name = (plan, targets.clone());
+        if let Some(course) = self.courses.get(&name) {
+            return course.clone();
+        }
+        let Some(advisor) = &self.advisor else { return Arc::new(by_sites) };
+        let course = Arc::new(advisor.course(plan, targets, bytes, by_sites));
+        if self.courses.len() >= COURSES_MAX {
+            self.courses.clear();
+        }
+        self.courses.insert(name, course.clone());
+        course
     }
 }
 

@@ -23,6 +23,7 @@ use crate::id::{ActorId, CollectionId, SectionId};
 use crate::index::Key;
 use crate::pe::PlantedFault;
 use crate::rank::is_step;
+use crate::wire::Earlier;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -102,7 +103,25 @@ impl Channels {
     pub(crate) fn is_ordered(&self, to: ActorId, priority: i32) -> bool {
         !self.next.is_empty()
             && (self.next.contains_key(&(to, channel(priority)))
-                || self.casts.after(to.collection, priority) > 0)
+                || self.after(to.collection, priority) > 0)
+    }
+
+    /// How many broadcasts a message to the collection comes after.
+    #[inline]
+    pub(crate) fn after(&self, collection: CollectionId, priority: i32) -> u64 {
+        self.casts.after(collection, channel(priority))
+    }
+
+    /// The sender makes its broadcast number `count` to a collection, counted from one. Returns which messages come
+    /// before it. The first in a channel takes time in proportion to the sender's conversations, later ones to those
+    /// in which something was said since.
+    pub(crate) fn begin_cast(
+        &mut self,
+        collection: CollectionId,
+        priority: i32,
+        count: u64,
+    ) -> Earlier {
+        self.casts.begin((collection, channel(priority)), count, &self.next)
     }
 
     /// How many messages from `source` have passed.
@@ -169,5 +188,60 @@ pub(crate) fn judge(expected: &mut u64, sequence: u64, waits: bool, fault: Plant
         }
         std::cmp::Ordering::Greater => Turn::Later,
         std::cmp::Ordering::Less => Turn::Repeated,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLLECTION: CollectionId = CollectionId(3);
+
+    fn member(key: u128) -> ActorId {
+        ActorId { collection: COLLECTION, key: Key(key) }
+    }
+
+    fn named(earlier: &Earlier) -> Vec<(u128, u64)> {
+        let messages = |key| (key, earlier.messages(Key(key)));
+        (0..10).map(messages).filter(|&(_, messages)| messages > 0).collect()
+    }
+
+    #[test]
+    fn a_broadcast_names_whom_its_sender_wrote_to_since_the_one_before() {
+        let mut channels = Channels::default();
+        channels.take_next(member(1), 0);
+        channels.take_next(member(1), 0);
+        channels.take_next(member(2), 5);
+        channels.take_next(ActorId { collection: CollectionId(4), key: Key(6) }, 0);
+
+        assert_eq!(named(&channels.begin_cast(COLLECTION, 0, 1)), [(1, 2)]);
+        channels.take_next(member(7), 0);
+        assert_eq!(named(&channels.begin_cast(COLLECTION, 0, 2)), [(7, 1)]);
+        assert_eq!(named(&channels.begin_cast(COLLECTION, 5, 3)), [(2, 1)]);
+        assert_eq!(named(&channels.begin_cast(COLLECTION, 0, 4)), []);
+    }
+
+    #[test]
+    fn messages_come_after_the_broadcasts_of_their_own_channel() {
+        let mut channels = Channels::default();
+        assert_eq!(channels.after(COLLECTION, 0), 0);
+        channels.begin_cast(COLLECTION, 0, 1);
+        channels.begin_cast(COLLECTION, 5, 2);
+        let after = |priority| channels.after(COLLECTION, priority);
+        assert_eq!([after(0), after(5), after(1)], [1, 2, 0]);
+        assert_eq!(channels.after(CollectionId(4), 0), 0);
+    }
+
+    #[test]
+    fn casts_travel() {
+        let mut channels = Channels::default();
+        channels.begin_cast(COLLECTION, 0, 1);
+        channels.take_next(member(9), 0);
+        let records = channels.casts.records();
+
+        channels.casts = Casts::from_records(&records);
+
+        assert_eq!(channels.after(COLLECTION, 0), 1);
+        assert_eq!(named(&channels.begin_cast(COLLECTION, 0, 2)), [(9, 1)]);
     }
 }

@@ -1,0 +1,128 @@
+//! How a message to some of the nodes travels: trees of which all that is left leads to them.
+
+use crate::pipeline::{Draft, Strand};
+use crate::plan::{Plan, Segment};
+use crate::shape::hierarchical_over;
+use crate::tree::Tree;
+use gridspan_topology::{Layout, NodeId};
+use std::collections::BTreeSet;
+
+/// The trees of a plan, pruned: a node that needs nothing itself passes on only what somebody behind it needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Course {
+    /// Says in which segments a message goes over which tree.
+    plan: Plan,
+    /// In the order of the plan's stripes.
+    trees: Vec<Tree>,
+    relays: Vec<NodeId>,
+}
+
+impl Course {
+    /// What of a plan leads to these nodes. Takes time in proportion to the plan.
+    pub fn over(plan: &Plan, targets: &BTreeSet<NodeId>) -> Self {
+        let trees: Vec<Tree> =
+            plan.stripes().iter().map(|stripe| stripe.tree.pruned(targets)).collect();
+        let nodes: BTreeSet<NodeId> = trees.iter().flat_map(Tree::nodes).collect();
+        let is_relay = |node: &NodeId| *node != plan.id().root && !targets.contains(node);
+        let relays = nodes.into_iter().filter(is_relay).collect();
+        Self { plan: plan.clone(), trees, relays }
+    }
+
+    /// The course that needs no planning: once to each other site, to a target there, and from node to node inside it. In
+    /// segments of so many bytes if any node passes anything on. Panics if the job has no such node.
+    pub fn by_sites(
+        layout: &Layout,
+        root: NodeId,
+        targets: &BTreeSet<NodeId>,
+        segment_bytes: u64,
+    ) -> Self {
+        let targets: Vec<NodeId> = targets.iter().copied().collect();
+        let tree = hierarchical_over(layout, root, &targets);
+        let segment_bytes = if tree.depth() > 1 { segment_bytes } else { u64::MAX };
+        let plan = Plan::standing(tree.clone(), segment_bytes);
+        Self { plan, trees: vec![tree], relays: Vec::new() }
+    }
+
+    /// Whose trees these are.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// A tree for each stripe of the plan.
+    pub fn trees(&self) -> &[Tree] {
+        &self.trees
+    }
+
+    /// Nodes that pass something on and need nothing themselves, ascending.
+    pub fn relays(&self) -> &[NodeId] {
+        &self.relays
+    }
+
+    /// The segments of a message, in order.
+    pub fn segments(&self, bytes: u64) -> impl Iterator<Item = Segment> + '_ {
+        self.plan.segments(bytes)
+    }
+
+    /// The same over numbered nodes, to be simulated.
+    pub fn draft(&self, place: impl Fn(NodeId) -> u32) -> Draft {
+        let stripes = self.plan.stripes();
+        let total: f64 = stripes.iter().map(|stripe| f64::from(stripe.weight)).sum();
+        let strand = |(tree, weight): (&Tree, u32)| Strand {
+            edges: tree.edges_from_root().map(|(from, to)| (place(from), place(to))).collect(),
+            share: f64::from(weight) / total,
+        };
+        let weights = stripes.iter().map(|stripe| stripe.weight);
+        let strands = self.trees.iter().zip(weights).map(strand).collect();
+        Draft { strands, segment_bytes: self.plan.segment_bytes(), sending: self.plan.sending() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fluid::Sending;
+    use crate::plan::PlanId;
+    use std::time::Duration;
+
+    fn nodes(numbers: &[u32]) -> BTreeSet<NodeId> {
+        numbers.iter().copied().map(NodeId).collect()
+    }
+
+    #[test]
+    fn branches_without_a_target_are_cut_and_relays_are_named() {
+        let edges = vec![(0, 1), (1, 2), (0, 3), (3, 4)];
+        let draft = Draft {
+            strands: vec![
+                Strand { edges, share: 0.5 },
+                Strand { edges: vec![(0, 4), (4, 3), (4, 2), (2, 1)], share: 0.5 },
+            ],
+            segment_bytes: 10,
+            sending: Sending::Concurrent,
+        };
+        let all: Vec<NodeId> = (0..5).map(NodeId).collect();
+        let id = PlanId { root: NodeId(0), version: 1 };
+        let plan = Plan::from_draft(id, &draft, &all, Duration::ZERO).unwrap();
+
+        let course = Course::over(&plan, &nodes(&[2, 4]));
+
+        let edges =
+            |tree: &Tree| tree.edges_from_root().map(|(a, b)| (a.0, b.0)).collect::<Vec<_>>();
+        assert_eq!(edges(&course.trees()[0]), [(0, 1), (0, 3), (1, 2), (3, 4)]);
+        assert_eq!(edges(&course.trees()[1]), [(0, 4), (4, 2)]);
+        assert_eq!(course.relays(), [NodeId(1), NodeId(3)]);
+        assert_eq!(course.draft(|node| node.0).strands[1].edges, [(0, 4), (4, 2)]);
+    }
+
+    #[test]
+    fn a_course_by_sites_crosses_to_targets_only_and_is_whole_where_nobody_passes_on() {
+        let sites = [("a", 2), ("b", 3)].map(|(name, nodes)| (name.to_owned(), vec![1; nodes]));
+        let layout = Layout::new(sites.to_vec());
+
+        let course = Course::by_sites(&layout, NodeId(0), &nodes(&[3, 4]), 10);
+        assert_eq!(course.trees()[0].nodes().collect::<Vec<_>>(), [0, 3, 4].map(NodeId));
+        assert_eq!((course.segments(100).count(), course.relays().len()), (10, 0));
+
+        let course = Course::by_sites(&layout, NodeId(0), &nodes(&[1, 4]), 10);
+        assert_eq!(course.segments(100).count(), 1);
+    }
+}

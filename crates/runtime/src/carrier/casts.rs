@@ -1,0 +1,88 @@
+//! Large multicasts: in segments over the trees of a course, which every segment names with it.
+//!
+//! A multicast may come from any node and goes to any others, so that no plan that all carriers know says where. What
+//! a segment says is enough to pass it on; nodes that only pass on keep nothing of it.
+
+use super::assembly::Assembly;
+use super::{BULK_BYTES, Carriage, Carrier};
+use crate::codec::DecodeError;
+use crate::wire::{
+    Announced, Announcement, CastHead, Control, FlowId, Packet, REPORTED_BYTES_MIN, SpreadFrame,
+};
+use bytes::Bytes;
+use gridspan_bcast::Course;
+use gridspan_topology::{NodeId, PeId, Time};
+
+impl Carrier {
+    /// Sends a multicast of this node on its course.
+    pub(super) fn cast(
+        &mut self,
+        origin: PeId,
+        multicast: &Announcement,
+        (course, report): (&Course, Option<u64>),
+        out: &mut Vec<Carriage>,
+    ) {
+        let flow = self.casts_begun;
+        self.casts_begun += 1;
+        let total = multicast.bytes() as u64;
+        for segment in course.segments(total) {
+            let (stripe, offset) = (segment.stripe as u32, segment.offset);
+            let tree = course.trees()[segment.stripe].clone();
+            let relays = course.relays().to_vec();
+            let part = offset as usize..(offset + segment.bytes) as usize;
+            let to = tree.children(self.node).to_vec();
+            let head = CastHead { flow, stripe, offset, total, tree, relays, report };
+            let frame = SpreadFrame::cast(origin, &head, multicast.part(part));
+            send_to(&to, &frame, total, out);
+        }
+    }
+
+    /// Passes a part of a multicast on, and gives it to the PEs of this node that it is for once all of it is here.
+    pub(super) fn take_cast(
+        &mut self,
+        (now, from, origin): (Time, NodeId, PeId),
+        head: CastHead,
+        (frame, payload): (&Bytes, Bytes),
+        out: &mut Vec<Carriage>,
+    ) -> Result<(), DecodeError> {
+        let refuse = |reason: String| Err(DecodeError::new("a part of a multicast", reason));
+        let CastHead { flow, stripe, offset, total, tree, relays, report } = head;
+        let root = self.layout.node_of(origin);
+        let is_known =
+            tree.nodes().next_back().is_some_and(|last| last.0 < self.layout.node_count());
+        if !is_known || tree.root() != root || tree.parent(self.node) != Some(from) {
+            return refuse(format!("its tree does not bring it from {from}"));
+        }
+        if total > self.bytes_max {
+            let most = self.bytes_max;
+            return refuse(format!("all of it would take {total} bytes, and {most} is the most"));
+        }
+        let keeps = !relays.contains(&self.node);
+        if keeps {
+            let cast = self.casts.entry((root, flow)).or_insert_with(|| Assembly::new(total));
+            cast.add(offset, total, payload)?;
+            cast.note(now, stripe, from, frame.len() as u64);
+        }
+        send_to(tree.children(self.node), frame, total, out);
+        if !self.casts.get(&(root, flow)).is_some_and(Assembly::is_complete) {
+            return Ok(());
+        }
+        let Some(cast) = self.casts.remove(&(root, flow)) else { return Ok(()) };
+        if let Some(flow) = report.filter(|_| total >= REPORTED_BYTES_MIN) {
+            let (flow, arrivals) = (FlowId::Multicast(flow), cast.arrivals());
+            out.push(self.report(origin, Control::Carried { flow, arrivals }));
+        }
+        let here = self.layout.place(self.node).pes.clone().map(PeId);
+        for (to, control) in Announced::from_bytes(&cast.into_bytes())?.controls(here)? {
+            out.push(Carriage::Deliver { from: origin, to, packet: Packet::control(control) });
+        }
+        Ok(())
+    }
+}
+
+fn send_to(nodes: &[NodeId], frame: &Bytes, total: u64, out: &mut Vec<Carriage>) {
+    for &to in nodes {
+        let (frame, is_bulk) = (frame.clone(), total >= BULK_BYTES);
+        out.push(Carriage::Send { to, frame, is_bulk });
+    }
+}

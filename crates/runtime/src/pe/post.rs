@@ -1,0 +1,52 @@
+//! What PEs tell each other beside messages, and that the job cannot go on.
+
+use super::core::Core;
+use crate::error::JobError;
+use crate::wire::{Control, Packet};
+use gridspan_topology::PeId;
+
+impl Core {
+    /// Sends a control packet, to this PE as well as to others.
+    pub(super) fn post(&mut self, to: PeId, control: Control) {
+        if control.is_counted() {
+            self.created += 1;
+        }
+        self.outbox.packet(to, Packet::control(control));
+    }
+
+    /// The same for controls that grow with the number of actors: towards other nodes, in pieces.
+    pub(super) fn post_large(&mut self, to: PeId, control: Control) {
+        let layout = &self.common.layout;
+        if layout.node_of(to) == layout.node_of(self.me) {
+            return self.post(to, control);
+        }
+        if control.is_counted() {
+            self.created += 1;
+        }
+        for piece in self.pieces.split(&control) {
+            self.outbox.packet(to, Packet::control(Control::Piece(piece)));
+        }
+    }
+
+    /// Ends the job with an error, the first one if there are several.
+    pub(crate) fn fail(&mut self, error: JobError) {
+        if self.failure.is_none() {
+            self.failure = Some(error.clone());
+            self.post(Self::ROOT, Control::Failed { error });
+        }
+    }
+
+    /// The node and site of this PE, for messages to people.
+    pub(crate) fn place_name(&self) -> String {
+        let layout = &self.common.layout;
+        let node = layout.node_of(self.me);
+        format!("{node} at site {}", layout.site_name(layout.site_of(self.me)))
+    }
+
+    #[cold]
+    pub(crate) fn fail_type_mismatch(&mut self, actor: &str) {
+        self.fail(JobError::Protocol(format!(
+            "a message for a {actor} was addressed to a collection of another type"
+        )));
+    }
+}

@@ -1,5 +1,6 @@
 //! Remote procedure calls and their collective mapping, written as actors.
 
+pub mod calls;
 mod described;
 mod graph;
 pub mod heuristics;
@@ -7,6 +8,7 @@ mod id;
 pub mod judge;
 mod mapping;
 mod moment;
+pub mod performance;
 mod platform;
 pub mod study;
 pub mod workflow;

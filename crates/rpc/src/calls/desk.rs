@@ -154,7 +154,10 @@ impl<C: Catalogue> Actor for Desk<C> {
             }
             DeskMessage::Cancel(id, reply) => {
                 let known = match self.sessions.probe(id) {
-                    Err(RpcError::NotCompleted) => Ok(self.cancel(id, cx)),
+                    Err(RpcError::NotCompleted) => {
+                        self.cancel(id, cx);
+                        Ok(())
+                    }
                     known => known,
                 };
                 cx.reply(reply, known);

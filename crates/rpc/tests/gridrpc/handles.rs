@@ -1,7 +1,9 @@
 //! Handles and calls that block.
 
-use crate::fixture::{ADD, FAIL, PANIC, SLEEP, SPECIAL, UNKNOWN, client, code, stranger};
-use gridspan_rpc::calls::{Config, Function, RpcError};
+use crate::fixture::{
+    ADD, FAIL, PANIC, SLEEP, SPECIAL, UNKNOWN, client, code, servers, simulated, stranger,
+};
+use gridspan_rpc::calls::{Config, Function, GridRpc, RpcError};
 
 #[test]
 fn a_function_has_a_handle_by_its_name() {
@@ -141,13 +143,18 @@ fn arguments_that_are_too_large_are_refused_with_code_8() {
 
 #[test]
 fn calls_go_to_the_server_that_ends_them_first() {
-    client(async |rpc| {
-        // Of three calls of 2 s, two go to the server that takes 1 s for each: all end after 2 s.
+    simulated(async |grid| {
+        let mut rpc = GridRpc::new(&servers(&grid).await?);
+        rpc.initialize(&Config::default())?;
         let handle = rpc.handle(&SLEEP).await?;
+        let begin = grid.now().await.unwrap();
         for _ in 0..3 {
             rpc.call_async(&handle, &2000).await?;
         }
         rpc.wait_all().await?;
+        let took_s = grid.now().await.unwrap().since(begin).as_secs_f64();
+        // Of three calls of 2 s, two go to the server that takes 1 s for each.
+        assert!((1.9..2.1).contains(&took_s), "{took_s}");
         Ok(())
     });
 }

@@ -4,6 +4,7 @@
 //! - [`calls`]: GridRPC. Typed functions on servers, which are actors, and a client with the verbs of the standard.
 //!
 //! **As a group** (Brady, Dongarra, Guidolin, Lastovetsky and Seymour, "SmartGridRPC", 2010)
+//! - [`group`]: calls in a group give lazy results; the group is mapped and executed as a whole.
 //! - [`TaskGraph`]: tasks and the data between them; [`Platform`]: servers, sites and links, or those
 //!   [described](described()) by a grid file.
 //! - [`heuristics`]: from the two to a [`Mapping`].
@@ -18,6 +19,7 @@
 pub mod calls;
 mod described;
 mod graph;
+pub mod group;
 pub mod heuristics;
 mod id;
 pub mod judge;

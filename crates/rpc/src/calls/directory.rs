@@ -16,6 +16,8 @@ pub struct ServerCard {
     pub site: u32,
     /// How fast it is.
     pub speed: f64,
+    /// Whether it sends data to other servers; otherwise it speaks with the client only.
+    pub is_direct: bool,
     /// The functions that it offers.
     pub functions: BTreeSet<String>,
 }
@@ -130,7 +132,7 @@ mod tests {
         for (number, speed) in [(0, 1.0), (1, 2.0)] {
             let functions = [String::from("f")].into();
             let name = format!("s{number}");
-            directory.join(ServerCard { number, name, site: 0, speed, functions });
+            directory.join(ServerCard { number, name, site: 0, speed, is_direct: true, functions });
         }
         directory
     }

@@ -6,7 +6,7 @@
 //! | `client` | what `main` calls: the verbs of the standard (GFD-R.P.052) as futures |
 //! | `desk` | the actor beside `main` that keeps its sessions; `sessions`: their states |
 //! | `registry` | the actor that knows servers and what they offer; `directory`: what it knows |
-//! | `server` | the actor that executes calls |
+//! | `server` | the actor that executes calls; `stage`: and what groups order |
 //! | `services` | starts and ends them |
 //! | `error` | the standard's errors |
 //!
@@ -29,6 +29,7 @@ mod registry;
 mod server;
 mod services;
 mod sessions;
+mod stage;
 
 pub use catalogue::{Catalogue, Functions};
 pub use client::{GridRpc, Handle, Session};
@@ -39,6 +40,7 @@ pub use error::{RpcError, UNKNOWN_CODE_TEXT, error_string};
 pub use function::{Function, Work};
 pub use registry::Registry;
 pub use server::Server;
+pub(crate) use server::ServerMessage;
 pub use services::{ServerPlan, Services};
 pub use sessions::SessionId;
 

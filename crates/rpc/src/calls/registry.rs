@@ -17,7 +17,7 @@ pub enum RegistryMessage {
     /// A server is there.
     Join(ServerCard, Reply<()>),
     /// A server takes no more calls.
-    Leave(u32),
+    Leave(u32, Reply<()>),
     /// Which servers are there?
     List(Reply<Vec<ServerCard>>),
     /// Which servers offer a function, best first?
@@ -72,7 +72,10 @@ impl Actor for Registry {
                 self.directory.join(card);
                 cx.reply(reply, ());
             }
-            RegistryMessage::Leave(number) => self.directory.leave(number),
+            RegistryMessage::Leave(number, reply) => {
+                self.directory.leave(number);
+                cx.reply(reply, ());
+            }
             RegistryMessage::List(reply) => cx.reply(reply, self.directory.cards()),
             RegistryMessage::Find { function, bytes, work_s, reply } => {
                 cx.reply(reply, self.directory.find(&function, bytes, work_s));

@@ -3,8 +3,9 @@
 use super::catalogue::{Catalogue, Functions};
 use super::directory::ServerCard;
 use super::function::Work;
-use super::registry::{Registry, RegistryMessage};
-use gridspan_runtime::{Actor, ActorRef, Context, Ix1, Numbers, Reply};
+use crate::group::order::GroupMessage;
+use crate::group::store::Store;
+use gridspan_runtime::{Actor, Context, Ix1, Numbers, Reply};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -18,8 +19,8 @@ const WAITING_MAX: usize = 10_000;
 pub struct Server<C> {
     /// While the server is open.
     speed: Option<f64>,
-    registry: ActorRef<Registry>,
     waiting: VecDeque<Call>,
+    pub(super) store: Store,
     /// Whether a message to go on is under way.
     is_going: bool,
     #[serde(skip)]
@@ -35,6 +36,8 @@ pub struct Opening {
     pub name: String,
     /// How fast it is.
     pub speed: f64,
+    /// Whether it sends data to other servers.
+    pub is_direct: bool,
     /// The functions that it offers; all of the catalogue if none is named.
     pub offers: Vec<String>,
 }
@@ -88,19 +91,21 @@ pub enum ServerMessage {
     /// A call is not wanted any more.
     Cancel(Ticket),
     /// Take no more calls, and give back those that wait.
-    Leave,
+    Leave(Reply<()>),
+    /// Something for a group.
+    Group(GroupMessage),
 }
 
 impl<C: Catalogue> Actor for Server<C> {
     type Index = Ix1;
-    type Init = ActorRef<Registry>;
+    type Init = ();
     type Message = ServerMessage;
 
-    fn create(registry: ActorRef<Registry>, _cx: &mut Context<'_, Self>) -> Self {
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
         Self {
             speed: None,
-            registry,
             waiting: VecDeque::new(),
+            store: Store::default(),
             is_going: false,
             functions: None,
             catalogue: PhantomData,
@@ -113,13 +118,21 @@ impl<C: Catalogue> Actor for Server<C> {
             ServerMessage::Call(call) => self.accept(call, cx),
             ServerMessage::Next => self.next(cx),
             ServerMessage::Cancel(ticket) => self.waiting.retain(|call| call.ticket != ticket),
-            ServerMessage::Leave => self.leave(cx),
+            ServerMessage::Leave(reply) => {
+                self.leave(cx);
+                cx.reply(reply, ());
+            }
+            ServerMessage::Group(message) => {
+                self.group(message, cx);
+                self.go_on(cx);
+            }
         }
     }
 
     fn heap_bytes(message: &ServerMessage) -> usize {
         match message {
             ServerMessage::Call(call) => call.arguments.len() + call.function.len(),
+            ServerMessage::Group(GroupMessage::Data(_, Ok(bytes), _)) => bytes.len(),
             _ => 0,
         }
     }
@@ -127,7 +140,7 @@ impl<C: Catalogue> Actor for Server<C> {
 
 impl<C: Catalogue> Server<C> {
     fn open(&mut self, opening: Opening, reply: Reply<ServerCard>, cx: &mut Context<'_, Self>) {
-        let Opening { name, speed, offers } = opening;
+        let Opening { name, speed, is_direct, offers } = opening;
         let is_offered =
             |name: &&str| offers.is_empty() || offers.iter().any(|offer| offer == name);
         let functions = C::functions();
@@ -136,6 +149,7 @@ impl<C: Catalogue> Server<C> {
             name,
             site: cx.site().0,
             speed,
+            is_direct,
             functions: functions.names().filter(is_offered).map(str::to_owned).collect(),
         };
         self.speed = Some(speed);
@@ -157,36 +171,48 @@ impl<C: Catalogue> Server<C> {
 
     /// Executes the next call in a turn of its own, so that others are heard before.
     fn go_on(&mut self, cx: &mut Context<'_, Self>) {
-        if !self.is_going && !self.waiting.is_empty() {
+        if !self.is_going && (!self.waiting.is_empty() || self.store.has_ready()) {
             self.is_going = true;
             let me = cx.me();
             cx.send(&me, ServerMessage::Next);
         }
     }
 
+    /// Calls that somebody waits for go before groups.
     fn next(&mut self, cx: &mut Context<'_, Self>) {
         self.is_going = false;
-        if let Some((call, speed)) = self.waiting.pop_front().zip(self.speed) {
-            let mut work = Work::new(speed);
-            let functions = self.functions.get_or_insert_with(C::functions);
-            let outcome = functions.run(&call.function, &call.arguments, &mut work);
-            cx.charge(work.emulated());
-            cx.reply(
-                call.reply,
-                match outcome {
-                    Ok(results) => Answer::Results(results.into()),
-                    Err(reason) => Answer::Failed(reason),
-                },
-            );
+        let Some(speed) = self.speed else { return };
+        match self.waiting.pop_front() {
+            Some(call) => self.execute(call, speed, cx),
+            None => self.execute_order(speed, cx),
         }
         self.go_on(cx);
     }
 
+    fn execute(&mut self, call: Call, speed: f64, cx: &mut Context<'_, Self>) {
+        let mut work = Work::new(speed);
+        let outcome = self.functions().run(&call.function, &call.arguments, &mut work);
+        cx.charge(work.emulated());
+        let answer = match outcome {
+            Ok(results) => Answer::Results(results.into()),
+            Err(reason) => Answer::Failed(reason),
+        };
+        cx.reply(call.reply, answer);
+    }
+
+    pub(super) fn functions(&mut self) -> &Functions {
+        self.functions.get_or_insert_with(C::functions)
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.speed.is_some()
+    }
+
     fn leave(&mut self, cx: &mut Context<'_, Self>) {
         self.speed = None;
-        cx.send(&self.registry, RegistryMessage::Leave(cx.index().0.unsigned_abs()));
         for call in self.waiting.drain(..) {
             cx.reply(call.reply, Answer::Gone);
         }
+        self.give_up_orders(cx);
     }
 }

@@ -7,7 +7,11 @@ use super::directory::ServerCard;
 use super::error::RpcError;
 use super::registry::{Registry, RegistryMessage};
 use super::server::{Opening, Server, ServerMessage};
-use gridspan_runtime::{Collection, Grid, GridError, Ix1, Member, PeId, Per, Placement};
+use crate::group::order::GroupMessage;
+use gridspan_runtime::{
+    Collection, Grid, GridError, Ix1, Layout, Member, PeId, Per, Placement, Reply,
+};
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,6 +32,8 @@ pub struct ServerPlan {
     pub pe: PeId,
     /// How fast it is: a call takes its work divided by it.
     pub speed: f64,
+    /// Whether it sends data to other servers; otherwise groups go to it by way of the client.
+    pub is_direct: bool,
     /// The functions that it offers; all of the catalogue if none is named.
     pub offers: Vec<String>,
 }
@@ -35,7 +41,7 @@ pub struct ServerPlan {
 impl ServerPlan {
     /// A server of speed 1 that offers all functions.
     pub fn new(name: impl Into<String>, pe: PeId) -> Self {
-        Self { name: name.into(), pe, speed: 1.0, offers: Vec::new() }
+        Self { name: name.into(), pe, speed: 1.0, is_direct: true, offers: Vec::new() }
     }
 }
 
@@ -47,7 +53,7 @@ pub struct Services<C: Catalogue> {
     desks: Collection<Desk<C>>,
     /// How many servers were started on each PE.
     started: Arc<Mutex<BTreeMap<PeId, u32>>>,
-    /// How many clients there were.
+    /// How many clients and groups there were.
     clients: Arc<AtomicU32>,
 }
 
@@ -78,7 +84,7 @@ impl<C: Catalogue> Services<C> {
         let registries = grid.create_placed::<Registry>(Placement::BySite, Ix1::range(1), |_| ());
         let registries = registries.await.map_err(|error| from_grid(&error))?;
         let registry = registries.member(Ix1(0)).reference();
-        let servers = grid.create_group::<Server<C>>(Per::Pe, |_| registry);
+        let servers = grid.create_group::<Server<C>>(Per::Pe, |_| ());
         let servers = servers.await.map_err(|error| from_grid(&error))?;
         // Desks come later: then a collection could not be made before all PEs that compute have paused.
         let beside_main = || Placement::Custom(BESIDE_MAIN.to_owned());
@@ -107,9 +113,34 @@ impl<C: Catalogue> Services<C> {
         self.registries.member(Ix1(0))
     }
 
+    /// A number that no other client or group has.
+    pub(crate) fn fresh_number(&self) -> u32 {
+        self.clients.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The sites, nodes and PEs of the job.
+    pub(crate) fn layout(&self) -> &Layout {
+        self.grid.layout()
+    }
+
+    /// Asks a server of this number.
+    pub(crate) async fn ask_server<T: DeserializeOwned + Send + 'static>(
+        &self,
+        number: u32,
+        question: impl FnOnce(Reply<T>) -> ServerMessage + Send + 'static,
+    ) -> Result<T, RpcError> {
+        let server = self.servers.member(Ix1(number as i32));
+        server.ask(FOREVER, question).await.map_err(|error| from_grid(&error))
+    }
+
+    /// Tells a server of this number.
+    pub(crate) fn tell_server(&self, number: u32, message: ServerMessage) {
+        self.servers.member(Ix1(number as i32)).send(message);
+    }
+
     /// A desk for a client, and its number.
     pub(super) fn desk(&self, config: &Config) -> (u32, Member<Desk<C>>) {
-        let number = self.clients.fetch_add(1, Ordering::Relaxed);
+        let number = self.fresh_number();
         let registry = self.registry().reference();
         let start = DeskStart::new(registry, self.servers.reference(), config);
         self.desks.insert_on(Ix1(number as i32), start, PeId(0));
@@ -126,9 +157,9 @@ impl<C: Catalogue> Services<C> {
             let reason = format!("`{}` cannot have a speed of {}", plan.name, plan.speed);
             return Err(RpcError::Other { reason });
         }
-        let ServerPlan { name, pe, speed, offers } = plan;
+        let ServerPlan { name, pe, speed, is_direct, offers } = plan;
         let server = self.server_on(pe);
-        let opening = Opening { name, speed, offers };
+        let opening = Opening { name, speed, is_direct, offers };
         let card = server.ask(FOREVER, move |reply| ServerMessage::Open(opening, reply)).await;
         let card = card.map_err(|error| from_grid(&error))?;
         let registry = self.registry();
@@ -147,7 +178,7 @@ impl<C: Catalogue> Services<C> {
         };
         let index = Ix1((pe.0 + round * self.grid.layout().pe_count()) as i32);
         if round > 0 {
-            self.servers.insert_on(index, self.registry().reference(), pe);
+            self.servers.insert_on(index, (), pe);
         }
         self.servers.member(index)
     }
@@ -158,12 +189,26 @@ impl<C: Catalogue> Services<C> {
         listed.map_err(|error| from_grid(&error))
     }
 
-    /// Has a server take no more calls; those that wait there are made elsewhere.
+    /// How many bytes all servers keep for groups.
+    pub async fn kept_bytes(&self) -> Result<u64, RpcError> {
+        let mut bytes = 0;
+        for card in self.list().await? {
+            let question = |reply| ServerMessage::Group(GroupMessage::Kept(reply));
+            bytes += self.ask_server(card.number, question).await?;
+        }
+        Ok(bytes)
+    }
+
+    /// Has a server take no more calls; those that wait there are made elsewhere. Resolves once it knows, which is
+    /// after the call that it executes. A group that has something there fails.
     pub async fn leave(&self, name: &str) -> Result<(), RpcError> {
         let cards = self.list().await?;
         let card = cards.iter().find(|card| card.name == name);
         let card = card.ok_or_else(|| RpcError::ServerNotFound { server: name.to_owned() })?;
-        self.servers.member(Ix1(card.number as i32)).send(ServerMessage::Leave);
-        Ok(())
+        let (number, registry) = (card.number, self.registry());
+        // First nobody new is sent there.
+        let left = registry.ask(FOREVER, move |reply| RegistryMessage::Leave(number, reply));
+        left.await.map_err(|error| from_grid(&error))?;
+        self.ask_server(number, ServerMessage::Leave).await
     }
 }

@@ -83,7 +83,7 @@
 //! - [`variables`]: what the environment can say.
 //! - [`control`]: what a process of the job tells the launcher that started it.
 //! - [`links`]: what a job knows of its links.
-//! - [`runtime`], [`topology`], [`balance`], [`bcast`], [`sim`]: the parts, for those who need more.
+//! - [`runtime`], [`topology`], [`balance`], [`bcast`], [`rpc`], [`sim`]: the parts, for those who need more.
 
 pub mod advice;
 pub mod control;
@@ -99,6 +99,7 @@ pub mod variables;
 
 pub use gridspan_balance as balance;
 pub use gridspan_bcast as bcast;
+pub use gridspan_rpc as rpc;
 pub use gridspan_runtime as runtime;
 pub use gridspan_sim as sim;
 pub use gridspan_topology as topology;

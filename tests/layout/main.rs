@@ -29,6 +29,11 @@ const PURE: &[&str] = &[
     "crates/runtime/src/reduce",
     "crates/runtime/src/tasks",
     "crates/sim/src",
+    "crates/rpc/src/heuristics",
+    "crates/rpc/src/judge",
+    "crates/rpc/src/performance",
+    "crates/rpc/src/study",
+    "crates/rpc/src/workflow",
 ];
 
 /// What pure code must not name.

@@ -1,0 +1,117 @@
+//! Which functions there are: the part of a program that servers are made of.
+
+use super::function::{Body, Function, Work};
+use crate::group::parts::Parts;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The functions of a program. All nodes of a job have the same.
+pub trait Catalogue: Send + Sync + 'static {
+    /// The functions that servers can execute.
+    fn functions() -> Functions;
+}
+
+type Run = Box<dyn Fn(&[u8], &mut Work) -> Result<Vec<u8>, String> + Send>;
+
+/// Results one by one, and how long they computed by the function's formula, in seconds.
+type Made = (Vec<Vec<u8>>, Option<f64>);
+type RunParts = Box<dyn Fn(&[u8], &mut Work) -> Result<Made, String> + Send>;
+
+/// Functions by name.
+#[derive(Default)]
+pub struct Functions {
+    entries: BTreeMap<&'static str, Run>,
+    in_parts: BTreeMap<&'static str, RunParts>,
+}
+
+impl Functions {
+    /// None yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same and one more, in place of one of the same name.
+    pub fn with<I, O>(mut self, function: &Function<I, O>) -> Self
+    where
+        I: DeserializeOwned + 'static,
+        O: Serialize + 'static,
+    {
+        let body = function.body();
+        self.entries.insert(function.name(), Box::new(move |bytes, work| run(body, bytes, work)));
+        self
+    }
+
+    /// The same and one more, whose arguments and results are tuples, so that it can be called in groups as well.
+    pub fn with_parts<I: Parts, O: Parts>(mut self, function: &Function<I, O>) -> Self {
+        let of_call = *function;
+        let run = move |bytes: &[u8], work: &mut Work| {
+            let arguments: I = decode(bytes)?;
+            let work_s = of_call.work_s(&arguments).map_err(|error| error.to_string())?;
+            Ok((execute(of_call.body(), arguments, work)?.encode()?, work_s))
+        };
+        self.in_parts.insert(function.name(), Box::new(run));
+        self.with(function)
+    }
+
+    /// The names, in order.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.entries.keys().copied()
+    }
+
+    /// Executes a function on encoded arguments; why not, if it does not exist, refuses or panics.
+    pub(super) fn run(&self, name: &str, bytes: &[u8], work: &mut Work) -> Result<Vec<u8>, String> {
+        match self.entries.get(name) {
+            Some(run) => run(bytes, work),
+            None => Err(format!("the server's program has no function `{name}`")),
+        }
+    }
+
+    /// Executes a function on arguments that are encoded one after the other, for so many results.
+    pub(super) fn run_parts(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        results: usize,
+        work: &mut Work,
+    ) -> Result<Made, String> {
+        let run = self.in_parts.get(name).ok_or_else(|| {
+            format!("`{name}` cannot be called in a group; add it to the catalogue by `with_parts`")
+        })?;
+        let made = run(bytes, work)?;
+        match made.0.len() == results {
+            true => Ok(made),
+            false => Err(format!("`{name}` has {} results, not {results}", made.0.len())),
+        }
+    }
+}
+
+fn run<I: DeserializeOwned, O: Serialize>(
+    body: Body<I, O>,
+    bytes: &[u8],
+    work: &mut Work,
+) -> Result<Vec<u8>, String> {
+    let results = execute(body, decode(bytes)?, work)?;
+    postcard::to_stdvec(&results).map_err(|error| format!("the results cannot be encoded: {error}"))
+}
+
+fn decode<I: DeserializeOwned>(bytes: &[u8]) -> Result<I, String> {
+    let (arguments, rest) = postcard::take_from_bytes(bytes)
+        .map_err(|error| format!("the arguments are not those of the function: {error}"))?;
+    match rest.len() {
+        0 => Ok(arguments),
+        more => Err(format!("the arguments are {more} bytes longer than the function's")),
+    }
+}
+
+fn execute<I, O>(body: Body<I, O>, arguments: I, work: &mut Work) -> Result<O, String> {
+    // Nothing that the function could have left half done outlives it: it has its arguments for itself.
+    let outcome = catch_unwind(AssertUnwindSafe(|| body(arguments, work)));
+    outcome.map_err(|panic| format!("the function panicked: {}", text(&*panic)))?
+}
+
+fn text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let literal = panic.downcast_ref::<&str>().copied();
+    literal.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason")
+}

@@ -1,0 +1,275 @@
+//! The client: the verbs of the standard, as futures.
+
+use super::catalogue::Catalogue;
+use super::config::Config;
+use super::desk::{Caller, Desk, DeskMessage, Wanted};
+use super::error::RpcError;
+use super::function::Function;
+use super::registry::RegistryMessage;
+use super::services::{FOREVER, Services, from_grid};
+use super::sessions::{SessionId, Until};
+use gridspan_runtime::{Member, Numbers, Reply};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::marker::PhantomData;
+
+/// Arguments, or results, of more bytes than this are refused: a node takes frames of up to 64 MiB.
+const ARGUMENTS_BYTES_MAX: usize = 60 << 20;
+
+/// A function that this client calls, on any server or bound to one (the standard's function handle).
+#[derive(Debug)]
+pub struct Handle<I, O> {
+    owner: u32,
+    function: Function<I, O>,
+    bound: Option<u32>,
+}
+
+impl<I, O> Handle<I, O> {
+    /// The function's name.
+    pub fn name(&self) -> &'static str {
+        self.function.name()
+    }
+
+    /// Whether only one server may execute it.
+    pub fn is_bound(&self) -> bool {
+        self.bound.is_some()
+    }
+}
+
+/// A call that does not block, and the type of its results.
+#[derive(Debug)]
+pub struct Session<O> {
+    owner: u32,
+    id: SessionId,
+    results: PhantomData<fn() -> O>,
+}
+
+impl<O> Clone for Session<O> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<O> Copy for Session<O> {}
+
+impl<O> Session<O> {
+    /// Its identifier, for verbs that take several sessions.
+    pub fn id(&self) -> SessionId {
+        self.id
+    }
+}
+
+struct Open<C: Catalogue> {
+    owner: u32,
+    desk: Member<Desk<C>>,
+}
+
+/// A client of servers.
+pub struct GridRpc<C: Catalogue> {
+    services: Services<C>,
+    open: Option<Open<C>>,
+}
+
+impl<C: Catalogue> GridRpc<C> {
+    /// A client that is not initialised.
+    pub fn new(services: &Services<C>) -> Self {
+        Self { services: services.clone(), open: None }
+    }
+
+    /// Begins (`grpc_initialize`).
+    pub fn initialize(&mut self, config: &Config) -> Result<(), RpcError> {
+        if self.open.is_some() {
+            return Err(RpcError::AlreadyInitialized);
+        }
+        config.check()?;
+        let (owner, desk) = self.services.desk(config);
+        self.open = Some(Open { owner, desk });
+        Ok(())
+    }
+
+    /// Ends, and cancels what runs (`grpc_finalize`). Handles and sessions are invalid from then on.
+    pub async fn finalize(&mut self) -> Result<(), RpcError> {
+        self.ask(DeskMessage::Close).await?;
+        self.open = None;
+        Ok(())
+    }
+
+    fn open(&self) -> Result<&Open<C>, RpcError> {
+        self.open.as_ref().ok_or(RpcError::NotInitialized)
+    }
+
+    async fn ask<T: DeserializeOwned + Send + 'static>(
+        &self,
+        question: impl FnOnce(Reply<T>) -> DeskMessage + Send + 'static,
+    ) -> Result<T, RpcError> {
+        self.open()?.desk.ask(FOREVER, question).await.map_err(|error| from_grid(&error))
+    }
+
+    /// A handle of a function that any server may execute (`grpc_function_handle_default`).
+    pub async fn handle<I, O>(&self, function: &Function<I, O>) -> Result<Handle<I, O>, RpcError> {
+        let owner = self.open()?.owner;
+        let name = function.name().to_owned();
+        let question =
+            |reply| RegistryMessage::Find { function: name, bytes: 0, work_s: None, reply };
+        let found = self.services.registry().ask(FOREVER, question).await;
+        found.map_err(|error| from_grid(&error))??;
+        Ok(Handle { owner, function: *function, bound: None })
+    }
+
+    /// A handle of a function that one server executes (`grpc_function_handle_init`).
+    pub async fn handle_on<I, O>(
+        &self,
+        function: &Function<I, O>,
+        server: &str,
+    ) -> Result<Handle<I, O>, RpcError> {
+        let owner = self.open()?.owner;
+        let (name, server) = (function.name().to_owned(), server.to_owned());
+        let question = |reply| RegistryMessage::Bound { function: name, server, reply };
+        let found = self.services.registry().ask(FOREVER, question).await;
+        let number = found.map_err(|error| from_grid(&error))??;
+        Ok(Handle { owner, function: *function, bound: Some(number) })
+    }
+
+    fn wanted<I: Serialize, O>(
+        &self,
+        handle: &Handle<I, O>,
+        arguments: &I,
+    ) -> Result<Wanted, RpcError> {
+        if handle.owner != self.open()?.owner {
+            return Err(RpcError::InvalidFunctionHandle);
+        }
+        let other = |reason: String| RpcError::Other { reason };
+        let work_s = handle.function.work_s(arguments);
+        let work_s = work_s.map_err(|error| other(format!("the formula of the cost: {error}")))?;
+        let encoded = postcard::to_stdvec(arguments);
+        let encoded = encoded.map_err(|error| other(format!("the arguments: {error}")))?;
+        if encoded.len() > ARGUMENTS_BYTES_MAX {
+            let (bytes, limit) = (encoded.len(), ARGUMENTS_BYTES_MAX);
+            let reason = format!("its arguments have {bytes} bytes, and {limit} are the most");
+            return Err(RpcError::RpcRefused { reason });
+        }
+        let function = handle.name().to_owned();
+        Ok(Wanted { function, arguments: encoded.into(), work_s, bound: handle.bound })
+    }
+
+    /// Calls, and waits for the results (`grpc_call`).
+    pub async fn call<I, O>(&self, handle: &Handle<I, O>, arguments: &I) -> Result<O, RpcError>
+    where
+        I: Serialize,
+        O: DeserializeOwned,
+    {
+        let wanted = self.wanted(handle, arguments)?;
+        let results =
+            self.ask(|reply| DeskMessage::Begin(wanted, Caller::Results(reply))).await??;
+        decode(&results)
+    }
+
+    /// Calls, and gives the session once the call is on its way (`grpc_call_async`).
+    pub async fn call_async<I, O>(
+        &self,
+        handle: &Handle<I, O>,
+        arguments: &I,
+    ) -> Result<Session<O>, RpcError>
+    where
+        I: Serialize,
+    {
+        let wanted = self.wanted(handle, arguments)?;
+        let id = self.ask(|reply| DeskMessage::Begin(wanted, Caller::Session(reply))).await??;
+        Ok(Session { owner: handle.owner, id, results: PhantomData })
+    }
+
+    /// The identifier of a session of this client.
+    fn own<O>(&self, session: &Session<O>) -> Result<SessionId, RpcError> {
+        match session.owner == self.open()?.owner {
+            true => Ok(session.id),
+            false => Err(RpcError::InvalidSessionId { session: session.id.0 }),
+        }
+    }
+
+    /// Whether a session has ended (`grpc_probe`): [`RpcError::NotCompleted`] if not.
+    pub async fn probe(&self, session: SessionId) -> Result<(), RpcError> {
+        self.ask(move |reply| DeskMessage::Probe(session, reply)).await?
+    }
+
+    /// One of the sessions that has ended (`grpc_probe_or`): [`RpcError::NoneCompleted`] if none has.
+    pub async fn probe_or(&self, sessions: &[SessionId]) -> Result<SessionId, RpcError> {
+        let sessions = sessions.to_vec();
+        self.ask(move |reply| DeskMessage::ProbeOr(sessions, reply)).await?
+    }
+
+    /// Waits for a session and takes its results (`grpc_wait`). The session is invalid from then on.
+    pub async fn wait<O: DeserializeOwned>(&self, session: &Session<O>) -> Result<O, RpcError> {
+        let id = self.own(session)?;
+        let waited = self.wait_and(&[id]).await;
+        if let Err(RpcError::InvalidSessionId { .. } | RpcError::Other { .. }) = waited {
+            waited?;
+        }
+        self.results(session).await
+    }
+
+    /// The results of a session that has ended. The session is invalid from then on.
+    pub async fn results<O: DeserializeOwned>(&self, session: &Session<O>) -> Result<O, RpcError> {
+        let id = self.own(session)?;
+        let results = self.ask(move |reply| DeskMessage::Take(id, reply)).await??;
+        decode(&results)
+    }
+
+    /// Waits until all of the sessions have ended (`grpc_wait_and`); with the error of the first that failed, if one
+    /// did.
+    pub async fn wait_and(&self, sessions: &[SessionId]) -> Result<(), RpcError> {
+        let sessions = sessions.to_vec();
+        self.ask(move |reply| DeskMessage::Wait(sessions, Until::All, reply)).await?.map(|_| ())
+    }
+
+    /// Waits until one of the sessions has ended, and gives it (`grpc_wait_or`), whether it failed or not.
+    pub async fn wait_or(&self, sessions: &[SessionId]) -> Result<SessionId, RpcError> {
+        let sessions = sessions.to_vec();
+        let waited = self.ask(move |reply| DeskMessage::Wait(sessions, Until::One, reply)).await?;
+        waited?.ok_or(RpcError::NoneCompleted)
+    }
+
+    /// Waits until all sessions have ended (`grpc_wait_all`); with the error of the first that failed, if one did.
+    pub async fn wait_all(&self) -> Result<(), RpcError> {
+        self.ask(|reply| DeskMessage::WaitOpen(Until::All, reply)).await?.map(|_| ())
+    }
+
+    /// Waits until any session has ended, and gives it (`grpc_wait_any`). A session that a wait has named before
+    /// does not count; without any other it is [`RpcError::NoneCompleted`].
+    pub async fn wait_any(&self) -> Result<SessionId, RpcError> {
+        let waited = self.ask(|reply| DeskMessage::WaitOpen(Until::One, reply)).await?;
+        waited?.ok_or(RpcError::NoneCompleted)
+    }
+
+    /// Gives a session up (`grpc_cancel`). A function that is being executed is, to its end, for nothing. A session
+    /// that has ended stays as it is.
+    pub async fn cancel(&self, session: SessionId) -> Result<(), RpcError> {
+        self.ask(move |reply| DeskMessage::Cancel(session, reply)).await?
+    }
+
+    /// Gives all sessions up (`grpc_cancel_all`).
+    pub async fn cancel_all(&self) -> Result<(), RpcError> {
+        self.ask(DeskMessage::CancelAll).await
+    }
+
+    /// The function that a session calls (`grpc_get_handle`).
+    pub async fn function_of(&self, session: SessionId) -> Result<String, RpcError> {
+        self.ask(move |reply| DeskMessage::Function(session, reply)).await?
+    }
+
+    /// Why a session failed (`grpc_get_error`); nothing if it did not.
+    pub async fn error(&self, session: SessionId) -> Result<Option<RpcError>, RpcError> {
+        self.ask(move |reply| DeskMessage::Error(session, reply)).await?
+    }
+
+    /// A session that failed, each once, the first first (`grpc_get_failed_sessionid`).
+    pub async fn failed_session(&self) -> Result<Option<SessionId>, RpcError> {
+        self.ask(DeskMessage::Failed).await
+    }
+}
+
+fn decode<O: DeserializeOwned>(results: &Numbers<u8>) -> Result<O, RpcError> {
+    postcard::from_bytes(results).map_err(|error| {
+        let reason = format!("the results are not those of the function: {error}");
+        RpcError::SessionFailed { reason }
+    })
+}

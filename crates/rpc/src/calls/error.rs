@@ -1,0 +1,136 @@
+//! The errors of GridRPC, one to one with the codes of the standard (GFD-R.P.052, section 4).
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Why a verb of GridRPC did not do what was asked. Each variant is one code of the standard.
+#[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
+pub enum RpcError {
+    /// The client is not initialised, or is finalised.
+    #[error("the client is not initialised; call `initialize` first")]
+    NotInitialized,
+    /// The configuration file cannot be read.
+    #[error("cannot read the configuration {path}; check the path")]
+    ConfigFileNotFound {
+        /// Its path.
+        path: String,
+    },
+    /// The configuration says something wrong.
+    #[error("the configuration is wrong: {reason}")]
+    ConfigFileError {
+        /// What is wrong.
+        reason: String,
+    },
+    /// There is no such server, or none at all.
+    #[error("there is no server `{server}`; `servers` lists those there are")]
+    ServerNotFound {
+        /// The server that was asked for.
+        server: String,
+    },
+    /// No server offers the function.
+    #[error(
+        "no server offers `{function}`; add it to the catalogue, or start a server that has it"
+    )]
+    FunctionNotFound {
+        /// The function.
+        function: String,
+    },
+    /// The handle is of another client, or of a time before this one was initialised.
+    #[error("the handle is not one of this client; make it anew")]
+    InvalidFunctionHandle,
+    /// There is no such session, or its result has been taken.
+    #[error("there is no session {session}, or its result has been taken")]
+    InvalidSessionId {
+        /// The session.
+        session: u64,
+    },
+    /// Every server refused the call.
+    #[error("the call was refused: {reason}")]
+    RpcRefused {
+        /// Why.
+        reason: String,
+    },
+    /// No server answered in time.
+    #[error("no server answered in time; give a longer time-out, or look at the links")]
+    CommunicationFailed,
+    /// The function failed, or the call was cancelled.
+    #[error("the call failed: {reason}")]
+    SessionFailed {
+        /// Why.
+        reason: String,
+    },
+    /// The call has not ended.
+    #[error("the call has not ended yet; wait for it")]
+    NotCompleted,
+    /// None of the calls has ended.
+    #[error("none of the calls has ended yet; wait for one")]
+    NoneCompleted,
+    /// Something else, which the standard has no code for.
+    #[error("{reason}")]
+    Other {
+        /// What.
+        reason: String,
+    },
+    /// An error of a code that the standard does not know.
+    #[error("an error of unknown code {code}")]
+    Unknown {
+        /// The code.
+        code: i32,
+    },
+    /// The client is initialised already.
+    #[error("the client is initialised already; finalise it first")]
+    AlreadyInitialized,
+}
+
+/// What the standard says of a code it does not know.
+pub const UNKNOWN_CODE_TEXT: &str = "GRPC_UNKNOWN_ERROR_CODE";
+
+/// The standard's names of the codes from 0 on.
+const NAMES: [&str; 17] = [
+    "GRPC_NO_ERROR",
+    "GRPC_NOT_INITIALIZED",
+    "GRPC_CONFIGFILE_NOT_FOUND",
+    "GRPC_CONFIGFILE_ERROR",
+    "GRPC_SERVER_NOT_FOUND",
+    "GRPC_FUNCTION_NOT_FOUND",
+    "GRPC_INVALID_FUNCTION_HANDLE",
+    "GRPC_INVALID_SESSION_ID",
+    "GRPC_RPC_REFUSED",
+    "GRPC_COMMUNICATION_FAILED",
+    "GRPC_SESSION_FAILED",
+    "GRPC_NOT_COMPLETED",
+    "GRPC_NONE_COMPLETED",
+    "GRPC_OTHER_ERROR_CODE",
+    "GRPC_UNKNOWN_ERROR_CODE",
+    "GRPC_ALREADY_INITIALIZED",
+    "GRPC_LAST_ERROR_CODE",
+];
+
+impl RpcError {
+    /// The standard's code.
+    pub fn code(&self) -> i32 {
+        match self {
+            Self::NotInitialized => 1,
+            Self::ConfigFileNotFound { .. } => 2,
+            Self::ConfigFileError { .. } => 3,
+            Self::ServerNotFound { .. } => 4,
+            Self::FunctionNotFound { .. } => 5,
+            Self::InvalidFunctionHandle => 6,
+            Self::InvalidSessionId { .. } => 7,
+            Self::RpcRefused { .. } => 8,
+            Self::CommunicationFailed => 9,
+            Self::SessionFailed { .. } => 10,
+            Self::NotCompleted => 11,
+            Self::NoneCompleted => 12,
+            Self::Other { .. } => 13,
+            Self::Unknown { .. } => 14,
+            Self::AlreadyInitialized => 15,
+        }
+    }
+}
+
+/// The standard's text for a code: its name.
+pub fn error_string(code: i32) -> &'static str {
+    let name = usize::try_from(code).ok().and_then(|code| NAMES.get(code));
+    name.copied().unwrap_or(UNKNOWN_CODE_TEXT)
+}

@@ -1,0 +1,113 @@
+//! Typed functions that servers execute.
+
+use crate::performance::{Formula, FormulaError};
+use std::time::Duration;
+
+/// What a function can do while it is executed, besides computing.
+#[derive(Debug)]
+pub struct Work {
+    speed: f64,
+    emulated: Duration,
+}
+
+impl Work {
+    pub(super) fn new(speed: f64) -> Self {
+        Self { speed, emulated: Duration::ZERO }
+    }
+
+    /// Takes as long as a server of speed 1 would need this time, in the simulator's virtual time. Elsewhere it counts as
+    /// load only.
+    pub fn emulate(&mut self, time: Duration) {
+        self.emulated += time.div_f64(self.speed);
+    }
+
+    pub(super) fn emulated(&self) -> Duration {
+        self.emulated
+    }
+}
+
+/// What a function does: from its arguments to its results. What it changes (the standard's `INOUT`) is
+/// moved in and given back.
+pub(super) type Body<I, O> = fn(I, &mut Work) -> Result<O, String>;
+
+/// How long a function computes.
+#[derive(Debug)]
+struct Cost<I> {
+    /// A formula: seconds on a server of speed 1.
+    formula: &'static str,
+    /// The names of the scalars in it.
+    names: &'static [&'static str],
+    /// Their values for a call.
+    values: fn(&I) -> Vec<f64>,
+}
+
+impl<I> Clone for Cost<I> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<I> Copy for Cost<I> {}
+
+/// A function of arguments `I` and results `O`, which servers know by its name. Both the client's and the
+/// servers' programs name it, as a constant:
+///
+/// ```
+/// use gridspan_rpc::calls::{Function, Work};
+///
+/// fn dot((a, b): (Vec<f64>, Vec<f64>), _work: &mut Work) -> Result<f64, String> {
+///     Ok(a.iter().zip(&b).map(|(a, b)| a * b).sum())
+/// }
+///
+/// const DOT: Function<(Vec<f64>, Vec<f64>), f64> =
+///     Function::new("dot", dot).costs("1e-9 * n", &["n"], |(a, _)| vec![a.len() as f64]);
+/// assert_eq!(DOT.name(), "dot");
+/// ```
+#[derive(Debug)]
+pub struct Function<I, O> {
+    name: &'static str,
+    body: Body<I, O>,
+    cost: Option<Cost<I>>,
+}
+
+impl<I, O> Clone for Function<I, O> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<I, O> Copy for Function<I, O> {}
+
+impl<I, O> Function<I, O> {
+    /// A function whose time is learned from calls.
+    pub const fn new(name: &'static str, body: Body<I, O>) -> Self {
+        Self { name, body, cost: None }
+    }
+
+    /// The same function, whose time is a [formula](Formula) of scalars: seconds on a server of speed 1.
+    pub const fn costs(
+        mut self,
+        formula: &'static str,
+        names: &'static [&'static str],
+        values: fn(&I) -> Vec<f64>,
+    ) -> Self {
+        self.cost = Some(Cost { formula, names, values });
+        self
+    }
+
+    /// Its name.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub(super) fn body(&self) -> Body<I, O> {
+        self.body
+    }
+
+    /// How long a call with these arguments computes on a server of speed 1, in seconds; `None` if that is learned.
+    pub fn work_s(&self, arguments: &I) -> Result<Option<f64>, FormulaError> {
+        let Some(cost) = &self.cost else { return Ok(None) };
+        let formula = Formula::parse(cost.formula, cost.names)?;
+        Ok(Some(formula.value(&(cost.values)(arguments))))
+    }
+}

@@ -1,0 +1,53 @@
+//! GridRPC: calls of typed functions on servers, one by one.
+//!
+//! | part | is |
+//! | --- | --- |
+//! | `function`, `catalogue` | typed functions, and which there are |
+//! | `client` | what `main` calls: the verbs of the standard (GFD-R.P.052) as futures |
+//! | `desk` | the actor beside `main` that keeps its sessions; `sessions`: their states |
+//! | `registry` | the actor that knows servers and what they offer; `directory`: what it knows |
+//! | `server` | the actor that executes calls; `stage`: and what groups order |
+//! | `services` | starts and ends them |
+//! | `error` | the standard's errors |
+//!
+//! **A call.** The desk asks the registry for servers that offer the function, best first, and sends the arguments to
+//! the first of them. The server puts calls in a queue and executes one after the other, so that it hears of
+//! cancellations between them. Its answer ends the session.
+//!
+//! **Failure.** A server that refuses, that has left, or that does not answer in time is passed over for the next,
+//! unless the handle is bound to it. So a function may be executed more than once, and only the first answer
+//! counts. A function that returns an error or panics has answered: that is not tried again.
+
+mod catalogue;
+mod client;
+mod config;
+mod desk;
+mod directory;
+mod error;
+mod function;
+mod registry;
+mod server;
+mod services;
+mod sessions;
+mod stage;
+
+pub use catalogue::{Catalogue, Functions};
+pub use client::{GridRpc, Handle, Session};
+pub use config::Config;
+pub use desk::Desk;
+pub use directory::{Offer, ServerCard};
+pub use error::{RpcError, UNKNOWN_CODE_TEXT, error_string};
+pub use function::{Function, Work};
+pub use registry::Registry;
+pub use server::Server;
+pub(crate) use server::ServerMessage;
+pub use services::{ServerPlan, Services};
+pub use sessions::SessionId;
+
+use gridspan_runtime::{Job, PeId};
+
+/// Adds what calls need to a job: actor types, and a placement map.
+pub fn with_rpc<C: Catalogue>(job: Job) -> Job {
+    let job = job.actor::<Registry>().actor::<Server<C>>().actor::<Desk<C>>();
+    job.placement(services::BESIDE_MAIN, |_, _| PeId(0))
+}

@@ -1,0 +1,93 @@
+//! The actor that knows the servers.
+
+use super::directory::{Directory, Offer, ServerCard};
+use super::error::RpcError;
+use gridspan_runtime::{Actor, Context, Ix1, Reply};
+use serde::{Deserialize, Serialize};
+
+/// Knows servers, the functions that they offer, and their load. There is one, beside the client.
+#[derive(Serialize, Deserialize)]
+pub struct Registry {
+    directory: Directory,
+}
+
+/// What the registry is told and asked.
+#[derive(Clone, Serialize, Deserialize)]
+pub enum RegistryMessage {
+    /// A server is there.
+    Join(ServerCard, Reply<()>),
+    /// A server takes no more calls.
+    Leave(u32, Reply<()>),
+    /// Which servers are there?
+    List(Reply<Vec<ServerCard>>),
+    /// Which servers offer a function, best first?
+    Find {
+        /// The function.
+        function: String,
+        /// How large the arguments are.
+        bytes: u64,
+        /// What the call needs on a server of speed 1, in seconds, if a formula says so.
+        work_s: Option<f64>,
+        /// Where the answer goes.
+        reply: Reply<Result<Vec<Offer>, RpcError>>,
+    },
+    /// Which number has the server of this name, if it offers the function?
+    Bound {
+        /// The function.
+        function: String,
+        /// The server.
+        server: String,
+        /// Where the answer goes.
+        reply: Reply<Result<u32, RpcError>>,
+    },
+    /// A call goes to a server.
+    Placed(Offer),
+    /// A server has nothing to do with a call any more.
+    Ended(Offer),
+    /// A call that did not have to wait took so long, from the client and back.
+    Took {
+        /// The function.
+        function: String,
+        /// The server.
+        number: u32,
+        /// How large the arguments were.
+        bytes: u64,
+        /// How long, in seconds.
+        took_s: f64,
+    },
+}
+
+impl Actor for Registry {
+    type Index = Ix1;
+    type Init = ();
+    type Message = RegistryMessage;
+
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
+        Self { directory: Directory::default() }
+    }
+
+    fn handle(&mut self, message: RegistryMessage, cx: &mut Context<'_, Self>) {
+        match message {
+            RegistryMessage::Join(card, reply) => {
+                self.directory.join(card);
+                cx.reply(reply, ());
+            }
+            RegistryMessage::Leave(number, reply) => {
+                self.directory.leave(number);
+                cx.reply(reply, ());
+            }
+            RegistryMessage::List(reply) => cx.reply(reply, self.directory.cards()),
+            RegistryMessage::Find { function, bytes, work_s, reply } => {
+                cx.reply(reply, self.directory.find(&function, bytes, work_s));
+            }
+            RegistryMessage::Bound { function, server, reply } => {
+                cx.reply(reply, self.directory.bound(&function, &server));
+            }
+            RegistryMessage::Placed(offer) => self.directory.placed(offer),
+            RegistryMessage::Ended(offer) => self.directory.ended(offer),
+            RegistryMessage::Took { function, number, bytes, took_s } => {
+                self.directory.observe(&function, number, bytes, took_s);
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The actor that executes calls, one after the other.
+
+use super::catalogue::{Catalogue, Functions};
+use super::directory::ServerCard;
+use super::function::Work;
+use crate::group::order::GroupMessage;
+use crate::group::store::Store;
+use gridspan_runtime::{Actor, Context, Ix1, Numbers, Reply};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+
+/// So many calls may wait at a server; further ones are refused and tried elsewhere.
+const WAITING_MAX: usize = 10_000;
+
+/// Executes the functions of a catalogue. Every PE has one, which is closed until it is opened.
+#[derive(Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct Server<C> {
+    /// While the server is open.
+    speed: Option<f64>,
+    waiting: VecDeque<Call>,
+    pub(super) store: Store,
+    /// Whether a message to go on is under way.
+    is_going: bool,
+    #[serde(skip)]
+    functions: Option<Functions>,
+    #[serde(skip)]
+    catalogue: PhantomData<fn() -> C>,
+}
+
+/// What a server offers from now on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Opening {
+    /// What it is called.
+    pub name: String,
+    /// How fast it is.
+    pub speed: f64,
+    /// Whether it sends data to other servers.
+    pub is_direct: bool,
+    /// The functions that it offers; all of the catalogue if none is named.
+    pub offers: Vec<String>,
+}
+
+/// One attempt at one call of one client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Ticket {
+    /// The client.
+    pub client: u64,
+    /// Its session.
+    pub session: u64,
+    /// Which attempt.
+    pub attempt: u32,
+}
+
+/// A call that waits.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Call {
+    /// Which it is.
+    pub ticket: Ticket,
+    /// The function.
+    pub function: String,
+    /// Its arguments, encoded.
+    pub arguments: Numbers<u8>,
+    /// Where the answer goes.
+    pub reply: Reply<Answer>,
+}
+
+/// What becomes of a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Answer {
+    /// The results, encoded.
+    Results(Numbers<u8>),
+    /// The function failed; calling it elsewhere would not help.
+    Failed(String),
+    /// The server takes no more calls now; another may.
+    Refused(String),
+    /// The server is closed.
+    Gone,
+}
+
+/// What a server is told.
+#[derive(Clone, Serialize, Deserialize)]
+pub enum ServerMessage {
+    /// Take calls from now on.
+    Open(Opening, Reply<ServerCard>),
+    /// Execute this.
+    Call(Call),
+    /// Execute the next call.
+    Next,
+    /// A call is not wanted any more.
+    Cancel(Ticket),
+    /// Take no more calls, and give back those that wait.
+    Leave(Reply<()>),
+    /// Something for a group.
+    Group(GroupMessage),
+}
+
+impl<C: Catalogue> Actor for Server<C> {
+    type Index = Ix1;
+    type Init = ();
+    type Message = ServerMessage;
+
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
+        Self {
+            speed: None,
+            waiting: VecDeque::new(),
+            store: Store::default(),
+            is_going: false,
+            functions: None,
+            catalogue: PhantomData,
+        }
+    }
+
+    fn handle(&mut self, message: ServerMessage, cx: &mut Context<'_, Self>) {
+        match message {
+            ServerMessage::Open(opening, reply) => self.open(opening, reply, cx),
+            ServerMessage::Call(call) => self.accept(call, cx),
+            ServerMessage::Next => self.next(cx),
+            ServerMessage::Cancel(ticket) => self.waiting.retain(|call| call.ticket != ticket),
+            ServerMessage::Leave(reply) => {
+                self.leave(cx);
+                cx.reply(reply, ());
+            }
+            ServerMessage::Group(message) => {
+                self.group(message, cx);
+                self.go_on(cx);
+            }
+        }
+    }
+
+    fn heap_bytes(message: &ServerMessage) -> usize {
+        match message {
+            ServerMessage::Call(call) => call.arguments.len() + call.function.len(),
+            ServerMessage::Group(GroupMessage::Data(_, Ok(bytes), _)) => bytes.len(),
+            _ => 0,
+        }
+    }
+}
+
+impl<C: Catalogue> Server<C> {
+    fn open(&mut self, opening: Opening, reply: Reply<ServerCard>, cx: &mut Context<'_, Self>) {
+        let Opening { name, speed, is_direct, offers } = opening;
+        let is_offered =
+            |name: &&str| offers.is_empty() || offers.iter().any(|offer| offer == name);
+        let functions = C::functions();
+        let card = ServerCard {
+            number: cx.index().0.unsigned_abs(),
+            name,
+            site: cx.site().0,
+            speed,
+            is_direct,
+            functions: functions.names().filter(is_offered).map(str::to_owned).collect(),
+        };
+        self.speed = Some(speed);
+        self.functions = Some(functions);
+        cx.reply(reply, card);
+    }
+
+    fn accept(&mut self, call: Call, cx: &mut Context<'_, Self>) {
+        if self.speed.is_none() {
+            cx.reply(call.reply, Answer::Gone);
+        } else if self.waiting.len() >= WAITING_MAX {
+            let reason = format!("{WAITING_MAX} calls wait at the server already");
+            cx.reply(call.reply, Answer::Refused(reason));
+        } else {
+            self.waiting.push_back(call);
+            self.go_on(cx);
+        }
+    }
+
+    /// Executes the next call in a turn of its own, so that others are heard before.
+    fn go_on(&mut self, cx: &mut Context<'_, Self>) {
+        if !self.is_going && (!self.waiting.is_empty() || self.store.has_ready()) {
+            self.is_going = true;
+            let me = cx.me();
+            cx.send(&me, ServerMessage::Next);
+        }
+    }
+
+    /// Calls that somebody waits for go before groups.
+    fn next(&mut self, cx: &mut Context<'_, Self>) {
+        self.is_going = false;
+        let Some(speed) = self.speed else { return };
+        match self.waiting.pop_front() {
+            Some(call) => self.execute(call, speed, cx),
+            None => self.execute_order(speed, cx),
+        }
+        self.go_on(cx);
+    }
+
+    fn execute(&mut self, call: Call, speed: f64, cx: &mut Context<'_, Self>) {
+        let mut work = Work::new(speed);
+        let outcome = self.functions().run(&call.function, &call.arguments, &mut work);
+        cx.charge(work.emulated());
+        let answer = match outcome {
+            Ok(results) => Answer::Results(results.into()),
+            Err(reason) => Answer::Failed(reason),
+        };
+        cx.reply(call.reply, answer);
+    }
+
+    pub(super) fn functions(&mut self) -> &Functions {
+        self.functions.get_or_insert_with(C::functions)
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.speed.is_some()
+    }
+
+    fn leave(&mut self, cx: &mut Context<'_, Self>) {
+        self.speed = None;
+        for call in self.waiting.drain(..) {
+            cx.reply(call.reply, Answer::Gone);
+        }
+        self.give_up_orders(cx);
+    }
+}

@@ -1,0 +1,214 @@
+//! The servers of a job and their registry, as `main` starts and ends them.
+
+use super::catalogue::Catalogue;
+use super::config::Config;
+use super::desk::{Desk, DeskStart};
+use super::directory::ServerCard;
+use super::error::RpcError;
+use super::registry::{Registry, RegistryMessage};
+use super::server::{Opening, Server, ServerMessage};
+use crate::group::order::GroupMessage;
+use gridspan_runtime::{
+    Collection, Grid, GridError, Ix1, Layout, Member, PeId, Per, Placement, Reply,
+};
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Longer than any job: for questions that are answered when something has happened.
+pub(super) const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+/// The placement map of what should be where `main` is.
+pub(super) const BESIDE_MAIN: &str = "rpc beside main";
+
+/// A server that is to be started.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerPlan {
+    /// What it is called; each differently.
+    pub name: String,
+    /// The PE that it computes on.
+    pub pe: PeId,
+    /// How fast it is: a call takes its work divided by it.
+    pub speed: f64,
+    /// Whether it sends data to other servers; otherwise groups go to it by way of the client.
+    pub is_direct: bool,
+    /// The functions that it offers; all of the catalogue if none is named.
+    pub offers: Vec<String>,
+}
+
+impl ServerPlan {
+    /// A server of speed 1 that offers all functions.
+    pub fn new(name: impl Into<String>, pe: PeId) -> Self {
+        Self { name: name.into(), pe, speed: 1.0, is_direct: true, offers: Vec::new() }
+    }
+}
+
+/// The registry and the servers of a catalogue. Clones are of the same.
+pub struct Services<C: Catalogue> {
+    grid: Grid,
+    registries: Collection<Registry>,
+    servers: Collection<Server<C>>,
+    desks: Collection<Desk<C>>,
+    /// How many servers were started on each PE.
+    started: Arc<Mutex<BTreeMap<PeId, u32>>>,
+    /// How many clients and groups there were.
+    clients: Arc<AtomicU32>,
+}
+
+impl<C: Catalogue> Clone for Services<C> {
+    fn clone(&self) -> Self {
+        Self {
+            grid: self.grid.clone(),
+            registries: self.registries.clone(),
+            servers: self.servers.clone(),
+            desks: self.desks.clone(),
+            started: self.started.clone(),
+            clients: self.clients.clone(),
+        }
+    }
+}
+
+/// Why the grid did not do what a call needs.
+pub(super) fn from_grid(error: &GridError) -> RpcError {
+    match error {
+        GridError::Ask(gridspan_runtime::AskError::Timeout) => RpcError::CommunicationFailed,
+        error => RpcError::Other { reason: error.to_string() },
+    }
+}
+
+impl<C: Catalogue> Services<C> {
+    /// Starts a registry beside `main`, without servers.
+    pub async fn new(grid: &Grid) -> Result<Self, RpcError> {
+        let registries = grid.create_placed::<Registry>(Placement::BySite, Ix1::range(1), |_| ());
+        let registries = registries.await.map_err(|error| from_grid(&error))?;
+        let registry = registries.member(Ix1(0)).reference();
+        let servers = grid.create_group::<Server<C>>(Per::Pe, |_| ());
+        let servers = servers.await.map_err(|error| from_grid(&error))?;
+        // Desks come later: then a collection could not be made before all PEs that compute have paused.
+        let beside_main = || Placement::Custom(BESIDE_MAIN.to_owned());
+        let nobody = Vec::<Ix1>::new();
+        let start = |_| DeskStart::new(registry, servers.reference(), &Config::default());
+        let desks = grid.create_placed::<Desk<C>>(beside_main(), nobody, start).await;
+        let desks = desks.map_err(|error| from_grid(&error))?;
+        let (started, clients) = (Arc::default(), Arc::default());
+        Ok(Self { grid: grid.clone(), registries, servers, desks, started, clients })
+    }
+
+    /// Starts a registry, and a server on every PE but that of `main` (on that if it is the only one), called
+    /// after their site and PE, such as `delft/pe3`.
+    pub async fn on_all_pes(grid: &Grid) -> Result<Self, RpcError> {
+        let services = Self::new(grid).await?;
+        let layout = grid.layout();
+        let first = u32::from(layout.pe_count() > 1);
+        for pe in layout.pes().skip(first as usize) {
+            let name = format!("{}/{pe}", layout.site_name(layout.site_of(pe)));
+            services.join(ServerPlan::new(name, pe)).await?;
+        }
+        Ok(services)
+    }
+
+    pub(super) fn registry(&self) -> Member<Registry> {
+        self.registries.member(Ix1(0))
+    }
+
+    /// A number that no other client or group has.
+    pub(crate) fn fresh_number(&self) -> u32 {
+        self.clients.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The sites, nodes and PEs of the job.
+    pub(crate) fn layout(&self) -> &Layout {
+        self.grid.layout()
+    }
+
+    /// Asks a server of this number.
+    pub(crate) async fn ask_server<T: DeserializeOwned + Send + 'static>(
+        &self,
+        number: u32,
+        question: impl FnOnce(Reply<T>) -> ServerMessage + Send + 'static,
+    ) -> Result<T, RpcError> {
+        let server = self.servers.member(Ix1(number as i32));
+        server.ask(FOREVER, question).await.map_err(|error| from_grid(&error))
+    }
+
+    /// Tells a server of this number.
+    pub(crate) fn tell_server(&self, number: u32, message: ServerMessage) {
+        self.servers.member(Ix1(number as i32)).send(message);
+    }
+
+    /// A desk for a client, and its number.
+    pub(super) fn desk(&self, config: &Config) -> (u32, Member<Desk<C>>) {
+        let number = self.fresh_number();
+        let registry = self.registry().reference();
+        let start = DeskStart::new(registry, self.servers.reference(), config);
+        self.desks.insert_on(Ix1(number as i32), start, PeId(0));
+        (number, self.desks.member(Ix1(number as i32)))
+    }
+
+    /// Starts a server. It can be called when this resolves.
+    pub async fn join(&self, plan: ServerPlan) -> Result<(), RpcError> {
+        if !self.grid.layout().contains(plan.pe) {
+            let reason = format!("there is no {} to start `{}` on", plan.pe, plan.name);
+            return Err(RpcError::Other { reason });
+        }
+        if !(plan.speed > 0.0 && plan.speed.is_finite()) {
+            let reason = format!("`{}` cannot have a speed of {}", plan.name, plan.speed);
+            return Err(RpcError::Other { reason });
+        }
+        let ServerPlan { name, pe, speed, is_direct, offers } = plan;
+        let server = self.server_on(pe);
+        let opening = Opening { name, speed, is_direct, offers };
+        let card = server.ask(FOREVER, move |reply| ServerMessage::Open(opening, reply)).await;
+        let card = card.map_err(|error| from_grid(&error))?;
+        let registry = self.registry();
+        let joined = registry.ask(FOREVER, move |reply| RegistryMessage::Join(card, reply));
+        joined.await.map_err(|error| from_grid(&error))
+    }
+
+    /// A server on a PE that has not been open yet: the one of the group, and then others at indices whose home is
+    /// that PE as well, so that what is sent to them passes by no other PE.
+    fn server_on(&self, pe: PeId) -> Member<Server<C>> {
+        let round = {
+            let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+            let count = started.entry(pe).or_default();
+            *count += 1;
+            *count - 1
+        };
+        let index = Ix1((pe.0 + round * self.grid.layout().pe_count()) as i32);
+        if round > 0 {
+            self.servers.insert_on(index, (), pe);
+        }
+        self.servers.member(index)
+    }
+
+    /// The servers that take calls.
+    pub async fn list(&self) -> Result<Vec<ServerCard>, RpcError> {
+        let listed = self.registry().ask(FOREVER, RegistryMessage::List).await;
+        listed.map_err(|error| from_grid(&error))
+    }
+
+    /// How many bytes all servers keep for groups.
+    pub async fn kept_bytes(&self) -> Result<u64, RpcError> {
+        let mut bytes = 0;
+        for card in self.list().await? {
+            let question = |reply| ServerMessage::Group(GroupMessage::Kept(reply));
+            bytes += self.ask_server(card.number, question).await?;
+        }
+        Ok(bytes)
+    }
+
+    /// Has a server take no more calls; those that wait there are made elsewhere. Resolves once it knows, which is
+    /// after the call that it executes. A group that has something there fails.
+    pub async fn leave(&self, name: &str) -> Result<(), RpcError> {
+        let cards = self.list().await?;
+        let card = cards.iter().find(|card| card.name == name);
+        let card = card.ok_or_else(|| RpcError::ServerNotFound { server: name.to_owned() })?;
+        let (number, registry) = (card.number, self.registry());
+        // First nobody new is sent there.
+        let left = registry.ask(FOREVER, move |reply| RegistryMessage::Leave(number, reply));
+        left.await.map_err(|error| from_grid(&error))?;
+        self.ask_server(number, ServerMessage::Leave).await
+    }
+}

@@ -1,0 +1,267 @@
+//! The sessions of one client: which run, how the others ended, and who waits for which.
+
+use super::error::RpcError;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Names a call that does not block. Numbers are not used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SessionId(pub u64);
+
+/// For which of several sessions somebody waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Until {
+    /// All of them.
+    All,
+    /// One of them.
+    One,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum State<R> {
+    Running,
+    Ended(Result<R, RpcError>),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Entry<R> {
+    state: State<R>,
+    /// Whether a wait has named it; waiting for any gives each session once.
+    is_told: bool,
+    /// The function that was called.
+    function: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Waiter<W> {
+    who: W,
+    sessions: Vec<SessionId>,
+    until: Until,
+}
+
+/// What a wait comes to: the session that has ended, or the last of all, which is none if none was named.
+pub(super) type Waited = Result<Option<SessionId>, RpcError>;
+
+/// All sessions, with results `R`, and those who wait, `W`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Sessions<R, W> {
+    next: u64,
+    entries: BTreeMap<SessionId, Entry<R>>,
+    failed: VecDeque<SessionId>,
+    waiters: Vec<Waiter<W>>,
+}
+
+/// Of so many failed sessions it is known that they failed; the oldest are forgotten.
+const FAILED_MAX: usize = 10_000;
+
+impl<R, W: Clone> Sessions<R, W> {
+    pub(super) fn new() -> Self {
+        Self { next: 1, entries: BTreeMap::new(), failed: VecDeque::new(), waiters: Vec::new() }
+    }
+
+    /// A number that no session has had.
+    pub(super) fn reserve(&mut self) -> SessionId {
+        let id = SessionId(self.next);
+        self.next += 1;
+        id
+    }
+
+    /// A session of a reserved number runs.
+    pub(super) fn open(&mut self, id: SessionId, function: String) {
+        self.entries.insert(id, Entry { state: State::Running, is_told: false, function });
+    }
+
+    /// The function that a session calls.
+    pub(super) fn function(&self, id: SessionId) -> Result<String, RpcError> {
+        Ok(self.entry(id)?.function.clone())
+    }
+
+    fn entry(&self, id: SessionId) -> Result<&Entry<R>, RpcError> {
+        self.entries.get(&id).ok_or(RpcError::InvalidSessionId { session: id.0 })
+    }
+
+    pub(super) fn is_running(&self, id: SessionId) -> bool {
+        self.entry(id).is_ok_and(|entry| matches!(entry.state, State::Running))
+    }
+
+    /// The sessions that run.
+    pub(super) fn running(&self) -> Vec<SessionId> {
+        self.entries.keys().copied().filter(|&id| self.is_running(id)).collect()
+    }
+
+    /// A session that runs ends; whose waiting that ends.
+    pub(super) fn end(&mut self, id: SessionId, outcome: Result<R, RpcError>) -> Vec<(W, Waited)> {
+        let Some(entry) = self.entries.get_mut(&id) else { return Vec::new() };
+        if !matches!(entry.state, State::Running) {
+            return Vec::new();
+        }
+        if outcome.is_err() {
+            self.failed.push_back(id);
+            if self.failed.len() > FAILED_MAX {
+                self.failed.pop_front();
+            }
+        }
+        entry.state = State::Ended(outcome);
+        let mut over = Vec::new();
+        for waiter in std::mem::take(&mut self.waiters) {
+            match self.waited(&waiter.sessions, waiter.until) {
+                Some(waited) => over.push((waiter.who, waited)),
+                None => self.waiters.push(waiter),
+            }
+        }
+        over
+    }
+
+    /// Whether a session has ended.
+    pub(super) fn probe(&self, id: SessionId) -> Result<(), RpcError> {
+        match self.entry(id)?.state {
+            State::Running => Err(RpcError::NotCompleted),
+            State::Ended(_) => Ok(()),
+        }
+    }
+
+    /// The first of these that has ended.
+    pub(super) fn probe_or(&self, ids: &[SessionId]) -> Result<SessionId, RpcError> {
+        for &id in ids {
+            self.entry(id)?;
+        }
+        let ended = ids.iter().copied().find(|&id| !self.is_running(id));
+        ended.ok_or(RpcError::NoneCompleted)
+    }
+
+    /// Waits for sessions; what it comes to, if that is clear already.
+    pub(super) fn wait(
+        &mut self,
+        who: W,
+        sessions: Vec<SessionId>,
+        until: Until,
+    ) -> Option<Waited> {
+        let waited = self.waited(&sessions, until);
+        if waited.is_none() {
+            self.waiters.push(Waiter { who, sessions, until });
+        }
+        waited
+    }
+
+    /// The sessions that waiting for any is about: those that run, and those that no wait has named.
+    pub(super) fn untold(&self) -> Vec<SessionId> {
+        let untold = self.entries.iter().filter(|(_, entry)| !entry.is_told);
+        untold.map(|(id, _)| *id).collect()
+    }
+
+    fn waited(&mut self, ids: &[SessionId], until: Until) -> Option<Waited> {
+        if let Some(error) = ids.iter().find_map(|&id| self.entry(id).err()) {
+            return Some(Err(error));
+        }
+        let ended: Vec<SessionId> =
+            ids.iter().copied().filter(|&id| !self.is_running(id)).collect();
+        match until {
+            Until::One => {
+                if ids.is_empty() {
+                    return Some(Err(RpcError::NoneCompleted));
+                }
+                let &first = ended.first()?;
+                self.tell(&[first]);
+                Some(Ok(Some(first)))
+            }
+            Until::All if ended.len() < ids.len() => None,
+            Until::All => {
+                self.tell(ids);
+                let failed = ids.iter().find_map(|id| match &self.entries.get(id)?.state {
+                    State::Ended(Err(error)) => Some(error.clone()),
+                    _ => None,
+                });
+                Some(failed.map_or(Ok(ended.last().copied()), Err))
+            }
+        }
+    }
+
+    fn tell(&mut self, ids: &[SessionId]) {
+        for id in ids {
+            if let Some(entry) = self.entries.get_mut(id) {
+                entry.is_told = true;
+            }
+        }
+    }
+
+    /// The result of a session that has ended, which is forgotten with it.
+    pub(super) fn take(&mut self, id: SessionId) -> Result<R, RpcError> {
+        self.probe(id)?;
+        match self.entries.remove(&id).map(|entry| entry.state) {
+            Some(State::Ended(outcome)) => outcome,
+            _ => Err(RpcError::InvalidSessionId { session: id.0 }),
+        }
+    }
+
+    /// Why a session failed; nothing if it did not, or not yet.
+    pub(super) fn error(&self, id: SessionId) -> Result<Option<RpcError>, RpcError> {
+        match &self.entry(id)?.state {
+            State::Running => Err(RpcError::NotCompleted),
+            State::Ended(outcome) => Ok(outcome.as_ref().err().cloned()),
+        }
+    }
+
+    /// A session that failed, each once, the first first.
+    pub(super) fn pop_failed(&mut self) -> Option<SessionId> {
+        self.failed.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sessions(count: usize) -> (Sessions<u8, &'static str>, Vec<SessionId>) {
+        let mut sessions = Sessions::new();
+        let ids: Vec<SessionId> = (0..count).map(|_| sessions.reserve()).collect();
+        ids.iter().for_each(|&id| sessions.open(id, "f".to_owned()));
+        (sessions, ids)
+    }
+
+    fn failure() -> RpcError {
+        RpcError::SessionFailed { reason: "so".to_owned() }
+    }
+
+    #[test]
+    fn waiting_for_all_ends_with_the_last_and_for_one_with_the_first() {
+        let (mut sessions, ids) = sessions(2);
+        assert_eq!(sessions.wait("all", ids.clone(), Until::All), None);
+        assert_eq!(sessions.wait("one", ids.clone(), Until::One), None);
+
+        assert_eq!(sessions.end(ids[1], Ok(1)), [("one", Ok(Some(ids[1])))]);
+        assert_eq!(sessions.end(ids[0], Ok(0)), [("all", Ok(Some(ids[1])))]);
+    }
+
+    #[test]
+    fn a_failure_shows_when_all_are_waited_for_and_in_the_list_of_the_failed() {
+        let (mut sessions, ids) = sessions(2);
+        sessions.end(ids[0], Err(failure()));
+        sessions.end(ids[1], Ok(1));
+
+        assert_eq!(sessions.wait("", ids.clone(), Until::All), Some(Err(failure())));
+        assert_eq!(sessions.error(ids[0]), Ok(Some(failure())));
+        assert_eq!((sessions.pop_failed(), sessions.pop_failed()), (Some(ids[0]), None));
+    }
+
+    #[test]
+    fn waiting_for_any_gives_each_session_once() {
+        let (mut sessions, ids) = sessions(2);
+        sessions.end(ids[0], Ok(0));
+        let any = sessions.untold();
+        assert_eq!(sessions.wait("", any, Until::One), Some(Ok(Some(ids[0]))));
+
+        assert_eq!(sessions.untold(), [ids[1]]);
+    }
+
+    #[test]
+    fn a_result_is_taken_once() {
+        let (mut sessions, ids) = sessions(1);
+        assert_eq!(sessions.take(ids[0]), Err(RpcError::NotCompleted));
+        sessions.end(ids[0], Ok(7));
+        sessions.end(ids[0], Ok(8));
+
+        assert_eq!(sessions.take(ids[0]), Ok(7));
+        assert_eq!(sessions.take(ids[0]), Err(RpcError::InvalidSessionId { session: 1 }));
+    }
+}

@@ -1,0 +1,87 @@
+//! What a server does for groups: keeps data, passes it on, and executes orders.
+
+use super::catalogue::Catalogue;
+use super::function::Work;
+use super::server::{Server, ServerMessage};
+use crate::group::order::{DataKey, Done, GroupMessage, Held, Order, Parcel, Route};
+use gridspan_runtime::{Context, Ix1, Numbers};
+
+impl<C: Catalogue> Server<C> {
+    /// A group wants something.
+    pub(super) fn group(&mut self, message: GroupMessage, cx: &mut Context<'_, Self>) {
+        match message {
+            GroupMessage::Order(order) if !self.is_open() => {
+                give_up(order, "its server has left", cx);
+            }
+            GroupMessage::Order(order) => self.store.add(order),
+            GroupMessage::Data(key, held, then) => {
+                let routes: Vec<Route> =
+                    then.into_iter().map(|to| Route { to, then: Vec::new() }).collect();
+                pass_on(key, &held, routes, cx);
+                self.store.put(key, held);
+            }
+            GroupMessage::Share(Parcel { key, routes }) => {
+                pass_on(key, &self.store.get(key), routes, cx);
+            }
+            GroupMessage::Fetch(key, reply) => cx.reply(reply, self.store.get(key)),
+            GroupMessage::Free(keys) => self.store.free(&keys),
+            GroupMessage::Kept(reply) => cx.reply(reply, self.store.bytes()),
+        }
+    }
+
+    /// Executes the order that goes first, if one can begin.
+    pub(super) fn execute_order(&mut self, speed: f64, cx: &mut Context<'_, Self>) {
+        let Some((order, arguments)) = self.store.next() else { return };
+        let mut work = Work::new(speed);
+        let input_bytes = arguments.as_ref().map_or(0, |bytes| bytes.len() as u64);
+        let outcome = arguments.and_then(|bytes| {
+            self.functions().run_parts(&order.function, &bytes, order.outputs.len(), &mut work)
+        });
+        cx.charge(work.emulated());
+        let (held, work_s): (Vec<Held>, _) = match outcome {
+            Ok((parts, work_s)) => {
+                (parts.into_iter().map(|part| Ok(Numbers::from(part))).collect(), work_s)
+            }
+            Err(reason) => (vec![Err(reason); order.outputs.len()], None),
+        };
+        let emulated_s = work.emulated().as_secs_f64() * speed;
+        let work_s = work_s.or((emulated_s > 0.0).then_some(emulated_s));
+        let sizes = held.iter().map(|held| held.as_ref().map(|bytes| bytes.len() as u64));
+        let outcome = sizes.collect::<Result<Vec<u64>, _>>().map_err(Clone::clone);
+        for (Parcel { key, routes }, held) in order.outputs.into_iter().zip(held) {
+            pass_on(key, &held, routes, cx);
+            self.store.put(key, held);
+        }
+        cx.reply(order.reply, Done { outcome, input_bytes, work_s });
+    }
+
+    /// Gives up all orders.
+    pub(super) fn give_up_orders(&mut self, cx: &mut Context<'_, Self>) {
+        for order in self.store.drain() {
+            give_up(order, "its server has left", cx);
+        }
+    }
+}
+
+fn pass_on<C: Catalogue>(
+    key: DataKey,
+    held: &Held,
+    routes: Vec<Route>,
+    cx: &mut Context<'_, Server<C>>,
+) {
+    let servers = cx.collection();
+    for Route { to, then } in routes {
+        let message = GroupMessage::Data(key, held.clone(), then);
+        cx.send(&servers.at(Ix1(to as i32)), ServerMessage::Group(message));
+    }
+}
+
+/// What depends on the order fails with it.
+fn give_up<C: Catalogue>(order: Order, reason: &str, cx: &mut Context<'_, Server<C>>) {
+    let failed: Held = Err(format!("`{}` was not executed: {reason}", order.function));
+    let outcome = failed.clone().map(|_| Vec::new());
+    for Parcel { key, routes } in order.outputs {
+        pass_on(key, &failed, routes, cx);
+    }
+    cx.reply(order.reply, Done { outcome, input_bytes: 0, work_s: None });
+}

@@ -1,0 +1,33 @@
+//! Groups of calls, mapped as a whole and executed where they were mapped (paper 5, section 3).
+//!
+//! | part | is |
+//! | --- | --- |
+//! | `map` | what `main` uses: [`Group`] gathers calls and hands them on as windows |
+//! | `lazy`, `parts` | results that are not there yet, and functions of several arguments |
+//! | `discovery` | from gathered calls to a task graph, with volumes and times as learned |
+//! | `dispatch` | from a mapping to orders: who executes what, and who sends what to whom |
+//! | `execution` | carries them out |
+//! | `order`, `store` | orders, and what a server keeps for them |
+//!
+//! **Discovery** takes one pass. A call inside a group returns at once, with results that are names of data;
+//! giving them to further calls makes dependencies. Code between calls runs once, as it stands; a result that decides how to
+//! go on is awaited with [`Group::get`], which ends a window of calls: it is mapped and executed, and the next begins.
+//!
+//! **Execution.** Every server gets its orders at once. It begins one when its data is there, the one
+//! that the mapping prefers first, keeps the results, and sends them to the servers that the mapping names, once to each
+//! other site, where they are passed on. What fails is sent on as a failure, so that all that depends on it ends
+//! with the same reason. The client gets what it asks for, and nothing else.
+
+mod all_of;
+mod discovery;
+mod dispatch;
+mod execution;
+mod lazy;
+mod map;
+pub(crate) mod order;
+pub(crate) mod parts;
+pub(crate) mod store;
+
+pub use lazy::Lazy;
+pub use map::{Group, Mapper};
+pub use parts::{Arguments, Parts};

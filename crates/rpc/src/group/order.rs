@@ -1,0 +1,77 @@
+//! What servers are told to execute, to keep and to pass on.
+
+use gridspan_runtime::{Numbers, Reply};
+use serde::{Deserialize, Serialize};
+
+/// One version of one argument of one group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct DataKey {
+    /// The group.
+    pub group: u32,
+    /// The version.
+    pub data: u32,
+}
+
+/// Data, encoded; or why it will never be.
+pub(crate) type Held = Result<Numbers<u8>, String>;
+
+/// Who gets data, and to whom he passes it on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Route {
+    /// The server.
+    pub to: u32,
+    /// Servers near it.
+    pub then: Vec<u32>,
+}
+
+/// Data that goes ways.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parcel {
+    /// Which data.
+    pub key: DataKey,
+    /// Its ways.
+    pub routes: Vec<Route>,
+}
+
+/// A task for a server.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Order {
+    /// Of those that could begin, the one with the lowest place does.
+    pub place: u32,
+    /// The function.
+    pub function: String,
+    /// Its arguments.
+    pub inputs: Vec<DataKey>,
+    /// Its results, and where they go.
+    pub outputs: Vec<Parcel>,
+    /// Who hears of its end.
+    pub reply: Reply<Done>,
+}
+
+/// How a task ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Done {
+    /// The sizes of its results in bytes; or why it failed.
+    pub outcome: Result<Vec<u64>, String>,
+    /// The sizes of its arguments together, in bytes.
+    pub input_bytes: u64,
+    /// How long it computes on a server of speed 1, by its formula or as it was emulated, in seconds.
+    pub work_s: Option<f64>,
+}
+
+/// What a server is told of groups.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum GroupMessage {
+    /// Execute this when its arguments are there.
+    Order(Order),
+    /// Keep this, and pass it on.
+    Data(DataKey, Held, Vec<u32>),
+    /// Send what is kept to others.
+    Share(Parcel),
+    /// What is it?
+    Fetch(DataKey, Reply<Held>),
+    /// Nobody needs these any more.
+    Free(Vec<DataKey>),
+    /// How many bytes are kept?
+    Kept(Reply<u64>),
+}

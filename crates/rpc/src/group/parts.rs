@@ -1,0 +1,74 @@
+//! Functions of several arguments and results, each of which is data of its own.
+//!
+//! A tuple is encoded as its parts one after the other, so arguments that come from different servers are put
+//! together as bytes.
+
+use super::lazy::Lazy;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::borrow::Borrow;
+use std::sync::Arc;
+
+/// A tuple of one to six arguments or results.
+pub trait Parts: Serialize + DeserializeOwned + 'static {
+    /// The same, not there yet.
+    type Lazies;
+    /// How many there are.
+    const COUNT: usize;
+    /// Each encoded by itself.
+    fn encode(&self) -> Result<Vec<Vec<u8>>, String>;
+    /// Names for each.
+    fn lazies(tokens: &mut dyn FnMut() -> Arc<(u32, u32)>) -> Self::Lazies;
+}
+
+/// What a call is given for arguments `I`: a tuple of [`Lazy`]s or references to them.
+pub trait Arguments<I> {
+    /// The versions that are named, with their groups.
+    fn tokens(&self) -> Vec<(u32, u32)>;
+}
+
+macro_rules! parts {
+    ($count:literal: $($part:ident $given:ident $place:tt),*) => {
+        impl<$($part: Serialize + DeserializeOwned + 'static),*> Parts for ($($part,)*) {
+            type Lazies = ($(Lazy<$part>,)*);
+            const COUNT: usize = $count;
+
+            fn encode(&self) -> Result<Vec<Vec<u8>>, String> {
+                let why = |error: postcard::Error| format!("a result cannot be encoded: {error}");
+                Ok(vec![$(postcard::to_stdvec(&self.$place).map_err(why)?),*])
+            }
+
+            fn lazies(tokens: &mut dyn FnMut() -> Arc<(u32, u32)>) -> Self::Lazies {
+                ($(Lazy::<$part>::new(tokens()),)*)
+            }
+        }
+
+        impl<$($part, $given: Borrow<Lazy<$part>>),*> Arguments<($($part,)*)> for ($($given,)*) {
+            fn tokens(&self) -> Vec<(u32, u32)> {
+                vec![$(*self.$place.borrow().token),*]
+            }
+        }
+    };
+}
+
+parts!(1: A X 0);
+parts!(2: A X 0, B Y 1);
+parts!(3: A X 0, B Y 1, C Z 2);
+parts!(4: A X 0, B Y 1, C Z 2, D U 3);
+parts!(5: A X 0, B Y 1, C Z 2, D U 3, E V 4);
+parts!(6: A X 0, B Y 1, C Z 2, D U 3, E V 4, F W 5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_one_after_the_other_are_the_tuple() {
+        let tuple = (vec![1_u64, 300], "text".to_owned(), -7_i32);
+
+        let parts = tuple.encode().unwrap();
+
+        assert_eq!(parts.len(), 3);
+        assert_eq!(parts.concat(), postcard::to_stdvec(&tuple).unwrap());
+    }
+}

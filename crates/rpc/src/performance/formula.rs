@@ -1,0 +1,303 @@
+//! Complexity formulas, such as `2 * n^3 + 50 * n * log2(n)`.
+//!
+//! Numbers, names of scalar arguments, `+ - * / ^`, parentheses, and the functions `sqrt`, `log`, `log2`, `exp`,
+//! `min` and `max`. A power binds most and to the right; then the sign, products, sums.
+
+use thiserror::Error;
+
+/// A formula that has been read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Formula {
+    root: Term,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Term {
+    Number(f64),
+    /// A scalar argument, by its position.
+    Argument(usize),
+    Unary(Unary, Box<Term>),
+    Binary(Binary, Box<[Term; 2]>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Unary {
+    Minus,
+    Sqrt,
+    Log,
+    Log2,
+    Exp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Binary {
+    Plus,
+    Minus,
+    Times,
+    Over,
+    Power,
+    Min,
+    Max,
+}
+
+/// Why a text is no formula. Nothing was read; correct what the column names.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("column {column}: {problem}")]
+pub struct FormulaError {
+    /// Where, from 1.
+    pub column: usize,
+    /// What is wrong there.
+    pub problem: String,
+}
+
+/// Deeper formulas are refused rather than read: nobody writes them.
+const DEPTH_MAX: usize = 64;
+
+impl Formula {
+    /// Reads a formula of scalar arguments with these names.
+    pub fn parse(text: &str, arguments: &[&str]) -> Result<Self, FormulaError> {
+        let mut parser = Parser { text, at: 0, arguments, depth: 0 };
+        let root = parser.sum()?;
+        match parser.peek() {
+            None => Ok(Self { root }),
+            Some(letter) => Err(parser.error(format!("`{letter}` does not belong here"))),
+        }
+    }
+
+    /// Its value for these arguments, in the order of their names. What is not there counts as zero; what has no
+    /// value, or a negative one, is zero, since it says how long something takes.
+    pub fn value(&self, arguments: &[f64]) -> f64 {
+        let value = self.root.value(arguments);
+        if value.is_finite() { value.max(0.0) } else { 0.0 }
+    }
+}
+
+impl Term {
+    fn value(&self, arguments: &[f64]) -> f64 {
+        match self {
+            Self::Number(number) => *number,
+            Self::Argument(place) => arguments.get(*place).copied().unwrap_or_default(),
+            Self::Unary(unary, term) => {
+                let value = term.value(arguments);
+                match unary {
+                    Unary::Minus => -value,
+                    Unary::Sqrt => value.sqrt(),
+                    Unary::Log => value.ln(),
+                    Unary::Log2 => value.log2(),
+                    Unary::Exp => value.exp(),
+                }
+            }
+            Self::Binary(binary, terms) => {
+                let [one, other] = [&terms[0], &terms[1]].map(|term| term.value(arguments));
+                match binary {
+                    Binary::Plus => one + other,
+                    Binary::Minus => one - other,
+                    Binary::Times => one * other,
+                    Binary::Over => one / other,
+                    Binary::Power => one.powf(other),
+                    Binary::Min => one.min(other),
+                    Binary::Max => one.max(other),
+                }
+            }
+        }
+    }
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+    arguments: &'a [&'a str],
+    depth: usize,
+}
+
+impl Parser<'_> {
+    fn error(&self, problem: impl Into<String>) -> FormulaError {
+        let column = self.text[..self.at].chars().count() + 1;
+        FormulaError { column, problem: problem.into() }
+    }
+
+    /// The next letter that is no blank.
+    fn peek(&mut self) -> Option<char> {
+        let rest = &self.text[self.at..];
+        self.at += rest.len() - rest.trim_start().len();
+        self.text[self.at..].chars().next()
+    }
+
+    fn takes(&mut self, letter: char) -> bool {
+        let is_next = self.peek() == Some(letter);
+        self.at += if is_next { letter.len_utf8() } else { 0 };
+        is_next
+    }
+
+    fn expect(&mut self, letter: char) -> Result<(), FormulaError> {
+        match self.takes(letter) {
+            true => Ok(()),
+            false => Err(self.error(format!("a `{letter}` is missing"))),
+        }
+    }
+
+    fn sum(&mut self) -> Result<Term, FormulaError> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(self.error("the formula is too deep"));
+        }
+        let mut term = self.product()?;
+        loop {
+            let binary = match self.peek() {
+                Some('+') => Binary::Plus,
+                Some('-') => Binary::Minus,
+                _ => break,
+            };
+            self.at += 1;
+            term = Term::Binary(binary, Box::new([term, self.product()?]));
+        }
+        self.depth -= 1;
+        Ok(term)
+    }
+
+    fn product(&mut self) -> Result<Term, FormulaError> {
+        let mut term = self.signed()?;
+        loop {
+            let binary = match self.peek() {
+                Some('*') => Binary::Times,
+                Some('/') => Binary::Over,
+                _ => return Ok(term),
+            };
+            self.at += 1;
+            term = Term::Binary(binary, Box::new([term, self.signed()?]));
+        }
+    }
+
+    fn signed(&mut self) -> Result<Term, FormulaError> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(self.error("the formula is too deep"));
+        }
+        let term = if self.takes('-') {
+            Term::Unary(Unary::Minus, Box::new(self.signed()?))
+        } else {
+            let base = self.atom()?;
+            match self.takes('^') {
+                true => Term::Binary(Binary::Power, Box::new([base, self.signed()?])),
+                false => base,
+            }
+        };
+        self.depth -= 1;
+        Ok(term)
+    }
+
+    fn atom(&mut self) -> Result<Term, FormulaError> {
+        match self.peek() {
+            Some('(') => {
+                self.at += 1;
+                let term = self.sum()?;
+                self.expect(')')?;
+                Ok(term)
+            }
+            Some(letter) if letter.is_ascii_digit() || letter == '.' => self.number(),
+            Some(letter) if letter.is_alphabetic() || letter == '_' => self.name(),
+            Some(letter) => Err(self.error(format!("`{letter}` does not belong here"))),
+            None => Err(self.error("the formula ends too early")),
+        }
+    }
+
+    fn number(&mut self) -> Result<Term, FormulaError> {
+        let rest = &self.text[self.at..];
+        let mut last = ' ';
+        let belongs = |letter: char| {
+            let is_exponent = matches!(last, 'e' | 'E') && matches!(letter, '+' | '-');
+            last = letter;
+            letter.is_ascii_digit() || matches!(letter, '.' | 'e' | 'E') || is_exponent
+        };
+        let end = rest.find({
+            let mut belongs = belongs;
+            move |letter| !belongs(letter)
+        });
+        let text = &rest[..end.unwrap_or(rest.len())];
+        let number: f64 = text.parse().map_err(|_| self.error(format!("`{text}` is no number")))?;
+        self.at += text.len();
+        Ok(Term::Number(number))
+    }
+
+    fn name(&mut self) -> Result<Term, FormulaError> {
+        let rest = &self.text[self.at..];
+        let end = rest.find(|letter: char| !(letter.is_alphanumeric() || letter == '_'));
+        let name = &rest[..end.unwrap_or(rest.len())];
+        let unary = match name {
+            "sqrt" => Some(Unary::Sqrt),
+            "log" => Some(Unary::Log),
+            "log2" => Some(Unary::Log2),
+            "exp" => Some(Unary::Exp),
+            _ => None,
+        };
+        let binary = match name {
+            "min" => Some(Binary::Min),
+            "max" => Some(Binary::Max),
+            _ => None,
+        };
+        if let Some(place) = self.arguments.iter().position(|argument| *argument == name) {
+            self.at += name.len();
+            return Ok(Term::Argument(place));
+        }
+        if unary.is_none() && binary.is_none() {
+            let names = self.arguments.join(", ");
+            return Err(
+                self.error(format!("there is no scalar argument `{name}`; there are: {names}"))
+            );
+        }
+        self.at += name.len();
+        self.expect('(')?;
+        let first = self.sum()?;
+        let term = match (unary, binary) {
+            (Some(unary), _) => Term::Unary(unary, Box::new(first)),
+            (None, Some(binary)) => {
+                self.expect(',')?;
+                Term::Binary(binary, Box::new([first, self.sum()?]))
+            }
+            (None, None) => first,
+        };
+        self.expect(')')?;
+        Ok(term)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(text: &str) -> f64 {
+        Formula::parse(text, &["n", "m"]).unwrap().value(&[8.0, 3.0])
+    }
+
+    #[test]
+    fn formulas_have_the_value_that_arithmetic_gives_them() {
+        assert_eq!(value("2 * n^3 + 5"), 1029.0);
+        assert_eq!(value("n * log2(n) / m"), 8.0);
+        assert_eq!(value("2^3^2"), 512.0);
+        assert_eq!(value("10 - 4 - 3"), 3.0);
+        assert_eq!(value("max(n, m) * min(n, 2)"), 16.0);
+        assert_eq!(value("1.5e-3 * sqrt(n * 2)"), 0.006);
+        assert_eq!(value("-2^2 + 9"), 5.0);
+    }
+
+    #[test]
+    fn what_is_no_time_is_none() {
+        assert_eq!(value("m - n"), 0.0);
+        assert_eq!(value("1 / (n - 8)"), 0.0);
+        assert_eq!(value("log(m - 3)"), 0.0);
+    }
+
+    #[test]
+    fn what_is_no_formula_is_refused_where_it_goes_wrong() {
+        let column = |text: &str| Formula::parse(text, &["n"]).unwrap_err().column;
+
+        assert_eq!(column("2 * k"), 5);
+        assert_eq!(column("2 *"), 4);
+        assert_eq!(column("(n"), 3);
+        assert_eq!(column("n n"), 3);
+        assert_eq!(column("min(n)"), 6);
+        assert_eq!(column("1.2.3"), 1);
+        assert!(Formula::parse(&"(".repeat(1000), &[]).is_err());
+        assert!(Formula::parse(&"-".repeat(1000), &[]).is_err());
+    }
+}

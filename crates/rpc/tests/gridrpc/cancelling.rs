@@ -1,0 +1,60 @@
+//! Cancelling sessions.
+
+use crate::fixture::{ADD, SLEEP, client, code, servers, simulated, stranger};
+use gridspan_rpc::calls::{Config, GridRpc, SessionId};
+
+#[test]
+fn a_session_that_is_cancelled_has_failed() {
+    client(async |rpc| {
+        let session = rpc.call_async(&rpc.handle(&SLEEP).await?, &1000).await?;
+        assert_eq!(code(rpc.cancel(session.id()).await), 0);
+        assert_eq!(code(rpc.wait(&session).await), 10);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_session_that_has_ended_keeps_its_results() {
+    client(async |rpc| {
+        let session = rpc.call_async(&rpc.handle(&ADD).await?, &(1, 2)).await?;
+        rpc.wait_and(&[session.id()]).await?;
+        assert_eq!(code(rpc.cancel(session.id()).await), 0);
+        assert_eq!(rpc.wait(&session).await?, 3);
+        Ok(())
+    });
+}
+
+#[test]
+fn cancelling_a_session_that_is_none_is_code_7() {
+    client(async |rpc| {
+        assert_eq!(code(rpc.cancel(SessionId(999)).await), 7);
+        Ok(())
+    });
+}
+
+#[test]
+fn cancelling_needs_an_initialised_client() {
+    stranger(async |rpc| {
+        assert_eq!(code(rpc.cancel(SessionId(1)).await), 1);
+        assert_eq!(code(rpc.cancel_all().await), 1);
+        Ok(())
+    });
+}
+
+#[test]
+fn what_waits_at_a_server_is_not_executed_once_it_is_cancelled() {
+    let report = simulated(async |grid| {
+        let mut rpc = GridRpc::new(&servers(&grid).await?);
+        rpc.initialize(&Config::default())?;
+        let handle = rpc.handle_on(&SLEEP, "slow").await?;
+        for _ in 0..100 {
+            rpc.call_async(&handle, &1000).await?;
+        }
+        rpc.cancel_all().await?;
+        assert_eq!(code(rpc.wait_all().await), 0, "none runs any more");
+        assert_eq!(rpc.call(&rpc.handle_on(&ADD, "slow").await?, &(1, 2)).await?, 3);
+        Ok(())
+    });
+
+    assert!(report.virtual_time.as_secs_f64() < 2.0, "{}", report.virtual_time);
+}

@@ -1,0 +1,82 @@
+//! Functions to call, and a client of servers of different speeds.
+
+use gridspan_rpc::calls::{
+    Catalogue, Config, Function, Functions, GridRpc, RpcError, ServerPlan, Services, Work, with_rpc,
+};
+use gridspan_runtime::{Grid, Job, JobError, PeId};
+use gridspan_sim::{SimOptions, SimReport, Simulation};
+use gridspan_topology::GridSpec;
+use std::time::Duration;
+
+pub(crate) const ADD: Function<(i64, i64), i64> = Function::new("add", |(a, b), _| Ok(a + b));
+/// Takes so many milliseconds at speed 1.
+pub(crate) const SLEEP: Function<u64, u64> =
+    Function::new("sleep", sleep).costs("ms / 1000", &["ms"], |ms| vec![*ms as f64]);
+pub(crate) const FAIL: Function<(), ()> = Function::new("fail", |(), _| Err("as asked".into()));
+pub(crate) const PANIC: Function<(), ()> = Function::new("panic", |(), _| panic!("as asked"));
+/// Not in the catalogue.
+pub(crate) const UNKNOWN: Function<(), ()> = Function::new("unknown", |(), _| Ok(()));
+/// Only the first server offers it.
+pub(crate) const SPECIAL: Function<(), u8> = Function::new("special", |(), _| Ok(7));
+
+fn sleep(ms: u64, work: &mut Work) -> Result<u64, String> {
+    work.emulate(Duration::from_millis(ms));
+    Ok(ms)
+}
+
+pub(crate) struct Sums;
+
+impl Catalogue for Sums {
+    fn functions() -> Functions {
+        Functions::new().with(&ADD).with(&SLEEP).with(&FAIL).with(&PANIC).with(&SPECIAL)
+    }
+}
+
+/// Servers `slow` and `fast` (twice that) on the second and third PE.
+pub(crate) async fn servers(grid: &Grid) -> Result<Services<Sums>, RpcError> {
+    let services = Services::new(grid).await?;
+    services.join(ServerPlan::new("slow", PeId(1))).await?;
+    let offers = ["add", "sleep", "fail", "panic"].map(str::to_owned).into();
+    services.join(ServerPlan { speed: 2.0, offers, ..ServerPlan::new("fast", PeId(2)) }).await?;
+    Ok(services)
+}
+
+pub(crate) fn job(main: impl AsyncFnOnce(Grid) -> Result<(), RpcError> + Send + 'static) -> Job {
+    let job = with_rpc::<Sums>(Job::new("calls"));
+    job.main(async move |grid| {
+        main(grid).await.map_err(|error| JobError::Failed(error.to_string()))
+    })
+}
+
+/// Runs in virtual time, on one node of three PEs.
+pub(crate) fn simulated(
+    main: impl AsyncFnOnce(Grid) -> Result<(), RpcError> + Send + 'static,
+) -> SimReport {
+    let report =
+        Simulation::new(job(main), GridSpec::single(3), SimOptions::default()).unwrap().run();
+    assert_eq!(report.outcome, Ok(()));
+    report
+}
+
+/// A client that is initialised.
+pub(crate) fn client(
+    main: impl AsyncFnOnce(GridRpc<Sums>) -> Result<(), RpcError> + Send + 'static,
+) {
+    simulated(async move |grid| {
+        let mut rpc = GridRpc::new(&servers(&grid).await?);
+        rpc.initialize(&Config::default())?;
+        main(rpc).await
+    });
+}
+
+/// A client that is not, or not any more.
+pub(crate) fn stranger(
+    main: impl AsyncFnOnce(GridRpc<Sums>) -> Result<(), RpcError> + Send + 'static,
+) {
+    simulated(async move |grid| main(GridRpc::new(&servers(&grid).await?)).await);
+}
+
+/// The code of an error; 0 for success.
+pub(crate) fn code<T>(outcome: Result<T, RpcError>) -> i32 {
+    outcome.map_or_else(|error| error.code(), |_| 0)
+}

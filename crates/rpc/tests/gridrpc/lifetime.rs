@@ -1,0 +1,81 @@
+//! Initialising, finalising and the configuration.
+
+use crate::fixture::{ADD, SLEEP, client, code, simulated, stranger};
+use gridspan_rpc::calls::{Config, RpcError};
+use std::path::Path;
+use std::time::Duration;
+
+#[test]
+fn a_client_is_initialised_once() {
+    stranger(async |mut rpc| {
+        assert_eq!(code(rpc.initialize(&Config::default())), 0);
+        assert_eq!(code(rpc.initialize(&Config::default())), 15);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_client_that_was_finalised_can_be_initialised_again() {
+    client(async |mut rpc| {
+        rpc.finalize().await?;
+        assert_eq!(code(rpc.initialize(&Config::default())), 0);
+        assert_eq!(rpc.call(&rpc.handle(&ADD).await?, &(1, 2)).await?, 3);
+        Ok(())
+    });
+}
+
+#[test]
+fn finalising_needs_an_initialised_client() {
+    stranger(async |mut rpc| {
+        assert_eq!(rpc.finalize().await, Err(RpcError::NotInitialized));
+        Ok(())
+    });
+}
+
+#[test]
+fn what_runs_when_the_client_is_finalised_is_given_up() {
+    let report = simulated(async |grid| {
+        let mut rpc = gridspan_rpc::calls::GridRpc::new(&crate::fixture::servers(&grid).await?);
+        rpc.initialize(&Config::default())?;
+        let handle = rpc.handle_on(&SLEEP, "slow").await?;
+        for _ in 0..1000 {
+            rpc.call_async(&handle, &1000).await?;
+        }
+        rpc.finalize().await
+    });
+
+    // One may be executing; the others are taken out of the server's queue.
+    assert!(report.virtual_time.as_secs_f64() < 3.0, "{}", report.virtual_time);
+}
+
+#[test]
+fn a_configuration_is_read_from_text() {
+    let config = Config::parse("timeout = \"30s\"\nattempts = 2").unwrap();
+
+    assert_eq!(config, Config { timeout: Duration::from_secs(30), attempts: 2 });
+    assert_eq!(Config::parse("").unwrap(), Config::default());
+}
+
+#[test]
+fn a_configuration_that_is_not_there_is_code_2() {
+    assert_eq!(code(Config::read(Path::new("/nowhere/client.toml"))), 2);
+}
+
+#[test]
+fn a_configuration_that_is_wrong_is_code_3() {
+    for text in
+        ["timeout = ", "colour = 1", "timeout = \"soon\"", "timeout = \"0s\"", "attempts = 0"]
+    {
+        assert_eq!(code(Config::parse(text)), 3, "{text}");
+    }
+}
+
+#[test]
+fn a_client_cannot_begin_with_a_wrong_configuration() {
+    stranger(async |mut rpc| {
+        let wrong = Config { attempts: 0, ..Config::default() };
+        assert_eq!(code(rpc.initialize(&wrong)), 3);
+        assert_eq!(code(rpc.handle(&ADD).await), 1);
+        Ok(())
+    });
+}

@@ -1,0 +1,118 @@
+//! Servers that come and go, and do not answer in time.
+
+use crate::fixture::{ADD, SLEEP, code, servers, simulated};
+use gridspan_rpc::calls::{Config, GridRpc, ServerPlan};
+use gridspan_runtime::PeId;
+use std::time::Duration;
+
+#[test]
+fn what_waits_at_a_server_that_leaves_is_done_by_another() {
+    simulated(async |grid| {
+        let services = servers(&grid).await?;
+        let mut rpc = GridRpc::new(&services);
+        rpc.initialize(&Config::default())?;
+        let handle = rpc.handle(&SLEEP).await?;
+        let mut sessions = Vec::new();
+        for _ in 0..30 {
+            sessions.push(rpc.call_async(&handle, &100).await?);
+        }
+        services.leave("fast").await?;
+        rpc.wait_all().await?;
+        for session in &sessions {
+            assert_eq!(rpc.results(session).await?, 100);
+        }
+        assert_eq!(services.list().await?.len(), 1);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_bound_call_is_not_made_elsewhere() {
+    simulated(async |grid| {
+        let services = servers(&grid).await?;
+        let mut rpc = GridRpc::new(&services);
+        rpc.initialize(&Config::default())?;
+        let handle = rpc.handle_on(&ADD, "fast").await?;
+        services.leave("fast").await?;
+        assert_eq!(code(rpc.call(&handle, &(1, 2)).await), 4);
+        assert_eq!(code(rpc.handle_on(&ADD, "fast").await), 4);
+        assert_eq!(rpc.call(&rpc.handle(&ADD).await?, &(1, 2)).await?, 3);
+        Ok(())
+    });
+}
+
+#[test]
+fn without_any_server_a_handle_is_code_4() {
+    simulated(async |grid| {
+        let services = servers(&grid).await?;
+        let mut rpc = GridRpc::new(&services);
+        rpc.initialize(&Config::default())?;
+        let handle = rpc.handle(&ADD).await?;
+        services.leave("fast").await?;
+        services.leave("slow").await?;
+        assert_eq!(code(rpc.call(&handle, &(1, 2)).await), 4);
+        assert_eq!(code(services.leave("slow").await), 4);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_server_that_joins_is_called() {
+    simulated(async |grid| {
+        let services = servers(&grid).await?;
+        let mut rpc = GridRpc::new(&services);
+        rpc.initialize(&Config::default())?;
+        let quick = ServerPlan { speed: 100.0, ..ServerPlan::new("quick", PeId(1)) };
+        services.join(quick).await?;
+        let begin = grid.now().await.unwrap();
+        rpc.call(&rpc.handle(&SLEEP).await?, &1000).await?;
+        let took_s = grid.now().await.unwrap().since(begin).as_secs_f64();
+        assert!((0.010..0.011).contains(&took_s), "{took_s}");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_server_cannot_be_where_no_pe_is_or_have_no_speed() {
+    simulated(async |grid| {
+        let services = servers(&grid).await?;
+        assert_eq!(code(services.join(ServerPlan::new("far", PeId(99))).await), 13);
+        let still = ServerPlan { speed: 0.0, ..ServerPlan::new("still", PeId(1)) };
+        assert_eq!(code(services.join(still).await), 13);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_server_that_does_not_answer_in_time_is_passed_over_for_the_next() {
+    simulated(async |grid| {
+        let services = servers(&grid).await?;
+        let mut rpc = GridRpc::new(&services);
+        // Nobody knows that the fast server is busy for long: another client's calls are bound to it.
+        let mut other = GridRpc::new(&services);
+        other.initialize(&Config::default())?;
+        let busy = other.handle_on(&SLEEP, "fast").await?;
+        other.call_async(&busy, &20_000).await?;
+        rpc.initialize(&Config { timeout: Duration::from_secs(1), attempts: 2 })?;
+        let begin = grid.now().await.unwrap();
+        let bound = rpc.handle_on(&ADD, "fast").await?;
+        assert_eq!(code(rpc.call(&bound, &(1, 2)).await), 9, "it is bound");
+        assert_eq!(rpc.call(&rpc.handle(&ADD).await?, &(1, 2)).await?, 3);
+        let took_s = grid.now().await.unwrap().since(begin).as_secs_f64();
+        assert!(took_s < 2.1, "{took_s}");
+        Ok(())
+    });
+}
+
+#[test]
+fn when_no_server_answers_in_time_it_is_code_9() {
+    simulated(async |grid| {
+        let mut rpc = GridRpc::new(&servers(&grid).await?);
+        rpc.initialize(&Config { timeout: Duration::from_secs(1), attempts: 3 })?;
+        let begin = grid.now().await.unwrap();
+        assert_eq!(code(rpc.call(&rpc.handle(&SLEEP).await?, &60_000).await), 9);
+        let took_s = grid.now().await.unwrap().since(begin).as_secs_f64();
+        assert!((1.9..2.1).contains(&took_s), "two servers, a second each: {took_s}");
+        Ok(())
+    });
+}

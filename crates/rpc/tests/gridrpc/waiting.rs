@@ -1,0 +1,157 @@
+//! Waiting for sessions.
+
+use crate::fixture::{ADD, FAIL, SLEEP, client, code, servers, simulated, stranger};
+use gridspan_rpc::calls::{Config, GridRpc, SessionId};
+
+const NOBODY: SessionId = SessionId(999);
+
+#[test]
+fn waiting_gives_the_results() {
+    client(async |rpc| {
+        let session = rpc.call_async(&rpc.handle(&ADD).await?, &(1, 2)).await?;
+        assert_eq!(rpc.wait(&session).await?, 3);
+        Ok(())
+    });
+}
+
+#[test]
+fn waiting_for_a_session_whose_results_were_taken_is_code_7() {
+    client(async |rpc| {
+        let session = rpc.call_async(&rpc.handle(&ADD).await?, &(1, 2)).await?;
+        rpc.wait(&session).await?;
+        assert_eq!(code(rpc.wait(&session).await), 7);
+        Ok(())
+    });
+}
+
+#[test]
+fn waiting_for_a_session_that_fails_is_code_10() {
+    client(async |rpc| {
+        let session = rpc.call_async(&rpc.handle(&FAIL).await?, &()).await?;
+        assert_eq!(code(rpc.wait(&session).await), 10);
+        Ok(())
+    });
+}
+
+#[test]
+fn no_wait_goes_without_an_initialised_client() {
+    stranger(async |rpc| {
+        assert_eq!(code(rpc.wait_and(&[NOBODY]).await), 1);
+        assert_eq!(code(rpc.wait_or(&[NOBODY]).await), 1);
+        assert_eq!(code(rpc.wait_all().await), 1);
+        assert_eq!(code(rpc.wait_any().await), 1);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_session_of_another_client_is_code_7() {
+    simulated(async |grid| {
+        let services = servers(&grid).await?;
+        let (mut one, mut other) = (GridRpc::new(&services), GridRpc::new(&services));
+        one.initialize(&Config::default())?;
+        other.initialize(&Config::default())?;
+        let session = one.call_async(&one.handle(&ADD).await?, &(1, 2)).await?;
+        assert_eq!(code(other.wait(&session).await), 7);
+        assert_eq!(one.wait(&session).await?, 3);
+        Ok(())
+    });
+}
+
+#[test]
+fn waiting_for_all_of_some_takes_as_long_as_the_last() {
+    simulated(async |grid| {
+        let mut rpc = GridRpc::new(&servers(&grid).await?);
+        rpc.initialize(&Config::default())?;
+        let (slow, fast) =
+            (rpc.handle_on(&SLEEP, "slow").await?, rpc.handle_on(&SLEEP, "fast").await?);
+        let long = rpc.call_async(&slow, &3000).await?;
+        let short = rpc.call_async(&fast, &2000).await?;
+        let begin = grid.now().await.unwrap();
+        rpc.wait_and(&[long.id(), short.id()]).await?;
+        let took_s = grid.now().await.unwrap().since(begin).as_secs_f64();
+        assert!((2.9..3.1).contains(&took_s), "{took_s}");
+        assert_eq!((rpc.results(&long).await?, rpc.results(&short).await?), (3000, 2000));
+        Ok(())
+    });
+}
+
+#[test]
+fn waiting_for_all_of_some_with_one_that_is_none_is_code_7() {
+    client(async |rpc| {
+        let session = rpc.call_async(&rpc.handle(&ADD).await?, &(1, 2)).await?;
+        assert_eq!(code(rpc.wait_and(&[session.id(), NOBODY]).await), 7);
+        Ok(())
+    });
+}
+
+#[test]
+fn waiting_for_all_of_some_of_which_one_fails_is_code_10() {
+    client(async |rpc| {
+        let good = rpc.call_async(&rpc.handle(&ADD).await?, &(1, 2)).await?;
+        let bad = rpc.call_async(&rpc.handle(&FAIL).await?, &()).await?;
+        assert_eq!(code(rpc.wait_and(&[good.id(), bad.id()]).await), 10);
+        assert_eq!(rpc.results(&good).await?, 3);
+        Ok(())
+    });
+}
+
+#[test]
+fn waiting_for_one_of_some_gives_the_first_that_ends() {
+    client(async |rpc| {
+        let long = rpc.call_async(&rpc.handle_on(&SLEEP, "slow").await?, &3000).await?;
+        let short = rpc.call_async(&rpc.handle_on(&SLEEP, "fast").await?, &2000).await?;
+        assert_eq!(rpc.wait_or(&[long.id(), short.id()]).await?, short.id());
+        assert_eq!(code(rpc.probe(long.id()).await), 11);
+        Ok(())
+    });
+}
+
+#[test]
+fn waiting_for_one_of_some_with_one_that_is_none_is_code_7() {
+    client(async |rpc| {
+        let session = rpc.call_async(&rpc.handle(&ADD).await?, &(1, 2)).await?;
+        assert_eq!(code(rpc.wait_or(&[session.id(), NOBODY]).await), 7);
+        Ok(())
+    });
+}
+
+#[test]
+fn waiting_for_one_of_none_is_code_12_and_for_all_of_none_succeeds() {
+    client(async |rpc| {
+        assert_eq!(code(rpc.wait_or(&[]).await), 12);
+        assert_eq!(code(rpc.wait_and(&[]).await), 0);
+        assert_eq!(code(rpc.wait_any().await), 12);
+        assert_eq!(code(rpc.wait_all().await), 0);
+        Ok(())
+    });
+}
+
+#[test]
+fn waiting_for_all_waits_for_all_that_were_begun() {
+    client(async |rpc| {
+        let handle = rpc.handle(&SLEEP).await?;
+        let mut sessions = Vec::new();
+        for ms in [10, 300, 20] {
+            sessions.push(rpc.call_async(&handle, &ms).await?);
+        }
+        rpc.wait_all().await?;
+        for session in &sessions {
+            assert_eq!(code(rpc.probe(session.id()).await), 0);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn waiting_for_any_gives_each_session_once_as_it_ends() {
+    client(async |rpc| {
+        let handle = rpc.handle_on(&SLEEP, "slow").await?;
+        let first = rpc.call_async(&handle, &10).await?;
+        let second = rpc.call_async(&handle, &10).await?;
+        assert_eq!(rpc.wait_any().await?, first.id());
+        assert_eq!(rpc.wait_any().await?, second.id());
+        assert_eq!(code(rpc.wait_any().await), 12);
+        Ok(())
+    });
+}

@@ -1,0 +1,251 @@
+//! Groups of calls in virtual time: results, who sent what, windows, failures, and memory.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use gridspan_rpc::calls::{
+    Catalogue, Function, Functions, RpcError, ServerPlan, Services, Work, with_rpc,
+};
+use gridspan_rpc::group::Mapper;
+use gridspan_rpc::heuristics::{Greedy, HeftC};
+use gridspan_runtime::{Grid, Job, JobError, PeId, driver};
+use gridspan_sim::{SimOptions, SimReport, Simulation};
+use gridspan_topology::GridSpec;
+use std::time::Duration;
+
+/// So many bytes of a value, from a seed and a second of computing.
+const MAKE: Function<(u64, u8), (Vec<u8>,)> = Function::new("make", |(bytes, value), work| {
+    work.emulate(Duration::from_secs(1));
+    Ok((vec![value; bytes as usize],))
+});
+/// The sum of two, byte by byte, and the largest of it.
+const SUM: Function<(Vec<u8>, Vec<u8>), (Vec<u8>, u8)> = Function::new("sum", sum);
+const FAIL: Function<(Vec<u8>,), (Vec<u8>,)> = Function::new("fail", |_, _| Err("as asked".into()));
+
+fn sum((one, other): (Vec<u8>, Vec<u8>), work: &mut Work) -> Result<(Vec<u8>, u8), String> {
+    work.emulate(Duration::from_secs(1));
+    let sum: Vec<u8> = one.iter().zip(&other).map(|(a, b)| a.wrapping_add(*b)).collect();
+    let largest = sum.iter().copied().max().ok_or("nothing to sum")?;
+    Ok((sum, largest))
+}
+
+struct Bytes;
+
+impl Catalogue for Bytes {
+    fn functions() -> Functions {
+        Functions::new().with_parts(&MAKE).with_parts(&SUM).with_parts(&FAIL)
+    }
+}
+
+const SIZE: u64 = 1_000_000;
+
+fn job(
+    is_direct: bool,
+    main: impl AsyncFnOnce(Grid, Services<Bytes>) -> Result<(), RpcError> + Send + 'static,
+) -> Job {
+    with_rpc::<Bytes>(Job::new("groups")).main(async move |grid: Grid| {
+        let failed = |error: RpcError| JobError::Failed(error.to_string());
+        let services = Services::new(&grid).await.map_err(failed)?;
+        for pe in grid.layout().pes().skip(1) {
+            let plan = ServerPlan { is_direct, ..ServerPlan::new(pe.to_string(), pe) };
+            services.join(plan).await.map_err(failed)?;
+        }
+        main(grid, services).await.map_err(failed)
+    })
+}
+
+fn run(
+    place: &str,
+    is_direct: bool,
+    main: impl AsyncFnOnce(Grid, Services<Bytes>) -> Result<(), RpcError> + Send + 'static,
+) -> SimReport {
+    let spec = GridSpec::from_emulate(place).unwrap();
+    let report = Simulation::new(job(is_direct, main), spec, SimOptions::default()).unwrap().run();
+    assert_eq!(report.outcome, Ok(()));
+    report
+}
+
+/// Two vectors are made and summed three times over; only the largest byte goes to the client.
+async fn chain(services: &Services<Bytes>) -> Result<u8, RpcError> {
+    let mapper = Mapper::new(services);
+    mapper
+        .map(&HeftC::default(), async |group| {
+            let (bytes, one, two) = (group.value(&SIZE)?, group.value(&1)?, group.value(&2)?);
+            let (mut first,) = group.call(&MAKE, (&bytes, &one));
+            let (second,) = group.call(&MAKE, (&bytes, &two));
+            let mut largest = one;
+            for _ in 0..3 {
+                (first, largest) = group.call(&SUM, (first, &second));
+            }
+            group.get(&largest).await
+        })
+        .await
+}
+
+#[test]
+fn a_group_gives_what_its_calls_give_one_after_the_other() {
+    run("1x1x3", true, async |_, services| {
+        assert_eq!(chain(&services).await?, 1 + 2 + 2 + 2);
+        Ok(())
+    });
+}
+
+async fn checked(_: Grid, services: Services<Bytes>) -> Result<(), RpcError> {
+    assert_eq!(chain(&services).await?, 7);
+    Ok(())
+}
+
+#[test]
+fn groups_run_on_threads() {
+    assert_eq!(driver::embedded::run(job(true, checked), 3), Ok(()));
+}
+
+#[test]
+fn the_same_group_is_the_same_run_again_and_loses_nothing_over_bad_links() {
+    let place = "3x1,wan=20ms,jitter=5ms,loss=2%,rate=50mbit";
+    let hashes = [run(place, true, checked), run(place, true, checked)].map(|run| run.log_hash);
+    assert_eq!(hashes[0], hashes[1]);
+}
+
+#[test]
+fn what_is_between_calls_does_not_go_to_the_client() {
+    let main = async |_, services: Services<Bytes>| {
+        // The client is at one site, and the servers are at the other.
+        services.leave("pe1").await?;
+        assert_eq!(chain(&services).await?, 7);
+        Ok(())
+    };
+    let direct = run("2x2,wan=20ms", true, main);
+    let star = run("2x2,wan=20ms", false, main);
+
+    // Side by side on two servers, at least one vector of 1 MB has to change servers: by way of the client, twice.
+    assert!(direct.wide_area_bytes < 200_000, "{}", direct.wide_area_bytes);
+    assert!(star.wide_area_bytes > 2 * SIZE, "{}", star.wide_area_bytes);
+}
+
+#[test]
+fn servers_that_speak_with_the_client_only_take_part() {
+    run("1x3", false, async |_, services| {
+        // Greedy spreads the two that can go side by side, so one vector has to go to the other's server.
+        let mapper = Mapper::new(&services);
+        let largest = mapper.map(&Greedy, async |group| {
+            let (bytes, one, two) = (group.value(&SIZE)?, group.value(&1)?, group.value(&2)?);
+            let (first,) = group.call(&MAKE, (&bytes, &one));
+            let (second,) = group.call(&MAKE, (&bytes, &two));
+            let (_, largest) = group.call(&SUM, (first, second));
+            group.get(&largest).await
+        });
+        assert_eq!(largest.await?, 3);
+        Ok(())
+    });
+}
+
+#[test]
+fn tasks_that_do_not_depend_on_each_other_run_side_by_side() {
+    run("1x1x5", true, async |grid, services| {
+        let begin = grid.now().await.unwrap();
+        let mapper = Mapper::new(&services);
+        mapper
+            .map(&HeftC::default(), async |group| {
+                let bytes = group.value(&10)?;
+                for value in 0..4 {
+                    let value = group.value(&value)?;
+                    group.call(&MAKE, (&bytes, &value));
+                }
+                Ok(())
+            })
+            .await?;
+        let took_s = grid.now().await.unwrap().since(begin).as_secs_f64();
+        assert!((0.9..1.1).contains(&took_s), "{took_s}");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_result_that_decides_ends_a_window_and_the_next_begins() {
+    run("1x1x3", true, async |_, services| {
+        let (mapper, heuristic) = (Mapper::new(&services), HeftC::default());
+        let rounds = mapper.map(&heuristic, async |group| {
+            let (bytes, one) = (group.value(&10)?, group.value(&1)?);
+            let (step,) = group.call(&MAKE, (&bytes, &one));
+            let mut state = step.clone();
+            let mut rounds = 0;
+            loop {
+                let (next, largest) = group.call(&SUM, (state, &step));
+                state = next;
+                rounds += 1;
+                if group.get(&largest).await? >= 10 {
+                    return Ok(rounds);
+                }
+            }
+        });
+        assert_eq!(rounds.await?, 9, "from 1 to 10");
+        Ok(())
+    });
+}
+
+#[test]
+fn what_depends_on_a_failure_fails_with_its_reason_and_the_servers_live() {
+    run("1x1x3", true, async |_, services| {
+        let mapper = Mapper::new(&services);
+        let failed = mapper
+            .map(&HeftC::default(), async |group| {
+                let (bytes, one) = (group.value(&10)?, group.value(&1)?);
+                let (good,) = group.call(&MAKE, (&bytes, &one));
+                let (bad,) = group.call(&FAIL, (&good,));
+                let (_, largest) = group.call(&SUM, (&good, &bad));
+                group.get(&largest).await
+            })
+            .await;
+        assert_eq!(failed, Err(RpcError::SessionFailed { reason: "as asked".to_owned() }));
+        assert_eq!(chain(&services).await?, 7);
+        Ok(())
+    });
+}
+
+#[test]
+fn servers_forget_what_nobody_names_any_more() {
+    run("2x2,wan=20ms", true, async |_, services| {
+        chain(&services).await?;
+        assert_eq!(services.kept_bytes().await?, 0);
+        Ok(())
+    });
+}
+
+#[test]
+fn an_argument_of_another_group_is_refused() {
+    run("1x1x2", true, async |_, services| {
+        let mapper = Mapper::new(&services);
+        let foreign = mapper.map(&Greedy, async |group| group.value(&vec![1_u8])).await?;
+        let refused = mapper
+            .map(&Greedy, async |group| {
+                group.call(&FAIL, (&foreign,));
+                Ok(())
+            })
+            .await;
+        assert_eq!(refused.map_err(|error| error.code()), Err(13));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_server_that_leaves_fails_the_group_and_the_next_goes_without_it() {
+    run("1x1x3", true, async |_, services| {
+        let (mapper, other) = (Mapper::new(&services), services.clone());
+        let failed = mapper
+            .map(&HeftC::default(), async |group| {
+                let (bytes, one) = (group.value(&10)?, group.value(&1)?);
+                let (mut state,) = group.call(&MAKE, (&bytes, &one));
+                group.run().await?;
+                let first = state.clone();
+                for name in ["pe1", "pe2"] {
+                    other.leave(name).await?;
+                }
+                (state, _) = group.call(&SUM, (&state, &first));
+                group.get(&state).await
+            })
+            .await;
+        assert!(failed.is_err());
+        services.join(ServerPlan::new("new", PeId(1))).await?;
+        assert_eq!(chain(&services).await?, 7);
+        Ok(())
+    });
+}

@@ -79,6 +79,13 @@ impl Pe {
             Control::Carried { flow, arrivals } => {
                 core.handle_carried(core.common.layout.node_of(from), flow, arrivals);
             }
+            Control::Piece(piece) => {
+                match core.pieces.take(from, piece, core.common.limits.hard_bytes) {
+                    Ok(Some(control)) => self.handle_control(from, control),
+                    Ok(None) => {}
+                    Err(error) => core.fail(JobError::Protocol(format!("{from}: {error}"))),
+                }
+            }
             Control::Failed { error } => core.stop(Err(error)),
             Control::Stop { outcome } => core.handle_stop(outcome),
             control => self.handle_movement(from, control),

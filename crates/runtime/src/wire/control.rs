@@ -196,6 +196,17 @@ pub(crate) struct Arrival {
     pub(crate) flowing_s: f64,
 }
 
+/// A part of an encoded control that may be too large for one frame.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Piece {
+    /// Which of the sender's.
+    pub(crate) number: u64,
+    /// Bytes of the whole.
+    pub(crate) total: u64,
+    pub(crate) offset: u64,
+    pub(crate) bytes: Bytes,
+}
+
 /// Everything but messages to actors.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Control {
@@ -303,6 +314,8 @@ pub(crate) enum Control {
     PlanKnown { plan: PlanId },
     /// To the root: the sender's node has all of an announcement or multicast.
     Carried { flow: FlowId, arrivals: Vec<Arrival> },
+    /// A part of another control.
+    Piece(Piece),
     /// To PE 0: the job cannot go on.
     Failed { error: JobError },
     /// The job is over.

@@ -11,7 +11,7 @@ mod spread_frame;
 
 pub(crate) use control::{
     Arrival, Asked, Buried, Contribution, Control, FlowId, Insertion, Loads, MemberRecord, Migrant,
-    Moves, Multicast, MulticastMember, MulticastTarget, ReductionGroup, Talk,
+    Moves, Multicast, MulticastMember, MulticastTarget, Piece, ReductionGroup, Talk,
 };
 pub(crate) use earlier::Earlier;
 pub use packet::Packet;

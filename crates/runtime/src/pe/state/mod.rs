@@ -7,7 +7,7 @@
 //!   that are no more.
 //! - What takes time: `timers`, questions in `waits`, contributions in `reductions`.
 //! - For balancing: who talks to whom, in `talk`, and where time goes, in `timesheet`; `measures` has the rest,
-//!   `leading` what leaders of sites keep.
+//!   `leading` what leaders of sites keep; what they tell may come in `pieces`.
 //! - On PE 0: the `root` of collective operations, with its `waves`, `publications`, `survey`, `balance` and
 //!   `advice`.
 
@@ -23,6 +23,7 @@ mod lanes;
 mod leading;
 mod measures;
 mod member;
+mod pieces;
 mod publications;
 mod reductions;
 mod root;
@@ -46,6 +47,7 @@ pub(crate) use lanes::{Lanes, Queue};
 pub(crate) use leading::{Leading, Session};
 pub(crate) use measures::Measures;
 pub(crate) use member::{Departing, Member, NewMembers, Request, Wish};
+pub(crate) use pieces::Pieces;
 pub(crate) use publications::Published;
 pub(crate) use reductions::{Accumulator, GroupState};
 pub(crate) use root::{BroadcastRequest, Family, Root};

@@ -120,12 +120,8 @@ impl Pe {
             Control::Settle { number, collection, is_passed, uses_steps } => {
                 core.handle_settle(number, collection, is_passed, uses_steps);
             }
-            Control::PlanPart { collection, moves } => {
+            Control::PlanPart { collection, moves } | Control::Plan { collection, moves } => {
                 let mine = core.learn_moves(moves);
-                self.carry_out(collection, &mine);
-            }
-            Control::Plan { collection, moves } => {
-                let mine = core.learn_plan(collection, moves);
                 self.carry_out(collection, &mine);
             }
             Control::UsesSteps => core.handle_uses_steps(),
@@ -213,9 +209,6 @@ impl Pe {
 
     /// Lets the members that wait at their sync point go on.
     fn resume(&mut self, collection: CollectionId, syncs: u64) {
-        for child in self.core.tree_children() {
-            self.core.post(child, Control::Resume { collection, syncs });
-        }
         if let Some((kind, slots)) = self.core.take_synced(collection, syncs) {
             for slot in slots {
                 self.stores[kind.index()].resume(&mut self.core, slot);

@@ -2,12 +2,17 @@
 
 use super::*;
 use crate::network::{NodeLink, Place, Sharing};
+use gridspan_topology::Layout;
 
 const MBIT: f64 = 125_000.0;
 const ROOT: NodeId = NodeId(10);
 
 /// Three sites of one cluster of three nodes; 100 Mbit/s inside and 30 between.
 fn advisor() -> Advisor {
+    advisor_of((10..19).map(NodeId).collect(), AdvisorConfig::default())
+}
+
+fn advisor_of(members: Vec<NodeId>, config: AdvisorConfig) -> Advisor {
     let places: Vec<Place> = (0..9).map(|n| Place { site: n / 3, cluster: n / 3 }).collect();
     let node = |place: &Place| NodeLink {
         cluster: place.cluster,
@@ -18,7 +23,7 @@ fn advisor() -> Advisor {
     let nodes = places.iter().map(node).collect();
     let link = |from, to| if from == to { (1e-4, 100.0 * MBIT) } else { (0.02, 30.0 * MBIT) };
     let belief = Belief::new(&places, nodes, Sharing::SitePairs, link);
-    Advisor::new((10..19).map(NodeId).collect(), belief, AdvisorConfig::default())
+    Advisor::new(members, belief, config)
 }
 
 fn at(second: u64) -> Time {
@@ -153,4 +158,56 @@ fn a_small_gain_is_no_reason_to_switch() {
     advisor.tick(at(3), &Effort::evaluations(100_000));
 
     assert_eq!(advisor.plan(at(4), ROOT, 1_000_000).unwrap().id(), before);
+}
+
+/// A broadcast by a plan that the advisor did not make.
+fn observe(advisor: &mut Advisor, root: NodeId, now: Time, bytes: u64) {
+    let plan = PlanId { root, version: 0 };
+    advisor.observe(now, &Broadcast { root, bytes, began: now, plan, edges: &[] });
+}
+
+#[test]
+fn a_plan_that_is_kept_no_more_is_taken_back() {
+    let config = AdvisorConfig { plans_max: 4, ..AdvisorConfig::default() };
+    let mut advisor = advisor_of((10..19).map(NodeId).collect(), config);
+    let (mut in_use, mut retired) = (BTreeSet::new(), 0);
+    for (second, bytes) in [(1, 10_000), (20, 1_000_000)] {
+        for repeat in 0..8 {
+            observe(&mut advisor, ROOT, at(second + repeat), bytes);
+        }
+        for command in advisor.tick(at(second + 9), &Effort::evaluations(200_000)) {
+            match command {
+                Command::Publish { plan, .. } => assert!(in_use.insert(plan.id())),
+                Command::Retire(plan) => retired += u32::from(in_use.remove(&plan)),
+                Command::Probe(_) => {}
+            }
+        }
+    }
+
+    assert!(retired > 0);
+    let kept: BTreeSet<PlanId> =
+        advisor.roots[&ROOT].plans.values().map(|kept| kept.plan.id()).collect();
+    assert!(in_use.is_subset(&kept), "{in_use:?} {kept:?}");
+}
+
+#[test]
+fn a_multicast_takes_what_of_the_plan_leads_to_it_if_that_is_faster() {
+    let (root, bytes) = (NodeId(0), 1_000_000);
+    let mut advisor = advisor_of((0..9).map(NodeId).collect(), AdvisorConfig::default());
+    advisor.probed(at(0), 0, 2, MBIT);
+    observe(&mut advisor, root, at(1), bytes);
+    let commands = advisor.tick(at(2), &Effort::evaluations(200_000));
+    let plan = published(&commands)[0].id();
+    let sites = ["a", "b", "c"].map(|name| (name.to_owned(), vec![1; 3]));
+    let layout = Layout::new(sites.to_vec());
+    let targets = BTreeSet::from([NodeId(7)]);
+    let by_sites = Course::by_sites(&layout, root, &targets, 50_000);
+
+    let course = advisor.course(plan, &targets, bytes, by_sites.clone());
+
+    assert_eq!(course.plan().id(), plan);
+    let is_between = |relay: &NodeId| (3..6).contains(&relay.0);
+    assert!(course.relays().iter().any(is_between), "{:?}", course.relays());
+    let unknown = PlanId { root, version: 99 };
+    assert_eq!(advisor.course(unknown, &targets, bytes, by_sites.clone()), by_sites);
 }

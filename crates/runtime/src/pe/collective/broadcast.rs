@@ -201,18 +201,6 @@ impl Core {
         self.collections.values().map(|local| local.broadcasts.early.len() as u64).sum()
     }
 
-    /// The PEs below this one in the tree.
-    pub(in crate::pe) fn tree_children(&self) -> Vec<PeId> {
-        let layout = &self.common.layout;
-        let node = layout.node_of(self.me);
-        if layout.leader(node) != self.me {
-            return Vec::new();
-        }
-        let below = self.common.tree.children(node).iter().map(|&child| layout.leader(child));
-        let beside = layout.place(node).pes.clone().skip(1).map(PeId);
-        below.chain(beside).collect()
-    }
-
     /// The PE above this one in the tree of contributions, unless this is the root.
     pub(in crate::pe) fn tree_parent(&self) -> Option<PeId> {
         let layout = &self.common.layout;

@@ -123,7 +123,7 @@ impl Core {
             root.balances.thought = thought;
         }
         if self.begin_moves(collection, moves.len()) {
-            self.post(Self::ROOT, Control::Plan { collection, moves });
+            self.post_to_all(|| Control::Plan { collection, moves: moves.clone() });
         }
     }
 
@@ -177,18 +177,6 @@ impl Core {
             (from != to).then_some(PlanEntry { id, from, to, epoch })
         };
         plan.moves.iter().filter_map(entry).collect()
-    }
-
-    /// Passes a plan down the tree and learns from it. Returns what this PE has to carry out.
-    pub(in crate::pe) fn learn_plan(
-        &mut self,
-        collection: CollectionId,
-        moves: Vec<PlanEntry>,
-    ) -> Vec<PlanEntry> {
-        for child in self.tree_children() {
-            self.post_large(child, Control::Plan { collection, moves: moves.clone() });
-        }
-        self.learn_moves(moves)
     }
 
     /// Learns from moves that are about to begin. Returns what this PE has to carry out.
@@ -265,7 +253,7 @@ impl Core {
     /// Lets the members of a collection go on from their sync point, and those move that wished to.
     fn resume_synced(&mut self, collection: Occasion) {
         if let Some(syncs) = self.number_of(collection) {
-            self.post(Self::ROOT, Control::Resume { collection, syncs });
+            self.post_to_all(|| Control::Resume { collection, syncs });
         }
     }
 }

@@ -217,7 +217,9 @@ impl Advice {
     pub(crate) fn retire(&mut self, plan: PlanId) {
         let Self { choices, retired, courses, .. } = self;
         courses.retain(|(other, _), _| *other != plan);
-        retired.extend(choices.extract_if(.., |_, chosen| *chosen == plan).map(|(_, plan)| plan));
+        let before = choices.len();
+        choices.retain(|_, chosen| *chosen != plan);
+        retired.extend((choices.len() < before).then_some(plan));
     }
 
     /// How a large multicast goes to these nodes: by the plan for its size or by sites, whatever is predicted to take
@@ -286,6 +288,19 @@ mod tests {
         assert_eq!(chosen, [None, one, one, one, two, two, None]);
         advice.confirm(plan(3), 1024);
         assert_eq!(advice.choose(1024), Some(plan(3)));
+        assert_eq!(advice.retired, [plan(1)]);
+    }
+
+    #[test]
+    fn a_plan_that_was_taken_back_is_not_chosen_and_forgotten_with_the_next() {
+        let mut advice = Advice::default();
+        advice.confirm(plan(1), 1024);
+        advice.confirm(plan(2), 4096);
+
+        advice.retire(plan(1));
+        advice.retire(plan(7));
+
+        assert_eq!([512, 4096].map(|bytes| advice.choose(bytes)), [None, Some(plan(2))]);
         assert_eq!(advice.retired, [plan(1)]);
     }
 

@@ -83,6 +83,8 @@ impl Pe {
             Control::Carried { flow, arrivals } => {
                 core.handle_carried(core.common.layout.node_of(from), flow, arrivals);
             }
+            Control::Visit(visit) => core.handle_visit(from, visit),
+            Control::Errand { collection, order } => core.handle_errand(collection, order),
             Control::Failed { error } => core.stop(Err(error)),
             Control::Stop { outcome } => core.handle_stop(outcome),
             control => self.handle_movement(from, control),

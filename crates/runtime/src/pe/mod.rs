@@ -8,6 +8,7 @@
 //!   where actors live (`directory`). `core` holds them all.
 //! - `send`: the way of a message. `migrate`: the way of an actor.
 //! - `collective`: collections, broadcasts, reductions, quiescence, sync points.
+//! - `guests`: nodes that join while the job runs, and leave or are lost.
 //! - `borders`: how near actors are to another site, which orders messages of steps.
 //! - `queue`, `store`: messages and actors of one type, which `core` knows as a `Kind`.
 
@@ -21,6 +22,8 @@ mod core;
 mod early;
 mod fault;
 mod graves;
+mod guest_event;
+mod guests;
 mod lifecycle;
 mod links;
 mod measure;
@@ -41,13 +44,15 @@ pub use self::core::{Action, Core, Stopwatch};
 pub(crate) use self::core::{Common, Kind, Store};
 pub(crate) use balancing::{Balancing, Source};
 pub use fault::PlantedFault;
+pub use guest_event::GuestEvent;
+pub(crate) use guest_event::OnGuests;
 pub use links::Links;
 pub(crate) use links::OnLinks;
 pub use outbox::Outbox;
 pub(crate) use queue::TypedQueue;
 pub use standing::Standing;
+pub(crate) use state::{Notice, Queue, Request, Visiting, Wish};
 pub use state::{Places, Spent, TRIAL, Thought};
-pub(crate) use state::{Queue, Request, Wish};
 pub use statistics::Statistics;
 pub(crate) use store::TypedStore;
 
@@ -84,6 +89,13 @@ impl Pe {
 
     /// Takes a packet from `from`.
     pub fn handle(&mut self, from: PeId, packet: Packet) {
+        let control = match &packet.0 {
+            Content::Control(control) => Some(&**control),
+            _ => None,
+        };
+        if self.core.is_uninvited(from, control) {
+            return;
+        }
         match packet.0 {
             Content::Batch(batch) => {
                 if let Some(kind) = self.core.kind(batch.kind()) {

@@ -1,9 +1,10 @@
 //! What workers are told.
 
 use super::frame::Lender;
-use crate::Actor;
 use crate::index::Ix1;
+use crate::pe::Notice;
 use crate::reference::Reply;
+use crate::{Actor, Context, codec};
 use bytes::Bytes;
 use gridspan_balance::victim::{Gift, StealMessage};
 use gridspan_topology::{NodeId, PeId};
@@ -26,6 +27,14 @@ pub(crate) enum Order {
     Steal { from: NodeId, message: StealMessage },
     /// Tasks from another node.
     Gift { from: NodeId, gift: Gift, loans: Vec<Loan> },
+    /// What became of a guest; of this node, if it is one.
+    Notice(Notice),
+    /// Tasks that a guest hands back, for the frame that they work for.
+    Return { to: Lender, loan: Loan },
+    /// This node is a guest, which is to hand back what it can.
+    Leave,
+    /// Nobody waits for anything of that PE any more; to the first one of its node, which leaves.
+    Empty { pe: PeId },
     /// The time has come that the steward waited for.
     Timeout,
     /// Contribute what was sent so far.
@@ -53,6 +62,17 @@ impl Loan {
 pub(super) trait Crew: Actor<Index = Ix1, Message = Order> {}
 
 impl<A: Actor<Index = Ix1, Message = Order>> Crew for A {}
+
+/// Sends an order to the worker on a PE. Between founders, and inside of a node, it is a message like others.
+pub(super) fn tell<A: Crew>(to: PeId, order: Order, cx: &mut Context<'_, A>) {
+    let (here, there) = (cx.node(), cx.layout().node_of(to));
+    let is_visit = cx.layout().is_guest(here) || cx.layout().is_guest(there);
+    let workers = cx.collection();
+    if here == there || !is_visit {
+        return cx.send(&workers.at(at(to)), order);
+    }
+    cx.core.send_errand(to, workers.id, codec::encode(&order));
+}
 
 /// The index of the worker on a PE.
 pub(super) fn at(pe: PeId) -> Ix1 {

@@ -1,5 +1,6 @@
 //! Packets of the runtime itself: everything but messages to single actors.
 
+use super::visit::Visit;
 use crate::collection::{CollectionInfo, PlanEntry};
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId, SectionId, Timer};
@@ -279,6 +280,10 @@ pub(crate) enum Control {
     PlanKnown { plan: PlanId },
     /// To the root: the sender's node has all of an announcement.
     Carried { flow: u64, arrivals: Vec<Arrival> },
+    /// Who takes part beside the founders.
+    Visit(Visit),
+    /// For the member of a collection on this PE: an encoded message, between founders and guests.
+    Errand { collection: CollectionId, order: Bytes },
     /// To PE 0: the job cannot go on.
     Failed { error: JobError },
     /// The job is over.
@@ -289,7 +294,9 @@ impl Control {
     /// The collection without whose description it cannot be handled.
     pub(crate) fn needs_collection(&self) -> Option<CollectionId> {
         match self {
-            Self::Broadcast { collection, .. } => Some(*collection),
+            Self::Broadcast { collection, .. } | Self::Errand { collection, .. } => {
+                Some(*collection)
+            }
             // Nobody waits for a rebalance that was asked for.
             Self::Resume { collection, .. } if *collection != CollectionId::SYSTEM => {
                 Some(*collection)

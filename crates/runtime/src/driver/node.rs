@@ -97,6 +97,9 @@ impl<'scope> Node<'scope> {
         #[cfg(feature = "net")]
         if let Some(uplink) = uplink.as_ref().filter(|_| node != NodeId(0)) {
             uplink.connect(NodeId(0));
+            // Founders need not know where a guest is: it comes to them.
+            let founders = layout.nodes().filter(|_| layout.is_guest(node));
+            founders.for_each(|founder| uplink.connect(founder));
         }
         let pes: Vec<PeId> = layout.place(node).pes.clone().map(PeId).collect();
         let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -113,13 +116,20 @@ impl<'scope> Node<'scope> {
         let network = uplink.clone().map(|uplink| uplink as Arc<dyn super::switch::Network>);
         let soft_bytes = program.limits().soft_bytes;
         let (inboxes, carrier) = (inboxes.collect(), program.carrier(node));
-        let switch = Switch::new(layout, node, inboxes, network, carrier, soft_bytes);
+        let switch = Switch::new(layout.clone(), node, inboxes, network, carrier, soft_bytes);
         let switch = Arc::new(switch);
         let mut handles = Vec::new();
         for (&pe, thread) in pes.iter().zip(threads) {
             let mut machine = program.pe(pe);
-            if uplink.is_some() && pe == pes[0] {
-                machine.greet();
+            #[cfg(feature = "net")]
+            if let Some(uplink) = uplink.as_ref().filter(|_| pe == pes[0]) {
+                match layout.is_guest(node) {
+                    true => machine.act(Box::new({
+                        let contact = uplink.contact();
+                        move |core| core.knock(contact)
+                    })),
+                    false => machine.greet(),
+                }
             }
             let mut idle: Box<dyn Idle + Send> = Box::new(Park::new(spin));
             #[cfg(feature = "net")]

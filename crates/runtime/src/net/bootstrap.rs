@@ -103,6 +103,9 @@ pub struct NodeBundle {
     pub emulate: bool,
     /// Where to receive packets; a free port of the loopback interface if not given.
     pub listen: Option<SocketAddr>,
+    /// With how many PEs the node joins, if it is a guest of a job that runs already.
+    #[serde(default)]
+    pub guest: Option<u32>,
     /// What the launcher wants to tell the layers above; opaque here.
     #[serde(default)]
     pub settings: serde_json::Value,
@@ -132,6 +135,7 @@ impl NodeBundle {
             seed,
             emulate: false,
             listen: None,
+            guest: None,
             settings: serde_json::Value::Null,
         })
     }
@@ -145,7 +149,7 @@ impl NodeBundle {
         if self.version != BUNDLE_VERSION {
             return Err(BootstrapError::Version(self.version));
         }
-        if self.identity.node.0 >= self.spec.layout().node_count() {
+        if self.spec.layout().is_guest(self.identity.node) != self.guest.is_some() {
             return Err(BootstrapError::Inconsistent("its node is not in its grid"));
         }
         Ok(())

@@ -53,12 +53,13 @@ impl Core {
         is_foreign && !is_for_guests
     }
 
-    /// Asks the root to take part. Runs on the first PE of a guest.
-    pub fn knock(&mut self) {
+    /// Asks the root to take part, and has others told where this node can be reached, in a form that only drivers
+    /// know. Runs on the first PE of a guest.
+    pub fn knock(&mut self, contact: String) {
         let layout = &self.common.layout;
         let pes = layout.place(layout.node_of(self.me)).pes.len() as u32;
         let fingerprint = self.common.fingerprint;
-        self.post(Self::ROOT, Control::Visit(Visit::Knock { fingerprint, pes }));
+        self.post(Self::ROOT, Control::Visit(Visit::Knock { fingerprint, pes, contact }));
     }
 
     /// Asks the root to be let go. Runs on the first PE of a guest.
@@ -74,9 +75,9 @@ impl Core {
         } else if node == layout.node_of(Self::ROOT) {
             self.handle_stop(Err(error));
         } else if self.is_guest() {
+            // The root lets this guest go, or has ended the job just now.
             let guest = layout.node_of(self.me);
-            self.post(Self::ROOT, Control::Visit(Visit::Lost { guest, error: error.clone() }));
-            self.handle_stop(Err(error));
+            self.post(Self::ROOT, Control::Visit(Visit::Lost { guest, error }));
         } else {
             self.fail(error);
         }
@@ -166,9 +167,13 @@ impl Core {
             return;
         }
         match visit {
-            Visit::Welcome { guests } => self.guests.present = guests.into_iter().collect(),
-            Visit::Came { guest } => {
+            Visit::Welcome { guests } => {
+                self.guests.present = guests.iter().map(|&(guest, _)| guest).collect();
+                self.guests.contacts.extend(guests);
+            }
+            Visit::Came { guest, contact } => {
                 self.guests.present.insert(guest);
+                self.guests.contacts.push((guest, contact));
                 self.notify(Notice::Came(guest));
                 self.post(Self::ROOT, Control::Visit(Visit::Noted { guest }));
             }
@@ -178,6 +183,7 @@ impl Core {
             }
             Visit::Gone { guest } => {
                 self.guests.present.remove(&guest);
+                self.guests.gone.insert(guest);
                 self.notify(Notice::Gone(guest));
             }
             Visit::Begin if self.guests.visit == Visiting::Coming => {
@@ -224,7 +230,9 @@ impl Core {
     fn host(&mut self, from: PeId, visit: &Visit) {
         let guest = self.common.layout.node_of(from);
         match visit {
-            &Visit::Knock { fingerprint, pes } => self.admit(guest, fingerprint, pes),
+            Visit::Knock { fingerprint, pes, contact } => {
+                self.admit(guest, *fingerprint, (*pes, contact));
+            }
             Visit::Noted { guest } => self.note_known(*guest, from),
             Visit::Leave => self.let_leave(guest),
             Visit::Goodbye => self.bid_farewell(guest, GuestEvent::Left { guest }),
@@ -233,7 +241,7 @@ impl Core {
         }
     }
 
-    fn admit(&mut self, guest: NodeId, fingerprint: u64, pes: u32) {
+    fn admit(&mut self, guest: NodeId, fingerprint: u64, (pes, contact): (u32, &str)) {
         let layout = self.common.layout.clone();
         let has_founders = layout.nodes_in(layout.site_of_node(guest)).next().is_some();
         let is_new = layout.is_guest(guest) && !self.guests.book.contains_key(&guest);
@@ -246,9 +254,11 @@ impl Core {
             ));
             return self.post(layout.leader(guest), Control::Stop { outcome: Err(error) });
         }
-        let guests: Vec<NodeId> =
-            self.guests.up_to(Stage::Present).into_iter().map(|(guest, _)| guest).collect();
-        let others = layout.nodes().chain(guests.iter().copied()).map(|node| layout.leader(node));
+        let book = self.guests.book.iter().filter(|(_, entry)| entry.stage <= Stage::Present);
+        let guests: Vec<(NodeId, String)> =
+            book.map(|(&guest, entry)| (guest, entry.contact.clone())).collect();
+        let others = layout.nodes().chain(guests.iter().map(|&(guest, _)| guest));
+        let others = others.map(|node| layout.leader(node));
         let awaited: BTreeSet<PeId> = others.collect();
         let welcome = Visit::Welcome { guests };
         self.post(layout.leader(guest), Control::Visit(welcome));
@@ -256,9 +266,11 @@ impl Core {
             self.equip((guest, pes), collection);
         }
         for &leader in &awaited {
-            self.post(leader, Control::Visit(Visit::Came { guest }));
+            let contact = contact.to_owned();
+            self.post(leader, Control::Visit(Visit::Came { guest, contact }));
         }
-        self.guests.book.insert(guest, Entry { pes, stage: Stage::Coming, awaited });
+        let (stage, contact) = (Stage::Coming, contact.to_owned());
+        self.guests.book.insert(guest, Entry { pes, contact, stage, awaited });
     }
 
     /// Has a guest begin that everybody knows now.

@@ -60,7 +60,7 @@ use crate::error::JobError;
 use crate::id::{ActorId, KindId};
 use crate::probe::ProbeOrder;
 use crate::wire::{Content, Control, Packet};
-use gridspan_topology::{PeId, Time};
+use gridspan_topology::{NodeId, PeId, Time};
 use migrate::Tentatives;
 use std::time::Duration;
 
@@ -223,6 +223,11 @@ impl Pe {
     /// What this node should measure; the driver reports with [`Core::probed`](Core).
     pub fn take_probe_orders(&mut self) -> Vec<ProbeOrder> {
         std::mem::take(&mut self.core.probe_orders)
+    }
+
+    /// Where guests can be reached of which this PE has heard, as they said to [`Core::knock`].
+    pub fn take_contacts(&mut self) -> Vec<(NodeId, String)> {
+        std::mem::take(&mut self.core.guests.contacts)
     }
 
     /// What somebody else than this PE should think about; given back by [`Core::advised`](Core).

@@ -125,11 +125,19 @@ impl Steward {
         }
     }
 
-    /// A result has come to a frame.
-    pub(super) fn settle(&mut self, frame: FrameId, cx: &mut Context<'_, impl Crew>) {
-        if self.ledger.settle(frame) {
-            cx.core.settled();
-        }
+    /// Parts of a loan may have been handed back to this frame.
+    pub(super) fn part(&mut self, frame: FrameId) {
+        self.ledger.part(frame);
+    }
+
+    /// Strikes out loans that are complete, such as that of this frame.
+    pub(super) fn settle<W: Work>(
+        &mut self,
+        frame: Option<FrameId>,
+        engine: &Engine<W>,
+        cx: &mut Context<'_, impl Crew>,
+    ) {
+        (0..self.ledger.strike(frame, engine)).for_each(|_| cx.core.settled());
     }
 
     pub(super) fn handle_message(
@@ -154,6 +162,10 @@ impl Steward {
         engine: &mut Engine<W>,
         cx: &mut Context<'_, impl Crew>,
     ) {
+        if cx.core.guests.gone.contains(&from) {
+            // Who lent these to it has queued them again.
+            return;
+        }
         let mut tasks = 0;
         for Loan { lender, items } in loans {
             let items: Vec<W::Item> = match codec::decode(W::name(), items) {

@@ -63,6 +63,9 @@ impl<W: Work> Worker<W> {
         };
         // Where the frame is no more, nobody wants them.
         self.engine.resume(to.frame, items);
+        if let Some(steward) = &mut self.steward {
+            steward.part(to.frame);
+        }
         let Some(nothing) = W::nothing() else { return };
         let output = codec::encode(&nothing).into();
         tell(loan.lender.pe, Order::Done { lender: loan.lender, output }, cx);

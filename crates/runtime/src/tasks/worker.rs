@@ -141,12 +141,12 @@ impl<W: Work> Worker<W> {
 
     fn take_output(&mut self, lender: &Lender, output: &[u8], cx: &mut Context<'_, Self>) {
         let &Lender { frame, child, items, .. } = lender;
-        if let Some(steward) = &mut self.steward {
-            steward.settle(frame, cx);
-        }
         match codec::decode(W::name(), output) {
             Ok(output) => W::report(&mut self.engine, frame, child, items, output),
             Err(error) => cx.fail(format!("a task's output: {error}")),
+        }
+        if let Some(steward) = &mut self.steward {
+            steward.settle(Some(frame), &self.engine, cx);
         }
     }
 
@@ -162,6 +162,7 @@ impl<W: Work> Worker<W> {
             self.engine.share();
         }
         if let Some(steward) = &mut self.steward {
+            steward.settle(None, &self.engine, cx);
             steward.look(&self.engine, cx);
             steward.carry_out(&mut self.engine, cx);
         }

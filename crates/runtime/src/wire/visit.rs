@@ -7,12 +7,13 @@ use serde::{Deserialize, Serialize};
 /// About guests: nodes that join a running job to work on its tasks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Visit {
-    /// From a guest to the root: it is there, runs the job with this fingerprint, and has so many PEs.
-    Knock { fingerprint: u64, pes: u32 },
-    /// From the root to the guest: these take part beside the founders.
-    Welcome { guests: Vec<NodeId> },
-    /// From the root to all nodes: a guest takes part.
-    Came { guest: NodeId },
+    /// From a guest to the root: it is there, runs the job with this fingerprint, has so many PEs, and can be
+    /// reached there.
+    Knock { fingerprint: u64, pes: u32, contact: String },
+    /// From the root to the guest: these take part beside the founders, and where they can be reached.
+    Welcome { guests: Vec<(NodeId, String)> },
+    /// From the root to all nodes: a guest takes part, and where it can be reached.
+    Came { guest: NodeId, contact: String },
     /// To the root: the sender's node knows that.
     Noted { guest: NodeId },
     /// From the root to the guest: everybody knows it, so it can ask for tasks.

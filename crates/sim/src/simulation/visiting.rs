@@ -56,7 +56,7 @@ impl Simulation {
     pub(super) fn step_guest(&mut self, guest: NodeId, step: GuestStep) {
         let leader = self.layout.leader(guest);
         match step {
-            GuestStep::Knocks => self.have(leader, Core::knock),
+            GuestStep::Knocks => self.have(leader, |core| core.knock(String::new())),
             GuestStep::Departs(Departure::Leaves) => self.have(leader, Core::leave),
             GuestStep::Departs(Departure::Mistaken) | GuestStep::Missed => self.miss(guest),
             GuestStep::Departs(Departure::Killed) => {

@@ -27,8 +27,12 @@ pub(crate) type Tell<C> = fn(&mut C, CollectionId, Notice);
 pub(crate) struct Guests<C> {
     /// Those that take part.
     pub(crate) present: BTreeSet<NodeId>,
+    /// Those that are gone: what comes of them late is for nobody.
+    pub(crate) gone: BTreeSet<NodeId>,
     /// The collections whose members here work with guests.
     pub(crate) crews: BTreeMap<CollectionId, Tell<C>>,
+    /// Where guests can be reached that were heard of since the driver asked last.
+    pub(crate) contacts: Vec<(NodeId, String)>,
     /// Where this node is in its visit, if it is a guest.
     pub(crate) visit: Visiting,
     /// What the root knows of each guest that ever knocked.
@@ -37,8 +41,14 @@ pub(crate) struct Guests<C> {
 
 impl<C> Default for Guests<C> {
     fn default() -> Self {
-        let (present, crews, book) = Default::default();
-        Self { present, crews, visit: Visiting::Coming, book }
+        Self {
+            present: BTreeSet::new(),
+            gone: BTreeSet::new(),
+            crews: BTreeMap::new(),
+            contacts: Vec::new(),
+            visit: Visiting::Coming,
+            book: BTreeMap::new(),
+        }
     }
 }
 
@@ -56,6 +66,7 @@ pub(crate) enum Visiting {
 /// What the root knows of a guest.
 pub(crate) struct Entry {
     pub(crate) pes: u32,
+    pub(crate) contact: String,
     pub(crate) stage: Stage,
     /// The first PEs of nodes that do not know of it yet.
     pub(crate) awaited: BTreeSet<PeId>,

@@ -1,11 +1,13 @@
 //! What is told of guests unasked.
 
 use gridspan_topology::NodeId;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
 /// What has become of a guest.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "lowercase")]
 pub enum GuestEvent {
     /// It takes part, with so many PEs.
     Joined {

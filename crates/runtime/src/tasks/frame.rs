@@ -111,12 +111,6 @@ impl<S> Frames<S> {
         }
     }
 
-    /// Whether the frame still exists.
-    pub(super) fn contains(&self, id: FrameId) -> bool {
-        let place = self.places.get(id.place as usize);
-        place.is_some_and(|(serial, frame)| *serial == id.serial && frame.is_some())
-    }
-
     /// Closes a frame, or gives up a name.
     #[inline]
     pub(super) fn release(&mut self, id: FrameId) -> Option<Frame<S>> {

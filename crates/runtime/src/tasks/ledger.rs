@@ -6,8 +6,8 @@
 //! what a guest had lent on in its turn nothing counts either.
 //!
 //! A guest that leaves hands back tasks that it has not begun. They work for the frame of their loan from then on, and the loan
-//! stays here until that frame is complete: should the guest be lost before it reports the rest, all of
-//! the loan is done again.
+//! stays here until the guest has reported the rest: should it be lost before that, all of the
+//! loan is done again.
 
 use super::engine::{Engine, Work};
 use super::frame::{Frame, FrameId, Lender, Token, Up};
@@ -15,15 +15,11 @@ use super::order::Loan;
 use crate::codec::{self, DecodeError};
 use bytes::Bytes;
 use gridspan_topology::{NodeId, PeId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The loans that guests owe to this node. It holds the tasks of each, encoded: at most what one gift has.
 #[derive(Default)]
-pub(super) struct Ledger {
-    owed: BTreeMap<FrameId, Entry>,
-    /// Those of which parts were handed back.
-    parted: BTreeSet<FrameId>,
-}
+pub(super) struct Ledger(BTreeMap<FrameId, Entry>);
 
 struct Entry {
     guest: NodeId,
@@ -41,24 +37,15 @@ impl Ledger {
         let Lender { items, .. } = loan.lender;
         let up = Up::Lender(loan.lender.into());
         let frame = engine.frames.open(Frame { up, pending: items, state: W::loan() });
-        self.owed.insert(frame, Entry { guest, items: loan.items.clone() });
+        self.0.insert(frame, Entry { guest, items: loan.items.clone() });
         loan.lender = Lender { pe: engine.pe, frame, child: 0, items };
     }
 
-    /// Parts of a loan were handed back, if the frame is that of one.
-    pub(super) fn part(&mut self, frame: FrameId) {
-        if self.owed.contains_key(&frame) {
-            self.parted.insert(frame);
-        }
-    }
-
-    /// Strikes out the loan whose result has come to this frame, and those of which parts were handed back, if they are
-    /// complete. Returns how many they are.
-    pub(super) fn strike<W: Work>(&mut self, frame: Option<FrameId>, engine: &Engine<W>) -> u64 {
-        let is_open = |frame: &FrameId| engine.frames.contains(*frame);
-        let parted = self.parted.extract_if(.., |frame| !is_open(frame));
-        let complete = parted.chain(frame.filter(|frame| !is_open(frame)));
-        complete.filter(|frame| self.owed.remove(frame).is_some()).count() as u64
+    /// A result of a node has come to a frame; whether it is that of a loan. Others, which work on what was handed back, may
+    /// report to the same frame.
+    pub(super) fn settle(&mut self, frame: FrameId, by: NodeId) -> bool {
+        let is_owed = self.0.get(&frame).is_some_and(|entry| entry.guest == by);
+        is_owed && self.0.remove(&frame).is_some()
     }
 
     /// Queues again what a guest owes, at the old end, since it was old when it was lent. Returns how many loans that are.
@@ -67,7 +54,7 @@ impl Ledger {
         guest: NodeId,
         engine: &mut Engine<W>,
     ) -> Result<u64, DecodeError> {
-        let owed: Vec<_> = self.owed.extract_if(.., |_, entry| entry.guest == guest).collect();
+        let owed: Vec<_> = self.0.extract_if(.., |_, entry| entry.guest == guest).collect();
         let mut tokens = Vec::new();
         for (frame, entry) in &owed {
             let Some(Frame { up, .. }) = engine.frames.release(*frame) else { continue };
@@ -82,7 +69,7 @@ impl Ledger {
 
     /// How many loans are owed.
     pub(super) fn len(&self) -> u64 {
-        self.owed.len() as u64
+        self.0.len() as u64
     }
 }
 

@@ -19,8 +19,8 @@ pub(crate) enum Order {
     Run,
     /// There is something to take in this node.
     Wake,
-    /// Lent work is done.
-    Done { lender: Lender, output: Bytes },
+    /// Lent work is done, by a PE.
+    Done { lender: Lender, output: Bytes, by: PeId },
     /// The node has run dry, or has work again; to its steward.
     Look,
     /// What another node's steward says.

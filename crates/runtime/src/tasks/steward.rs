@@ -12,7 +12,7 @@ use crate::{Context, codec};
 use gridspan_balance::victim::{
     Amount, Command, Gift, Places, StealMessage, Stealing, victim_by_name,
 };
-use gridspan_topology::{Hierarchy, NodeId};
+use gridspan_topology::{Hierarchy, NodeId, PeId};
 use std::sync::Arc;
 
 /// Tasks in one packet, at most, unless a single one is larger. They leave at once, and a packet of this size
@@ -125,19 +125,11 @@ impl Steward {
         }
     }
 
-    /// Parts of a loan may have been handed back to this frame.
-    pub(super) fn part(&mut self, frame: FrameId) {
-        self.ledger.part(frame);
-    }
-
-    /// Strikes out loans that are complete, such as that of this frame.
-    pub(super) fn settle<W: Work>(
-        &mut self,
-        frame: Option<FrameId>,
-        engine: &Engine<W>,
-        cx: &mut Context<'_, impl Crew>,
-    ) {
-        (0..self.ledger.strike(frame, engine)).for_each(|_| cx.core.settled());
+    /// A result of a PE has come to a frame.
+    pub(super) fn settle(&mut self, frame: FrameId, by: PeId, cx: &mut Context<'_, impl Crew>) {
+        if self.ledger.settle(frame, cx.layout().node_of(by)) {
+            cx.core.settled();
+        }
     }
 
     pub(super) fn handle_message(
@@ -317,7 +309,6 @@ mod tests {
     use super::super::deques::Deques;
     use super::super::{Joining, Step, Task, TaskContext};
     use super::*;
-    use gridspan_topology::PeId;
     use serde::{Deserialize, Serialize};
 
     /// A task that takes as many bytes as its text.

@@ -63,12 +63,10 @@ impl<W: Work> Worker<W> {
         };
         // Where the frame is no more, nobody wants them.
         self.engine.resume(to.frame, items);
-        if let Some(steward) = &mut self.steward {
-            steward.part(to.frame);
-        }
         let Some(nothing) = W::nothing() else { return };
         let output = codec::encode(&nothing).into();
-        tell(loan.lender.pe, Order::Done { lender: loan.lender, output }, cx);
+        let by = cx.pe();
+        tell(loan.lender.pe, Order::Done { lender: loan.lender, output, by }, cx);
     }
 
     /// Hands back what has not begun, and says so when nobody waits for anything of this PE any more.

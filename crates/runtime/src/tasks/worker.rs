@@ -82,7 +82,7 @@ impl<W: Work> Actor for Worker<W> {
                 self.slice(cx);
             }
             Order::Wake | Order::Look => {}
-            Order::Done { lender, output } => self.take_output(&lender, &output, cx),
+            Order::Done { lender, output, by } => self.take_output(&lender, (&output, by), cx),
             Order::Steal { from, message } => {
                 if let Some(steward) = &mut self.steward {
                     steward.handle_message(from, message, cx);
@@ -139,14 +139,19 @@ impl<W: Work> Worker<W> {
         }
     }
 
-    fn take_output(&mut self, lender: &Lender, output: &[u8], cx: &mut Context<'_, Self>) {
+    fn take_output(
+        &mut self,
+        lender: &Lender,
+        (output, by): (&[u8], PeId),
+        cx: &mut Context<'_, Self>,
+    ) {
         let &Lender { frame, child, items, .. } = lender;
         match codec::decode(W::name(), output) {
             Ok(output) => W::report(&mut self.engine, frame, child, items, output),
             Err(error) => cx.fail(format!("a task's output: {error}")),
         }
         if let Some(steward) = &mut self.steward {
-            steward.settle(Some(frame), &self.engine, cx);
+            steward.settle(frame, by, cx);
         }
     }
 
@@ -162,7 +167,6 @@ impl<W: Work> Worker<W> {
             self.engine.share();
         }
         if let Some(steward) = &mut self.steward {
-            steward.settle(None, &self.engine, cx);
             steward.look(&self.engine, cx);
             steward.carry_out(&mut self.engine, cx);
         }
@@ -224,7 +228,8 @@ impl<W: Work> Worker<W> {
             match finished {
                 Finished::Loan(lender, output) => {
                     if let Some(output) = encode_output::<W>(&output, lender.pe, cx) {
-                        tell(lender.pe, Order::Done { lender, output }, cx);
+                        let by = cx.pe();
+                        tell(lender.pe, Order::Done { lender, output, by }, cx);
                     }
                 }
                 Finished::Root(root, output) => {

@@ -6,6 +6,7 @@ use super::switch::Switch;
 use super::uplink::{Drive, Uplink};
 use super::worker::{self, Idle, Park};
 use crate::error::JobError;
+use crate::pe::Pe;
 use crate::program::Program;
 use gridspan_topology::{NodeId, PeId};
 use std::sync::{Arc, OnceLock};
@@ -34,6 +35,22 @@ const DIED: &str = "the thread of a PE died; this is a bug in Gridspan";
 
 fn cannot_start(error: &std::io::Error) -> JobError {
     JobError::Failed(format!("cannot start the thread of a PE ({error}); use fewer PEs"))
+}
+
+/// Has the first PE of a node tell the root that it is there.
+#[cfg(feature = "net")]
+fn introduce(machine: &mut Pe, uplink: &Uplink, is_guest: bool) {
+    if is_guest {
+        let contact = uplink.contact();
+        machine.act(Box::new(move |core| core.knock(contact)));
+    } else {
+        machine.greet();
+    }
+}
+
+#[cfg(not(feature = "net"))]
+fn introduce(machine: &mut Pe, _: &Uplink, _: bool) {
+    machine.greet();
 }
 
 /// Ends the job on the PEs of this node that run, since one of them does not; they tell others.
@@ -121,15 +138,8 @@ impl<'scope> Node<'scope> {
         let mut handles = Vec::new();
         for (&pe, thread) in pes.iter().zip(threads) {
             let mut machine = program.pe(pe);
-            #[cfg(feature = "net")]
             if let Some(uplink) = uplink.as_ref().filter(|_| pe == pes[0]) {
-                match layout.is_guest(node) {
-                    true => machine.act(Box::new({
-                        let contact = uplink.contact();
-                        move |core| core.knock(contact)
-                    })),
-                    false => machine.greet(),
-                }
+                introduce(&mut machine, uplink, layout.is_guest(node));
             }
             let mut idle: Box<dyn Idle + Send> = Box::new(Park::new(spin));
             #[cfg(feature = "net")]

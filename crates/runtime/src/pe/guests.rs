@@ -7,7 +7,7 @@
 //! has the guest begin once all of them know: nobody drops its requests for want of knowing it.
 //!
 //! **While running.** Workers speak with those of guests in *errands*, which are no messages of actors: they have no
-//! numbers, and are no part of what quiescence counts. A task that a guest owes is: see [`Core::owed`]. Whatever else a guest
+//! numbers, and are no part of what quiescence counts. A task that a guest owes is: see [`Core::await_result`]. Whatever else a guest
 //! sends is dropped.
 //!
 //! **Leaving.** The root tells all nodes that they get nothing from the guest any more, then the guest, which hands
@@ -132,11 +132,13 @@ impl Core {
         let header = Header {
             to: id,
             source: ActorId::system(self.me),
-            sequence: self.take_sequence(Sender::Pe, id),
+            sequence: self.channels(Sender::Pe).take_next(id, 0),
             priority: 0,
             epoch: 0,
             hops: 0,
+            is_broadcast: false,
             origin: self.me,
+            after: 0,
         };
         match kind.envelope(header, Parcel::Bytes(order)) {
             Ok(envelope) => {
@@ -148,7 +150,7 @@ impl Core {
     }
 
     /// A guest owes something to this PE: until it is there, the job is not quiescent.
-    pub(crate) fn owed(&mut self) {
+    pub(crate) fn await_result(&mut self) {
         self.created += 1;
     }
 

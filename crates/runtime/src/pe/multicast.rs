@@ -40,12 +40,14 @@ impl Core {
         let targets =
             remote.into_iter().map(|(pe, members)| MulticastTarget { pe, members }).collect();
         let origin = self.me;
+        let after = self.channels(sender).casts.after(collection, priority);
         let message = Parcel::new(message);
         self.spread(Multicast {
             kind,
             collection,
             source: self.sender_id(sender),
             priority,
+            after,
             origin,
             targets,
             message,

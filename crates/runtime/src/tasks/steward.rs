@@ -251,7 +251,7 @@ impl Steward {
         if cx.layout().is_guest(to) {
             for loan in &mut loans {
                 self.ledger.enter(to, loan, engine);
-                cx.core.owed();
+                cx.core.await_result();
             }
         }
         let tasks = loans.iter().map(|loan| loan.lender.items).sum();

@@ -14,7 +14,7 @@
 use crate::links::LinkReport;
 use crate::simulated::Summary;
 use gridspan_balance::BalanceReport;
-use gridspan_runtime::{Job, NodeId};
+use gridspan_runtime::{GuestEvent, Job, NodeId};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 
@@ -33,6 +33,8 @@ pub enum Control {
     Simulated(Summary),
     /// Actors have been moved, and what that has brought is known.
     Balanced(BalanceReport),
+    /// What has become of a node that joined the running job.
+    Guest(GuestEvent),
     /// What is known of the links. Comes every two seconds, and when some have changed.
     Links(LinkReport),
 }
@@ -82,9 +84,10 @@ impl Failure {
     }
 }
 
-/// The job, which tells the launcher what it knows of its links, and whom it has moved.
+/// The job, which tells the launcher what it knows of its links and guests, and whom it has moved.
 pub(crate) fn telling(job: Job) -> Job {
     telling_moves(job, |report| Control::Balanced(report.clone()).tell())
+        .on_guests(|event| Control::Guest(event.clone()).tell())
         .on_links(|links, changes| Control::Links(LinkReport::new(links, changes)).tell())
 }
 

@@ -8,12 +8,13 @@
 use crate::control;
 use crate::outcome::{EXIT_FAILED, EXIT_USAGE, complain, conclude};
 use crate::settings::Settings;
-use gridspan_runtime::driver::cluster;
+use gridspan_runtime::driver::cluster::{self, Leaver};
 use gridspan_runtime::net::bootstrap;
 use gridspan_runtime::{Job, JobError};
 use serde::Deserialize;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::{Arc, OnceLock};
 
 /// Runs this process's part of the job.
 pub(crate) fn run(job: Job) -> ExitCode {
@@ -29,8 +30,15 @@ pub(crate) fn run(job: Job) -> ExitCode {
         }
     };
     let layout = joined.bundle.spec.layout().clone();
-    let outcome = match (watch(), settings(&joined.bundle.settings)) {
-        (Ok(()), Ok(settings)) => cluster::run(control::telling(settings.apply(job)), joined),
+    let leaver = Arc::<OnceLock<Leaver>>::default();
+    let outcome = match (watch(leaver.clone()), settings(&joined.bundle.settings)) {
+        (Ok(()), Ok(settings)) => {
+            let job = control::telling(settings.apply(job));
+            cluster::run_with(job, joined, |begun| {
+                // Set once, here.
+                let _ = leaver.set(begun);
+            })
+        }
         (Err(error), _) => Err(JobError::Failed(format!("cannot watch the launcher: {error}"))),
         (_, Err(error)) => Err(JobError::Protocol(format!(
             "the launcher sent settings that make no sense: {error}"
@@ -49,9 +57,10 @@ pub(crate) fn die_with_launcher() {
     }
 }
 
-/// Ends this process when standard input ends.
-fn watch() -> io::Result<()> {
-    bootstrap::watch_launcher(io::stdin(), || {
+/// Ends this process when standard input ends, and lets it leave the job when that says so.
+fn watch(leaver: Arc<OnceLock<Leaver>>) -> io::Result<()> {
+    let leave = move || leaver.get().into_iter().for_each(Leaver::leave);
+    bootstrap::watch_launcher(io::stdin(), leave, || {
         let _ = writeln!(io::stderr(), "the launcher is gone, this node ends too");
         std::process::exit(i32::from(EXIT_FAILED));
     })?;

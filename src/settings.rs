@@ -48,6 +48,9 @@ pub struct Settings {
     /// Where what was measured for each rebalance is written to, a line each, in JSON.
     #[serde(default)]
     pub balance_dump: Option<PathBuf>,
+    /// Whether the job goes on when a guest is lost.
+    #[serde(default)]
+    pub tolerates_lost_guests: Option<bool>,
 }
 
 impl Settings {
@@ -70,6 +73,9 @@ impl Settings {
         }
         if let Some(path) = &self.balance_dump {
             job = dump::balance(job, path);
+        }
+        if let Some(yes) = self.tolerates_lost_guests {
+            job = job.tolerate_lost_guests(yes);
         }
         job
     }

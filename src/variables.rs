@@ -211,7 +211,16 @@ fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
     if let Some(name) = &stealing {
         victim_by_name(name)?;
     }
-    Ok(Settings { seed, strategy, balance_every, balance_gate, stealing, balance_dump })
+    let tolerates_lost_guests = None;
+    Ok(Settings {
+        seed,
+        strategy,
+        balance_every,
+        balance_gate,
+        stealing,
+        balance_dump,
+        tolerates_lost_guests,
+    })
 }
 
 /// A time between rebalances, such as `5s`; none if it is no time, or less than a millisecond.

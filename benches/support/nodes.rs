@@ -95,7 +95,8 @@ pub(crate) fn listening(address: SocketAddr) {
 
 /// Ends this process when the first one is gone or has what it wanted.
 pub(crate) fn end_with_input() {
-    bootstrap::watch_launcher(io::stdin(), || std::process::exit(0)).expect("a thread starts");
+    bootstrap::watch_launcher(io::stdin(), || (), || std::process::exit(0))
+        .expect("a thread starts");
 }
 
 /// What a second process was told to be, if this is one. Also moves it to its core.

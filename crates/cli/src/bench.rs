@@ -24,8 +24,14 @@ pub(crate) fn run(verb: &BenchVerb, verbose: u8) -> Result<ExitCode, CliError> {
         let settings = Settings::from_environment()?;
         let processes = processes(&place, args.place.ssh.as_deref(), settings, verbose)?;
         let spec = &place.grid.spec;
-        let launch =
-            Launch { program: &program, spec, processes, json: args.json, is_listed: true };
+        let launch = Launch {
+            program: &program,
+            spec,
+            processes,
+            json: args.json,
+            is_listed: true,
+            guests: 0,
+        };
         let ended = launch::run(&launch)?;
         if ended.code != 0 {
             return Ok(ExitCode::from(ended.code));

@@ -80,6 +80,14 @@ pub(crate) enum CliError {
         /// Those that run.
         running: Vec<String>,
     },
+    /// Nobody may join the job any more, or at that site.
+    #[error("there is no invitation to join `{id}` left{}", .site.as_ref().map(|site| format!(" at site `{site}`")).unwrap_or_default())]
+    NotInvited {
+        /// The job.
+        id: String,
+        /// The site that was asked for.
+        site: Option<String>,
+    },
     /// The job has no links.
     #[error("job {id} runs as a single node, and a node has no links")]
     NoLinks {
@@ -267,6 +275,9 @@ impl CliError {
                  seen while their `gridctl run` runs, by the same user on the same machine"
                     .into()
             }
+            Self::NotInvited { .. } => {
+                "run jobs with `--guests N` for N nodes to join at each site once its nodes have met".into()
+            }
             Self::NoLinks { .. } => "run it with `--nodes`, `--grid` or `--emulate`".into(),
             Self::NotMeasuredYet { .. } => "try again once its nodes have met".into(),
             Self::System { .. } => {
@@ -302,6 +313,7 @@ impl CliError {
             Self::Identity(_)
             | Self::System { .. }
             | Self::Write { .. }
+            | Self::NotInvited { .. }
             | Self::NoLinks { .. }
             | Self::NotMeasuredYet { .. } => ExitCode::from(gridspan::EXIT_FAILED),
             _ => ExitCode::from(gridspan::EXIT_USAGE),

@@ -8,7 +8,9 @@ mod dry_run;
 mod error;
 mod grid;
 mod hosts;
+mod invitation;
 mod jobs;
+mod join;
 mod launch;
 mod logging;
 mod names;
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
     logging::init(cli.verbose);
     let outcome = match cli.verb {
         Verb::Run(args) => run::run(&args, cli.verbose),
+        Verb::Join(args) => join::run(&args),
         Verb::Sim(args) => sim::run(&args, cli.verbose),
         Verb::Topo(args) => topo::run(&args, cli.verbose),
         Verb::Balance(verb) => balance::run(&verb),

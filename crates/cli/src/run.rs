@@ -18,7 +18,11 @@ use std::process::ExitCode;
 /// Runs a job as the flags say.
 pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let program = Program::resolve(args.program.as_ref())?;
-    let place = Place::of_run(&args.place, program.is_built_in())?;
+    let mut place = Place::of_run(&args.place, program.is_built_in())?;
+    if args.guests > 0 {
+        // Guests come over the network.
+        place.driver = DriverName::Cluster;
+    }
     let spec = place.grid.spec.clone();
     if (place.is_emulated || all_here(&spec))
         && let Some(note) = sharing(spec.layout().pe_count(), cores())
@@ -30,7 +34,8 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         dry_run::print(&spec, args.json, &mut io::stdout().lock())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let settings = settings(args.seed, &args.balance)?;
+    let mut settings = settings(args.seed, &args.balance)?;
+    settings.tolerates_lost_guests = args.tolerate_lost_guests.then_some(true);
     // Where there are no links there is nothing for a launcher to do.
     let is_alone = place.driver == DriverName::Embedded && spec.layout().node_count() == 1;
     if is_alone && !args.json {
@@ -41,7 +46,8 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     }
     let processes = processes(&place, args.place.ssh.as_deref(), settings, verbose)?;
     let (program, spec) = (&program, &spec);
-    let launch = Launch { program, spec, processes, json: args.json, is_listed: true };
+    let (json, guests) = (args.json, args.guests);
+    let launch = Launch { program, spec, processes, json, is_listed: true, guests };
     launch::run(&launch).map(|ended| ExitCode::from(ended.code))
 }
 
@@ -85,6 +91,7 @@ pub(crate) fn settings(seed: Option<u64>, balance: &BalanceFlags) -> Result<Sett
             .or(environment.balance_gate),
         stealing: balance.stealing.clone().or(environment.stealing),
         balance_dump: dump.or(environment.balance_dump),
+        tolerates_lost_guests: environment.tolerates_lost_guests,
     })
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn run(args: &SimArgs, verbose: u8) -> Result<ExitCode, CliError> {
     if args.json {
         let processes = Processes::Single { variables };
         let (program, spec) = (&program, &grid.spec);
-        let launch = Launch { program, spec, processes, json: true, is_listed: false };
+        let launch = Launch { program, spec, processes, json: true, is_listed: false, guests: 0 };
         return launch::run(&launch).map(|ended| ExitCode::from(ended.code));
     }
     let start = Start { driver: Driver::Simulated(grid.spec), settings, report_lines: false };

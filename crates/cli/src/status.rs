@@ -133,7 +133,30 @@ fn is_locked(path: &Path) -> bool {
     flock(&file, FlockOperation::NonBlockingLockShared).is_err()
 }
 
+/// The files of a job's invitations begin so, in its user's folder.
+pub(crate) fn invitation_prefix(id: &str) -> String {
+    format!("{id}.invitation-")
+}
+
+/// The files of the invitations to a job that are left, in order.
+pub(crate) fn invitations(folder: &Path, id: &str) -> io::Result<Vec<PathBuf>> {
+    let prefix = invitation_prefix(id);
+    let is_one = |path: &PathBuf| {
+        path.file_name()
+            .and_then(|name| name.to_str())
+            .is_some_and(|name| name.starts_with(&prefix))
+    };
+    let entries = fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut found: Vec<PathBuf> = entries.filter(is_one).collect();
+    found.sort();
+    Ok(found)
+}
+
 fn remove(folder: &Path, id: &str) {
+    for path in invitations(folder, id).unwrap_or_default() {
+        // Somebody may have taken it.
+        let _ = fs::remove_file(path);
+    }
     // The lock goes last: without it the rest would look like that of a dead launcher.
     for path in
         [json_path(folder, id), json_path(folder, id).with_extension("new"), lock_path(folder, id)]
@@ -151,14 +174,14 @@ fn lock_path(folder: &Path, id: &str) -> PathBuf {
     folder.join(format!("{id}.lock"))
 }
 
-fn private() -> OpenOptions {
+pub(crate) fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).mode(0o600);
     options
 }
 
 /// The folder, which is made if it is not there.
-fn folder() -> io::Result<PathBuf> {
+pub(crate) fn folder() -> io::Result<PathBuf> {
     let own = rustix::process::getuid().as_raw();
     let path = match std::env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty()) {
         Some(runtime) => Path::new(&runtime).join("gridspan"),

@@ -70,7 +70,11 @@ impl CollectionInfo {
                 Some(map) => PeId(map(key, layout).0 % layout.pe_count()),
                 None => scatter(key, pes),
             },
-            (Map::PerPe, _) => PeId((key.0 % u128::from(pes)) as u32),
+            (Map::PerPe, _) => match u32::try_from(key.0).map(PeId) {
+                // A guest has members of its own.
+                Ok(pe) if layout.knows(pe) => pe,
+                _ => PeId((key.0 % u128::from(pes)) as u32),
+            },
             (Map::PerNode, _) => {
                 let node = (key.0 % u128::from(layout.node_count())) as u32;
                 layout.leader(gridspan_topology::NodeId(node))

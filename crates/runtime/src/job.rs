@@ -5,7 +5,7 @@ use crate::collection::PlacementMap;
 use crate::error::JobError;
 use crate::grid::Grid;
 use crate::limits::Limits;
-use crate::pe::{Balancing, Common, Links, OnLinks, PlantedFault, Source};
+use crate::pe::{Balancing, Common, GuestEvent, Links, OnGuests, OnLinks, PlantedFault, Source};
 use crate::reduce::{Custom, CustomOp, Op};
 use crate::registry::Registry;
 use gridspan_balance::{BalanceReport, Plan, Snapshot, Strategy};
@@ -44,6 +44,8 @@ pub struct Job {
     seed: u64,
     fault: PlantedFault,
     on_links: Option<OnLinks>,
+    tolerates_lost_guests: bool,
+    on_guests: Option<OnGuests>,
 }
 
 impl Job {
@@ -62,6 +64,8 @@ impl Job {
             seed: 0,
             fault: PlantedFault::None,
             on_links: None,
+            tolerates_lost_guests: false,
+            on_guests: None,
         }
     }
 
@@ -160,6 +164,20 @@ impl Job {
         self
     }
 
+    /// Whether the job goes on when a guest is lost, a node that has joined it while it runs. Tasks that the guest had are then run
+    /// again elsewhere, so that they may run more than once; what comes of them counts once. Default no: the job
+    /// ends with an error that names the guest.
+    pub fn tolerate_lost_guests(mut self, yes: bool) -> Self {
+        self.tolerates_lost_guests = yes;
+        self
+    }
+
+    /// Has `tell` told what becomes of guests. Runs on PE 0, between messages; it must not wait.
+    pub fn on_guests(mut self, tell: impl Fn(&GuestEvent) + Send + Sync + 'static) -> Self {
+        self.on_guests = Some(Arc::new(tell));
+        self
+    }
+
     /// Has `tell` told, too, for every rebalance what was measured, and the plan that is carried out. Runs on PE 0, between
     /// messages; it must not wait long.
     pub fn on_snapshot(mut self, tell: impl Fn(&Snapshot, &Plan) + Send + Sync + 'static) -> Self {
@@ -229,6 +247,8 @@ impl Job {
             fingerprint: self.fingerprint(),
             fault: self.fault,
             on_links: self.on_links.clone(),
+            tolerates_lost_guests: self.tolerates_lost_guests,
+            on_guests: self.on_guests.clone(),
             shelf: Arc::default(),
         }
     }

@@ -24,6 +24,11 @@ impl Program {
         Ok(Self { layout, common, job })
     }
 
+    /// The same for a guest of the job with so many PEs: its layout is that of the founders.
+    pub fn guest(job: Job, founders: Layout, guest: NodeId, pes: u32) -> Result<Self, JobError> {
+        Self::new(job, founders.for_guest(guest, pes))
+    }
+
     /// The places.
     pub fn layout(&self) -> &Arc<Layout> {
         &self.layout
@@ -44,11 +49,19 @@ impl Program {
         Pe::new(pe, self.common.clone())
     }
 
-    /// Makes the carrier of a node. A job on one node needs none.
+    /// Makes the PEs of a guest, in a process that has the founders too.
+    pub fn guest_pes(&self, guest: NodeId, pes: u32) -> Vec<Pe> {
+        let layout = Layout::clone(&self.layout).for_guest(guest, pes);
+        let place = layout.place(guest).pes.clone();
+        let common = Common { layout: Arc::new(layout), ..self.common.clone() };
+        place.map(|pe| Pe::new(PeId(pe), common.clone())).collect()
+    }
+
+    /// Makes the carrier of a node. A job on one node needs none, nor does a guest.
     pub fn carrier(&self, node: NodeId) -> Option<Carrier> {
         let Common { tree, limits, .. } = &self.common;
         let bytes_max = limits.hard_bytes as u64;
-        let is_needed = self.layout.node_count() > 1;
+        let is_needed = self.layout.node_count() > 1 && !self.layout.is_guest(node);
         is_needed.then(|| Carrier::new(node, self.layout.clone(), tree, bytes_max))
     }
 

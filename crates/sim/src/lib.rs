@@ -7,11 +7,13 @@
 //!   [`GridSpec`](gridspan_topology::GridSpec); [`SimOptions`] says what things cost, and
 //!   [`SimReport`] what happened.
 //! - [`FaultPlan`]: delays, reordering, lost connections and paused nodes.
+//! - [`GuestPlan`]: nodes that join while the job runs, leave, die, or are taken for dead.
 //! - [`campaign`]: random jobs under random faults, against a reference model.
 
 pub mod campaign;
 mod connection;
 mod faults;
+mod guests;
 mod log;
 mod main_task;
 mod network;
@@ -25,6 +27,7 @@ mod simulation;
 mod station;
 
 pub use faults::{FaultCounts, FaultPlan, PauseFaults, SessionFaults};
+pub use guests::{Departure, GuestPlan};
 pub use log::LogEntry;
 pub use options::SimOptions;
 pub use report::{Ending, SimError, SimReport};

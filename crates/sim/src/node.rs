@@ -30,6 +30,11 @@ impl Node {
         }
     }
 
+    /// A guest, whose PEs have processors of their own.
+    pub(crate) fn guest() -> Self {
+        Self { processors: None, planned: None, carrier_free: Time::ZERO, paused_until: Time::ZERO }
+    }
+
     /// A PE that has got what it wanted of a processor.
     pub(crate) fn take_done(&mut self, now: Time) -> Option<PeId> {
         self.processors.as_mut()?.take_done(now)

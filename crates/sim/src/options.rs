@@ -1,6 +1,7 @@
 //! What things cost in virtual time, and when to give up.
 
 use crate::faults::FaultPlan;
+use crate::guests::GuestPlan;
 use std::time::Duration;
 
 /// The settings of a simulation. The network and the load of other users are not among them; they are part
@@ -23,6 +24,10 @@ pub struct SimOptions {
     pub processors: Option<u32>,
     /// What goes wrong. Default nothing.
     pub faults: Option<FaultPlan>,
+    /// Who joins while the job runs. Default nobody.
+    pub guests: Vec<GuestPlan>,
+    /// How long a node that has died goes unnoticed. Default 3 s.
+    pub silence: Duration,
     /// Whether to keep a [`LogEntry`](crate::LogEntry) for each packet, 40 bytes each. The hash of
     /// the log is computed in any case. Default false.
     pub log: bool,
@@ -40,6 +45,8 @@ impl Default for SimOptions {
             remote_send_cost: Duration::from_nanos(500),
             processors: None,
             faults: None,
+            guests: Vec::new(),
+            silence: Duration::from_secs(3),
             log: false,
             time_limit: Duration::from_secs(86_400),
         }

@@ -12,6 +12,12 @@ pub enum SimError {
     /// The job's definition is wrong.
     #[error("the job cannot run: {0}")]
     Job(#[from] JobError),
+    /// A guest is to join a site that does not exist; sites are numbered from 0.
+    #[error("there is no place for a guest in site {site}")]
+    NoPlace {
+        /// The number of the site.
+        site: u32,
+    },
 }
 
 /// How a simulation came to its end.

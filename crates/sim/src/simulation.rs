@@ -16,9 +16,11 @@
 
 mod carrying;
 mod ending;
+mod visiting;
 
 use crate::connection::{Command, Connections, Happening};
 use crate::faults::Delays;
+use crate::guests::{GuestStep, Roster};
 use crate::log::Log;
 use crate::main_task::MainTask;
 use crate::network::Network;
@@ -34,6 +36,7 @@ use gridspan_runtime::pe::{Core, Spent, Standing};
 use gridspan_runtime::wire::Packet;
 use gridspan_runtime::{Job, JobError, Layout, NodeId, PeId, Program, Time, end};
 use gridspan_topology::GridSpec;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,6 +54,8 @@ enum Event {
     Frame(Arrival),
     /// A packet with which a node measures goes on its way.
     Probe(Step),
+    /// Something happens to a guest.
+    Guest(NodeId, GuestStep),
     /// Something happens on a connection that can break.
     Connection(Happening),
 }
@@ -76,12 +81,14 @@ struct Arrival {
 /// A job on a simulated grid.
 pub struct Simulation {
     layout: Arc<Layout>,
-    stations: Vec<Station>,
+    stations: Roster<Station>,
     main: MainTask,
     network: Network,
     connections: Option<Connections>,
     delays: Option<Delays>,
-    nodes: Vec<Node>,
+    nodes: Roster<Node>,
+    /// Guests that have died.
+    dead: BTreeSet<NodeId>,
     /// Of each node, if there are several.
     carriers: Vec<Carrier>,
     queue: EventQueue<Event>,
@@ -110,6 +117,7 @@ impl Simulation {
         let program = Program::new(job, spec.layout().clone())?;
         let layout = program.layout().clone();
         let stations = layout.pes().map(|pe| Station::new(program.pe(pe))).collect();
+        let nodes = layout.nodes().map(|node| Node::new(&spec, node, options.processors)).collect();
         let seed = options.seed;
         let carriers = layout.nodes().filter_map(|node| program.carrier(node)).collect();
         let faults = options.faults.clone();
@@ -117,10 +125,12 @@ impl Simulation {
             .as_ref()
             .and_then(|faults| faults.sessions)
             .map(|sessions| Connections::new(sessions, seed));
-        Ok(Self {
-            stations,
+        let guests = visiting::seat(&program, &options.guests)?;
+        let mut simulation = Self {
+            stations: Roster::new(stations),
             main: MainTask::new(program),
-            nodes: layout.nodes().map(|node| Node::new(&spec, node, options.processors)).collect(),
+            nodes: Roster::new(nodes),
+            dead: BTreeSet::new(),
             network: Network::new(spec, seed),
             carriers,
             connections,
@@ -134,7 +144,9 @@ impl Simulation {
             standing: None,
             broken: None,
             layout,
-        })
+        };
+        simulation.expect(guests);
+        Ok(simulation)
     }
 
     /// Runs the job to its end.
@@ -145,7 +157,7 @@ impl Simulation {
             if let Some(error) = self.broken.take() {
                 return self.report(Ending::Finished, Err(error));
             }
-            if let Some(outcome) = self.stations[0].machine.outcome().cloned() {
+            if let Some(outcome) = self.stations[PeId(0)].machine.outcome().cloned() {
                 return self.report(Ending::Finished, outcome);
             }
             let Some((now, number, event)) = self.queue.pop() else {
@@ -162,9 +174,10 @@ impl Simulation {
     fn step(&mut self, number: u64, event: Event) {
         match event {
             // A turn that was brought forward leaves its old event behind.
-            Event::Turn(pe) if self.stations[pe.index()].next_turn != Some((self.now, number)) => {
+            Event::Turn(pe) if self.stations[pe].next_turn != Some((self.now, number)) => {
                 return;
             }
+            Event::Turn(pe) if self.is_over(pe) => return,
             Event::Turn(pe) => self.turn(pe),
             Event::Processors(node) => self.attend_processors(node, number),
             Event::Packet { from, to, packet } => {
@@ -172,6 +185,7 @@ impl Simulation {
                 self.deliver(from, to, packet);
             }
             Event::Leave(frames) => frames.into_iter().for_each(|frame| self.send_remote(frame)),
+            Event::Guest(guest, step) => self.step_guest(guest, step),
             Event::Frame(arrival) => self.receive(arrival),
             Event::Probe(step) => self.probe(step),
             Event::Connection(happening) => {
@@ -187,8 +201,8 @@ impl Simulation {
     /// Lets a PE handle its next message.
     fn turn(&mut self, pe: PeId) {
         let at = self.layout.node_of(pe);
-        let node = &mut self.nodes[at.index()];
-        let station = &mut self.stations[pe.index()];
+        let node = &mut self.nodes[at];
+        let station = &mut self.stations[pe];
         station.next_turn = None;
         if node.paused_until > self.now {
             let until = node.paused_until;
@@ -210,9 +224,9 @@ impl Simulation {
                     waited: Duration::ZERO,
                     communication: Some(taking + leaves.since(ends)),
                 };
-                self.stations[pe.index()].machine.note_time(spent);
+                self.stations[pe].machine.note_time(spent);
                 self.measure(pe, leaves);
-                self.stations[pe.index()].busy_until = leaves;
+                self.stations[pe].busy_until = leaves;
             }
             Some(processors) => {
                 let held = station.hold(self.now, (taking, handling), packets);
@@ -221,7 +235,7 @@ impl Simulation {
             }
         }
         if let Some(pause) = self.delays.as_mut().and_then(Delays::pause) {
-            self.nodes[at.index()].paused_until = self.now + pause;
+            self.nodes[at].paused_until = self.now + pause;
         }
         if pe == PeId(0) {
             self.poll_main();
@@ -239,7 +253,7 @@ impl Simulation {
             if packet.is_spread() {
                 self.hand_over((node, pe), packet, &mut leaves, &mut frames);
             } else if to == pe {
-                self.stations[pe.index()].inbox.push((pe, packet));
+                self.stations[pe].inbox.push((pe, packet));
             } else if self.layout.node_of(to) == node {
                 leaves += self.options.local_send_cost;
                 self.send_local(leaves, pe, to, packet);
@@ -259,21 +273,21 @@ impl Simulation {
 
     /// Sees who is done on the processors of a node. An event that was overtaken stays behind.
     fn attend_processors(&mut self, at: NodeId, number: u64) {
-        if self.nodes[at.index()].planned.take_if(|plan| *plan == (self.now, number)).is_none() {
+        if self.nodes[at].planned.take_if(|plan| *plan == (self.now, number)).is_none() {
             return;
         }
-        while let Some(pe) = self.nodes[at.index()].take_done(self.now) {
-            let packets = self.stations[pe.index()].release(self.now);
+        while let Some(pe) = self.nodes[at].take_done(self.now) {
+            let packets = self.stations[pe].release(self.now);
             let leaves = self.send(pe, self.now, packets);
             self.measure(pe, leaves);
-            self.stations[pe.index()].busy_until = leaves;
+            self.stations[pe].busy_until = leaves;
             self.schedule_turn(pe);
         }
         self.plan_processors(at);
     }
 
     fn plan_processors(&mut self, at: NodeId) {
-        let node = &mut self.nodes[at.index()];
+        let node = &mut self.nodes[at];
         let Some(next) = node.next() else { return };
         if node.planned.is_none_or(|(planned, _)| planned != next) {
             node.planned = Some((next, self.queue.push(next, Event::Processors(at))));
@@ -283,7 +297,7 @@ impl Simulation {
     /// Begins what a PE is asked to measure of the links from its node.
     fn measure(&mut self, pe: PeId, begin: Time) {
         let node = self.layout.node_of(pe);
-        for order in self.stations[pe.index()].machine.take_probe_orders() {
+        for order in self.stations[pe].machine.take_probe_orders() {
             for (at, step) in self.probing.begin(begin, (pe, node), order) {
                 self.queue.push(at, Event::Probe(step));
             }
@@ -297,14 +311,14 @@ impl Simulation {
         }
         if let Some(Report { pe, id, found }) = report {
             let tell = Box::new(move |core: &mut Core| core.probed(id, found));
-            self.stations[pe.index()].actions.push(tell);
+            self.stations[pe].actions.push(tell);
             self.schedule_turn(pe);
         }
     }
 
     /// Sees to it that a PE has its next turn when it has something to do.
     fn schedule_turn(&mut self, pe: PeId) {
-        let station = &mut self.stations[pe.index()];
+        let station = &mut self.stations[pe];
         if station.held.is_some() {
             return;
         }
@@ -324,6 +338,9 @@ impl Simulation {
     }
 
     fn send_remote(&mut self, Outgoing { leaves, from, to, frame }: Outgoing) {
+        if self.dead.contains(&from) {
+            return;
+        }
         self.counts.packets += 1;
         self.counts.frames += 1;
         if self.network.spec().is_wide_area(from, to) {
@@ -359,7 +376,10 @@ impl Simulation {
     }
 
     fn deliver(&mut self, from: PeId, to: PeId, packet: Packet) {
-        self.stations[to.index()].inbox.push((from, packet));
+        if self.is_over(to) {
+            return;
+        }
+        self.stations[to].inbox.push((from, packet));
         self.schedule_turn(to);
     }
 
@@ -372,7 +392,7 @@ impl Simulation {
             actions.push(end(outcome));
         }
         if !actions.is_empty() {
-            self.stations[0].actions.append(&mut actions);
+            self.stations[PeId(0)].actions.append(&mut actions);
             self.schedule_turn(PeId(0));
         }
     }

@@ -5,9 +5,19 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use thiserror::Error;
 
+/// A guest has at most this many PEs: so far are the first PEs of two guests apart.
+pub const GUEST_PES_MAX: u32 = 4096;
+
+/// Guests have numbers up to this PE: a PE is a position in groups, which is signed.
+const LAST_PE: u32 = i32::MAX as u32;
+
 /// The places of one job, known in full to every PE. PEs are numbered node by node and nodes site
 /// by site, so that neighbouring numbers are neighbours in the network. It is stored as what
 /// [`Layout::new`] takes, so that a stored layout cannot contradict itself.
+///
+/// These are the nodes that found the job. *Guests* are nodes that join it while it runs. Their numbers follow those
+/// of the founders and say in which site they are, so that everybody can tell where a guest belongs without having heard of it.
+/// A number is never used again. What counts and lists here, counts and lists founders only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<(String, Vec<u32>)>", into = "Vec<(String, Vec<u32>)>")]
 pub struct Layout {
@@ -17,6 +27,8 @@ pub struct Layout {
     node_of_pe: Vec<NodeId>,
     /// The nodes of each site.
     nodes_of_site: Vec<Range<u32>>,
+    /// The guest whose layout this is.
+    guest: Option<(NodeId, NodePlace)>,
 }
 
 /// Where one node is and which PEs it runs.
@@ -39,8 +51,13 @@ impl Layout {
     /// A layout from each site's name and the number of PEs of each of its nodes, one node a host.
     /// Nodes without PEs get one.
     pub fn new(sites: Vec<(String, Vec<u32>)>) -> Self {
-        let mut layout =
-            Self { sites: vec![], nodes: vec![], node_of_pe: vec![], nodes_of_site: vec![] };
+        let mut layout = Self {
+            sites: vec![],
+            nodes: vec![],
+            node_of_pe: vec![],
+            nodes_of_site: vec![],
+            guest: None,
+        };
         for (site, (name, nodes)) in sites.into_iter().enumerate() {
             let first_node = layout.nodes.len() as u32;
             for pes in nodes {
@@ -90,9 +107,12 @@ impl Layout {
         (0..self.site_count()).map(SiteId)
     }
 
-    /// Where `node` is. Panics if the job has no such node.
+    /// Where `node` is. Panics if the job has no such founder, unless this is the layout of that guest.
     pub fn place(&self, node: NodeId) -> &NodePlace {
-        &self.nodes[node.index()]
+        match &self.guest {
+            Some((guest, place)) if *guest == node => place,
+            _ => &self.nodes[node.index()],
+        }
     }
 
     /// Whether the job has such a PE.
@@ -100,20 +120,62 @@ impl Layout {
         pe.0 < self.pe_count()
     }
 
-    /// The node that runs `pe`. Panics if the job has no such PE.
+    /// Whether there is such a PE or could be, on a guest.
+    pub fn may_contain(&self, pe: PeId) -> bool {
+        self.contains(pe) || self.site_count() > 0 && pe.0 <= LAST_PE
+    }
+
+    /// Whether there is such a PE as far as is known here: on a founder, or on the guest whose layout this is.
+    pub fn knows(&self, pe: PeId) -> bool {
+        let is_own = |(_, place): &(NodeId, NodePlace)| place.pes.contains(&pe.0);
+        self.contains(pe) || self.guest.as_ref().is_some_and(is_own)
+    }
+
+    /// The node that runs `pe`.
     #[inline]
     pub fn node_of(&self, pe: PeId) -> NodeId {
-        self.node_of_pe[pe.index()]
+        match self.node_of_pe.get(pe.index()) {
+            Some(&node) => node,
+            None => NodeId(self.node_count() + (pe.0 - self.pe_count()) / GUEST_PES_MAX),
+        }
     }
 
-    /// The site that `pe` is in. Panics if the job has no such PE.
+    /// The site that `pe` is in.
     pub fn site_of(&self, pe: PeId) -> SiteId {
-        self.place(self.node_of(pe)).site
+        self.site_of_node(self.node_of(pe))
     }
 
-    /// The site that `node` is in. Panics if the job has no such node.
+    /// The site that `node` is in.
     pub fn site_of_node(&self, node: NodeId) -> SiteId {
-        self.place(node).site
+        match self.nodes.get(node.index()) {
+            Some(place) => place.site,
+            None => SiteId((node.0 - self.node_count()) % self.site_count().max(1)),
+        }
+    }
+
+    /// Whether this is the number of a guest.
+    #[inline]
+    pub fn is_guest(&self, node: NodeId) -> bool {
+        node.0 >= self.node_count()
+    }
+
+    /// The guest of a site with this number, from 0; `None` if there is no such site, or the numbers of PEs do not
+    /// reach so far.
+    pub fn guest(&self, site: SiteId, number: u32) -> Option<NodeId> {
+        let before = number.checked_mul(self.site_count())?.checked_add(site.0)?;
+        let last =
+            (before.checked_add(1)?).checked_mul(GUEST_PES_MAX)?.checked_add(self.pe_count())?;
+        let is_place = site.0 < self.site_count() && last <= LAST_PE;
+        is_place.then(|| NodeId(self.node_count() + before))
+    }
+
+    /// The layout as a guest with so many PEs has it, at least one and at most [`GUEST_PES_MAX`].
+    pub fn for_guest(mut self, guest: NodeId, pes: u32) -> Self {
+        let first = self.leader(guest).0;
+        let pes = first..first + pes.clamp(1, GUEST_PES_MAX);
+        let (site, host) = (self.site_of_node(guest), HostId(guest.0));
+        self.guest = Some((guest, NodePlace { site, host, pes }));
+        self
     }
 
     /// The user's name of `site`. Panics if the job has no such site.
@@ -135,9 +197,15 @@ impl Layout {
         self.nodes[nodes.start as usize].pes.start..self.nodes[nodes.end as usize - 1].pes.end
     }
 
-    /// The PE of `node` that speaks for it in trees.
+    /// The PE of `node` that speaks for it.
     pub fn leader(&self, node: NodeId) -> PeId {
-        PeId(self.place(node).pes.start)
+        match self.nodes.get(node.index()) {
+            Some(place) => PeId(place.pes.start),
+            None => {
+                let before = (node.0 - self.node_count()).saturating_mul(GUEST_PES_MAX);
+                PeId(self.pe_count().saturating_add(before))
+            }
+        }
     }
 }
 
@@ -194,6 +262,31 @@ mod tests {
         assert_eq!(layout.pes_in(SiteId(0)), 0..3);
         assert_eq!(layout.leader(NodeId(1)), PeId(2));
         assert_eq!(layout.place(NodeId(2)).pes, 3..4, "a node without PEs gets one");
+    }
+
+    #[test]
+    fn numbers_of_guests_say_where_they_are() {
+        let layout = Layout::new(two_sites());
+
+        let guests =
+            [(0, 0), (1, 0), (0, 1)].map(|(site, number)| layout.guest(SiteId(site), number));
+
+        // Three founders with four PEs in two sites.
+        assert_eq!(guests, [3, 4, 5].map(|node| Some(NodeId(node))));
+        assert_eq!(layout.site_of_node(NodeId(4)), SiteId(1));
+        assert_eq!((layout.leader(NodeId(5)), layout.node_of(PeId(8200))), (PeId(8196), NodeId(5)));
+        assert!(layout.is_guest(NodeId(3)) && !layout.is_guest(NodeId(2)));
+        assert_eq!(layout.guest(SiteId(2), 0), None, "there is no such site");
+        assert_eq!(layout.guest(SiteId(0), 1 << 20), None, "a PE has 31 bits");
+    }
+
+    #[test]
+    fn a_guest_knows_its_own_place() {
+        let layout = Layout::new(two_sites()).for_guest(NodeId(4), 2);
+
+        assert_eq!(layout.place(NodeId(4)).pes, 4100..4102);
+        assert!(layout.knows(PeId(4101)) && !layout.knows(PeId(4)) && layout.knows(PeId(3)));
+        assert_eq!((layout.pe_count(), layout.node_count()), (4, 3), "guests are not counted");
     }
 
     #[test]

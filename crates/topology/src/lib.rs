@@ -33,7 +33,7 @@ pub use id::{GroupId, HostId, NodeId, PeId, SiteId};
 pub use infer::{
     Contradiction, Inference, Join, Labelled, ProbeCount, SiteNames, Upkeep, infer, infer_labelled,
 };
-pub use layout::{Layout, LayoutError, NodePlace};
+pub use layout::{GUEST_PES_MAX, Layout, LayoutError, NodePlace};
 pub use link::{Link, LinkError};
 pub use matrix::{MatrixProblem, MatrixTextError, RttMatrix, RttUnit};
 pub use monitor::{

@@ -119,6 +119,27 @@ impl Places {
         self.nodes_in(site).first().copied()
     }
 
+    /// Adds a node to the site that `near` is in; whether that changes anything. Nodes that come have the highest
+    /// numbers, so that directories and heads stay where they are.
+    pub(super) fn add(&mut self, node: NodeId, near: NodeId) -> bool {
+        let Some((site, _)) = self.place(near).filter(|_| !self.contains(node)) else {
+            return false;
+        };
+        let parts = &mut self.sites[site].parts;
+        // The same on every node, whatever it has heard of others.
+        let part = node.index() % parts.len().max(1);
+        if self.place_of.len() <= node.index() {
+            self.place_of.resize(node.index() + 1, None);
+        }
+        self.place_of[node.index()] = Some((site as u32, part as u32));
+        let site = &mut self.sites[site];
+        for nodes in [&mut self.nodes, &mut site.nodes, &mut site.parts[part]] {
+            let at = nodes.partition_point(|&other| other < node);
+            nodes.insert(at, node);
+        }
+        true
+    }
+
     /// Takes a node out; whether it was there. Parts keep their other nodes.
     pub(super) fn remove(&mut self, node: NodeId) -> bool {
         let Some((site, part)) = self.place(node) else { return false };

@@ -112,6 +112,13 @@ impl Stealing {
         }
     }
 
+    /// A node has joined the site that `near` is in.
+    pub fn handle_joined(&mut self, now: Time, node: NodeId, near: NodeId) {
+        if Arc::make_mut(&mut self.places).add(node, near) {
+            self.turn(now, |policy, turn| policy.places_changed(None, turn));
+        }
+    }
+
     /// Nodes joined, or the hierarchy is another.
     pub fn handle_places(&mut self, now: Time, places: Arc<Places>) {
         self.places = places;

@@ -31,6 +31,8 @@ const EXAMPLES: &str = "Examples:
   gridctl run ring                         on all cores of this machine
   gridctl run --emulate 2x2,wan=20ms ring  on two sites, 20 ms apart, all on this machine
   gridctl run -n 4 ./my-program --steps 9  four processes of a program of your own
+  gridctl run -n 2 --guests 4 uts          and up to four nodes may join, each by
+  gridctl join                             what helps the latest job that you have running
   gridctl sim --pes 512 ring               on 512 PEs, in virtual time
   gridctl topo                             what a running job knows of its sites and links
   gridctl bcast --grid grid.toml           how a broadcast would travel over a grid
@@ -44,6 +46,8 @@ Exit codes: 0 done, 1 the job failed, 2 usage, 130 after Ctrl-C.";
 pub(crate) enum Verb {
     /// Run a job: a built-in one, or a program linked with the `gridspan` crate.
     Run(RunArgs),
+    /// Join a running job of yours, which was started with --guests, to work on its tasks.
+    Join(JoinArgs),
     /// Run a job in virtual time: any number of PEs, and the same seed gives the same run.
     Sim(SimArgs),
     /// Show what is near what: from a file, by measuring, or as a running job sees it.
@@ -85,6 +89,12 @@ pub(crate) struct RunArgs {
     /// Seed everything that is random by intent.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
+    /// Let up to N nodes of yours join at each site while the job runs, with `gridctl join`, to work on its tasks.
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, value_parser = clap::value_parser!(u32).range(..=1024))]
+    pub(crate) guests: u32,
+    /// Go on when such a node is lost; what it had to do is done again.
+    #[arg(long)]
+    pub(crate) tolerate_lost_guests: bool,
     /// Print events as JSON, one a line.
     #[arg(long)]
     pub(crate) json: bool,
@@ -108,6 +118,25 @@ need no password. Nodes talk by UDP: to any port, or to the `port` of a site in 
 
 Nodes have no standard input: it belongs to gridctl, and they end when it does.
 Ctrl-C asks all nodes to end; a second one kills them.";
+
+/// Which job to join, and how.
+#[derive(Debug, Args)]
+#[command(after_help = JOIN_HELP)]
+pub(crate) struct JoinArgs {
+    /// The job; the latest if not given.
+    #[arg(value_name = "ID")]
+    pub(crate) job: Option<String>,
+    /// Join this site; the first if not given.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) site: Option<String>,
+    /// With how many PEs.
+    #[arg(short, long, value_name = "N", default_value_t = NonZeroU32::MIN)]
+    pub(crate) pes: NonZeroU32,
+}
+
+const JOIN_HELP: &str = "Ctrl-C has the node hand back its tasks and leave; a second one kills it.
+
+Exit codes: 0 the node has left or the job is done, 1 it was lost or the job failed, 2 usage.";
 
 /// What to simulate.
 #[derive(Debug, Args)]

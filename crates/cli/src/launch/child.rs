@@ -27,8 +27,8 @@ const READ_BYTES: usize = 32 << 10;
 /// output like any other, which waits for room. What it knows of its links and whom it moves waits for room
 /// itself.
 const CONTROLS_MAX: u32 = 8;
-/// How control lines about links and about moves begin, behind the mark.
-const FREQUENT: [&[u8]; 2] = [b"{\"links\"", b"{\"balanced\""];
+/// How control lines about links, moves and guests begin, behind the mark.
+const FREQUENT: [&[u8]; 3] = [b"{\"links\"", b"{\"balanced\"", b"{\"guest\""];
 /// The stacks of the threads, which call nothing deep.
 const STACK_BYTES: usize = 256 << 10;
 
@@ -262,6 +262,10 @@ impl Reader {
                 }
                 Some(Control::Balanced(report)) => {
                     self.outlets.reports.push_waiting(Report::Balanced(report), 0);
+                    return true;
+                }
+                Some(Control::Guest(event)) => {
+                    self.outlets.reports.push_waiting(Report::Guest(event), 0);
                     return true;
                 }
                 None => return false,

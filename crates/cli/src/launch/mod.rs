@@ -22,6 +22,7 @@ mod supervisor;
 
 use crate::error::CliError;
 use crate::hosts::Hosts;
+use crate::invitation::Invitation;
 use crate::program::Program;
 use crate::status::StatusFile;
 use child::{Child, Origin, Outlets};
@@ -30,7 +31,7 @@ use gridspan::Settings;
 use gridspan::links::LinkReport;
 use gridspan::variables::{DRIVER, REPORT};
 use gridspan_runtime::net::Authority;
-use gridspan_runtime::net::bootstrap::{Addresses, issue};
+use gridspan_runtime::net::bootstrap::{Addresses, NodeBundle, issue};
 use gridspan_topology::{GridSpec, NodeId, Time};
 use known::Known;
 use printer::{Prefixes, Style, node_names};
@@ -62,6 +63,8 @@ pub(crate) struct Launch<'a> {
     /// Whether others may see that it runs and what it knows of its links, and the user is told of
     /// links that change.
     pub(crate) is_listed: bool,
+    /// How many nodes may join at each site while it runs.
+    pub(crate) guests: u32,
 }
 
 /// A job that has ended.
@@ -107,7 +110,7 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     let outlets =
         Outlets { events: events.clone(), reports: reports.clone(), known: known.clone() };
     let begin = Instant::now();
-    let children = start(launch, &outlets)?;
+    let (children, invited) = start(launch, &outlets)?;
     let started = |node: NodeId| {
         // A single process runs all nodes.
         let child = children.get(node.index()).unwrap_or(&children[0]);
@@ -130,7 +133,9 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
             supervisor.set_host(node, hosts.remote(node).map(str::to_owned));
         }
     }
-    let mut work = Work { children, supervisor, reports, incoming, begin, is_printed: false };
+    let id = job_name(launch.program);
+    let mut work =
+        Work { id, children, invited, supervisor, reports, incoming, begin, is_printed: false };
     let outcome = work.attend();
     let links = known.end();
     Ok(Ended { code: work.conclude(outcome), links })
@@ -145,8 +150,8 @@ fn status_file(launch: &Launch<'_>) -> Option<StatusFile> {
     created.inspect_err(|error| tracing::info!(%error, "nobody will see that this job runs")).ok()
 }
 
-/// Starts all processes. If one cannot be started, those before it are killed.
-fn start(launch: &Launch<'_>, outlets: &Outlets) -> Result<Vec<Child>, CliError> {
+/// Starts all processes. If one cannot be started, those before it are killed. Returns those who may join later, too.
+fn start(launch: &Launch<'_>, outlets: &Outlets) -> Result<(Vec<Child>, Invited), CliError> {
     let path = launch.program.path()?;
     let here = Hosts::here();
     let start = |node, hosts: &Hosts, variables: &[(&'static str, OsString)]| {
@@ -162,24 +167,66 @@ fn start(launch: &Launch<'_>, outlets: &Outlets) -> Result<Vec<Child>, CliError>
         Processes::Single { variables } => {
             let mut variables = variables.clone();
             variables.push((REPORT, "lines".into()));
-            Ok(vec![start(NodeId(0), &here, &variables)?])
+            Ok((vec![start(NodeId(0), &here, &variables)?], Invited::default()))
         }
         Processes::Nodes { is_emulated, hosts, settings, variables } => {
             let settings = serde_json::to_value(settings).map_err(encoding)?;
             let mut variables = variables.clone();
             variables.push((DRIVER, "node".into()));
             let mut children = vec![];
-            for mut bundle in issue(&Authority::new(&job_name(launch.program))?, launch.spec)? {
+            let authority = Authority::new(&job_name(launch.program))?;
+            let founders = issue(&authority, launch.spec)?;
+            let complete = |bundle: &mut NodeBundle| {
                 bundle.emulate = *is_emulated;
                 bundle.settings = settings.clone();
+            };
+            for mut bundle in founders {
+                complete(&mut bundle);
                 bundle.listen = hosts.listen(bundle.identity.node);
                 let child = start(bundle.identity.node, hosts, &variables)?;
                 child.tell(bundle.to_line().map_err(encoding)?);
                 children.push(child);
             }
-            Ok(children)
+            let mut guests = issue_guests(&authority, launch.spec, launch.guests)?;
+            guests.iter_mut().for_each(complete);
+            let command = Some(launch.program.command(&variables)?);
+            Ok((children, Invited { command, guests }))
         }
     }
+}
+
+/// The nodes that may join the job while it runs, and what they run.
+#[derive(Default)]
+struct Invited {
+    command: Option<std::process::Command>,
+    guests: Vec<NodeBundle>,
+}
+
+impl Invited {
+    /// Lays invitations where `gridctl join` finds them.
+    fn invite(&mut self, id: &str, addresses: &Addresses) -> std::io::Result<()> {
+        let Some(command) = &self.command else { return Ok(()) };
+        for bundle in std::mem::take(&mut self.guests) {
+            Invitation::new(command, bundle, addresses.clone())?.write(id)?;
+        }
+        Ok(())
+    }
+}
+
+/// So many guests at each site.
+fn issue_guests(
+    authority: &Authority,
+    spec: &GridSpec,
+    guests: u32,
+) -> Result<Vec<NodeBundle>, CliError> {
+    let sites = spec.layout().sites();
+    let all = sites.flat_map(|site| (0..guests).filter_map(move |n| spec.layout().guest(site, n)));
+    let issue = |guest| {
+        let mut bundle = NodeBundle::issue(authority, spec, guest, 1)?;
+        bundle.guest = Some(1);
+        Ok(bundle)
+    };
+    all.map(issue).collect()
 }
 
 fn encoding(error: serde_json::Error) -> CliError {
@@ -217,7 +264,9 @@ fn forward_signals(events: Sender<Event>) -> Result<(), CliError> {
 
 /// The loop between processes and supervisor.
 struct Work {
+    id: String,
     children: Vec<Child>,
+    invited: Invited,
     supervisor: Supervisor,
     reports: Arc<Queue<Report>>,
     incoming: Receiver<Event>,
@@ -267,14 +316,22 @@ impl Work {
 
     fn carry_out(&mut self, command: Command) {
         match command {
-            Command::Introduce(addresses) => match Addresses(addresses).to_line() {
-                Ok(line) => self.children.iter().for_each(|child| child.tell(line.clone())),
-                Err(error) => tracing::error!(%error, "cannot describe the addresses"),
-            },
+            Command::Introduce(addresses) => self.introduce(&Addresses(addresses)),
             Command::Ask(node) => self.children[node.index()].ask(),
             Command::Kill(node) => self.children[node.index()].kill(),
             Command::TellExit(node, exit) => self.reports.push(Report::exited(node, exit)),
             Command::TellStopping => self.reports.push(Report::Stopping),
+        }
+    }
+
+    fn introduce(&mut self, addresses: &Addresses) {
+        match addresses.to_line() {
+            Ok(line) => self.children.iter().for_each(|child| child.tell(line.clone())),
+            Err(error) => tracing::error!(%error, "cannot describe the addresses"),
+        }
+        if let Err(error) = self.invited.invite(&self.id, addresses) {
+            let text = format!("nobody can join this job: {error}");
+            self.reports.push(Report::Warning { text });
         }
     }
 

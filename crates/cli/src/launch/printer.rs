@@ -141,6 +141,10 @@ impl Style {
                 let line = format!("{}balance {report}\n", prefixes.own);
                 bytes.extend_from_slice(line.as_bytes());
             }
+            Report::Guest(event) => {
+                let line = format!("{}{event}\n", prefixes.own);
+                bytes.extend_from_slice(line.as_bytes());
+            }
             Report::Warning { text } => {
                 let line = format!("{}warning: {text}\n", prefixes.own);
                 bytes.extend_from_slice(line.as_bytes());

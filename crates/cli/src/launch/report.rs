@@ -8,6 +8,7 @@
 //! | `exited` | how a node's process ended: by `code` or by `signal` |
 //! | `link` | a link has changed, `from` one group `to` another, what it was `before` and is `after` |
 //! | `balanced` | actors have been moved: how many, what crosses sites, what it should have brought and has |
+//! | `guest` | `what` a node did that is no founder, by number: `joined`, is `leaving`, has `left` or was `lost` |
 //! | `warning` | what is odd about the grid |
 //! | `simulated` | what a simulation amounted to |
 //! | `finished` | the exit code, the seconds it took, and the first failure if there was one |
@@ -19,6 +20,7 @@ use crate::dry_run::PlannedNode;
 use crate::quantity::{bandwidth, digits};
 use gridspan::balance::BalanceReport;
 use gridspan::simulated::Summary;
+use gridspan_runtime::GuestEvent;
 use gridspan_topology::{Bandwidth, GridSpec, LinkEstimate, NodeId};
 use serde::{Serialize, Serializer};
 use std::net::SocketAddr;
@@ -52,6 +54,8 @@ pub(super) enum Report {
     Link { from: String, to: String, both_ways: bool, before: LinkNumbers, after: LinkNumbers },
     /// Actors have been moved.
     Balanced(BalanceReport),
+    /// What has become of a node that joined.
+    Guest(GuestEvent),
     /// Something is odd about the grid.
     Warning { text: String },
     /// The nodes were asked to end.

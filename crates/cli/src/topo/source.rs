@@ -53,6 +53,7 @@ fn measured(args: &PlaceArgs, verbose: u8) -> Result<Topology, CliError> {
         processes,
         json: false,
         is_listed: false,
+        guests: 0,
     };
     let ended = launch::run(&launch)?;
     match ended.links {

@@ -2,24 +2,50 @@
 
 use super::main_thread;
 use super::node::{Node, check_pes};
+use super::switch::Switch;
 use super::uplink::Uplink;
 use crate::Job;
 use crate::error::JobError;
 use crate::net::TransportLimits;
 use crate::net::bootstrap::Joined;
+use crate::pe::Core;
 use crate::program::Program;
 use gridspan_topology::NodeId;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Instant;
+
+/// Lets a node leave that runs in this process and is a guest.
+#[derive(Clone)]
+pub struct Leaver(Weak<Switch>);
+
+impl Leaver {
+    /// Has the node hand back its tasks and go. Nothing happens if it is no guest, or has ended.
+    pub fn leave(&self) {
+        if let Some(switch) = self.0.upgrade().filter(|switch| switch.layout.is_guest(switch.node))
+        {
+            let leader = switch.layout.leader(switch.node);
+            switch.inbox(leader).push_action(Box::new(Core::leave));
+        }
+    }
+}
 
 /// Runs this process's node of a job. On node 0, main runs on the calling thread; on others its
 /// definition is not used. Returns when the job has ended on this node, with the outcome that all
 /// nodes share.
 pub fn run(job: Job, joined: Joined) -> Result<(), JobError> {
+    run_with(job, joined, |_| {})
+}
+
+/// The same; `begun` is given what lets the node leave.
+pub fn run_with(job: Job, joined: Joined, begun: impl FnOnce(Leaver)) -> Result<(), JobError> {
     let node = joined.bundle.identity.node;
-    check_pes(joined.bundle.spec.layout().place(node).pes.len() as u32)?;
-    let program = Program::new(job, joined.bundle.spec.layout().clone())?;
+    let layout = joined.bundle.spec.layout().clone();
+    let program = match joined.bundle.guest {
+        Some(pes) => Program::guest(job, layout, node, pes),
+        None => Program::new(job, layout),
+    }?;
+    check_pes(program.layout().place(node).pes.len() as u32)?;
     let net = joined
         .into_loop(TransportLimits::default())
         .map_err(|error| JobError::Failed(format!("cannot join the job: {error}")))?;
@@ -27,6 +53,7 @@ pub fn run(job: Job, joined: Joined) -> Result<(), JobError> {
     let begin = Instant::now();
     thread::scope(|scope| {
         let running = Node::start(scope, &program, node, Some(uplink), begin);
+        begun(Leaver(Arc::downgrade(&running.switch)));
         if node == NodeId(0) {
             let main = program.begin_main(main_thread::port(&running.switch));
             main_thread::run(main, &running.switch);

@@ -6,6 +6,7 @@ use super::switch::Switch;
 use super::uplink::{Drive, Uplink};
 use super::worker::{self, Idle, Park};
 use crate::error::JobError;
+use crate::pe::Pe;
 use crate::program::Program;
 use gridspan_topology::{NodeId, PeId};
 use std::sync::{Arc, OnceLock};
@@ -34,6 +35,22 @@ const DIED: &str = "the thread of a PE died; this is a bug in Gridspan";
 
 fn cannot_start(error: &std::io::Error) -> JobError {
     JobError::Failed(format!("cannot start the thread of a PE ({error}); use fewer PEs"))
+}
+
+/// Has the first PE of a node tell the root that it is there.
+#[cfg(feature = "net")]
+fn introduce(machine: &mut Pe, uplink: &Uplink, is_guest: bool) {
+    if is_guest {
+        let contact = uplink.contact();
+        machine.act(Box::new(move |core| core.knock(contact)));
+    } else {
+        machine.greet();
+    }
+}
+
+#[cfg(not(feature = "net"))]
+fn introduce(machine: &mut Pe, _: &Uplink, _: bool) {
+    machine.greet();
 }
 
 /// Ends the job on the PEs of this node that run, since one of them does not; they tell others.
@@ -97,6 +114,9 @@ impl<'scope> Node<'scope> {
         #[cfg(feature = "net")]
         if let Some(uplink) = uplink.as_ref().filter(|_| node != NodeId(0)) {
             uplink.connect(NodeId(0));
+            // Founders need not know where a guest is: it comes to them.
+            let founders = layout.nodes().filter(|_| layout.is_guest(node));
+            founders.for_each(|founder| uplink.connect(founder));
         }
         let pes: Vec<PeId> = layout.place(node).pes.clone().map(PeId).collect();
         let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -113,13 +133,13 @@ impl<'scope> Node<'scope> {
         let network = uplink.clone().map(|uplink| uplink as Arc<dyn super::switch::Network>);
         let soft_bytes = program.limits().soft_bytes;
         let (inboxes, carrier) = (inboxes.collect(), program.carrier(node));
-        let switch = Switch::new(layout, node, inboxes, network, carrier, soft_bytes);
+        let switch = Switch::new(layout.clone(), node, inboxes, network, carrier, soft_bytes);
         let switch = Arc::new(switch);
         let mut handles = Vec::new();
         for (&pe, thread) in pes.iter().zip(threads) {
             let mut machine = program.pe(pe);
-            if uplink.is_some() && pe == pes[0] {
-                machine.greet();
+            if let Some(uplink) = uplink.as_ref().filter(|_| pe == pes[0]) {
+                introduce(&mut machine, uplink, layout.is_guest(node));
             }
             let mut idle: Box<dyn Idle + Send> = Box::new(Park::new(spin));
             #[cfg(feature = "net")]

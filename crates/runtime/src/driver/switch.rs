@@ -19,6 +19,8 @@ pub(crate) trait Network: Send + Sync {
     /// Takes a frame for another node; one that `is_bulk` holds up no others whatever its size. May be called by all
     /// PEs of the node.
     fn send(&self, to: NodeId, frame: Bytes, is_bulk: bool);
+    /// Says where a guest can be reached, before anything is sent to it.
+    fn meet(&self, guest: NodeId, contact: &str);
     /// Has this node measure something; the first PE gets the results.
     fn probe(&self, order: ProbeOrder);
     /// Bytes that wait because too many are under way already.
@@ -115,7 +117,7 @@ impl Switch {
         own: &mut Vec<(PeId, Packet)>,
     ) -> Result<(), PeId> {
         for (to, packet) in packets {
-            if !self.layout.contains(to) {
+            if !self.layout.may_contain(to) {
                 return Err(to);
             }
             if packet.is_spread() {
@@ -182,6 +184,13 @@ impl Switch {
         }
     }
 
+    /// Says where guests can be reached.
+    pub(super) fn meet(&self, contacts: &[(NodeId, String)]) {
+        if let Some(network) = &self.network {
+            contacts.iter().for_each(|(guest, contact)| network.meet(*guest, contact));
+        }
+    }
+
     /// Has this node measure something.
     pub(super) fn probe(&self, orders: Vec<ProbeOrder>) {
         if let Some(network) = &self.network {
@@ -199,13 +208,13 @@ impl Switch {
             return taken.unwrap_or(Ok(()));
         }
         let (sender, to, packet) = Packet::from_frame(frame)?;
-        if !self.layout.contains(to) || self.layout.node_of(to) != self.node {
+        if !self.layout.knows(to) || self.layout.node_of(to) != self.node {
             return Err(crate::DecodeError::new(
                 "a frame",
                 format_args!("{to} is not of this node"),
             ));
         }
-        if !self.layout.contains(sender) || self.layout.node_of(sender) != from {
+        if !self.layout.may_contain(sender) || self.layout.node_of(sender) != from {
             return Err(crate::DecodeError::new(
                 "a frame",
                 format_args!("{sender} is not of {from}"),

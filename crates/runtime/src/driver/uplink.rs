@@ -17,6 +17,7 @@ use bytes::Bytes;
 use gridspan_topology::NodeId;
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
@@ -39,6 +40,8 @@ pub(super) struct Uplink {
     /// Where to, whether it is bulk whatever its size, and what.
     frames: Mutex<VecDeque<(NodeId, bool, Bytes)>>,
     orders: Mutex<Vec<ProbeOrder>>,
+    /// Where guests can be reached of which the transport has not heard.
+    contacts: Mutex<Vec<(NodeId, SocketAddr)>>,
     /// Whether there are frames, or orders.
     has_frames: AtomicBool,
     /// Bytes of frames that the transport did not take yet.
@@ -66,6 +69,14 @@ impl Network for Uplink {
         self.announce();
     }
 
+    fn meet(&self, guest: NodeId, contact: &str) {
+        // One that says nothing of use dials itself.
+        if let Ok(address) = contact.parse() {
+            lock(&self.contacts).push((guest, address));
+            self.announce();
+        }
+    }
+
     fn probe(&self, order: ProbeOrder) {
         lock(&self.orders).push(order);
         self.announce();
@@ -81,6 +92,7 @@ impl Uplink {
         Self {
             frames: Mutex::default(),
             orders: Mutex::default(),
+            contacts: Mutex::default(),
             has_frames: AtomicBool::new(false),
             backlog_bytes: AtomicUsize::new(0),
             left: AtomicUsize::new(0),
@@ -111,6 +123,13 @@ impl Uplink {
     /// Opens the connection over which this node and the root watch each other.
     pub(super) fn connect(&self, node: NodeId) {
         lock(&self.net).transport().connect(node);
+    }
+
+    /// Where others can reach this node, as far as it can tell.
+    pub(super) fn contact(&self) -> String {
+        let address = lock(&self.net).local_address().ok();
+        let address = address.filter(|address| !address.ip().is_unspecified());
+        address.map(|address| address.to_string()).unwrap_or_default()
     }
 
     fn elapsed_ns(&self) -> u64 {
@@ -169,6 +188,11 @@ impl Uplink {
         for order in std::mem::take(&mut *lock(&self.orders)) {
             net.probe(order);
         }
+        for (guest, address) in std::mem::take(&mut *lock(&self.contacts)) {
+            if guest != switch.node && net.transport().address_of(guest).is_none() {
+                net.transport().set_address(guest, address);
+            }
+        }
         let frames = std::mem::take(&mut *lock(&self.frames));
         let mut stalled = BTreeSet::new();
         let mut left = VecDeque::new();
@@ -187,6 +211,8 @@ impl Uplink {
                 }
                 // Frames to a node that was lost have nowhere to go; its loss ends the job.
                 Err(SendError::Lost(_)) => {}
+                // A guest that nobody has heard of, or that is forgotten.
+                Err(SendError::NoSuchPeer(_)) if switch.layout.is_guest(to) => {}
                 Err(error) => {
                     fail(switch, JobError::Failed(format!("cannot send to {to}: {error}")));
                 }

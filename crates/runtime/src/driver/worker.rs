@@ -177,6 +177,7 @@ impl Turn {
             switch.think(thought);
         }
         switch.probe(pe.take_probe_orders());
+        switch.meet(&pe.take_contacts());
         if let Err(stranger) = switch.send(me, pe.outbox().drain(), &mut self.own) {
             pe.fail(JobError::Protocol(format!("a packet names {stranger}, which does not exist")));
         }

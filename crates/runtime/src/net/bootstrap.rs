@@ -40,6 +40,9 @@ use thiserror::Error;
 /// Begins the line in which a process says where it listens.
 pub const LISTENING: &str = "\u{1e}gridspan listening ";
 
+/// The line that has a guest leave.
+pub const LEAVE: &str = "leave\n";
+
 /// The version of the bundle; launcher and node must agree.
 const BUNDLE_VERSION: u32 = 1;
 /// The longest line of the launcher: the grid file of the largest job takes a tenth of it.
@@ -103,6 +106,9 @@ pub struct NodeBundle {
     pub emulate: bool,
     /// Where to receive packets; a free port of the loopback interface if not given.
     pub listen: Option<SocketAddr>,
+    /// With how many PEs the node joins, if it is a guest of a job that runs already.
+    #[serde(default)]
+    pub guest: Option<u32>,
     /// What the launcher wants to tell the layers above; opaque here.
     #[serde(default)]
     pub settings: serde_json::Value,
@@ -132,6 +138,7 @@ impl NodeBundle {
             seed,
             emulate: false,
             listen: None,
+            guest: None,
             settings: serde_json::Value::Null,
         })
     }
@@ -145,7 +152,7 @@ impl NodeBundle {
         if self.version != BUNDLE_VERSION {
             return Err(BootstrapError::Version(self.version));
         }
-        if self.identity.node.0 >= self.spec.layout().node_count() {
+        if self.spec.layout().is_guest(self.identity.node) != self.guest.is_some() {
             return Err(BootstrapError::Inconsistent("its node is not in its grid"));
         }
         Ok(())
@@ -234,18 +241,28 @@ pub fn join(from: &mut impl BufRead, to: &mut impl Write) -> Result<Joined, Boot
     Ok(Joined { bundle, port, addresses })
 }
 
-/// Calls `on_end` from a thread of its own when the launcher is gone. What the launcher still
-/// writes is ignored.
+/// Calls `on_end` from a thread of its own when the launcher is gone, and before that `on_leave` when it writes
+/// [`LEAVE`]. What else the launcher still writes is ignored.
 pub fn watch_launcher(
     mut from: impl Read + Send + 'static,
+    mut on_leave: impl FnMut() + Send + 'static,
     on_end: impl FnOnce() + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("launcher-watch".to_owned()).spawn(move || {
-        let mut ignored = [0; 512];
+        let (mut bytes, mut line) = ([0; 512], Vec::new());
         loop {
-            match from.read(&mut ignored) {
+            match from.read(&mut bytes) {
                 Ok(0) => break,
-                Ok(_) => {}
+                Ok(read) => {
+                    for &byte in &bytes[..read] {
+                        if line.len() <= LEAVE.len() {
+                            line.push(byte);
+                        }
+                        if byte == b'\n' && std::mem::take(&mut line) == LEAVE.as_bytes() {
+                            on_leave();
+                        }
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => break,
             }
@@ -347,7 +364,20 @@ mod tests {
     #[test]
     fn the_end_of_standard_input_is_noticed() {
         let (send, receive) = std::sync::mpsc::channel();
-        watch_launcher(Cursor::new(b"whatever"), move || send.send(()).unwrap()).unwrap();
+        watch_launcher(Cursor::new(b"whatever"), || (), move || send.send(()).unwrap()).unwrap();
         receive.recv_timeout(std::time::Duration::from_secs(10)).unwrap();
+    }
+
+    #[test]
+    fn a_guest_is_told_to_leave_by_a_line_of_its_own() {
+        let (send, receive) = std::sync::mpsc::channel();
+        let (told, lines) = (send.clone(), Cursor::new(b"leaves\nleave\nnow leave\nleave"));
+        watch_launcher(
+            lines,
+            move || told.send("leave").unwrap(),
+            move || send.send("end").unwrap(),
+        )
+        .unwrap();
+        assert_eq!(receive.iter().collect::<Vec<_>>(), ["leave", "end"]);
     }
 }

@@ -21,6 +21,7 @@ mod link;
 mod links;
 mod outgoing;
 mod peer;
+mod peers;
 mod probe_packet;
 mod prober;
 mod sampler;

@@ -33,6 +33,7 @@ use super::incoming::Assembly;
 use super::link::{LinkEvent, Stage};
 use super::links::Links;
 use super::peer::{DIAL_TIMEOUT, Peer, Phase};
+use super::peers::Peers;
 use super::stopwatch::take_least;
 use super::wire::write_beat;
 use crate::session::{Class, Detector, Health, LocalHealth};
@@ -72,8 +73,7 @@ pub struct Transport {
     client: Arc<QuicClientConfig>,
     server: ServerConfig,
     links: Links,
-    /// By node; this node's own entry is never used.
-    peers: Vec<Peer>,
+    peers: Peers,
     nodes_by_address: BTreeMap<SocketAddr, NodeId>,
     events: VecDeque<TransportEvent>,
     inbox: VecDeque<(ConnectionHandle, LinkEvent)>,
@@ -103,7 +103,7 @@ impl Transport {
             peer.window = config.windows.get(&node).copied();
             peer
         };
-        let peers = config.layout.nodes().map(new_peer).collect();
+        let peers = Peers::new(config.layout.nodes().map(new_peer).collect());
         let mut dice_seed = [0; 16];
         dice_seed.copy_from_slice(&config.seed[..16]);
         Ok(Self {
@@ -129,9 +129,12 @@ impl Transport {
         })
     }
 
-    /// Says where `node` receives packets. Frames for it may have been sent before.
+    /// Says where `node` receives packets. Frames for it may have been sent before, unless it is a guest, which is not
+    /// known before.
     pub fn set_address(&mut self, node: NodeId, address: SocketAddr) {
-        let Some(peer) = self.peers.get_mut(node.index()) else { return };
+        let (retained, fault) = (self.config.limits.retained_bytes_max, self.config.fault);
+        self.peers.meet(node, || Peer::new(retained, fault));
+        let Some(peer) = self.peers.get_mut(node) else { return };
         if let Some(old) = peer.address.replace(address) {
             self.nodes_by_address.remove(&old);
         }
@@ -148,7 +151,7 @@ impl Transport {
 
     /// Where `node` receives packets, if that is known.
     pub fn address_of(&self, node: NodeId) -> Option<SocketAddr> {
-        self.peers.get(node.index())?.address
+        self.peers.get(node)?.address
     }
 
     /// What all nodes of the job sign their probes with.
@@ -156,7 +159,7 @@ impl Transport {
         &self.config.identity.probe_key
     }
 
-    /// All other nodes of the job.
+    /// All other founders of the job.
     pub fn others(&self) -> impl Iterator<Item = NodeId> + use<> {
         let me = self.node();
         self.config.layout.nodes().filter(move |&node| node != me)
@@ -184,7 +187,7 @@ impl Transport {
         if bytes > limit {
             return Err(SendError::TooLarge { bytes, limit });
         }
-        let peer = match self.peers.get_mut(to.index()) {
+        let peer = match self.peers.get_mut(to) {
             Some(peer) if to != self.config.identity.node => peer,
             _ => return Err(SendError::NoSuchPeer(to)),
         };
@@ -202,9 +205,7 @@ impl Transport {
 
     /// Opens a connection to `node` if there is none, so that the first frame need not wait for it.
     pub fn connect(&mut self, node: NodeId) {
-        if node != self.node()
-            && self.peers.get(node.index()).is_some_and(|p| p.phase == Phase::Idle)
-        {
+        if node != self.node() && self.peers.get(node).is_some_and(|p| p.phase == Phase::Idle) {
             self.wanted.push(node);
         }
     }
@@ -245,7 +246,7 @@ impl Transport {
             let (Some(node), Stage::Open, false) = (link.peer, link.stage, *is_closed) else {
                 return true;
             };
-            let sender = &mut peers[node.index()].session.sender;
+            let sender = &mut peers[node].session.sender;
             let written = link.outgoing.write(&mut link.connection, sender);
             if written.is_err() {
                 link.close(now, Refusal::Malformed.code(), "a stream was stopped");
@@ -287,7 +288,7 @@ impl Transport {
 
     /// Bytes sent to `node` that it has not yet acknowledged.
     pub fn bytes_unacknowledged(&self, node: NodeId) -> u64 {
-        self.peers.get(node.index()).map_or(0, |peer| peer.session.sender.bytes_unacknowledged())
+        self.peers.get(node).map_or(0, |peer| peer.session.sender.bytes_unacknowledged())
     }
 
     /// Whether every frame to every node that is not lost was acknowledged.
@@ -297,12 +298,12 @@ impl Transport {
 
     /// Whether `node` is given up.
     pub fn is_lost(&self, node: NodeId) -> bool {
-        self.peers.get(node.index()).is_some_and(|peer| peer.phase == Phase::Lost)
+        self.peers.get(node).is_some_and(|peer| peer.phase == Phase::Lost)
     }
 
     /// What is known of the link to `node`.
     pub fn stats(&self, node: NodeId) -> LinkStats {
-        let Some(peer) = self.peers.get(node.index()) else { return LinkStats::default() };
+        let Some(peer) = self.peers.get(node) else { return LinkStats::default() };
         let stats = LinkStats {
             bytes_unacknowledged: peer.session.sender.bytes_unacknowledged(),
             bytes_acknowledged: peer.session.sender.bytes_acknowledged(),
@@ -331,7 +332,7 @@ impl Transport {
 
     /// The least round trip to `node` since this was last asked, if anything was acknowledged.
     pub(super) fn take_round_trip(&self, node: NodeId) -> Option<Duration> {
-        let handle = self.peers.get(node.index())?.open_link()?;
+        let handle = self.peers.get(node)?.open_link()?;
         take_least(self.links.get(handle)?.connection.congestion_state())
     }
 
@@ -353,7 +354,7 @@ impl Transport {
 
     /// The last acknowledgement to everyone, for a caller that is about to [`close`](Self::close).
     pub fn acknowledge_all(&mut self) {
-        for node in self.config.layout.nodes() {
+        for node in self.peers.nodes() {
             self.send_beat(node);
         }
     }
@@ -362,7 +363,7 @@ impl Transport {
     #[doc(hidden)]
     pub fn break_connection(&mut self, now: Instant, node: NodeId) {
         self.advance(now);
-        if let Some(handle) = self.peers[node.index()].open_link() {
+        if let Some(handle) = self.peers[node].open_link() {
             self.misbehaved(handle, node, "broken by a test");
         }
     }
@@ -387,7 +388,7 @@ impl Transport {
             self.links.settle(handle);
         }
         for node in std::mem::take(&mut self.wanted) {
-            if self.peers[node.index()].phase == Phase::Idle && !self.is_closed {
+            if self.peers[node].phase == Phase::Idle && !self.is_closed {
                 self.dial(node);
             }
         }

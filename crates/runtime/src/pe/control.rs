@@ -79,6 +79,8 @@ impl Pe {
             Control::Carried { flow, arrivals } => {
                 core.handle_carried(core.common.layout.node_of(from), flow, arrivals);
             }
+            Control::Visit(visit) => core.handle_visit(from, visit),
+            Control::Errand { collection, order } => core.handle_errand(collection, order),
             Control::Piece(piece) => {
                 match core.pieces.take(from, piece, core.common.limits.hard_bytes) {
                     Ok(Some(control)) => self.handle_control(from, control),

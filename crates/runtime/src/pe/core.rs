@@ -5,11 +5,12 @@
 
 use super::PlantedFault;
 use super::balancing::Balancing;
+use super::guest_event::OnGuests;
 use super::links::OnLinks;
 use super::outbox::Outbox;
 use super::state::{
-    Accumulator, Channels, Collections, Departing, Directory, Early, Graves, GroupState, Held,
-    Incomplete, Lanes, Measures, Member, NewMembers, Pieces, Published, Queue, Request, Root,
+    Accumulator, Channels, Collections, Departing, Directory, Early, Graves, GroupState, Guests,
+    Held, Incomplete, Lanes, Measures, Member, NewMembers, Pieces, Published, Queue, Request, Root,
     Thought, Timers, Waits,
 };
 use super::statistics::Statistics;
@@ -127,6 +128,9 @@ pub(crate) struct Common {
     pub(crate) fingerprint: u64,
     pub(crate) fault: PlantedFault,
     pub(crate) on_links: Option<OnLinks>,
+    /// Whether the job goes on when a guest is lost.
+    pub(crate) tolerates_lost_guests: bool,
+    pub(crate) on_guests: Option<OnGuests>,
     /// What actors of one node share.
     pub(crate) shelf: Arc<Shelf>,
 }
@@ -166,6 +170,7 @@ pub struct Core {
     /// Collections of which not all members have come.
     pub(super) parts: BTreeMap<CollectionId, Incomplete>,
     pub(super) graves: Graves,
+    pub(crate) guests: Guests<Self>,
     pub(super) departing: BTreeMap<ActorId, Departing>,
     /// Actors that were accepted and not yet committed.
     pub(super) arriving: BTreeSet<ActorId>,
@@ -238,6 +243,7 @@ impl Core {
             early: BTreeMap::new(),
             parts: BTreeMap::new(),
             graves: Graves::default(),
+            guests: Guests::default(),
             departing: BTreeMap::new(),
             arriving: BTreeSet::new(),
             debts: BTreeMap::new(),

@@ -154,21 +154,12 @@ impl Core {
             }
         }
         if self.me == Self::ROOT {
-            for other in layout.nodes().skip(1) {
-                self.post(layout.leader(other), Control::Stop { outcome: outcome.clone() });
+            let founders = layout.nodes().skip(1).map(|other| layout.leader(other));
+            for leader in founders.chain(self.guest_leaders()) {
+                self.post(leader, Control::Stop { outcome: outcome.clone() });
             }
         }
         self.outcome = Some(outcome);
-    }
-
-    /// A node was lost. Without it the job cannot go on.
-    #[cfg(feature = "net")]
-    pub(crate) fn node_lost(&mut self, node: gridspan_topology::NodeId, error: JobError) {
-        if node == self.common.layout.node_of(Self::ROOT) {
-            self.handle_stop(Err(error));
-        } else {
-            self.fail(error);
-        }
     }
 
     /// Another node runs the job with this fingerprint.

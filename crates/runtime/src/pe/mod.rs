@@ -8,6 +8,7 @@
 //!   where actors live (`directory`). `core` holds them all.
 //! - `send`: the way of a message. `order`: when it passes. `migrate`: the way of an actor. `post`: the rest.
 //! - `collective`: collections, broadcasts, reductions, quiescence, sync points.
+//! - `guests`: nodes that join while the job runs, and leave or are lost.
 //! - `borders`: how near actors are to another site, which orders messages of steps.
 //! - `queue`, `store`: messages and actors of one type, which `core` knows as a `Kind`.
 
@@ -21,6 +22,8 @@ mod core;
 mod early;
 mod fault;
 mod graves;
+mod guest_event;
+mod guests;
 mod lifecycle;
 mod links;
 mod measure;
@@ -43,13 +46,15 @@ pub use self::core::{Action, Core, Stopwatch};
 pub(crate) use self::core::{Common, Kind, Store};
 pub(crate) use balancing::{Balancing, Source};
 pub use fault::PlantedFault;
+pub use guest_event::GuestEvent;
+pub(crate) use guest_event::OnGuests;
 pub use links::Links;
 pub(crate) use links::OnLinks;
 pub use outbox::Outbox;
 pub(crate) use queue::TypedQueue;
 pub use standing::Standing;
+pub(crate) use state::{Notice, Queue, Request, Visiting, Wish};
 pub use state::{Places, Spent, TRIAL, Thought};
-pub(crate) use state::{Queue, Request, Wish};
 pub use statistics::Statistics;
 pub(crate) use store::TypedStore;
 
@@ -57,7 +62,7 @@ use crate::error::JobError;
 use crate::id::{ActorId, KindId};
 use crate::probe::ProbeOrder;
 use crate::wire::{Content, Control, Packet};
-use gridspan_topology::{PeId, Time};
+use gridspan_topology::{NodeId, PeId, Time};
 use migrate::Tentatives;
 use std::time::Duration;
 
@@ -86,6 +91,13 @@ impl Pe {
 
     /// Takes a packet from `from`.
     pub fn handle(&mut self, from: PeId, packet: Packet) {
+        let control = match &packet.0 {
+            Content::Control(control) => Some(&**control),
+            _ => None,
+        };
+        if self.core.is_uninvited(from, control) {
+            return;
+        }
         match packet.0 {
             Content::Batch(batch) => {
                 if let Some(kind) = self.core.kind(batch.kind()) {
@@ -213,6 +225,11 @@ impl Pe {
     /// What this node should measure; the driver reports with [`Core::probed`](Core).
     pub fn take_probe_orders(&mut self) -> Vec<ProbeOrder> {
         std::mem::take(&mut self.core.probe_orders)
+    }
+
+    /// Where guests can be reached of which this PE has heard, as they said to [`Core::knock`].
+    pub fn take_contacts(&mut self) -> Vec<(NodeId, String)> {
+        std::mem::take(&mut self.core.guests.contacts)
     }
 
     /// What somebody else than this PE should think about; given back by [`Core::advised`](Core).

@@ -28,6 +28,9 @@ pub(crate) trait Work: Sized + Send + 'static {
     /// What a frame keeps that waits for stolen or handed-in work.
     fn loan() -> Self::State;
 
+    /// An output that changes nothing where it is handed in, if there is one.
+    fn nothing() -> Option<Self::Output>;
+
     /// Whether items that work for the same frame can share a loan: their outputs become one.
     const SHARES_LOANS: bool;
 
@@ -114,6 +117,26 @@ impl<W: Work> Engine<W> {
             Frame { up: Up::Lender(lender.into()), pending: lender.items, state: W::loan() };
         let frame = self.frames.open(frame);
         self.kept.extend(items.map(|item| Token { item, frame, child: 0 }));
+    }
+
+    /// From now on others may ask for work.
+    pub(super) fn expect_thieves(&mut self) {
+        self.alone = false;
+    }
+
+    /// Adds more for a frame to wait for; nothing if it does not exist.
+    pub(super) fn resume(&mut self, frame: FrameId, items: Vec<W::Item>) {
+        let Some(waiting) = self.frames.get(frame) else { return };
+        waiting.pending += items.len() as u64;
+        let tokens = items.into_iter().map(|item| Token { item, frame, child: 0 });
+        self.kept.splice(..0, tokens);
+    }
+
+    /// All tasks of this PE.
+    pub(super) fn take_all(&mut self) -> Vec<Token<W::Item>> {
+        let mut all = std::mem::take(&mut self.kept);
+        all.extend(std::iter::from_fn(|| self.offered.pop()));
+        all
     }
 
     /// Runs the newest task. Returns whether there was one.

@@ -127,6 +127,10 @@ impl<T: Task> Work for Joining<T> {
         type_name::<T>()
     }
 
+    fn nothing() -> Option<T::Output> {
+        None
+    }
+
     fn loan() -> Waiting<T> {
         Waiting(None)
     }

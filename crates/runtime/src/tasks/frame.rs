@@ -123,8 +123,15 @@ impl<S> Frames<S> {
         frame.take()
     }
 
+    /// The frames whose output goes to where `is_wanted` says.
+    pub(super) fn find(&self, is_wanted: impl Fn(&Up) -> bool) -> Vec<FrameId> {
+        let places = self.places.iter().enumerate();
+        let open = places
+            .filter(|(_, (_, frame))| frame.as_ref().is_some_and(|frame| is_wanted(&frame.up)));
+        open.map(|(place, &(serial, _))| FrameId { place: place as u32, serial }).collect()
+    }
+
     /// How many are open.
-    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }

@@ -12,6 +12,7 @@
 //!   the end is known when the root's frame is complete.
 //! - `engine`: the queue and the frames of a PE. `deques`: what the PEs of a node share.
 //! - `order`: what workers are told. `steward`: takes tasks from other nodes, and gives them some.
+//! - `ledger`: what guests owe. `visiting`: what workers do when guests come and go.
 //! - `worker`: the actor on every PE that runs tasks between other messages.
 //! - `pool`: how main hands in a root and gets its result.
 
@@ -19,11 +20,13 @@ mod deques;
 mod engine;
 mod fork;
 mod frame;
+mod ledger;
 mod order;
 mod pool;
 mod search;
 mod statistics;
 mod steward;
+mod visiting;
 mod worker;
 
 pub(crate) use fork::Joining;

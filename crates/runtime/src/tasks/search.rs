@@ -86,6 +86,10 @@ impl<S: Search> Work for Searching<S> {
         type_name::<S>()
     }
 
+    fn nothing() -> Option<S::Total> {
+        Some(S::Total::default())
+    }
+
     fn loan() -> S::Total {
         S::Total::default()
     }

@@ -1,29 +1,37 @@
 //! How a node takes tasks from other nodes, and gives them some. Its first PE speaks for it.
 
 use super::engine::{Engine, Work};
-use super::frame::{Lender, Token};
-use super::order::{Crew, Loan, Order, at};
+use super::frame::{FrameId, Lender, Token};
+use super::ledger::{Ledger, forsake};
+use super::order::{Crew, Loan, Order, tell};
 use super::statistics::StealStatistics;
 use crate::id::Timer;
 use crate::limits::PIECE_BYTES_MAX;
+use crate::pe::{Notice, Visiting};
 use crate::{Context, codec};
 use gridspan_balance::victim::{
     Amount, Command, Gift, Places, StealMessage, Stealing, victim_by_name,
 };
-use gridspan_topology::{Hierarchy, NodeId};
+use gridspan_topology::{Hierarchy, NodeId, PeId};
 use std::sync::Arc;
 
 /// Tasks in one packet, at most, unless a single one is larger. They leave at once, and a packet of this size
 /// takes 40 ms at 100 Mbit/s.
-const GIFT_BYTES: usize = 512 << 10;
+pub(super) const GIFT_BYTES: usize = 512 << 10;
 
 /// What the name of a task's frame takes beside it, at most.
-const LENDER_BYTES: usize = 32;
+pub(super) const LENDER_BYTES: usize = 32;
 
 /// The stealing of a node.
 pub(super) struct Steward {
     stealing: Stealing,
     node: NodeId,
+    /// What guests owe.
+    ledger: Ledger,
+    /// Whether it may ask for tasks: everybody knows it, and it does not leave.
+    may_ask: bool,
+    /// Whether it is a guest that leaves: it says nothing to other stewards any more.
+    is_leaving: bool,
     timer: Option<Timer>,
     /// What could be taken away when others were last told.
     told: u64,
@@ -31,12 +39,15 @@ pub(super) struct Steward {
 }
 
 impl Steward {
-    /// The steward of the node of the worker in `cx`; `None` if there is no other node, or the policy is not
+    /// The steward of the node of the worker in `cx`; `None` if there is no other node yet, or the policy is not
     /// known.
     pub(super) fn new(cx: &Context<'_, impl Crew>) -> Option<Self> {
         let layout = cx.layout();
         let node = cx.node();
-        if layout.node_count() < 2 || layout.leader(node) != cx.pe() {
+        let guests = &cx.core.guests;
+        let is_alone =
+            layout.node_count() < 2 && guests.present.is_empty() && !layout.is_guest(node);
+        if is_alone || layout.leader(node) != cx.pe() {
             return None;
         }
         let common = &cx.core.common;
@@ -44,12 +55,28 @@ impl Steward {
         let policy = victim_by_name(&common.stealing).ok()?;
         let places = Arc::new(Places::new(&Hierarchy::from_layout(layout)));
         let workers = layout.place(node).pes.len() as u32;
-        let stealing = Stealing::new(policy, node, workers, places, common.seed);
-        Some(Self { stealing, node, timer: None, told: 0, statistics: StealStatistics::default() })
+        let mut steward = Self {
+            stealing: Stealing::new(policy, node, workers, places, common.seed),
+            node,
+            ledger: Ledger::default(),
+            may_ask: !layout.is_guest(node) || guests.visit == Visiting::Working,
+            is_leaving: matches!(guests.visit, Visiting::Leaving(_)),
+            timer: None,
+            told: 0,
+            statistics: StealStatistics::default(),
+        };
+        let own = layout.is_guest(node).then_some(node);
+        for guest in own.into_iter().chain(guests.present.iter().copied()) {
+            steward.join(guest, cx);
+        }
+        Some(steward)
     }
 
     /// Looks whether the node has work, and how much of it could be taken away.
     pub(super) fn look<W: Work>(&mut self, engine: &Engine<W>, cx: &Context<'_, impl Crew>) {
+        if !self.may_ask {
+            return;
+        }
         if engine.is_dry() {
             self.told = 0;
             return self.stealing.handle_idle(cx.now());
@@ -59,6 +86,49 @@ impl Steward {
         if self.stealing.is_idle() || stock.checked_ilog2() != self.told.checked_ilog2() {
             self.told = stock;
             self.stealing.handle_stock(cx.now(), stock);
+        }
+    }
+
+    /// A guest takes part.
+    fn join(&mut self, guest: NodeId, cx: &Context<'_, impl Crew>) {
+        let layout = cx.layout();
+        // Its site has a founder, or it would not have been admitted.
+        if let Some(near) = layout.nodes_in(layout.site_of_node(guest)).next() {
+            self.stealing.handle_joined(cx.now(), guest, near);
+        }
+    }
+
+    /// Does what news of guests ask for.
+    pub(super) fn handle_notice<W: Work>(
+        &mut self,
+        notice: Notice,
+        engine: &mut Engine<W>,
+        cx: &mut Context<'_, impl Crew>,
+    ) {
+        match notice {
+            Notice::Came(guest) => self.join(guest, cx),
+            Notice::Left(guest) => self.stealing.handle_lost(cx.now(), guest),
+            Notice::Gone(guest) => {
+                self.stealing.handle_lost(cx.now(), guest);
+                match self.ledger.recall(guest, engine) {
+                    Ok(loans) => (0..loans).for_each(|_| cx.core.settled()),
+                    Err(error) => cx.fail(format!("tasks that {guest} owed: {error}")),
+                }
+                let layout = cx.layout();
+                forsake(engine, |pe| layout.node_of(pe) == guest);
+            }
+            Notice::Begin => self.may_ask = true,
+            Notice::Leave => {
+                (self.may_ask, self.is_leaving) = (false, true);
+                self.cancel(cx);
+            }
+        }
+    }
+
+    /// A result of a PE has come to a frame.
+    pub(super) fn settle(&mut self, frame: FrameId, by: PeId, cx: &mut Context<'_, impl Crew>) {
+        if self.ledger.settle(frame, cx.layout().node_of(by)) {
+            cx.core.settled();
         }
     }
 
@@ -84,6 +154,10 @@ impl Steward {
         engine: &mut Engine<W>,
         cx: &mut Context<'_, impl Crew>,
     ) {
+        if cx.core.guests.gone.contains(&from) {
+            // Who lent these to it has queued them again.
+            return;
+        }
         let mut tasks = 0;
         for Loan { lender, items } in loans {
             let items: Vec<W::Item> = match codec::decode(W::name(), items) {
@@ -112,7 +186,7 @@ impl Steward {
     ) {
         loop {
             let commands: Vec<_> = self.stealing.commands().collect();
-            if commands.is_empty() {
+            if commands.is_empty() || self.is_leaving {
                 return;
             }
             // They leave before the next task is run, which may take long.
@@ -141,6 +215,11 @@ impl Steward {
 
     /// Waits for nothing any more.
     pub(super) fn close(&mut self, cx: &mut Context<'_, impl Crew>) {
+        self.cancel(cx);
+        (0..self.ledger.len()).for_each(|_| cx.core.settled());
+    }
+
+    fn cancel(&mut self, cx: &mut Context<'_, impl Crew>) {
         if let Some(timer) = self.timer.take() {
             cx.cancel(timer);
         }
@@ -156,9 +235,7 @@ impl Steward {
     }
 
     fn send(&self, to: NodeId, order: Order, cx: &mut Context<'_, impl Crew>) {
-        let leader = cx.layout().leader(to);
-        let worker = cx.collection().at(at(leader));
-        cx.send(&worker, order);
+        tell(cx.layout().leader(to), order, cx);
     }
 
     fn give<W: Work>(
@@ -170,7 +247,13 @@ impl Steward {
         cx: &mut Context<'_, impl Crew>,
     ) {
         let limit = amount.of(engine.stock());
-        let loans = lend(engine, limit);
+        let mut loans = lend(engine, limit);
+        if cx.layout().is_guest(to) {
+            for loan in &mut loans {
+                self.ledger.enter(to, loan, engine);
+                cx.core.await_result();
+            }
+        }
         let tasks = loans.iter().map(|loan| loan.lender.items).sum();
         if tasks > 0 {
             self.statistics.gifts += 1;
@@ -226,7 +309,6 @@ mod tests {
     use super::super::deques::Deques;
     use super::super::{Joining, Step, Task, TaskContext};
     use super::*;
-    use gridspan_topology::PeId;
     use serde::{Deserialize, Serialize};
 
     /// A task that takes as many bytes as its text.

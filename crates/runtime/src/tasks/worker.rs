@@ -3,10 +3,11 @@
 use super::deques::Deques;
 use super::engine::{Engine, Finished, Work};
 use super::frame::Lender;
-use super::order::{Loan, Order, at};
+use super::order::{Leaving, Loan, Order, at, notify, tell};
 use super::steward::Steward;
 use crate::index::Ix1;
 use crate::limits::PIECE_BYTES_MAX;
+use crate::pe::Visiting;
 use crate::reduce::Op;
 use crate::reference::Reply;
 use crate::{Actor, Context, To, codec};
@@ -28,9 +29,11 @@ const BEHIND_ALL: i32 = i32::MAX;
 
 /// Runs tasks on one PE.
 pub(crate) struct Worker<W: Work> {
-    engine: Engine<W>,
+    pub(super) engine: Engine<W>,
     /// On the first PE of each node, if there are several nodes.
-    steward: Option<Steward>,
+    pub(super) steward: Option<Steward>,
+    /// If this node is a guest that leaves.
+    pub(super) leaving: Option<Leaving>,
     /// Whether a `Run` is on its way.
     is_running: bool,
     roots: BTreeMap<u64, Reply<Option<Bytes>>>,
@@ -46,7 +49,8 @@ impl<W: Work> Actor for Worker<W> {
         let pe = cx.pe();
         let place = cx.layout().place(cx.node()).pes.clone();
         let (seats, seat) = (place.len(), (pe.0 - place.start) as usize);
-        let alone = cx.layout().pe_count() == 1;
+        let has_guests = !cx.core.guests.present.is_empty() || cx.core.is_guest();
+        let alone = cx.layout().pe_count() == 1 && !has_guests;
         let at = (cx.node(), cx.collection().id());
         let node = cx.core.common.shelf.share(at, || Deques::new(seats));
         let node = node.unwrap_or_else(|| {
@@ -54,9 +58,12 @@ impl<W: Work> Actor for Worker<W> {
             Deques::new(seats).into()
         });
         let engine = Engine::new(pe, seat, node, alone);
+        let is_leaving = matches!(cx.core.guests.visit, Visiting::Leaving(_));
+        cx.core.join_crew(cx.collection().id, notify::<Self>);
         let mut worker = Self {
             engine,
             steward: Steward::new(cx),
+            leaving: is_leaving.then(Leaving::default),
             is_running: false,
             roots: BTreeMap::new(),
             next_root: 0,
@@ -74,13 +81,7 @@ impl<W: Work> Actor for Worker<W> {
                 self.slice(cx);
             }
             Order::Wake | Order::Look => {}
-            Order::Done { lender, output } => match codec::decode(W::name(), &output) {
-                Ok(output) => {
-                    let Lender { frame, child, items, .. } = lender;
-                    W::report(&mut self.engine, frame, child, items, output);
-                }
-                Err(error) => cx.fail(format!("a task's output: {error}")),
-            },
+            Order::Done { lender, output, by } => self.take_output(&lender, (&output, by), cx),
             Order::Steal { from, message } => {
                 if let Some(steward) = &mut self.steward {
                     steward.handle_message(from, message, cx);
@@ -91,6 +92,10 @@ impl<W: Work> Actor for Worker<W> {
                     steward.handle_gift((from, gift), &loans, &mut self.engine, cx);
                 }
             }
+            Order::Notice(notice) => self.handle_notice(notice, cx),
+            Order::Return { to, loan } => self.take_back(&to, &loan, cx),
+            Order::Leave => drop(self.leaving.get_or_insert_default()),
+            Order::Empty { pe } => self.note_empty(pe),
             Order::Timeout => {
                 if let Some(steward) = &mut self.steward {
                     steward.handle_timeout(cx);
@@ -109,8 +114,14 @@ impl<W: Work> Actor for Worker<W> {
         match order {
             Order::Begin { item: bytes, .. } | Order::Done { output: bytes, .. } => bytes.len(),
             Order::Gift { loans, .. } => loans.iter().map(Loan::bytes).sum(),
+            Order::Return { loan, .. } => loan.bytes(),
             Order::Run | Order::Wake | Order::Look | Order::Steal { .. } => 0,
-            Order::Timeout | Order::Report | Order::Close => 0,
+            Order::Notice(_)
+            | Order::Leave
+            | Order::Empty { .. }
+            | Order::Timeout
+            | Order::Report
+            | Order::Close => 0,
         }
     }
 }
@@ -127,12 +138,33 @@ impl<W: Work> Worker<W> {
         }
     }
 
+    fn take_output(
+        &mut self,
+        lender: &Lender,
+        (output, by): (&[u8], PeId),
+        cx: &mut Context<'_, Self>,
+    ) {
+        let &Lender { frame, child, items, .. } = lender;
+        match codec::decode(W::name(), output) {
+            Ok(output) => W::report(&mut self.engine, frame, child, items, output),
+            Err(error) => cx.fail(format!("a task's output: {error}")),
+        }
+        if let Some(steward) = &mut self.steward {
+            steward.settle(frame, by, cx);
+        }
+    }
+
     /// Sees to what has changed: tasks to run, to lay out, to take or to give, and outputs.
     fn go_on(&mut self, cx: &mut Context<'_, Self>) {
+        if self.leaving.is_some() {
+            self.hand_back(cx);
+        }
         if !self.is_running {
             self.rest(cx);
         }
-        self.engine.share();
+        if self.leaving.is_none() {
+            self.engine.share();
+        }
         if let Some(steward) = &mut self.steward {
             steward.look(&self.engine, cx);
             steward.carry_out(&mut self.engine, cx);
@@ -149,6 +181,10 @@ impl<W: Work> Worker<W> {
         if let Some(steward) = &mut self.steward {
             steward.close(cx);
         }
+        let collection = cx.collection().id;
+        for guest in cx.core.leave_crew(collection) {
+            tell(guest, Order::Close, cx);
+        }
         cx.destroy();
     }
 
@@ -158,7 +194,7 @@ impl<W: Work> Worker<W> {
         let (mut chunk, mut done) = (CHUNK, 0);
         'slice: loop {
             for _ in 0..chunk {
-                if !self.engine.step() && !self.engine.steal() {
+                if !self.engine.step() && !self.find() {
                     break 'slice;
                 }
                 if self.engine.charged_ns >= SLICE_NS || !self.engine.wakes.is_empty() {
@@ -191,7 +227,8 @@ impl<W: Work> Worker<W> {
             match finished {
                 Finished::Loan(lender, output) => {
                     if let Some(output) = encode_output::<W>(&output, lender.pe, cx) {
-                        cx.send(&workers.at(at(lender.pe)), Order::Done { lender, output });
+                        let by = cx.pe();
+                        tell(lender.pe, Order::Done { lender, output, by }, cx);
                     }
                 }
                 Finished::Root(root, output) => {
@@ -211,20 +248,25 @@ impl<W: Work> Worker<W> {
     /// The whole node has nothing to do, or has something again.
     fn tell_steward(&self, cx: &mut Context<'_, Self>) {
         let leader = cx.layout().leader(cx.node());
-        if cx.layout().node_count() > 1 && leader != cx.pe() {
+        if leader != cx.pe() {
             let steward = cx.collection().at(at(leader));
             cx.send(&steward, Order::Look);
             cx.core.turn_is_over = true;
         }
     }
 
+    /// Takes work of another PE of this node; whether there was any.
+    fn find(&mut self) -> bool {
+        self.leaving.is_none() && self.engine.steal()
+    }
+
     /// Goes on if there is anything to run here or to take in the node, or sleeps.
     fn rest(&mut self, cx: &mut Context<'_, Self>) {
-        let found = self.engine.has_tasks() || self.engine.steal();
+        let found = self.engine.has_tasks() || self.find();
         if !found {
             let is_dry = self.engine.fall_asleep();
             // Somebody may have laid out something just before, and not seen this PE asleep.
-            if !self.engine.steal() {
+            if !self.find() {
                 if is_dry {
                     self.tell_steward(cx);
                 }

@@ -1,6 +1,7 @@
 //! Packets of the runtime itself: everything but messages to single actors.
 
 use super::earlier::Earlier;
+use super::visit::Visit;
 use crate::collection::{CollectionInfo, PlanEntry};
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId, SectionId, Timer};
@@ -314,6 +315,10 @@ pub(crate) enum Control {
     PlanKnown { plan: PlanId },
     /// To the root: the sender's node has all of an announcement or multicast.
     Carried { flow: FlowId, arrivals: Vec<Arrival> },
+    /// Who takes part beside the founders.
+    Visit(Visit),
+    /// For the member of a collection on this PE: an encoded message, between founders and guests.
+    Errand { collection: CollectionId, order: Bytes },
     /// A part of another control.
     Piece(Piece),
     /// To PE 0: the job cannot go on.
@@ -326,7 +331,9 @@ impl Control {
     /// The collection without whose description it cannot be handled.
     pub(crate) fn needs_collection(&self) -> Option<CollectionId> {
         match self {
-            Self::Broadcast { collection, .. } => Some(*collection),
+            Self::Broadcast { collection, .. } | Self::Errand { collection, .. } => {
+                Some(*collection)
+            }
             // Nobody waits for a rebalance that was asked for.
             Self::Resume { collection, .. } if *collection != CollectionId::SYSTEM => {
                 Some(*collection)

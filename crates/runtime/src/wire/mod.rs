@@ -8,6 +8,7 @@ mod earlier;
 mod packet;
 mod spread;
 mod spread_frame;
+mod visit;
 
 pub(crate) use control::{
     Arrival, Asked, Buried, Contribution, Control, FlowId, Insertion, Loads, MemberRecord, Migrant,
@@ -18,3 +19,4 @@ pub use packet::Packet;
 pub(crate) use packet::{Content, EncodedBatch, MessageFrame};
 pub(crate) use spread::{Announced, Announcement, REPORTED_BYTES_MIN, SEGMENT_BYTES, Spread};
 pub(crate) use spread_frame::{CastHead, PlanHead, SegmentHead, SpreadFrame};
+pub(crate) use visit::Visit;

@@ -37,7 +37,7 @@ impl Simulation {
         let Arrival { from, to, ref frame } = arrival;
         let result = if Carrier::is_concerned(frame) {
             // The thread that drives the network stands still with its node.
-            let until = self.nodes[to.index()].paused_until;
+            let until = self.nodes[to].paused_until;
             if until > self.now {
                 self.queue.push(until, Event::Frame(arrival));
                 return;
@@ -62,7 +62,7 @@ impl Simulation {
         let mut out = Vec::new();
         carrier.receive(self.now, from, frame, &mut out)?;
         // A carrier sends one frame after the other.
-        let mut leaves = self.nodes[to.index()].carrier_free.max(self.now);
+        let mut leaves = self.nodes[to].carrier_free.max(self.now);
         let mut frames = Vec::new();
         for carriage in out {
             match carriage {
@@ -73,7 +73,7 @@ impl Simulation {
                 Carriage::Deliver { from, to, packet } => self.deliver(from, to, packet),
             }
         }
-        self.nodes[to.index()].carrier_free = leaves;
+        self.nodes[to].carrier_free = leaves;
         if !frames.is_empty() {
             self.queue.push(self.now, Event::Leave(frames));
         }

@@ -8,7 +8,7 @@ use gridspan_runtime::pe::{Standing, Statistics};
 impl Simulation {
     pub(super) fn standing_now(&self) -> Standing {
         let mut sum = Standing::default();
-        for station in &self.stations {
+        for station in self.stations.iter() {
             sum += station.machine.standing();
         }
         sum
@@ -29,7 +29,7 @@ impl Simulation {
 
     pub(super) fn report(self, ending: Ending, outcome: Result<(), JobError>) -> SimReport {
         let mut statistics = Statistics::default();
-        for station in &self.stations {
+        for station in self.stations.iter() {
             statistics += station.machine.statistics();
         }
         let mut faults = self.delays.as_ref().map(|delays| delays.counts).unwrap_or_default();

@@ -215,10 +215,9 @@ impl GridSpec {
         self.layout.sites().find(|&site| self.layout.site_name(site) == name)
     }
 
-    /// The cluster that a node is in: a number that is unique in the grid. Panics if the grid has no
-    /// such node.
+    /// The cluster that a node is in: a number that is unique in the grid. Guests are in none.
     pub fn cluster_of(&self, node: NodeId) -> Option<u32> {
-        self.cluster_of[node.index()]
+        self.cluster_of.get(node.index()).copied().flatten()
     }
 
     /// The name of a cluster. Panics if the grid has no such cluster.

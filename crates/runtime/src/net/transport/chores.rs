@@ -25,8 +25,8 @@ impl Transport {
         for handle in self.links.handles() {
             self.look_after_link(handle, now);
         }
-        for node in self.config.layout.nodes() {
-            if let Some(detector) = &mut self.peers[node.index()].detector {
+        for node in self.peers.nodes() {
+            if let Some(detector) = &mut self.peers[node].detector {
                 detector.forgive(slept, now);
             }
             self.look_after(node, now);
@@ -37,7 +37,7 @@ impl Transport {
     }
 
     fn look_after(&mut self, node: NodeId, now: Time) {
-        let peer = &mut self.peers[node.index()];
+        let peer = &mut self.peers[node];
         if let Some(health) = peer.detector.as_mut().and_then(|detector| detector.poll(now)) {
             match health {
                 Health::Suspected => {
@@ -53,7 +53,7 @@ impl Transport {
                 Health::Alive => {}
             }
         }
-        let peer = &mut self.peers[node.index()];
+        let peer = &mut self.peers[node];
         match peer.phase {
             Phase::Open { .. } if peer.beat_due <= now => self.send_beat(node),
             Phase::Open { .. } => {
@@ -80,7 +80,7 @@ impl Transport {
     /// of packets that the network lost, and QUIC tries again only after pauses that grow with the
     /// silence.
     fn free_if_stuck(&mut self, node: NodeId) {
-        let Some(handle) = self.peers[node.index()].open_link() else { return };
+        let Some(handle) = self.peers[node].open_link() else { return };
         if let Some(link) = self.links.get_mut(handle)
             && link.is_stuck()
         {
@@ -92,7 +92,7 @@ impl Transport {
 
     fn give_up_or_redial(&mut self, node: NodeId, now: Time) {
         let patience = self.config.limits.connect_patience;
-        let peer = &self.peers[node.index()];
+        let peer = &self.peers[node];
         let tried = peer.trying_since.map_or(Duration::ZERO, |since| now.since(since));
         if peer.detector.is_none() && tried >= patience {
             self.lose(node, LossReason::Unreachable(patience));
@@ -133,7 +133,7 @@ impl Transport {
     /// Tells `node` that this one lives and what it received.
     pub(super) fn send_beat(&mut self, node: NodeId) {
         let due = self.time() + self.config.detector.beat;
-        let peer = &mut self.peers[node.index()];
+        let peer = &mut self.peers[node];
         let Some(handle) = peer.open_link() else { return };
         let mut beat = BytesMut::with_capacity(32);
         write_beat(&mut beat, peer.session.receiver.received());
@@ -168,10 +168,10 @@ impl Transport {
         match (peer, dialled) {
             (Some(node), _) if self.is_current(handle, node) => self.link_down(node),
             (None, Some(node)) if self.is_current(handle, node) => {
-                let is_new = !self.peers[node.index()].is_refusal_reported;
+                let is_new = !self.peers[node].is_refusal_reported;
                 let is_handshake = !matches!(reason, ConnectionError::ApplicationClosed(_));
                 if is_new && is_handshake && !is_withdrawal(reason) {
-                    self.peers[node.index()].is_refusal_reported = true;
+                    self.peers[node].is_refusal_reported = true;
                     self.report_refusal(
                         address,
                         Some(node),
@@ -203,7 +203,7 @@ impl Transport {
 
     /// The connection to a node broke; another is made soon.
     pub(super) fn link_down(&mut self, node: NodeId) {
-        if let Some(handle) = self.peers[node.index()].open_link() {
+        if let Some(handle) = self.peers[node].open_link() {
             self.abandon(handle);
             if let Some(link) = self.links.get(handle) {
                 let path = link.connection.stats().path;
@@ -212,7 +212,7 @@ impl Transport {
                 let is_good = path.lost_packets * 50 < path.sent_packets;
                 let known = self.config.windows.get(&node).copied();
                 let window = if is_good { Some(path.cwnd.clamp(least, most)) } else { known };
-                self.peers[node.index()].window = window;
+                self.peers[node].window = window;
             }
         }
         self.wait_and_redial(node);
@@ -220,7 +220,7 @@ impl Transport {
 
     /// Gives a node up, in its present life.
     pub(super) fn lose(&mut self, node: NodeId, reason: LossReason) {
-        let peer = &mut self.peers[node.index()];
+        let peer = &mut self.peers[node];
         let (phase, retained) = (peer.phase, self.config.limits.retained_bytes_max);
         peer.reset(retained, self.config.fault);
         peer.phase = Phase::Lost;
@@ -249,13 +249,13 @@ impl Transport {
     /// Whether the other side of a link has the certificate of the life that this node has a
     /// session with: what an earlier life of a node says does not end the session with a later one.
     fn is_of_session(&self, handle: ConnectionHandle, node: NodeId) -> bool {
-        let Some(incarnation) = self.peers[node.index()].incarnation else { return true };
+        let Some(incarnation) = self.peers[node].incarnation else { return true };
         let presented = self.links.get(handle).map(Link::presented).unwrap_or_default();
         identity::certifies(&presented, &self.config.identity.job, node, incarnation)
     }
 
     fn is_current(&self, handle: ConnectionHandle, node: NodeId) -> bool {
-        matches!(self.peers[node.index()].phase,
+        matches!(self.peers[node].phase,
             Phase::Open { handle: current } | Phase::Dialling { handle: current, .. }
                 if current == handle)
     }

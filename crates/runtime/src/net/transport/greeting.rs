@@ -18,7 +18,7 @@ impl Transport {
         } else {
             let node = self.node_at(address);
             let path = PathKind::of(&self.config, node, address);
-            let window = node.and_then(|node| self.peers[node.index()].window);
+            let window = node.and_then(|node| self.peers[node].window);
             let mut server = self.server.clone();
             server.transport_config(Arc::new(quic_config(&self.config, path, window)));
             let accepted = self.links.accept((now, self.time()), incoming, Arc::new(server));
@@ -32,7 +32,7 @@ impl Transport {
     /// Dials a node, if its address is known.
     pub(super) fn dial(&mut self, node: NodeId) {
         let time = self.time();
-        let peer = &mut self.peers[node.index()];
+        let peer = &mut self.peers[node];
         let Some(address) = peer.address else { return };
         peer.trying_since.get_or_insert(time);
         let path = PathKind::of(&self.config, Some(node), address);
@@ -43,7 +43,7 @@ impl Transport {
         let now = (self.now, time);
         match self.links.connect(now, client, (node, address), &name) {
             Ok(handle) => {
-                self.peers[node.index()].phase = Phase::Dialling { handle, since: time };
+                self.peers[node].phase = Phase::Dialling { handle, since: time };
                 self.chores_at(self.now + CHORES_EVERY);
             }
             Err(error) => {
@@ -56,7 +56,7 @@ impl Transport {
     /// A connection or dial failed: tries again later.
     pub(super) fn wait_and_redial(&mut self, node: NodeId) {
         let (me, now, dice) = (self.node(), self.time(), self.dice.next_u64());
-        let until = self.peers[node.index()].failed(me, node, now, dice);
+        let until = self.peers[node].failed(me, node, now, dice);
         self.chores_at(self.now + until.since(now));
     }
 
@@ -68,7 +68,7 @@ impl Transport {
 
     fn write_hello(&mut self, handle: ConnectionHandle, to: NodeId) {
         let identity = &self.config.identity;
-        let peer = &mut self.peers[to.index()];
+        let peer = &mut self.peers[to];
         let hello = Hello {
             job: identity.job.clone(),
             node: identity.node,
@@ -93,26 +93,31 @@ impl Transport {
             return;
         }
         let node = hello.node;
-        let known = self.peers[node.index()].incarnation;
+        if self.peers.get(node).is_none()
+            && let Some(address) = self.links.get(handle).map(|link| link.address)
+        {
+            self.set_address(node, address);
+        }
+        let known = self.peers[node].incarnation;
         if known.is_some_and(|known| known < hello.incarnation) {
             let reason = LossReason::Restarted { incarnation: hello.incarnation };
-            if self.peers[node.index()].phase != Phase::Lost {
+            if self.peers[node].phase != Phase::Lost {
                 self.lose(node, reason);
             }
             let retained = self.config.limits.retained_bytes_max;
-            self.peers[node.index()].reset(retained, self.config.fault);
+            self.peers[node].reset(retained, self.config.fault);
             if let Some(link) = self.links.get(handle)
                 && link.dialled.is_some()
             {
                 let since = self.time();
-                self.peers[node.index()].phase = Phase::Dialling { handle, since };
+                self.peers[node].phase = Phase::Dialling { handle, since };
             }
         }
         let Some(dialled) = self.links.get(handle).map(|link| link.dialled.is_some()) else {
             return;
         };
         if dialled {
-            let is_current = matches!(self.peers[node.index()].phase,
+            let is_current = matches!(self.peers[node].phase,
                 Phase::Dialling { handle: current, .. } if current == handle);
             if is_current {
                 self.open(handle, hello, hello.connections);
@@ -122,7 +127,7 @@ impl Transport {
             return;
         }
         let (me, now) = (self.node(), self.time());
-        let peer = &self.peers[node.index()];
+        let peer = &self.peers[node];
         if !peer.admits(me, node, hello.connections, now) {
             tracing::debug!(%node, "a second connection is refused");
             self.replace(handle);
@@ -132,9 +137,9 @@ impl Transport {
             self.abandon(other);
             self.replace(other);
         }
-        let connections = self.peers[node.index()].connections.max(hello.connections) + 1;
-        self.peers[node.index()].incarnation = Some(hello.incarnation);
-        self.peers[node.index()].connections = connections;
+        let connections = self.peers[node].connections.max(hello.connections) + 1;
+        self.peers[node].incarnation = Some(hello.incarnation);
+        self.peers[node].connections = connections;
         self.write_hello(handle, node);
         self.open(handle, hello, connections);
     }
@@ -146,7 +151,8 @@ impl Transport {
             return Err(Refusal::Job { theirs: hello.job.clone() });
         }
         let link = self.links.get(handle).ok_or(Refusal::Malformed)?;
-        if claimed.index() >= self.peers.len()
+        let is_known = self.peers.get(claimed).is_some() || self.config.layout.is_guest(claimed);
+        if !is_known
             || claimed == identity.node
             || hello.to != identity.node
             || link.dialled.is_some_and(|dialled| dialled != claimed)
@@ -157,7 +163,8 @@ impl Transport {
         if !identity::certifies(&presented, &identity.job, claimed, theirs) {
             return Err(Refusal::Certificate { claimed, incarnation: theirs });
         }
-        let peer = &self.peers[claimed.index()];
+        // A guest that comes for the first time: the authority vouches for it.
+        let Some(peer) = self.peers.get(claimed) else { return Ok(()) };
         match peer.incarnation {
             Some(known) if known > theirs => Err(Refusal::Incarnation { theirs, known }),
             Some(known) if known == theirs && peer.phase == Phase::Lost => Err(Refusal::Lost),
@@ -170,7 +177,7 @@ impl Transport {
     fn open(&mut self, handle: ConnectionHandle, hello: &Hello, connections: u64) {
         let node = hello.node;
         let now = self.time();
-        let peer = &mut self.peers[node.index()];
+        let peer = &mut self.peers[node];
         // What the other side received from an earlier life of this node is not of this session.
         let is_resumed = hello.session_with == Some(self.config.identity.incarnation);
         let received = if is_resumed { hello.received.clone() } else { Default::default() };
@@ -214,7 +221,7 @@ impl Transport {
         self.links.wake(handle);
         self.report_refusal(address, dialled, refusal);
         if let Some(node) = dialled
-            && matches!(self.peers[node.index()].phase, Phase::Dialling { handle: h, .. } if h == handle)
+            && matches!(self.peers[node].phase, Phase::Dialling { handle: h, .. } if h == handle)
         {
             self.wait_and_redial(node);
         }

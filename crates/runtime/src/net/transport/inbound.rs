@@ -14,7 +14,7 @@ impl Transport {
             LinkEvent::Hello(Err(refusal)) => self.refuse(handle, refusal),
             LinkEvent::Beat(received) => {
                 let Some(node) = peer else { return };
-                if self.peers[node.index()].session.sender.acknowledge(&received).is_err() {
+                if self.peers[node].session.sender.acknowledge(&received).is_err() {
                     self.misbehaved(handle, node, "acknowledges what was not sent");
                     return;
                 }
@@ -38,7 +38,7 @@ impl Transport {
         if !link.incoming.is_readable() {
             return;
         }
-        let peer = &mut self.peers[node.index()];
+        let peer = &mut self.peers[node];
         let limits = FrameLimits {
             small_bytes_max: self.config.limits.small_bytes_max,
             frame_bytes_max: self.config.limits.frame_bytes_max,
@@ -65,7 +65,7 @@ impl Transport {
             self.send_beat(node);
         } else {
             let due = self.time() + ACKNOWLEDGE_AFTER;
-            let peer = &mut self.peers[node.index()];
+            let peer = &mut self.peers[node];
             if due < peer.beat_due {
                 peer.beat_due = due;
                 self.chores_at(self.now + ACKNOWLEDGE_AFTER);
@@ -88,7 +88,7 @@ impl Transport {
 
     pub(super) fn heard(&mut self, node: NodeId) {
         let now = self.time();
-        if let Some(detector) = &mut self.peers[node.index()].detector
+        if let Some(detector) = &mut self.peers[node].detector
             && detector.heard(now)
         {
             tracing::info!(%node, "recovered");

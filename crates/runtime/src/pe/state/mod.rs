@@ -8,6 +8,7 @@
 //! - What takes time: `timers`, questions in `waits`, contributions in `reductions`.
 //! - For balancing: who talks to whom, in `talk`, and where time goes, in `timesheet`; `measures` has the rest,
 //!   `leading` what leaders of sites keep; what they tell may come in `pieces`.
+//! - Who takes part beside the founders: `guests`.
 //! - On PE 0: the `root` of collective operations, with its `waves`, `publications`, `survey`, `balance` and
 //!   `advice`.
 
@@ -19,6 +20,7 @@ mod channel;
 mod collections;
 mod directory;
 mod graves;
+mod guests;
 mod lanes;
 mod leading;
 mod measures;
@@ -43,6 +45,7 @@ pub(crate) use channel::{BROADCAST, Channels, Turn, broadcasts_of, channel, judg
 pub(crate) use collections::{Collections, Incomplete, Seen};
 pub(crate) use directory::{Directory, Place};
 pub(crate) use graves::Graves;
+pub(crate) use guests::{Entry, Guests, Notice, Stage, Tell, Visiting};
 pub(crate) use lanes::{Lanes, Queue};
 pub(crate) use leading::{Leading, Session};
 pub(crate) use measures::Measures;

@@ -1,0 +1,124 @@
+//! `gridctl join`: a node that joins a running job, works on its tasks, and leaves when told.
+
+use crate::args::JoinArgs;
+use crate::error::CliError;
+use crate::invitation::Invitation;
+use crate::status;
+use gridspan::control::{Control, MARK};
+use gridspan_runtime::net::bootstrap::LEAVE;
+use gridspan_topology::SiteId;
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStdin, ExitCode, Stdio};
+use std::thread;
+
+/// Joins a job and stays with the node to its end.
+pub(crate) fn run(args: &JoinArgs) -> Result<ExitCode, CliError> {
+    let mut invitation = accept(args)?;
+    let first = invitation.addresses.0.first().copied();
+    invitation.bundle.guest = Some(args.pes.get());
+    invitation.bundle.listen =
+        first.map(towards).transpose().map_err(CliError::system("find a way to the job"))?;
+    // Before the process, so that its end is not missed.
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCHLD]);
+    let mut signals = signals.map_err(CliError::system("watch for signals"))?;
+    let mut command = invitation.command();
+    let path = command.get_program().into();
+    // In a group of its own: Ctrl-C is for gridctl, which has the node leave.
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+    let mut node = command.spawn().map_err(|error| CliError::Start { path, error })?;
+    let (stdin, stdout) = (node.stdin.take(), node.stdout.take());
+    if let Some(stdout) = stdout {
+        thread::spawn(move || pass_on(BufReader::new(stdout)));
+    }
+    let mut stdin = stdin.ok_or_else(|| lost(io::Error::other("a pipe is missing")))?;
+    introduce(&invitation, &mut stdin).map_err(lost)?;
+    attend(&mut node, &mut stdin, &mut signals)
+}
+
+fn lost(error: io::Error) -> CliError {
+    CliError::System { what: "talk to the node", error }
+}
+
+/// Takes an invitation to the job and site that are meant.
+fn accept(args: &JoinArgs) -> Result<Invitation, CliError> {
+    let running = status::running().map_err(CliError::system("look for running jobs"))?;
+    let job = match &args.job {
+        Some(id) => running.iter().find(|status| status.id == *id),
+        None => running.last(),
+    };
+    let Some(job) = job else {
+        let running = running.into_iter().map(|status| status.id).collect();
+        return Err(CliError::NoJob { id: args.job.clone(), running });
+    };
+    let site = args.site.as_ref().map_or(Some(SiteId(0)), |name| job.grid.site_named(name));
+    let is_there = |invitation: &Invitation| {
+        let node = invitation.bundle.identity.node;
+        Some(job.grid.layout().site_of_node(node)) == site
+    };
+    let taken = Invitation::take(&job.id, is_there);
+    let taken = taken.map_err(CliError::system("read the job's invitations"))?;
+    taken.ok_or_else(|| CliError::NotInvited { id: job.id.clone(), site: args.site.clone() })
+}
+
+/// Where to listen so that those at `address` can answer.
+fn towards(address: SocketAddr) -> io::Result<SocketAddr> {
+    let any: IpAddr = match address {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    // Sends nothing: it only has the system choose the interface.
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.connect(address)?;
+    Ok((socket.local_addr()?.ip(), 0).into())
+}
+
+fn introduce(invitation: &Invitation, stdin: &mut ChildStdin) -> io::Result<()> {
+    stdin.write_all(invitation.bundle.to_line()?.as_bytes())?;
+    stdin.write_all(invitation.addresses.to_line()?.as_bytes())?;
+    stdin.flush()
+}
+
+/// Prints what the node prints, and how it failed.
+fn pass_on(from: impl BufRead) {
+    for line in from.split(b'\n').map_while(Result::ok) {
+        let mark = line.strip_prefix(MARK.as_bytes());
+        // With the output closed there is nobody to tell.
+        let _ = match mark.map(Control::parse) {
+            None => io::stdout().write_all(&[&line[..], b"\n"].concat()),
+            Some(Some(Control::Failed(failure))) => {
+                writeln!(io::stderr(), "error: {}", failure.message)
+            }
+            Some(_) => Ok(()),
+        };
+    }
+}
+
+/// Waits for the end of the node; the first signal has it leave, the second kills it.
+fn attend(
+    node: &mut Child,
+    stdin: &mut ChildStdin,
+    signals: &mut Signals,
+) -> Result<ExitCode, CliError> {
+    let mut is_leaving = false;
+    for signal in signals.forever() {
+        if signal == SIGCHLD {
+            if let Some(status) = node.try_wait().map_err(lost)? {
+                let code = status.code().or(status.signal().map(|signal| 128 + signal));
+                return Ok(ExitCode::from(
+                    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1),
+                ));
+            }
+        } else if std::mem::replace(&mut is_leaving, true) {
+            // It may have ended just now.
+            let _ = node.kill();
+        } else {
+            // The same.
+            let _ = stdin.write_all(LEAVE.as_bytes()).and_then(|()| stdin.flush());
+        }
+    }
+    Ok(ExitCode::from(gridspan::EXIT_FAILED))
+}

@@ -1,0 +1,69 @@
+//! `gridctl join`: nodes that join a running job, leave it, and are killed.
+#![cfg(target_os = "linux")]
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::{LIMIT, Running, finish, gridctl, until};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Starts gridctl, whose jobs are known in `folder`.
+fn start(folder: &Path, arguments: &[&str]) -> Running {
+    Running::start_with(arguments, &[("XDG_RUNTIME_DIR", folder.to_str().unwrap())])
+}
+
+/// The invitations that are left.
+fn invitations(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder.join("gridspan")) else { return Vec::new() };
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let is_one = |path: &PathBuf| path.to_str().unwrap().contains("/uts-");
+    paths.filter(|path| is_one(path) && path.to_str().unwrap().contains(".invitation-")).collect()
+}
+
+#[test]
+fn nodes_join_a_search_leave_it_and_are_killed_and_its_count_is_as_published() {
+    let folder = tempfile::tempdir().unwrap();
+    let tolerant = ["run", "-n", "2", "--guests", "3", "--tolerate-lost-guests", "uts"];
+    let mut job = start(folder.path(), &tolerant);
+    let files = until(|| Some(invitations(folder.path())).filter(|files| files.len() == 3));
+    for file in files {
+        assert_eq!(fs::metadata(file).unwrap().mode() & 0o777, 0o600, "it holds a private key");
+    }
+
+    let mut guests: Vec<Running> = (0..3).map(|_| start(folder.path(), &["join"])).collect();
+    (0..3).for_each(|_| drop(job.await_line("has joined at site local")));
+    assert_eq!(invitations(folder.path()).len(), 0, "each is for one node");
+    let victim = Pid::from_raw(guests[0].nodes(1)[0] as i32).unwrap();
+    kill_process(victim, Signal::KILL).unwrap();
+    guests[1].signal(Signal::INT);
+
+    job.await_line("owed is done again");
+    job.await_line("verified: yes (4130071 nodes");
+    assert_eq!(job.wait(LIMIT).and_then(|status| status.code()), Some(0));
+    let codes = guests.iter_mut().map(|guest| guest.wait(LIMIT).and_then(|status| status.code()));
+    assert_eq!(codes.collect::<Vec<_>>(), [Some(137), Some(0), Some(0)]);
+}
+
+#[test]
+fn who_is_not_invited_is_told_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let _job = start(folder.path(), &["run", "-n", "2", "drill", "--wait", "60"]);
+    until(|| fs::read_dir(folder.path().join("gridspan")).ok()?.next());
+
+    let output = until(|| {
+        let output = finish(gridctl_in(folder.path()));
+        output.stderr.contains("no invitation").then_some(output)
+    });
+
+    assert_eq!(output.code, Some(1));
+    assert!(output.stderr.contains("hint: run jobs with `--guests N`"), "{}", output.stderr);
+}
+
+fn gridctl_in(folder: &Path) -> std::process::Command {
+    let mut command = gridctl(&["join"]);
+    command.env("XDG_RUNTIME_DIR", folder);
+    command
+}

@@ -1,0 +1,94 @@
+//! Who takes part beside the founders, as one PE knows.
+
+use crate::id::CollectionId;
+use gridspan_topology::{NodeId, PeId};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What those are told who share work with guests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Notice {
+    /// A guest takes part.
+    Came(NodeId),
+    /// A guest takes no more tasks and gives none.
+    Left(NodeId),
+    /// A guest is gone with all that it owes.
+    Gone(NodeId),
+    /// This node is a guest, and everybody knows it.
+    Begin,
+    /// This node is a guest, and is to hand back what it can.
+    Leave,
+}
+
+/// Tells the member of a collection on a PE.
+pub(crate) type Tell<C> = fn(&mut C, CollectionId, Notice);
+
+/// What a PE knows of guests. Only the first PE of a node knows who is present.
+pub(crate) struct Guests<C> {
+    /// Those that take part.
+    pub(crate) present: BTreeSet<NodeId>,
+    /// Those that are gone: what comes of them late is for nobody.
+    pub(crate) gone: BTreeSet<NodeId>,
+    /// The collections whose members here work with guests.
+    pub(crate) crews: BTreeMap<CollectionId, Tell<C>>,
+    /// Where guests can be reached that were heard of since the driver asked last.
+    pub(crate) contacts: Vec<(NodeId, String)>,
+    /// Where this node is in its visit, if it is a guest.
+    pub(crate) visit: Visiting,
+    /// What the root knows of each guest that ever knocked.
+    pub(crate) book: BTreeMap<NodeId, Entry>,
+}
+
+impl<C> Default for Guests<C> {
+    fn default() -> Self {
+        Self {
+            present: BTreeSet::new(),
+            gone: BTreeSet::new(),
+            crews: BTreeMap::new(),
+            contacts: Vec::new(),
+            visit: Visiting::Coming,
+            book: BTreeMap::new(),
+        }
+    }
+}
+
+/// How far the visit of a guest has come, as it knows itself.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Visiting {
+    /// Not everybody knows it.
+    Coming,
+    /// It can ask for tasks.
+    Working,
+    /// It hands back what it can; these collections still have something.
+    Leaving(BTreeSet<CollectionId>),
+}
+
+/// What the root knows of a guest.
+pub(crate) struct Entry {
+    pub(crate) pes: u32,
+    pub(crate) contact: String,
+    pub(crate) stage: Stage,
+    /// The first PEs of nodes that do not know of it yet.
+    pub(crate) awaited: BTreeSet<PeId>,
+}
+
+/// How far a visit has come, as the root knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    /// Not everybody knows it.
+    Coming,
+    /// It takes part.
+    Present,
+    /// It hands back what it can.
+    Leaving,
+    /// It has left, or was lost.
+    Gone,
+}
+
+impl<C> Guests<C> {
+    /// The guests that are up to this stage, and with how many PEs.
+    pub(crate) fn up_to(&self, stage: Stage) -> Vec<(NodeId, u32)> {
+        let known = self.book.iter().filter(|(_, entry)| entry.stage <= stage);
+        known.map(|(&guest, entry)| (guest, entry.pes)).collect()
+    }
+}

@@ -1,0 +1,82 @@
+//! What is lent to guests, and kept until its result is in.
+//!
+//! The result of such a loan comes back to a frame of its own on the steward's PE. When the guest is gone, that frame is
+//! closed and the tasks are queued again for another one: so a result that comes too late finds no
+//! frame, and nothing counts twice. A loan's result is one whole, however many had part in it; of
+//! what a guest had lent on in its turn nothing counts either.
+//!
+//! A guest that leaves hands back tasks that it has not begun. They work for the frame of their loan from then on, and the loan
+//! stays here until the guest has reported the rest: should it be lost before that, all of the
+//! loan is done again.
+
+use super::engine::{Engine, Work};
+use super::frame::{Frame, FrameId, Lender, Token, Up};
+use super::order::Loan;
+use crate::codec::{self, DecodeError};
+use bytes::Bytes;
+use gridspan_topology::{NodeId, PeId};
+use std::collections::BTreeMap;
+
+/// The loans that guests owe to this node. It holds the tasks of each, encoded: at most what one gift has.
+#[derive(Default)]
+pub(super) struct Ledger(BTreeMap<FrameId, Entry>);
+
+struct Entry {
+    guest: NodeId,
+    items: Bytes,
+}
+
+impl Ledger {
+    /// Enters a loan that is about to go to a guest, and has its result come back to the PE of `engine`.
+    pub(super) fn enter<W: Work>(
+        &mut self,
+        guest: NodeId,
+        loan: &mut Loan,
+        engine: &mut Engine<W>,
+    ) {
+        let Lender { items, .. } = loan.lender;
+        let up = Up::Lender(loan.lender.into());
+        let frame = engine.frames.open(Frame { up, pending: items, state: W::loan() });
+        self.0.insert(frame, Entry { guest, items: loan.items.clone() });
+        loan.lender = Lender { pe: engine.pe, frame, child: 0, items };
+    }
+
+    /// A result of a node has come to a frame; whether it is that of a loan. Others, which work on what was handed back, may
+    /// report to the same frame.
+    pub(super) fn settle(&mut self, frame: FrameId, by: NodeId) -> bool {
+        let is_owed = self.0.get(&frame).is_some_and(|entry| entry.guest == by);
+        is_owed && self.0.remove(&frame).is_some()
+    }
+
+    /// Queues again what a guest owes, at the old end, since it was old when it was lent. Returns how many loans that are.
+    pub(super) fn recall<W: Work>(
+        &mut self,
+        guest: NodeId,
+        engine: &mut Engine<W>,
+    ) -> Result<u64, DecodeError> {
+        let owed: Vec<_> = self.0.extract_if(.., |_, entry| entry.guest == guest).collect();
+        let mut tokens = Vec::new();
+        for (frame, entry) in &owed {
+            let Some(Frame { up, .. }) = engine.frames.release(*frame) else { continue };
+            let items: Vec<W::Item> = codec::decode(W::name(), &entry.items)?;
+            let pending = items.len() as u64;
+            let frame = engine.frames.open(Frame { up, pending, state: W::loan() });
+            tokens.extend(items.into_iter().map(|item| Token { item, frame, child: 0 }));
+        }
+        engine.kept.splice(..0, tokens);
+        Ok(owed.len() as u64)
+    }
+
+    /// How many loans are owed.
+    pub(super) fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+}
+
+/// Closes the frames whose results are for PEs that are gone; what works for them is dropped in time.
+pub(super) fn forsake<W: Work>(engine: &mut Engine<W>, is_gone: impl Fn(PeId) -> bool) {
+    let is_orphan = |up: &Up| matches!(up, Up::Lender(lender) if is_gone(lender.pe));
+    for frame in engine.frames.find(is_orphan) {
+        engine.frames.release(frame);
+    }
+}

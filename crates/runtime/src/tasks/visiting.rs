@@ -1,0 +1,149 @@
+//! What workers do about guests: those of founders when guests come and go, those of guests when they leave.
+//!
+//! A guest that leaves hands back the nodes of searches that it has not visited: those whose frame they work for take them as
+//! theirs, so that only what was found so far remains to be reported. Fork-join tasks cannot be handed back, since
+//! their parents wait here: they are given to a founder of the guest's site, and the guest stays until
+//! their results are in.
+
+use super::engine::Work;
+use super::frame::{FrameId, Lender, Up};
+use super::order::{Loan, Order, tell};
+use super::steward::{GIFT_BYTES, LENDER_BYTES, Steward};
+use super::worker::Worker;
+use crate::Context;
+use crate::codec;
+use crate::limits::PIECE_BYTES_MAX;
+use crate::pe::Notice;
+use gridspan_balance::victim::Gift;
+use gridspan_topology::PeId;
+use std::collections::BTreeMap;
+
+impl<W: Work> Worker<W> {
+    /// Does what news of guests ask for.
+    pub(super) fn handle_notice(&mut self, notice: Notice, cx: &mut Context<'_, Self>) {
+        if let Notice::Came(_) = notice {
+            self.engine.expect_thieves();
+            if self.steward.is_none() {
+                self.steward = Steward::new(cx);
+            }
+        }
+        if notice == Notice::Leave {
+            let place = cx.layout().place(cx.node()).pes.clone();
+            for pe in place.map(PeId) {
+                tell(pe, Order::Leave, cx);
+            }
+        }
+        if let Some(steward) = &mut self.steward {
+            steward.handle_notice(notice, &mut self.engine, cx);
+        }
+    }
+
+    /// Takes back tasks that another PE has not begun, as tasks of the frame that they work for.
+    pub(super) fn take_back(&mut self, to: &Lender, loan: &Loan, cx: &mut Context<'_, Self>) {
+        let items: Vec<W::Item> = match codec::decode(W::name(), &loan.items) {
+            Ok(items) => items,
+            Err(error) => return cx.fail(format!("tasks that were handed back: {error}")),
+        };
+        // Where the frame is no more, nobody wants them.
+        self.engine.resume(to.frame, items);
+        let Some(nothing) = W::nothing() else { return };
+        let output = codec::encode(&nothing).into();
+        let by = cx.pe();
+        tell(loan.lender.pe, Order::Done { lender: loan.lender, output, by }, cx);
+    }
+
+    /// Hands back what has not begun, and says so when nobody waits for anything of this PE any more.
+    pub(super) fn hand_back(&mut self, cx: &mut Context<'_, Self>) {
+        let mut by_frame: BTreeMap<FrameId, Vec<(u32, W::Item)>> = BTreeMap::new();
+        for token in self.engine.take_all() {
+            by_frame.entry(token.frame).or_default().push((token.child, token.item));
+        }
+        for (frame, items) in by_frame {
+            match W::nothing() {
+                Some(_) => self.return_items(frame, items, cx),
+                None => self.give_away(frame, items, cx),
+            }
+        }
+        self.note_done(cx);
+    }
+
+    fn return_items(
+        &mut self,
+        frame: FrameId,
+        items: Vec<(u32, W::Item)>,
+        cx: &mut Context<'_, Self>,
+    ) {
+        let Some(Up::Lender(to)) = self.engine.frames.get(frame).map(|frame| frame.up.clone())
+        else {
+            return;
+        };
+        let items = items.into_iter().map(|(_, item)| item).collect();
+        for items in parcels(items) {
+            let lender = Lender { pe: cx.pe(), frame, child: 0, items: items.len() as u64 };
+            let loan = Loan { lender, items: codec::encode(&items).into() };
+            tell(to.pe, Order::Return { to: *to, loan }, cx);
+        }
+    }
+
+    fn give_away(
+        &mut self,
+        frame: FrameId,
+        items: Vec<(u32, W::Item)>,
+        cx: &mut Context<'_, Self>,
+    ) {
+        let site = cx.site();
+        let Some(founder) = cx.layout().nodes_in(site).next() else { return };
+        let (leader, from) = (cx.layout().leader(founder), cx.node());
+        for (child, item) in items {
+            let encoded = codec::encode(std::slice::from_ref(&item));
+            if encoded.len() + LENDER_BYTES > PIECE_BYTES_MAX {
+                // It cannot leave, and is run here.
+                self.engine.push(item, frame, child);
+                continue;
+            }
+            let lender = Lender { pe: cx.pe(), frame, child, items: 1 };
+            let loans = vec![Loan { lender, items: encoded.into() }];
+            tell(leader, Order::Gift { from, gift: Gift::Lifeline, loans }, cx);
+        }
+    }
+
+    /// Tells the first PE of this node, and that one the machine, once nobody waits for anything of it.
+    fn note_done(&mut self, cx: &mut Context<'_, Self>) {
+        let Some(leaving) = &mut self.leaving else { return };
+        let is_empty = self.engine.frames.len() == 0 && !self.engine.has_tasks();
+        let leader = cx.layout().leader(cx.node());
+        if leader != cx.pe() {
+            if is_empty && !leaving.is_done {
+                leaving.is_done = true;
+                tell(leader, Order::Empty { pe: cx.pe() }, cx);
+            }
+            return;
+        }
+        let others = cx.layout().place(cx.node()).pes.len() - 1;
+        if is_empty && leaving.done.len() == others {
+            let collection = cx.collection().id;
+            cx.core.crew_done(collection);
+        }
+    }
+
+    /// Another PE of this node has nothing any more.
+    pub(super) fn note_empty(&mut self, pe: PeId) {
+        self.leaving.get_or_insert_default().done.insert(pe);
+    }
+}
+
+/// Items in lists of about as many bytes as a gift has.
+fn parcels<I: serde::Serialize>(items: Vec<I>) -> Vec<Vec<I>> {
+    let (mut parcels, mut parcel, mut bytes) = (Vec::new(), Vec::new(), 0);
+    for item in items {
+        let size = codec::encoded_len(&item);
+        if bytes + size > GIFT_BYTES && !parcel.is_empty() {
+            parcels.push(std::mem::take(&mut parcel));
+            bytes = 0;
+        }
+        bytes += size;
+        parcel.push(item);
+    }
+    parcels.extend((!parcel.is_empty()).then_some(parcel));
+    parcels
+}

@@ -1,0 +1,97 @@
+//! Nodes that join a simulated job while it runs, and what becomes of them.
+
+use gridspan_runtime::{NodeId, PeId, SiteId};
+use std::collections::BTreeMap;
+use std::ops::{Index, IndexMut};
+use std::time::Duration;
+
+/// A node that joins the job. Times are since the job began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GuestPlan {
+    /// Where it is; its links are those of that site.
+    pub site: SiteId,
+    /// How many PEs it has, at least one.
+    pub pes: u32,
+    /// When it knocks.
+    pub joins: Duration,
+    /// When and how it goes, if it does before the job ends.
+    pub departs: Option<(Duration, Departure)>,
+}
+
+/// How a guest goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Departure {
+    /// It asks to leave.
+    Leaves,
+    /// It dies; others find out after [`SimOptions::silence`](crate::SimOptions::silence).
+    Killed,
+    /// Others take it for dead although it lives and works on.
+    Mistaken,
+}
+
+/// What happens to a guest.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum GuestStep {
+    Knocks,
+    Departs(Departure),
+    /// The others find that it does not answer.
+    Missed,
+}
+
+/// Something for each place of a job: in a row for founders, by number for guests.
+pub(crate) struct Roster<T> {
+    founders: Vec<T>,
+    guests: BTreeMap<u32, T>,
+}
+
+impl<T> Roster<T> {
+    pub(crate) fn new(founders: Vec<T>) -> Self {
+        Self { founders, guests: BTreeMap::new() }
+    }
+
+    /// Adds that of a guest.
+    pub(crate) fn add(&mut self, place: impl Place, thing: T) {
+        self.guests.insert(place.number(), thing);
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.founders.iter().chain(self.guests.values())
+    }
+}
+
+/// A PE or a node.
+pub(crate) trait Place {
+    fn number(&self) -> u32;
+}
+
+impl Place for PeId {
+    fn number(&self) -> u32 {
+        self.0
+    }
+}
+
+impl Place for NodeId {
+    fn number(&self) -> u32 {
+        self.0
+    }
+}
+
+impl<P: Place, T> Index<P> for Roster<T> {
+    type Output = T;
+
+    fn index(&self, place: P) -> &T {
+        let number = place.number();
+        self.founders.get(number as usize).unwrap_or_else(|| &self.guests[&number])
+    }
+}
+
+impl<P: Place, T> IndexMut<P> for Roster<T> {
+    fn index_mut(&mut self, place: P) -> &mut T {
+        let number = place.number();
+        match self.founders.get_mut(number as usize) {
+            Some(thing) => thing,
+            None => self.guests.get_mut(&number).expect("guests are entered when they are planned"),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Guests in virtual time: they knock, leave, die, or are taken for dead.
+
+use super::{Event, Simulation};
+use crate::guests::{Departure, GuestPlan, GuestStep};
+use crate::node::Node;
+use crate::report::SimError;
+use crate::station::Station;
+use gridspan_runtime::pe::{Core, Pe};
+use gridspan_runtime::{JobError, NodeId, PeId, Program, SiteId, Time};
+use std::collections::BTreeMap;
+
+/// A guest with its machines.
+pub(super) struct Seated {
+    guest: NodeId,
+    plan: GuestPlan,
+    machines: Vec<Pe>,
+}
+
+/// Makes the planned guests, numbered in each site in the order of the plans.
+pub(super) fn seat(program: &Program, plans: &[GuestPlan]) -> Result<Vec<Seated>, SimError> {
+    let mut numbers = BTreeMap::<SiteId, u32>::new();
+    let seat = |&plan: &GuestPlan| {
+        let number = numbers.entry(plan.site).or_default();
+        let guest = program.layout().guest(plan.site, *number);
+        let guest = guest.ok_or(SimError::NoPlace { site: plan.site.0 })?;
+        *number += 1;
+        Ok(Seated { guest, plan, machines: program.guest_pes(guest, plan.pes) })
+    };
+    plans.iter().map(seat).collect()
+}
+
+impl Simulation {
+    /// Has guests come and go at their times.
+    pub(super) fn expect(&mut self, guests: Vec<Seated>) {
+        for Seated { guest, plan, machines } in guests {
+            self.nodes.add(guest, Node::guest());
+            for machine in machines {
+                self.stations.add(machine.id(), Station::new(machine));
+            }
+            let knocks = Event::Guest(guest, GuestStep::Knocks);
+            self.queue.push(Time::ZERO + plan.joins, knocks);
+            if let Some((at, how)) = plan.departs {
+                let departs = Event::Guest(guest, GuestStep::Departs(how));
+                self.queue.push(Time::ZERO + at.max(plan.joins), departs);
+            }
+        }
+    }
+
+    /// Whether nothing happens on a PE any more: it is of a guest that died, or has ended.
+    pub(super) fn is_over(&self, pe: PeId) -> bool {
+        let node = self.layout.node_of(pe);
+        self.layout.is_guest(node)
+            && (self.dead.contains(&node) || self.stations[pe].machine.outcome().is_some())
+    }
+
+    pub(super) fn step_guest(&mut self, guest: NodeId, step: GuestStep) {
+        let leader = self.layout.leader(guest);
+        match step {
+            GuestStep::Knocks => self.have(leader, |core| core.knock(String::new())),
+            GuestStep::Departs(Departure::Leaves) => self.have(leader, Core::leave),
+            GuestStep::Departs(Departure::Mistaken) | GuestStep::Missed => self.miss(guest),
+            GuestStep::Departs(Departure::Killed) => {
+                self.dead.insert(guest);
+                let at = self.now + self.options.silence;
+                self.queue.push(at, Event::Guest(guest, GuestStep::Missed));
+            }
+        }
+    }
+
+    /// Every founder finds a guest silent.
+    fn miss(&mut self, guest: NodeId) {
+        let site = self.layout.site_name(self.layout.site_of_node(guest)).to_owned();
+        let reason = "it is silent".to_owned();
+        let error = JobError::NodeLost { node: guest, site, reason };
+        for node in self.layout.clone().nodes() {
+            let error = error.clone();
+            self.have(self.layout.leader(node), move |core| core.node_lost(guest, error));
+        }
+    }
+
+    /// Has a PE do something.
+    fn have(&mut self, pe: PeId, action: impl FnOnce(&mut Core) + Send + 'static) {
+        self.stations[pe].actions.push(Box::new(action));
+        self.schedule_turn(pe);
+    }
+}

@@ -11,18 +11,20 @@ use gridspan_sim::{SimOptions, SimReport, Simulation};
 use gridspan_topology::GridSpec;
 use std::time::Duration;
 
+type Vector = Vec<u8>;
+
 /// So many bytes of a value, from a seed and a second of computing.
-const MAKE: Function<(u64, u8), (Vec<u8>,)> = Function::new("make", |(bytes, value), work| {
+const MAKE: Function<(u64, u8), (Vector,)> = Function::new("make", |(bytes, value), work| {
     work.emulate(Duration::from_secs(1));
     Ok((vec![value; bytes as usize],))
 });
 /// The sum of two, byte by byte, and the largest of it.
-const SUM: Function<(Vec<u8>, Vec<u8>), (Vec<u8>, u8)> = Function::new("sum", sum);
-const FAIL: Function<(Vec<u8>,), (Vec<u8>,)> = Function::new("fail", |_, _| Err("as asked".into()));
+const SUM: Function<(Vector, Vector), (Vector, u8)> = Function::new("sum", sum);
+const FAIL: Function<(Vector,), (Vector,)> = Function::new("fail", |_, _| Err("as asked".into()));
 
-fn sum((one, other): (Vec<u8>, Vec<u8>), work: &mut Work) -> Result<(Vec<u8>, u8), String> {
+fn sum((one, other): (Vector, Vector), work: &mut Work) -> Result<(Vector, u8), String> {
     work.emulate(Duration::from_secs(1));
-    let sum: Vec<u8> = one.iter().zip(&other).map(|(a, b)| a.wrapping_add(*b)).collect();
+    let sum: Vector = one.iter().zip(&other).map(|(a, b)| a.wrapping_add(*b)).collect();
     let largest = sum.iter().copied().max().ok_or("nothing to sum")?;
     Ok((sum, largest))
 }

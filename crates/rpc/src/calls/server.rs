@@ -183,13 +183,13 @@ impl<C: Catalogue> Server<C> {
         self.is_going = false;
         let Some(speed) = self.speed else { return };
         match self.waiting.pop_front() {
-            Some(call) => self.execute(call, speed, cx),
+            Some(call) => self.execute(&call, speed, cx),
             None => self.execute_order(speed, cx),
         }
         self.go_on(cx);
     }
 
-    fn execute(&mut self, call: Call, speed: f64, cx: &mut Context<'_, Self>) {
+    fn execute(&mut self, call: &Call, speed: f64, cx: &mut Context<'_, Self>) {
         let mut work = Work::new(speed);
         let outcome = self.functions().run(&call.function, &call.arguments, &mut work);
         cx.charge(work.emulated());

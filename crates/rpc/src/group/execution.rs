@@ -45,7 +45,7 @@ impl<C: Catalogue> Window<'_, '_, C> {
                     }
                     self.bridge(data, server, &ways.bridged).await;
                 }
-                _ => self.from_client(data, &ways.direct),
+                _ => self.send_value(data, &ways.direct),
             }
             self.note(data, None, &ways.direct);
         }
@@ -67,7 +67,7 @@ impl<C: Catalogue> Window<'_, '_, C> {
     }
 
     /// Sends a value of the client.
-    fn from_client(&self, data: DataId, routes: &[Route]) {
+    fn send_value(&self, data: DataId, routes: &[Route]) {
         let value = self.group.draft.borrow().values.get(&self.names[data.index()]).cloned();
         if let Some(bytes) = value {
             self.send(data, &Ok(bytes), routes);

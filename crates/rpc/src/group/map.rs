@@ -127,7 +127,7 @@ impl<C: Catalogue> Group<'_, C> {
         function: &Function<I, O>,
         arguments: impl Arguments<I>,
     ) -> O::Lazies {
-        let tokens = arguments.tokens();
+        let tokens = arguments.into_tokens();
         // A version that this group does not have: nobody holds it, so the window is refused.
         let own = |&(group, data): &(u32, u32)| if group == self.number { data } else { u32::MAX };
         let inputs = tokens.iter().map(own).collect();
@@ -203,7 +203,9 @@ impl<C: Catalogue> Group<'_, C> {
         let mut data = graph.data().iter();
         let nowhere = data.find(|data| data.producer.is_none() && data.held_by.is_empty());
         if let Some(data) = nowhere.map(|data| &data.name) {
-            let reason = format!("nobody has argument {data}; it is of another group");
+            let reason = format!(
+                "nobody has argument {data}: its servers have left, or it is of another group"
+            );
             return Err(RpcError::Other { reason });
         }
         let mapping = self.heuristic.map(&graph, &platform);

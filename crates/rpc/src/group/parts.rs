@@ -24,7 +24,7 @@ pub trait Parts: Serialize + DeserializeOwned + 'static {
 /// What a call is given for arguments `I`: a tuple of [`Lazy`]s or references to them.
 pub trait Arguments<I> {
     /// The versions that are named, with their groups.
-    fn tokens(&self) -> Vec<(u32, u32)>;
+    fn into_tokens(self) -> Vec<(u32, u32)>;
 }
 
 macro_rules! parts {
@@ -44,7 +44,7 @@ macro_rules! parts {
         }
 
         impl<$($part, $given: Borrow<Lazy<$part>>),*> Arguments<($($part,)*)> for ($($given,)*) {
-            fn tokens(&self) -> Vec<(u32, u32)> {
+            fn into_tokens(self) -> Vec<(u32, u32)> {
                 vec![$(*self.$place.borrow().token),*]
             }
         }

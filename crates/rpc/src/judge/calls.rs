@@ -1,27 +1,7 @@
 //! Plain GridRPC: each call is placed by itself, once its arguments are at the client.
 
 use super::engine::Engine;
-use crate::graph::TaskGraph;
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
-use crate::platform::Platform;
-
-/// What the client, and the agent that it asks, know.
-pub(super) struct Calls {
-    /// Arguments of each task that are not at the client.
-    missing: Vec<usize>,
-    /// Until when each core of each server is taken by calls that were placed, as the agent believes.
-    taken_until_s: Vec<Vec<f64>>,
-}
-
-impl Calls {
-    pub(super) fn new(graph: &TaskGraph, platform: &Platform) -> Self {
-        let cores = |server: &crate::platform::Server| vec![0.0; server.cores as usize];
-        Self {
-            missing: graph.tasks().iter().map(|task| task.inputs.len()).collect(),
-            taken_until_s: platform.servers().iter().map(cores).collect(),
-        }
-    }
-}
 
 impl Engine<'_> {
     /// An argument is at the client.

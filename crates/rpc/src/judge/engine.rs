@@ -1,9 +1,9 @@
 //! The execution of a group, event by event.
 
-use super::calls::Calls;
+use super::agent::Agent;
 use super::flows::Flows;
-use super::rescue::Watch;
 use super::stock::{AttemptId, PullId, Stock, Waiter, Wish};
+use super::watch::Watch;
 use super::{Execution, Rescue, Surprises, TaskRun, Transfer};
 use crate::graph::TaskGraph;
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
@@ -69,7 +69,7 @@ pub(super) struct Engine<'a> {
     /// Inputs of each task that do not exist.
     pub(super) unmade: Vec<usize>,
     pub(super) watch: Option<Watch>,
-    pub(super) calls: Option<Calls>,
+    pub(super) calls: Option<Agent>,
     events: BinaryHeap<Reverse<(Moment, u64, What)>>,
     count: u64,
     pub(super) now_s: f64,
@@ -103,7 +103,7 @@ impl<'a> Engine<'a> {
         for (place, task) in (0..).zip(graph.order()) {
             engine.places[task.index()] = place;
         }
-        engine.calls = Some(Calls::new(graph, platform));
+        engine.calls = Some(Agent::new(graph, platform));
         engine
     }
 

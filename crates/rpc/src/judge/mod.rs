@@ -12,9 +12,10 @@
 //! | `engine` | tasks, cores and time |
 //! | `stock` | who has which data, and who waits for some |
 //! | `flows` | transfers that share links |
-//! | `rescue` | taking tasks from slow servers, and second attempts |
-//! | `calls` | plain GridRPC: each call is placed by itself when its arguments are at the client |
+//! | `rescue`, `watch` | taking tasks from servers that were seen to be slow, and second attempts |
+//! | `calls`, `agent` | plain GridRPC: each call is placed by itself when its arguments are at the client |
 
+mod agent;
 mod calls;
 mod engine;
 mod flows;
@@ -22,6 +23,7 @@ mod rescue;
 mod stock;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use crate::graph::TaskGraph;
 use crate::id::{DataId, Endpoint, ServerId, TaskId};

@@ -8,51 +8,17 @@
 use super::TaskRun;
 use super::engine::{Attempt, Engine, Stage};
 use super::stock::AttemptId;
-use crate::graph::TaskGraph;
+use super::watch::Watch;
 use crate::id::{Endpoint, ServerId, TaskId};
-use crate::platform::Platform;
 
 /// A server is much slower than another if its tasks take so many times as long as they should, measured by
 /// how long those of the other take.
 const MUCH_SLOWER: f64 = 1.5;
 /// A task must end within this part of the time that is left to it where it is.
 const CLEARLY_EARLIER: f64 = 0.8;
-/// A task is late when it has taken so many times as long as it should.
-const LATE: f64 = 1.5;
-/// A late task is looked at again after this part of the time for which it has run, and at least so many seconds.
-const AGAIN: f64 = 0.25;
-const AGAIN_S_MIN: f64 = 1e-3;
 /// What is seen of a server counts as much as the belief that it is as it was said to be once it has computed for so many
 /// tasks of mean size.
 const BELIEF_TASKS: f64 = 1.0;
-
-/// What was seen of the servers.
-pub(super) struct Watch {
-    is_copying: bool,
-    /// How long the tasks that ended on each server took and should have taken, in seconds.
-    seen_s: Vec<(f64, f64)>,
-    /// The time of a mean task on each server.
-    mean_s: Vec<f64>,
-}
-
-impl Watch {
-    pub(super) fn new(graph: &TaskGraph, platform: &Platform, is_copying: bool) -> Self {
-        let mean = graph.work_s() / graph.tasks().len().max(1) as f64;
-        let mean_s = platform.server_ids().map(|server| platform.time_s(mean, server));
-        let seen_s = vec![(0.0, 0.0); platform.servers().len()];
-        Self { is_copying, seen_s, mean_s: mean_s.collect() }
-    }
-
-    /// After which time a task that should take so long is late.
-    pub(super) fn patience_s(expected_s: f64) -> f64 {
-        expected_s * LATE
-    }
-
-    /// When to look again at a late task that has run for so long.
-    pub(super) fn look_again_s(ran_s: f64) -> f64 {
-        (ran_s * AGAIN).max(AGAIN_S_MIN)
-    }
-}
 
 /// A task that could run elsewhere.
 struct Offer {

@@ -3,7 +3,7 @@
 //! Actors stand above this file: here they are a [`Kind`] by number and a [`Store`]. What a PE does
 //! is told in the files beside this one, each of which adds its part to [`Core`].
 
-use super::common::Common;
+use super::common;
 use super::outbox::Outbox;
 use super::state::{
     Accumulator, Channels, Collections, Departing, Directory, Early, Graves, GroupState, Held,
@@ -103,6 +103,21 @@ pub(crate) trait Store: Send {
     fn remove(&mut self, slot: u32);
     /// Tells a member that the plan has been carried out.
     fn resume(&mut self, core: &mut Core, slot: u32);
+}
+
+/// A job's layout and definition.
+pub(crate) type Common = common::Common<Arc<[&'static dyn Kind]>>;
+
+impl Common {
+    /// The actor types with their numbers.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = (KindId, &'static dyn Kind)> {
+        self.kinds.iter().enumerate().map(|(position, &kind)| (KindId(position as u16), kind))
+    }
+
+    /// The number of an actor type, if it is part of the job.
+    pub(super) fn kind_of(&self, actor: TypeId) -> Option<KindId> {
+        self.kinds().find(|(_, kind)| kind.actor() == actor).map(|(id, _)| id)
+    }
 }
 
 /// All bookkeeping of one PE. Handlers reach it through [`Context`](crate::Context).

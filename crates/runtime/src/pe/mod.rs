@@ -39,9 +39,8 @@ mod statistics;
 mod store;
 mod survey;
 
-pub(crate) use self::common::Common;
 pub use self::core::{Action, Core, Stopwatch};
-pub(crate) use self::core::{Kind, Store};
+pub(crate) use self::core::{Common, Kind, Store};
 pub(crate) use balancing::{Balancing, Source};
 pub use fault::PlantedFault;
 pub use links::Links;

@@ -207,6 +207,11 @@ mod tests {
     }
 
     #[test]
+    fn a_header_takes_a_line_and_a_half_of_memory() {
+        assert_eq!(size_of::<Header>(), 96);
+    }
+
+    #[test]
     fn a_message_that_follows_its_predecessor_costs_one_byte() {
         let actor = |key| ActorId { collection: CollectionId(1), key: Key(key) };
         let first = Header {

@@ -1,4 +1,6 @@
-//! One message for many members. What is for other nodes goes to the carrier of this one.
+//! One message for many members. What is for other nodes goes to the carrier of this one: whole, to be split up on its
+//! way, or in segments on a course if it is large. On the root that is the plan's for this size, if it is predicted to
+//! take no longer than going by sites.
 
 use super::core::Core;
 use crate::Actor;

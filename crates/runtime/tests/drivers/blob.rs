@@ -12,6 +12,8 @@ pub(crate) enum BlobMsg {
     First(Reply<u64>),
     Where(Reply<PeId>),
     Grow(usize),
+    /// What it holds from now on.
+    Take(Vec<u8>),
     Move(PeId),
 }
 
@@ -31,6 +33,7 @@ impl Actor for Blob {
             }
             BlobMsg::Where(reply) => cx.reply(reply, cx.pe()),
             BlobMsg::Grow(bytes) => self.0 = vec![self.0[0]; bytes].into(),
+            BlobMsg::Take(bytes) => self.0 = bytes.into(),
             BlobMsg::Move(pe) => cx.migrate_to(pe),
         }
     }

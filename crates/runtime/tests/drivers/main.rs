@@ -3,6 +3,7 @@
 
 mod blob;
 mod cell;
+mod sections;
 
 use blob::{Blob, BlobMsg};
 use cell::{Cell, MEMBERS, Msg};
@@ -165,37 +166,6 @@ fn members_come_and_go_and_take_part_while_they_exist() {
             cells.broadcast(Msg::Contribute);
             let total: u64 = cells.reduction(Op::Sum).await?;
             assert_eq!(total, 9 + 8);
-            Ok(())
-        })
-    });
-}
-
-#[test]
-fn sections_and_groups_are_addressed_together() {
-    everywhere(|| {
-        job().main(async |grid| {
-            let cells =
-                grid.create_placed::<Cell>(Placement::RoundRobin, Ix1::range(40), |_| 0).await?;
-            let section = cells.section(0, (0..40).step_by(3).map(Ix1));
-            cells.multicast(&section, Msg::Add(2));
-            let sent = section.clone();
-            cells.member(Ix1(5)).send(Msg::Multicast(sent));
-            grid.quiescence().await?;
-            cells.broadcast(Msg::Contribute);
-            let total: u64 = cells.reduction(Op::Sum).await?;
-            assert_eq!(total, 14 * 7);
-            let odd = cells.section(1, (1..40).step_by(2).map(Ix1));
-            cells.multicast(&odd, Msg::SectionSum(odd.clone()));
-            cells.multicast(&section, Msg::SectionSum(section.clone()));
-            let sum: u64 = cells.section_reduction(&section, Op::Sum).await?;
-            assert_eq!(sum, 14 * 7);
-            let sum: u64 = cells.section_reduction(&odd, Op::Sum).await?;
-            assert_eq!(sum, 7 * 7, "seven of the odd members are in the other section");
-            let group = grid.create_group::<Cell>(Per::Pe, |ix| ix.0 as u64).await?;
-            group.broadcast(Msg::Contribute);
-            let pes = u64::from(grid.layout().pe_count());
-            let total: u64 = group.reduction(Op::Sum).await?;
-            assert_eq!(total, pes * (pes - 1) / 2);
             Ok(())
         })
     });

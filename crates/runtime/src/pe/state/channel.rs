@@ -194,8 +194,55 @@ pub(crate) fn judge(expected: &mut u64, sequence: u64, waits: bool, fault: Plant
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::envelope::Envelope;
+    use gridspan_topology::PeId;
 
     const COLLECTION: CollectionId = CollectionId(3);
+    const SENDER: ActorId = ActorId { collection: CollectionId(8), key: Key(1) };
+
+    fn header(sequence: u64, after: u64, is_broadcast: bool) -> Header {
+        let (to, source, origin) = (member(1), SENDER, PeId(0));
+        let (priority, epoch, hops) = (0, 0, 0);
+        Header { to, source, sequence, priority, epoch, hops, is_broadcast, origin, after }
+    }
+
+    fn hold(channels: &mut Channels, header: Header) {
+        let envelope = Box::new(Envelope { header, message: 0u8 });
+        channels.held.insert(Channels::held_key(&header), envelope);
+    }
+
+    #[test]
+    fn a_message_is_awaited_by_the_next_broadcast_that_comes_after_it() {
+        let mut channels = Channels::default();
+        hold(&mut channels, header(5, 3, true));
+
+        let is_awaited = |next, number| channels.is_awaited(next, &header(number, 9, false));
+        assert!(is_awaited(5, 2));
+        assert!(!is_awaited(5, 3), "sent after the broadcast");
+        assert!(!is_awaited(4, 2), "another broadcast is next");
+        let urgent = Header { priority: 1, ..header(2, 9, false) };
+        assert!(!channels.is_awaited(5, &urgent), "of another channel");
+        let other = Header { source: member(2), ..header(2, 9, false) };
+        assert!(!channels.is_awaited(5, &other), "of another sender");
+    }
+
+    #[test]
+    fn what_waits_for_a_broadcast_is_found_again_and_dropped_where_nobody_is() {
+        let mut channels = Channels::default();
+        channels.expected.insert((SENDER, 0), 4);
+        for number in [4, 5, 7] {
+            hold(&mut channels, header(number, 1, false));
+        }
+        hold(&mut channels, header(0, 9, true));
+
+        channels.find_blocked();
+
+        assert_eq!(channels.blocked, BTreeSet::from([(SENDER, 0)]));
+        assert_eq!(channels.drop_next((SENDER, 0)), 2);
+        assert_eq!((channels.passed(SENDER, 0), channels.held.len()), (6, 2));
+        channels.find_blocked();
+        assert!(channels.blocked.is_empty(), "the next has not come");
+    }
 
     fn member(key: u128) -> ActorId {
         ActorId { collection: COLLECTION, key: Key(key) }

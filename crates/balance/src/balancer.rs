@@ -12,11 +12,11 @@ use crate::cost::{CostModel, Traffic};
 use crate::figures::Figures;
 use crate::gate::{Appraisal, Gate, GateConfig, Outcome, Proposal, Refusal, Verdict};
 use crate::plan::Plan;
-use crate::snapshot::{ActorKey, Snapshot};
+use crate::snapshot::Snapshot;
 use crate::strategy::Strategy;
-use gridspan_topology::{LinkChange, PeId, Time};
+use gridspan_topology::{LinkChange, Time};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
@@ -187,7 +187,7 @@ impl Balancer {
             return Plan::none();
         }
         let (undo, is_undo) = match self.undo.take() {
-            Some(Undo::Plan(plan)) => (Some(still_there(&plan, window.snapshot)), true),
+            Some(Undo::Plan(plan)) => (Some(plan.still_fitting(window.snapshot)), true),
             Some(Undo::Led) | None => (None, false),
         };
         let plan = undo.unwrap_or_else(|| self.strategy.plan(window.snapshot));
@@ -195,7 +195,7 @@ impl Balancer {
         let Ok(appraisal) = Appraisal::of(window.snapshot, &plan, &self.model) else {
             return Plan::none();
         };
-        let figures = Figures::of(window.snapshot, &appraisal, plan.moves.len());
+        let figures = Figures::of(window.snapshot, &appraisal, plan.changes());
         let &Window { now, cause, time, handled, .. } = window;
         let occasion = Occasion { now, cause, time, handled };
         match self.weigh(&occasion, &figures, is_undo, Some(&plan)) {
@@ -355,14 +355,6 @@ fn proposal(occasion: &Occasion, figures: &Figures) -> Proposal {
         remaining: None,
         is_passing: figures.is_passing,
     }
-}
-
-/// The moves of `plan` whose actors are where it takes them from.
-fn still_there(plan: &Plan, snapshot: &Snapshot) -> Plan {
-    let places: BTreeMap<ActorKey, PeId> =
-        snapshot.actors.iter().map(|actor| (actor.id, actor.pe)).collect();
-    let moves = plan.moves.iter().filter(|step| places.get(&step.actor) == Some(&step.from));
-    Plan { moves: moves.copied().collect() }
 }
 
 /// One line for people: what has moved, what crosses sites, what it brought.

@@ -144,7 +144,11 @@ fn a_plan_that_does_not_fit_is_not_carried_out() {
             "wrong"
         }
         fn plan(&mut self, _: &Snapshot) -> Plan {
-            Plan { moves: vec![Move { actor: actor(99), from: PeId(0), to: PeId(1) }] }
+            Plan::of(vec![Move {
+                actor: actor(99),
+                from: gridspan_topology::PeId(0),
+                to: gridspan_topology::PeId(1),
+            }])
         }
     }
     let mut balancer = Balancer::new(Box::new(Wrong), true);

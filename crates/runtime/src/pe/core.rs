@@ -10,7 +10,7 @@ use super::outbox::Outbox;
 use super::state::{
     Accumulator, Channels, Collections, Departing, Directory, Early, Graves, GroupState, Held,
     Incomplete, Lanes, Measures, Member, NewMembers, Published, Queue, Request, Root, Thought,
-    Timers, Waits,
+    Timers, Twins, Waits,
 };
 use super::statistics::Statistics;
 use crate::codec::DecodeError;
@@ -94,6 +94,8 @@ pub(crate) trait Store: Send {
     fn encode(&self, slot: u32) -> Bytes;
     /// Puts a decoded state into an empty slot.
     fn install(&mut self, core: &mut Core, slot: u32, state: Box<dyn Any + Send>);
+    /// The same for a second seat: the actor does not learn of it.
+    fn put_aside(&mut self, slot: u32, state: Box<dyn Any + Send>);
     /// Decodes a state without making anything of it.
     fn decode(&self, state: &[u8]) -> Result<Box<dyn Any + Send>, DecodeError>;
     /// Drops a member.
@@ -109,6 +111,8 @@ pub(crate) struct Common {
     /// The tree of nodes, rooted at the node of PE 0, over which collective operations run.
     pub(crate) tree: Arc<Tree>,
     pub(crate) kinds: Arc<[&'static dyn Kind]>,
+    /// Those whose actors may sit on two PEs.
+    pub(crate) pure: Arc<BTreeSet<KindId>>,
     pub(crate) maps: Arc<[PlacementMap]>,
     pub(crate) reducers: Arc<[CustomOp]>,
     pub(crate) limits: Limits,
@@ -129,6 +133,11 @@ impl Common {
     /// The actor types with their numbers.
     pub(super) fn kinds(&self) -> impl Iterator<Item = (KindId, &'static dyn Kind)> {
         self.kinds.iter().enumerate().map(|(position, &kind)| (KindId(position as u16), kind))
+    }
+
+    #[inline]
+    pub(super) fn is_pure(&self, kind: KindId) -> bool {
+        !self.pure.is_empty() && self.pure.contains(&kind)
     }
 
     /// The number of an actor type, if it is part of the job.
@@ -160,6 +169,7 @@ pub struct Core {
     /// Collections of which not all members have come.
     pub(super) parts: BTreeMap<CollectionId, Incomplete>,
     pub(super) graves: Graves,
+    pub(super) twins: Twins,
     pub(super) departing: BTreeMap<ActorId, Departing>,
     /// Actors that were accepted and not yet committed.
     pub(super) arriving: BTreeSet<ActorId>,
@@ -230,6 +240,7 @@ impl Core {
             early: BTreeMap::new(),
             parts: BTreeMap::new(),
             graves: Graves::default(),
+            twins: Twins::default(),
             departing: BTreeMap::new(),
             arriving: BTreeSet::new(),
             debts: BTreeMap::new(),

@@ -6,7 +6,8 @@
 //!
 //! - `state`: the parts of what a PE keeps, such as the order between pairs of actors (`channel`) and
 //!   where actors live (`directory`). `core` holds them all.
-//! - `send`: the way of a message. `migrate`: the way of an actor.
+//! - `send`: the way of a message. `migrate`: the way of an actor. `twin`: actors that sit on two PEs, and `seats` the
+//!   messages to and from them.
 //! - `collective`: collections, broadcasts, reductions, quiescence, sync points.
 //! - `borders`: how near actors are to another site, which orders messages of steps.
 //! - `queue`, `store`: messages and actors of one type, which `core` knows as a `Kind`.
@@ -30,12 +31,14 @@ mod multicast;
 mod outbox;
 mod published;
 mod queue;
+mod seats;
 mod send;
 mod standing;
 mod state;
 mod statistics;
 mod store;
 mod survey;
+mod twin;
 
 pub use self::core::{Action, Core, Stopwatch};
 pub(crate) use self::core::{Common, Kind, Store};
@@ -142,6 +145,9 @@ impl Pe {
         while let Some(action) = self.core.timers.take_due(self.core.now) {
             action(&mut self.core);
             self.grant_requests();
+        }
+        if !self.core.twins.is_empty() {
+            twin::settle(&mut self.core, &mut self.stores);
         }
         self.core.report_moved();
         self.core.expire_accumulators();

@@ -9,7 +9,6 @@ use crate::Actor;
 use crate::envelope::{AnyEnvelope, Envelope, Header};
 use crate::error::GridError;
 use crate::id::{ActorId, CollectionId, KindId, Seat, Sender};
-use crate::wire::Control;
 use gridspan_topology::PeId;
 use std::any::{TypeId, type_name};
 
@@ -55,13 +54,14 @@ impl Core {
         priority: i32,
         message: A::Message,
     ) {
-        self.created += 1;
-        if self.measures.is_some() {
-            self.note_talk::<A>(sender, to, &message);
-        }
         if let Some((kind, slot)) = self.resident(to)
             && !self.is_numbered(sender, to, priority)
+            && (self.twins.is_empty() || !self.is_beside_twins(sender, to))
         {
+            self.created += 1;
+            if self.measures.is_some() {
+                self.note_talk::<A>(sender, to, &message);
+            }
             return self.push_ready::<A>(kind, slot, priority, message);
         }
         self.send_numbered::<A>(sender, to, priority, message);
@@ -77,16 +77,16 @@ impl Core {
     ) {
         let Some(kind) = self.kind_in::<A>(to.collection) else { return };
         let sequence = self.channels(sender).take_next(to, priority);
-        let (pe, epoch) = self.believed(to);
-        let origin = self.me;
-        let source = self.sender_id(sender);
-        let header = Header { to, source, sequence, priority, epoch, hops: 0, origin };
-        let envelope = Envelope { header, message };
-        if pe == self.me {
-            self.arrive::<A>(kind, envelope);
-        } else {
-            self.put_out::<A>(pe, kind, envelope);
+        let (source, origin) = (self.sender_id(sender), self.me);
+        if self.is_sent_elsewhere(source, to) {
+            return;
         }
+        self.created += 1;
+        if self.measures.is_some() {
+            self.note_talk::<A>(sender, to, &message);
+        }
+        let header = Header { to, source, sequence, priority, epoch: 0, hops: 0, origin };
+        self.send_to_seats::<A>(kind, header, message);
     }
 
     /// The type of a collection's members: as its description says or, as long as that is on its way,
@@ -113,30 +113,21 @@ impl Core {
         self.outbox.envelope(to, kind, envelope, heap_bytes);
     }
 
-    /// Where to send a message for `id`, and the epoch of that knowledge. The root knows the homes of
-    /// members whose collection is not known here yet.
-    pub(super) fn believed(&self, id: ActorId) -> (PeId, u32) {
-        if self.resident(id).is_some() || self.departing.contains_key(&id) {
-            return (self.me, 0);
-        }
-        match self.directory.place(id) {
-            Some(place) => (place.pe, place.epoch),
-            None => (self.home(id).unwrap_or(Self::ROOT), 0),
-        }
-    }
-
     /// Takes a message that came to this PE.
     pub(crate) fn arrive<A: Actor>(&mut self, kind: KindId, envelope: Envelope<A::Message>) {
         let Header { to, source, sequence, priority, .. } = envelope.header;
-        match self.resident(to) {
-            Some((kind, slot)) => match self.judge(kind, slot, &envelope.header) {
-                Turn::Now => {
-                    self.push_ready::<A>(kind, slot, priority, envelope.message);
-                    self.release_held(kind, slot, source, priority, sequence);
-                }
-                turn => self.not_now(kind, slot, turn, Box::new(envelope)),
-            },
-            None => self.astray(kind, Box::new(envelope)),
+        let Some((kind, slot)) = self.resident(to) else {
+            return self.astray(kind, Box::new(envelope));
+        };
+        if !self.twins.is_empty() {
+            self.pass_on::<A>(kind, &envelope);
+        }
+        match self.judge(kind, slot, &envelope.header) {
+            Turn::Now => {
+                self.push_ready::<A>(kind, slot, priority, envelope.message);
+                self.release_held(kind, slot, source, priority, sequence);
+            }
+            turn => self.not_now(kind, slot, turn, Box::new(envelope)),
         }
     }
 
@@ -157,7 +148,7 @@ impl Core {
     fn judge(&mut self, kind: KindId, slot: u32, header: &Header) -> Turn {
         let fault = self.common.fault;
         let Some(member) = self.member(kind, slot) else { return Turn::Repeated };
-        if header.source.collection == BROADCAST {
+        let turn = if header.source.collection == BROADCAST {
             judge(&mut member.broadcasts, header.sequence, fault)
         } else {
             member.channels.get_or_insert_default().judge(
@@ -166,7 +157,11 @@ impl Core {
                 header.sequence,
                 fault,
             )
+        };
+        if turn == Turn::Now && !self.twins.is_empty() && self.twins.is_second(header.to) {
+            self.twins.doubled += 1;
         }
+        turn
     }
 
     fn not_now(&mut self, kind: KindId, slot: u32, turn: Turn, envelope: Box<dyn AnyEnvelope>) {
@@ -232,10 +227,9 @@ impl Core {
             Some(Place { gone: true, epoch, .. }) => (home, epoch),
             Some(place) if hops < HOPS_MAX || home == self.me => {
                 if origin != self.me {
-                    let Place { pe, epoch, .. } = place;
-                    self.post(origin, Control::Location { id: to, pe, epoch, gone: false });
+                    self.tell_place(origin, to, place);
                 }
-                (place.pe, place.epoch)
+                (place.pe, place.epoch_for_one())
             }
             Some(_) => (home, 0),
             None if home == self.me || epoch > 0 => {

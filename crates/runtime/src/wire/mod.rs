@@ -7,6 +7,7 @@ mod control;
 mod packet;
 mod spread;
 mod spread_frame;
+mod twin;
 
 pub(crate) use control::{
     Arrival, Buried, Contribution, Control, Insertion, Loads, MemberRecord, Migrant, Moves,
@@ -16,3 +17,4 @@ pub use packet::Packet;
 pub(crate) use packet::{Content, EncodedBatch, MessageFrame};
 pub(crate) use spread::{Announced, Announcement, REPORTED_BYTES_MIN, Spread};
 pub(crate) use spread_frame::{PlanHead, SegmentHead, SpreadFrame};
+pub(crate) use twin::{TwinOrder, TwinTalk};

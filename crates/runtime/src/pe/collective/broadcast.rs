@@ -40,6 +40,9 @@ impl Core {
     ) {
         let Some(kind) = self.kind_in::<A>(collection) else { return };
         let sequence = self.take_sequence(sender, source(collection));
+        if self.is_second(sender) {
+            return;
+        }
         let request = Control::BroadcastRequest {
             kind,
             collection,

@@ -5,6 +5,7 @@
 //! request wait until that is over. What to move, if anything, is for the [`Balancer`](gridspan_balance::Balancer)
 //! to say; `pulse` tells it afterwards how the job gets on.
 
+use super::twins::{TwinOrders, note_seats};
 use crate::collection::PlanEntry;
 use crate::id::CollectionId;
 use crate::pe::core::{Core, Store};
@@ -12,7 +13,7 @@ use crate::pe::measure::{id_of, key_of};
 use crate::pe::state::{Balances, Occasion, Place};
 use crate::wire::{Control, Loads, Moves};
 use gridspan_balance::{
-    ActorKey, ActorLoad, Cause, Edge, Move, Occasion as Asked, Plan, Snapshot, Window, rounds,
+    ActorKey, ActorLoad, Cause, Edge, Move, Occasion as Asked, Plan, Snapshot, Twin, Window, rounds,
 };
 use gridspan_topology::{Layout, PeId};
 use std::collections::BTreeMap;
@@ -83,12 +84,13 @@ impl Core {
     ) {
         self.balancing.insert(collection, syncs);
         let (actors, pe) = self.take_loads(stores);
-        let (talks, handled) = (self.take_talks(), self.statistics.handled);
+        let (talks, handled) = (self.take_talks(), self.handled_once());
+        let twins = self.twins_here();
         let (to, away) = match led {
             Some(_) => (self.site_leader(), self.away(&talks)),
             None => (Self::ROOT, Vec::new()),
         };
-        let loads = Loads { collection, actors, talks, pe, handled, led, away };
+        let loads = Loads { collection, actors, talks, pe, handled, led, away, twins };
         self.post(to, Control::Loads(Box::new(loads)));
     }
 
@@ -98,8 +100,9 @@ impl Core {
             return self.gather(from, number, loads);
         }
         let Some(root) = &mut self.root else { return };
-        let Loads { collection, actors, talks, pe, handled, .. } = loads;
+        let Loads { collection, actors, talks, pe, handled, twins, .. } = loads;
         let balances = &mut root.balances;
+        balances.twins.extend(twins);
         balances.loads.extend(actors);
         balances.talks.extend(talks);
         balances.pes.insert(from, pe);
@@ -109,15 +112,20 @@ impl Core {
             return;
         }
         let begin = self.stopwatch.as_ref().map(|stopwatch| stopwatch());
-        let moves = self.decide();
+        let (moves, orders) = self.decide();
         // In virtual time thinking takes none.
         let end = self.stopwatch.as_ref().map(|stopwatch| stopwatch());
         let Some(root) = &mut self.root else { return };
         if let (Some(begin), Some(end)) = (begin, end) {
             root.balancer.spent(Duration::from_nanos(end.saturating_sub(begin)));
         }
-        if self.begin_moves(collection, moves.len()) {
-            self.post(Self::ROOT, Control::Plan { collection, moves });
+        let ends: usize = orders.end.values().map(Vec::len).sum();
+        root.balances.begins = orders.begin;
+        if self.begin_moves(collection, moves.len() + ends) {
+            if !moves.is_empty() {
+                self.post(Self::ROOT, Control::Plan { collection, moves });
+            }
+            self.post_ends(collection, orders.end);
         }
     }
 
@@ -128,7 +136,7 @@ impl Core {
         let balances = &mut root.balances;
         (balances.moved, balances.missing, balances.planned) = (0, moves, now);
         if moves == 0 {
-            self.finish_balance(collection);
+            self.go_on_with_plan(collection);
             return false;
         }
         // It may have begun by itself, and actors send when they arrive: what PEs have answered to a question
@@ -138,15 +146,18 @@ impl Core {
     }
 
     /// What to move after what has been measured.
-    fn decide(&mut self) -> Vec<PlanEntry> {
+    fn decide(&mut self) -> (Vec<PlanEntry>, TwinOrders) {
         let (now, layout) = (self.now, self.common.layout.clone());
-        let Some(root) = &mut self.root else { return Vec::new() };
+        let Some(root) = &mut self.root else { return Default::default() };
         let (mut snapshot, epochs) = snapshot(&mut root.balances, &layout);
+        let twins = std::mem::take(&mut root.balances.twins);
         snapshot.hierarchy = root.survey.places.as_ref().map(|places| places.hierarchy.clone());
         snapshot.links = root.survey.site_links(now, &layout);
         let Some(Asked { now, cause, time, handled }) = root.balances.end_window(now) else {
-            return Vec::new();
+            return Default::default();
         };
+        note_seats(self, &mut snapshot, twins);
+        let Some(root) = &mut self.root else { return Default::default() };
         let is_fresh_wanted = std::mem::take(&mut root.balances.events.is_fresh_wanted);
         let window = Window { now, cause, snapshot: &snapshot, time, handled };
         let plan = match is_fresh_wanted && cause == Cause::ForeignLoad {
@@ -159,11 +170,15 @@ impl Core {
         }
         let entry = |entry: &Move| {
             let id = id_of(entry.actor);
-            let epoch = epochs.get(&entry.actor)? + 1;
+            // To give up a second seat is a change of place, too.
+            let is_twin = |twin: &Twin| twin.actor.cmp(&entry.actor);
+            let has_two = snapshot.twins.binary_search_by(is_twin).is_ok();
+            let epoch = epochs.get(&entry.actor)? + 1 + u32::from(has_two);
             let (from, to) = (entry.from, entry.to);
             (from != to).then_some(PlanEntry { id, from, to, epoch })
         };
-        plan.moves.iter().filter_map(entry).collect()
+        let moves = plan.moves.iter().filter_map(entry).collect();
+        (moves, TwinOrders::of(&snapshot, &plan))
     }
 
     /// Passes a plan down the tree and learns from it. Returns what this PE has to carry out.
@@ -185,7 +200,7 @@ impl Core {
             if entry.from == self.me {
                 mine.push(entry);
             } else if entry.to != self.me {
-                self.learn(entry.id, Place { pe: entry.to, epoch: entry.epoch, gone: false });
+                self.learn(entry.id, Place::at(entry.to, entry.epoch));
             }
         }
         mine
@@ -217,7 +232,14 @@ impl Core {
         balances.moved += arrived.min(balances.missing) as u64;
         balances.missing = balances.missing.saturating_sub(arrived.saturating_add(stayed));
         if balances.missing == 0 {
-            self.finish_balance(collection);
+            self.go_on_with_plan(collection);
+        }
+    }
+
+    /// A part of the plan is over.
+    fn go_on_with_plan(&mut self, occasion: Occasion) {
+        if !self.post_begins(occasion) {
+            self.finish_balance(occasion);
         }
     }
 

@@ -148,7 +148,9 @@ impl Actor for Pair {
             }
         }
         while let [Some(&a), Some(&b)] = [self.values[0].front(), self.values[1].front()] {
-            self.values.iter_mut().for_each(|values| drop(values.pop_front()));
+            for values in &mut self.values {
+                values.pop_front();
+            }
             self.state = meet(self.state, a, b, cx.index().0 as u64);
             cx.charge(self.work);
             for cell in [0, 1] {

@@ -7,6 +7,7 @@
 
 use super::broadcasts::Broadcasts;
 use super::dice::Dice;
+use super::notes::Notes;
 use super::rounds::{Kind, Rounds};
 use gridspan_runtime::{ActorId, CollectionId, Key, PeId};
 use std::cell::RefCell;
@@ -62,6 +63,10 @@ pub struct Doings {
     pub syncs: u64,
     /// Questions.
     pub questions: u64,
+    /// Notes that were written to pure actors.
+    pub notes: u64,
+    /// Second seats that those have taken.
+    pub twins: u64,
     /// Times that main was told that all is quiet.
     pub quiescences: u64,
 }
@@ -78,6 +83,8 @@ impl std::ops::AddAssign for Doings {
         self.reductions += other.reductions;
         self.syncs += other.syncs;
         self.questions += other.questions;
+        self.notes += other.notes;
+        self.twins += other.twins;
         self.quiescences += other.quiescences;
     }
 }
@@ -97,6 +104,7 @@ pub(super) struct Ledger {
     tokens: u64,
     pub(super) broadcasts: Broadcasts,
     pub(super) rounds: Rounds,
+    pub(super) notes: Notes,
     pub(super) doings: Doings,
     /// The probability that an arriving member is refused.
     pub(super) refusal: f64,
@@ -115,6 +123,7 @@ pub(super) fn install(dice: Dice, refusal: f64) {
         tokens: 0,
         broadcasts: Broadcasts::default(),
         rounds: Rounds::default(),
+        notes: Notes::default(),
         doings: Doings::default(),
         refusal,
         problem: None,
@@ -154,7 +163,8 @@ impl Ledger {
 
     /// How many members live.
     pub(super) fn living_count(&self) -> u64 {
-        self.members.values().filter(|life| matches!(life, Life::Here { .. })).count() as u64
+        let here = self.members.values().filter(|life| matches!(life, Life::Here { .. }));
+        here.count() as u64 + self.notes.clerks
     }
 
     /// The index for a new member of a collection: one that was never used, or one that is free
@@ -319,7 +329,8 @@ impl Ledger {
         if let Some(id) = self.expected_member() {
             return self.violated(format!("not quiet: {id:?} was not inserted yet"));
         }
-        let result = self.rounds.check().and_then(|()| self.broadcasts.check());
+        let checks = self.rounds.check().and_then(|()| self.broadcasts.check());
+        let result = checks.and_then(|()| self.notes.check());
         if let Err(problem) = result {
             self.violated(format!("not quiet: {problem}"));
         }

@@ -18,7 +18,8 @@
 //!
 //! **End.** Before the actor moves, or when a plan says so, the first seat sends to all again and tells the second how far it
 //! has come with those that it left to it. The second goes on until it has come as far, and vanishes. It needs for that what the
-//! first has handled, which is on its way to it. Whatever comes afterwards, the first has, or is sent to it.
+//! first has handled, which is on its way to it. Whatever comes afterwards, the first has, or is sent to it. If the second
+//! was ahead of the first, the first sends some things again, with the same numbers.
 //!
 //! **Failure.** A PE that cannot take the second seat says so, and nothing has changed.
 
@@ -84,7 +85,7 @@ pub(super) fn handle(
             return core.handle_refused(id, epoch);
         }
         TwinTalk::End { id, epoch, until } => core.twins.leave(id, epoch, until),
-        TwinTalk::Ended { id, epoch } => return core.handle_ended(id, epoch),
+        TwinTalk::Ended { id, epoch, sent } => return core.handle_ended(id, epoch, &sent),
     }
     Vec::new()
 }
@@ -136,9 +137,9 @@ pub(super) fn settle(core: &mut Core, stores: &mut [Box<dyn Store>]) {
         let Some((kind, slot)) = core.resident(id) else { continue };
         let Some(TwinSeat { other, epoch, .. }) = core.twins.remove(id) else { continue };
         stores[kind.index()].remove(slot);
-        core.vacate_second(id, (kind, slot));
+        let sent = core.vacate_second(id, (kind, slot));
         core.directory.learn(id, Place::at(other, epoch + 1), core.common.fault);
-        core.converse(other, TwinTalk::Ended { id, epoch });
+        core.converse(other, TwinTalk::Ended { id, epoch, sent });
     }
 }
 
@@ -243,9 +244,11 @@ impl Core {
         all.map(|(id, _)| id).collect()
     }
 
-    /// Forgets a second seat. What waits for it has come to the first one too.
-    fn vacate_second(&mut self, id: ActorId, (kind, slot): (KindId, u32)) {
-        let Some(mut member) = self.members[kind.index()][slot as usize].take() else { return };
+    /// Forgets a second seat. What waits for it has come to the first one too. Returns to whom the actor has sent.
+    fn vacate_second(&mut self, id: ActorId, (kind, slot): (KindId, u32)) -> Vec<(ActorId, i32)> {
+        let Some(mut member) = self.members[kind.index()][slot as usize].take() else {
+            return Vec::new();
+        };
         if let Some(local) = self.collections.get_mut(id.collection) {
             local.slots.remove(id.key);
         }
@@ -257,15 +260,35 @@ impl Core {
         self.processed += (mailbox.len() + held) as u64;
         self.twins.doubled -= (mailbox.len() as u64).min(self.twins.doubled);
         self.keep_talks(&mut member);
+        let channels = member.channels.as_ref();
+        let mut sent: Vec<(ActorId, i32)> =
+            channels.map_or_else(Vec::new, |channels| channels.next.keys().copied().collect());
+        sent.sort_unstable();
+        sent
     }
 
     /// The actor has one seat again. Returns what has waited for that.
-    fn handle_ended(&mut self, id: ActorId, epoch: u32) -> Vec<(ActorId, Then)> {
+    fn handle_ended(
+        &mut self,
+        id: ActorId,
+        epoch: u32,
+        sent: &[(ActorId, i32)],
+    ) -> Vec<(ActorId, Then)> {
         if !self.twins.get(id).is_some_and(|seat| seat.epoch == epoch && !seat.is_second()) {
             return Vec::new();
         }
         let Some(TwinSeat { role, .. }) = self.twins.remove(id) else { return Vec::new() };
         self.raise_epoch(id, epoch + 1, None);
+        // The second seat may have been ahead: what it has sent to somebody for the first time must have its number when
+        // this one sends it too.
+        if let Some((kind, slot)) = self.resident(id)
+            && let Some(member) = self.member(kind, slot)
+        {
+            let channels = member.channels.get_or_insert_default();
+            for &way in sent {
+                channels.next.entry(way).or_default();
+            }
+        }
         match role {
             Role::First(Stage::Ending { then, .. }) => {
                 then.into_iter().map(|then| (id, then)).collect()

@@ -16,8 +16,8 @@ pub(crate) enum TwinTalk {
     Refused { id: ActorId, epoch: u32, reason: String },
     /// Vanish once the next messages to those that it serves have these numbers: receiver, channel, number.
     End { id: ActorId, epoch: u32, until: Vec<(ActorId, i32, u64)> },
-    /// It has.
-    Ended { id: ActorId, epoch: u32 },
+    /// It has, and has sent to these: receiver and channel.
+    Ended { id: ActorId, epoch: u32, sent: Vec<(ActorId, i32)> },
 }
 
 impl TwinTalk {

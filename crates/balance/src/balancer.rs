@@ -77,8 +77,11 @@ pub struct BalanceReport {
     pub strategy: String,
     /// How many actors there are.
     pub actors: u64,
-    /// How many have moved.
+    /// How many have moved, or got or lost a second seat.
     pub moved: u64,
+    /// How many are computed at two sites after it; none if nothing was carried out.
+    #[serde(default)]
+    pub twins: u64,
     /// How many bytes of state they have.
     pub bytes_moved: u64,
     /// What crosses from one site to another in a step as actors were placed, by what was measured.
@@ -195,7 +198,7 @@ impl Balancer {
         let Ok(appraisal) = Appraisal::of(window.snapshot, &plan, &self.model) else {
             return Plan::none();
         };
-        let figures = Figures::of(window.snapshot, &appraisal, plan.changes());
+        let figures = Figures::of(window.snapshot, &appraisal, &plan);
         let &Window { now, cause, time, handled, .. } = window;
         let occasion = Occasion { now, cause, time, handled };
         match self.weigh(&occasion, &figures, is_undo, Some(&plan)) {
@@ -232,6 +235,7 @@ impl Balancer {
             report.predicted = Some(proposal.gain());
             if let Verdict::Refuse(refusal) = gate.consider(&proposal) {
                 (report.moved, report.bytes_moved, report.after) = (0, 0, report.before);
+                report.twins = 0;
                 report.refusal = Some(refusal);
                 self.reports.push_back(report);
                 return false;
@@ -263,6 +267,7 @@ impl Balancer {
             strategy: self.name().to_owned(),
             actors: figures.actors,
             moved: figures.moves,
+            twins: figures.twins,
             bytes_moved: figures.bytes_inside.saturating_add(figures.bytes_between_sites),
             before: in_a_step(figures.traffic_before),
             after: in_a_step(figures.traffic_after),
@@ -370,6 +375,9 @@ impl fmt::Display for BalanceReport {
             let [old, new] = [before, after].map(|traffic| traffic.bytes.div_ceil(1024));
             write!(f, ", {} → {} messages", before.messages, after.messages)?;
             write!(f, " and {old} → {new} KiB between sites a step")?;
+        }
+        if self.twins > 0 {
+            write!(f, ", {} at two sites", self.twins)?;
         }
         let percent = |part: f64| format!("{:.1} %", part * 100.0);
         if let Some(predicted) = self.predicted {

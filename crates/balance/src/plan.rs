@@ -301,4 +301,46 @@ mod tests {
             PlanError::MovedTwice { actor: actor(0) }
         );
     }
+
+    fn twin(n: u128, at: u32) -> Twin {
+        Twin { actor: actor(n), at: PeId(at), serves: vec![actor(n + 1)] }
+    }
+
+    /// Actors 0 and 1 are pure, and 1 has a second seat on PE 3.
+    fn pure() -> Snapshot {
+        let mut snapshot = snapshot(&[0, 1, 2]);
+        (snapshot.pure, snapshot.twins) = (vec![0, 1], vec![twin(1, 3)]);
+        snapshot
+    }
+
+    #[test]
+    fn second_seats_stay_unless_the_plan_ends_them_or_moves_their_actors() {
+        let then = |plan: Plan| {
+            assert_eq!(plan.validate(&pure()), Ok(()));
+            plan.twins(&pure())
+        };
+        assert_eq!(then(Plan::none()), [twin(1, 3)]);
+        assert_eq!(then(Plan::of(vec![step(1, 1, 0)])), []);
+        let swapped = Plan { begin: vec![twin(0, 2)], end: vec![twin(1, 3)], ..Plan::none() };
+        assert_eq!(swapped.inverse().begin, [twin(1, 3)]);
+        assert_eq!(then(swapped), [twin(0, 2)]);
+        let elsewhere = Plan { begin: vec![twin(1, 2)], end: vec![twin(1, 3)], ..Plan::none() };
+        assert_eq!(then(elsewhere), [twin(1, 2)]);
+    }
+
+    #[test]
+    fn second_seats_that_do_not_fit_are_refused_and_left_out_when_a_plan_is_taken_back() {
+        let refused = |begin: Twin| {
+            let plan = Plan { begin: vec![begin], ..Plan::none() };
+            assert_eq!(plan.still_fitting(&pure()).changes(), 0);
+            plan.validate(&pure()).is_err()
+        };
+        assert!(refused(twin(0, 0)), "it sits there");
+        assert!(refused(twin(1, 2)), "it has one");
+        assert!(refused(twin(9, 0)), "there is no such actor");
+        let plan = Plan { begin: vec![twin(2, 0)], ..Plan::none() };
+        assert!(plan.validate(&pure()).is_err(), "it is not pure");
+        let plan = Plan { end: vec![twin(0, 3)], ..Plan::none() };
+        assert_eq!(plan.validate(&pure()), Err(PlanError::NoSuchTwin { actor: actor(0) }));
+    }
 }

@@ -56,3 +56,50 @@ pub fn predict_with(
     let (seats, places) = seats(snapshot, mapping, twins);
     predict(&seats, &places, model)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::Bound;
+    use crate::fixture::{actor, snapshot};
+    use crate::study::with_wide_area;
+    use std::time::Duration;
+
+    const EXACT: CostModel = CostModel { message_overhead: Duration::ZERO, border_wait: 0.0 };
+
+    /// Actor 1 hears from 0 (PE 0, site a) and 2 (PE 2, site b) and answers both; they take 1, 2 and 3 ms.
+    fn triangle() -> (Snapshot, Vec<PeId>) {
+        let mut snapshot = snapshot(&[0, 1, 2]);
+        let edge = |from, to| Edge { from, to, messages: 10, bytes: 100 };
+        snapshot.edges = vec![edge(0, 1), edge(2, 1), edge(1, 0), edge(1, 2)];
+        let mapping = snapshot.actors.iter().map(|actor| actor.pe).collect();
+        (with_wide_area(snapshot, Duration::from_millis(50)), mapping)
+    }
+
+    #[test]
+    fn messages_go_to_both_seats_and_come_from_the_one_that_serves() {
+        let (snapshot, mapping) = triangle();
+        let twin = Twin { actor: actor(1), at: PeId(3), serves: vec![actor(2)] };
+
+        let (seats, places) = seats(&snapshot, &mapping, &[twin]);
+
+        let edges: Vec<_> = seats.edges.iter().map(|edge| (edge.from, edge.to)).collect();
+        assert_eq!(edges, [(0, 1), (0, 3), (2, 1), (2, 3), (1, 0), (3, 2)]);
+        assert_eq!(places, [0, 1, 2, 3].map(PeId));
+        assert_eq!(seats.actors[3].load, Duration::from_millis(2));
+    }
+
+    #[test]
+    fn one_crossing_is_waited_for_instead_of_two_and_the_work_is_done_twice() {
+        let (snapshot, mapping) = triangle();
+        let twin = Twin { actor: actor(1), at: PeId(2), serves: vec![actor(2)] };
+        let step = |twins: &[Twin]| {
+            let predicted = predict_with(&snapshot, &mapping, twins, &EXACT);
+            (predicted.step.as_millis(), predicted.bound, predicted.compute.as_millis())
+        };
+
+        // Twice 50 ms and the 2 and 3 ms at the ends; once 50 ms, and 1 and 2 or 3 and 2 ms.
+        assert_eq!(step(&[]), (105, Bound::RoundTrip, 3));
+        assert_eq!(step(&[twin]), (55, Bound::RoundTrip, 5));
+    }
+}

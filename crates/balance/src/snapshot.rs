@@ -35,8 +35,7 @@ pub struct Snapshot {
     /// Actors that may have a second seat, as positions in [`Snapshot::actors`], ascending.
     #[serde(default)]
     pub pure: Vec<u32>,
-    /// Those that have one, by actor. Their loads are what they cost at their first seats, and edges from them are
-    /// messages of either.
+    /// Those that have one, by actor. Loads are those of first seats, edges from them are messages of either.
     #[serde(default)]
     pub twins: Vec<Twin>,
 }
@@ -258,10 +257,10 @@ impl Snapshot {
 
     fn validate_seats(&self, known: &BTreeSet<ActorKey>) -> Result<(), SnapshotError> {
         let refuse = |what| Err(SnapshotError::Seats { what });
+        let mut seen = BTreeSet::new();
         if self.pure.iter().any(|&at| at as usize >= self.actors.len()) {
             return refuse("a pure actor is not in the list");
         }
-        let mut seen = BTreeSet::new();
         for twin in &self.twins {
             if !known.contains(&twin.actor) || !seen.insert(twin.actor) {
                 return refuse("the actor of a second seat is not in the list, or has two");

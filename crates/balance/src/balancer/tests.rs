@@ -67,6 +67,7 @@ fn leaders_are_judged_as_one_place_is_and_take_back_what_they_keep() {
     let figures = Figures {
         actors: 4,
         moves: 3,
+        twins: 0,
         steps: 1,
         step_before: Duration::from_millis(10),
         step_after: Duration::from_millis(4),

@@ -26,6 +26,9 @@ impl Appraisal {
     /// What `model` says of `plan`. Takes time in proportion to actors and edges.
     pub fn of(snapshot: &Snapshot, plan: &Plan, model: &CostModel) -> Result<Self, PlanError> {
         let now: Vec<PeId> = snapshot.actors.iter().map(|actor| actor.pe).collect();
+        if !plan.begin.is_empty() || !plan.end.is_empty() {
+            plan.validate(snapshot)?;
+        }
         let then = plan.mapping(snapshot)?;
         let bytes: BTreeMap<_, u64> =
             snapshot.actors.iter().map(|actor| (actor.id, actor.bytes)).collect();

@@ -8,35 +8,19 @@
 //!
 //! Strategies that do not predict ([`Strategy::predicts`]) move actors for the sake of moving and pass the gate by.
 
+mod report;
+
+pub use report::{BalanceReport, Cause};
+
 use crate::cost::{CostModel, Traffic};
 use crate::figures::Figures;
-use crate::gate::{Appraisal, Gate, GateConfig, Outcome, Proposal, Refusal, Verdict};
+use crate::gate::{Appraisal, Gate, GateConfig, Outcome, Proposal, Verdict};
 use crate::plan::Plan;
 use crate::snapshot::Snapshot;
 use crate::strategy::Strategy;
 use gridspan_topology::{LinkChange, Time};
-use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-use std::fmt;
 use std::time::Duration;
-
-/// Why actors are balanced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Cause {
-    /// All members of a collection have reached their sync point.
-    SyncPoint,
-    /// The job asked for it.
-    Request,
-    /// It was time.
-    Period,
-    /// A link has changed.
-    Link,
-    /// Other programs have begun or ceased to use a PE.
-    ForeignLoad,
-    /// The last plan has made steps longer.
-    Undo,
-}
 
 /// What was measured, and why.
 #[derive(Clone, Copy, Debug)]
@@ -66,38 +50,6 @@ pub struct Occasion {
     pub handled: u64,
 }
 
-/// What became of one rebalance.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct BalanceReport {
-    /// When it was decided.
-    pub at: Time,
-    /// Why.
-    pub cause: Cause,
-    /// The name of the strategy.
-    pub strategy: String,
-    /// How many actors there are.
-    pub actors: u64,
-    /// How many have moved, or got or lost a second seat.
-    pub moved: u64,
-    /// How many are computed at two sites after it; none if nothing was carried out.
-    #[serde(default)]
-    pub twins: u64,
-    /// How many bytes of state they have.
-    pub bytes_moved: u64,
-    /// What crosses from one site to another in a step as actors were placed, by what was measured.
-    pub before: Traffic,
-    /// The same as they are placed now.
-    pub after: Traffic,
-    /// The part of a step that should be saved; none if the gate was not asked.
-    pub predicted: Option<f64>,
-    /// The part that was; none if the job ended before that could be told, or nobody looked.
-    pub realised: Option<f64>,
-    /// How long it took to carry out: the job stood still at a sync point, and went on elsewhere.
-    pub took: Duration,
-    /// Why nothing was moved, if the gate said so.
-    pub refusal: Option<Refusal>,
-}
-
 /// A strategy, its gate, and the plan that is being judged.
 pub struct Balancer {
     strategy: Box<dyn Strategy>,
@@ -105,6 +57,8 @@ pub struct Balancer {
     model: CostModel,
     passed: Option<Passed>,
     undo: Option<Undo>,
+    /// What crossed sites in a step before the plan that leaders take back.
+    led_before: Traffic,
     reports: VecDeque<BalanceReport>,
 }
 
@@ -112,8 +66,8 @@ pub struct Balancer {
 enum Undo {
     /// By carrying out this one.
     Plan(Plan),
-    /// By those who keep what has moved.
-    Led,
+    /// By those who keep what has moved; this crossed sites in a step before.
+    Led(Traffic),
 }
 
 /// A plan that was handed out.
@@ -133,7 +87,8 @@ impl Balancer {
         let gate = (is_gated && strategy.predicts()).then(|| Gate::new(GateConfig::default()));
         let model = CostModel::default();
         let reports = VecDeque::new();
-        Self { strategy, gate, model, passed: None, undo: None, reports }
+        let led_before = Traffic::default();
+        Self { strategy, gate, model, passed: None, undo: None, led_before, reports }
     }
 
     /// The same with other constants of the gate, if there is one.
@@ -191,7 +146,7 @@ impl Balancer {
         }
         let (undo, is_undo) = match self.undo.take() {
             Some(Undo::Plan(plan)) => (Some(plan.still_fitting(window.snapshot)), true),
-            Some(Undo::Led) | None => (None, false),
+            Some(Undo::Led(_)) | None => (None, false),
         };
         let plan = undo.unwrap_or_else(|| self.strategy.plan(window.snapshot));
         // A plan that does not fit is the strategy's fault, and nothing to be carried out.
@@ -209,7 +164,13 @@ impl Balancer {
 
     /// Whether the last plan is to be taken back by the leaders that keep it; asked once.
     pub fn take_led_undo(&mut self) -> bool {
-        self.undo.take_if(|undo| matches!(undo, Undo::Led)).is_some()
+        match self.undo {
+            Some(Undo::Led(before)) => {
+                (self.led_before, self.undo) = (before, None);
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Whether leaders should carry out what they have planned, or found to take back.
@@ -230,6 +191,9 @@ impl Balancer {
         let mut report = self.report(occasion, figures);
         if is_undo {
             report.cause = Cause::Undo;
+            if plan.is_none() {
+                report.after = self.led_before;
+            }
         } else if let Some(gate) = &mut self.gate {
             let proposal = proposal(occasion, figures);
             report.predicted = Some(proposal.gain());
@@ -317,7 +281,7 @@ impl Balancer {
             if outcome.should_undo {
                 self.undo = Some(match &passed.plan {
                     Some(plan) => Undo::Plan(plan.inverse()),
-                    None => Undo::Led,
+                    None => Undo::Led(passed.report.before),
                 });
             }
             self.conclude(Some(outcome));
@@ -359,35 +323,6 @@ fn proposal(occasion: &Occasion, figures: &Figures) -> Proposal {
         pause: None,
         remaining: None,
         is_passing: figures.is_passing,
-    }
-}
-
-/// One line for people: what has moved, what crosses sites, what it brought.
-impl fmt::Display for BalanceReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { strategy, actors, moved, before, after, .. } = self;
-        let kib = self.bytes_moved.div_ceil(1024);
-        match self.cause {
-            Cause::Undo => write!(f, "undone: {moved} actors moved back ({kib} KiB)")?,
-            _ => write!(f, "{strategy}: {moved} of {actors} actors moved ({kib} KiB)")?,
-        }
-        if (before.messages, after.messages) != (0, 0) {
-            let [old, new] = [before, after].map(|traffic| traffic.bytes.div_ceil(1024));
-            write!(f, ", {} → {} messages", before.messages, after.messages)?;
-            write!(f, " and {old} → {new} KiB between sites a step")?;
-        }
-        if self.twins > 0 {
-            write!(f, ", {} at two sites", self.twins)?;
-        }
-        let percent = |part: f64| format!("{:.1} %", part * 100.0);
-        if let Some(predicted) = self.predicted {
-            write!(f, ", gain {} predicted", percent(predicted))?;
-            match self.realised {
-                Some(realised) => write!(f, ", {} realised", percent(realised))?,
-                None => write!(f, ", not judged")?,
-            }
-        }
-        Ok(())
     }
 }
 

@@ -74,6 +74,7 @@ impl Strategy for GridCut {
             shares: capacity.shares,
             total: graph.total_load() as f64,
             tolerance: self.tolerance,
+            upper_pull: UPPER_PULL,
             seed: self.seed,
             start: None,
             mapping: snapshot.actors.iter().map(|actor| actor.pe).collect(),
@@ -84,7 +85,10 @@ impl Strategy for GridCut {
             false => GroupTree::of(snapshot),
         };
         phases.place(&tree, &graph, &names);
-        phases.level(&graph, self.is_flat);
+        let site = |pe| if self.is_flat { 0 } else { snapshot.layout.site_of(pe).0 };
+        let sites: Vec<u32> = snapshot.layout.pes().map(site).collect();
+        phases.level(&graph, &sites, tree.pes());
+        phases.shelter(&graph, &sites);
         Plan::to_mapping(snapshot, &phases.mapping)
     }
 }
@@ -96,6 +100,8 @@ pub(crate) struct Phases<'a> {
     pub(crate) shares: Vec<f64>,
     pub(crate) total: f64,
     pub(crate) tolerance: f64,
+    /// In phases above the last, to stay is worth this much less beside messages.
+    pub(crate) upper_pull: u64,
     pub(crate) seed: u64,
     /// A mapping that is only improved, instead of a cut from scratch too.
     pub(crate) start: Option<&'a [PeId]>,
@@ -114,7 +120,7 @@ impl Phases<'_> {
             return;
         }
         let is_last = parts.iter().all(|part| part.pes().len() == 1);
-        let divisor = if is_last { 1 } else { UPPER_PULL };
+        let divisor = if is_last { 1 } else { self.upper_pull };
         let ties: Vec<Tie> = names
             .iter()
             .map(|&name| {
@@ -143,31 +149,40 @@ impl Phases<'_> {
         }
     }
 
-    /// Levels what the phases have left uneven, inside each site unless sites do not count, and shelters actors that
-    /// talk across sites from long handlers.
-    fn level(&mut self, graph: &Graph, is_flat: bool) {
-        let snapshot = self.snapshot;
-        let site = |pe| if is_flat { 0 } else { snapshot.layout.site_of(pe).0 };
+    /// Levels what the phases have left uneven on these PEs, inside each of `sites`.
+    pub(crate) fn level(&mut self, graph: &Graph, sites: &[u32], pes: &[u32]) {
+        self.improve(graph, sites, pes, |mut level| level.run());
+    }
+
+    /// Shelters actors that talk across sites from long handlers, where a step waits for them.
+    fn shelter(&mut self, graph: &Graph, sites: &[u32]) {
+        if self.mapping.len() <= SMALL && self.is_latency_felt() {
+            let pes: Vec<u32> = (0..self.shares.len() as u32).collect();
+            self.improve(graph, sites, &pes, |mut level| level.shelter());
+        }
+    }
+
+    fn improve(&mut self, graph: &Graph, sites: &[u32], pes: &[u32], run: impl FnOnce(Level<'_>)) {
+        let actors = &self.snapshot.actors;
         let mut pe_of: Vec<u32> = self.mapping.iter().map(|pe| pe.0).collect();
-        let mut level = Level {
+        let mut targets = vec![0.0; self.shares.len()];
+        for &pe in pes {
+            targets[pe as usize] = self.shares[pe as usize] * self.total;
+        }
+        run(Level {
             graph,
             pe_of: &mut pe_of,
-            homes: &snapshot.actors.iter().map(|actor| actor.pe.0).collect::<Vec<_>>(),
-            is_movable: &snapshot.actors.iter().map(|actor| actor.migratable).collect::<Vec<_>>(),
-            targets: &self.shares.iter().map(|share| share * self.total).collect::<Vec<_>>(),
-            sites: &snapshot.layout.pes().map(site).collect::<Vec<_>>(),
-        };
-        level.run();
-        if level.pe_of.len() <= SMALL && self.is_latency_felt(level.pe_of) {
-            level.shelter();
-        }
+            homes: &actors.iter().map(|actor| actor.pe.0).collect::<Vec<_>>(),
+            is_movable: &actors.iter().map(|actor| actor.migratable).collect::<Vec<_>>(),
+            targets: &targets,
+            sites,
+        });
         self.mapping = pe_of.into_iter().map(PeId).collect();
     }
 
     /// Whether the longest cycle between sites takes about as long as a step.
-    fn is_latency_felt(&self, pe_of: &[u32]) -> bool {
-        let mapping: Vec<PeId> = pe_of.iter().map(|&pe| PeId(pe)).collect();
-        let predicted = predict(self.snapshot, &mapping, &CostModel::default());
+    fn is_latency_felt(&self) -> bool {
+        let predicted = predict(self.snapshot, &self.mapping, &CostModel::default());
         predicted.round_trip >= predicted.compute.mul_f64(FELT)
     }
 

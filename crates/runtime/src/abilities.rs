@@ -184,7 +184,8 @@ impl<A: Actor> Context<'_, A> {
     }
 
     /// Sends a message to all members of a collection. All members handle the broadcasts of a
-    /// collection in the same order; there is no order between broadcasts and other messages.
+    /// collection in the same order, and in order with other messages from this actor to the same member. To a
+    /// member that is inserted, what was sent before a broadcast that it is too young for is in no order with later ones.
     pub fn broadcast<B: Actor>(&mut self, collection: &CollectionRef<B>, message: B::Message) {
         self.broadcast_with_priority(collection, 0, message);
     }

@@ -250,7 +250,7 @@ impl<A: Actor> Collection<A> {
     }
 
     /// Sends a message to all members. All members handle the broadcasts of a collection in the same
-    /// order; there is no order between broadcasts and other messages.
+    /// order, and in order with other messages from main to the same member.
     pub fn broadcast(&self, message: A::Message) {
         self.broadcast_with_priority(0, message);
     }

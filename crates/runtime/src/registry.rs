@@ -121,12 +121,29 @@ impl<A: Actor> Kind for Typed<A> {
         multicast: Multicast,
         members: &[MulticastMember],
     ) -> Result<(), DecodeError> {
-        let Multicast { kind, collection, source, priority, origin, message, .. } = multicast;
+        let Multicast { kind, collection, source, priority, after, origin, message, .. } =
+            multicast;
         let message: A::Message = message.open()?;
         for member in members {
             let to = ActorId { collection, key: member.key };
             let MulticastMember { sequence, epoch, .. } = *member;
-            let header = Header { to, source, sequence, priority, epoch, hops: 0, origin };
+            let (hops, is_broadcast) = (0, false);
+            let header =
+                Header { to, source, sequence, priority, epoch, hops, is_broadcast, origin, after };
+            core.arrive::<A>(kind, Envelope { header, message: message.clone() });
+        }
+        Ok(())
+    }
+
+    fn broadcast(
+        &self,
+        core: &mut Core,
+        kind: KindId,
+        headers: Vec<Header>,
+        message: Parcel,
+    ) -> Result<(), DecodeError> {
+        let message: A::Message = message.open()?;
+        for header in headers {
             core.arrive::<A>(kind, Envelope { header, message: message.clone() });
         }
         Ok(())

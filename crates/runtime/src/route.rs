@@ -19,6 +19,7 @@ const PRIORITY: u8 = 1 << 3;
 const EPOCH: u8 = 1 << 4;
 const HOPS: u8 = 1 << 5;
 const ORIGIN: u8 = 1 << 6;
+const AFTER: u8 = 1 << 7;
 
 const WHAT: &str = "a message's header";
 
@@ -34,8 +35,14 @@ pub(crate) struct Header {
     pub(crate) epoch: u32,
     /// How often the message was forwarded.
     pub(crate) hops: u8,
+    /// Whether it is a broadcast on its way to one member. Then `sequence` is its number, by which it is in order with all
+    /// broadcasts of the receiver's collection.
+    pub(crate) is_broadcast: bool,
     /// The PE that sent it first; it is told where the receiver really is.
     pub(crate) origin: PeId,
+    /// What it comes after: so many broadcasts of the same sender to the receiver's collection; as a broadcast, so many
+    /// messages of the same sender to the receiver in this channel. Zero for nothing.
+    pub(crate) after: u64,
 }
 
 /// The header that the next one is compared with.
@@ -52,7 +59,9 @@ impl Route {
             priority: 0,
             epoch: 0,
             hops: 0,
+            is_broadcast: false,
             origin: PeId(0),
+            after: 0,
         })
     }
 
@@ -67,8 +76,9 @@ impl Route {
             | flag(header.sequence != last.sequence.wrapping_add(1), SEQUENCE)
             | flag(header.priority != last.priority, PRIORITY)
             | flag(header.epoch != last.epoch, EPOCH)
-            | flag(header.hops != last.hops, HOPS)
-            | flag(header.origin != last.origin, ORIGIN);
+            | flag(header.hops != last.hops || header.is_broadcast != last.is_broadcast, HOPS)
+            | flag(header.origin != last.origin, ORIGIN)
+            | flag(header.after != last.after, AFTER);
         bytes.push(flags);
         if flags != 0 {
             append_fields(flags, header, bytes);
@@ -87,16 +97,15 @@ impl Route {
     }
 
     fn take_fields<'a>(&mut self, flags: u8, mut rest: &'a [u8]) -> Result<&'a [u8], DecodeError> {
-        if flags & !(TO | SOURCE | SEQUENCE | PRIORITY | EPOCH | HOPS | ORIGIN) != 0 {
-            return Err(DecodeError::new(WHAT, format_args!("unknown flags {flags:#x}")));
-        }
         take_if(flags & TO, &mut self.0.to, &mut rest)?;
         take_if(flags & SOURCE, &mut self.0.source, &mut rest)?;
         take_if(flags & SEQUENCE, &mut self.0.sequence, &mut rest)?;
         take_if(flags & PRIORITY, &mut self.0.priority, &mut rest)?;
         take_if(flags & EPOCH, &mut self.0.epoch, &mut rest)?;
         take_if(flags & HOPS, &mut self.0.hops, &mut rest)?;
+        take_if(flags & HOPS, &mut self.0.is_broadcast, &mut rest)?;
         take_if(flags & ORIGIN, &mut self.0.origin, &mut rest)?;
+        take_if(flags & AFTER, &mut self.0.after, &mut rest)?;
         Ok(rest)
     }
 }
@@ -119,9 +128,13 @@ fn append_fields(flags: u8, header: &Header, bytes: &mut Vec<u8>) {
     }
     if flags & HOPS != 0 {
         codec::append(&header.hops, bytes);
+        codec::append(&header.is_broadcast, bytes);
     }
     if flags & ORIGIN != 0 {
         codec::append(&header.origin, bytes);
+    }
+    if flags & AFTER != 0 {
+        codec::append(&header.after, bytes);
     }
 }
 
@@ -147,12 +160,23 @@ mod tests {
                 .prop_map(|(id, key)| ActorId { collection: CollectionId(id), key: Key(key) })
         };
         let sequence = prop_oneof![0..4u64, any::<u64>()];
-        (actor(), actor(), sequence, -1..2i32, 0..2u32, 0..2u8, 0..2u32).prop_map(
-            |(to, source, sequence, priority, epoch, hops, origin)| {
-                let origin = PeId(origin);
-                Header { to, source, sequence, priority, epoch, hops, origin }
-            },
-        )
+        (actor(), actor(), sequence, -1..2i32, 0..2u32, (0..2u8, any::<bool>()), 0..2u32, 0..2u64)
+            .prop_map(
+                |(to, source, sequence, priority, epoch, (hops, is_broadcast), origin, after)| {
+                    let origin = PeId(origin);
+                    Header {
+                        to,
+                        source,
+                        sequence,
+                        priority,
+                        epoch,
+                        hops,
+                        is_broadcast,
+                        origin,
+                        after,
+                    }
+                },
+            )
     }
 
     proptest! {
@@ -192,7 +216,9 @@ mod tests {
             priority: -3,
             epoch: 4,
             hops: 0,
+            is_broadcast: false,
             origin: PeId(2),
+            after: 3,
         };
         let mut bytes = Vec::new();
         let mut route = Route::begin();

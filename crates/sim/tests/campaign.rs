@@ -91,6 +91,11 @@ fn believing_old_news_about_places_is_found() {
 }
 
 #[test]
+fn broadcasts_that_do_not_wait_for_messages_are_found() {
+    assert_found(Planted::Pe(pe::PlantedFault::BroadcastsApart));
+}
+
+#[test]
 fn sending_frames_again_as_new_ones_is_found() {
     assert_found(Planted::Session(session::PlantedFault::ResendWithoutSequence));
 }

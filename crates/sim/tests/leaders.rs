@@ -2,7 +2,9 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_balance::{BalanceReport, Cause};
-use gridspan_runtime::{Actor, Context, Ix2, Job, JobError, Key, Layout, Op, PeId, Placement, To};
+use gridspan_runtime::{
+    Actor, Context, Ix1, Ix2, Job, JobError, Key, Layout, Op, PeId, Placement, Time, To,
+};
 use gridspan_sim::{SimOptions, SimReport, Simulation};
 use gridspan_topology::GridSpec;
 use serde::{Deserialize, Serialize};
@@ -20,11 +22,14 @@ struct Cell {
     sum: u64,
     /// How many times the work takes elsewhere than on PE 0.
     factor: u32,
+    /// After so many steps it waits at its sync point; 0 is never.
+    sync_every: u32,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
 enum Msg {
     Begin(u32),
+    BeginSyncing { steps: u32, every: u32 },
     Value(u64),
     Sum,
     Place,
@@ -35,6 +40,22 @@ impl Cell {
         let side = SIDE as i32;
         let all = [(-1, 0), (1, 0), (0, -1), (0, 1)].map(|(x, y)| Ix2(index.0 + x, index.1 + y));
         all.into_iter().filter(move |at| (0..side).contains(&at.0) && (0..side).contains(&at.1))
+    }
+
+    /// Does all steps for which everything is here; a neighbour is at most one step ahead.
+    fn advance(&mut self, cx: &mut Context<'_, Self>) {
+        let due = Self::neighbours(cx.index()).count() as u64;
+        while self.heard >= due && self.left > 0 {
+            self.heard -= due;
+            self.left -= 1;
+            cx.charge(if cx.pe() == PeId(0) { WORK } else { WORK * self.factor });
+            if self.sync_every > 0 && self.left.is_multiple_of(self.sync_every) {
+                return cx.at_sync();
+            }
+            if self.left > 0 {
+                self.send(cx);
+            }
+        }
     }
 
     fn send(&self, cx: &mut Context<'_, Self>) {
@@ -51,7 +72,7 @@ impl Actor for Cell {
     type Message = Msg;
 
     fn create(factor: u32, _cx: &mut Context<'_, Self>) -> Self {
-        Self { left: 0, heard: 0, sum: 0, factor }
+        Self { left: 0, heard: 0, sum: 0, factor, sync_every: 0 }
     }
 
     fn handle(&mut self, message: Msg, cx: &mut Context<'_, Self>) {
@@ -60,19 +81,14 @@ impl Actor for Cell {
                 self.left = steps;
                 self.send(cx);
             }
+            Msg::BeginSyncing { steps, every } => {
+                (self.left, self.sync_every) = (steps, every);
+                self.send(cx);
+            }
             Msg::Value(value) => {
                 self.sum += value;
                 self.heard += 1;
-                let due = Self::neighbours(cx.index()).count() as u64;
-                // A neighbour is at most one step ahead.
-                while self.heard >= due && self.left > 0 {
-                    self.heard -= due;
-                    self.left -= 1;
-                    cx.charge(if cx.pe() == PeId(0) { WORK } else { WORK * self.factor });
-                    if self.left > 0 {
-                        self.send(cx);
-                    }
-                }
+                self.advance(cx);
             }
             Msg::Sum => cx.contribute(Op::Sum, self.sum, To::main()),
             Msg::Place => {
@@ -81,6 +97,13 @@ impl Actor for Cell {
                 let number = (index.0 * SIDE as i32 + index.1 + 1) as u64;
                 cx.contribute(Op::Sum, at * number * number, To::main());
             }
+        }
+    }
+
+    fn resume(&mut self, cx: &mut Context<'_, Self>) {
+        if self.left > 0 {
+            self.send(cx);
+            self.advance(cx);
         }
     }
 }
@@ -204,4 +227,92 @@ fn nothing_is_lost_while_leaders_move_actors_again_and_again() {
     let moves: u64 = outcome.told.iter().map(|report| report.moved).sum();
     let plans = outcome.told.iter().filter(|report| report.moved > 0).count();
     assert!(plans > 5 && moves > 200, "{plans} plans moved {moves}");
+}
+
+/// How long 40 steps take that all have to leave together after every fifth.
+fn synced(strategy: &'static str) -> (Duration, Vec<BalanceReport>) {
+    let told = Told::default();
+    let tell = told.clone();
+    let job = Job::new("mesh")
+        .actor::<Cell>()
+        .strategy(strategy)
+        .on_balance(move |report| tell.lock().unwrap().push(report.clone()))
+        .main(async |grid| {
+            let cells = grid.create::<Cell>(Ix2::grid(SIDE, SIDE), |_| 1).await?;
+            cells.broadcast(Msg::BeginSyncing { steps: 40, every: 5 });
+            Ok(grid.quiescence().await?)
+        });
+    let spec = GridSpec::from_emulate("2x2,wan=64ms").unwrap();
+    let report = Simulation::new(job, spec, SimOptions::default()).unwrap().run();
+    report.outcome.unwrap();
+    let told = std::mem::take(&mut *told.lock().unwrap());
+    (report.virtual_time.since(Time::ZERO), told)
+}
+
+#[test]
+fn nobody_stands_still_at_a_sync_point_while_far_leaders_talk() {
+    let (alone, _) = synced("none");
+    let (led, told) = synced("leader-cut");
+
+    assert!(!told.is_empty() && told.iter().all(|report| report.cause == Cause::SyncPoint));
+    assert!(led <= alone.mul_f64(1.03), "{led:?} instead of {alone:?}");
+}
+
+#[test]
+fn what_is_asked_for_while_a_plan_is_judged_or_undone_is_answered() {
+    // The first plan is a mistake. Each phase asks for a rebalance at its end, and all the while there are others.
+    let every = |job: Job| job.balance_every(Duration::from_millis(50));
+    let outcome = run("2x2,wan=1ms", 10, vec![20; 12], |_, _| PeId(0), every);
+
+    let of = |cause| outcome.told.iter().filter(|report| report.cause == cause).count();
+    assert!(of(Cause::Undo) >= 1, "{:?}", outcome.told);
+    let undone = outcome.told.iter().find(|report| report.cause == Cause::Undo).unwrap();
+    assert_eq!(undone.after.messages, 0, "all were on one PE before: {undone:?}");
+}
+
+#[test]
+fn a_site_without_actors_leads_too() {
+    let outcome = run("3x2,wan=1ms", 1, vec![20, 20], |_, _| PeId(2), |job| job);
+
+    assert!(outcome.told[0].actors == u64::from(SIDE * SIDE), "{:?}", outcome.told);
+}
+
+/// One of very many that do nothing.
+#[derive(Serialize, Deserialize)]
+struct Idle;
+
+impl Actor for Idle {
+    type Index = Ix1;
+    type Init = ();
+    type Message = ();
+
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
+        Self
+    }
+
+    fn handle(&mut self, (): (), _cx: &mut Context<'_, Self>) {}
+}
+
+#[test]
+fn what_leaders_tell_of_very_many_actors_does_not_need_to_fit_into_one_piece() {
+    const MANY: u32 = 60_000;
+    let told = Told::default();
+    let tell = told.clone();
+    let job = Job::new("many")
+        .actor::<Idle>()
+        .strategy("leader-cut")
+        .balance_gate(false)
+        .on_balance(move |report| tell.lock().unwrap().push(report.clone()))
+        .main(async |grid| {
+            grid.create::<Idle>(Ix1::range(MANY), |_| ()).await?;
+
+            grid.quiescence().await?;
+            grid.rebalance().await?;
+            Ok(())
+        });
+    let spec = GridSpec::from_emulate("2x2,wan=5ms").unwrap();
+    let report = Simulation::new(job, spec, SimOptions::default()).unwrap().run();
+    report.outcome.unwrap();
+
+    assert_eq!(told.lock().unwrap()[0].actors, u64::from(MANY));
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fixture::{actor, snapshot};
+use crate::gate::Refusal;
 use crate::plan::Move;
 use crate::random::Random;
 use crate::refine::Refine;

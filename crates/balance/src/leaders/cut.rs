@@ -57,6 +57,7 @@ impl Places<'_> {
             shares: self.layout.sites().map(share).collect(),
             total: self.terms.total,
             tolerance: SITE_TOLERANCE,
+            upper_pull: 1,
             seed: self.seed,
             start: (round > 0).then_some(start.as_slice()),
             mapping: start.clone(),
@@ -68,12 +69,13 @@ impl Places<'_> {
         (0..sites as usize).map(targets).collect()
     }
 
-    /// The PE of each of the actors that a site will have.
+    /// The PE of each of the actors that a site will have. `busy`: the same graph, with the time that messages to other
+    /// sites take added to what the actors do.
     pub(super) fn cut_site(
         &self,
         site: u32,
         actors: Vec<ActorLoad>,
-        graph: &Graph,
+        (graph, busy): (&Graph, &Graph),
         pulls: Vec<u64>,
     ) -> Vec<PeId> {
         let pes: Vec<u32> = self.layout.pes_in(SiteId(site)).collect();
@@ -87,11 +89,13 @@ impl Places<'_> {
             shares: self.terms.shares.clone(),
             total: self.terms.total,
             tolerance: TOLERANCE,
+            upper_pull: SITE_PULL,
             seed: self.seed,
             start: None,
             mapping,
         };
         phases.place(&tree, graph, &names);
+        phases.level(busy, &vec![site; snapshot.pes.len()], &pes);
         phases.mapping
     }
 

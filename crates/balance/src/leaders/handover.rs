@@ -3,6 +3,7 @@
 use super::cut::Places;
 use super::note::{Member, NewTalk, Newcomer};
 use super::site_graph::{SiteGraph, graph_of};
+use crate::cost::CostModel;
 use crate::hops::hops_from;
 use crate::objects::pulls;
 use crate::snapshot::{ActorKey, ActorLoad};
@@ -35,7 +36,14 @@ impl Household {
         let works: Vec<u64> = actors.iter().map(|load| places.terms.work(load)).collect();
         let graph = graph_of(&works, &self.inner);
         let pulls = pulls(actors.iter(), &graph);
-        places.cut_site(site, actors, &graph, pulls)
+        let mut busy = works;
+        let overhead = CostModel::default().message_overhead.as_nanos() as u64;
+        for talk in &self.outer {
+            let busy = &mut busy[talk.member as usize];
+            *busy = busy.saturating_add(talk.messages.saturating_mul(overhead));
+        }
+        let busy = graph_of(&busy, &self.inner);
+        places.cut_site(site, actors, (&graph, &busy), pulls)
     }
 
     /// How near each member is to another site, with its PE.

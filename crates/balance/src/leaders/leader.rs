@@ -127,6 +127,11 @@ impl Leader {
         &self.moves
     }
 
+    /// Whether the last plan is to be taken back.
+    pub fn is_undo(&self) -> bool {
+        self.terms.as_ref().is_some_and(|terms| terms.is_undo)
+    }
+
     /// How near actors of this site are to another site, each with its PE, when the moves are carried out or when they are
     /// not; see [`border_hops`](crate::border_hops).
     pub fn border_hops(&self, are_carried_out: bool) -> Vec<(ActorKey, PeId, u8)> {

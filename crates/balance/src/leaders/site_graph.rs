@@ -70,7 +70,10 @@ impl Borders {
         let (empty, others) = (Border::default(), told.keys().chain(heard.keys()));
         for &other in others.collect::<std::collections::BTreeSet<_>>() {
             let [told, heard] = [&told, heard].map(|all| all.get(&other).unwrap_or(&empty));
-            graph.add(other, told, heard);
+            // Both sites know whether they know each other.
+            if !told.talks.is_empty() || !heard.talks.is_empty() {
+                graph.add(other, told, heard);
+            }
         }
         graph
     }

@@ -1,4 +1,4 @@
-//! Parts of one announcement, until it is complete.
+//! Parts of one thing that is sent in several, until it is complete.
 
 use crate::codec::DecodeError;
 use crate::wire::Arrival;
@@ -7,7 +7,7 @@ use gridspan_topology::{NodeId, Time};
 use std::collections::BTreeMap;
 
 /// The parts that have come, in any order.
-pub(super) struct Assembly {
+pub(crate) struct Assembly {
     total: u64,
     have: u64,
     parts: BTreeMap<u64, Bytes>,
@@ -24,12 +24,12 @@ struct Seen {
 }
 
 impl Assembly {
-    pub(super) fn new(total: u64) -> Self {
+    pub(crate) fn new(total: u64) -> Self {
         Self { total, have: 0, parts: BTreeMap::new(), seen: BTreeMap::new() }
     }
 
     /// Adds a part. One that overlaps another, or belongs to a whole of another length, is refused.
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         offset: u64,
         total: u64,
@@ -43,7 +43,7 @@ impl Assembly {
             && after.is_none_or(|(&at, _)| end.is_some_and(|end| end <= at));
         if end.is_none() || total != self.total || bytes == 0 || !is_free {
             return Err(DecodeError::new(
-                "a part of an announcement",
+                "a part",
                 format_args!("{bytes} bytes at {offset} of {total} do not fit the others"),
             ));
         }
@@ -73,17 +73,17 @@ impl Assembly {
         self.seen.iter().filter_map(arrival).collect()
     }
 
-    pub(super) fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.have == self.total
     }
 
     /// Bytes that it holds.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.have
     }
 
     /// All of it; the parts lie one behind the other.
-    pub(super) fn into_bytes(mut self) -> Bytes {
+    pub(crate) fn into_bytes(mut self) -> Bytes {
         if self.parts.len() == 1
             && let Some((_, part)) = self.parts.pop_first()
         {

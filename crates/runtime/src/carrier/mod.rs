@@ -22,7 +22,7 @@ use crate::wire::{
     Announced, Announcement, Content, Control, Multicast, Packet, PlanHead, REPORTED_BYTES_MIN,
     SegmentHead, Spread, SpreadFrame,
 };
-use assembly::Assembly;
+pub(crate) use assembly::Assembly;
 use bytes::Bytes;
 use gridspan_bcast::{Plan, PlanId, Tree};
 use gridspan_topology::{Layout, NodeId, PeId, Time};

@@ -136,6 +136,7 @@ fn multicast() -> Multicast {
         collection: CollectionId(4),
         source: ActorId::system(PeId(0)),
         priority: 3,
+        after: 0,
         origin: PeId(0),
         targets: Vec::new(),
         message: Parcel::Bytes(Bytes::from_static(b"hello")),

@@ -50,7 +50,7 @@ impl Core {
             told.entry(*pe).or_default().push((id_of(actor.id), hops));
         }
         for (pe, hops) in told {
-            self.post(pe, Control::Borders { hops });
+            self.post_large(pe, Control::Borders { hops });
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a PE does about each kind of control packet.
 
 use super::core::Core;
-use super::state::{Early, Incomplete, NewMembers, Place, Then};
+use super::state::{BroadcastRequest, Early, Incomplete, NewMembers, Place, Then};
 use super::{Pe, migrate, twin};
 use crate::collection::PlanEntry;
 use crate::error::JobError;
@@ -46,16 +46,12 @@ impl Pe {
                 core.learn(id, Place { pe, epoch, gone, twin });
             }
             Control::Multicast(multicast) => core.handle_multicast(multicast),
-            Control::BroadcastRequest { kind, collection, source, sequence, message, priority } => {
-                core.handle_broadcast_request(
-                    collection,
-                    source,
-                    sequence,
-                    (kind, message, priority),
-                );
+            Control::BroadcastRequest { kind, collection, asked, message, priority } => {
+                let request = BroadcastRequest { kind, asked, message, priority };
+                core.handle_broadcast_request(collection, request);
             }
-            Control::Broadcast { kind, collection, number, message, priority } => {
-                core.handle_broadcast(kind, collection, number, message, priority);
+            Control::Broadcast { kind, collection, number, asked, message, priority } => {
+                core.handle_broadcast((kind, collection), number, (asked, message, priority));
             }
             Control::Contribution(contribution) => core.merge(contribution),
             Control::Reply { slot, answer } => core.handle_reply(slot, answer),
@@ -82,6 +78,13 @@ impl Pe {
             }
             Control::Carried { flow, arrivals } => {
                 core.handle_carried(core.common.layout.node_of(from), flow, arrivals);
+            }
+            Control::Piece(piece) => {
+                match core.pieces.take(from, piece, core.common.limits.hard_bytes) {
+                    Ok(Some(control)) => self.handle_control(from, control),
+                    Ok(None) => {}
+                    Err(error) => core.fail(JobError::Protocol(format!("{from}: {error}"))),
+                }
             }
             Control::Failed { error } => core.stop(Err(error)),
             Control::Stop { outcome } => core.handle_stop(outcome),

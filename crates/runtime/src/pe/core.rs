@@ -3,33 +3,28 @@
 //! Actors stand above this file: here they are a [`Kind`] by number and a [`Store`]. What a PE does
 //! is told in the files beside this one, each of which adds its part to [`Core`].
 
-use super::PlantedFault;
-use super::balancing::Balancing;
-use super::links::OnLinks;
+use super::common::Common;
 use super::outbox::Outbox;
 use super::state::{
     Accumulator, Channels, Collections, Departing, Directory, Early, Graves, GroupState, Held,
-    Incomplete, Lanes, Measures, Member, NewMembers, Published, Queue, Request, Root, Thought,
-    Timers, Twins, Waits,
+    Incomplete, Lanes, Measures, Member, NewMembers, Pieces, Published, Queue, Request, Root,
+    Thought, Timers, Twins, Waits,
 };
 use super::statistics::Statistics;
 use crate::codec::DecodeError;
-use crate::collection::PlacementMap;
 use crate::envelope::{AnyEnvelope, Batch, Header};
 use crate::error::JobError;
-use crate::id::{ActorId, CollectionId, KindId, Seat, Sender};
-use crate::limits::Limits;
+use crate::id::{ActorId, CollectionId, KindId, Seat};
 use crate::parcel::Parcel;
 use crate::probe::ProbeOrder;
 use crate::rank::{FAR, Rank};
-use crate::reduce::{CustomOp, Reduction};
-use crate::shelf::Shelf;
+use crate::reduce::Reduction;
 use crate::wire::{
     Control, EncodedBatch, Moves, Multicast, MulticastMember, Packet, ReductionGroup,
 };
 use bytes::Bytes;
 use gridspan_bcast::Tree;
-use gridspan_topology::{Layout, PeId, Time};
+use gridspan_topology::{PeId, Time};
 use rustc_hash::FxHashMap;
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,6 +57,14 @@ pub(crate) trait Kind: Send + Sync {
         core: &mut Core,
         multicast: Multicast,
         members: &[MulticastMember],
+    ) -> Result<(), DecodeError>;
+    /// Hands a broadcast to members that live here, each with a header.
+    fn broadcast(
+        &self,
+        core: &mut Core,
+        kind: KindId,
+        headers: Vec<Header>,
+        message: Parcel,
     ) -> Result<(), DecodeError>;
     /// Hands a message to its receiver, or sends it on.
     fn arrive(&self, core: &mut Core, kind: KindId, envelope: Box<dyn AnyEnvelope>);
@@ -102,48 +105,6 @@ pub(crate) trait Store: Send {
     fn remove(&mut self, slot: u32);
     /// Tells a member that the plan has been carried out.
     fn resume(&mut self, core: &mut Core, slot: u32);
-}
-
-/// What all PEs of a job share: its layout and definition.
-#[derive(Clone)]
-pub(crate) struct Common {
-    pub(crate) layout: Arc<Layout>,
-    /// The tree of nodes, rooted at the node of PE 0, over which collective operations run.
-    pub(crate) tree: Arc<Tree>,
-    pub(crate) kinds: Arc<[&'static dyn Kind]>,
-    /// Those whose actors may sit on two PEs.
-    pub(crate) pure: Arc<BTreeSet<KindId>>,
-    pub(crate) maps: Arc<[PlacementMap]>,
-    pub(crate) reducers: Arc<[CustomOp]>,
-    pub(crate) limits: Limits,
-    pub(crate) balancing: Balancing,
-    /// Whether announcements take other trees than that.
-    pub(crate) plans_broadcasts: bool,
-    /// By which policy nodes find tasks.
-    pub(crate) stealing: Arc<str>,
-    pub(crate) seed: u64,
-    pub(crate) fingerprint: u64,
-    pub(crate) fault: PlantedFault,
-    pub(crate) on_links: Option<OnLinks>,
-    /// What actors of one node share.
-    pub(crate) shelf: Arc<Shelf>,
-}
-
-impl Common {
-    /// The actor types with their numbers.
-    pub(super) fn kinds(&self) -> impl Iterator<Item = (KindId, &'static dyn Kind)> {
-        self.kinds.iter().enumerate().map(|(position, &kind)| (KindId(position as u16), kind))
-    }
-
-    #[inline]
-    pub(super) fn is_pure(&self, kind: KindId) -> bool {
-        !self.pure.is_empty() && self.pure.contains(&kind)
-    }
-
-    /// The number of an actor type, if it is part of the job.
-    pub(super) fn kind_of(&self, actor: TypeId) -> Option<KindId> {
-        self.kinds().find(|(_, kind)| kind.actor() == actor).map(|(id, _)| id)
-    }
 }
 
 /// All bookkeeping of one PE. Handlers reach it through [`Context`](crate::Context).
@@ -198,6 +159,8 @@ pub struct Core {
     pub(super) probe_orders: Vec<ProbeOrder>,
     /// The tree of nodes that contributions go up, and the version of the plan whose it is.
     pub(super) up_tree: (u64, Arc<Tree>),
+    /// Controls that come or go in pieces.
+    pub(super) pieces: Pieces,
     /// What the driver is to have thought about.
     pub(super) thought: Option<Thought>,
     pub(super) failure: Option<JobError>,
@@ -262,6 +225,7 @@ impl Core {
             outbox: Outbox::new(common.layout.place(common.layout.node_of(me)).pes.clone()),
             probe_orders: Vec::new(),
             up_tree: (0, common.tree.clone()),
+            pieces: Pieces::default(),
             thought: None,
             failure: None,
             outcome: None,
@@ -331,17 +295,26 @@ impl Core {
         Some(info.home(id.key, &self.common.layout, &self.common.maps))
     }
 
-    /// Takes the number of the next message from `sender` to `to`.
-    pub(super) fn take_sequence(&mut self, sender: Sender, to: ActorId) -> u64 {
-        self.channels(sender).take_next(to, 0)
-    }
-
     /// Sends a control packet, to this PE as well as to others.
     pub(super) fn post(&mut self, to: PeId, control: Control) {
         if control.is_counted() {
             self.created += 1;
         }
         self.outbox.packet(to, Packet::control(control));
+    }
+
+    /// The same for controls that grow with the number of actors: towards other nodes, in pieces.
+    pub(super) fn post_large(&mut self, to: PeId, control: Control) {
+        let layout = &self.common.layout;
+        if layout.node_of(to) == layout.node_of(self.me) {
+            return self.post(to, control);
+        }
+        if control.is_counted() {
+            self.created += 1;
+        }
+        for piece in self.pieces.split(&control) {
+            self.outbox.packet(to, Packet::control(Control::Piece(piece)));
+        }
     }
 
     /// Ends the job with an error, the first one if there are several.

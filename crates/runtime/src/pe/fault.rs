@@ -10,4 +10,6 @@ pub enum PlantedFault {
     HoldSkipped,
     /// Knowledge about places is replaced by older knowledge.
     EpochIgnored,
+    /// Broadcasts and messages to single members do not wait for each other.
+    BroadcastsApart,
 }

@@ -7,7 +7,7 @@
 //!
 //! **Steady state.** Whoever knows that the member is gone passes messages for it to its home, which
 //! counts them in their order and drops them. So are messages for a member that never was, once they
-//! have waited long enough.
+//! have waited long enough. Where nobody is, no message waits for a broadcast.
 //!
 //! **Return.** A new member takes over the counters, and what waits in the grave for an earlier
 //! message. Every message is dropped or handled, once, and the order remains. An insertion that
@@ -15,7 +15,7 @@
 
 use super::core::Core;
 use super::migrate;
-use super::state::{BROADCAST, Channels, Member, Place, Turn, UNKNOWN_MEMBER_HOLD};
+use super::state::{BROADCAST, Channels, Member, Place, Turn, UNKNOWN_MEMBER_HOLD, channel};
 use crate::envelope::{AnyEnvelope, Header};
 use crate::error::JobError;
 use crate::id::{ActorId, KindId};
@@ -61,7 +61,11 @@ impl Core {
 
     /// From here on messages for a member are dropped, until another takes its place.
     fn entomb(&mut self, id: ActorId, epoch: u32, channels: Option<Box<Channels>>) {
-        if let Some(channels) = channels {
+        if let Some(mut channels) = channels {
+            channels.find_blocked();
+            let blocked = std::mem::take(&mut channels.blocked);
+            let dropped: u64 = blocked.into_iter().map(|way| channels.drop_next(way)).sum();
+            (0..dropped).for_each(|_| self.dead_letter(id, "it was destroyed"));
             self.graves.graves.insert(id, channels);
         }
         let here = Place { gone: true, ..Place::at(self.me, epoch) };
@@ -74,22 +78,16 @@ impl Core {
 
     /// Drops a message for a member that is gone, when its turn has come. Runs on its home.
     pub(super) fn bury(&mut self, envelope: Box<dyn AnyEnvelope>) {
-        let Header { to, source, priority, sequence, .. } = *envelope.header();
-        if source.collection == BROADCAST {
+        let Header { to, source, priority, sequence, is_broadcast, .. } = *envelope.header();
+        if is_broadcast {
             return self.dead_letter(to, "it was destroyed");
         }
         let fault = self.common.fault;
         let grave = self.graves.graves.entry(to).or_default();
         let mut dropped = 0;
-        match grave.judge(source, priority, sequence, fault) {
-            Turn::Now => {
-                dropped += 1;
-                while grave.take_held(source, priority, sequence + dropped).is_some() {
-                    grave.judge(source, priority, sequence + dropped, fault);
-                    dropped += 1;
-                }
-            }
-            Turn::Later => {
+        match grave.judge(source, priority, sequence, false, fault) {
+            Turn::Now => dropped = 1 + grave.drop_next((source, channel(priority))),
+            Turn::Later | Turn::Blocked => {
                 let key = Channels::held_key(envelope.header());
                 if grave.held.insert(key, envelope).is_none() {
                     return;

@@ -12,7 +12,7 @@
 //! lost in between delays the step at hand and nothing else.
 
 use super::core::{Core, Store};
-use super::state::{Channels, Departing, Member, Place, Ring};
+use super::state::{Casts, Channels, Departing, Member, Place, Ring};
 use crate::codec;
 use crate::envelope::AnyEnvelope;
 use crate::error::JobError;
@@ -109,6 +109,7 @@ pub(super) fn write_counters(channels: &Channels, record: &mut MemberRecord) {
     };
     record.expected = counters(&channels.expected);
     record.next = counters(&channels.next);
+    record.casts = channels.casts.records();
     record.section_reductions =
         channels.section_reductions.iter().map(|(&section, &next)| (section, next)).collect();
 }
@@ -134,7 +135,7 @@ pub(super) fn channels(
     record: &MemberRecord,
     held: &[Bytes],
 ) -> Result<Option<Box<Channels>>, codec::DecodeError> {
-    let MemberRecord { expected, next, section_reductions, .. } = record;
+    let MemberRecord { expected, next, casts, section_reductions, .. } = record;
     if expected.len() + next.len() + section_reductions.len() + held.len() == 0 {
         return Ok(None);
     }
@@ -145,7 +146,8 @@ pub(super) fn channels(
         expected: counters(expected),
         next: counters(next),
         section_reductions: section_reductions.iter().copied().collect(),
-        held: BTreeMap::new(),
+        casts: Casts::from_records(casts),
+        ..Channels::default()
     };
     if let Some(kind) = core.kind(kind) {
         for bytes in held {
@@ -153,6 +155,7 @@ pub(super) fn channels(
             channels.held.insert(Channels::held_key(envelope.header()), envelope);
         }
     }
+    channels.find_blocked();
     Ok(Some(Box::new(channels)))
 }
 
@@ -273,6 +276,7 @@ pub(super) fn handle_refuse(
         core.tell_place(home, id, Place::at(pe, epoch + 1));
     }
     core.refill(kind, slot, &mailbox);
+    core.release_blocked(kind, slot);
     for envelope in arrivals {
         core.arrive_any(kind, envelope);
     }
@@ -302,6 +306,7 @@ pub(super) fn handle_commit(
     let record = MemberRecord { synced: record.synced && !overtaken, ..record };
     let slot = core.seat(kind, member(id, epoch, &record, channels, state_bytes));
     core.refill(kind, slot, &mailbox);
+    core.release_blocked(kind, slot);
     stores[kind.index()].install(core, slot, state);
     if overtaken {
         stores[kind.index()].resume(core, slot);

@@ -6,8 +6,8 @@
 //!
 //! - `state`: the parts of what a PE keeps, such as the order between pairs of actors (`channel`) and
 //!   where actors live (`directory`). `core` holds them all.
-//! - `send`: the way of a message. `migrate`: the way of an actor. `twin`: actors that sit on two PEs, and `seats` the
-//!   messages to and from them.
+//! - `send`: the way of a message. `order`: when it passes. `migrate`: the way of an actor. `twin`: actors that sit on
+//!   two PEs, and `seats` the messages to and from them.
 //! - `collective`: collections, broadcasts, reductions, quiescence, sync points.
 //! - `borders`: how near actors are to another site, which orders messages of steps.
 //! - `queue`, `store`: messages and actors of one type, which `core` knows as a `Kind`.
@@ -17,6 +17,7 @@ mod ask;
 mod balancing;
 mod borders;
 mod collective;
+mod common;
 mod control;
 mod core;
 mod early;
@@ -28,6 +29,7 @@ mod measure;
 mod migrate;
 mod monitor;
 mod multicast;
+mod order;
 mod outbox;
 mod published;
 mod queue;
@@ -40,8 +42,9 @@ mod store;
 mod survey;
 mod twin;
 
+pub(crate) use self::common::Common;
 pub use self::core::{Action, Core, Stopwatch};
-pub(crate) use self::core::{Common, Kind, Store};
+pub(crate) use self::core::{Kind, Store};
 pub(crate) use balancing::{Balancing, Source};
 pub use fault::PlantedFault;
 pub use links::Links;

@@ -36,11 +36,22 @@ impl Core {
                 continue;
             }
             self.note_talk::<A>(sender, to, &message);
-            let (epoch, origin) = (seats.epoch, self.me);
+            let (epoch, origin, hops, is_broadcast) = (seats.epoch, self.me, 0, false);
+            let after = self.channels(sender).casts.after(collection, priority);
             for pe in seats.all() {
                 self.created += 1;
                 if pe == self.me {
-                    let header = Header { to, source, sequence, priority, epoch, hops: 0, origin };
+                    let header = Header {
+                        to,
+                        source,
+                        sequence,
+                        priority,
+                        epoch,
+                        hops,
+                        is_broadcast,
+                        origin,
+                        after,
+                    };
                     self.arrive::<A>(kind, Envelope { header, message: message.clone() });
                 } else {
                     remote.entry(pe).or_default().push(MulticastMember { key, sequence, epoch });
@@ -53,8 +64,18 @@ impl Core {
         let targets =
             remote.into_iter().map(|(pe, members)| MulticastTarget { pe, members }).collect();
         let origin = self.me;
+        let after = self.channels(sender).casts.after(collection, priority);
         let message = Parcel::new(message);
-        self.spread(Multicast { kind, collection, source, priority, origin, targets, message });
+        self.spread(Multicast {
+            kind,
+            collection,
+            source,
+            priority,
+            after,
+            origin,
+            targets,
+            message,
+        });
     }
 
     /// Sends a multicast to the PEs of its targets.

@@ -4,7 +4,7 @@
 //! are still being made. Messages then go by way of the root, which knows every collection.
 
 use super::core::Core;
-use super::state::{BROADCAST, Channels, Early, Place, Turn, judge};
+use super::state::{Channels, Early, Place, Turn};
 use crate::Actor;
 use crate::envelope::{AnyEnvelope, Envelope, Header};
 use crate::error::GridError;
@@ -34,14 +34,15 @@ impl Core {
         }
     }
 
+    /// Whether a message may need more than a place in its receiver's mailbox.
     #[inline]
-    fn is_numbered(&mut self, sender: Sender, to: ActorId, priority: i32) -> bool {
+    fn is_ordered(&mut self, sender: Sender, to: ActorId, priority: i32) -> bool {
         match sender {
             Sender::Actor(Seat { kind, slot }) => self
                 .member(kind, slot)
                 .and_then(|member| member.channels.as_ref())
-                .is_some_and(|channels| channels.is_numbered(to, priority)),
-            Sender::Pe => self.system.is_numbered(to, priority),
+                .is_some_and(|channels| channels.is_ordered(to, priority)),
+            Sender::Pe => self.system.is_ordered(to, priority),
         }
     }
 
@@ -55,20 +56,17 @@ impl Core {
         message: A::Message,
     ) {
         if let Some((kind, slot)) = self.resident(to)
-            && !self.is_numbered(sender, to, priority)
+            && !self.is_ordered(sender, to, priority)
             && (self.twins.is_empty() || !self.is_beside_twins(sender, to))
         {
-            self.created += 1;
-            if self.measures.is_some() {
-                self.note_talk::<A>(sender, to, &message);
-            }
+            self.note_sent::<A>(sender, to, &message);
             return self.push_ready::<A>(kind, slot, priority, message);
         }
-        self.send_numbered::<A>(sender, to, priority, message);
+        self.send_ordered::<A>(sender, to, priority, message);
     }
 
     #[inline(never)]
-    fn send_numbered<A: Actor>(
+    fn send_ordered<A: Actor>(
         &mut self,
         sender: Sender,
         to: ActorId,
@@ -76,17 +74,38 @@ impl Core {
         message: A::Message,
     ) {
         let Some(kind) = self.kind_in::<A>(to.collection) else { return };
+        let source = self.sender_id(sender);
+        let is_single = self.twins.is_empty() || !self.is_beside_twins(sender, to);
+        let channels = self.channels(sender);
+        let after = channels.casts.after(to.collection, priority);
+        if after > 0
+            && is_single
+            && !channels.is_numbered(to, priority)
+            && let Some((kind, slot)) = self.resident(to)
+            && let Some(Some(member)) = self.members[kind.index()].get(slot as usize)
+            && self.has_taken(member, source, after)
+        {
+            self.note_sent::<A>(sender, to, &message);
+            return self.push_ready::<A>(kind, slot, priority, message);
+        }
         let sequence = self.channels(sender).take_next(to, priority);
-        let (source, origin) = (self.sender_id(sender), self.me);
         if self.is_sent_elsewhere(source, to) {
             return;
         }
+        self.note_sent::<A>(sender, to, &message);
+        let (origin, epoch, hops, is_broadcast) = (self.me, 0, 0, false);
+        let header =
+            Header { to, source, sequence, priority, epoch, hops, is_broadcast, origin, after };
+        self.send_to_seats::<A>(kind, header, message);
+    }
+
+    /// A message leaves its sender.
+    #[inline]
+    fn note_sent<A: Actor>(&mut self, sender: Sender, to: ActorId, message: &A::Message) {
         self.created += 1;
         if self.measures.is_some() {
-            self.note_talk::<A>(sender, to, &message);
+            self.note_talk::<A>(sender, to, message);
         }
-        let header = Header { to, source, sequence, priority, epoch: 0, hops: 0, origin };
-        self.send_to_seats::<A>(kind, header, message);
     }
 
     /// The type of a collection's members: as its description says or, as long as that is on its way,
@@ -115,17 +134,17 @@ impl Core {
 
     /// Takes a message that came to this PE.
     pub(crate) fn arrive<A: Actor>(&mut self, kind: KindId, envelope: Envelope<A::Message>) {
-        let Header { to, source, sequence, priority, .. } = envelope.header;
-        let Some((kind, slot)) = self.resident(to) else {
+        let header = envelope.header;
+        let Some((kind, slot)) = self.resident(header.to) else {
             return self.astray(kind, Box::new(envelope));
         };
         if !self.twins.is_empty() {
             self.pass_on::<A>(kind, &envelope);
         }
-        match self.judge(kind, slot, &envelope.header) {
+        match self.judge(kind, slot, &header) {
             Turn::Now => {
-                self.push_ready::<A>(kind, slot, priority, envelope.message);
-                self.release_held(kind, slot, source, priority, sequence);
+                self.push_ready::<A>(kind, slot, header.priority, envelope.message);
+                self.release_held(kind, slot, &header);
             }
             turn => self.not_now(kind, slot, turn, Box::new(envelope)),
         }
@@ -142,70 +161,6 @@ impl Core {
     pub(super) fn forward(&mut self, kind: KindId, to: PeId, envelope: Box<dyn AnyEnvelope>) {
         if let Some(known) = self.kind(kind) {
             known.forward(self, kind, to, envelope);
-        }
-    }
-
-    fn judge(&mut self, kind: KindId, slot: u32, header: &Header) -> Turn {
-        let fault = self.common.fault;
-        let Some(member) = self.member(kind, slot) else { return Turn::Repeated };
-        let turn = if header.source.collection == BROADCAST {
-            judge(&mut member.broadcasts, header.sequence, fault)
-        } else {
-            member.channels.get_or_insert_default().judge(
-                header.source,
-                header.priority,
-                header.sequence,
-                fault,
-            )
-        };
-        if turn == Turn::Now && !self.twins.is_empty() && self.twins.is_second(header.to) {
-            self.twins.doubled += 1;
-        }
-        turn
-    }
-
-    fn not_now(&mut self, kind: KindId, slot: u32, turn: Turn, envelope: Box<dyn AnyEnvelope>) {
-        let key = Channels::held_key(envelope.header());
-        if turn == Turn::Later
-            && let Some(member) = self.member(kind, slot)
-        {
-            let held = &mut member.channels.get_or_insert_default().held;
-            if held.insert(key, envelope).is_none() {
-                return;
-            }
-        }
-        self.note_repeated();
-    }
-
-    /// A message came again and was dropped.
-    pub(super) fn note_repeated(&mut self) {
-        self.processed += 1;
-        self.statistics.repeated += 1;
-    }
-
-    /// Lets the messages pass that waited for the one with number `passed`.
-    fn release_held(
-        &mut self,
-        kind: KindId,
-        slot: u32,
-        source: ActorId,
-        priority: i32,
-        mut passed: u64,
-    ) {
-        let priority = if source.collection == BROADCAST { 0 } else { priority };
-        loop {
-            passed += 1;
-            let Some(envelope) = self
-                .member(kind, slot)
-                .and_then(|member| member.channels.as_mut())
-                .and_then(|channels| channels.take_held(source, priority, passed))
-            else {
-                return;
-            };
-            self.judge(kind, slot, &envelope.header().clone());
-            if let Some(known) = self.kind(kind) {
-                known.ready(self, kind, slot, envelope);
-            }
         }
     }
 

@@ -125,6 +125,7 @@ fn take(
     core.twins.insert(id, TwinSeat { other: from, epoch, serves, role });
     core.twins.doubled += mailbox.len() as u64;
     core.refill(kind, slot, &mailbox);
+    core.release_blocked(kind, slot);
     store.put_aside(slot, decoded);
     core.release_awaiting(id);
     core.converse(from, TwinTalk::Seated { id, epoch, broadcasts });

@@ -1,5 +1,6 @@
 //! Packets of the runtime itself: everything but messages to single actors.
 
+use super::earlier::Earlier;
 use super::twin::{TwinOrder, TwinTalk};
 use crate::collection::{CollectionInfo, PlanEntry};
 use crate::error::JobError;
@@ -36,9 +37,22 @@ pub(crate) struct Multicast {
     pub(crate) collection: CollectionId,
     pub(crate) source: ActorId,
     pub(crate) priority: i32,
+    /// How many broadcasts of its sender to the collection it comes after.
+    pub(crate) after: u64,
     pub(crate) origin: PeId,
     pub(crate) targets: Vec<MulticastTarget>,
     pub(crate) message: Parcel,
+}
+
+/// Who asked for a broadcast, and what it comes after.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Asked {
+    pub(crate) source: ActorId,
+    /// How many broadcasts to the collection the sender has asked for, with this one. Zero for the runtime's own,
+    /// which nothing comes after.
+    pub(crate) count: u64,
+    /// Messages to single members that come before.
+    pub(crate) earlier: Earlier,
 }
 
 /// What a reduction is over.
@@ -86,6 +100,9 @@ pub(crate) struct MemberRecord {
     pub(crate) expected: Vec<(ActorId, i32, u64)>,
     /// The next message to be sent: receiver, channel, sequence number.
     pub(crate) next: Vec<(ActorId, i32, u64)>,
+    /// Its broadcasts: collection, channel, how many of all it had asked for with the last in this channel, and whom
+    /// it has sent messages in the channel since.
+    pub(crate) casts: Vec<(CollectionId, i32, u64, Vec<Key>)>,
     /// The number of the next broadcast.
     pub(crate) broadcasts: u64,
     /// How many reductions it has contributed to.
@@ -175,6 +192,17 @@ pub(crate) struct Arrival {
     pub(crate) flowing_s: f64,
 }
 
+/// A part of an encoded control that may be too large for one frame.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Piece {
+    /// Which of the sender's.
+    pub(crate) number: u64,
+    /// Bytes of the whole.
+    pub(crate) total: u64,
+    pub(crate) offset: u64,
+    pub(crate) bytes: Bytes,
+}
+
 /// Everything but messages to actors.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Control {
@@ -203,8 +231,7 @@ pub(crate) enum Control {
     BroadcastRequest {
         kind: KindId,
         collection: CollectionId,
-        source: ActorId,
-        sequence: u64,
+        asked: Asked,
         message: Parcel,
         priority: i32,
     },
@@ -213,6 +240,7 @@ pub(crate) enum Control {
         kind: KindId,
         collection: CollectionId,
         number: u64,
+        asked: Asked,
         message: Parcel,
         priority: i32,
     },
@@ -286,6 +314,8 @@ pub(crate) enum Control {
     PlanKnown { plan: PlanId },
     /// To the root: the sender's node has all of an announcement.
     Carried { flow: u64, arrivals: Vec<Arrival> },
+    /// A part of another control.
+    Piece(Piece),
     /// To PE 0: the job cannot go on.
     Failed { error: JobError },
     /// The job is over.

@@ -4,15 +4,17 @@
 //! the PE they are for decodes the messages; whoever drives the network decodes control packets, and what is for the node's carrier.
 
 mod control;
+mod earlier;
 mod packet;
 mod spread;
 mod spread_frame;
 mod twin;
 
 pub(crate) use control::{
-    Arrival, Buried, Contribution, Control, Insertion, Loads, MemberRecord, Migrant, Moves,
-    Multicast, MulticastMember, MulticastTarget, ReductionGroup, Talk,
+    Arrival, Asked, Buried, Contribution, Control, Insertion, Loads, MemberRecord, Migrant, Moves,
+    Multicast, MulticastMember, MulticastTarget, Piece, ReductionGroup, Talk,
 };
+pub(crate) use earlier::Earlier;
 pub use packet::Packet;
 pub(crate) use packet::{Content, EncodedBatch, MessageFrame};
 pub(crate) use spread::{Announced, Announcement, REPORTED_BYTES_MIN, Spread};

@@ -1,6 +1,6 @@
 //! What goes to PEs of several nodes: a PE hands it over once, and the nodes' carriers bring it.
 
-use super::control::{Control, Multicast};
+use super::control::{Asked, Control, Multicast};
 use crate::codec::{self, DecodeError};
 use crate::id::{CollectionId, KindId};
 use crate::parcel::Parcel;
@@ -42,12 +42,13 @@ pub(crate) struct Announced {
     payload: Bytes,
 }
 
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 enum Head {
     Broadcast {
         kind: KindId,
         collection: CollectionId,
         number: u64,
+        asked: Asked,
         priority: i32,
     },
     Publish {
@@ -60,8 +61,8 @@ enum Head {
 impl Announcement {
     pub(crate) fn new(control: Control) -> Self {
         let (head, payload) = match control {
-            Control::Broadcast { kind, collection, number, message, priority } => {
-                let head = Head::Broadcast { kind, collection, number, priority };
+            Control::Broadcast { kind, collection, number, asked, message, priority } => {
+                let head = Head::Broadcast { kind, collection, number, asked, priority };
                 (head, message.into_bytes())
             }
             Control::Publish { id, value } => (Head::Publish { id }, value),
@@ -100,9 +101,9 @@ impl Announced {
     /// The packet, for one of the PEs.
     pub(crate) fn control(&self) -> Result<Control, DecodeError> {
         Ok(match self.head {
-            Head::Broadcast { kind, collection, number, priority } => {
-                let message = Parcel::Bytes(self.payload.clone());
-                Control::Broadcast { kind, collection, number, message, priority }
+            Head::Broadcast { kind, collection, number, ref asked, priority } => {
+                let (asked, message) = (asked.clone(), Parcel::Bytes(self.payload.clone()));
+                Control::Broadcast { kind, collection, number, asked, message, priority }
             }
             Head::Publish { id } => Control::Publish { id, value: self.payload.clone() },
             Head::Control => codec::decode("an announcement", &self.payload)?,

@@ -30,6 +30,7 @@ struct MulticastHead {
     collection: CollectionId,
     source: ActorId,
     priority: i32,
+    after: u64,
     targets: Vec<MulticastTarget>,
 }
 
@@ -68,13 +69,14 @@ impl SpreadFrame {
         match tag {
             MULTICAST => {
                 let (head, message) = codec::decode_front(WHAT, rest)?;
-                let MulticastHead { kind, collection, source, priority, targets } = head;
+                let MulticastHead { kind, collection, source, priority, after, targets } = head;
                 let message = Parcel::Bytes(frame.slice_ref(message));
                 Ok(Self::Multicast(Multicast {
                     kind,
                     collection,
                     source,
                     priority,
+                    after,
                     origin,
                     targets,
                     message,
@@ -95,8 +97,8 @@ impl SpreadFrame {
         targets: Vec<MulticastTarget>,
         message: &[u8],
     ) -> Bytes {
-        let Multicast { kind, collection, source, priority, origin, .. } = *multicast;
-        let head = MulticastHead { kind, collection, source, priority, targets };
+        let Multicast { kind, collection, source, priority, after, origin, .. } = *multicast;
+        let head = MulticastHead { kind, collection, source, priority, after, targets };
         frame(MULTICAST, origin, &head, [message, &[]])
     }
 

@@ -7,6 +7,8 @@
 
 use super::broadcasts::Broadcasts;
 use super::dice::Dice;
+use super::doings::Doings;
+use super::interleaving::Interleaving;
 use super::notes::Notes;
 use super::rounds::{Kind, Rounds};
 use gridspan_runtime::{ActorId, CollectionId, Key, PeId};
@@ -40,55 +42,6 @@ struct Sent {
     due: bool,
 }
 
-/// How often things happened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Doings {
-    /// Messages from one member to another, multicasts counted once per receiver.
-    pub messages: u64,
-    /// Members that arrived on another PE.
-    pub migrations: u64,
-    /// Migrations that were refused.
-    pub refusals: u64,
-    /// Members that were inserted.
-    pub insertions: u64,
-    /// Of those, members with the index of one that was destroyed before.
-    pub insertions_again: u64,
-    /// Members that were destroyed.
-    pub destructions: u64,
-    /// Broadcasts.
-    pub broadcasts: u64,
-    /// Reductions that were completed.
-    pub reductions: u64,
-    /// Sync points that were completed.
-    pub syncs: u64,
-    /// Questions.
-    pub questions: u64,
-    /// Notes that were written to pure actors.
-    pub notes: u64,
-    /// Second seats that those have taken.
-    pub twins: u64,
-    /// Times that main was told that all is quiet.
-    pub quiescences: u64,
-}
-
-impl std::ops::AddAssign for Doings {
-    fn add_assign(&mut self, other: Self) {
-        self.messages += other.messages;
-        self.migrations += other.migrations;
-        self.refusals += other.refusals;
-        self.insertions += other.insertions;
-        self.insertions_again += other.insertions_again;
-        self.destructions += other.destructions;
-        self.broadcasts += other.broadcasts;
-        self.reductions += other.reductions;
-        self.syncs += other.syncs;
-        self.questions += other.questions;
-        self.notes += other.notes;
-        self.twins += other.twins;
-        self.quiescences += other.quiescences;
-    }
-}
-
 /// All that the model knows.
 pub(super) struct Ledger {
     pub(super) dice: Dice,
@@ -102,7 +55,8 @@ pub(super) struct Ledger {
     /// Those of members that are gone; they may happen to whoever has the index by then.
     orphaned: BTreeSet<u64>,
     tokens: u64,
-    pub(super) broadcasts: Broadcasts,
+    broadcasts: Broadcasts,
+    interleaving: Interleaving,
     pub(super) rounds: Rounds,
     pub(super) notes: Notes,
     pub(super) doings: Doings,
@@ -122,6 +76,7 @@ pub(super) fn install(dice: Dice, refusal: f64) {
         orphaned: BTreeSet::new(),
         tokens: 0,
         broadcasts: Broadcasts::default(),
+        interleaving: Interleaving::default(),
         rounds: Rounds::default(),
         notes: Notes::default(),
         doings: Doings::default(),
@@ -193,6 +148,7 @@ impl Ledger {
             self.violated(format!("{id:?} was created a second time, on {pe}"));
         }
         self.broadcasts.joined(id);
+        self.interleaving.joined(id);
         self.rounds.joined(id);
     }
 
@@ -232,6 +188,7 @@ impl Ledger {
     pub(super) fn asked_broadcast(&mut self, from: ActorId, to: CollectionId) -> (u64, Vec<u8>) {
         self.doings.broadcasts += 1;
         let number = self.broadcasts.asked(from, to);
+        self.interleaving.broadcast_asked(from, to, number);
         (number, self.broadcasts.load(number, &mut self.dice))
     }
 
@@ -239,6 +196,9 @@ impl Ledger {
     pub(super) fn sent(&mut self, from: ActorId, to: &[ActorId], priority: i32) -> u64 {
         let number = self.messages.len() as u64;
         self.messages.push((from, priority));
+        if priority == 0 {
+            self.interleaving.message_sent(from, number);
+        }
         for &to in to {
             let due = match self.members.get(&to) {
                 None | Some(Life::Gone | Life::Expected { again: true }) => false,
@@ -265,6 +225,18 @@ impl Ledger {
         let overtaken = overtaken.count();
         if overtaken > 0 {
             self.violated(format!("message {number} {way} overtook {overtaken} others"));
+        }
+        if let Err(problem) = self.interleaving.message_handled(id, number) {
+            self.violated(problem);
+        }
+    }
+
+    /// Checks that it is the turn of a broadcast, and that it came whole.
+    pub(super) fn handled_broadcast(&mut self, id: ActorId, number: u64, load: &[u8]) {
+        self.broadcasts.handled(id, number);
+        let order = self.interleaving.broadcast_handled(id, number);
+        if let Err(problem) = order.and_then(|()| self.broadcasts.check_load(number, load)) {
+            self.violated(problem);
         }
     }
 

@@ -6,7 +6,8 @@
 //!
 //! - every message is handled once, and messages from one member to another at one priority in the
 //!   order sent, multicasts included;
-//! - broadcasts of a collection are handled by each of its members once, in one order;
+//! - broadcasts of a collection are handled by each of its members once, in one order, and in order with the messages that
+//!   their senders sent to the member;
 //! - reductions are the sum of what was contributed, and come after the last contribution;
 //! - nobody leaves a sync point before all have reached it;
 //! - a member is never in two places and never lost;
@@ -20,7 +21,9 @@
 mod ballast;
 mod broadcasts;
 mod dice;
+mod doings;
 mod doubler;
+mod interleaving;
 mod ledger;
 mod notes;
 mod orders;
@@ -32,7 +35,7 @@ mod scribe;
 mod script;
 mod walker;
 
-pub use ledger::Doings;
+pub use doings::Doings;
 pub use runner::{Campaign, CampaignReport, Failure, run_scenario};
 pub use scenario::Scenario;
 
@@ -52,9 +55,10 @@ pub enum Planted {
 
 impl Planted {
     /// All bugs, by the names that the example `campaign` knows.
-    pub const NAMES: [(&str, Self); 5] = [
+    pub const NAMES: [(&str, Self); 6] = [
         ("hold-skipped", Self::Pe(pe::PlantedFault::HoldSkipped)),
         ("epoch-ignored", Self::Pe(pe::PlantedFault::EpochIgnored)),
+        ("broadcasts-apart", Self::Pe(pe::PlantedFault::BroadcastsApart)),
         ("resend-without-sequence", Self::Session(session::PlantedFault::ResendWithoutSequence)),
         ("forgotten-receive-state", Self::Session(session::PlantedFault::ForgottenReceiveState)),
         ("acknowledge-before-apply", Self::Session(session::PlantedFault::AcknowledgeBeforeApply)),

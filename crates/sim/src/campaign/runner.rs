@@ -1,7 +1,7 @@
 //! Runs many seeds and sums them up.
 
-use super::ledger::{self, Doings};
-use super::{Planted, Scenario};
+use super::doings::Doings;
+use super::{Planted, Scenario, ledger};
 use crate::faults::FaultCounts;
 use crate::report::{Ending, SimReport};
 use std::fmt;

@@ -126,12 +126,7 @@ impl Actor for Walker {
                 self.act(left, freedom, cx);
             }
             Msg::Call { number, call, load } => {
-                ledger::with(|ledger| {
-                    ledger.broadcasts.handled(id, number);
-                    if let Err(problem) = ledger.broadcasts.check_load(number, &load) {
-                        ledger.violated(problem);
-                    }
-                });
+                ledger::with(|ledger| ledger.handled_broadcast(id, number, &load));
                 self.obey(call, cx);
             }
             Msg::Result { round, value } => {
@@ -196,7 +191,7 @@ impl Walker {
                 50..58 => world.ask(cx),
                 58..62 if cx.me().id().collection == world.old.id() => world.scribes.write(cx),
                 62..70 if left > 0 => world.set_timer(left, freedom, cx),
-                70..73 => world.broadcast(Call::Hear, cx),
+                70..73 => world.broadcast_amid_messages(cx),
                 73..78 if freedom.insert => world.insert(left, freedom, cx),
                 78..82 if freedom.destroy => world.destroy(cx),
                 82.. if freedom.migrate => {
@@ -333,13 +328,28 @@ impl World {
         cx.send_after(delay, &self.member(to), Msg::Tick { token, left: left - 1, freedom });
     }
 
-    fn broadcast(&self, call: Call, cx: &mut Context<'_, Walker>) {
+    /// Broadcasts, and sends messages to some of those who hear it before and after.
+    fn broadcast_amid_messages(&self, cx: &mut Context<'_, Walker>) {
         let me = cx.me().id();
-        let (collection, (number, load)) = ledger::with(|ledger| {
-            let collection = ledger.dice.one_of(&[self.old, self.young]);
-            (collection, ledger.asked_broadcast(me, collection.id()))
+        let (of_old, before, after) = ledger::with(|ledger| {
+            (ledger.dice.chance(0.5), ledger.dice.below(4), ledger.dice.below(4))
         });
-        cx.broadcast(&collection, Msg::Call { number, call, load });
+        let collection = if of_old { self.old } else { self.young };
+        let freedom = Freedom { insert: false, destroy: false, migrate: false };
+        let some = |count, cx: &mut Context<'_, Walker>| {
+            for _ in 0..count {
+                let (to, number) = ledger::with(|ledger| {
+                    let living = ledger.living(collection.id());
+                    let to = ledger.dice.one_of(&living);
+                    (to, ledger.sent(me, &[to], 0))
+                });
+                cx.send(&self.member(to), Msg::Act { number, left: 0, freedom });
+            }
+        };
+        some(before, cx);
+        let (number, load) = ledger::with(|ledger| ledger.asked_broadcast(me, collection.id()));
+        cx.broadcast(&collection, Msg::Call { number, call: Call::Hear, load });
+        some(after, cx);
     }
 
     fn insert(&self, left: u8, freedom: Freedom, cx: &mut Context<'_, Walker>) {

@@ -11,22 +11,21 @@
 //! new PE had reached when it accepted the member, and sends them after it; the new PE keeps later
 //! ones for it from then on. What was supplied twice is dropped by number.
 //!
-//! There is no order between a broadcast and messages that the same sender sent to single members.
+//! How broadcasts are in order with messages to single members is told in `pe/order.rs`.
 
 use crate::Actor;
 use crate::envelope::Header;
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId, Sender};
-use crate::index::Key;
 use crate::parcel::Parcel;
 use crate::pe::core::Core;
-use crate::pe::state::{BROADCAST, BroadcastRequest};
-use crate::wire::{Control, Multicast, MulticastMember};
+use crate::pe::state::{BroadcastRequest, Seen, broadcasts_of};
+use crate::wire::{Asked, Control, Earlier};
 use gridspan_topology::PeId;
 
-/// The sender of numbered broadcasts.
-fn source(collection: CollectionId) -> ActorId {
-    ActorId { collection: BROADCAST, key: Key(u128::from(collection.0)) }
+/// As what the runtime asks for its own broadcasts, such as the results of reductions.
+pub(super) fn nobody(collection: CollectionId) -> Asked {
+    Asked { source: broadcasts_of(collection), count: 0, earlier: Earlier::default() }
 }
 
 impl Core {
@@ -39,39 +38,36 @@ impl Core {
         message: A::Message,
     ) {
         let Some(kind) = self.kind_in::<A>(collection) else { return };
-        let sequence = self.take_sequence(sender, source(collection));
+        let source = self.sender_id(sender);
+        let channels = self.channels(sender);
+        let count = channels.take_next(broadcasts_of(collection), 0) + 1;
+        let earlier = channels.begin_cast(collection, priority, count);
         if self.is_second(sender) {
             return;
         }
-        let request = Control::BroadcastRequest {
-            kind,
-            collection,
-            source: self.sender_id(sender),
-            sequence,
-            message: Parcel::new(message),
-            priority,
-        };
-        self.post(Self::ROOT, request);
+        let asked = Asked { source, count, earlier };
+        let message = Parcel::new(message);
+        self.post(
+            Self::ROOT,
+            Control::BroadcastRequest { kind, collection, asked, message, priority },
+        );
     }
 
     /// Brings requests into the order in which their sender made them.
     pub(in crate::pe) fn handle_broadcast_request(
         &mut self,
         collection: CollectionId,
-        source: ActorId,
-        sequence: u64,
-        request: (KindId, Parcel, i32),
+        request: BroadcastRequest,
     ) {
-        let (kind, message, priority) = request;
         if self.family(collection).is_none() {
             return self.fail_no_collection(collection);
         }
         let Some(root) = &mut self.root else { return };
-        let order = root.requests.entry((collection, source)).or_default();
-        order.early.insert(sequence, BroadcastRequest { kind, message, priority });
+        let order = root.requests.entry((collection, request.asked.source)).or_default();
+        order.early.insert(request.asked.count, request);
         let mut ready = Vec::new();
-        while let Some(request) = order.early.remove(&order.expected) {
-            order.expected += 1;
+        while let Some(request) = order.early.remove(&(order.come + 1)) {
+            order.come += 1;
             ready.push(request);
         }
         for request in ready {
@@ -93,12 +89,13 @@ impl Core {
         let Some(family) = self.family(collection) else { return };
         let number = family.broadcasts;
         family.broadcasts += 1;
-        let BroadcastRequest { kind, message, priority } = request;
+        let BroadcastRequest { kind, asked, message, priority } = request;
         let Some(copies) = self.kind(kind) else { return };
         self.post_to_all(|| Control::Broadcast {
             kind,
             collection,
             number,
+            asked: asked.clone(),
             message: copies.copy(&message),
             priority,
         });
@@ -107,56 +104,79 @@ impl Core {
     /// Takes a broadcast, or keeps it until its turn.
     pub(in crate::pe) fn handle_broadcast(
         &mut self,
-        kind_id: KindId,
-        collection: CollectionId,
+        (kind_id, collection): (KindId, CollectionId),
         number: u64,
-        message: Parcel,
-        priority: i32,
+        broadcast: (Asked, Parcel, i32),
     ) {
         let Some(kind) = self.kind(kind_id) else { return };
         if self.collections.get(collection).is_some_and(|local| local.info.kind != kind_id) {
             return self.fail_type_mismatch(kind.name());
         }
         let Some(local) = self.collections.get_mut(collection) else { return };
-        local.broadcasts.early.insert(number, (message, priority));
+        local.broadcasts.early.insert(number, broadcast);
         while let Some(local) = self.collections.get_mut(collection)
-            && let Some((message, priority)) = local.broadcasts.early.remove(&local.broadcasts.next)
+            && let Some((asked, message, priority)) =
+                local.broadcasts.early.remove(&local.broadcasts.next)
         {
             let number = local.broadcasts.next;
             local.broadcasts.next += 1;
-            self.take_broadcast(kind_id, collection, number, &message, priority);
+            if asked.count > 0 {
+                local.broadcasts.seen.insert(asked.source, Seen { count: asked.count, number });
+            }
+            self.take_broadcast((kind_id, collection), number, &asked, &message, priority);
+            self.note_taken(collection);
         }
     }
 
+    /// Gives a broadcast to the members that live here, and sends it after those that should have it and do not.
     fn take_broadcast(
         &mut self,
-        kind_id: KindId,
-        collection: CollectionId,
+        (kind_id, collection): (KindId, CollectionId),
         number: u64,
+        asked: &Asked,
         message: &Parcel,
         priority: i32,
     ) {
         let Some(kind) = self.kind(kind_id) else { return };
-        let members: Vec<_> = self.members[kind_id.index()]
-            .iter()
-            .flatten()
-            .filter(|member| member.id.collection == collection && member.broadcasts <= number)
-            .map(|member| MulticastMember { key: member.id.key, sequence: number, epoch: 0 })
-            .collect();
-        self.created += members.len() as u64;
-        let multicast = Multicast {
-            kind: kind_id,
-            collection,
-            source: source(collection),
+        let origin = self.me;
+        let header = |to: ActorId, epoch| Header {
+            to,
+            source: asked.source,
+            sequence: number,
             priority,
-            origin: self.me,
-            targets: Vec::new(),
-            message: kind.copy(message),
+            epoch,
+            hops: 0,
+            is_broadcast: true,
+            origin,
+            after: asked.earlier.messages(to.key),
         };
-        if let Err(error) = kind.multicast(self, multicast, &members) {
+        let takes = |id: ActorId| id.collection == collection;
+        let members = self.members[kind_id.index()].iter().flatten();
+        let headers: Vec<Header> = members
+            .filter(|member| takes(member.id) && member.broadcasts <= number)
+            .map(|member| header(member.id, 0))
+            .collect();
+        self.created += headers.len() as u64;
+        if let Err(error) = kind.broadcast(self, kind_id, headers, kind.copy(message)) {
             return self.fail(JobError::Protocol(error.to_string()));
         }
-        // Members that are arriving, are leaving or have left: they get it wherever they are.
+        for to in self.owed(collection, number) {
+            let epoch = self.directory.place(to).map_or(0, |place| place.epoch);
+            self.created += 1;
+            match kind.envelope(header(to, epoch), kind.copy(message)) {
+                Ok(envelope) if self.arriving.contains(&to) => {
+                    self.hold_boxed(to, kind_id, envelope);
+                }
+                Ok(envelope) => kind.arrive(self, kind_id, envelope),
+                Err(error) => {
+                    return self.fail(JobError::Protocol(error.to_string()));
+                }
+            }
+        }
+    }
+
+    /// Members that are arriving, are leaving or have left, and get a broadcast wherever they are.
+    fn owed(&mut self, collection: CollectionId, number: u64) -> Vec<ActorId> {
         let in_collection = |id: &&ActorId| id.collection == collection;
         let mut owed: Vec<_> = self.departing.keys().filter(in_collection).copied().collect();
         owed.extend(self.arriving.iter().filter(in_collection));
@@ -166,27 +186,15 @@ impl Core {
             }
         }
         self.debts.retain(|id, (_, end)| id.collection != collection || *end > number + 1);
-        for to in owed {
-            let epoch = self.directory.place(to).map_or(0, |place| place.epoch);
-            let origin = self.me;
-            let header = Header {
-                to,
-                source: source(collection),
-                sequence: number,
-                priority,
-                epoch,
-                hops: 0,
-                origin,
-            };
-            self.created += 1;
-            match kind.envelope(header, kind.copy(message)) {
-                Ok(envelope) if self.arriving.contains(&to) => {
-                    self.hold_boxed(to, kind_id, envelope);
-                }
-                Ok(envelope) => kind.arrive(self, kind_id, envelope),
-                Err(error) => {
-                    return self.fail(JobError::Protocol(error.to_string()));
-                }
+        owed
+    }
+
+    /// A broadcast has come to this PE. Messages may have waited for that whose receivers did not take it.
+    fn note_taken(&mut self, collection: CollectionId) {
+        let Some(local) = self.collections.get_mut(collection) else { return };
+        for key in std::mem::take(&mut local.broadcasts.waiting) {
+            if let Some((kind, slot)) = self.resident(ActorId { collection, key }) {
+                self.release_blocked(kind, slot);
             }
         }
     }

@@ -14,30 +14,34 @@
 use crate::collection::PlanEntry;
 use crate::pe::core::Core;
 use crate::pe::measure::{id_of, key_of};
-use crate::pe::state::{Leading, Occasion, Session};
+use crate::pe::state::{Leading, Occasion, Root, Session};
 use crate::wire::{Control, Loads, Talk};
 use gridspan_balance::leaders::{Grid, Leader, Member, Note, Said, SiteTalk, SiteView, Top};
 use gridspan_balance::{ActorLoad, Cause, Figures};
 use gridspan_topology::{PeId, SiteId};
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// Plans of at most so many moves are told to all PEs of the site that the actors come to.
 const TOLD_MAX: usize = 4096;
 
 impl Core {
-    /// Begins a rebalance of the leaders, if it is theirs. Whoever wants to be told of snapshots needs one place that has
-    /// all of it.
-    pub(super) fn begin_led(&mut self) -> Option<u64> {
-        let (now, seed) = (self.now, self.common.seed);
+    /// Whether rebalances are for leaders. Whoever wants to be told of snapshots needs one place that has all of it.
+    pub(super) fn is_led(&self) -> bool {
         let layout = &self.common.layout;
-        let is_divided = layout.site_count() > 1
+        layout.site_count() > 1
             && layout.sites().all(|site| !layout.pes_in(site).is_empty())
-            && self.common.balancing.on_snapshot.is_empty();
-        let root = self.root.as_mut()?;
-        if !is_divided || !root.balancer.is_led() {
+            && self.common.balancing.on_snapshot.is_empty()
+            && self.root.as_ref().is_some_and(|root| root.balancer.is_led())
+    }
+
+    /// Begins a rebalance of the leaders, if it is theirs.
+    pub(super) fn begin_led(&mut self) -> Option<u64> {
+        if !self.is_led() {
             return None;
         }
+        let (now, seed) = (self.now, self.common.seed);
+        let layout = &self.common.layout;
+        let root = self.root.as_mut()?;
         let grid = Grid {
             layout: (**layout).clone(),
             hierarchy: root.survey.places.as_ref().map(|places| places.hierarchy.clone()),
@@ -46,7 +50,7 @@ impl Core {
         let is_undo = root.balancer.take_led_undo();
         let balances = &mut root.balances;
         balances.led += 1;
-        balances.thought = 0;
+        (balances.thought, balances.top_thought) = (0, 0);
         balances.top = Some(Top::new(grid, seed, is_undo));
         Some(balances.led)
     }
@@ -74,7 +78,8 @@ impl Core {
         self.measures.as_mut().map(|measures| &mut measures.leading)
     }
 
-    fn stopwatch_ns(&self) -> u64 {
+    /// In virtual time thinking takes none.
+    pub(super) fn stopwatch_ns(&self) -> u64 {
         self.stopwatch.as_ref().map_or(0, |stopwatch| stopwatch())
     }
 
@@ -107,6 +112,14 @@ impl Core {
 
     /// A leader or the root tells something about a plan.
     pub(in crate::pe) fn handle_lead(&mut self, from: PeId, number: u64, note: Note, thought: u64) {
+        // Only a faulty PE speaks for a leader that it is not.
+        let is_theirs = match note.is_from_top() {
+            true => from == Self::ROOT,
+            false => from == self.leader_of(self.common.layout.site_of(from)),
+        };
+        if !is_theirs {
+            return;
+        }
         match note.is_for_top() {
             true => self.hear_at_top(from, number, note, thought),
             false => self.hear(from, number, note),
@@ -140,7 +153,7 @@ impl Core {
     fn say(&mut self, number: u64, said: Said, thought: u64) {
         for (to, note) in said {
             let to = to.map_or(Self::ROOT, |site| self.leader_of(site));
-            self.post(to, Control::Lead { number, note: Box::new(note), thought });
+            self.post_large(to, Control::Lead { number, note: Box::new(note), thought });
         }
     }
 
@@ -152,10 +165,10 @@ impl Core {
         };
         let Some(top) = &mut root.balances.top else { return };
         let (said, figures) = top.handle(site, note);
-        let spent = Duration::from_nanos(self.stopwatch_ns().saturating_sub(begin));
-        if let Some(root) = &mut self.root {
-            root.balancer.spent(spent);
-            root.balances.thought = root.balances.thought.max(thought);
+        let spent = self.stopwatch_ns().saturating_sub(begin);
+        if let Some(Root { balances, .. }) = self.root.as_deref_mut() {
+            balances.top_thought += spent;
+            balances.thought = balances.thought.max(thought);
         }
         self.say(number, said, 0);
         if let Some(figures) = figures {
@@ -170,11 +183,12 @@ impl Core {
         let balances = &mut root.balances;
         let Some(top) = balances.top.take() else { return };
         balances.handled = top.handled();
-        let thought = Duration::from_nanos(std::mem::take(&mut balances.thought));
+        // Nobody has thought for longer than since it began.
+        let most = u64::try_from(now.since(balances.asked).as_nanos()).unwrap_or(u64::MAX);
+        balances.thought = balances.thought.min(most) + std::mem::take(&mut balances.top_thought);
         let Some(occasion) = balances.end_window(now) else { return };
         let Some(&(collection, _)) = balances.queue.front() else { return };
         let is_fresh_wanted = std::mem::take(&mut balances.events.is_fresh_wanted);
-        root.balancer.spent(thought);
         let is_passed = !(is_fresh_wanted && occasion.cause == Cause::ForeignLoad)
             && root.balancer.decide_led(&occasion, figures, top.is_undo());
         let uses_steps = root.uses_steps;
@@ -182,7 +196,7 @@ impl Core {
             let to = self.leader_of(site);
             self.post(to, Control::Settle { number, collection, is_passed, uses_steps });
         }
-        let moves = if is_passed { figures.moves as usize } else { 0 };
+        let moves = if is_passed { figures.moves.min(figures.actors) as usize } else { 0 };
         self.begin_moves(collection, moves);
     }
 
@@ -205,7 +219,14 @@ impl Core {
         let mut said: Vec<(PeId, Control)> = Vec::new();
         if uses_steps {
             let mut told: BTreeMap<PeId, Vec<_>> = pes().map(|pe| (pe, Vec::new())).collect();
-            for (actor, pe, hops) in leader.border_hops(is_passed) {
+            let hops = match leader.is_undo() && is_passed {
+                true => std::mem::take(&mut leading.hops_before),
+                false => leader.border_hops(is_passed),
+            };
+            if is_passed && !leader.is_undo() {
+                leading.hops_before = leader.border_hops(false);
+            }
+            for (actor, pe, hops) in hops {
                 told.entry(pe).or_default().push((id_of(actor), hops));
             }
             said.extend(told.into_iter().map(|(pe, hops)| (pe, Control::Borders { hops })));
@@ -231,7 +252,7 @@ impl Core {
             said.extend(leaving.into_iter().map(part));
         }
         for (pe, control) in said {
-            self.post(pe, control);
+            self.post_large(pe, control);
         }
     }
 }

@@ -6,6 +6,7 @@
 //! Contributions carry their count, and the root is done when all that are due have come. So nothing
 //! depends on where a member was when it contributed: it may migrate with a contribution on its way.
 
+use super::broadcast::nobody;
 use crate::envelope::Header;
 use crate::error::{GridError, JobError};
 use crate::id::{ActorId, CollectionId, Seat, SectionId, Sender};
@@ -255,16 +256,29 @@ impl Core {
         match member {
             None => {
                 let priority = 0;
-                let request = BroadcastRequest { kind, message, priority };
+                let request =
+                    BroadcastRequest { kind, asked: nobody(receivers), message, priority };
                 self.accept_broadcast(receivers, request);
             }
             Some(to) => {
                 let (source, priority) = (ActorId::system(self.me), 0);
                 let sequence = self.system.take_next(to, priority);
+                let after = self.system.casts.after(to.collection, priority);
                 let (_, epoch) = self.believed(to);
                 let origin = self.me;
                 self.created += 1;
-                let header = Header { to, source, sequence, priority, epoch, hops: 0, origin };
+                let (hops, is_broadcast) = (0, false);
+                let header = Header {
+                    to,
+                    source,
+                    sequence,
+                    priority,
+                    epoch,
+                    hops,
+                    is_broadcast,
+                    origin,
+                    after,
+                };
                 match known.envelope(header, message) {
                     Ok(envelope) => self.dispatch_envelope(kind, envelope),
                     Err(error) => self.fail(JobError::Protocol(error.to_string())),

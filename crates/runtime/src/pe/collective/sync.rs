@@ -27,7 +27,15 @@ impl Core {
         if !root.balancer.may_begin(now) {
             return self.resume_synced(collection);
         }
-        self.queue_balance(collection, Cause::SyncPoint);
+        if !self.is_led() {
+            return self.queue_balance(collection, Cause::SyncPoint);
+        }
+        // Leaders at far sites talk for long, and nobody needs to stand still for that.
+        let is_free = self.root.as_ref().is_some_and(|root| root.balances.queue.is_empty());
+        self.resume_synced(collection);
+        if is_free {
+            self.queue_balance(Balances::<Self>::ALL, Cause::SyncPoint);
+        }
     }
 
     /// Balances while everybody goes on, and then calls `done` with the number of actors that have
@@ -91,7 +99,7 @@ impl Core {
             None => (Self::ROOT, Vec::new()),
         };
         let loads = Loads { collection, actors, talks, pe, handled, led, away, twins };
-        self.post(to, Control::Loads(Box::new(loads)));
+        self.post_large(to, Control::Loads(Box::new(loads)));
     }
 
     /// Collects loads, and plans once all have come.
@@ -111,16 +119,13 @@ impl Core {
         if balances.missing > 0 {
             return;
         }
-        let begin = self.stopwatch.as_ref().map(|stopwatch| stopwatch());
+        let begin = self.stopwatch_ns();
         let (moves, orders) = self.decide();
-        // In virtual time thinking takes none.
-        let end = self.stopwatch.as_ref().map(|stopwatch| stopwatch());
-        let Some(root) = &mut self.root else { return };
-        if let (Some(begin), Some(end)) = (begin, end) {
-            root.balancer.spent(Duration::from_nanos(end.saturating_sub(begin)));
-        }
+        let thought = self.stopwatch_ns().saturating_sub(begin);
         let ends: usize = orders.end.values().map(Vec::len).sum();
-        root.balances.begins = orders.begin;
+        if let Some(root) = &mut self.root {
+            (root.balances.thought, root.balances.begins) = (thought, orders.begin);
+        }
         if self.begin_moves(collection, moves.len() + ends) {
             if !moves.is_empty() {
                 self.post(Self::ROOT, Control::Plan { collection, moves });
@@ -135,6 +140,15 @@ impl Core {
         let Some(root) = &mut self.root else { return false };
         let balances = &mut root.balances;
         (balances.moved, balances.missing, balances.planned) = (0, moves, now);
+        let thought = Duration::from_nanos(std::mem::take(&mut balances.thought));
+        // At a sync point the job stands still, for thinking too; what then is carried out is counted in the end.
+        match collection != Balances::<Self>::ALL {
+            true if moves == 0 && balances.begins.is_empty() => {
+                root.balancer.spent(now.since(balances.asked))
+            }
+            true => {}
+            false => root.balancer.spent(thought),
+        }
         if moves == 0 {
             self.go_on_with_plan(collection);
             return false;
@@ -188,7 +202,7 @@ impl Core {
         moves: Vec<PlanEntry>,
     ) -> Vec<PlanEntry> {
         for child in self.tree_children() {
-            self.post(child, Control::Plan { collection, moves: moves.clone() });
+            self.post_large(child, Control::Plan { collection, moves: moves.clone() });
         }
         self.learn_moves(moves)
     }

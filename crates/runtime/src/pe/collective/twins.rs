@@ -94,7 +94,7 @@ impl Core {
         end: BTreeMap<PeId, Vec<ActorId>>,
     ) {
         for (pe, end) in end {
-            self.post(pe, Control::Twins { collection, begin: Vec::new(), end });
+            self.post_large(pe, Control::Twins { collection, begin: Vec::new(), end });
         }
     }
 
@@ -108,7 +108,7 @@ impl Core {
         root.balances.missing = begin.values().map(Vec::len).sum();
         root.waves.created += 1;
         for (pe, begin) in begin {
-            self.post(pe, Control::Twins { collection, begin, end: Vec::new() });
+            self.post_large(pe, Control::Twins { collection, begin, end: Vec::new() });
         }
         true
     }

@@ -28,8 +28,10 @@ pub(crate) struct Balances<C> {
     /// What is above the leaders of the sites while they plan, and how many rebalances they have planned.
     pub(crate) top: Option<Top>,
     pub(crate) led: u64,
-    /// The longest time that any of them has thought, in nanoseconds.
+    /// How long whoever plans has thought, in nanoseconds: of several leaders the one that took longest.
     pub(crate) thought: u64,
+    /// And what is above them.
+    pub(crate) top_thought: u64,
     /// Messages that the PEs which have answered have handled since the job began.
     pub(crate) handled: u64,
     /// Since when the present window is, and how many messages had been handled by then.
@@ -107,6 +109,7 @@ impl<C> Default for Balances<C> {
             top: None,
             led: 0,
             thought: 0,
+            top_thought: 0,
             handled: 0,
             window: (Time::ZERO, 0),
             measured: std::time::Duration::ZERO,

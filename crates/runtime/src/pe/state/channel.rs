@@ -13,17 +13,26 @@
 //! came too early and drops what it has seen, so that neither forwarding, nor a rebalance, nor a
 //! connection that was re-established can reorder or repeat anything.
 //!
+//! How messages are in order with broadcasts is told in `pe/order.rs`.
+//!
 //! **Migration.** Both counters and the held messages move with the actor.
 
+use super::casts::Casts;
 use crate::envelope::{AnyEnvelope, Header};
 use crate::id::{ActorId, CollectionId, SectionId};
+use crate::index::Key;
 use crate::pe::PlantedFault;
 use crate::rank::is_step;
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// The source of numbered broadcasts, which have one counter per member.
+/// All broadcasts of a collection stand under one name, since they are in one order, which has one counter per member.
 pub(crate) const BROADCAST: CollectionId = CollectionId(u32::MAX - 1);
+
+/// That name.
+pub(crate) fn broadcasts_of(collection: CollectionId) -> ActorId {
+    ActorId { collection: BROADCAST, key: Key(u128::from(collection.0)) }
+}
 
 /// Channels of a pair, besides that of its steps.
 const CHANNELS: i32 = 16;
@@ -33,7 +42,7 @@ const STEPS: i32 = CHANNELS;
 
 /// The channel of a priority.
 #[inline]
-fn channel(priority: i32) -> i32 {
+pub(crate) fn channel(priority: i32) -> i32 {
     if is_step(priority) { STEPS } else { priority.rem_euclid(CHANNELS) }
 }
 
@@ -43,6 +52,8 @@ pub(crate) enum Turn {
     Now,
     /// An earlier one is still on its way.
     Later,
+    /// None is, but a broadcast that it comes after, or, as a broadcast, a message.
+    Blocked,
     /// It was here before.
     Repeated,
 }
@@ -53,23 +64,30 @@ pub(crate) struct Channels {
     pub(crate) expected: FxHashMap<(ActorId, i32), u64>,
     pub(crate) next: FxHashMap<(ActorId, i32), u64>,
     pub(crate) held: BTreeMap<(ActorId, i32, u64), Box<dyn AnyEnvelope>>,
+    /// The channels of which the next message is held, because it comes after a broadcast.
+    pub(crate) blocked: BTreeSet<(ActorId, i32)>,
+    pub(crate) casts: Casts,
     pub(crate) section_reductions: BTreeMap<SectionId, u64>,
 }
 
 impl Channels {
     /// Under which key a message is held.
     pub(crate) fn held_key(header: &Header) -> (ActorId, i32, u64) {
-        let Header { source, priority, sequence, .. } = *header;
-        // Broadcasts are in one order, whatever their priority.
-        let priority = if source.collection == BROADCAST { 0 } else { priority };
-        (source, channel(priority), sequence)
+        let Header { to, source, priority, sequence, is_broadcast, .. } = *header;
+        match is_broadcast {
+            true => (broadcasts_of(to.collection), 0, sequence),
+            false => (source, channel(priority), sequence),
+        }
     }
 
     /// The number of the next message to `to`; every call takes one.
     pub(crate) fn take_next(&mut self, to: ActorId, priority: i32) -> u64 {
-        let next = self.next.entry((to, channel(priority))).or_default();
+        let channel = channel(priority);
+        let next = self.next.entry((to, channel)).or_default();
         *next += 1;
-        *next - 1
+        let number = *next - 1;
+        self.casts.note_sent(to, channel);
+        number
     }
 
     /// Whether messages to `to` are numbered.
@@ -78,38 +96,73 @@ impl Channels {
         !self.next.is_empty() && self.next.contains_key(&(to, channel(priority)))
     }
 
+    /// Whether a message to `to` may need more than a place in its mailbox, if that is here: it is numbered, or comes
+    /// after a broadcast. Who broadcasts has numbered his requests.
+    #[inline]
+    pub(crate) fn is_ordered(&self, to: ActorId, priority: i32) -> bool {
+        !self.next.is_empty()
+            && (self.next.contains_key(&(to, channel(priority)))
+                || self.casts.after(to.collection, priority) > 0)
+    }
+
+    /// How many messages from `source` have passed.
+    pub(crate) fn passed(&self, source: ActorId, priority: i32) -> u64 {
+        self.expected.get(&(source, channel(priority))).copied().unwrap_or(0)
+    }
+
+    /// Whether the broadcast of this number is held because it comes after this message, of the same sender.
+    pub(crate) fn is_awaited(&self, broadcast: u64, message: &Header) -> bool {
+        let held = self.held.get(&(broadcasts_of(message.to.collection), 0, broadcast));
+        held.is_some_and(|envelope| {
+            let header = envelope.header();
+            header.source == message.source
+                && channel(header.priority) == channel(message.priority)
+                && message.sequence < header.after
+        })
+    }
+
+    /// Finds out which channels wait for a broadcast, from what is held.
+    pub(crate) fn find_blocked(&mut self) {
+        let Self { held, expected, blocked, .. } = self;
+        let next = held.keys().filter(|(source, channel, number)| {
+            source.collection != BROADCAST
+                && expected.get(&(*source, *channel)).copied().unwrap_or(0) == *number
+        });
+        *blocked = next.map(|&(source, channel, _)| (source, channel)).collect();
+    }
+
     /// Judges a message from `source`, and counts it if its turn is now.
     pub(crate) fn judge(
         &mut self,
         source: ActorId,
         priority: i32,
         sequence: u64,
+        waits: bool,
         fault: PlantedFault,
     ) -> Turn {
         let expected = self.expected.entry((source, channel(priority))).or_default();
-        judge(expected, sequence, fault)
+        judge(expected, sequence, waits, fault)
     }
 
-    /// Takes out the held message that follows the last one passed, if it is there.
-    pub(crate) fn take_held(
-        &mut self,
-        source: ActorId,
-        priority: i32,
-        expected: u64,
-    ) -> Option<Box<dyn AnyEnvelope>> {
-        if self.held.is_empty() {
-            return None;
+    /// Drops the held messages whose turn it is in a channel, whatever else they come after. Returns how many.
+    pub(crate) fn drop_next(&mut self, (source, channel): (ActorId, i32)) -> u64 {
+        let expected = self.expected.entry((source, channel)).or_default();
+        let mut dropped = 0;
+        while self.held.remove(&(source, channel, *expected)).is_some() {
+            *expected += 1;
+            dropped += 1;
         }
-        self.held.remove(&(source, channel(priority), expected))
+        dropped
     }
 }
 
-/// Compares a number with the one expected, and counts on if they agree.
-pub(crate) fn judge(expected: &mut u64, sequence: u64, fault: PlantedFault) -> Turn {
+/// Compares a number with the one expected, and counts on if they agree, unless it `waits` for something else.
+pub(crate) fn judge(expected: &mut u64, sequence: u64, waits: bool, fault: PlantedFault) -> Turn {
     if fault == PlantedFault::HoldSkipped {
         return Turn::Now;
     }
     match sequence.cmp(expected) {
+        std::cmp::Ordering::Equal if waits => Turn::Blocked,
         std::cmp::Ordering::Equal => {
             *expected += 1;
             Turn::Now

@@ -1,11 +1,12 @@
 //! Collections as one PE knows them, and where their members sit here.
 
 use crate::collection::CollectionInfo;
-use crate::id::CollectionId;
+use crate::id::{ActorId, CollectionId};
 use crate::index::{Key, Shape};
 use crate::parcel::Parcel;
+use crate::wire::Asked;
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Collections of a job. Bounds what a peer can make this PE allocate.
 const COLLECTIONS_MAX: usize = 1 << 16;
@@ -30,8 +31,20 @@ pub(crate) struct Local {
 pub(crate) struct Broadcasts {
     /// The number of the next one.
     pub(crate) next: u64,
-    /// Those that came before an earlier one: message and priority.
-    pub(crate) early: BTreeMap<u64, (Parcel, i32)>,
+    /// Those that came before an earlier one: who asked, message, and priority.
+    pub(crate) early: BTreeMap<u64, (Asked, Parcel, i32)>,
+    /// The last of each sender.
+    pub(crate) seen: FxHashMap<ActorId, Seen>,
+    /// Members here at which a message may wait for a broadcast.
+    pub(crate) waiting: BTreeSet<Key>,
+}
+
+/// A sender's broadcasts as far as a PE has taken them.
+pub(crate) struct Seen {
+    /// How many.
+    pub(crate) count: u64,
+    /// The number of the last.
+    pub(crate) number: u64,
 }
 
 /// A collection of which not all members have come.

@@ -2,7 +2,7 @@
 
 use crate::wire::Talk;
 use gridspan_balance::leaders::{Leader, Member, Note};
-use gridspan_balance::{Move, PeLoad};
+use gridspan_balance::{ActorKey, Move, PeLoad};
 use gridspan_topology::{PeId, SiteId};
 use std::collections::BTreeMap;
 
@@ -13,6 +13,8 @@ pub(crate) struct Leading {
     pub(crate) settled: u64,
     /// What the last plan has moved to this site or inside it, in case it is to be taken back.
     pub(crate) last: Vec<Move>,
+    /// How near who lived here before it was to another site, with the PE.
+    pub(crate) hops_before: Vec<(ActorKey, PeId, u8)>,
 }
 
 /// One rebalance.

@@ -1,18 +1,20 @@
 //! What a PE keeps, part by part. Nothing in here knows the PE: what has to call it back is generic
 //! over it.
 //!
-//! - Messages: `lanes` of those that are ready, `waiting` those that are not, their numbers in `channel`.
+//! - Messages: `lanes` of those that are ready, `waiting` those that are not, their numbers in `channel`,
+//!   and those of broadcasts in `casts`.
 //! - Members: `member`, their `collections`, the `directory` of those elsewhere, the `graves` of those
 //!   that are no more, `twins` of those that sit on two PEs.
 //! - What takes time: `timers`, questions in `waits`, contributions in `reductions`.
 //! - For balancing: who talks to whom, in `talk`, and where time goes, in `timesheet`; `measures` has the rest,
-//!   `leading` what leaders of sites keep.
+//!   `leading` what leaders of sites keep; what they tell may come in `pieces`.
 //! - On PE 0: the `root` of collective operations, with its `waves`, `publications`, `survey`, `balance` and
 //!   `advice`.
 
 mod advice;
 mod balance;
 mod callback;
+mod casts;
 mod channel;
 mod collections;
 mod directory;
@@ -21,6 +23,7 @@ mod lanes;
 mod leading;
 mod measures;
 mod member;
+mod pieces;
 mod publications;
 mod reductions;
 mod root;
@@ -36,14 +39,16 @@ mod waves;
 pub use advice::Thought;
 pub(crate) use advice::{Advice, Flow, News, Unconfirmed, edges};
 pub(crate) use balance::{Balances, Occasion, Pulse};
-pub(crate) use channel::{BROADCAST, Channels, Turn, judge};
-pub(crate) use collections::{Collections, Incomplete};
+pub(crate) use casts::Casts;
+pub(crate) use channel::{BROADCAST, Channels, Turn, broadcasts_of, channel, judge};
+pub(crate) use collections::{Collections, Incomplete, Seen};
 pub(crate) use directory::{Directory, Place};
 pub(crate) use graves::Graves;
 pub(crate) use lanes::{Lanes, Queue};
 pub(crate) use leading::{Leading, Session};
 pub(crate) use measures::Measures;
 pub(crate) use member::{Departing, Member, NewMembers, Request, Wish};
+pub(crate) use pieces::Pieces;
 pub(crate) use publications::Published;
 pub(crate) use reductions::{Accumulator, GroupState};
 pub(crate) use root::{BroadcastRequest, Family, Root};

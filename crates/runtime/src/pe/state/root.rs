@@ -10,7 +10,7 @@ use crate::error::GridError;
 use crate::id::{ActorId, CollectionId, KindId};
 use crate::parcel::Parcel;
 use crate::reduce::{Op, Value};
-use crate::wire::ReductionGroup;
+use crate::wire::{Asked, ReductionGroup};
 use gridspan_balance::Balancer;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -36,13 +36,16 @@ pub(crate) struct Root<C> {
 /// Broadcasts that one sender asked for.
 #[derive(Default)]
 pub(crate) struct RequestOrder {
-    pub(crate) expected: u64,
+    /// How many have come in order.
+    pub(crate) come: u64,
+    /// Others, by how many there are with each.
     pub(crate) early: BTreeMap<u64, BroadcastRequest>,
 }
 
 /// A broadcast without a number yet.
 pub(crate) struct BroadcastRequest {
     pub(crate) kind: KindId,
+    pub(crate) asked: Asked,
     pub(crate) message: Parcel,
     pub(crate) priority: i32,
 }

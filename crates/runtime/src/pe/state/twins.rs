@@ -1,7 +1,6 @@
 //! Actors that sit on two PEs at once, as one of the two knows them. How they come to that, and part again, is told
 //! in `pe/twin.rs`.
 
-use super::channel::BROADCAST;
 use crate::envelope::Header;
 use crate::id::{ActorId, CollectionId};
 use gridspan_topology::PeId;
@@ -134,7 +133,7 @@ impl TwinSeat {
 
     /// Whether the other seat may not have a message that came here.
     pub(crate) fn owes(&self, header: &Header) -> bool {
-        if header.source.collection == BROADCAST {
+        if header.is_broadcast {
             return match self.role {
                 Role::First(Stage::Offered { .. }) => true,
                 Role::First(Stage::Both { broadcasts } | Stage::Ending { broadcasts, .. }) => {
@@ -176,7 +175,17 @@ mod tests {
 
     fn header(source: ActorId, sequence: u64, epoch: u32) -> Header {
         let (to, origin) = (actor(1), PeId(0));
-        Header { to, source, sequence, priority: 0, epoch, hops: 0, origin }
+        Header {
+            to,
+            source,
+            sequence,
+            priority: 0,
+            epoch,
+            hops: 0,
+            is_broadcast: false,
+            origin,
+            after: 0,
+        }
     }
 
     #[test]
@@ -209,10 +218,7 @@ mod tests {
 
     #[test]
     fn broadcasts_are_passed_on_until_the_other_pe_gives_them_itself() {
-        let broadcast = |sequence| {
-            let source = ActorId { collection: BROADCAST, key: Key(1) };
-            header(source, sequence, 0)
-        };
+        let broadcast = |sequence| Header { is_broadcast: true, ..header(actor(2), sequence, 0) };
         let first = seat(Role::First(Stage::Both { broadcasts: 3 }));
         assert!(first.owes(&broadcast(2)) && !first.owes(&broadcast(3)));
         assert!(!seat(Role::Second { until: None }).owes(&broadcast(2)));

@@ -1,0 +1,212 @@
+//! Order at a receiver: what comes to a member passes into its mailbox in turn.
+//!
+//! Messages of a sender come in the order of their numbers, channel by channel ([`Channels`]); broadcasts to a
+//! collection come in one order for all members. Each says how much of the other kind it comes after, so that what
+//! one sender sends in one channel is in order, whether it is for one member or for all.
+//!
+//! **A message after a broadcast** carries how many broadcasts to the collection its sender had asked for. The member
+//! lets it pass when it has taken the last of them: when that has come to this PE, which counts broadcasts by
+//! sender, and its number is below the one that the member expects.
+//!
+//! **A broadcast after a message** carries whom its sender has sent to since its previous broadcast in the channel,
+//! and how much. Members that are named let it pass, and all later ones, when so much has passed there.
+//!
+//! **Why nothing waits for itself.** By induction over the numbers of broadcasts: one waits for those with lower
+//! numbers, and for messages that were sent before it. Those wait for earlier ones of the same sender, and for
+//! broadcasts that the same sender asked for still earlier, which have lower numbers since the root numbers
+//! each sender's requests in order.
+//!
+//! **Migration.** A member that came with broadcasts owed to it is behind its PE, which keeps only the last number
+//! of each sender. A message may then wait for a later broadcast than it has to; but not for one that waits for it:
+//! if the next broadcast is here and comes after the message, the message passes. A member that is ahead of its PE
+//! waits for the PE. What is held moves with the member.
+//!
+//! A member that was inserted takes no broadcast that is older than it. What was sent to it before such a one is in no
+//! order with later ones.
+
+use super::core::Core;
+use super::fault::PlantedFault;
+use super::state::{Channels, Member, Turn, broadcasts_of, channel, judge};
+use crate::envelope::{AnyEnvelope, Header};
+use crate::id::{ActorId, KindId};
+
+/// What may pass next.
+#[derive(Clone, Copy)]
+enum Next {
+    Broadcast,
+    /// From a sender, in a channel.
+    Message(ActorId, i32),
+}
+
+impl Core {
+    /// Judges whether the turn of a message, or of a broadcast, has come at the member in `slot`; counts it if so.
+    pub(super) fn judge(&mut self, kind: KindId, slot: u32, header: &Header) -> Turn {
+        let fault = self.common.fault;
+        let waits = header.after > 0
+            && fault != PlantedFault::BroadcastsApart
+            && self.waits(kind, slot, header);
+        let Some(member) = self.member(kind, slot) else { return Turn::Repeated };
+        let turn = if header.is_broadcast {
+            judge(&mut member.broadcasts, header.sequence, waits, fault)
+        } else {
+            let Header { source, priority, sequence, .. } = *header;
+            let channels = member.channels.get_or_insert_default();
+            channels.judge(source, priority, sequence, waits, fault)
+        };
+        if turn == Turn::Now && !self.twins.is_empty() && self.twins.is_second(header.to) {
+            self.twins.doubled += 1;
+        }
+        turn
+    }
+
+    /// Whether something that this comes after has not passed yet.
+    #[cold]
+    fn waits(&self, kind: KindId, slot: u32, header: &Header) -> bool {
+        let members = self.members.get(kind.index());
+        let Some(Some(member)) = members.and_then(|members| members.get(slot as usize)) else {
+            return false;
+        };
+        let Header { source, after, .. } = *header;
+        let channels = member.channels.as_deref();
+        if header.is_broadcast {
+            let passed = channels.map_or(0, |known| known.passed(source, header.priority));
+            return passed < after;
+        }
+        let is_awaited = |known: &Channels| known.is_awaited(member.broadcasts, header);
+        !self.has_taken(member, source, after) && !channels.is_some_and(is_awaited)
+    }
+
+    /// Whether a member here has taken so many broadcasts of a sender.
+    pub(super) fn has_taken(&self, member: &Member, source: ActorId, count: u64) -> bool {
+        let local = self.collections.get(member.id.collection);
+        let seen = local.and_then(|local| local.broadcasts.seen.get(&source));
+        count == 0
+            || seen.is_some_and(|seen| seen.count >= count && seen.number < member.broadcasts)
+    }
+
+    /// Keeps what may not pass now.
+    pub(super) fn not_now(
+        &mut self,
+        kind: KindId,
+        slot: u32,
+        turn: Turn,
+        envelope: Box<dyn AnyEnvelope>,
+    ) {
+        let header = *envelope.header();
+        if turn != Turn::Repeated
+            && let Some(member) = self.member(kind, slot)
+        {
+            let held = &mut member.channels.get_or_insert_default().held;
+            if held.insert(Channels::held_key(&header), envelope).is_none() {
+                if turn == Turn::Blocked {
+                    self.kept_blocked(kind, slot, &header);
+                }
+                return;
+            }
+        }
+        self.note_repeated();
+    }
+
+    /// A message came again and was dropped.
+    pub(super) fn note_repeated(&mut self) {
+        self.processed += 1;
+        self.statistics.repeated += 1;
+    }
+
+    /// The next in its order has come and waits for the other kind.
+    fn kept_blocked(&mut self, kind: KindId, slot: u32, header: &Header) {
+        if header.is_broadcast {
+            // It may be what frees a message of its sender that waits for too much.
+            let message = Next::Message(header.source, channel(header.priority));
+            self.let_pass(kind, slot, vec![message]);
+        } else {
+            self.note_blocked(kind, slot, header);
+        }
+    }
+
+    fn note_blocked(&mut self, kind: KindId, slot: u32, header: &Header) {
+        let Some(member) = self.member(kind, slot) else { return };
+        let way = (header.source, channel(header.priority));
+        member.channels.get_or_insert_default().blocked.insert(way);
+        let id = member.id;
+        if let Some(local) = self.collections.get_mut(id.collection) {
+            local.broadcasts.waiting.insert(id.key);
+        }
+    }
+
+    /// Lets pass what waited for what has just passed.
+    #[inline]
+    pub(super) fn release_held(&mut self, kind: KindId, slot: u32, passed: &Header) {
+        let channels = self.member(kind, slot).and_then(|member| member.channels.as_deref());
+        if channels.is_some_and(|channels| !channels.held.is_empty()) {
+            self.release_after(kind, slot, passed);
+        }
+    }
+
+    #[cold]
+    fn release_after(&mut self, kind: KindId, slot: u32, passed: &Header) {
+        let mut next = vec![Next::Broadcast];
+        if passed.is_broadcast {
+            next.extend(self.take_blocked(kind, slot));
+        } else {
+            next.push(Next::Message(passed.source, channel(passed.priority)));
+        }
+        self.let_pass(kind, slot, next);
+    }
+
+    /// Lets pass what can, after news that concern all that waits at a member.
+    pub(super) fn release_blocked(&mut self, kind: KindId, slot: u32) {
+        let mut next = vec![Next::Broadcast];
+        next.extend(self.take_blocked(kind, slot));
+        self.let_pass(kind, slot, next);
+    }
+
+    fn take_blocked(&mut self, kind: KindId, slot: u32) -> impl Iterator<Item = Next> + use<> {
+        let channels = self.member(kind, slot).and_then(|member| member.channels.as_deref_mut());
+        let blocked = channels.map(|channels| std::mem::take(&mut channels.blocked));
+        blocked.into_iter().flatten().map(|(source, channel)| Next::Message(source, channel))
+    }
+
+    /// Lets pass what is held, as long as something of these and of what they free can.
+    fn let_pass(&mut self, kind: KindId, slot: u32, mut next: Vec<Next>) {
+        while let Some(step) = next.pop() {
+            let Some(member) = self.member(kind, slot) else { return };
+            let (collection, broadcasts) = (member.id.collection, member.broadcasts);
+            let Some(channels) = member.channels.as_deref() else { return };
+            let key = match step {
+                Next::Broadcast => (broadcasts_of(collection), 0, broadcasts),
+                Next::Message(source, channel) => {
+                    let expected = channels.expected.get(&(source, channel));
+                    (source, channel, expected.copied().unwrap_or(0))
+                }
+            };
+            let Some(header) = channels.held.get(&key).map(|envelope| *envelope.header()) else {
+                continue;
+            };
+            match self.judge(kind, slot, &header) {
+                Turn::Now => {
+                    self.make_ready(kind, slot, key);
+                    next.push(Next::Broadcast);
+                    match step {
+                        Next::Broadcast => next.extend(self.take_blocked(kind, slot)),
+                        message => next.push(message),
+                    }
+                }
+                Turn::Blocked if header.is_broadcast => {
+                    next.push(Next::Message(header.source, channel(header.priority)));
+                }
+                Turn::Blocked => self.note_blocked(kind, slot, &header),
+                Turn::Later | Turn::Repeated => {}
+            }
+        }
+    }
+
+    /// Puts what is held under this key into the mailbox.
+    fn make_ready(&mut self, kind: KindId, slot: u32, key: (ActorId, i32, u64)) {
+        let channels = self.member(kind, slot).and_then(|member| member.channels.as_deref_mut());
+        let envelope = channels.and_then(|channels| channels.held.remove(&key));
+        if let Some((envelope, known)) = envelope.zip(self.kind(kind)) {
+            known.ready(self, kind, slot, envelope);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Controls of any size between nodes: as bytes, in pieces that each fit into a frame.
+//!
+//! What a rebalance tells grows with the number of actors, and has no bound; frames have one.
+
+use crate::carrier::Assembly;
+use crate::codec::{self, DecodeError};
+use crate::wire::{Control, Piece};
+use bytes::Bytes;
+use gridspan_topology::PeId;
+use std::collections::BTreeMap;
+
+/// A piece has at most so many bytes: far below what a frame may have, so that others can come in between.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// What a PE keeps of controls in pieces.
+#[derive(Default)]
+pub(crate) struct Pieces {
+    /// How many controls it has sent in pieces.
+    sent: u64,
+    /// Those of which not all has come, by sender and number.
+    coming: BTreeMap<(PeId, u64), Assembly>,
+}
+
+impl Pieces {
+    /// The pieces of a control.
+    pub(crate) fn split(&mut self, control: &Control) -> impl Iterator<Item = Piece> + use<> {
+        self.split_by(PIECE_BYTES, control)
+    }
+
+    fn split_by(
+        &mut self,
+        piece_bytes: usize,
+        control: &Control,
+    ) -> impl Iterator<Item = Piece> + use<> {
+        let whole = Bytes::from(codec::encode(control));
+        let (number, total) = (self.sent, whole.len() as u64);
+        self.sent += 1;
+        (0..whole.len()).step_by(piece_bytes).map(move |offset| {
+            let bytes = whole.slice(offset..whole.len().min(offset + piece_bytes));
+            Piece { number, total, offset: offset as u64, bytes }
+        })
+    }
+
+    /// Takes a piece that has come; gives the control once it is complete. Refuses what does not fit, and what would
+    /// make incomplete ones hold more than `bytes_max`.
+    pub(crate) fn take(
+        &mut self,
+        from: PeId,
+        piece: Piece,
+        bytes_max: usize,
+    ) -> Result<Option<Control>, DecodeError> {
+        const WHAT: &str = "a control in pieces";
+        let Piece { number, total, offset, bytes } = piece;
+        let held: u64 = self.coming.values().map(Assembly::bytes).sum();
+        if held.saturating_add(bytes.len() as u64) > bytes_max as u64 {
+            let reason = format_args!("more than {bytes_max} bytes wait for their rest");
+            return Err(DecodeError::new(WHAT, reason));
+        }
+        let key = (from, number);
+        let assembly = self.coming.entry(key).or_insert_with(|| Assembly::new(total));
+        assembly.add(offset, total, bytes)?;
+        if !assembly.is_complete() {
+            return Ok(None);
+        }
+        let whole = self.coming.remove(&key).map(Assembly::into_bytes).unwrap_or_default();
+        match codec::decode(WHAT, &whole)? {
+            Control::Piece(_) => Err(DecodeError::new(WHAT, "pieces of pieces")),
+            control => Ok(Some(control)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: usize = 1 << 20;
+
+    fn pieces() -> Vec<Piece> {
+        let control = Control::Location {
+            id: crate::id::ActorId {
+                collection: crate::id::CollectionId(3),
+                key: crate::index::Key(1 << 90),
+            },
+            pe: PeId(7),
+            epoch: 9,
+            gone: false,
+            twin: None,
+        };
+        Pieces::default().split_by(3, &control).collect()
+    }
+
+    fn is_whole(taken: &Result<Option<Control>, DecodeError>) -> bool {
+        matches!(taken, Ok(Some(Control::Location { pe: PeId(7), epoch: 9, gone: false, .. })))
+    }
+
+    #[test]
+    fn a_control_comes_together_from_pieces_in_any_order() {
+        let (mut all, mut pieces) = (Pieces::default(), pieces());
+        assert!(pieces.len() > 4);
+        pieces.reverse();
+        let last = pieces.pop().unwrap();
+        for piece in pieces {
+            assert!(matches!(all.take(PeId(1), piece, LIMIT), Ok(None)));
+        }
+        assert!(is_whole(&all.take(PeId(1), last, LIMIT)));
+        assert!(all.coming.is_empty());
+    }
+
+    #[test]
+    fn controls_of_several_senders_and_numbers_are_kept_apart() {
+        let (mut all, pieces) = (Pieces::default(), pieces());
+        for (at, piece) in pieces.iter().enumerate() {
+            let is_last = at + 1 == pieces.len();
+            for (from, number) in [(1, 0), (2, 0), (2, 5)] {
+                let taken = all.take(PeId(from), Piece { number, ..piece.clone() }, LIMIT);
+                assert_eq!(is_whole(&taken), is_last);
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_or_would_fill_the_memory_is_refused() {
+        let mut all = Pieces::default();
+        let [first, second] = [0, 1].map(|at| pieces()[at].clone());
+        assert!(all.take(PeId(1), first.clone(), LIMIT).is_ok());
+        assert!(all.take(PeId(1), first.clone(), LIMIT).is_err(), "twice");
+        let longer = Piece { total: first.total + 1, ..second.clone() };
+        assert!(all.take(PeId(1), longer, LIMIT).is_err(), "of another length");
+        let empty = Piece { total: 0, number: 9, bytes: Bytes::new(), ..first };
+        assert!(all.take(PeId(1), empty, LIMIT).is_err(), "of nothing");
+        assert!(all.take(PeId(1), second, 4).is_err(), "more than the memory has room for");
+    }
+
+    #[test]
+    fn a_control_in_pieces_has_none_inside() {
+        let mut all = Pieces::default();
+        let nested = Control::Piece(pieces().remove(0));
+        let whole: Vec<Piece> = Pieces::default().split(&nested).collect();
+        assert_eq!(whole.len(), 1);
+        assert!(all.take(PeId(1), whole[0].clone(), LIMIT).is_err());
+    }
+}

@@ -1,0 +1,50 @@
+//! What the jobs of a campaign did.
+
+/// How often things happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Doings {
+    /// Messages from one member to another, multicasts counted once per receiver.
+    pub messages: u64,
+    /// Members that arrived on another PE.
+    pub migrations: u64,
+    /// Migrations that were refused.
+    pub refusals: u64,
+    /// Members that were inserted.
+    pub insertions: u64,
+    /// Of those, members with the index of one that was destroyed before.
+    pub insertions_again: u64,
+    /// Members that were destroyed.
+    pub destructions: u64,
+    /// Broadcasts.
+    pub broadcasts: u64,
+    /// Reductions that were completed.
+    pub reductions: u64,
+    /// Sync points that were completed.
+    pub syncs: u64,
+    /// Questions.
+    pub questions: u64,
+    /// Notes that were written to pure actors.
+    pub notes: u64,
+    /// Second seats that those have taken.
+    pub twins: u64,
+    /// Times that main was told that all is quiet.
+    pub quiescences: u64,
+}
+
+impl std::ops::AddAssign for Doings {
+    fn add_assign(&mut self, other: Self) {
+        self.messages += other.messages;
+        self.migrations += other.migrations;
+        self.refusals += other.refusals;
+        self.insertions += other.insertions;
+        self.insertions_again += other.insertions_again;
+        self.destructions += other.destructions;
+        self.broadcasts += other.broadcasts;
+        self.reductions += other.reductions;
+        self.syncs += other.syncs;
+        self.questions += other.questions;
+        self.notes += other.notes;
+        self.twins += other.twins;
+        self.quiescences += other.quiescences;
+    }
+}

@@ -152,14 +152,17 @@ fn what_a_pure_actor_may_not_do_ends_the_job_and_is_named() {
 }
 
 #[test]
-fn strategies_double_what_is_between_sites_where_that_pays() {
-    let run = |strategy: &str, emulate: &str| {
+fn strategies_give_second_seats_where_latency_decides_and_only_there() {
+    let twins = |strategy: &str, emulate: &str| {
         let cells = Cells { steps: 300, ..SLOW };
         let job = cells.job().strategy(strategy).balance_every(Duration::from_millis(1500));
-        simulate(job, emulate, SimOptions::default())
+        let report = simulate(job, emulate, SimOptions::default());
+        assert_eq!(report.outcome, Ok(()), "{strategy}");
+        report.statistics.twins
     };
-    for strategy in ["mirror", "auto"] {
-        let far = run(strategy, "2x2,wan=40ms");
-        assert_eq!(far.outcome, Ok(()), "{strategy}");
-    }
+
+    assert!(twins("mirror", "2x2,wan=40ms") >= u64::from(PAIRS));
+    assert!(twins("auto", "2x2,wan=40ms") >= u64::from(PAIRS));
+    assert_eq!(twins("auto", "2x2,wan=100us"), 0);
+    assert_eq!(twins("grid-cut", "2x2,wan=40ms"), 0);
 }

@@ -1,18 +1,22 @@
 //! `auto`: asks several strategies, predicts what each would bring, and takes the best or nothing.
 
 use crate::border::Border;
-use crate::cost::{CostModel, predict};
+use crate::cost::{Bound, CostModel, Prediction};
 use crate::greedy::Greedy;
 use crate::grid_cut::GridCut;
+use crate::mirror::Mirror;
 use crate::plan::Plan;
 use crate::refine::Refine;
-use crate::snapshot::Snapshot;
+use crate::seats::predict_with;
+use crate::snapshot::{ActorKey, Snapshot};
 use crate::strategy::Strategy;
 use crate::vacate::Vacate;
+use std::collections::BTreeSet;
 
 /// Takes the plan with the shortest predicted step, what it moves included.
 pub struct Auto {
     candidates: Vec<Box<dyn Strategy>>,
+    mirror: Mirror,
     model: CostModel,
     chosen: &'static str,
 }
@@ -23,7 +27,8 @@ const GAIN_MIN: f64 = 0.01;
 const MOVING: f64 = 0.04;
 
 impl Auto {
-    /// Chooses between doing nothing and `vacate`, `refine`, `border`, `grid-cut` and `greedy`.
+    /// Chooses between doing nothing and `vacate`, `refine`, `border`, `grid-cut`, `greedy` and, where there are pure actors
+    /// and all others would wait for round trips between sites, `mirror`.
     pub fn new(seed: u64) -> Self {
         let candidates: Vec<Box<dyn Strategy>> = vec![
             Box::new(Vacate::default()),
@@ -32,7 +37,8 @@ impl Auto {
             Box::new(GridCut::new(seed)),
             Box::new(Greedy),
         ];
-        Self { candidates, model: CostModel::default(), chosen: "none" }
+        let mirror = Mirror::new(seed);
+        Self { candidates, mirror, model: CostModel::default(), chosen: "none" }
     }
 
     /// The same with other constants of the cost model.
@@ -55,27 +61,76 @@ impl Strategy for Auto {
 
     fn plan(&mut self, snapshot: &Snapshot) -> Plan {
         self.chosen = "none";
-        let step = |plan: &Plan| {
-            let mapping = plan.mapping(snapshot).ok()?;
-            Some(predict(snapshot, &mapping, &self.model).step)
-        };
-        let Some(now) = step(&Plan::none()) else { return Plan::none() };
-        let all: u64 = snapshot.actors.iter().map(|actor| actor.bytes).sum();
-        let mut best: Option<(f64, &'static str, Plan)> = None;
+        let Some(mut choice) = Choice::new(snapshot, &self.model) else { return Plan::none() };
         for strategy in &mut self.candidates {
             let plan = strategy.plan(snapshot);
-            let Some(step) = step(&plan).filter(|_| !plan.is_empty()) else { continue };
-            let is_gain = step.as_secs_f64() <= now.as_secs_f64() * (1.0 - GAIN_MIN);
-            let moved = plan.bytes(snapshot) as f64 / all.max(1) as f64;
-            let value = step.as_secs_f64() * (1.0 + MOVING * moved);
-            if is_gain && best.as_ref().is_none_or(|best| value < best.0) {
-                best = Some((value, strategy.name(), plan));
-            }
+            choice.look(strategy.name(), without_twins(snapshot, &plan));
+            choice.look(strategy.name(), plan);
         }
-        let Some((_, name, plan)) = best else { return Plan::none() };
+        choice.look(self.mirror.name(), without_twins(snapshot, &Plan::none()));
+        if !snapshot.pure.is_empty() && choice.bound() == Bound::RoundTrip {
+            choice.look(self.mirror.name(), self.mirror.plan(snapshot));
+        }
+        let Some(Best { name, plan, .. }) = choice.best else { return Plan::none() };
         self.chosen = name;
         plan
     }
+}
+
+/// The same plan, and nobody has a second seat after it.
+fn without_twins(snapshot: &Snapshot, plan: &Plan) -> Plan {
+    let moving: BTreeSet<ActorKey> = plan.moves.iter().map(|step| step.actor).collect();
+    let stay = snapshot.twins.iter().filter(|twin| !moving.contains(&twin.actor));
+    Plan { end: stay.cloned().collect(), ..Plan::of(plan.moves.clone()) }
+}
+
+/// The best of what has been proposed.
+struct Choice<'a> {
+    snapshot: &'a Snapshot,
+    model: &'a CostModel,
+    now: Prediction,
+    /// The bytes of all actors.
+    all: u64,
+    best: Option<Best>,
+}
+
+struct Best {
+    value: f64,
+    name: &'static str,
+    plan: Plan,
+    bound: Bound,
+}
+
+impl<'a> Choice<'a> {
+    fn new(snapshot: &'a Snapshot, model: &'a CostModel) -> Option<Self> {
+        let all = snapshot.actors.iter().map(|actor| actor.bytes).sum();
+        let now = predicted(snapshot, &Plan::none(), model)?;
+        Some(Self { snapshot, model, now, all, best: None })
+    }
+
+    fn look(&mut self, name: &'static str, plan: Plan) {
+        if plan.is_empty() {
+            return;
+        }
+        let Some(then) = predicted(self.snapshot, &plan, self.model) else { return };
+        let (before, after) = (self.now.step.as_secs_f64(), then.step.as_secs_f64());
+        let moved = plan.bytes(self.snapshot) as f64 / self.all.max(1) as f64;
+        let value = after * (1.0 + MOVING * moved);
+        let is_gain = after <= before * (1.0 - GAIN_MIN);
+        if is_gain && self.best.as_ref().is_none_or(|best| value < best.value) {
+            self.best = Some(Best { value, name, plan, bound: then.bound });
+        }
+    }
+
+    /// What a step has to wait for after the best plan so far.
+    fn bound(&self) -> Bound {
+        self.best.as_ref().map_or(self.now.bound, |best| best.bound)
+    }
+}
+
+fn predicted(snapshot: &Snapshot, plan: &Plan, model: &CostModel) -> Option<Prediction> {
+    let mapping = plan.mapping(snapshot).ok()?;
+    Some(predict_with(snapshot, &mapping, &plan.twins(snapshot), model))
 }
 
 #[cfg(test)]
@@ -120,5 +175,38 @@ mod tests {
         auto.plan(&with_wide_area(snapshot, Duration::from_millis(400)));
 
         assert_eq!(auto.chosen(), "grid-cut");
+    }
+
+    #[test]
+    fn pure_actors_are_computed_at_both_sites_where_that_is_worth_their_work() {
+        let chosen = |latency| {
+            let mut snapshot = snapshot_of(&leanmd(4, 21), two_sites(16), &by_hash(960, 32));
+            snapshot.pure = (64..960).collect();
+            let mut auto = Auto::new(1);
+            auto.plan(&with_wide_area(snapshot, Duration::from_millis(latency)));
+            auto.chosen()
+        };
+
+        // Twice 20 ms are hidden behind the 130 ms that PEs compute; twice 160 ms are not.
+        assert_ne!(chosen(20), "mirror");
+        assert_eq!(chosen(160), "mirror");
+    }
+
+    #[test]
+    fn second_seats_that_are_not_needed_any_more_end() {
+        let mut snapshot = snapshot_of(&leanmd(4, 21), two_sites(8), &by_hash(960, 16));
+        snapshot.pure = (64..960).collect();
+        let far = with_wide_area(snapshot, Duration::from_millis(800));
+        let plan = Auto::new(1).plan(&far);
+        let mut near = with_wide_area(far.clone(), Duration::from_millis(1));
+        let mapping = plan.mapping(&far).unwrap();
+        near.actors.iter_mut().zip(mapping).for_each(|(actor, pe)| actor.pe = pe);
+        near.twins = plan.twins(&far);
+        assert!(!near.twins.is_empty());
+
+        let mut auto = Auto::new(1);
+        let plan = auto.plan(&near);
+
+        assert_eq!(plan.twins(&near), [], "{}", auto.chosen());
     }
 }

@@ -16,10 +16,10 @@ use crate::cost::{CostModel, Traffic};
 use crate::figures::Figures;
 use crate::gate::{Appraisal, Gate, GateConfig, Outcome, Proposal, Verdict};
 use crate::plan::Plan;
-use crate::snapshot::{ActorKey, Snapshot};
+use crate::snapshot::Snapshot;
 use crate::strategy::Strategy;
-use gridspan_topology::{LinkChange, PeId, Time};
-use std::collections::{BTreeMap, VecDeque};
+use gridspan_topology::{LinkChange, Time};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// What was measured, and why.
@@ -145,7 +145,7 @@ impl Balancer {
             return Plan::none();
         }
         let (undo, is_undo) = match self.undo.take() {
-            Some(Undo::Plan(plan)) => (Some(still_there(&plan, window.snapshot)), true),
+            Some(Undo::Plan(plan)) => (Some(plan.still_fitting(window.snapshot)), true),
             Some(Undo::Led(_)) | None => (None, false),
         };
         let plan = undo.unwrap_or_else(|| self.strategy.plan(window.snapshot));
@@ -153,7 +153,7 @@ impl Balancer {
         let Ok(appraisal) = Appraisal::of(window.snapshot, &plan, &self.model) else {
             return Plan::none();
         };
-        let figures = Figures::of(window.snapshot, &appraisal, plan.moves.len());
+        let figures = Figures::of(window.snapshot, &appraisal, &plan);
         let &Window { now, cause, time, handled, .. } = window;
         let occasion = Occasion { now, cause, time, handled };
         match self.weigh(&occasion, &figures, is_undo, Some(&plan)) {
@@ -199,6 +199,7 @@ impl Balancer {
             report.predicted = Some(proposal.gain());
             if let Verdict::Refuse(refusal) = gate.consider(&proposal) {
                 (report.moved, report.bytes_moved, report.after) = (0, 0, report.before);
+                report.twins = 0;
                 report.refusal = Some(refusal);
                 self.reports.push_back(report);
                 return false;
@@ -230,6 +231,7 @@ impl Balancer {
             strategy: self.name().to_owned(),
             actors: figures.actors,
             moved: figures.moves,
+            twins: figures.twins,
             bytes_moved: figures.bytes_inside.saturating_add(figures.bytes_between_sites),
             before: in_a_step(figures.traffic_before),
             after: in_a_step(figures.traffic_after),
@@ -322,14 +324,6 @@ fn proposal(occasion: &Occasion, figures: &Figures) -> Proposal {
         remaining: None,
         is_passing: figures.is_passing,
     }
-}
-
-/// The moves of `plan` whose actors are where it takes them from.
-fn still_there(plan: &Plan, snapshot: &Snapshot) -> Plan {
-    let places: BTreeMap<ActorKey, PeId> =
-        snapshot.actors.iter().map(|actor| (actor.id, actor.pe)).collect();
-    let moves = plan.moves.iter().filter(|step| places.get(&step.actor) == Some(&step.from));
-    Plan { moves: moves.copied().collect() }
 }
 
 #[cfg(test)]

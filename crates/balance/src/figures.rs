@@ -2,6 +2,7 @@
 
 use crate::cost::Traffic;
 use crate::gate::Appraisal;
+use crate::plan::Plan;
 use crate::snapshot::Snapshot;
 use std::time::Duration;
 
@@ -10,8 +11,10 @@ use std::time::Duration;
 pub struct Figures {
     /// How many actors there are.
     pub actors: u64,
-    /// How many would move.
+    /// How many would move, or get or lose a second seat.
     pub moves: u64,
+    /// How many would have a second seat.
+    pub twins: u64,
     /// How many steps the window had.
     pub steps: u64,
     /// The predicted time of a step as things are.
@@ -31,11 +34,12 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Those of a plan of so many moves that one place has appraised.
-    pub fn of(snapshot: &Snapshot, appraisal: &Appraisal, moves: usize) -> Self {
+    /// Those of a plan that one place has appraised.
+    pub fn of(snapshot: &Snapshot, appraisal: &Appraisal, plan: &Plan) -> Self {
         Self {
             actors: snapshot.actors.len() as u64,
-            moves: moves as u64,
+            moves: plan.changes() as u64,
+            twins: plan.twins(snapshot).len() as u64,
             steps: snapshot.step_count(),
             step_before: appraisal.before.step,
             step_after: appraisal.after.step,

@@ -7,6 +7,7 @@
 //!   baselines.
 //! - [`Greedy`], [`Refine`]: loads only. [`GridCut`]: paper 1's graph cut, sites first. [`Border`]: its
 //!   advice for meshes. [`Vacate`]: paper 4's way around other users' work. [`Auto`]: the best of them or nothing.
+//! - [`Mirror`]: `GridCut`, and pure actors between the sites at both of them; [`seats`] and [`predict_with`] tell what that does.
 //! - [`LeaderCut`], [`leaders`]: the same where each site cuts its own part.
 //! - [`cutter`]: the multilevel partitioner below `grid-cut`.
 //! - [`predict`]: what a step would take. [`Gate`]: whether a plan is worth it, and was.
@@ -20,6 +21,7 @@
 //! Everything here is pure: the same snapshot and seed give the same plan, so that a snapshot that
 //! was stored can be replayed without a runtime.
 
+mod actor;
 mod arrears;
 mod auto;
 mod balancer;
@@ -37,6 +39,7 @@ mod groups;
 mod hops;
 pub mod leaders;
 mod level;
+mod mirror;
 mod none;
 mod objects;
 mod plan;
@@ -46,6 +49,7 @@ mod registry;
 mod report;
 mod rotate;
 mod rounds;
+mod seats;
 mod shelter;
 mod snapshot;
 mod strategy;
@@ -65,6 +69,7 @@ pub use greedy::Greedy;
 pub use grid_cut::GridCut;
 pub use hops::border_hops;
 pub use leaders::LeaderCut;
+pub use mirror::Mirror;
 pub use none::NoMoves;
 pub use plan::{Move, Plan, PlanError};
 pub use random::Random;
@@ -73,7 +78,8 @@ pub use registry::{NAMES, UnknownStrategy, by_name};
 pub use report::{Explanation, PlanReport, Reason};
 pub use rotate::Rotate;
 pub use rounds::rounds;
-pub use snapshot::{ActorKey, ActorLoad, Edge, PeLoad, SiteLink, Snapshot, SnapshotError};
+pub use seats::{predict_with, seats};
+pub use snapshot::{ActorKey, ActorLoad, Edge, PeLoad, SiteLink, Snapshot, SnapshotError, Twin};
 pub use strategy::Strategy;
 pub use vacate::Vacate;
 pub use vt::{VtError, VtFile, from_vt, to_vt};

@@ -1,6 +1,6 @@
 //! What a strategy decides: which actors move where.
 
-use crate::snapshot::{ActorKey, ActorLoad, Snapshot};
+use crate::snapshot::{ActorKey, ActorLoad, Snapshot, Twin};
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +11,12 @@ use thiserror::Error;
 pub struct Plan {
     /// The migrations; they happen at once, so that their order means nothing.
     pub moves: Vec<Move>,
+    /// Actors that get a second seat, once all have moved.
+    #[serde(default)]
+    pub begin: Vec<Twin>,
+    /// Actors that give up the second seat that they have. Those that move do anyway.
+    #[serde(default)]
+    pub end: Vec<Twin>,
 }
 
 /// One migration.
@@ -52,6 +58,22 @@ pub enum PlanError {
         /// The PE refused.
         to: PeId,
     },
+    /// The actor cannot have a second seat there: it is not pure, cannot migrate, has one, or there is no such other PE.
+    #[error(
+        "{actor} cannot have a second seat on {at}; choose a pure actor without one and another PE"
+    )]
+    NoTwin {
+        /// The actor.
+        actor: ActorKey,
+        /// Where it should be.
+        at: PeId,
+    },
+    /// The actor has no such second seat.
+    #[error("{actor} has no such second seat; end those that the snapshot lists")]
+    NoSuchTwin {
+        /// The actor.
+        actor: ActorKey,
+    },
     /// The actor must stay.
     #[error("{actor} cannot migrate; leave it where it is")]
     NotMigratable {
@@ -75,7 +97,7 @@ pub enum PlanError {
 impl Plan {
     /// The plan that leaves everything where it is.
     pub const fn none() -> Self {
-        Self { moves: Vec::new() }
+        Self { moves: Vec::new(), begin: Vec::new(), end: Vec::new() }
     }
 
     /// The moves that bring each migratable actor to where `place` wants it. `place` is asked in
@@ -88,7 +110,7 @@ impl Plan {
                 moves.push(Move { actor: actor.id, from: actor.pe, to });
             }
         }
-        Self { moves }
+        Self::of(moves)
     }
 
     /// The moves that bring each migratable actor to its entry in `mapping`, one for each actor of
@@ -100,31 +122,95 @@ impl Plan {
                 moves.push(Move { actor: actor.id, from: actor.pe, to });
             }
         }
-        Self { moves }
+        Self::of(moves)
+    }
+
+    /// A plan of moves alone.
+    pub fn of(moves: Vec<Move>) -> Self {
+        Self { moves, begin: Vec::new(), end: Vec::new() }
     }
 
     /// The plan that takes this one back.
     #[must_use]
     pub fn inverse(&self) -> Self {
         let back = |step: &Move| Move { actor: step.actor, from: step.to, to: step.from };
-        Self { moves: self.moves.iter().map(back).collect() }
+        let moves = self.moves.iter().map(back).collect();
+        Self { moves, begin: self.end.clone(), end: self.begin.clone() }
     }
 
-    /// How many bytes of state move; actors that the snapshot does not know count nothing.
+    /// Who has a second seat once the plan is carried out, by actor.
+    pub fn twins(&self, snapshot: &Snapshot) -> Vec<Twin> {
+        let moving = self.moves.iter().map(|step| step.actor);
+        let gone: BTreeSet<ActorKey> =
+            moving.chain(self.end.iter().map(|twin| twin.actor)).collect();
+        let stay = snapshot.twins.iter().filter(|twin| !gone.contains(&twin.actor));
+        let mut all: Vec<Twin> = stay.chain(&self.begin).cloned().collect();
+        all.sort_by_key(|twin| twin.actor);
+        all
+    }
+
+    /// The moves whose actors are where the plan takes them from, and what of its second seats still fits.
+    pub(crate) fn still_fitting(&self, snapshot: &Snapshot) -> Self {
+        let places: BTreeMap<ActorKey, PeId> =
+            snapshot.actors.iter().map(|actor| (actor.id, actor.pe)).collect();
+        let is_there = |step: &&Move| places.get(&step.actor) == Some(&step.from);
+        let moves = self.moves.iter().filter(is_there).copied().collect();
+        let end = self.end.iter().filter(|twin| snapshot.twins.contains(twin)).cloned().collect();
+        let mut fitting = Self { end, ..Self::of(moves) };
+        let known: BTreeSet<ActorKey> = fitting.twins(snapshot).iter().map(|t| t.actor).collect();
+        let moved: BTreeMap<ActorKey, PeId> =
+            fitting.moves.iter().map(|step| (step.actor, step.to)).collect();
+        let then =
+            |twin: &Twin| moved.get(&twin.actor).or_else(|| places.get(&twin.actor)).copied();
+        let is_free = |twin: &&Twin| {
+            !known.contains(&twin.actor) && then(twin).is_some_and(|pe| pe != twin.at)
+        };
+        fitting.begin = self.begin.iter().filter(is_free).cloned().collect();
+        fitting
+    }
+
+    /// How many actors move, or get or lose a second seat.
+    pub fn changes(&self) -> usize {
+        self.moves.len() + self.begin.len() + self.end.len()
+    }
+
+    /// How many bytes of state move or are copied; actors that the snapshot does not know count nothing.
     pub fn bytes(&self, snapshot: &Snapshot) -> u64 {
-        let moving: BTreeSet<ActorKey> = self.moves.iter().map(|step| step.actor).collect();
+        let copied = self.begin.iter().map(|twin| twin.actor);
+        let moving: BTreeSet<ActorKey> =
+            self.moves.iter().map(|step| step.actor).chain(copied).collect();
         let actors = snapshot.actors.iter().filter(|actor| moving.contains(&actor.id));
         actors.fold(0, |sum, actor| sum.saturating_add(actor.bytes))
     }
 
     /// Whether nothing moves.
     pub fn is_empty(&self) -> bool {
-        self.moves.is_empty()
+        self.changes() == 0
     }
 
     /// Whether the plan can be carried out on what `snapshot` describes.
     pub fn validate(&self, snapshot: &Snapshot) -> Result<(), PlanError> {
-        self.checked_targets(snapshot).map(|_| ())
+        let places = self.mapping(snapshot)?;
+        let ended: BTreeSet<ActorKey> = self.end.iter().map(|twin| twin.actor).collect();
+        if let Some(twin) = self.end.iter().find(|twin| !snapshot.twins.contains(twin)) {
+            return Err(PlanError::NoSuchTwin { actor: twin.actor });
+        }
+        let pure = snapshot.pure.iter().filter_map(|&at| {
+            let actor = snapshot.actors.get(at as usize)?;
+            actor.migratable.then(|| (actor.id, places[at as usize]))
+        });
+        let pure: BTreeMap<ActorKey, PeId> = pure.collect();
+        let moving = self.moves.iter().map(|step| step.actor);
+        let freed: BTreeSet<ActorKey> = moving.chain(ended).collect();
+        let kept = snapshot.twins.iter().map(|twin| twin.actor);
+        let mut taken: BTreeSet<ActorKey> = kept.filter(|actor| !freed.contains(actor)).collect();
+        for &Twin { actor, at, .. } in &self.begin {
+            let fits = pure.get(&actor).is_some_and(|&first| first != at);
+            if !fits || !snapshot.layout.contains(at) || !taken.insert(actor) {
+                return Err(PlanError::NoTwin { actor, at });
+            }
+        }
+        Ok(())
     }
 
     /// The PE of each actor of `snapshot`, in its order, once the plan is carried out.
@@ -175,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_plan_that_fits_gives_the_new_mapping() {
-        let plan = Plan { moves: vec![step(2, 2, 0), step(0, 0, 3)] };
+        let plan = Plan::of(vec![step(2, 2, 0), step(0, 0, 3)]);
 
         let mapping = plan.mapping(&snapshot(&[0, 1, 2, 3]));
 
@@ -200,9 +286,8 @@ mod tests {
 
     #[test]
     fn a_plan_that_does_not_fit_is_refused() {
-        let refusal = |moves: &[Move]| {
-            Plan { moves: moves.to_vec() }.validate(&snapshot(&[0, 1, 2])).unwrap_err()
-        };
+        let refusal =
+            |moves: &[Move]| Plan::of(moves.to_vec()).validate(&snapshot(&[0, 1, 2])).unwrap_err();
         assert_eq!(refusal(&[step(9, 0, 1)]), PlanError::NoSuchActor { actor: actor(9) });
         assert_eq!(
             refusal(&[step(0, 1, 2)]),
@@ -215,5 +300,47 @@ mod tests {
             refusal(&[step(0, 0, 1), step(0, 0, 2)]),
             PlanError::MovedTwice { actor: actor(0) }
         );
+    }
+
+    fn twin(n: u128, at: u32) -> Twin {
+        Twin { actor: actor(n), at: PeId(at), serves: vec![actor(n + 1)] }
+    }
+
+    /// Actors 0 and 1 are pure, and 1 has a second seat on PE 3.
+    fn pure() -> Snapshot {
+        let mut snapshot = snapshot(&[0, 1, 2]);
+        (snapshot.pure, snapshot.twins) = (vec![0, 1], vec![twin(1, 3)]);
+        snapshot
+    }
+
+    #[test]
+    fn second_seats_stay_unless_the_plan_ends_them_or_moves_their_actors() {
+        let then = |plan: Plan| {
+            assert_eq!(plan.validate(&pure()), Ok(()));
+            plan.twins(&pure())
+        };
+        assert_eq!(then(Plan::none()), [twin(1, 3)]);
+        assert_eq!(then(Plan::of(vec![step(1, 1, 0)])), []);
+        let swapped = Plan { begin: vec![twin(0, 2)], end: vec![twin(1, 3)], ..Plan::none() };
+        assert_eq!(swapped.inverse().begin, [twin(1, 3)]);
+        assert_eq!(then(swapped), [twin(0, 2)]);
+        let elsewhere = Plan { begin: vec![twin(1, 2)], end: vec![twin(1, 3)], ..Plan::none() };
+        assert_eq!(then(elsewhere), [twin(1, 2)]);
+    }
+
+    #[test]
+    fn second_seats_that_do_not_fit_are_refused_and_left_out_when_a_plan_is_taken_back() {
+        let refused = |begin: Twin| {
+            let plan = Plan { begin: vec![begin], ..Plan::none() };
+            assert_eq!(plan.still_fitting(&pure()).changes(), 0);
+            plan.validate(&pure()).is_err()
+        };
+        assert!(refused(twin(0, 0)), "it sits there");
+        assert!(refused(twin(1, 2)), "it has one");
+        assert!(refused(twin(9, 0)), "there is no such actor");
+        let plan = Plan { begin: vec![twin(2, 0)], ..Plan::none() };
+        assert!(plan.validate(&pure()).is_err(), "it is not pure");
+        let plan = Plan { end: vec![twin(0, 3)], ..Plan::none() };
+        assert_eq!(plan.validate(&pure()), Err(PlanError::NoSuchTwin { actor: actor(0) }));
     }
 }

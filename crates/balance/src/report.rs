@@ -1,8 +1,9 @@
 //! What a plan does, in numbers and reasons: for `gridctl balance replay` and for logs.
 
 use crate::capacity::Capacity;
-use crate::cost::{CostModel, Prediction, predict};
+use crate::cost::{CostModel, Prediction};
 use crate::plan::{Plan, PlanError};
+use crate::seats::predict_with;
 use crate::snapshot::{ActorKey, Snapshot};
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
@@ -80,8 +81,8 @@ impl PlanReport {
         let between = || explanations.iter().filter(|e| site(e.from) != site(e.to));
         let bytes = |sum: u64, e: &Explanation| sum.saturating_add(e.bytes);
         Ok(Self {
-            before: predict(snapshot, &now, model),
-            after: predict(snapshot, &then, model),
+            before: predict_with(snapshot, &now, &snapshot.twins, model),
+            after: predict_with(snapshot, &then, &plan.twins(snapshot), model),
             migrations: plan.moves.len() as u64,
             migrations_between_sites: between().count() as u64,
             bytes_moved: explanations.iter().fold(0, bytes),
@@ -188,7 +189,7 @@ mod tests {
             let actor = &snapshot.actors[at];
             Move { actor: actor.id, from: actor.pe, to: PeId(to) }
         };
-        Plan { moves: moves.iter().map(step).collect() }
+        Plan::of(moves.iter().map(step).collect())
     }
 
     #[test]

@@ -1,26 +1,11 @@
 //! What a strategy decides upon: loads, messages and PEs of one measured window.
 
+pub use crate::actor::{ActorKey, ActorLoad, Twin};
 use gridspan_topology::{Bandwidth, Hierarchy, Latency, Layout, NodeId, PeId, SiteId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::fmt;
 use std::time::Duration;
 use thiserror::Error;
-
-/// Which actor, in a form that says nothing about its type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ActorKey {
-    /// The number of its collection.
-    pub collection: u32,
-    /// Its index in the collection, packed into one number.
-    pub index: u128,
-}
-
-impl fmt::Display for ActorKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "actor {}.{}", self.collection, self.index)
-    }
-}
 
 /// The object graph of a job and the PEs it runs on. It can be stored and read by other tools;
 /// what was read should go through [`Snapshot::validate`] before it goes to a strategy.
@@ -47,6 +32,12 @@ pub struct Snapshot {
     /// and costs nothing if that knows nothing.
     #[serde(default)]
     pub links: Vec<SiteLink>,
+    /// Actors that may have a second seat, as positions in [`Snapshot::actors`], ascending.
+    #[serde(default)]
+    pub pure: Vec<u32>,
+    /// Those that have one, by actor. Loads are those of first seats, edges from them are messages of either.
+    #[serde(default)]
+    pub twins: Vec<Twin>,
 }
 
 /// A link from one site to another.
@@ -60,21 +51,6 @@ pub struct SiteLink {
     pub latency: Latency,
     /// For all that flows from the one site to the other.
     pub bandwidth: Bandwidth,
-}
-
-/// One actor in the measured window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ActorLoad {
-    /// Which actor.
-    pub id: ActorKey,
-    /// Where it lives.
-    pub pe: PeId,
-    /// The CPU time it used on that PE.
-    pub load: Duration,
-    /// How many bytes its state takes when it migrates.
-    pub bytes: u64,
-    /// Whether it may be moved.
-    pub migratable: bool,
 }
 
 /// The messages from one actor to another in the measured window.
@@ -198,6 +174,14 @@ pub enum SnapshotError {
         /// The actor.
         actor: ActorKey,
     },
+    /// A second seat, or the right to one, of an actor that does not exist, or on a PE that does not.
+    #[error(
+        "second seats do not fit: {what}; name actors and PEs of the snapshot, each actor once"
+    )]
+    Seats {
+        /// What is wrong.
+        what: &'static str,
+    },
     /// An edge begins or ends at an actor that does not exist.
     #[error(
         "edge {edge} leads from {from} to {to}; write positions in the list of {actors} actors"
@@ -221,7 +205,18 @@ impl Snapshot {
     /// A snapshot of one step, of which no hierarchy and no links are known.
     pub fn new(actors: Vec<ActorLoad>, edges: Vec<Edge>, pes: Vec<PeLoad>, layout: Layout) -> Self {
         let version = Self::VERSION;
-        Self { version, actors, edges, pes, layout, steps: 1, hierarchy: None, links: Vec::new() }
+        Self {
+            version,
+            actors,
+            edges,
+            pes,
+            layout,
+            steps: 1,
+            hierarchy: None,
+            links: Vec::new(),
+            pure: Vec::new(),
+            twins: Vec::new(),
+        }
     }
 
     /// Whether the parts fit together.
@@ -255,6 +250,23 @@ impl Snapshot {
         for (edge, &Edge { from, to, .. }) in self.edges.iter().enumerate() {
             if from.max(to) as usize >= actors {
                 return Err(SnapshotError::NoSuchActor { edge, from, to, actors });
+            }
+        }
+        self.validate_seats(&seen)
+    }
+
+    fn validate_seats(&self, known: &BTreeSet<ActorKey>) -> Result<(), SnapshotError> {
+        let refuse = |what| Err(SnapshotError::Seats { what });
+        let mut seen = BTreeSet::new();
+        if self.pure.iter().any(|&at| at as usize >= self.actors.len()) {
+            return refuse("a pure actor is not in the list");
+        }
+        for twin in &self.twins {
+            if !known.contains(&twin.actor) || !seen.insert(twin.actor) {
+                return refuse("the actor of a second seat is not in the list, or has two");
+            }
+            if !self.layout.contains(twin.at) {
+                return refuse("the PE of a second seat does not exist");
             }
         }
         Ok(())

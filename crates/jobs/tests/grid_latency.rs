@@ -57,3 +57,19 @@ fn the_cut_by_sites_hides_more_latency_than_balanced_loads_and_stays_near_the_bo
     // A PE may get 3 % more than its share.
     assert_eq!(figure.slower(1, 0, 0.03), [], "{}", figure.tables());
 }
+
+#[test]
+fn what_is_computed_at_both_sites_hides_more_latency_than_any_placement_can() {
+    let problem = Problem::new(PROBLEM, Duration::from_millis(800));
+    let step = |latency| {
+        let place = (8, Duration::from_millis(latency));
+        median_step(&problem, Series::of("mirror"), place, PHASES, Time::Virtual)
+    };
+
+    let (near, far) = (step(1), step(90));
+
+    assert!(far < problem.bound(8, Duration::from_millis(90)).mul_f64(0.8), "{far:?}");
+    // Two of the planes of 16 cells, with 9 pairs each, are computed twice.
+    let twice = near.as_secs_f64() / problem.bound(8, Duration::ZERO).as_secs_f64();
+    assert!((1.1..1.3).contains(&twice), "{twice} times the work");
+}

@@ -83,6 +83,17 @@ fn moving_all_actors_at_sync_points_changes_no_bit() {
 }
 
 #[test]
+fn pairs_that_are_computed_at_two_sites_change_no_bit() {
+    let words = format!("{DROPLET} --steps 8 --sync-every 2");
+    for more in ["", " --migrate-randomly"] {
+        let job = || built_in("leanmd", &format!("{words}{more}"));
+        let job = || job().strategy("mirror").balance_gate(false);
+        assert!(simulate(job(), SITES).statistics.twins > 100);
+        everywhere(job);
+    }
+}
+
+#[test]
 fn a_simulated_run_repeats_itself_to_the_last_byte() {
     let run = || {
         let words = format!("{DROPLET} --steps 4 --sync-every 2 --migrate-randomly");

@@ -133,6 +133,9 @@ impl<A: Actor> Context<'_, A> {
         to: &ActorRef<B>,
         message: B::Message,
     ) -> Timer {
+        if self.core.breaks_promise(self.seat.kind, "set timers") {
+            return Timer { pe: self.core.me, at: self.core.now, number: u64::MAX };
+        }
         self.core.send_after::<B>(delay, to.id, message)
     }
 
@@ -145,6 +148,9 @@ impl<A: Actor> Context<'_, A> {
     /// Sends this actor a message once no other message is on its way, waits, or is being handled
     /// anywhere.
     pub fn when_quiescent(&mut self, message: A::Message) {
+        if self.core.breaks_promise(self.seat.kind, "wait for quiescence") {
+            return;
+        }
         let me = self.id();
         self.core.when_quiescent::<A>(me, message);
     }
@@ -205,6 +211,9 @@ impl<A: Actor> Context<'_, A> {
         question: impl FnOnce(Reply<T>) -> B::Message,
         answered: impl FnOnce(Result<T, AskError>) -> A::Message + Send + 'static,
     ) {
+        if self.core.breaks_promise(self.seat.kind, "ask others") {
+            return;
+        }
         let me = self.id();
         let reply = self.core.expect_reply_for_actor(timeout, move |core, answer| {
             core.send::<A>(Sender::Pe, me, 0, answered(answer));
@@ -214,7 +223,9 @@ impl<A: Actor> Context<'_, A> {
 
     /// Answers a question.
     pub fn reply<T: Serialize + Send + 'static>(&mut self, reply: Reply<T>, answer: T) {
-        self.core.answer(reply, answer);
+        if !self.core.is_second(self.sender()) {
+            self.core.answer(reply, answer);
+        }
     }
 
     /// Contributes to a reduction over this actor's collection. The n-th contributions of all
@@ -246,7 +257,9 @@ impl<A: Actor> Context<'_, A> {
     /// then [`Actor::resume`] is called. Messages are handled as usual meanwhile. A plan may move
     /// actors of all collections, not only those that wait.
     pub fn at_sync(&mut self) {
-        self.core.reach_sync(self.seat);
+        if !self.core.breaks_promise(self.seat.kind, "wait at a sync point") {
+            self.core.reach_sync(self.seat);
+        }
     }
 
     /// Moves this actor to another PE once the handler has returned.
@@ -257,6 +270,9 @@ impl<A: Actor> Context<'_, A> {
 
     /// Ends this actor once the handler has returned. Messages that still come for it are dropped.
     pub fn destroy(&mut self) {
+        if self.core.breaks_promise(self.seat.kind, "destroy itself") {
+            return;
+        }
         let id = self.id();
         self.core.request(Request { id, wish: Wish::Destroy });
     }
@@ -272,7 +288,9 @@ impl<A: Actor> Context<'_, A> {
 
     /// Adds a member to a collection, on a PE of choice.
     pub fn insert_on<B: Actor>(&mut self, at: &ActorRef<B>, init: B::Init, pe: PeId) {
-        self.core.insert::<B>(at.id, init, pe);
+        if !self.core.breaks_promise(self.seat.kind, "insert members") {
+            self.core.insert::<B>(at.id, init, pe);
+        }
     }
 
     /// The collection with this identity, which must hold actors of type `B`.

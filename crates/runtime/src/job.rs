@@ -75,6 +75,22 @@ impl Job {
         self
     }
 
+    /// Adds an actor type whose actors may be computed at two sites at once, so that those who talk with them at both wait
+    /// for one crossing of the wide area in a step instead of two. A strategy decides whether that is worth their work,
+    /// which is done twice: `auto`, or `mirror`, which always does it at the borders of sites.
+    ///
+    /// By this the type promises that its actors are determinate (G. Kahn, "The semantics of a simple language for parallel
+    /// programming", 1974): what one sends to another, and in which order, follows from its state when it was made and from
+    /// what it got, each sender's messages of one priority or step in their order. It depends neither on how those of
+    /// different senders, priorities or steps interleave, in ways too in which they never would if the actor were in one place,
+    /// nor on time, place, or [`Actor::arrived`]. Handlers may send, multicast, broadcast, contribute, answer, and wish to
+    /// migrate; what they do with anything outside of the actor happens twice. To ask, set timers, wait for quiescence or at a sync
+    /// point, insert, or destroy itself ends the job with an error.
+    pub fn pure<A: Actor>(mut self) -> Self {
+        self.registry.add_pure::<A>();
+        self
+    }
+
     /// Adds a placement map for [`Placement::Custom`](crate::Placement::Custom).
     pub fn placement(mut self, name: impl Into<String>, map: PlacementMap) -> Self {
         self.maps.push((name.into(), map));
@@ -209,7 +225,9 @@ impl Job {
         let names = self.registry.kinds().map(|kind| kind.name());
         let maps = self.maps.iter().map(|(name, _)| name.as_str());
         let reducers = self.reducers.iter().map(|(name, _)| name.as_str());
+        let pure = self.registry.pure_names().flat_map(|name| ["pure", name]);
         let all = std::iter::once(self.name.as_str()).chain(names).chain(maps).chain(reducers);
+        let all = all.chain(pure);
         // FNV-1a, with a separator after each name.
         all.flat_map(|name| name.bytes().chain([0xff])).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -237,6 +255,7 @@ impl Job {
             layout: layout.clone(),
             tree: Arc::new(hierarchical(layout, NodeId(0))),
             kinds: self.registry.kinds().collect(),
+            pure: Arc::new(self.registry.pure().clone()),
             maps: self.maps.iter().map(|(_, map)| *map).collect(),
             reducers: self.reducers.iter().map(|(_, combine)| *combine).collect(),
             limits: self.limits,

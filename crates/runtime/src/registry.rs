@@ -11,12 +11,14 @@ use crate::route::Route;
 use crate::wire::{EncodedBatch, Multicast, MulticastMember};
 use gridspan_topology::PeId;
 use std::any::{TypeId, type_name};
+use std::collections::BTreeSet;
 use std::marker::PhantomData;
 
 /// All actor types of a job.
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
     kinds: Vec<&'static dyn Kind>,
+    pure: BTreeSet<KindId>,
 }
 
 impl Registry {
@@ -25,6 +27,20 @@ impl Registry {
             assert!(self.kinds.len() < usize::from(u16::MAX), "fewer than 65,535 actor types");
             self.kinds.push(&Typed::<A>(PhantomData));
         }
+    }
+
+    /// Adds a type whose actors may sit on two PEs.
+    pub(crate) fn add_pure<A: Actor>(&mut self) {
+        self.add::<A>();
+        self.pure.extend(self.find::<A>());
+    }
+
+    pub(crate) fn pure(&self) -> &BTreeSet<KindId> {
+        &self.pure
+    }
+
+    pub(crate) fn pure_names(&self) -> impl Iterator<Item = &'static str> {
+        self.pure.iter().map(|kind| self.kinds[kind.index()].name())
     }
 
     pub(crate) fn find<A: Actor>(&self) -> Option<KindId> {

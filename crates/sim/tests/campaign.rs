@@ -26,6 +26,8 @@ fn random_jobs_keep_all_promises_under_random_faults() {
         doings.reductions,
         doings.syncs,
         doings.quiescences,
+        doings.notes,
+        doings.twins,
         faults.delayed,
         faults.reordered,
         faults.pauses,

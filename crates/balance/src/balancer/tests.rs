@@ -68,6 +68,7 @@ fn leaders_are_judged_as_one_place_is_and_take_back_what_they_keep() {
     let figures = Figures {
         actors: 4,
         moves: 3,
+        twins: 0,
         steps: 1,
         step_before: Duration::from_millis(10),
         step_after: Duration::from_millis(4),
@@ -145,7 +146,11 @@ fn a_plan_that_does_not_fit_is_not_carried_out() {
             "wrong"
         }
         fn plan(&mut self, _: &Snapshot) -> Plan {
-            Plan { moves: vec![Move { actor: actor(99), from: PeId(0), to: PeId(1) }] }
+            Plan::of(vec![Move {
+                actor: actor(99),
+                from: gridspan_topology::PeId(0),
+                to: gridspan_topology::PeId(1),
+            }])
         }
     }
     let mut balancer = Balancer::new(Box::new(Wrong), true);

@@ -1,7 +1,8 @@
 //! What a plan would bring and what would move, as the gate and reports need it.
 
-use crate::cost::{CostModel, Prediction, predict};
+use crate::cost::{CostModel, Prediction};
 use crate::plan::{Plan, PlanError};
+use crate::seats::predict_with;
 use crate::snapshot::{PeLoad, Snapshot};
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
@@ -25,6 +26,9 @@ impl Appraisal {
     /// What `model` says of `plan`. Takes time in proportion to actors and edges.
     pub fn of(snapshot: &Snapshot, plan: &Plan, model: &CostModel) -> Result<Self, PlanError> {
         let now: Vec<PeId> = snapshot.actors.iter().map(|actor| actor.pe).collect();
+        if !plan.begin.is_empty() || !plan.end.is_empty() {
+            plan.validate(snapshot)?;
+        }
         let then = plan.mapping(snapshot)?;
         let bytes: BTreeMap<_, u64> =
             snapshot.actors.iter().map(|actor| (actor.id, actor.bytes)).collect();
@@ -34,15 +38,25 @@ impl Appraisal {
             let sum = if site(step.from) == site(step.to) { &mut inside } else { &mut between };
             *sum = sum.saturating_add(bytes.get(&step.actor).copied().unwrap_or(0));
         }
-        let before = predict(snapshot, &now, model);
-        let after = predict(snapshot, &then, model);
+        for twin in &plan.begin {
+            let first = snapshot.actors.iter().zip(&then).find(|(actor, _)| actor.id == twin.actor);
+            let is_near = first.is_some_and(|(_, &pe)| site(pe) == site(twin.at));
+            let sum = if is_near { &mut inside } else { &mut between };
+            *sum = sum.saturating_add(bytes.get(&twin.actor).copied().unwrap_or(0));
+        }
+        let twins = plan.twins(snapshot);
+        let before = predict_with(snapshot, &now, &snapshot.twins, model);
+        let after = predict_with(snapshot, &then, &twins, model);
         let gain = |before: &Prediction, after: &Prediction| {
             before.step.as_secs_f64() - after.step.as_secs_f64()
         };
         let is_slowed = |pe: &PeLoad| !pe.background.is_zero() || pe.available < 1.0;
         let is_passing = snapshot.pes.iter().any(is_slowed) && {
             let quiet = without_others(snapshot);
-            let lasting = gain(&predict(&quiet, &now, model), &predict(&quiet, &then, model));
+            let lasting = gain(
+                &predict_with(&quiet, &now, &snapshot.twins, model),
+                &predict_with(&quiet, &then, &twins, model),
+            );
             lasting < gain(&before, &after) / 2.0
         };
         Ok(Self { before, after, bytes_inside: inside, bytes_between_sites: between, is_passing })
@@ -70,7 +84,7 @@ mod tests {
             from: PeId(from),
             to: PeId(to),
         };
-        Plan { moves: moves.iter().map(step).collect() }
+        Plan::of(moves.iter().map(step).collect())
     }
 
     #[test]

@@ -70,7 +70,7 @@ impl LeaderCut {
         let moves = leaders.iter().flat_map(|leader| leader.moves());
         let mut moves: Vec<Move> = moves.map(|resettled| resettled.step).collect();
         moves.sort_by_key(|step| step.actor);
-        (Plan { moves }, decision)
+        (Plan::of(moves), decision)
     }
 }
 

@@ -146,7 +146,7 @@ fn shuffled(snapshot: &Snapshot, mut dice: u64, noise: &[Note]) -> (Plan, Option
     let mut moves: Vec<_> =
         leaders.iter().flat_map(|leader| leader.moves()).map(|moved| moved.step).collect();
     moves.sort_by_key(|step| step.actor);
-    (Plan { moves }, figures)
+    (Plan::of(moves), figures)
 }
 
 proptest! {

@@ -207,6 +207,8 @@ impl Top {
         Some(Figures {
             actors: self.census.values().map(|census| census.actors).fold(0, u64::saturating_add),
             moves: sum(|outlook| outlook.moves),
+            // Leaders give nobody a second seat.
+            twins: 0,
             steps: terms.steps,
             step_before: now.step,
             step_after: then.step,

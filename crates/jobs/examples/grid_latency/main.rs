@@ -120,7 +120,7 @@ fn main() -> ExitCode {
 
 fn series(arguments: &Arguments) -> Vec<Series> {
     let mut all: Vec<Series> =
-        ["none", "greedy", "flat-cut", "metis", "metis-two-phase", "grid-cut", "auto"]
+        ["none", "greedy", "flat-cut", "metis", "metis-two-phase", "grid-cut", "mirror", "auto"]
             .map(Series::of)
             .to_vec();
     if arguments.real {

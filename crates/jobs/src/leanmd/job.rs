@@ -35,7 +35,7 @@ pub fn job_with(
     options: Options,
     then: impl FnOnce(&Schedule, &Outcome) -> Result<(), JobError> + Send + 'static,
 ) -> Job {
-    Job::new("leanmd").actor::<Cell>().actor::<Pair>().placement(BESIDE_A_CELL, beside_a_cell).main(
+    Job::new("leanmd").actor::<Cell>().pure::<Pair>().placement(BESIDE_A_CELL, beside_a_cell).main(
         async move |grid| {
             let (system, schedule) = options.prepare()?;
             let outcome = simulate(&grid, &options, &system, &schedule).await?;

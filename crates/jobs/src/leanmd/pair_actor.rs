@@ -1,8 +1,9 @@
 //! The actor of a cell pair: waits for the positions of both cells, computes, and hands forces back.
 //!
-//! Messages never come early: a cell sends its next positions only after it has had all forces, and so
-//! also those of this pair, which needs both cells for them. A message for another step than the present
-//! one fails the job.
+//! A pair is pure: it may be computed at the sites of both cells at once, and answer each at its own. A cell sends its next
+//! positions only after it has had all forces, and so also those of this pair; but perhaps from the other site, before the
+//! positions of the other cell are here. So those of one cell can be one step ahead. Positions of any other step fail the
+//! job.
 
 use std::cell::RefCell;
 
@@ -31,24 +32,37 @@ impl Actor for Pair {
 
     fn create(init: PairInit, _cx: &mut Context<'_, Self>) -> Self {
         let PairInit { schedule, cells, unit } = init;
-        Self { schedule, cells, unit, step: 0, positions: [None, None], computed: 0, known: None }
+        Self {
+            schedule,
+            cells,
+            unit,
+            step: 0,
+            positions: Default::default(),
+            computed: 0,
+            known: None,
+        }
     }
 
     fn handle(&mut self, message: PairMessage, cx: &mut Context<'_, Self>) {
         let PairMessage::Positions { step, cell, positions } = message;
         let side = usize::from(cell != cx.index().a);
-        if step != self.step || self.positions[side].is_some() {
+        let waiting = self.positions[side].len();
+        if step != self.step + waiting as u64 || waiting >= AHEAD_MAX {
             let index = cx.index();
             return cx
                 .fail(format!("{index:?} got positions of step {step} in step {}", self.step));
         }
-        self.positions[side] = Some(positions);
+        self.positions[side].push_back(positions);
         let is_alone = self.unit.a == self.unit.b;
-        if let [Some(a), b] = &self.positions
-            && (b.is_some() || is_alone)
+        let [of_a, of_b] = &mut self.positions;
+        if is_alone {
+            if let Some(a) = of_a.pop_front() {
+                self.compute(&a, &Vectors::default(), cx);
+            }
+        } else if !of_b.is_empty()
+            && let Some(a) = of_a.pop_front()
+            && let Some(b) = of_b.pop_front()
         {
-            let (a, b) = (a.clone(), b.clone().unwrap_or_default());
-            self.positions = [None, None];
             self.compute(&a, &b, cx);
         }
     }
@@ -59,6 +73,9 @@ impl Actor for Pair {
         positions.len() * size_of::<[f64; 3]>() / SHARERS
     }
 }
+
+/// Positions of one cell that can be here at once: those of the present step and of the next.
+const AHEAD_MAX: usize = 2;
 
 /// How many pairs a cell has in a grid of three or more cells per axis.
 const SHARERS: usize = 27;

@@ -11,7 +11,7 @@
 //!
 //! What they do is in [`cell_actor`](super::cell_actor) and [`pair_actor`](super::pair_actor).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use gridspan_runtime::{CollectionRef, Numbers, Published, SectionRef};
@@ -96,8 +96,8 @@ pub struct Pair {
     pub(super) cells: CollectionRef<Cell>,
     pub(super) unit: CellPair,
     pub(super) step: u64,
-    /// Positions of A and B, once they have come.
-    pub(super) positions: [Option<Arc<Vectors>>; 2],
+    /// Positions of A and B that have come, of this step and perhaps the next.
+    pub(super) positions: [VecDeque<Arc<Vectors>>; 2],
     /// Pairs of atoms within the cutoff, in all steps so far.
     pub(super) computed: u64,
     /// What was computed once, if that is enough.

@@ -15,7 +15,7 @@ use crate::id::{ActorId, KindId};
 use crate::pe::measure::id_of;
 use crate::rank::FAR;
 use crate::wire::Control;
-use gridspan_balance::{Plan, Snapshot, border_hops};
+use gridspan_balance::{Plan, Snapshot, border_hops, seats};
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 
@@ -43,7 +43,9 @@ impl Core {
         let Ok(mapping) = plan.mapping(snapshot) else { return };
         let mut told: BTreeMap<PeId, Vec<(ActorId, u8)>> =
             snapshot.layout.pes().map(|pe| (pe, Vec::new())).collect();
-        let actors = snapshot.actors.iter().zip(&mapping).zip(border_hops(snapshot, &mapping));
+        // Each seat is as near as those whom it talks with.
+        let (all, mapping) = seats(snapshot, &mapping, &plan.twins(snapshot));
+        let actors = all.actors.iter().zip(&mapping).zip(border_hops(&all, &mapping));
         for ((actor, pe), hops) in actors {
             told.entry(*pe).or_default().push((id_of(actor.id), hops));
         }

@@ -1,11 +1,11 @@
 //! What a PE does about each kind of control packet.
 
 use super::core::Core;
-use super::state::{BroadcastRequest, Early, Incomplete, NewMembers, Place};
-use super::{Pe, migrate};
+use super::state::{BroadcastRequest, Early, Incomplete, NewMembers, Place, Then};
+use super::{Pe, migrate, twin};
 use crate::collection::PlanEntry;
 use crate::error::JobError;
-use crate::id::{CollectionId, KindId};
+use crate::id::{ActorId, CollectionId, KindId};
 use crate::parcel::Parcel;
 use crate::wire::{Control, Insertion, MemberRecord};
 use gridspan_balance::Cause;
@@ -42,8 +42,8 @@ impl Pe {
                 core.handle_destroyed(id, reductions, syncs);
             }
             Control::Buried(buried) => core.handle_buried(&buried),
-            Control::Location { id, pe, epoch, gone } => {
-                core.learn(id, Place { pe, epoch, gone });
+            Control::Location { id, pe, epoch, gone, twin } => {
+                core.learn(id, Place { pe, epoch, gone, twin });
             }
             Control::Multicast(multicast) => core.handle_multicast(multicast),
             Control::BroadcastRequest { kind, collection, asked, message, priority } => {
@@ -126,6 +126,15 @@ impl Pe {
                 let mine = core.learn_moves(moves);
                 self.carry_out(collection, &mine);
             }
+            Control::Twin(talk) => {
+                for (id, then) in twin::handle(core, stores, from, *talk) {
+                    self.go_on(id, then);
+                }
+            }
+            Control::Twins { collection, begin, end } => {
+                core.end_twins(collection, &end);
+                begin.into_iter().for_each(|order| twin::begin(core, stores, order, collection));
+            }
             Control::UsesSteps => core.handle_uses_steps(),
             Control::Borders { hops } => core.handle_borders(hops),
             Control::PlanDone { collection, moves } => core.handle_plan_done(collection, moves),
@@ -198,6 +207,9 @@ impl Pe {
         let plan = Some(collection);
         for entry in moves {
             match self.core.resident(entry.id) {
+                Some(_) if self.core.twins.get(entry.id).is_some() => {
+                    self.core.end_twin(entry.id, Then::Move(entry.to, collection));
+                }
                 Some(seat) => {
                     migrate::depart(&mut self.core, &mut self.stores, seat, entry.to, plan);
                 }
@@ -206,6 +218,20 @@ impl Pe {
                     self.core.note_moved(plan, false);
                 }
             }
+        }
+    }
+
+    /// Does what has waited until an actor has one seat.
+    fn go_on(&mut self, id: ActorId, then: Then) {
+        let seat = self.core.resident(id);
+        match (then, seat) {
+            (Then::Report(plan), _) => self.core.note_moved(Some(plan), true),
+            (Then::Move(to, plan), Some(seat)) => {
+                migrate::depart(&mut self.core, &mut self.stores, seat, to, Some(plan));
+            }
+            (Then::Move(_, plan), None) => self.core.note_moved(Some(plan), false),
+            (Then::Wish(to), Some(seat)) => self.migrate(seat, to),
+            (Then::Wish(_), None) => {}
         }
     }
 

@@ -11,7 +11,7 @@ use super::outbox::Outbox;
 use super::state::{
     Accumulator, Channels, Collections, Departing, Directory, Early, Graves, GroupState, Guests,
     Held, Incomplete, Lanes, Measures, Member, NewMembers, Pieces, Published, Queue, Request, Root,
-    Thought, Timers, Waits,
+    Thought, Timers, Twins, Waits,
 };
 use super::statistics::Statistics;
 use crate::codec::DecodeError;
@@ -101,6 +101,8 @@ pub(crate) trait Store: Send {
     fn encode(&self, slot: u32) -> Bytes;
     /// Puts a decoded state into an empty slot.
     fn install(&mut self, core: &mut Core, slot: u32, state: Box<dyn Any + Send>);
+    /// The same for a second seat: the actor does not learn of it.
+    fn put_aside(&mut self, slot: u32, state: Box<dyn Any + Send>);
     /// Decodes a state without making anything of it.
     fn decode(&self, state: &[u8]) -> Result<Box<dyn Any + Send>, DecodeError>;
     /// Drops a member.
@@ -116,6 +118,8 @@ pub(crate) struct Common {
     /// The tree of nodes, rooted at the node of PE 0, over which collective operations run.
     pub(crate) tree: Arc<Tree>,
     pub(crate) kinds: Arc<[&'static dyn Kind]>,
+    /// Those whose actors may sit on two PEs.
+    pub(crate) pure: Arc<BTreeSet<KindId>>,
     pub(crate) maps: Arc<[PlacementMap]>,
     pub(crate) reducers: Arc<[CustomOp]>,
     pub(crate) limits: Limits,
@@ -139,6 +143,11 @@ impl Common {
     /// The actor types with their numbers.
     pub(super) fn kinds(&self) -> impl Iterator<Item = (KindId, &'static dyn Kind)> {
         self.kinds.iter().enumerate().map(|(position, &kind)| (KindId(position as u16), kind))
+    }
+
+    #[inline]
+    pub(super) fn is_pure(&self, kind: KindId) -> bool {
+        !self.pure.is_empty() && self.pure.contains(&kind)
     }
 
     /// The number of an actor type, if it is part of the job.
@@ -171,6 +180,7 @@ pub struct Core {
     pub(super) parts: BTreeMap<CollectionId, Incomplete>,
     pub(super) graves: Graves,
     pub(crate) guests: Guests<Self>,
+    pub(super) twins: Twins,
     pub(super) departing: BTreeMap<ActorId, Departing>,
     /// Actors that were accepted and not yet committed.
     pub(super) arriving: BTreeSet<ActorId>,
@@ -244,6 +254,7 @@ impl Core {
             parts: BTreeMap::new(),
             graves: Graves::default(),
             guests: Guests::default(),
+            twins: Twins::default(),
             departing: BTreeMap::new(),
             arriving: BTreeSet::new(),
             debts: BTreeMap::new(),

@@ -38,7 +38,11 @@ impl Core {
             // At once: the next message may come before any packet to itself.
             self.entomb(id, epoch, member.channels);
         } else {
-            self.directory.learn(id, Place { pe: home, epoch, gone: true }, self.common.fault);
+            self.directory.learn(
+                id,
+                Place { gone: true, ..Place::at(home, epoch) },
+                self.common.fault,
+            );
             let (record, held) = (migrate::record(&member), migrate::held(&member));
             let buried = Buried { id, kind, epoch, record, held };
             self.post(home, Control::Buried(Box::new(buried)));
@@ -64,7 +68,7 @@ impl Core {
             (0..dropped).for_each(|_| self.dead_letter(id, "it was destroyed"));
             self.graves.graves.insert(id, channels);
         }
-        let here = Place { pe: self.me, epoch, gone: true };
+        let here = Place { gone: true, ..Place::at(self.me, epoch) };
         self.directory.learn(id, here, self.common.fault);
         self.release_awaiting(id);
         if let Some((_, insertion)) = self.graves.insertions.remove(&id) {
@@ -130,7 +134,7 @@ impl Core {
         }
         let epoch = insertion.epoch;
         self.post(at, Control::Insert(insertion));
-        self.learn(id, Place { pe: at, epoch, gone: false });
+        self.learn(id, Place::at(at, epoch));
         None
     }
 

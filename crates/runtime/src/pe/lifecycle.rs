@@ -1,7 +1,7 @@
 //! Members that end or may not move; budgets; the end of the job.
 
 use super::core::Core;
-use super::state::Place;
+use super::state::{Then, TwinSeat};
 use crate::collection::PlanEntry;
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId};
@@ -31,7 +31,15 @@ impl Core {
             self.deferred.push((id, to));
             return false;
         }
-        true
+        match self.twins.get(id).map(TwinSeat::is_second) {
+            None => true,
+            // The first seat has the same wish.
+            Some(true) => false,
+            Some(false) => {
+                self.end_twin(id, Then::Wish(to));
+                false
+            }
+        }
     }
 
     /// Migrations that were asked for during a rebalance, once it is over.
@@ -62,10 +70,10 @@ impl Core {
     /// A plan moves an actor that ended before: the PE where others believe it now learns better,
     /// unless it is the home, which waits for the grave.
     pub(super) fn correct_plan(&mut self, entry: &PlanEntry) {
-        if let Some(Place { pe, epoch, gone }) = self.directory.place(entry.id)
+        if let Some(place) = self.directory.place(entry.id)
             && self.home(entry.id) != Some(entry.to)
         {
-            self.post(entry.to, Control::Location { id: entry.id, pe, epoch, gone });
+            self.tell_place(entry.to, entry.id, place);
         }
     }
 

@@ -98,7 +98,10 @@ impl Core {
                 migratable: local.info.migratable(),
             };
             sum = sum.saturating_add(load.load);
-            actors.push((load, member.epoch));
+            // What an actor costs at its second seat, it costs at the first.
+            if !self.twins.is_second(id) {
+                actors.push((load, member.epoch));
+            }
         }
         (actors, measures.time.take(self.now, sum))
     }

@@ -68,7 +68,7 @@ pub(super) fn depart(
         // to have it learns where it is, for a plan may have told everybody otherwise.
         let reason = too_large(bytes);
         let pe = core.me;
-        core.post(to, Control::Location { id, pe, epoch: epoch + 1, gone: false });
+        core.tell_place(to, id, Place::at(pe, epoch + 1));
         return core.post(core.me, Control::MigrateRefuse { id, epoch, reason });
     }
     core.post(to, Control::MigrateOffer(Box::new(migrant)));
@@ -159,6 +159,29 @@ pub(super) fn channels(
     Ok(Some(Box::new(channels)))
 }
 
+/// A member as it arrives with its record.
+pub(super) fn member(
+    id: ActorId,
+    epoch: u32,
+    record: &MemberRecord,
+    channels: Option<Box<Channels>>,
+    state_bytes: u64,
+) -> Member {
+    Member {
+        id,
+        epoch,
+        broadcasts: record.broadcasts,
+        reductions: record.reductions,
+        syncs: record.syncs,
+        synced: record.synced,
+        load_ns: record.load_ns,
+        state_bytes: Some(state_bytes),
+        channels,
+        ring: Ring::default(),
+        border_hops: FAR,
+    }
+}
+
 /// Takes an offered actor aside, or refuses it.
 pub(super) fn handle_offer(
     core: &mut Core,
@@ -186,7 +209,7 @@ pub(super) fn handle_offer(
             core.post(from, Control::MigrateAccept { id, epoch, broadcasts });
         }
         Err(reason) => {
-            core.learn(id, Place { pe: from, epoch: epoch + 1, gone: false });
+            core.learn(id, Place::at(from, epoch + 1));
             core.post(from, Control::MigrateRefuse { id, epoch, reason });
         }
     }
@@ -207,7 +230,7 @@ pub(super) fn handle_accept(
     stores[kind.index()].remove(slot);
     core.free[kind.index()].push(slot);
     core.statistics.migrations += 1;
-    core.directory.learn(id, Place { pe: to, epoch, gone: false }, core.common.fault);
+    core.directory.learn(id, Place::at(to, epoch), core.common.fault);
     // Broadcasts that passed there before the actor came and have not come here yet.
     let passed_here = core.collections.get(id.collection).map_or(0, |local| local.broadcasts.next);
     if broadcasts > passed_here {
@@ -218,7 +241,7 @@ pub(super) fn handle_accept(
         && home != core.me
         && home != to
     {
-        core.post(home, Control::Location { id, pe: to, epoch, gone: false });
+        core.tell_place(home, id, Place::at(to, epoch));
     }
     for envelope in arrivals {
         core.dispatch_envelope(kind, envelope);
@@ -250,7 +273,7 @@ pub(super) fn handle_refuse(
         && home != core.me
     {
         let pe = core.me;
-        core.post(home, Control::Location { id, pe, epoch: epoch + 1, gone: false });
+        core.tell_place(home, id, Place::at(pe, epoch + 1));
     }
     core.refill(kind, slot, &mailbox);
     core.release_blocked(kind, slot);
@@ -280,22 +303,8 @@ pub(super) fn handle_commit(
     let Migrant { kind, epoch, mailbox, record, .. } = migrant;
     let resumed = core.collections.get(id.collection).map_or(0, |local| local.resumed);
     let overtaken = record.synced && record.syncs <= resumed;
-    let slot = core.seat(
-        kind,
-        Member {
-            id,
-            epoch,
-            broadcasts: record.broadcasts,
-            reductions: record.reductions,
-            syncs: record.syncs,
-            synced: record.synced && !overtaken,
-            load_ns: record.load_ns,
-            state_bytes: Some(state_bytes),
-            channels,
-            ring: Ring::default(),
-            border_hops: FAR,
-        },
-    );
+    let record = MemberRecord { synced: record.synced && !overtaken, ..record };
+    let slot = core.seat(kind, member(id, epoch, &record, channels, state_bytes));
     core.refill(kind, slot, &mailbox);
     core.release_blocked(kind, slot);
     stores[kind.index()].install(core, slot, state);
@@ -306,13 +315,13 @@ pub(super) fn handle_commit(
         && home != core.me
     {
         let pe = core.me;
-        core.post(home, Control::Location { id, pe, epoch, gone: false });
+        core.tell_place(home, id, Place::at(pe, epoch));
     }
     core.release_awaiting(id);
 }
 
 impl Core {
-    fn refill(&mut self, kind: KindId, slot: u32, mailbox: &[(i32, Bytes)]) {
+    pub(super) fn refill(&mut self, kind: KindId, slot: u32, mailbox: &[(i32, Bytes)]) {
         for (priority, message) in mailbox {
             let rank = self.rank(kind, slot, *priority);
             let (queue, _) = self.split_queue(kind);
@@ -332,7 +341,7 @@ impl Core {
         match self.directory.place(envelope.header().to) {
             Some(place) if !place.gone && place.pe != self.me && place.epoch >= epoch => {
                 let mut envelope = envelope;
-                envelope.header_mut().epoch = place.epoch;
+                envelope.header_mut().epoch = place.epoch_for_one();
                 self.forward(kind, place.pe, envelope);
             }
             _ => self.arrive_any(kind, envelope),

@@ -6,7 +6,8 @@
 //!
 //! - `state`: the parts of what a PE keeps, such as the order between pairs of actors (`channel`) and
 //!   where actors live (`directory`). `core` holds them all.
-//! - `send`: the way of a message. `order`: when it passes. `migrate`: the way of an actor. `post`: the rest.
+//! - `send`: the way of a message. `order`: when it passes. `migrate`: the way of an actor. `twin`: actors that sit on
+//!   two PEs, and `seats` the messages to and from them. `post`: what PEs tell each other beside messages.
 //! - `collective`: collections, broadcasts, reductions, quiescence, sync points.
 //! - `guests`: nodes that join while the job runs, and leave or are lost.
 //! - `borders`: how near actors are to another site, which orders messages of steps.
@@ -35,12 +36,14 @@ mod outbox;
 mod post;
 mod published;
 mod queue;
+mod seats;
 mod send;
 mod standing;
 mod state;
 mod statistics;
 mod store;
 mod survey;
+mod twin;
 
 pub use self::core::{Action, Core, Stopwatch};
 pub(crate) use self::core::{Common, Kind, Store};
@@ -156,6 +159,9 @@ impl Pe {
         while let Some(action) = self.core.timers.take_due(self.core.now) {
             action(&mut self.core);
             self.grant_requests();
+        }
+        if !self.core.twins.is_empty() {
+            twin::settle(&mut self.core, &mut self.stores);
         }
         self.core.report_moved();
         self.core.expire_accumulators();

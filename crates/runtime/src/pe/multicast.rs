@@ -4,6 +4,7 @@
 
 use super::core::Core;
 use crate::Actor;
+use crate::envelope::{Envelope, Header};
 use crate::error::JobError;
 use crate::id::{ActorId, Sender};
 use crate::parcel::Parcel;
@@ -36,17 +37,40 @@ impl Core {
     ) {
         let collection = section.id.collection;
         let Some(kind) = self.kind_in::<A>(collection) else { return };
+        let source = self.sender_id(sender);
         let mut remote: BTreeMap<PeId, Vec<MulticastMember>> = BTreeMap::new();
         for &key in section.members.iter() {
             let to = ActorId { collection, key };
-            let (pe, epoch) = self.believed(to);
-            if pe == self.me {
+            let seats = self.seats(to);
+            if seats.first == self.me && seats.second.is_none() {
                 self.send::<A>(sender, to, priority, message.clone());
-            } else {
+                continue;
+            }
+            let sequence = self.channels(sender).take_next(to, priority);
+            if self.is_sent_elsewhere(source, to) {
+                continue;
+            }
+            self.note_talk::<A>(sender, to, &message);
+            let (epoch, origin, hops, is_broadcast) = (seats.epoch, self.me, 0, false);
+            let after = self.channels(sender).after(collection, priority);
+            for pe in seats.all() {
                 self.created += 1;
-                self.note_talk::<A>(sender, to, &message);
-                let sequence = self.channels(sender).take_next(to, priority);
-                remote.entry(pe).or_default().push(MulticastMember { key, sequence, epoch });
+                if pe == self.me {
+                    let header = Header {
+                        to,
+                        source,
+                        sequence,
+                        priority,
+                        epoch,
+                        hops,
+                        is_broadcast,
+                        origin,
+                        after,
+                    };
+                    self.arrive::<A>(kind, Envelope { header, message: message.clone() });
+                } else {
+                    remote.entry(pe).or_default().push(MulticastMember { key, sequence, epoch });
+                }
             }
         }
         if remote.is_empty() {
@@ -60,7 +84,7 @@ impl Core {
         self.spread(Multicast {
             kind,
             collection,
-            source: self.sender_id(sender),
+            source,
             priority,
             after,
             origin,

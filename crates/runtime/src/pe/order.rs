@@ -46,13 +46,17 @@ impl Core {
             && fault != PlantedFault::BroadcastsApart
             && self.waits(kind, slot, header);
         let Some(member) = self.member(kind, slot) else { return Turn::Repeated };
-        if header.is_broadcast {
+        let turn = if header.is_broadcast {
             judge(&mut member.broadcasts, header.sequence, waits, fault)
         } else {
             let Header { source, priority, sequence, .. } = *header;
             let channels = member.channels.get_or_insert_default();
             channels.judge(source, priority, sequence, waits, fault)
+        };
+        if turn == Turn::Now && !self.twins.is_empty() && self.twins.is_second(header.to) {
+            self.twins.doubled += 1;
         }
+        turn
     }
 
     /// Whether something that this comes after has not passed yet.

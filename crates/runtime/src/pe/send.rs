@@ -9,7 +9,6 @@ use crate::Actor;
 use crate::envelope::{AnyEnvelope, Envelope, Header};
 use crate::error::GridError;
 use crate::id::{ActorId, CollectionId, KindId, Seat, Sender};
-use crate::wire::Control;
 use gridspan_topology::PeId;
 use std::any::{TypeId, type_name};
 
@@ -56,13 +55,11 @@ impl Core {
         priority: i32,
         message: A::Message,
     ) {
-        self.created += 1;
-        if self.measures.is_some() {
-            self.note_talk::<A>(sender, to, &message);
-        }
         if let Some((kind, slot)) = self.resident(to)
             && !self.is_ordered(sender, to, priority)
+            && (self.twins.is_empty() || !self.is_beside_twins(sender, to))
         {
+            self.note_sent::<A>(sender, to, &message);
             return self.push_ready::<A>(kind, slot, priority, message);
         }
         self.send_ordered::<A>(sender, to, priority, message);
@@ -78,27 +75,36 @@ impl Core {
     ) {
         let Some(kind) = self.kind_in::<A>(to.collection) else { return };
         let source = self.sender_id(sender);
+        let is_single = self.twins.is_empty() || !self.is_beside_twins(sender, to);
         let channels = self.channels(sender);
         let after = channels.after(to.collection, priority);
         if after > 0
+            && is_single
             && !channels.is_numbered(to, priority)
             && let Some((kind, slot)) = self.resident(to)
             && let Some(Some(member)) = self.members[kind.index()].get(slot as usize)
             && self.has_taken(member, source, after)
         {
+            self.note_sent::<A>(sender, to, &message);
             return self.push_ready::<A>(kind, slot, priority, message);
         }
         let sequence = self.channels(sender).take_next(to, priority);
-        let (pe, epoch) = self.believed(to);
-        let origin = self.me;
-        let (hops, is_broadcast) = (0, false);
+        if self.is_sent_elsewhere(source, to) {
+            return;
+        }
+        self.note_sent::<A>(sender, to, &message);
+        let (origin, epoch, hops, is_broadcast) = (self.me, 0, 0, false);
         let header =
             Header { to, source, sequence, priority, epoch, hops, is_broadcast, origin, after };
-        let envelope = Envelope { header, message };
-        if pe == self.me {
-            self.arrive::<A>(kind, envelope);
-        } else {
-            self.put_out::<A>(pe, kind, envelope);
+        self.send_to_seats::<A>(kind, header, message);
+    }
+
+    /// A message leaves its sender.
+    #[inline]
+    fn note_sent<A: Actor>(&mut self, sender: Sender, to: ActorId, message: &A::Message) {
+        self.created += 1;
+        if self.measures.is_some() {
+            self.note_talk::<A>(sender, to, message);
         }
     }
 
@@ -126,30 +132,21 @@ impl Core {
         self.outbox.envelope(to, kind, envelope, heap_bytes);
     }
 
-    /// Where to send a message for `id`, and the epoch of that knowledge. The root knows the homes of
-    /// members whose collection is not known here yet.
-    pub(super) fn believed(&self, id: ActorId) -> (PeId, u32) {
-        if self.resident(id).is_some() || self.departing.contains_key(&id) {
-            return (self.me, 0);
-        }
-        match self.directory.place(id) {
-            Some(place) => (place.pe, place.epoch),
-            None => (self.home(id).unwrap_or(Self::ROOT), 0),
-        }
-    }
-
     /// Takes a message that came to this PE.
     pub(crate) fn arrive<A: Actor>(&mut self, kind: KindId, envelope: Envelope<A::Message>) {
         let header = envelope.header;
-        match self.resident(header.to) {
-            Some((kind, slot)) => match self.judge(kind, slot, &header) {
-                Turn::Now => {
-                    self.push_ready::<A>(kind, slot, header.priority, envelope.message);
-                    self.release_held(kind, slot, &header);
-                }
-                turn => self.not_now(kind, slot, turn, Box::new(envelope)),
-            },
-            None => self.astray(kind, Box::new(envelope)),
+        let Some((kind, slot)) = self.resident(header.to) else {
+            return self.astray(kind, Box::new(envelope));
+        };
+        if !self.twins.is_empty() {
+            self.pass_on::<A>(kind, &envelope);
+        }
+        match self.judge(kind, slot, &header) {
+            Turn::Now => {
+                self.push_ready::<A>(kind, slot, header.priority, envelope.message);
+                self.release_held(kind, slot, &header);
+            }
+            turn => self.not_now(kind, slot, turn, Box::new(envelope)),
         }
     }
 
@@ -185,10 +182,9 @@ impl Core {
             Some(Place { gone: true, epoch, .. }) => (home, epoch),
             Some(place) if hops < HOPS_MAX || home == self.me => {
                 if origin != self.me {
-                    let Place { pe, epoch, .. } = place;
-                    self.post(origin, Control::Location { id: to, pe, epoch, gone: false });
+                    self.tell_place(origin, to, place);
                 }
-                (place.pe, place.epoch)
+                (place.pe, place.epoch_for_one())
             }
             Some(_) => (home, 0),
             None if home == self.me || epoch > 0 => {

@@ -9,7 +9,7 @@ use std::fmt;
 /// Unfinished business of one PE, or of several, summed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Members that live here.
+    /// Members that live here; second seats do not count.
     pub members: u64,
     /// Messages made, including what counts as such for quiescence.
     pub created: u64,
@@ -46,7 +46,7 @@ impl Pe {
         let members = || core.members.iter().flatten().flatten();
         let held = |channels: &Channels| channels.held.len() as u64;
         Standing {
-            members: members().count() as u64,
+            members: members().filter(|member| !core.twins.is_second(member.id)).count() as u64,
             created: core.created,
             processed: core.processed,
             busy: u64::from(!core.lanes.is_empty()),

@@ -9,6 +9,8 @@ pub struct Statistics {
     pub forwarded: u64,
     /// Actors that have left.
     pub migrations: u64,
+    /// Actors that have taken a second seat elsewhere.
+    pub twins: u64,
     /// Messages that came twice and were dropped.
     pub repeated: u64,
     /// Messages to members that do not exist.
@@ -22,6 +24,7 @@ impl std::ops::AddAssign for Statistics {
         self.handled += other.handled;
         self.forwarded += other.forwarded;
         self.migrations += other.migrations;
+        self.twins += other.twins;
         self.repeated += other.repeated;
         self.dead_letters += other.dead_letters;
         self.late_answers += other.late_answers;

@@ -96,6 +96,12 @@ impl<A: Actor> Store for TypedStore<A> {
         }
     }
 
+    fn put_aside(&mut self, slot: u32, state: Box<dyn Any + Send>) {
+        if let Ok(actor) = state.downcast::<A>() {
+            self.put(slot, *actor);
+        }
+    }
+
     fn decode(&self, state: &[u8]) -> Result<Box<dyn Any + Send>, DecodeError> {
         Ok(Box::new(codec::decode::<A>(type_name::<A>(), state)?))
     }

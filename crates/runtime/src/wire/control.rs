@@ -1,6 +1,7 @@
 //! Packets of the runtime itself: everything but messages to single actors.
 
 use super::earlier::Earlier;
+use super::twin::{TwinOrder, TwinTalk};
 use super::visit::Visit;
 use crate::collection::{CollectionInfo, PlanEntry};
 use crate::error::JobError;
@@ -142,6 +143,8 @@ pub(crate) struct Loads {
     pub(crate) pe: PeLoad,
     /// How many messages it has handled since the job began.
     pub(crate) handled: u64,
+    /// Who sits there and has a second seat elsewhere.
+    pub(crate) twins: Vec<TwinOrder>,
 }
 
 /// Moves of a plan that are over, as one PE has seen.
@@ -229,7 +232,7 @@ pub(crate) enum Control {
     /// To its home: what is left of it.
     Buried(Box<Buried>),
     /// Where an actor lives now.
-    Location { id: ActorId, pe: PeId, epoch: u32, gone: bool },
+    Location { id: ActorId, pe: PeId, epoch: u32, gone: bool, twin: Option<PeId> },
     /// One message for many members.
     Multicast(Multicast),
     /// To the root: broadcast this.
@@ -282,6 +285,10 @@ pub(crate) enum Control {
     Settle { number: u64, collection: CollectionId, is_passed: bool, uses_steps: bool },
     /// The part of a plan that concerns a PE, which carries out what begins there.
     PlanPart { collection: CollectionId, moves: Vec<PlanEntry> },
+    /// Between the PEs of the two seats of an actor.
+    Twin(Box<TwinTalk>),
+    /// A plan wants actors that sit there to have a second seat, or none.
+    Twins { collection: CollectionId, begin: Vec<TwinOrder>, end: Vec<ActorId> },
     /// To the root: the sender handles messages of steps.
     UsesSteps,
     /// How near those are to another site who live there once the plan that comes with it is carried out.
@@ -342,6 +349,7 @@ impl Control {
             Self::InsertRequest { id, .. } => Some(id.collection),
             Self::Insert(insertion) => Some(insertion.id.collection),
             Self::MigrateOffer(migrant) => Some(migrant.id.collection),
+            Self::Twin(talk) => talk.needs_collection(),
             _ => None,
         }
     }
@@ -372,6 +380,8 @@ impl Control {
                 | Self::Lead { .. }
                 | Self::Settle { .. }
                 | Self::PlanPart { .. }
+                | Self::Twin(_)
+                | Self::Twins { .. }
                 | Self::PlanDone { .. }
                 | Self::Resume { .. }
         )

@@ -8,6 +8,7 @@ mod earlier;
 mod packet;
 mod spread;
 mod spread_frame;
+mod twin;
 mod visit;
 
 pub(crate) use control::{
@@ -19,4 +20,5 @@ pub use packet::Packet;
 pub(crate) use packet::{Content, EncodedBatch, MessageFrame};
 pub(crate) use spread::{Announced, Announcement, REPORTED_BYTES_MIN, SEGMENT_BYTES, Spread};
 pub(crate) use spread_frame::{CastHead, PlanHead, SegmentHead, SpreadFrame};
+pub(crate) use twin::{TwinOrder, TwinTalk};
 pub(crate) use visit::Visit;

@@ -23,6 +23,10 @@ pub struct Doings {
     pub syncs: u64,
     /// Questions.
     pub questions: u64,
+    /// Notes that were written to pure actors.
+    pub notes: u64,
+    /// Second seats that those have taken.
+    pub twins: u64,
     /// Times that main was told that all is quiet.
     pub quiescences: u64,
 }
@@ -39,6 +43,8 @@ impl std::ops::AddAssign for Doings {
         self.reductions += other.reductions;
         self.syncs += other.syncs;
         self.questions += other.questions;
+        self.notes += other.notes;
+        self.twins += other.twins;
         self.quiescences += other.quiescences;
     }
 }

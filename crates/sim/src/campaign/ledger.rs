@@ -9,6 +9,7 @@ use super::broadcasts::Broadcasts;
 use super::dice::Dice;
 use super::doings::Doings;
 use super::interleaving::Interleaving;
+use super::notes::Notes;
 use super::orders::load;
 use super::rounds::{Kind, Rounds};
 use gridspan_runtime::{ActorId, CollectionId, Key, PeId};
@@ -58,6 +59,7 @@ pub(super) struct Ledger {
     broadcasts: Broadcasts,
     interleaving: Interleaving,
     pub(super) rounds: Rounds,
+    pub(super) notes: Notes,
     pub(super) doings: Doings,
     /// The probability that an arriving member is refused.
     pub(super) refusal: f64,
@@ -77,6 +79,7 @@ pub(super) fn install(dice: Dice, refusal: f64) {
         broadcasts: Broadcasts::default(),
         interleaving: Interleaving::default(),
         rounds: Rounds::default(),
+        notes: Notes::default(),
         doings: Doings::default(),
         refusal,
         problem: None,
@@ -116,7 +119,8 @@ impl Ledger {
 
     /// How many members live.
     pub(super) fn living_count(&self) -> u64 {
-        self.members.values().filter(|life| matches!(life, Life::Here { .. })).count() as u64
+        let here = self.members.values().filter(|life| matches!(life, Life::Here { .. }));
+        here.count() as u64 + self.notes.clerks
     }
 
     /// The index for a new member of a collection: one that was never used, or one that is free
@@ -319,7 +323,8 @@ impl Ledger {
         if let Some(id) = self.expected_member() {
             return self.violated(format!("not quiet: {id:?} was not inserted yet"));
         }
-        let result = self.rounds.check().and_then(|()| self.broadcasts.check());
+        let checks = self.rounds.check().and_then(|()| self.broadcasts.check());
+        let result = checks.and_then(|()| self.notes.check());
         if let Err(problem) = result {
             self.violated(format!("not quiet: {problem}"));
         }

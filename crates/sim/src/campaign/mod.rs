@@ -11,21 +11,27 @@
 //! - reductions are the sum of what was contributed, and come after the last contribution;
 //! - nobody leaves a sync point before all have reached it;
 //! - a member is never in two places and never lost;
+//! - a pure actor that is in two places says everything once, and the same;
 //! - when main is told that all is quiet, it is.
 //!
 //! A run that fails says its seed. The same seed gives the same run, packet by packet.
 //!
 //! [`Planted`] bugs show that the campaign finds bugs.
 
+mod ballast;
 mod broadcasts;
 mod dice;
 mod doings;
+mod doubler;
 mod interleaving;
 mod ledger;
+mod notes;
 mod orders;
+mod reader;
 mod rounds;
 mod runner;
 mod scenario;
+mod scribe;
 mod script;
 mod walker;
 

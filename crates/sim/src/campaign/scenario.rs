@@ -1,6 +1,10 @@
 //! What a seed stands for: a grid, its faults, and how the job goes about.
 
 use super::dice::Dice;
+use super::doubler::Doubler;
+use super::reader::Reader;
+use super::scribe::Scribe;
+use super::walker::Walker;
 use super::{Planted, ledger, script};
 use crate::faults::{FaultPlan, PauseFaults, SessionFaults};
 use crate::options::SimOptions;
@@ -31,6 +35,10 @@ pub struct Scenario {
     pub old: u32,
     /// With how many members the other collection begins.
     pub young: u32,
+    /// How many pure actors there are.
+    pub scribes: u32,
+    /// Whether they get second seats at random.
+    pub doubles: bool,
     /// The probability that an arriving member is refused.
     pub refusal: f64,
 }
@@ -47,18 +55,34 @@ impl Scenario {
             duration,
             grid,
             faults,
-            strategy: dice.one_of(&["none", "rotate", "random", "refine", "greedy", "leader-cut"]),
+            strategy: dice.one_of(&[
+                "none",
+                "rotate",
+                "random",
+                "refine",
+                "greedy",
+                "leader-cut",
+                "mirror",
+            ]),
             old: 3 + dice.below(18) as u32,
             young: 2 + dice.below(10) as u32,
             refusal: if dice.chance(0.3) { 0.2 } else { 0.0 },
             every: dice.one_of(&[None, Some(300), Some(2_000)]).map(Duration::from_millis),
+            scribes: 1 + dice.below(4) as u32,
+            doubles: dice.chance(0.7),
         }
     }
 
     /// The job and its simulation. The model must have been installed on this thread.
     pub(super) fn simulation(&self, log: bool) -> Result<Simulation, SimError> {
-        let job = Job::new("campaign").actor::<super::walker::Walker>();
-        let job = job.strategy(self.strategy).seed(self.seed).planted_fault(self.planted.in_pe());
+        let job = Job::new("campaign").actor::<Walker>().actor::<Reader>().pure::<Scribe>();
+        let job = job.seed(self.seed).planted_fault(self.planted.in_pe());
+        let name = self.strategy;
+        // What leaders of sites plan, nobody else can add to.
+        let job = match self.doubles && name != "leader-cut" {
+            true => job.own_strategy(move |seed| Box::new(Doubler::new(name, seed))),
+            false => job.strategy(name),
+        };
         let job = match self.every {
             Some(every) => job.balance_every(every),
             None => job,
@@ -70,6 +94,7 @@ impl Scenario {
             duration: self.duration,
             old: self.old,
             young: self.young,
+            scribes: self.scribes,
             placement: placements[dice.below(4) as usize].clone(),
         };
         let job = job.main(async move |grid| script::run(grid, plan).await);

@@ -2,7 +2,9 @@
 
 use super::ledger::{self, MAIN};
 use super::orders::{Call, FIRST_INSERTED, Freedom, Receiver, in_section};
+use super::reader::Reader;
 use super::rounds::Kind;
+use super::scribe::{Scribe, Scribes};
 use super::walker::{Msg, Walker, World};
 use gridspan_runtime::{ActorId, Collection, Grid, GridError, Ix1, JobError, Op, PeId, Placement};
 use std::time::Duration;
@@ -17,6 +19,7 @@ pub(super) struct Plan {
     pub(super) duration: Duration,
     pub(super) old: u32,
     pub(super) young: u32,
+    pub(super) scribes: u32,
     pub(super) placement: Placement,
 }
 
@@ -39,12 +42,17 @@ struct Main {
 pub(super) async fn run(grid: Grid, plan: Plan) -> Result<(), JobError> {
     let old = grid.create_placed(plan.placement, Ix1::range(plan.old), |_| None).await?;
     let young = grid.create::<Walker>(Ix1::range(plan.young), |_| None).await?;
+    let readers = grid.create::<Reader>(Ix1::range(plan.old), |_| ()).await?;
+    let told = readers.reference();
+    let scribes = grid.create::<Scribe>(Ix1::range(plan.scribes), |_| told).await?;
+    let every = scribes.section(1, (0..plan.scribes as i32).map(Ix1));
     let members = (0..plan.old as i32).filter(|&index| in_section(index)).map(Ix1);
     let world = World {
         old: old.reference(),
         young: young.reference(),
         immortal: 1 + plan.young as i32 / 2,
         section: old.section(1, members),
+        scribes: Scribes { all: scribes.reference(), section: every },
         pes: grid.layout().pe_count(),
     };
     old.broadcast(Msg::Meet(world.clone()));

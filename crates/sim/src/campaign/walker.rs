@@ -1,12 +1,14 @@
 //! The actor of the campaign: it does a few random things with every message.
 
+use super::ballast::Ballast;
 use super::ledger::{self, Ledger};
 use super::orders::{Call, FIRST_INSERTED, Freedom, Receiver, in_section, load};
+use super::scribe::Scribes;
 use gridspan_runtime::{
     Actor, ActorId, ActorRef, CollectionRef, Context, Ix1, Op, PeId, Reduction, Reply, SectionRef,
     To,
 };
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The longest wait for an answer that will come; with all pauses and outages it takes seconds.
@@ -17,8 +19,6 @@ const IMPATIENT: Duration = Duration::from_millis(300);
 const TIMER_MAX: Duration = Duration::from_secs(2);
 /// One in so many multicasts is large.
 const LARGE_ONE_IN: u64 = 30;
-/// The most bytes that a member carries; enough for it to travel as bulk.
-const BALLAST_MAX: u64 = 1500;
 
 /// All that members know of each other.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -30,6 +30,8 @@ pub(super) struct World {
     pub(super) immortal: i32,
     /// Some of the old.
     pub(super) section: SectionRef<Walker>,
+    /// Pure actors to whom the old write.
+    pub(super) scribes: Scribes,
     pub(super) pes: u32,
 }
 
@@ -87,25 +89,6 @@ pub(super) struct Walker {
     ballast: Ballast,
 }
 
-/// Bytes that make a member large, and a door at which it may be refused.
-#[derive(Serialize)]
-struct Ballast(Vec<u8>);
-
-impl<'de> Deserialize<'de> for Ballast {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let ballast = Self(Vec::deserialize(deserializer)?);
-        let refused = ledger::with(|ledger| {
-            let refused = ledger.refusal > 0.0 && ledger.dice.chance(ledger.refusal);
-            ledger.doings.refusals += u64::from(refused);
-            refused
-        });
-        match refused {
-            true => Err(serde::de::Error::custom("the campaign refuses it")),
-            false => Ok(ballast),
-        }
-    }
-}
-
 /// What a member contributes to a reduction.
 fn contribution(id: ActorId, round: u64) -> u64 {
     (id.key.0 as u64 + 1).wrapping_mul(round.wrapping_mul(0x9e37_79b9) + 1)
@@ -118,11 +101,11 @@ impl Actor for Walker {
 
     fn create(world: Option<World>, cx: &mut Context<'_, Self>) -> Self {
         let (id, pe) = (cx.me().id(), cx.pe());
-        let bytes = ledger::with(|ledger| {
+        let ballast = ledger::with(|ledger| {
             ledger.created(id, pe);
-            ledger.dice.below(BALLAST_MAX)
+            Ballast::of(ledger)
         });
-        Self { moves: 0, world, ballast: Ballast(vec![7; bytes as usize]) }
+        Self { moves: 0, world, ballast }
     }
 
     fn handle(&mut self, message: Msg, cx: &mut Context<'_, Self>) {
@@ -206,7 +189,8 @@ impl Walker {
             match ledger::with(|ledger| ledger.dice.below(100)) {
                 0..40 if left > 0 => world.send(left, freedom, cx),
                 40..50 if left > 0 => world.multicast(left, freedom, cx),
-                50..62 => world.ask(cx),
+                50..58 => world.ask(cx),
+                58..62 if cx.me().id().collection == world.old.id() => world.scribes.write(cx),
                 62..70 if left > 0 => world.set_timer(left, freedom, cx),
                 70..73 => world.broadcast_amid_messages(cx),
                 73..78 if freedom.insert => world.insert(left, freedom, cx),

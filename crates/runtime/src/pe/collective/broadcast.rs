@@ -42,6 +42,9 @@ impl Core {
         let channels = self.channels(sender);
         let count = channels.take_next(broadcasts_of(collection), 0) + 1;
         let earlier = channels.begin_cast(collection, priority, count);
+        if self.is_second(sender) {
+            return;
+        }
         let asked = Asked { source, count, earlier };
         let message = Parcel::new(message);
         self.post(

@@ -7,3 +7,4 @@ mod pulse;
 mod quiescence;
 mod reduction;
 mod sync;
+mod twins;

@@ -166,7 +166,7 @@ impl Core {
     }
 
     pub(in crate::pe) fn handle_pulse(&mut self, number: u64) {
-        let handled = self.statistics.handled;
+        let handled = self.handled_once();
         self.post(Self::ROOT, Control::Beat { number, handled });
     }
 

@@ -9,7 +9,7 @@
 use super::broadcast::nobody;
 use crate::envelope::Header;
 use crate::error::{GridError, JobError};
-use crate::id::{ActorId, CollectionId, Seat, SectionId};
+use crate::id::{ActorId, CollectionId, Seat, SectionId, Sender};
 use crate::pe::core::Core;
 use crate::pe::state::{Accumulator, BroadcastRequest};
 use crate::reduce::{Op, Partial, Reduction, Target, Value};
@@ -36,6 +36,9 @@ impl Core {
         let sequence = member.reductions;
         member.reductions += 1;
         let id = member.id;
+        if self.is_second(Sender::Actor(seat)) {
+            return;
+        }
         let partial = Partial::new(op, id.key, value);
         let group = ReductionGroup::Collection(id.collection);
         self.merge(Contribution { group, sequence, count: 1, expected: 0, op, target, partial });
@@ -57,6 +60,9 @@ impl Core {
         let next = channels.section_reductions.entry(section).or_default();
         let sequence = *next;
         *next += 1;
+        if self.is_second(Sender::Actor(seat)) {
+            return;
+        }
         let partial = Partial::new(op, key, value);
         let group = ReductionGroup::Section(section);
         self.merge(Contribution { group, sequence, count: 1, expected, op, target, partial });

@@ -5,6 +5,7 @@
 //! request wait until that is over. What to move, if anything, is for the [`Balancer`](gridspan_balance::Balancer)
 //! to say; `pulse` tells it afterwards how the job gets on.
 
+use super::twins::{TwinOrders, note_seats};
 use crate::collection::PlanEntry;
 use crate::id::CollectionId;
 use crate::pe::core::{Core, Store};
@@ -12,7 +13,7 @@ use crate::pe::measure::{id_of, key_of};
 use crate::pe::state::{Balances, Occasion, Place};
 use crate::wire::{Control, Loads, Moves};
 use gridspan_balance::{
-    ActorKey, ActorLoad, Cause, Edge, Move, Occasion as Asked, Plan, Snapshot, Window, rounds,
+    ActorKey, ActorLoad, Cause, Edge, Move, Occasion as Asked, Plan, Snapshot, Twin, Window, rounds,
 };
 use gridspan_topology::{Layout, PeId};
 use std::collections::BTreeMap;
@@ -91,12 +92,13 @@ impl Core {
     ) {
         self.balancing.insert(collection, syncs);
         let (actors, pe) = self.take_loads(stores);
-        let (talks, handled) = (self.take_talks(), self.statistics.handled);
+        let (talks, handled) = (self.take_talks(), self.handled_once());
+        let twins = self.twins_here();
         let (to, away) = match led {
             Some(_) => (self.site_leader(), self.away(&talks)),
             None => (Self::ROOT, Vec::new()),
         };
-        let loads = Loads { collection, actors, talks, pe, handled, led, away };
+        let loads = Loads { collection, actors, talks, pe, handled, led, away, twins };
         self.post_large(to, Control::Loads(Box::new(loads)));
     }
 
@@ -106,8 +108,9 @@ impl Core {
             return self.gather(from, number, loads);
         }
         let Some(root) = &mut self.root else { return };
-        let Loads { collection, actors, talks, pe, handled, .. } = loads;
+        let Loads { collection, actors, talks, pe, handled, twins, .. } = loads;
         let balances = &mut root.balances;
+        balances.twins.extend(twins);
         balances.loads.extend(actors);
         balances.talks.extend(talks);
         balances.pes.insert(from, pe);
@@ -117,13 +120,17 @@ impl Core {
             return;
         }
         let begin = self.stopwatch_ns();
-        let moves = self.decide();
+        let (moves, orders) = self.decide();
         let thought = self.stopwatch_ns().saturating_sub(begin);
+        let ends: usize = orders.end.values().map(Vec::len).sum();
         if let Some(root) = &mut self.root {
-            root.balances.thought = thought;
+            (root.balances.thought, root.balances.begins) = (thought, orders.begin);
         }
-        if self.begin_moves(collection, moves.len()) {
-            self.post_to_all(|| Control::Plan { collection, moves: moves.clone() });
+        if self.begin_moves(collection, moves.len() + ends) {
+            if !moves.is_empty() {
+                self.post_to_all(|| Control::Plan { collection, moves: moves.clone() });
+            }
+            self.post_ends(collection, orders.end);
         }
     }
 
@@ -136,12 +143,14 @@ impl Core {
         let thought = Duration::from_nanos(std::mem::take(&mut balances.thought));
         // At a sync point the job stands still, for thinking too; what then is carried out is counted in the end.
         match collection != Balances::<Self>::ALL {
-            true if moves == 0 => root.balancer.spent(now.since(balances.asked)),
+            true if moves == 0 && balances.begins.is_empty() => {
+                root.balancer.spent(now.since(balances.asked))
+            }
             true => {}
             false => root.balancer.spent(thought),
         }
         if moves == 0 {
-            self.finish_balance(collection);
+            self.go_on_with_plan(collection);
             return false;
         }
         // It may have begun by itself, and actors send when they arrive: what PEs have answered to a question
@@ -151,15 +160,18 @@ impl Core {
     }
 
     /// What to move after what has been measured.
-    fn decide(&mut self) -> Vec<PlanEntry> {
+    fn decide(&mut self) -> (Vec<PlanEntry>, TwinOrders) {
         let (now, layout) = (self.now, self.common.layout.clone());
-        let Some(root) = &mut self.root else { return Vec::new() };
+        let Some(root) = &mut self.root else { return Default::default() };
         let (mut snapshot, epochs) = snapshot(&mut root.balances, &layout);
+        let twins = std::mem::take(&mut root.balances.twins);
         snapshot.hierarchy = root.survey.places.as_ref().map(|places| places.hierarchy.clone());
         snapshot.links = root.survey.site_links(now, &layout);
         let Some(Asked { now, cause, time, handled }) = root.balances.end_window(now) else {
-            return Vec::new();
+            return Default::default();
         };
+        note_seats(self, &mut snapshot, twins);
+        let Some(root) = &mut self.root else { return Default::default() };
         let is_fresh_wanted = std::mem::take(&mut root.balances.events.is_fresh_wanted);
         let window = Window { now, cause, snapshot: &snapshot, time, handled };
         let plan = match is_fresh_wanted && cause == Cause::ForeignLoad {
@@ -172,11 +184,15 @@ impl Core {
         }
         let entry = |entry: &Move| {
             let id = id_of(entry.actor);
-            let epoch = epochs.get(&entry.actor)? + 1;
+            // To give up a second seat is a change of place, too.
+            let is_twin = |twin: &Twin| twin.actor.cmp(&entry.actor);
+            let has_two = snapshot.twins.binary_search_by(is_twin).is_ok();
+            let epoch = epochs.get(&entry.actor)? + 1 + u32::from(has_two);
             let (from, to) = (entry.from, entry.to);
             (from != to).then_some(PlanEntry { id, from, to, epoch })
         };
-        plan.moves.iter().filter_map(entry).collect()
+        let moves = plan.moves.iter().filter_map(entry).collect();
+        (moves, TwinOrders::of(&snapshot, &plan))
     }
 
     /// Learns from moves that are about to begin. Returns what this PE has to carry out.
@@ -186,7 +202,7 @@ impl Core {
             if entry.from == self.me {
                 mine.push(entry);
             } else if entry.to != self.me {
-                self.learn(entry.id, Place { pe: entry.to, epoch: entry.epoch, gone: false });
+                self.learn(entry.id, Place::at(entry.to, entry.epoch));
             }
         }
         mine
@@ -218,7 +234,14 @@ impl Core {
         balances.moved += arrived.min(balances.missing) as u64;
         balances.missing = balances.missing.saturating_sub(arrived.saturating_add(stayed));
         if balances.missing == 0 {
-            self.finish_balance(collection);
+            self.go_on_with_plan(collection);
+        }
+    }
+
+    /// A part of the plan is over.
+    fn go_on_with_plan(&mut self, occasion: Occasion) {
+        if !self.post_begins(occasion) {
+            self.finish_balance(occasion);
         }
     }
 

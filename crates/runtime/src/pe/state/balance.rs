@@ -2,7 +2,7 @@
 
 use super::callback::CallbackWith;
 use crate::id::CollectionId;
-use crate::wire::Talk;
+use crate::wire::{Talk, TwinOrder};
 use gridspan_balance::leaders::Top;
 use gridspan_balance::{ActorLoad, Cause, PeLoad};
 use gridspan_topology::{PeId, Time};
@@ -21,6 +21,9 @@ pub(crate) struct Balances<C> {
     pub(crate) missing: usize,
     pub(crate) loads: Vec<(ActorLoad, u32)>,
     pub(crate) talks: Vec<Talk>,
+    pub(crate) twins: Vec<TwinOrder>,
+    /// Second seats that are to be begun, by the PEs of the first, when all else of the plan is over.
+    pub(crate) begins: BTreeMap<PeId, Vec<TwinOrder>>,
     pub(crate) pes: BTreeMap<PeId, PeLoad>,
     /// What is above the leaders of the sites while they plan, and how many rebalances they have planned.
     pub(crate) top: Option<Top>,
@@ -100,6 +103,8 @@ impl<C> Default for Balances<C> {
             missing: 0,
             loads: Vec::new(),
             talks: Vec::new(),
+            twins: Vec::new(),
+            begins: BTreeMap::new(),
             pes: BTreeMap::new(),
             top: None,
             led: 0,

@@ -4,7 +4,7 @@
 //! - Messages: `lanes` of those that are ready, `waiting` those that are not, their numbers in `channel`,
 //!   and those of broadcasts in `casts`.
 //! - Members: `member`, their `collections`, the `directory` of those elsewhere, the `graves` of those
-//!   that are no more.
+//!   that are no more, `twins` of those that sit on two PEs.
 //! - What takes time: `timers`, questions in `waits`, contributions in `reductions`.
 //! - For balancing: who talks to whom, in `talk`, and where time goes, in `timesheet`; `measures` has the rest,
 //!   `leading` what leaders of sites keep; what they tell may come in `pieces`.
@@ -33,6 +33,7 @@ mod survey;
 mod talk;
 mod timers;
 mod timesheet;
+mod twins;
 mod waiting;
 mod waits;
 mod waves;
@@ -59,5 +60,6 @@ pub(crate) use survey::{CHANGES_MAX, Purpose, UplinkProbe};
 pub(crate) use talk::Ring;
 pub(crate) use timers::{TimerId, Timers};
 pub use timesheet::{Spent, TRIAL};
+pub(crate) use twins::{Counters, Role, Seating, Then, TwinSeat, Twins};
 pub(crate) use waiting::{Early, Held, UNKNOWN_MEMBER_HOLD};
 pub(crate) use waits::{Resume, Waits};

@@ -85,6 +85,7 @@ mod tests {
             pe: PeId(7),
             epoch: 9,
             gone: false,
+            twin: None,
         };
         Pieces::default().split_by(3, &control).collect()
     }

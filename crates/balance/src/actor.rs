@@ -1,0 +1,47 @@
+//! Actors as strategies know them: their names, loads and second seats.
+
+use gridspan_topology::PeId;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::time::Duration;
+
+/// Which actor, in a form that says nothing about its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ActorKey {
+    /// The number of its collection.
+    pub collection: u32,
+    /// Its index in the collection, packed into one number.
+    pub index: u128,
+}
+
+impl fmt::Display for ActorKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "actor {}.{}", self.collection, self.index)
+    }
+}
+
+/// One actor in the measured window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActorLoad {
+    /// Which actor.
+    pub id: ActorKey,
+    /// Where it lives.
+    pub pe: PeId,
+    /// The CPU time it used on that PE.
+    pub load: Duration,
+    /// How many bytes its state takes when it migrates.
+    pub bytes: u64,
+    /// Whether it may be moved.
+    pub migratable: bool,
+}
+
+/// The second seat of an actor.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Twin {
+    /// Whose.
+    pub actor: ActorKey,
+    /// On which PE.
+    pub at: PeId,
+    /// To whom it sends; the first seat sends to all others. Ascending.
+    pub serves: Vec<ActorKey>,
+}

@@ -1,0 +1,105 @@
+//! Pure actors that are computed at two sites: who that is, and what it does to a step.
+//!
+//! Positions go over, forces come back: a pair that is cut costs two crossings of the wide area in each step. An actor
+//! that only computes what it is sent may have a second seat at the other site. Both seats get all messages, and each
+//! answers those at its own site, so that a crossing is left, and the work is done twice (research/balance-report.md,
+//! section 1, "past the bound").
+
+use crate::cost::{CostModel, Prediction, predict};
+use crate::snapshot::{ActorKey, ActorLoad, Edge, Snapshot, Twin};
+use gridspan_topology::PeId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Seats as actors of their own: the actors of a snapshot, and then `twins`, in their order. Messages to an actor go to
+/// both of its seats, those from it leave from the seat that serves the receiver. Also gives where all of them are.
+/// Twins of actors that the snapshot does not know are left out.
+pub fn seats(snapshot: &Snapshot, mapping: &[PeId], twins: &[Twin]) -> (Snapshot, Vec<PeId>) {
+    let position: BTreeMap<ActorKey, u32> =
+        snapshot.actors.iter().enumerate().map(|(at, actor)| (actor.id, at as u32)).collect();
+    let known = twins.iter().filter_map(|twin| Some((*position.get(&twin.actor)?, twin)));
+    let first = snapshot.actors.len() as u32;
+    let mut actors = snapshot.actors.clone();
+    let mut places = mapping.to_vec();
+    let mut second: BTreeMap<u32, (u32, BTreeSet<u32>)> = BTreeMap::new();
+    for (seat, (at, twin)) in (first..).zip(known) {
+        let actor = snapshot.actors[at as usize];
+        let speed = |pe: PeId| snapshot.pes[pe.index()].speed;
+        // The work is the same on a PE of another speed.
+        let load = actor.load.mul_f64(speed(actor.pe) / speed(twin.at));
+        actors.push(ActorLoad { pe: twin.at, load, ..actor });
+        places.push(twin.at);
+        let serves = twin.serves.iter().filter_map(|key| position.get(key).copied());
+        second.insert(at, (seat, serves.collect()));
+    }
+    let mut edges = Vec::with_capacity(snapshot.edges.len());
+    for edge in &snapshot.edges {
+        let from = match second.get(&edge.from) {
+            Some((seat, serves)) if serves.contains(&edge.to) => *seat,
+            _ => edge.from,
+        };
+        edges.push(Edge { from, ..*edge });
+        edges.extend(second.get(&edge.to).map(|&(to, _)| Edge { from, to, ..*edge }));
+    }
+    (Snapshot { actors, edges, twins: Vec::new(), pure: Vec::new(), ..snapshot.clone() }, places)
+}
+
+/// [`predict`] where some actors have two seats.
+pub fn predict_with(
+    snapshot: &Snapshot,
+    mapping: &[PeId],
+    twins: &[Twin],
+    model: &CostModel,
+) -> Prediction {
+    if twins.is_empty() {
+        return predict(snapshot, mapping, model);
+    }
+    let (seats, places) = seats(snapshot, mapping, twins);
+    predict(&seats, &places, model)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::Bound;
+    use crate::fixture::{actor, snapshot};
+    use crate::study::with_wide_area;
+    use std::time::Duration;
+
+    const EXACT: CostModel = CostModel { message_overhead: Duration::ZERO, border_wait: 0.0 };
+
+    /// Actor 1 hears from 0 (PE 0, site a) and 2 (PE 2, site b) and answers both; they take 1, 2 and 3 ms.
+    fn triangle() -> (Snapshot, Vec<PeId>) {
+        let mut snapshot = snapshot(&[0, 1, 2]);
+        let edge = |from, to| Edge { from, to, messages: 10, bytes: 100 };
+        snapshot.edges = vec![edge(0, 1), edge(2, 1), edge(1, 0), edge(1, 2)];
+        let mapping = snapshot.actors.iter().map(|actor| actor.pe).collect();
+        (with_wide_area(snapshot, Duration::from_millis(50)), mapping)
+    }
+
+    #[test]
+    fn messages_go_to_both_seats_and_come_from_the_one_that_serves() {
+        let (snapshot, mapping) = triangle();
+        let twin = Twin { actor: actor(1), at: PeId(3), serves: vec![actor(2)] };
+
+        let (seats, places) = seats(&snapshot, &mapping, &[twin]);
+
+        let edges: Vec<_> = seats.edges.iter().map(|edge| (edge.from, edge.to)).collect();
+        assert_eq!(edges, [(0, 1), (0, 3), (2, 1), (2, 3), (1, 0), (3, 2)]);
+        assert_eq!(places, [0, 1, 2, 3].map(PeId));
+        assert_eq!(seats.actors[3].load, Duration::from_millis(2));
+    }
+
+    #[test]
+    fn one_crossing_is_waited_for_instead_of_two_and_the_work_is_done_twice() {
+        let (snapshot, mapping) = triangle();
+        let twin = Twin { actor: actor(1), at: PeId(2), serves: vec![actor(2)] };
+        let step = |twins: &[Twin]| {
+            let predicted = predict_with(&snapshot, &mapping, twins, &EXACT);
+            (predicted.step.as_millis(), predicted.bound, predicted.compute.as_millis())
+        };
+
+        // Twice 50 ms and the 2 and 3 ms at the ends; once 50 ms, and 1 and 2 or 3 and 2 ms.
+        assert_eq!(step(&[]), (105, Bound::RoundTrip, 3));
+        assert_eq!(step(&[twin]), (55, Bound::RoundTrip, 5));
+    }
+}

@@ -1,0 +1,234 @@
+//! Actors that sit on two PEs at once, as one of the two knows them. How they come to that, and part again, is told
+//! in `pe/twin.rs`.
+
+use crate::envelope::Header;
+use crate::id::{ActorId, CollectionId};
+use gridspan_topology::PeId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The next number of messages: receiver, channel, number.
+pub(crate) type Counters = Vec<(ActorId, i32, u64)>;
+
+/// Seats of this PE whose actors have another one elsewhere.
+#[derive(Default)]
+pub(crate) struct Twins {
+    seats: BTreeMap<ActorId, TwinSeat>,
+    /// Second seats that are to vanish.
+    leaving: BTreeSet<ActorId>,
+    /// Messages that second seats of this PE were given, which are handled elsewhere too.
+    pub(crate) doubled: u64,
+}
+
+/// One of two seats.
+pub(crate) struct TwinSeat {
+    /// Where the other one is.
+    pub(crate) other: PeId,
+    /// The actor's epoch while it has both.
+    pub(crate) epoch: u32,
+    /// To whom the second seat sends. The first sends to all others.
+    pub(crate) serves: BTreeSet<ActorId>,
+    pub(crate) role: Role,
+}
+
+/// Which of the two seats.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The one that was there before, and stays.
+    First(Seating),
+    /// The other one. Once it is to vanish, what it has to have sent before.
+    Second { until: Option<Counters> },
+}
+
+/// How far the first seat is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Seating {
+    /// The second one has been offered, on behalf of a plan, and is to be given up again if anything waits for that.
+    Offered { plan: CollectionId, then: Vec<Then> },
+    /// Both handle everything. The PE of the second gives it broadcasts from this number on.
+    Both { broadcasts: u64 },
+    /// The second is about to vanish.
+    Ending { broadcasts: u64, then: Vec<Then> },
+}
+
+/// What waits until an actor has one seat again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// A plan, which wanted just that.
+    Report(CollectionId),
+    /// A plan that moves it.
+    Move(PeId, CollectionId),
+    /// A move that it wished for.
+    Wish(PeId),
+}
+
+impl Twins {
+    /// Whether all actors have one seat, as in nearly all jobs.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.seats.is_empty()
+    }
+
+    pub(crate) fn get(&self, id: ActorId) -> Option<&TwinSeat> {
+        self.seats.get(&id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: ActorId) -> Option<&mut TwinSeat> {
+        self.seats.get_mut(&id)
+    }
+
+    pub(crate) fn insert(&mut self, id: ActorId, seat: TwinSeat) {
+        self.seats.insert(id, seat);
+    }
+
+    pub(crate) fn remove(&mut self, id: ActorId) -> Option<TwinSeat> {
+        self.leaving.remove(&id);
+        self.seats.remove(&id)
+    }
+
+    /// A second seat is to vanish once it has sent so much.
+    pub(crate) fn leave(&mut self, id: ActorId, epoch: u32, counters: Counters) {
+        if let Some(seat) = self.seats.get_mut(&id).filter(|seat| seat.epoch == epoch)
+            && let Role::Second { until } = &mut seat.role
+        {
+            *until = Some(counters);
+            self.leaving.insert(id);
+        }
+    }
+
+    /// Second seats that are to vanish.
+    pub(crate) fn leaving(&self) -> impl Iterator<Item = (ActorId, &TwinSeat)> {
+        self.leaving.iter().filter_map(|&id| Some((id, self.get(id)?)))
+    }
+
+    /// All seats, by actor.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ActorId, &TwinSeat)> {
+        self.seats.iter().map(|(&id, seat)| (id, seat))
+    }
+
+    /// Whether this is the second seat of an actor.
+    pub(crate) fn is_second(&self, id: ActorId) -> bool {
+        self.get(id).is_some_and(TwinSeat::is_second)
+    }
+}
+
+impl TwinSeat {
+    pub(crate) fn is_second(&self) -> bool {
+        matches!(self.role, Role::Second { .. })
+    }
+
+    /// Whether others may know of both seats.
+    pub(crate) fn is_known(&self) -> bool {
+        !matches!(self.role, Role::First(Seating::Offered { .. }))
+    }
+
+    /// Whether messages to `receiver` leave from this seat. As long as one of the two may not send yet, or no more,
+    /// the other does; what both send is dropped by its number.
+    pub(crate) fn sends_to(&self, receiver: ActorId) -> bool {
+        match self.role {
+            Role::First(Seating::Both { .. }) => !self.serves.contains(&receiver),
+            Role::First(Seating::Offered { .. } | Seating::Ending { .. }) => true,
+            Role::Second { .. } => self.serves.contains(&receiver),
+        }
+    }
+
+    /// Whether the other seat may not have a message that came here.
+    pub(crate) fn owes(&self, header: &Header) -> bool {
+        if header.is_broadcast {
+            return match self.role {
+                Role::First(Seating::Offered { .. }) => true,
+                Role::First(Seating::Both { broadcasts } | Seating::Ending { broadcasts, .. }) => {
+                    header.sequence < broadcasts
+                }
+                Role::Second { .. } => false,
+            };
+        }
+        // Who knows of both seats has sent it to both, and says so by the epoch.
+        !self.is_known() || header.epoch != self.epoch
+    }
+
+    /// Whether a second seat that is to vanish has sent all that it has to; `next` tells the number of the next
+    /// message to a receiver.
+    pub(crate) fn is_done(&self, next: impl Fn(ActorId, i32) -> u64) -> bool {
+        match &self.role {
+            Role::Second { until: Some(until) } => {
+                until.iter().all(|&(to, channel, number)| next(to, channel) >= number)
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::Key;
+
+    const PLAN: CollectionId = CollectionId(0);
+
+    fn actor(key: u128) -> ActorId {
+        ActorId { collection: CollectionId(1), key: Key(key) }
+    }
+
+    fn seat(role: Role) -> TwinSeat {
+        TwinSeat { other: PeId(9), epoch: 4, serves: [actor(7)].into(), role }
+    }
+
+    fn header(source: ActorId, sequence: u64, epoch: u32) -> Header {
+        let (to, origin) = (actor(1), PeId(0));
+        Header {
+            to,
+            source,
+            sequence,
+            priority: 0,
+            epoch,
+            hops: 0,
+            is_broadcast: false,
+            origin,
+            after: 0,
+        }
+    }
+
+    #[test]
+    fn each_receiver_is_sent_to_by_one_seat_while_both_work_and_by_the_first_otherwise() {
+        let first = seat(Role::First(Seating::Both { broadcasts: 0 }));
+        let second = seat(Role::Second { until: None });
+        for key in [7, 8] {
+            assert_ne!(first.sends_to(actor(key)), second.sends_to(actor(key)));
+        }
+        for stage in [
+            Seating::Offered { plan: PLAN, then: vec![] },
+            Seating::Ending { broadcasts: 0, then: vec![] },
+        ] {
+            let first = seat(Role::First(stage));
+            assert!(first.sends_to(actor(7)) && first.sends_to(actor(8)));
+        }
+    }
+
+    #[test]
+    fn what_was_not_sent_to_both_is_passed_on_once() {
+        for role in [Role::First(Seating::Both { broadcasts: 0 }), Role::Second { until: None }] {
+            let seat = seat(role);
+            assert!(!seat.owes(&header(actor(2), 0, 4)));
+            assert!(seat.owes(&header(actor(2), 0, 3)), "the sender knew of one seat");
+            assert!(seat.owes(&header(actor(2), 0, 0)), "the sender knew nothing");
+        }
+        let offered = seat(Role::First(Seating::Offered { plan: PLAN, then: vec![] }));
+        assert!(offered.owes(&header(actor(2), 0, 4)), "nobody knows of both yet");
+    }
+
+    #[test]
+    fn broadcasts_are_passed_on_until_the_other_pe_gives_them_itself() {
+        let broadcast = |sequence| Header { is_broadcast: true, ..header(actor(2), sequence, 0) };
+        let first = seat(Role::First(Seating::Both { broadcasts: 3 }));
+        assert!(first.owes(&broadcast(2)) && !first.owes(&broadcast(3)));
+        assert!(!seat(Role::Second { until: None }).owes(&broadcast(2)));
+    }
+
+    #[test]
+    fn a_second_seat_is_done_when_it_has_sent_as_much_as_the_first() {
+        let second = seat(Role::Second { until: Some(vec![(actor(7), 0, 5), (actor(7), 16, 1)]) });
+        assert!(second.is_done(|_, channel| if channel == 0 { 5 } else { 2 }));
+        assert!(!second.is_done(|_, channel| if channel == 0 { 4 } else { 2 }));
+        assert!(!seat(Role::Second { until: None }).is_done(|_, _| 100), "nobody asked it to go");
+    }
+}

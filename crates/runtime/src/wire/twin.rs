@@ -1,0 +1,39 @@
+//! What is said about actors that sit on two PEs at once; `pe/twin.rs` has the protocol.
+
+use super::control::Migrant;
+use crate::id::{ActorId, CollectionId};
+use gridspan_topology::PeId;
+use serde::{Deserialize, Serialize};
+
+/// Between the PEs of two seats. `epoch`: the actor's while it has both.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum TwinTalk {
+    /// Be the second seat of this actor, which sends to those that it `serves`.
+    Offer { migrant: Migrant, serves: Vec<ActorId> },
+    /// It is. `broadcasts`: the number of the first broadcast that it is given there.
+    Seated { id: ActorId, epoch: u32, broadcasts: u64 },
+    /// It cannot be.
+    Refused { id: ActorId, epoch: u32, reason: String },
+    /// Vanish once the next messages to those that it serves have these numbers: receiver, channel, number.
+    End { id: ActorId, epoch: u32, until: Vec<(ActorId, i32, u64)> },
+    /// It has, and has sent to these: receiver and channel.
+    Ended { id: ActorId, epoch: u32, sent: Vec<(ActorId, i32)> },
+}
+
+impl TwinTalk {
+    /// The collection without whose description it cannot be handled.
+    pub(crate) fn needs_collection(&self) -> Option<CollectionId> {
+        match self {
+            Self::Offer { migrant, .. } => Some(migrant.id.collection),
+            _ => None,
+        }
+    }
+}
+
+/// A second seat: whose, where, and to whom it sends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TwinOrder {
+    pub(crate) id: ActorId,
+    pub(crate) at: PeId,
+    pub(crate) serves: Vec<ActorId>,
+}

@@ -1,0 +1,64 @@
+//! A strategy that does what another one does, and gives pure actors second seats and takes them away at random.
+
+use super::dice::Dice;
+use gridspan_balance::{ActorKey, Move, Plan, Snapshot, Strategy, Twin, by_name};
+use gridspan_topology::PeId;
+use std::collections::BTreeSet;
+
+/// The other strategy, and dice.
+pub(super) struct Doubler {
+    inner: Box<dyn Strategy>,
+    dice: Dice,
+}
+
+impl Doubler {
+    /// Does what the strategy of this name does; nothing if there is none.
+    pub(super) fn new(name: &str, seed: u64) -> Self {
+        let inner = by_name(name, seed).unwrap_or_else(|_| Box::new(gridspan_balance::NoMoves));
+        Self { inner, dice: Dice::new(seed) }
+    }
+
+    /// Some of those that a scribe may tell something.
+    fn some(&mut self, snapshot: &Snapshot) -> Vec<ActorKey> {
+        let all = snapshot.actors.iter().map(|actor| actor.id);
+        let mut some: Vec<ActorKey> = all.filter(|_| self.dice.chance(0.5)).collect();
+        some.sort_unstable();
+        some
+    }
+}
+
+impl Strategy for Doubler {
+    fn name(&self) -> &'static str {
+        "doubler"
+    }
+
+    fn plan(&mut self, snapshot: &Snapshot) -> Plan {
+        let mut plan = self.inner.plan(snapshot);
+        let Ok(mapping) = plan.mapping(snapshot) else { return plan };
+        let moving: BTreeSet<ActorKey> = plan.moves.iter().map(|step: &Move| step.actor).collect();
+        let stays = |twin: &&Twin| !moving.contains(&twin.actor);
+        let ended = plan.end.iter().map(|twin| twin.actor).collect::<BTreeSet<_>>();
+        for twin in snapshot.twins.iter().filter(stays) {
+            if self.dice.chance(0.4) && !ended.contains(&twin.actor) {
+                plan.end.push(twin.clone());
+            }
+        }
+        let taken: BTreeSet<ActorKey> =
+            plan.twins(snapshot).into_iter().map(|twin| twin.actor).collect();
+        for &at in &snapshot.pure {
+            let actor = snapshot.actors[at as usize].id;
+            let pe = PeId(self.dice.below(u64::from(snapshot.layout.pe_count())) as u32);
+            let fits = !taken.contains(&actor) && pe != mapping[at as usize];
+            if self.dice.chance(0.6) && fits {
+                let serves = self.some(snapshot);
+                plan.begin.push(Twin { actor, at: pe, serves });
+            }
+        }
+        plan
+    }
+
+    /// It is not asked whether that makes anything faster.
+    fn predicts(&self) -> bool {
+        false
+    }
+}

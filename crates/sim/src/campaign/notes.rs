@@ -1,0 +1,86 @@
+//! The model of notes: a member writes to a pure scribe, which tells the member's reader. Every note is read once, in the order
+//! written, and with the count that the scribe keeps, wherever and in how many places it keeps it.
+
+use gridspan_runtime::Ix1;
+use std::collections::{BTreeMap, VecDeque};
+
+/// From one writer to one scribe.
+#[derive(Default)]
+struct Way {
+    unread: VecDeque<u64>,
+    read: u64,
+}
+
+/// All notes.
+#[derive(Default)]
+pub(super) struct Notes {
+    /// By writer and scribe.
+    ways: BTreeMap<(i32, i32), Way>,
+    numbers: u64,
+    /// Scribes and readers that were made.
+    pub(super) clerks: u64,
+}
+
+impl Notes {
+    /// How many notes were written; one to several scribes is one.
+    pub(super) fn count(&self) -> u64 {
+        self.numbers
+    }
+
+    /// The number of a note that is about to be written to some scribes.
+    pub(super) fn written(&mut self, writer: Ix1, scribes: impl Iterator<Item = i32>) -> u64 {
+        self.numbers += 1;
+        for scribe in scribes {
+            let way = self.ways.entry((writer.0, scribe)).or_default();
+            way.unread.push_back(self.numbers);
+        }
+        self.numbers
+    }
+
+    /// A reader is told of a note, and that it is so many so far.
+    pub(super) fn read(
+        &mut self,
+        reader: Ix1,
+        scribe: i32,
+        number: u64,
+        count: u64,
+    ) -> Result<(), String> {
+        let way = self.ways.entry((reader.0, scribe)).or_default();
+        let next = way.unread.pop_front();
+        way.read += 1;
+        if (next, way.read) != (Some(number), count) {
+            return Err(format!(
+                "reader {} was told of note {number} by scribe {scribe} as the {count}th, but the {}th is {next:?}",
+                reader.0, way.read
+            ));
+        }
+        Ok(())
+    }
+
+    /// Checks that all have been read.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let unread = self.ways.iter().find(|(_, way)| !way.unread.is_empty());
+        unread.map_or(Ok(()), |((writer, scribe), way)| {
+            let count = way.unread.len();
+            Err(format!("{count} notes of {writer} to scribe {scribe} have not been read"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_read_once_in_order_and_counted() {
+        let mut notes = Notes::default();
+        let first = notes.written(Ix1(3), [0, 1].into_iter());
+        let second = notes.written(Ix1(3), [1].into_iter());
+        assert_eq!(notes.read(Ix1(3), 1, first, 1), Ok(()));
+        assert!(notes.check().is_err());
+        assert_eq!(notes.read(Ix1(3), 1, second, 2), Ok(()));
+        assert_eq!(notes.read(Ix1(3), 0, first, 1), Ok(()));
+        assert_eq!(notes.check(), Ok(()));
+        assert!(notes.read(Ix1(3), 0, first, 2).is_err(), "twice");
+    }
+}

@@ -1,0 +1,105 @@
+//! Scribes: pure actors, which the campaign's strategy puts on two PEs now and then. They count what each member writes and tell
+//! its reader.
+
+use super::ballast::Ballast;
+use super::ledger;
+use super::reader::{Reader, Told};
+use gridspan_runtime::{Actor, CollectionRef, Context, Ix1, PeId, SectionRef};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A pure actor. What it tells a reader follows from what one member wrote, in whatever order members write.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Scribe {
+    readers: CollectionRef<Reader>,
+    /// How many notes of each member it has seen.
+    counts: BTreeMap<i32, u64>,
+    ballast: Ballast,
+}
+
+/// A note of a member.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Note {
+    writer: i32,
+    number: u64,
+}
+
+impl Actor for Scribe {
+    type Index = Ix1;
+    type Init = CollectionRef<Reader>;
+    type Message = Note;
+
+    fn create(readers: Self::Init, _cx: &mut Context<'_, Self>) -> Self {
+        let ballast = ledger::with(|ledger| {
+            ledger.notes.clerks += 1;
+            Ballast::of(ledger)
+        });
+        Self { readers, counts: BTreeMap::new(), ballast }
+    }
+
+    fn handle(&mut self, Note { writer, number }: Note, cx: &mut Context<'_, Self>) {
+        let count = self.counts.entry(writer).or_default();
+        *count += 1;
+        let told = Told { scribe: cx.index().0, number, count: *count };
+        let reader = self.readers.at(Ix1(writer));
+        match Manner::of(writer) {
+            Manner::Plain => cx.send(&reader, told),
+            Manner::Urgent => cx.send_with_priority(&reader, -2, told),
+            Manner::InSteps => cx.send_in_step(&reader, number, told),
+        }
+        let pes = u64::from(cx.layout().pe_count());
+        // Where it goes makes no difference to what it says.
+        let goes = ledger::with(|ledger| ledger.dice.chance(0.03).then(|| ledger.dice.below(pes)));
+        if let Some(pe) = goes {
+            cx.migrate_to(PeId(pe as u32));
+        }
+    }
+}
+
+/// How a member writes, and scribes tell its reader: in one order.
+enum Manner {
+    Plain,
+    Urgent,
+    InSteps,
+}
+
+impl Manner {
+    fn of(writer: i32) -> Self {
+        match writer % 3 {
+            0 => Self::Plain,
+            1 => Self::Urgent,
+            _ => Self::InSteps,
+        }
+    }
+}
+
+/// All scribes, for those who write.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Scribes {
+    pub(super) all: CollectionRef<Scribe>,
+    pub(super) section: SectionRef<Scribe>,
+}
+
+impl Scribes {
+    /// Writes to one scribe or to all.
+    pub(super) fn write<A: Actor<Index = Ix1>>(&self, cx: &mut Context<'_, A>) {
+        let (writer, count) = (cx.index(), self.section.len() as i32);
+        let (one, number) = ledger::with(|ledger| {
+            let one = ledger.dice.chance(0.5).then(|| ledger.dice.below(count as u64) as i32);
+            let number = match one {
+                Some(one) => ledger.notes.written(writer, std::iter::once(one)),
+                None => ledger.notes.written(writer, 0..count),
+            };
+            (one, number)
+        });
+        let note = Note { writer: writer.0, number };
+        match (one.map(|one| self.all.at(Ix1(one))), Manner::of(writer.0)) {
+            (Some(to), Manner::Plain) => cx.send(&to, note),
+            (Some(to), Manner::Urgent) => cx.send_with_priority(&to, -2, note),
+            (Some(to), Manner::InSteps) => cx.send_in_step(&to, number, note),
+            (None, Manner::Plain) => cx.multicast(&self.section, note),
+            (None, Manner::Urgent) => cx.multicast_with_priority(&self.section, -2, note),
+            (None, Manner::InSteps) => cx.multicast_in_step(&self.section, number, note),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Two cells, and pairs between them that compute from the values of both; what comes out is computed beside it, by a loop.
+
+use gridspan_runtime::{
+    Actor, CollectionRef, Context, Grid, Ix1, Job, JobError, Key, Layout, Op, PeId, Placement,
+    SectionRef, To,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Where the members of a test are at first: cell 0 at site a, cell 1 at site b, pairs on the last PE of site a.
+pub(crate) const PAIRS: u32 = 12;
+
+/// What a pair adds to what it knows, and tells both cells.
+fn meet(state: u64, a: u64, b: u64, pair: u64) -> u64 {
+    state.wrapping_mul(3).wrapping_add(a) ^ b.rotate_left(pair as u32 % 64)
+}
+
+fn grow(value: u64, told: u64) -> u64 {
+    value.wrapping_mul(5).wrapping_add(told)
+}
+
+/// The values of both cells after so many steps.
+pub(crate) fn expected(steps: u64) -> [u64; 2] {
+    let mut cells = [1_u64, 2];
+    let mut pairs = [0_u64; PAIRS as usize];
+    for _ in 0..steps {
+        let [a, b] = cells;
+        let states = pairs.iter_mut().enumerate();
+        let told = states.fold(0_u64, |sum, (number, state)| {
+            *state = meet(*state, a, b, number as u64);
+            sum.wrapping_add(*state)
+        });
+        cells = [grow(a, told), grow(b, told)];
+    }
+    cells
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Cell {
+    pairs: Option<SectionRef<Pair>>,
+    value: u64,
+    told: u64,
+    answers: u32,
+    step: u64,
+    steps: u64,
+    /// Moves to the next PE of its site now and then.
+    wanders: bool,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) enum CellMessage {
+    Begin { pairs: SectionRef<Pair>, steps: u64, wanders: bool },
+    Answer { step: u64, value: u64 },
+}
+
+impl Actor for Cell {
+    type Index = Ix1;
+    type Init = ();
+    type Message = CellMessage;
+
+    fn create((): (), cx: &mut Context<'_, Self>) -> Self {
+        let value = cx.index().0 as u64 + 1;
+        Self { pairs: None, value, told: 0, answers: 0, step: 0, steps: 0, wanders: false }
+    }
+
+    fn handle(&mut self, message: CellMessage, cx: &mut Context<'_, Self>) {
+        match message {
+            CellMessage::Begin { pairs, steps, wanders } => {
+                (self.pairs, self.steps, self.wanders) = (Some(pairs), steps, wanders);
+                self.tell(cx);
+            }
+            CellMessage::Answer { step, value } => {
+                if step != self.step {
+                    return cx.fail(format!("an answer of step {step} in step {}", self.step));
+                }
+                self.told = self.told.wrapping_add(value);
+                self.answers += 1;
+                if self.answers == PAIRS {
+                    self.value = grow(self.value, self.told);
+                    (self.told, self.answers) = (0, 0);
+                    self.step += 1;
+                    self.go_on(cx);
+                }
+            }
+        }
+    }
+}
+
+impl Cell {
+    fn tell(&self, cx: &mut Context<'_, Self>) {
+        let (step, from, value) = (self.step, cx.index().0 as usize, self.value);
+        if let Some(pairs) = &self.pairs {
+            cx.multicast_in_step(pairs, step, PairMessage::Value { from, value });
+        }
+    }
+
+    fn go_on(&self, cx: &mut Context<'_, Self>) {
+        if self.step == self.steps {
+            return cx.contribute(Op::Concat, self.value, To::main());
+        }
+        if self.wanders && self.step % 7 == cx.index().0 as u64 {
+            let pe = (cx.pe().0 + 1) % cx.layout().pe_count();
+            cx.migrate_to(PeId(pe));
+        }
+        self.tell(cx);
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Pair {
+    cells: CollectionRef<Cell>,
+    state: u64,
+    step: u64,
+    /// Values of each cell that wait for the other's.
+    values: [VecDeque<u64>; 2],
+    work: Duration,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) enum PairMessage {
+    Value {
+        from: usize,
+        value: u64,
+    },
+    /// Contribute how many steps it has seen, to a sum over all pairs.
+    Report,
+    /// Do what a pure actor may not do.
+    SetTimer,
+}
+
+impl Actor for Pair {
+    type Index = Ix1;
+    type Init = (CollectionRef<Cell>, Duration);
+    type Message = PairMessage;
+
+    fn create((cells, work): Self::Init, _cx: &mut Context<'_, Self>) -> Self {
+        Self { cells, state: 0, step: 0, values: Default::default(), work }
+    }
+
+    fn handle(&mut self, message: PairMessage, cx: &mut Context<'_, Self>) {
+        match message {
+            PairMessage::Value { from, value } => self.values[from].push_back(value),
+            PairMessage::Report => return cx.contribute(Op::Sum, self.step, To::main()),
+            PairMessage::SetTimer => {
+                let me = cx.me();
+                cx.send_after(Duration::from_millis(1), &me, PairMessage::Report);
+            }
+        }
+        while let [Some(&a), Some(&b)] = [self.values[0].front(), self.values[1].front()] {
+            for values in &mut self.values {
+                values.pop_front();
+            }
+            self.state = meet(self.state, a, b, cx.index().0 as u64);
+            cx.charge(self.work);
+            for cell in [0, 1] {
+                let answer = CellMessage::Answer { step: self.step, value: self.state };
+                cx.send_in_step(&self.cells.at(Ix1(cell)), self.step, answer);
+            }
+            self.step += 1;
+        }
+    }
+}
+
+/// A job of cells and pure pairs, which take so long for a step.
+#[derive(Clone, Copy)]
+pub(crate) struct Cells {
+    pub(crate) steps: u64,
+    pub(crate) work: Duration,
+    pub(crate) wanders: bool,
+    /// How often main asks for a rebalance before it waits for the end.
+    pub(crate) rebalances: u32,
+}
+
+impl Cells {
+    /// The job, which fails if anything is other than [`expected`].
+    pub(crate) fn job(self) -> Job {
+        let job = Job::new("cells").actor::<Cell>().pure::<Pair>();
+        job.placement("ends", |key: Key, layout: &Layout| {
+            PeId(if key.0 == 0 { 0 } else { layout.pe_count() / 2 })
+        })
+        .placement("near", |_, layout: &Layout| PeId(layout.pe_count() / 2 - 1))
+        .main(async move |grid| self.run(grid).await)
+    }
+
+    async fn run(self, grid: Grid) -> Result<(), JobError> {
+        let custom = |name: &str| Placement::Custom(name.to_owned());
+        let cells = grid.create_placed::<Cell>(custom("ends"), Ix1::range(2), |_| ()).await?;
+        let init = (cells.reference(), self.work);
+        let pairs = grid.create_placed::<Pair>(custom("near"), Ix1::range(PAIRS), |_| init).await?;
+        let section = pairs.section(1, (0..PAIRS as i32).map(Ix1));
+        let Self { steps, wanders, .. } = self;
+        cells.broadcast(CellMessage::Begin { pairs: section, steps, wanders });
+        for _ in 0..self.rebalances {
+            grid.sleep(Duration::from_millis(90)).await?;
+            grid.rebalance().await?;
+        }
+        let values: Vec<u64> = cells.reduction(Op::Concat).await?;
+        if values != expected(steps) {
+            return Err(format!("{values:?} instead of {:?}", expected(steps)).into());
+        }
+        grid.quiescence().await?;
+        pairs.broadcast(PairMessage::Report);
+        let seen: u64 = pairs.reduction(Op::Sum).await?;
+        grid.quiescence().await?;
+        match seen == steps * u64::from(PAIRS) {
+            true => Ok(()),
+            false => Err(format!("pairs have seen {seen} steps").into()),
+        }
+    }
+}

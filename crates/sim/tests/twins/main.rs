@@ -1,0 +1,168 @@
+//! Pure actors that sit at two sites: the same results, in half of the time where latency decides, whatever happens to their
+//! seats meanwhile.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod cells;
+
+use cells::{Cells, PAIRS};
+use gridspan_balance::{ActorKey, Move, Plan, Snapshot, Strategy, Twin};
+use gridspan_runtime::{Ix1, Job, PeId};
+use gridspan_sim::{FaultPlan, PauseFaults, SessionFaults, SimOptions, SimReport, Simulation};
+use gridspan_topology::GridSpec;
+use std::time::Duration;
+
+/// One rebalance after the other does the next of these, and the last for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Act {
+    /// Every pure actor that has no second seat gets one on this PE, which serves cell 1.
+    Begin(u32),
+    End,
+    /// Every pure actor moves to this PE.
+    Move(u32),
+    Nothing,
+}
+
+struct Play {
+    acts: &'static [Act],
+    next: usize,
+}
+
+impl Strategy for Play {
+    fn name(&self) -> &'static str {
+        "play"
+    }
+
+    fn plan(&mut self, snapshot: &Snapshot) -> Plan {
+        let act = self.acts.get(self.next).copied().unwrap_or(Act::Nothing);
+        self.next += 1;
+        let pure = || snapshot.pure.iter().map(|&at| &snapshot.actors[at as usize]);
+        let mut plan = Plan::none();
+        match act {
+            Act::Begin(pe) => {
+                let has_one = |id| snapshot.twins.iter().any(|twin| twin.actor == id);
+                let new = pure().filter(|actor| !has_one(actor.id) && actor.pe != PeId(pe));
+                let serves = vec![ActorKey { collection: 0, index: 1 }];
+                let twin = |actor: &gridspan_balance::ActorLoad| Twin {
+                    actor: actor.id,
+                    at: PeId(pe),
+                    serves: serves.clone(),
+                };
+                plan.begin = new.map(twin).collect();
+            }
+            Act::End => plan.end = snapshot.twins.clone(),
+            Act::Move(to) => {
+                let to = PeId(to);
+                let away = pure().filter(|actor| actor.pe != to);
+                plan.moves =
+                    away.map(|actor| Move { actor: actor.id, from: actor.pe, to }).collect();
+            }
+            Act::Nothing => {}
+        }
+        plan
+    }
+}
+
+fn play(job: Job, acts: &'static [Act]) -> Job {
+    job.own_strategy(move |_| Box::new(Play { acts, next: 0 })).balance_gate(false)
+}
+
+fn simulate(job: Job, emulate: &str, options: SimOptions) -> SimReport {
+    let spec = GridSpec::from_emulate(emulate).unwrap();
+    Simulation::new(job, spec, options).unwrap().run()
+}
+
+const SLOW: Cells =
+    Cells { steps: 60, work: Duration::from_micros(100), wanders: false, rebalances: 1 };
+
+#[test]
+fn a_step_between_two_sites_takes_one_crossing_instead_of_two() {
+    let run = |acts| simulate(play(SLOW.job(), acts), "2x2,wan=40ms", SimOptions::default());
+    let [one, two] = [run(&[]), run(&[Act::Begin(3)])];
+
+    assert_eq!((&one.outcome, &two.outcome), (&Ok(()), &Ok(())));
+    assert_eq!(two.statistics.twins, u64::from(PAIRS));
+    let ratio = two.virtual_time.as_nanos() as f64 / one.virtual_time.as_nanos() as f64;
+    // The first steps, in which places are told, and the end are as long as without.
+    assert!((0.5..0.62).contains(&ratio), "{ratio} of the time");
+}
+
+const BUSY: &[Act] = &[
+    Act::Begin(3),
+    Act::End,
+    Act::Begin(2),
+    Act::Move(0),
+    Act::Begin(3),
+    Act::Move(2),
+    Act::Begin(1),
+    Act::End,
+    Act::Move(1),
+    Act::Begin(2),
+];
+
+#[test]
+fn seats_come_and_go_and_actors_move_while_messages_fly() {
+    let cells = Cells { steps: 150, wanders: true, rebalances: 12, ..SLOW };
+
+    let report = simulate(play(cells.job(), BUSY), "2x2,wan=15ms", SimOptions::default());
+
+    assert_eq!(report.outcome, Ok(()));
+    assert_eq!(report.statistics.twins, 5 * u64::from(PAIRS));
+}
+
+#[test]
+fn nothing_is_lost_or_repeated_under_faults_and_a_seed_repeats_a_run() {
+    let run = |seed| {
+        let faults = FaultPlan {
+            frame_delay: 0.3,
+            local_delay: 0.1,
+            delay_max: Duration::from_millis(80),
+            reorder: true,
+            pauses: Some(PauseFaults { probability: 0.001, longest: Duration::from_millis(200) }),
+            sessions: (seed % 2 == 0).then(SessionFaults::default),
+        };
+        let cells = Cells { steps: 60, wanders: seed % 3 == 0, rebalances: 14, ..SLOW };
+        let options = SimOptions { faults: Some(faults), ..SimOptions::with_seed(seed) };
+        simulate(play(cells.job(), BUSY), "2x2,wan=15ms", options)
+    };
+    for seed in 0..20 {
+        let report = run(seed);
+        assert_eq!(report.outcome, Ok(()), "seed {seed}: {:?}", report.ending);
+        assert!(report.statistics.twins > 0, "seed {seed}");
+        if seed < 3 {
+            assert_eq!(run(seed).log_hash, report.log_hash, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn what_a_pure_actor_may_not_do_ends_the_job_and_is_named() {
+    let job = Job::new("misuse").pure::<cells::Pair>().actor::<cells::Cell>().main(async |grid| {
+        let cells = grid.create::<cells::Cell>(Ix1::range(1), |_| ()).await?;
+        let init = (cells.reference(), Duration::ZERO);
+        let pairs = grid.create::<cells::Pair>(Ix1::range(1), |_| init).await?;
+        pairs.member(Ix1(0)).send(cells::PairMessage::SetTimer);
+        grid.quiescence().await?;
+        Ok(())
+    });
+
+    let outcome = simulate(job, "2x1,wan=1ms", SimOptions::default()).outcome;
+
+    let error = outcome.unwrap_err().to_string();
+    assert!(error.contains("Pair was declared pure and cannot set timers"), "{error}");
+}
+
+#[test]
+fn strategies_give_second_seats_where_latency_decides_and_only_there() {
+    let twins = |strategy: &str, emulate: &str| {
+        let cells = Cells { steps: 300, ..SLOW };
+        let job = cells.job().strategy(strategy).balance_every(Duration::from_millis(1500));
+        let report = simulate(job, emulate, SimOptions::default());
+        assert_eq!(report.outcome, Ok(()), "{strategy}");
+        report.statistics.twins
+    };
+
+    assert!(twins("mirror", "2x2,wan=40ms") >= u64::from(PAIRS));
+    assert!(twins("auto", "2x2,wan=40ms") >= u64::from(PAIRS));
+    assert_eq!(twins("auto", "2x2,wan=100us"), 0);
+    assert_eq!(twins("grid-cut", "2x2,wan=40ms"), 0);
+}

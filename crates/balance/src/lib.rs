@@ -7,7 +7,7 @@
 //!   baselines.
 //! - [`Greedy`], [`Refine`]: loads only. [`GridCut`]: paper 1's graph cut, sites first. [`Border`]: its
 //!   advice for meshes. [`Vacate`]: paper 4's way around other users' work. [`Auto`]: the best of them or nothing.
-//! - [`Mirror`]: `GridCut`, and pure actors between the sites at both of them; [`seats`] and [`predict_with`] tell what that does.
+//! - [`Mirror`]: `GridCut`, and pure actors between the sites at both of them; [`seats()`] and [`predict_with`] tell what that does.
 //! - [`LeaderCut`], [`leaders`]: the same where each site cuts its own part.
 //! - [`cutter`]: the multilevel partitioner below `grid-cut`.
 //! - [`predict`]: what a step would take. [`Gate`]: whether a plan is worth it, and was.

@@ -51,7 +51,7 @@ pub(super) fn begin(
     let state = stores[kind.index()].encode(slot);
     // What waits here will be handled there, too.
     core.created += copies(&mailbox, &held);
-    let migrant = Migrant { id, kind, epoch, state, mailbox, record, held };
+    let migrant = Box::new(Migrant { id, kind, epoch, state, mailbox, record, held });
     let role = Role::First(Seating::Offered { plan, then: Vec::new() });
     let seat = TwinSeat { other: at, epoch, serves: serves.iter().copied().collect(), role };
     core.twins.insert(id, seat);
@@ -73,7 +73,7 @@ pub(super) fn handle(
         TwinTalk::Offer { migrant, serves } => {
             let (id, epoch) = (migrant.id, migrant.epoch);
             let waiting = copies(&migrant.mailbox, &migrant.held);
-            if let Err(reason) = take(core, stores, from, migrant, serves) {
+            if let Err(reason) = take(core, stores, from, *migrant, serves) {
                 core.processed += waiting;
                 core.learn(id, Place::at(from, epoch + 1));
                 core.converse(from, TwinTalk::Refused { id, epoch, reason });

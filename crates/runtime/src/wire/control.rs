@@ -1,6 +1,7 @@
 //! Packets of the runtime itself: everything but messages to single actors.
 
 use super::earlier::Earlier;
+use super::migrant::{MemberRecord, Migrant};
 use super::twin::{TwinOrder, TwinTalk};
 use super::visit::Visit;
 use crate::collection::{CollectionInfo, PlanEntry};
@@ -77,45 +78,6 @@ pub(crate) struct Contribution {
     pub(crate) op: Op,
     pub(crate) target: Target,
     pub(crate) partial: Partial,
-}
-
-/// An actor in transit, with all that makes its conversations go on where it arrives.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Migrant {
-    pub(crate) id: ActorId,
-    pub(crate) kind: KindId,
-    /// Its epoch where it arrives.
-    pub(crate) epoch: u32,
-    pub(crate) state: Bytes,
-    /// Messages that were ready to be handled: priority and encoded message.
-    pub(crate) mailbox: Vec<(i32, Bytes)>,
-    pub(crate) record: MemberRecord,
-    /// Encoded envelopes that wait for an earlier message.
-    pub(crate) held: Vec<Bytes>,
-}
-
-/// The part of a member's bookkeeping that moves with it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct MemberRecord {
-    /// The next message expected: source, channel, sequence number.
-    pub(crate) expected: Vec<(ActorId, i32, u64)>,
-    /// The next message to be sent: receiver, channel, sequence number.
-    pub(crate) next: Vec<(ActorId, i32, u64)>,
-    /// Its broadcasts: collection, channel, how many of all it had asked for with the last in this channel, and whom
-    /// it has sent messages in the channel since.
-    pub(crate) casts: Vec<(CollectionId, i32, u64, Vec<Key>)>,
-    /// The number of the next broadcast.
-    pub(crate) broadcasts: u64,
-    /// How many reductions it has contributed to.
-    pub(crate) reductions: u64,
-    /// How many reductions over a section it has contributed to.
-    pub(crate) section_reductions: Vec<(SectionId, u64)>,
-    /// How often it has reached its sync point.
-    pub(crate) syncs: u64,
-    /// Whether it waits there.
-    pub(crate) synced: bool,
-    /// Compute time that it charged since the last sync point, in nanoseconds.
-    pub(crate) load_ns: u64,
 }
 
 /// The messages from one actor to another.

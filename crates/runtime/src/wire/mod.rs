@@ -5,6 +5,7 @@
 
 mod control;
 mod earlier;
+mod migrant;
 mod packet;
 mod spread;
 mod spread_frame;
@@ -12,10 +13,11 @@ mod twin;
 mod visit;
 
 pub(crate) use control::{
-    Arrival, Asked, Buried, Contribution, Control, FlowId, Insertion, Loads, MemberRecord, Migrant,
-    Moves, Multicast, MulticastMember, MulticastTarget, Piece, ReductionGroup, Talk,
+    Arrival, Asked, Buried, Contribution, Control, FlowId, Insertion, Loads, Moves, Multicast,
+    MulticastMember, MulticastTarget, Piece, ReductionGroup, Talk,
 };
 pub(crate) use earlier::Earlier;
+pub(crate) use migrant::{MemberRecord, Migrant};
 pub use packet::Packet;
 pub(crate) use packet::{Content, EncodedBatch, MessageFrame};
 pub(crate) use spread::{Announced, Announcement, REPORTED_BYTES_MIN, SEGMENT_BYTES, Spread};

@@ -1,6 +1,6 @@
 //! What is said about actors that sit on two PEs at once; `pe/twin.rs` has the protocol.
 
-use super::control::Migrant;
+use super::migrant::Migrant;
 use crate::id::{ActorId, CollectionId};
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum TwinTalk {
     /// Be the second seat of this actor, which sends to those that it `serves`.
-    Offer { migrant: Migrant, serves: Vec<ActorId> },
+    Offer { migrant: Box<Migrant>, serves: Vec<ActorId> },
     /// It is. `broadcasts`: the number of the first broadcast that it is given there.
     Seated { id: ActorId, epoch: u32, broadcasts: u64 },
     /// It cannot be.

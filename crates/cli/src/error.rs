@@ -114,6 +114,14 @@ pub(crate) enum CliError {
     /// Nothing says which servers there are.
     #[error("there is no grid of servers to run on")]
     NoServers,
+    /// A grid with more servers than are mapped to.
+    #[error("{servers} servers are too many to map to")]
+    TooManyServers {
+        /// Its servers.
+        servers: usize,
+        /// How many there may be.
+        limit: usize,
+    },
     /// A file holds no workflow that can be mapped.
     #[error("{}: {reason}", .path.display())]
     Workflow {
@@ -246,6 +254,7 @@ impl CliError {
                  `--emulate 4x8,wan=32ms`"
                     .into()
             }
+            Self::TooManyServers { limit, .. } => format!("name a grid of at most {limit} nodes"),
             Self::Workflow { .. } => {
                 "workflows are JSON files in WfFormat, such as those of wfcommons.org".into()
             }

@@ -110,6 +110,9 @@ fn what_is_wrong_is_said_with_the_next_step() {
     refused(WORKFLOW, &["--client", "fast"], "--client");
     let missing = run(&["rpc", "run", "/nowhere/w.json", "-e", "2x2"]);
     assert!(missing.stderr.contains("/nowhere/w.json: cannot be read"), "{missing:?}");
+    let path = file(WORKFLOW);
+    let many = run(&["rpc", "run", path.path().to_str().unwrap(), "-e", "2x600"]);
+    assert!(many.stderr.contains("1200 servers are too many"), "{many:?}");
     let placeless = run(&["rpc", "run", file(WORKFLOW).path().to_str().unwrap()]);
     assert!(placeless.stderr.contains("no grid of servers"), "{placeless:?}");
 }

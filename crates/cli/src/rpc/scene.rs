@@ -40,11 +40,9 @@ impl Scene {
         })?;
         let (file, short) = (args.grid.as_deref(), args.emulate.as_deref());
         let described = described(file, short)?.ok_or(CliError::NoServers)?;
-        let nodes = described.spec.layout().node_count() as usize;
-        if nodes > SERVERS_MAX {
-            let clusters = described.spec.layout().site_count() as usize;
-            let limits = [SERVERS_MAX, clusters];
-            return Err(CliError::TooLarge { nodes, clusters, limits });
+        let servers = described.spec.layout().node_count() as usize;
+        if servers > SERVERS_MAX {
+            return Err(CliError::TooManyServers { servers, limit: SERVERS_MAX });
         }
         let mut platform = gridspan_rpc::described(&described.spec, args.client);
         if args.star {

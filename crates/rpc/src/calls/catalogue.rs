@@ -1,6 +1,7 @@
 //! Which functions there are: the part of a program that servers are made of.
 
 use super::function::{Body, Function, Work};
+use super::piece::check_piece;
 use crate::group::parts::Parts;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -49,7 +50,9 @@ impl Functions {
         let run = move |bytes: &[u8], work: &mut Work| {
             let arguments: I = decode(bytes)?;
             let work_s = of_call.work_s(&arguments).map_err(|error| error.to_string())?;
-            Ok((execute(of_call.body(), arguments, work)?.encode()?, work_s))
+            let parts = execute(of_call.body(), arguments, work)?.encode()?;
+            parts.iter().try_for_each(|part| check_piece("a result", part.len()))?;
+            Ok((parts, work_s))
         };
         self.in_parts.insert(function.name(), Box::new(run));
         self.with(function)
@@ -93,7 +96,10 @@ fn run<I: DeserializeOwned, O: Serialize>(
     work: &mut Work,
 ) -> Result<Vec<u8>, String> {
     let results = execute(body, decode(bytes)?, work)?;
-    postcard::to_stdvec(&results).map_err(|error| format!("the results cannot be encoded: {error}"))
+    let encoded = postcard::to_stdvec(&results);
+    let encoded = encoded.map_err(|error| format!("the results cannot be encoded: {error}"))?;
+    check_piece("the tuple of the results", encoded.len())?;
+    Ok(encoded)
 }
 
 fn decode<I: DeserializeOwned>(bytes: &[u8]) -> Result<I, String> {

@@ -5,6 +5,7 @@ use super::config::Config;
 use super::desk::{Caller, Desk, DeskMessage, Wanted};
 use super::error::RpcError;
 use super::function::Function;
+use super::piece::check_piece;
 use super::registry::RegistryMessage;
 use super::services::{FOREVER, Services, from_grid};
 use super::sessions::{SessionId, Until};
@@ -12,9 +13,6 @@ use gridspan_runtime::{Member, Numbers, Reply};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
-
-/// Arguments, or results, of more bytes than this are refused: a node takes frames of up to 64 MiB.
-const ARGUMENTS_BYTES_MAX: usize = 60 << 20;
 
 /// A function that this client calls, on any server or bound to one (the standard's function handle).
 #[derive(Debug)]
@@ -143,11 +141,8 @@ impl<C: Catalogue> GridRpc<C> {
         let work_s = work_s.map_err(|error| other(format!("the formula of the cost: {error}")))?;
         let encoded = postcard::to_stdvec(arguments);
         let encoded = encoded.map_err(|error| other(format!("the arguments: {error}")))?;
-        if encoded.len() > ARGUMENTS_BYTES_MAX {
-            let (bytes, limit) = (encoded.len(), ARGUMENTS_BYTES_MAX);
-            let reason = format!("its arguments have {bytes} bytes, and {limit} are the most");
-            return Err(RpcError::RpcRefused { reason });
-        }
+        check_piece("the tuple of its arguments", encoded.len())
+            .map_err(|reason| RpcError::RpcRefused { reason })?;
         let function = handle.name().to_owned();
         Ok(Wanted { function, arguments: encoded.into(), work_s, bound: handle.bound })
     }

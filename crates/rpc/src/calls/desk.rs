@@ -295,7 +295,7 @@ impl<C: Catalogue> Desk<C> {
                 return self.end(id, Err(RpcError::SessionFailed { reason }), cx);
             }
             Some(Answer::Refused(reason)) => RpcError::RpcRefused { reason },
-            Some(Answer::Gone) => RpcError::ServerNotFound { server: "which has left".to_owned() },
+            Some(Answer::Gone) => RpcError::ServerNotFound { server: "that has left".to_owned() },
             None => RpcError::CommunicationFailed,
         };
         ongoing.problem = Some(problem);

@@ -22,7 +22,7 @@ pub enum RpcError {
         reason: String,
     },
     /// There is no such server, or none at all.
-    #[error("there is no server `{server}`; `servers` lists those there are")]
+    #[error("there is no server `{server}`; `Services::list` gives those there are")]
     ServerNotFound {
         /// The server that was asked for.
         server: String,

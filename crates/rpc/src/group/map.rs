@@ -4,7 +4,9 @@ use super::discovery::{Discovered, Gathered, Known, Learned, discover};
 use super::lazy::Lazy;
 use super::order::{DataKey, GroupMessage, Held};
 use super::parts::{Arguments, Parts};
-use crate::calls::{Catalogue, Function, RpcError, ServerCard, ServerMessage, Services};
+use crate::calls::{
+    Catalogue, Function, RpcError, ServerCard, ServerMessage, Services, check_piece,
+};
 use crate::graph::TaskGraph;
 use crate::heuristics::Heuristic;
 use crate::id::ServerId;
@@ -112,6 +114,7 @@ impl<C: Catalogue> Group<'_, C> {
     pub fn value<T: Serialize>(&self, value: &T) -> Result<Lazy<T>, RpcError> {
         let bytes = postcard::to_stdvec(value);
         let bytes = bytes.map_err(|error| RpcError::Other { reason: error.to_string() })?;
+        check_piece("the value", bytes.len()).map_err(|reason| RpcError::RpcRefused { reason })?;
         let token = self.token();
         let known = Known { bytes: bytes.len() as u64, at_client: true, ..Known::default() };
         let mut draft = self.draft.borrow_mut();

@@ -17,6 +17,40 @@
 //! that the mapping prefers first, keeps the results, and sends them to the servers that the mapping names, once to each
 //! other site, where they are passed on. What fails is sent on as a failure, so that all that depends on it ends
 //! with the same reason. The client gets what it asks for, and nothing else.
+//!
+//! ```
+//! use gridspan_rpc::calls::{Catalogue, Function, Functions, Services, with_rpc};
+//! use gridspan_rpc::group::Mapper;
+//! use gridspan_rpc::heuristics::HeftC;
+//! use gridspan_runtime::{Grid, Job, JobError, driver};
+//!
+//! const FILL: Function<(u64,), (Vec<u64>,)> = Function::new("fill", |(n,), _| Ok(((0..n).collect(),)));
+//! const SUM: Function<(Vec<u64>,), (u64,)> = Function::new("sum", |(v,), _| Ok((v.iter().sum(),)));
+//!
+//! struct Numbers;
+//!
+//! impl Catalogue for Numbers {
+//!     fn functions() -> Functions {
+//!         Functions::new().with_parts(&FILL).with_parts(&SUM)
+//!     }
+//! }
+//!
+//! let job = with_rpc::<Numbers>(Job::new("sums")).main(async |grid: Grid| {
+//!     let failed = |error: gridspan_rpc::calls::RpcError| JobError::from(error.to_string());
+//!     let services: Services<Numbers> = Services::on_all_pes(&grid).await.map_err(failed)?;
+//!     let sum = Mapper::new(&services)
+//!         .map(&HeftC::default(), async |group| {
+//!             let (numbers,) = group.call(&FILL, (group.value(&10)?,));
+//!             let (sum,) = group.call(&SUM, (numbers,)); // the numbers stay where they were made
+//!             group.get(&sum).await
+//!         })
+//!         .await
+//!         .map_err(failed)?;
+//!     assert_eq!(sum, 45);
+//!     Ok(())
+//! });
+//! assert_eq!(driver::embedded::run(job, 2), Ok(()));
+//! ```
 
 mod all_of;
 mod discovery;

@@ -23,15 +23,18 @@ impl Heuristic for Portfolio {
 
     fn map(&self, graph: &TaskGraph, platform: &Platform) -> Result<Mapping, MapError> {
         let mut best = simulated(&HeftC::default(), graph, platform)?;
-        let sites: Vec<HeftC> = match platform.sites().len() {
-            0 | 1 => Vec::new(),
-            _ => strongest(platform).into_iter().map(HeftC::in_site).collect(),
-        };
-        let members = sites.iter().map(|member| member as &dyn Heuristic);
-        for member in std::iter::once(&Heft as &dyn Heuristic).chain(members) {
+        let mut consider = |member: &dyn Heuristic| -> Result<f64, MapError> {
             let other = simulated(member, graph, platform)?;
             if other.predicted_s < best.predicted_s {
                 best = other;
+            }
+            Ok(best.predicted_s)
+        };
+        let mut best_s = consider(&Heft)?;
+        for (site, speed) in strongest(platform) {
+            // With all its cores busy from the beginning a site alone takes so long; no need to look closer.
+            if graph.work_s() / speed < best_s {
+                best_s = consider(&HeftC::in_site(site))?;
             }
         }
         Ok(best)
@@ -50,14 +53,18 @@ fn simulated(
     Ok(mapping)
 }
 
-/// The sites with most to compute with.
-fn strongest(platform: &Platform) -> Vec<usize> {
+/// The sites with most to compute with, and the speed of all their cores; none if there is no other.
+fn strongest(platform: &Platform) -> Vec<(usize, f64)> {
     let mut speeds = vec![0.0; platform.sites().len()];
     for server in platform.servers() {
         speeds[server.site] += server.speed * f64::from(server.cores);
     }
-    let mut sites: Vec<usize> = (0..speeds.len()).filter(|&site| speeds[site] > 0.0).collect();
-    sites.sort_by(|&one, &other| speeds[other].total_cmp(&speeds[one]));
+    let mut sites: Vec<(usize, f64)> =
+        speeds.into_iter().enumerate().filter(|&(_, speed)| speed > 0.0).collect();
+    if sites.len() < 2 {
+        return Vec::new();
+    }
+    sites.sort_by(|one, other| other.1.total_cmp(&one.1));
     sites.truncate(SITES_MAX);
     sites
 }

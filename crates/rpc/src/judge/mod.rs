@@ -121,7 +121,8 @@ impl Execution {
     /// How long the cores of a server computed, together, in seconds.
     pub fn busy_s(&self, server: ServerId) -> f64 {
         let runs = self.runs.iter().chain(&self.wasted).filter(|run| run.server == server);
-        runs.map(|run| run.end_s - run.start_s).sum()
+        // Folded from zero, because an empty sum is a negative one.
+        runs.fold(0.0, |busy_s, run| busy_s + run.end_s - run.start_s)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::id::{DataId, Endpoint};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// Tasks of a level for each level: a level of `tasks / LEVELS` reads what the one before it has written.
+/// So many levels, each of which reads what the one before it has written.
 const LEVELS: u32 = 10;
 /// A task reads so many files at most.
 const READS_MAX: u64 = 3;

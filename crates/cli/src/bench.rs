@@ -16,8 +16,11 @@ const NODES: [u32; 3] = [2, 4, 8];
 /// Measures what the verb says.
 pub(crate) fn run(verb: &BenchVerb, verbose: u8) -> Result<ExitCode, CliError> {
     let BenchVerb::Bcast(args) = verb;
-    let words = ["bcast", "--bytes", &args.bytes, "--rounds", &args.rounds];
-    let command = Command::Program(words.map(Into::into).into());
+    let mut words = vec!["bcast", "--bytes", &args.bytes, "--rounds", &args.rounds];
+    if args.json {
+        words.push("--json");
+    }
+    let command = Command::Program(words.into_iter().map(Into::into).collect());
     let program = Program::resolve(Some(&command))?;
     for place in places(args) {
         let place = Place::of_run(&place, true)?;

@@ -223,6 +223,16 @@ fn broadcasts_are_measured_over_processes_and_emulated_links() {
             assert!(output.stdout.contains(text), "{output:?}");
         }
     }
+    let flags = ["--nodes", "2", "--bytes", "8B,1kB", "--rounds", "2", "--json"];
+    let output = run(&[&["bench", "bcast"], &flags[..]].concat());
+    let events = output.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let results: Vec<Value> = events
+        .filter(|event| event["event"] == "output")
+        .map(|event| serde_json::from_str(event["text"].as_str().unwrap()).unwrap())
+        .collect();
+    assert_eq!((&results[0]["bytes"], &results[1]["bytes"]), (&8.into(), &1000.into()));
+    assert!(results[0]["runtime"]["median_ns"].as_f64().unwrap() > 0.0, "{results:?}");
+    assert_eq!(results[2]["verified"], true);
     let output = run(&["bench", "bcast", "--bytes", "1GB"]);
     assert_eq!(output.code, Some(2), "{output:?}");
     assert!(output.stderr.contains("at most 48MiB"), "{output:?}");

@@ -110,7 +110,7 @@ pub(crate) struct BenchBcastArgs {
     /// How many broadcasts of each size are measured each way.
     #[arg(long, value_name = "N", default_value = "30")]
     pub(crate) rounds: String,
-    /// Print events as JSON, one a line.
+    /// Print events as JSON, one a line; the text of each result is a JSON object, with times in nanoseconds.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -41,6 +41,9 @@ struct Options {
     /// How many broadcasts of each size are measured each way.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     rounds: u64,
+    /// Print one JSON object for each size, and one at the end, instead of a table.
+    #[arg(long)]
+    json: bool,
 }
 
 fn size(text: &str) -> Result<usize, String> {
@@ -60,17 +63,29 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
     let members = grid.create_group::<Member>(Per::Node, |_| nodes).await?;
     let mut bench = Bench { grid, members, nodes, payloads: 0 };
     let rounds = options.rounds;
-    println!(
-        "{rounds} rounds of each size over {nodes} nodes; times in us: median (least to most)"
-    );
+    if !options.json {
+        println!(
+            "{rounds} rounds of each size over {nodes} nodes; times in us: median (least to most)"
+        );
+    }
     let mut sizes = Vec::with_capacity(options.bytes.len());
     for &bytes in &options.bytes {
         sizes.push((bytes, bench.compare(bytes, rounds).await?));
     }
     let closing_ns = Range::of(bench.closings().await?);
+    let sizes = sizes.into_iter().map(|(bytes, times_ns)| (bytes, times_ns.map(Range::of)));
+    if options.json {
+        for (bytes, ranges) in sizes {
+            println!("{}", json_of_size((nodes, rounds, bytes), ranges));
+        }
+        let (closing, payloads) = (closing_ns.to_json(), bench.payloads);
+        println!(
+            "{{\"nodes\":{nodes},\"reduction\":{closing},\"verified\":true,\"payloads\":{payloads}}}"
+        );
+        return Ok(());
+    }
     println!("{:>10}  {:>26}  {:>26}  ratio", "bytes", "runtime", "binomial of messages");
-    for (bytes, times_ns) in sizes {
-        let [runtime, binomial] = times_ns.map(Range::of);
+    for (bytes, [runtime, binomial]) in sizes {
         let ratio = runtime.median_ns / binomial.median_ns;
         println!("{bytes:>10}  {:>26}  {:>26}  {ratio:.3}", runtime.show(), binomial.show());
     }
@@ -80,6 +95,17 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
         bench.payloads
     );
     Ok(())
+}
+
+/// What one size took, as a JSON object.
+fn json_of_size((nodes, rounds, bytes): (u32, u64, usize), ranges: [Range; 2]) -> String {
+    let [runtime, binomial] = ranges;
+    let ratio = runtime.median_ns / binomial.median_ns;
+    let [runtime, binomial] = ranges.map(|range| range.to_json());
+    format!(
+        "{{\"nodes\":{nodes},\"rounds\":{rounds},\"bytes\":{bytes},\"runtime\":{runtime},\
+         \"binomial_of_messages\":{binomial},\"ratio\":{ratio:.4}}}"
+    )
 }
 
 struct Bench<'a> {
@@ -169,6 +195,14 @@ impl Range {
         Self { least_ns: at(0), median_ns, most_ns: at(count.saturating_sub(1)) }
     }
 
+    /// As a JSON object, in nanoseconds.
+    fn to_json(self) -> String {
+        let Self { least_ns, median_ns, most_ns } = self;
+        format!(
+            "{{\"median_ns\":{median_ns:.0},\"least_ns\":{least_ns:.0},\"most_ns\":{most_ns:.0}}}"
+        )
+    }
+
     /// In microseconds.
     fn show(&self) -> String {
         let [least, median, most] =
@@ -187,6 +221,18 @@ mod tests {
         assert_eq!(range, Range { least_ns: 1e3, median_ns: 3e3, most_ns: 9e3 });
         assert_eq!(range.show(), "3 (1 to 9)");
         assert_eq!(Range::of(vec![7.0]).median_ns, 7.0);
+    }
+
+    #[test]
+    fn what_a_size_took_is_a_json_object() {
+        let ranges = [Range::of(vec![3e3, 1e3, 2e3]), Range::of(vec![4e3])];
+        assert_eq!(
+            json_of_size((4, 3, 1000), ranges),
+            "{\"nodes\":4,\"rounds\":3,\"bytes\":1000,\
+             \"runtime\":{\"median_ns\":2000,\"least_ns\":1000,\"most_ns\":3000},\
+             \"binomial_of_messages\":{\"median_ns\":4000,\"least_ns\":4000,\"most_ns\":4000},\
+             \"ratio\":0.5000}"
+        );
     }
 
     #[test]

@@ -7,33 +7,16 @@
 
 use super::engine::Work;
 use super::frame::{FrameId, Lender, Up};
-use super::order::{Crew, Loan, Order, at, tell};
+use super::order::{Loan, Order, tell};
 use super::steward::{GIFT_BYTES, LENDER_BYTES, Steward};
 use super::worker::Worker;
 use crate::Context;
 use crate::codec;
-use crate::id::{ActorId, CollectionId, Sender};
-use crate::index::ActorIndex;
 use crate::limits::PIECE_BYTES_MAX;
-use crate::pe::{Core, Notice};
+use crate::pe::Notice;
 use gridspan_balance::victim::Gift;
 use gridspan_topology::PeId;
-use std::collections::{BTreeMap, BTreeSet};
-
-/// How far a worker of a guest has come with leaving.
-#[derive(Debug, Default)]
-pub(super) struct Leaving {
-    /// Whether it has said that nobody waits for anything of it.
-    is_done: bool,
-    /// On the first PE of the node: who else has said so.
-    done: BTreeSet<PeId>,
-}
-
-/// Tells the worker of a pool on a PE.
-pub(super) fn notify<A: Crew>(core: &mut Core, collection: CollectionId, notice: Notice) {
-    let id = ActorId { collection, key: at(core.me).key() };
-    core.send::<A>(Sender::Pe, id, 0, Order::Notice(notice));
-}
+use std::collections::BTreeMap;
 
 impl<W: Work> Worker<W> {
     /// Does what news of guests ask for.

@@ -3,9 +3,9 @@
 use super::deques::Deques;
 use super::engine::{Engine, Finished, Work};
 use super::frame::Lender;
+use super::leaving::{Leaving, notify};
 use super::order::{Loan, Order, at, tell};
 use super::steward::Steward;
-use super::visiting::{Leaving, notify};
 use crate::index::Ix1;
 use crate::limits::PIECE_BYTES_MAX;
 use crate::pe::Visiting;

@@ -61,18 +61,18 @@ impl<T> Roster<T> {
 }
 
 /// A PE or a node.
-pub(crate) trait Place {
-    fn number(&self) -> u32;
+pub(crate) trait Place: Copy {
+    fn number(self) -> u32;
 }
 
 impl Place for PeId {
-    fn number(&self) -> u32 {
+    fn number(self) -> u32 {
         self.0
     }
 }
 
 impl Place for NodeId {
-    fn number(&self) -> u32 {
+    fn number(self) -> u32 {
         self.0
     }
 }

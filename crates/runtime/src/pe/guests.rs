@@ -237,7 +237,7 @@ impl Core {
             }
             Visit::Noted { guest } => self.note_known(*guest, from),
             Visit::Leave => self.let_leave(guest),
-            Visit::Goodbye => self.bid_farewell(guest, GuestEvent::Left { guest }),
+            Visit::Goodbye => self.bid_farewell(guest, &GuestEvent::Left { guest }),
             Visit::Lost { guest, error } => self.lose_guest(*guest, error),
             _ => {}
         }
@@ -305,12 +305,14 @@ impl Core {
             return;
         }
         match self.common.tolerates_lost_guests {
-            true => self.bid_farewell(guest, GuestEvent::Lost { guest, reason: error.to_string() }),
+            true => {
+                self.bid_farewell(guest, &GuestEvent::Lost { guest, reason: error.to_string() })
+            }
             false => self.stop(Err(error.clone())),
         }
     }
 
-    fn bid_farewell(&mut self, guest: NodeId, event: GuestEvent) {
+    fn bid_farewell(&mut self, guest: NodeId, event: &GuestEvent) {
         let Some(entry) = self.guests.book.get_mut(&guest) else { return };
         if entry.stage == Stage::Gone {
             return;
@@ -321,7 +323,7 @@ impl Core {
         let leader = self.common.layout.leader(guest);
         let waiting = self.guests.up_to(Stage::Coming);
         waiting.into_iter().for_each(|(other, _)| self.note_known(other, leader));
-        self.tell_of_guest(&event);
+        self.tell_of_guest(event);
     }
 
     fn tell_others(&mut self, guest: NodeId, news: &Visit) {

@@ -54,7 +54,9 @@ impl Ledger {
         guest: NodeId,
         engine: &mut Engine<W>,
     ) -> Result<u64, DecodeError> {
-        let owed: Vec<_> = self.0.extract_if(.., |_, entry| entry.guest == guest).collect();
+        let (owed, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(&mut self.0).into_iter().partition(|(_, entry)| entry.guest == guest);
+        self.0 = others;
         let mut tokens = Vec::new();
         for (frame, entry) in &owed {
             let Some(Frame { up, .. }) = engine.frames.release(*frame) else { continue };

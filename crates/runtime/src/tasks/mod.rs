@@ -20,6 +20,7 @@ mod deques;
 mod engine;
 mod fork;
 mod frame;
+mod leaving;
 mod ledger;
 mod order;
 mod pool;

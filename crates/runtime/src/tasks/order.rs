@@ -1,16 +1,14 @@
 //! What workers are told.
 
 use super::frame::Lender;
-use crate::id::{ActorId, CollectionId, Sender};
-use crate::index::{ActorIndex, Ix1};
-use crate::pe::{Core, Notice};
+use crate::index::Ix1;
+use crate::pe::Notice;
 use crate::reference::Reply;
 use crate::{Actor, Context, codec};
 use bytes::Bytes;
 use gridspan_balance::victim::{Gift, StealMessage};
 use gridspan_topology::{NodeId, PeId};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 
 /// What a worker is told.
 #[derive(Clone, Serialize, Deserialize)]
@@ -79,19 +77,4 @@ pub(super) fn tell<A: Crew>(to: PeId, order: Order, cx: &mut Context<'_, A>) {
 /// The index of the worker on a PE.
 pub(super) fn at(pe: PeId) -> Ix1 {
     Ix1(pe.0 as i32)
-}
-
-/// How far a worker of a guest has come with leaving.
-#[derive(Debug, Default)]
-pub(super) struct Leaving {
-    /// Whether it has said that nobody waits for anything of it.
-    pub(super) is_done: bool,
-    /// On the first PE of the node: who else has said so.
-    pub(super) done: BTreeSet<PeId>,
-}
-
-/// Tells the worker of a pool on a PE.
-pub(super) fn notify<A: Crew>(core: &mut Core, collection: CollectionId, notice: Notice) {
-    let id = ActorId { collection, key: at(core.me).key() };
-    core.send::<A>(Sender::Pe, id, 0, Order::Notice(notice));
 }

@@ -3,7 +3,8 @@
 use super::deques::Deques;
 use super::engine::{Engine, Finished, Work};
 use super::frame::Lender;
-use super::order::{Leaving, Loan, Order, at, notify, tell};
+use super::leaving::{Leaving, notify};
+use super::order::{Loan, Order, at, tell};
 use super::steward::Steward;
 use crate::index::Ix1;
 use crate::limits::PIECE_BYTES_MAX;

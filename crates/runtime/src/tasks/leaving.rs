@@ -1,0 +1,23 @@
+//! What a worker knows of its guest's leaving, and how it hears of guests.
+
+use super::order::{Crew, Order, at};
+use crate::id::{ActorId, CollectionId, Sender};
+use crate::index::ActorIndex;
+use crate::pe::{Core, Notice};
+use gridspan_topology::PeId;
+use std::collections::BTreeSet;
+
+/// How far a worker of a guest has come with leaving.
+#[derive(Debug, Default)]
+pub(super) struct Leaving {
+    /// Whether it has said that nobody waits for anything of it.
+    pub(super) is_done: bool,
+    /// On the first PE of the node: who else has said so.
+    pub(super) done: BTreeSet<PeId>,
+}
+
+/// Tells the worker of a pool on a PE.
+pub(super) fn notify<A: Crew>(core: &mut Core, collection: CollectionId, notice: Notice) {
+    let id = ActorId { collection, key: at(core.me).key() };
+    core.send::<A>(Sender::Pe, id, 0, Order::Notice(notice));
+}

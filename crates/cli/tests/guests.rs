@@ -51,7 +51,7 @@ fn nodes_join_a_search_leave_it_and_are_killed_and_its_count_is_as_published() {
 fn who_is_not_invited_is_told_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let _job = start(folder.path(), &["run", "-n", "2", "drill", "--wait", "60"]);
-    until(|| fs::read_dir(folder.path().join("gridspan")).ok()?.next());
+    let _started = until(|| fs::read_dir(folder.path().join("gridspan")).ok()?.next());
 
     let output = until(|| {
         let output = finish(gridctl_in(folder.path()));

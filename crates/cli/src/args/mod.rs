@@ -6,7 +6,7 @@ mod rpc;
 
 pub(crate) use bcast::{BcastArgs, BenchBcastArgs, BenchVerb, SharingName};
 pub(crate) use place::{DriverName, PlaceArgs, SiteArg};
-pub(crate) use rpc::{RescueName, RpcRunArgs, RpcVerb};
+pub(crate) use rpc::{INDIVIDUAL, RescueName, RpcRunArgs, RpcVerb};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;

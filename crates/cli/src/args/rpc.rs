@@ -5,6 +5,9 @@ use gridspan_topology::{Bandwidth, Latency, Link};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+/// The name by which plain GridRPC is asked for, which maps no group.
+pub(crate) const INDIVIDUAL: &str = "gridrpc";
+
 /// What to do with remote calls.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RpcVerb {
@@ -121,5 +124,5 @@ fn link(text: &str) -> Result<Link, String> {
 
 fn heuristics() -> clap::builder::PossibleValuesParser {
     let names = gridspan_rpc::heuristics::NAMES.iter().copied();
-    names.chain([crate::rpc::INDIVIDUAL]).collect::<Vec<_>>().into()
+    names.chain([INDIVIDUAL]).collect::<Vec<_>>().into()
 }

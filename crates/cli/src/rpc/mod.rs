@@ -14,14 +14,13 @@ mod svg;
 mod text;
 mod trial;
 
-use crate::args::{RpcRunArgs, RpcVerb};
+use crate::args::{INDIVIDUAL, RpcRunArgs, RpcVerb};
 use crate::error::CliError;
 use crate::output::show;
 use crate::style::Style;
 use gridspan_rpc::heuristics::NAMES;
 use scene::Scene;
 use std::process::ExitCode;
-pub(crate) use trial::INDIVIDUAL;
 use trial::Trial;
 
 /// Tries all mappings, so it is not among the heuristics where nothing is said.

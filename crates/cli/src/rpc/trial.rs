@@ -7,9 +7,6 @@ use gridspan_rpc::heuristics::by_name;
 use gridspan_rpc::judge::{Execution, Rescue, execute, execute_calls};
 use std::time::{Duration, Instant};
 
-/// The name by which plain GridRPC is asked for, which maps no group.
-pub(crate) const INDIVIDUAL: &str = "gridrpc";
-
 /// How a workflow went.
 pub(super) struct Trial {
     /// What mapped it.

@@ -69,7 +69,20 @@ pub enum GraphError {
         /// The time given.
         seconds: String,
     },
+    /// So much that sums of it would not be exact.
+    #[error("all {what} together are more than {limit}; look at the units of the numbers")]
+    TooMuch {
+        /// Of what.
+        what: &'static str,
+        /// What there may be.
+        limit: &'static str,
+    },
 }
+
+/// All tasks compute no longer than this, in seconds.
+const WORK_MAX_S: f64 = 1e12;
+/// All data has no more bytes than this.
+const BYTES_MAX: u64 = 1_000_000_000_000_000_000;
 
 impl TaskGraph {
     /// All tasks, by their identifiers.
@@ -182,6 +195,12 @@ impl GraphBuilder {
             let (task, seconds) = (task.name.clone(), task.work_s.to_string());
             return Err(GraphError::Work { task, seconds });
         }
+        if self.tasks.iter().map(|task| task.work_s).sum::<f64>() > WORK_MAX_S {
+            return Err(GraphError::TooMuch { what: "tasks", limit: "1e12 s" });
+        }
+        if self.data.iter().fold(0, |sum: u64, data| sum.saturating_add(data.bytes)) > BYTES_MAX {
+            return Err(GraphError::TooMuch { what: "data", limit: "1e18 bytes" });
+        }
         for data in &mut self.data {
             data.consumers.sort_unstable();
         }
@@ -253,5 +272,18 @@ mod tests {
             builder.task("odd", work_s);
             assert!(matches!(builder.build(), Err(GraphError::Work { .. })));
         }
+    }
+
+    #[test]
+    fn more_than_can_be_added_up_is_refused() {
+        let mut builder = GraphBuilder::default();
+        builder.task("endless", 1e308);
+        assert!(matches!(builder.build(), Err(GraphError::TooMuch { what: "tasks", .. })));
+
+        let mut builder = GraphBuilder::default();
+        let task = builder.task("writer", 1.0);
+        builder.write(task, "half", u64::MAX / 2 + 1);
+        builder.write(task, "other half", u64::MAX / 2 + 1);
+        assert!(matches!(builder.build(), Err(GraphError::TooMuch { what: "data", .. })));
     }
 }

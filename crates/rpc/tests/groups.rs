@@ -224,6 +224,14 @@ fn an_argument_of_another_group_is_refused() {
             })
             .await;
         assert_eq!(refused.map_err(|error| error.code()), Err(13));
+        // Both groups call their first data the same.
+        let refused = mapper
+            .map(&Greedy, async |group| {
+                group.value(&vec![2_u8])?;
+                group.get(&foreign).await
+            })
+            .await;
+        assert_eq!(refused.map_err(|error| error.code()), Err(13));
         Ok(())
     });
 }

@@ -125,13 +125,13 @@ impl<C: Catalogue> Actor for Desk<C> {
     type Init = DeskStart<C>;
     type Message = DeskMessage;
 
-    fn create(start: DeskStart<C>, _cx: &mut Context<'_, Self>) -> Self {
+    fn create(start: DeskStart<C>, cx: &mut Context<'_, Self>) -> Self {
         Self {
             registry: start.registry,
             servers: start.servers,
             timeout: start.timeout,
             attempts: start.attempts,
-            sessions: Sessions::new(),
+            sessions: Sessions::new(cx.index().0 as u32),
             calls: BTreeMap::new(),
             at_servers: BTreeMap::new(),
         }

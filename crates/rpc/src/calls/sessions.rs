@@ -56,8 +56,10 @@ pub(super) struct Sessions<R, W> {
 const FAILED_MAX: usize = 10_000;
 
 impl<R, W: Clone> Sessions<R, W> {
-    pub(super) fn new() -> Self {
-        Self { next: 1, entries: BTreeMap::new(), failed: VecDeque::new(), waiters: Vec::new() }
+    /// Of the client with this number, whose sessions no other client has.
+    pub(super) fn new(client: u32) -> Self {
+        let next = (u64::from(client) << 32) + 1;
+        Self { next, entries: BTreeMap::new(), failed: VecDeque::new(), waiters: Vec::new() }
     }
 
     /// A number that no session has had.
@@ -213,7 +215,7 @@ mod tests {
     use super::*;
 
     fn sessions(count: usize) -> (Sessions<u8, &'static str>, Vec<SessionId>) {
-        let mut sessions = Sessions::new();
+        let mut sessions = Sessions::new(0);
         let ids: Vec<SessionId> = (0..count).map(|_| sessions.reserve()).collect();
         ids.iter().for_each(|&id| sessions.open(id, "f".to_owned()));
         (sessions, ids)

@@ -147,6 +147,9 @@ impl<C: Catalogue> Group<'_, C> {
 
     /// Executes what was gathered, and brings a result to the client.
     pub async fn get<T: DeserializeOwned>(&self, lazy: &Lazy<T>) -> Result<T, RpcError> {
+        if lazy.token.0 != self.number {
+            return Err(RpcError::Other { reason: "the data is of another group".to_owned() });
+        }
         self.run().await?;
         let data = lazy.token.1;
         let held = self.draft.borrow().values.get(&data).cloned();
@@ -161,7 +164,7 @@ impl<C: Catalogue> Group<'_, C> {
         let server = self.draft.borrow().known.get(&data).and_then(|k| k.servers.first().copied());
         match server {
             Some(server) => self.fetch_from(server, data).await,
-            None => Err(RpcError::Other { reason: "the data is of another group".to_owned() }),
+            None => Err(RpcError::Other { reason: "no server has the data".to_owned() }),
         }
     }
 

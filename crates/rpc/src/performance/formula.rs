@@ -50,6 +50,8 @@ pub struct FormulaError {
     pub problem: String,
 }
 
+/// Longer formulas are refused rather than read, since a chain of operations is as deep as it is long.
+const LENGTH_MAX: usize = 4096;
 /// Deeper formulas are refused rather than read: nobody writes them.
 const DEPTH_MAX: usize = 64;
 
@@ -57,6 +59,9 @@ impl Formula {
     /// Reads a formula of scalar arguments with these names.
     pub fn parse(text: &str, arguments: &[&str]) -> Result<Self, FormulaError> {
         let mut parser = Parser { text, at: 0, arguments, depth: 0 };
+        if text.len() > LENGTH_MAX {
+            return Err(parser.error(format!("a formula has at most {LENGTH_MAX} bytes")));
+        }
         let root = parser.sum()?;
         match parser.peek() {
             None => Ok(Self { root }),
@@ -299,5 +304,6 @@ mod tests {
         assert_eq!(column("1.2.3"), 1);
         assert!(Formula::parse(&"(".repeat(1000), &[]).is_err());
         assert!(Formula::parse(&"-".repeat(1000), &[]).is_err());
+        assert!(Formula::parse(&("1+".repeat(1_000_000) + "1"), &[]).is_err());
     }
 }

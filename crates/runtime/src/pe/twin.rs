@@ -49,9 +49,15 @@ pub(super) fn begin(
     let Some(member) = core.member(kind, slot) else { return };
     let (record, held, epoch) = (migrate::record(member), migrate::held(member), member.epoch + 1);
     let state = stores[kind.index()].encode(slot);
-    // What waits here will be handled there, too.
-    core.created += copies(&mailbox, &held);
     let migrant = Box::new(Migrant { id, kind, epoch, state, mailbox, record, held });
+    let bytes = codec::encoded_len(&migrant) + codec::encoded_len(&serves);
+    if bytes > PIECE_BYTES_MAX {
+        // No network would take it.
+        tracing::warn!(collection = id.collection.0, index = ?id.key, bytes, "too large for a second seat");
+        return core.note_moved(Some(plan), false);
+    }
+    // What waits here will be handled there, too.
+    core.created += copies(&migrant.mailbox, &migrant.held);
     let role = Role::First(Seating::Offered { plan, then: Vec::new() });
     let seat = TwinSeat { other: at, epoch, serves: serves.iter().copied().collect(), role };
     core.twins.insert(id, seat);
@@ -105,6 +111,10 @@ fn take(
         || core.arriving.contains(&id);
     if is_here {
         return Err("it is there already".to_owned());
+    }
+    // They are for the actor where it lives, and a seat here would take them for its own.
+    if core.debts.contains_key(&id) {
+        return Err("broadcasts are owed to it from there".to_owned());
     }
     if size > PIECE_BYTES_MAX || core.ready_bytes + size > core.common.limits.hard_bytes {
         return Err(format!("there is no room for its {size} bytes"));

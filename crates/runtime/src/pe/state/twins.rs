@@ -139,7 +139,12 @@ impl TwinSeat {
                 Role::First(Seating::Both { broadcasts } | Seating::Ending { broadcasts, .. }) => {
                     header.sequence < broadcasts
                 }
-                Role::Second { .. } => false,
+                // What this PE gives to all its members has no epoch, what the first seat has passed on has the seats'.
+                // Anything else is owed to the actor by a PE that it has left.
+                Role::Second { .. } => {
+                    let is_given_here = header.epoch == 0 && header.hops == 0;
+                    !is_given_here && header.epoch != self.epoch
+                }
             };
         }
         // Who knows of both seats has sent it to both, and says so by the epoch.
@@ -221,7 +226,11 @@ mod tests {
         let broadcast = |sequence| Header { is_broadcast: true, ..header(actor(2), sequence, 0) };
         let first = seat(Role::First(Seating::Both { broadcasts: 3 }));
         assert!(first.owes(&broadcast(2)) && !first.owes(&broadcast(3)));
-        assert!(!seat(Role::Second { until: None }).owes(&broadcast(2)));
+        let second = seat(Role::Second { until: None });
+        assert!(!second.owes(&broadcast(2)), "given by its own PE");
+        assert!(!second.owes(&Header { epoch: 4, ..broadcast(2) }), "passed on by the first");
+        let owed = Header { epoch: 3, ..broadcast(2) };
+        assert!(second.owes(&owed), "owed by a PE that the actor has left");
     }
 
     #[test]

@@ -62,7 +62,8 @@ struct Open<C: Catalogue> {
     desk: Member<Desk<C>>,
 }
 
-/// A client of servers.
+/// A client of servers. Dropping it is [finalising](Self::finalize) it. What a session gave is kept until somebody
+/// takes it, or to the end of the client.
 pub struct GridRpc<C: Catalogue> {
     services: Services<C>,
     open: Option<Open<C>>,
@@ -87,7 +88,7 @@ impl<C: Catalogue> GridRpc<C> {
 
     /// Ends, and cancels what runs (`grpc_finalize`). Handles and sessions are invalid from then on.
     pub async fn finalize(&mut self) -> Result<(), RpcError> {
-        self.ask(DeskMessage::Close).await?;
+        self.ask(|reply| DeskMessage::Close(Some(reply))).await?;
         self.open = None;
         Ok(())
     }
@@ -107,8 +108,13 @@ impl<C: Catalogue> GridRpc<C> {
     pub async fn handle<I, O>(&self, function: &Function<I, O>) -> Result<Handle<I, O>, RpcError> {
         let owner = self.open()?.owner;
         let name = function.name().to_owned();
-        let question =
-            |reply| RegistryMessage::Find { function: name, bytes: 0, work_s: None, reply };
+        let question = |reply| RegistryMessage::Find {
+            function: name,
+            bytes: 0,
+            work_s: None,
+            only: None,
+            reply,
+        };
         let found = self.services.registry().ask(FOREVER, question).await;
         found.map_err(|error| from_grid(&error))??;
         Ok(Handle { owner, function: *function, bound: None })
@@ -259,6 +265,14 @@ impl<C: Catalogue> GridRpc<C> {
     /// A session that failed, each once, the first first (`grpc_get_failed_sessionid`).
     pub async fn failed_session(&self) -> Result<Option<SessionId>, RpcError> {
         self.ask(DeskMessage::Failed).await
+    }
+}
+
+impl<C: Catalogue> Drop for GridRpc<C> {
+    fn drop(&mut self) {
+        if let Some(open) = self.open.take() {
+            open.desk.send(DeskMessage::Close(None));
+        }
     }
 }
 

@@ -6,10 +6,11 @@ use super::directory::Offer;
 use super::error::RpcError;
 use super::registry::{Registry, RegistryMessage};
 use super::server::{Answer, Call, Server, ServerMessage, Ticket};
+use super::services::FOREVER;
 use super::sessions::{SessionId, Sessions, Until, Waited};
 use gridspan_runtime::{Actor, ActorRef, CollectionRef, Context, Ix1, Numbers, Reply, Time};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Makes the calls of one client.
@@ -24,6 +25,8 @@ pub struct Desk<C: Catalogue> {
     calls: BTreeMap<SessionId, Ongoing>,
     /// How many calls each server has from here.
     at_servers: BTreeMap<u32, u32>,
+    /// The client is gone; the desk stays until no server has anything of it.
+    is_closing: bool,
 }
 
 /// What a desk begins with.
@@ -78,7 +81,8 @@ struct Ongoing {
     wanted: Wanted,
     /// Who has not heard of it yet.
     caller: Option<Caller>,
-    offers: VecDeque<Offer>,
+    /// The servers that are not tried again.
+    tried: BTreeSet<u32>,
     current: Option<Offer>,
     attempt: u32,
     begun: Time,
@@ -116,8 +120,10 @@ pub enum DeskMessage {
     Error(SessionId, Reply<Result<Option<RpcError>, RpcError>>),
     /// Which failed?
     Failed(Reply<Option<SessionId>>),
-    /// The client is finalised.
-    Close(Reply<()>),
+    /// A server has nothing to do any more with a call that it did not answer.
+    Released(Offer),
+    /// The client is finalised, or was dropped.
+    Close(Option<Reply<()>>),
 }
 
 impl<C: Catalogue> Actor for Desk<C> {
@@ -134,6 +140,7 @@ impl<C: Catalogue> Actor for Desk<C> {
             sessions: Sessions::new(cx.index().0 as u32),
             calls: BTreeMap::new(),
             at_servers: BTreeMap::new(),
+            is_closing: false,
         }
     }
 
@@ -170,11 +177,15 @@ impl<C: Catalogue> Actor for Desk<C> {
             DeskMessage::Function(id, reply) => cx.reply(reply, self.sessions.function(id)),
             DeskMessage::Error(id, reply) => cx.reply(reply, self.sessions.error(id)),
             DeskMessage::Failed(reply) => cx.reply(reply, self.sessions.pop_failed()),
+            DeskMessage::Released(offer) => self.released(offer, cx),
             DeskMessage::Close(reply) => {
                 let calls: Vec<SessionId> = self.calls.keys().copied().collect();
                 calls.into_iter().for_each(|id| self.cancel(id, cx));
-                cx.reply(reply, ());
-                cx.destroy();
+                if let Some(reply) = reply {
+                    cx.reply(reply, ());
+                }
+                self.is_closing = true;
+                self.go_if_free(cx);
             }
         }
     }
@@ -191,22 +202,10 @@ impl<C: Catalogue> Actor for Desk<C> {
 impl<C: Catalogue> Desk<C> {
     fn begin(&mut self, wanted: Wanted, caller: Caller, cx: &mut Context<'_, Self>) {
         let id = self.sessions.reserve();
-        let find = |reply| RegistryMessage::Find {
-            function: wanted.function.clone(),
-            bytes: wanted.arguments.len() as u64,
-            work_s: wanted.work_s,
-            reply,
-        };
-        let bound = wanted.bound;
-        if bound.is_none() {
-            let found = move |answer: Result<_, _>| DeskMessage::Found(id, answer.ok());
-            cx.ask(&self.registry, self.timeout, find, found);
-        }
-        let time_s = wanted.work_s.unwrap_or_default();
         let ongoing = Ongoing {
             wanted,
             caller: Some(caller),
-            offers: VecDeque::new(),
+            tried: BTreeSet::new(),
             current: None,
             attempt: 0,
             begun: cx.now(),
@@ -214,9 +213,22 @@ impl<C: Catalogue> Desk<C> {
             problem: None,
         };
         self.calls.insert(id, ongoing);
-        if let Some(number) = bound {
-            self.found(id, Some(Ok(vec![Offer { number, time_s }])), cx);
+        self.look_up(id, cx);
+    }
+
+    /// Asks for servers before each attempt: those that were there before the last may have left, and others may
+    /// have come.
+    fn look_up(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
+        let Some(ongoing) = self.calls.get_mut(&id) else { return };
+        if ongoing.attempt >= self.attempts {
+            let problem = ongoing.problem.take().unwrap_or(RpcError::CommunicationFailed);
+            return self.end(id, Err(problem), cx);
         }
+        let (function, only) = (ongoing.wanted.function.clone(), ongoing.wanted.bound);
+        let (bytes, work_s) = (ongoing.wanted.arguments.len() as u64, ongoing.wanted.work_s);
+        let find = |reply| RegistryMessage::Find { function, bytes, work_s, only, reply };
+        let found = move |answer: Result<_, _>| DeskMessage::Found(id, answer.ok());
+        cx.ask(&self.registry, self.timeout, find, found);
     }
 
     fn found(
@@ -226,27 +238,31 @@ impl<C: Catalogue> Desk<C> {
         cx: &mut Context<'_, Self>,
     ) {
         let Some(ongoing) = self.calls.get_mut(&id) else { return };
-        match found.unwrap_or(Err(RpcError::CommunicationFailed)) {
-            Ok(offers) => {
-                ongoing.offers = offers.into_iter().take(self.attempts as usize).collect();
-                if let Some(Caller::Session(reply)) = ongoing.caller {
-                    ongoing.caller = None;
-                    self.sessions.open(id, ongoing.wanted.function.clone());
-                    cx.reply(reply, Ok(id));
-                }
-                self.send(id, cx);
+        let offers = match found.unwrap_or(Err(RpcError::CommunicationFailed)) {
+            Ok(offers) => offers,
+            Err(error) => {
+                let problem = ongoing.problem.take().unwrap_or(error);
+                return self.end(id, Err(problem), cx);
             }
-            Err(error) => self.end(id, Err(error), cx),
+        };
+        if let Some(Caller::Session(reply)) = ongoing.caller {
+            ongoing.caller = None;
+            self.sessions.open(id, ongoing.wanted.function.clone());
+            cx.reply(reply, Ok(id));
+        }
+        match offers.into_iter().find(|offer| !ongoing.tried.contains(&offer.number)) {
+            Some(offer) => self.send(id, offer, cx),
+            None => {
+                let problem = ongoing.problem.take().unwrap_or(RpcError::CommunicationFailed);
+                self.end(id, Err(problem), cx);
+            }
         }
     }
 
-    /// Sends a call to the next server that could execute it.
-    fn send(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
+    /// Sends a call to a server.
+    fn send(&mut self, id: SessionId, offer: Offer, cx: &mut Context<'_, Self>) {
         let Some(ongoing) = self.calls.get_mut(&id) else { return };
-        let Some(offer) = ongoing.offers.pop_front() else {
-            let problem = ongoing.problem.take().unwrap_or(RpcError::CommunicationFailed);
-            return self.end(id, Err(problem), cx);
-        };
+        ongoing.tried.insert(offer.number);
         ongoing.attempt += 1;
         ongoing.current = Some(offer);
         ongoing.begun = cx.now();
@@ -289,9 +305,14 @@ impl<C: Catalogue> Desk<C> {
             let (number, bytes) = (offer.number, bytes as u64);
             cx.send(&self.registry, RegistryMessage::Took { function, number, bytes, took_s });
         }
+        let is_late = answer.is_none();
         let problem = match answer {
-            Some(Answer::Results(results)) => return self.end(id, Ok(results), cx),
+            Some(Answer::Results(results)) => {
+                self.answered_by(id, cx);
+                return self.end(id, Ok(results), cx);
+            }
             Some(Answer::Failed(reason)) => {
+                self.answered_by(id, cx);
                 return self.end(id, Err(RpcError::SessionFailed { reason }), cx);
             }
             Some(Answer::Refused(reason)) => RpcError::RpcRefused { reason },
@@ -299,23 +320,54 @@ impl<C: Catalogue> Desk<C> {
             None => RpcError::CommunicationFailed,
         };
         ongoing.problem = Some(problem);
-        self.release(id, cx);
-        self.send(id, cx);
+        if is_late {
+            if let Some(offer) = &mut ongoing.current {
+                offer.is_late = true;
+                cx.send(&self.registry, RegistryMessage::Late(offer.number));
+            }
+            self.call_back(id, cx);
+        } else {
+            self.answered_by(id, cx);
+        }
+        self.look_up(id, cx);
     }
 
-    /// The current server has nothing to do with a call any more.
-    fn release(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
+    /// The current server has answered a call, and so has nothing to do with it any more.
+    fn answered_by(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
+        let offer = self.calls.get_mut(&id).and_then(|ongoing| ongoing.current.take());
+        if let Some(offer) = offer {
+            self.released(offer, cx);
+        }
+    }
+
+    fn released(&mut self, offer: Offer, cx: &mut Context<'_, Self>) {
+        if let Some(count) = self.at_servers.get_mut(&offer.number) {
+            *count -= 1;
+            if *count == 0 {
+                self.at_servers.remove(&offer.number);
+            }
+        }
+        cx.send(&self.registry, RegistryMessage::Ended(offer));
+        self.go_if_free(cx);
+    }
+
+    fn go_if_free(&self, cx: &mut Context<'_, Self>) {
+        if self.is_closing && self.at_servers.is_empty() {
+            cx.destroy();
+        }
+    }
+
+    /// Takes a call back that the current server has not answered. The call counts as the server's load until
+    /// it says that it has nothing to do with it any more: it may be executing it.
+    fn call_back(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
         let Some(ongoing) = self.calls.get_mut(&id) else { return };
         let attempt = ongoing.attempt;
         if let Some(offer) = ongoing.current.take() {
-            if let Some(count) = self.at_servers.get_mut(&offer.number) {
-                *count = count.saturating_sub(1);
-            }
-            cx.send(&self.registry, RegistryMessage::Ended(offer));
             let ticket = self.ticket(id, attempt, cx);
-            // Should it wait there still: its answer did not come in time, or is not wanted.
             let server = self.servers.at(Ix1(offer.number as i32));
-            cx.send(&server, ServerMessage::Cancel(ticket));
+            let cancel = |reply| ServerMessage::Cancel(ticket, reply);
+            let released = move |_: Result<(), _>| DeskMessage::Released(offer);
+            cx.ask(&server, FOREVER, cancel, released);
         }
     }
 
@@ -325,7 +377,7 @@ impl<C: Catalogue> Desk<C> {
         outcome: Result<Numbers<u8>, RpcError>,
         cx: &mut Context<'_, Self>,
     ) {
-        self.release(id, cx);
+        self.call_back(id, cx);
         let Some(ongoing) = self.calls.remove(&id) else { return };
         match ongoing.caller {
             // A call that blocks, or that never got on its way, is no session.

@@ -7,7 +7,7 @@
 //! | `desk` | the actor beside `main` that keeps its sessions; `sessions`: their states |
 //! | `registry` | the actor that knows servers and what they offer; `directory`: what it knows |
 //! | `server` | the actor that executes calls; `stage`: and what groups order |
-//! | `services` | starts and ends them |
+//! | `services` | starts and ends them; `roll`: and knows what has become of them |
 //! | `error` | the standard's errors |
 //!
 //! **A call.** The desk asks the registry for servers that offer the function, best first, and sends the arguments to
@@ -27,6 +27,7 @@ mod error;
 mod function;
 mod piece;
 mod registry;
+mod roll;
 mod server;
 mod services;
 mod sessions;
@@ -38,6 +39,7 @@ pub use config::Config;
 pub use desk::Desk;
 pub use directory::{Offer, ServerCard};
 pub use error::{RpcError, UNKNOWN_CODE_TEXT, error_string};
+pub(crate) use function::Volumes;
 pub use function::{Function, Work};
 pub(crate) use piece::check_piece;
 pub use registry::Registry;

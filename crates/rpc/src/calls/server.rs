@@ -21,6 +21,8 @@ pub struct Server<C> {
     speed: Option<f64>,
     waiting: VecDeque<Call>,
     pub(super) store: Store,
+    /// Who has taken over what was kept for groups.
+    pub(super) heir: Option<u32>,
     /// Whether a message to go on is under way.
     is_going: bool,
     #[serde(skip)]
@@ -88,10 +90,10 @@ pub enum ServerMessage {
     Call(Call),
     /// Execute the next call.
     Next,
-    /// A call is not wanted any more.
-    Cancel(Ticket),
-    /// Take no more calls, and give back those that wait.
-    Leave(Reply<()>),
+    /// A call is not wanted any more; answered once nothing is done for it.
+    Cancel(Ticket, Reply<()>),
+    /// Take no more calls, give back those that wait, and hand on what is kept for groups, if there is somebody.
+    Leave(Option<u32>, Reply<()>),
     /// Something for a group.
     Group(GroupMessage),
 }
@@ -106,6 +108,7 @@ impl<C: Catalogue> Actor for Server<C> {
             speed: None,
             waiting: VecDeque::new(),
             store: Store::default(),
+            heir: None,
             is_going: false,
             functions: None,
             catalogue: PhantomData,
@@ -117,9 +120,12 @@ impl<C: Catalogue> Actor for Server<C> {
             ServerMessage::Open(opening, reply) => self.open(opening, reply, cx),
             ServerMessage::Call(call) => self.accept(call, cx),
             ServerMessage::Next => self.next(cx),
-            ServerMessage::Cancel(ticket) => self.waiting.retain(|call| call.ticket != ticket),
-            ServerMessage::Leave(reply) => {
-                self.leave(cx);
+            ServerMessage::Cancel(ticket, reply) => {
+                self.waiting.retain(|call| call.ticket != ticket);
+                cx.reply(reply, ());
+            }
+            ServerMessage::Leave(heir, reply) => {
+                self.leave(heir, cx);
                 cx.reply(reply, ());
             }
             ServerMessage::Group(message) => {
@@ -208,11 +214,14 @@ impl<C: Catalogue> Server<C> {
         self.speed.is_some()
     }
 
-    fn leave(&mut self, cx: &mut Context<'_, Self>) {
+    fn leave(&mut self, heir: Option<u32>, cx: &mut Context<'_, Self>) {
         self.speed = None;
         for call in self.waiting.drain(..) {
             cx.reply(call.reply, Answer::Gone);
         }
-        self.give_up_orders(cx);
+        match heir {
+            Some(heir) => self.hand_over(heir, cx),
+            None => self.give_up_orders(cx),
+        }
     }
 }

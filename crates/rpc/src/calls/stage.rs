@@ -9,7 +9,14 @@ use gridspan_runtime::{Context, Ix1, Numbers};
 impl<C: Catalogue> Server<C> {
     /// A group wants something.
     pub(super) fn group(&mut self, message: GroupMessage, cx: &mut Context<'_, Self>) {
+        if let Some(heir) = self.heir.filter(|_| !matches!(message, GroupMessage::Kept(_))) {
+            let heir = cx.collection().at(Ix1(heir as i32));
+            return cx.send(&heir, ServerMessage::Group(message));
+        }
         match message {
+            GroupMessage::Order(order) if self.store.is_over(order.group) => {
+                give_up(order, "its group has ended", cx);
+            }
             GroupMessage::Order(order) if !self.is_open() => {
                 give_up(order, "its server has left", cx);
             }
@@ -18,13 +25,20 @@ impl<C: Catalogue> Server<C> {
                 let routes: Vec<Route> =
                     then.into_iter().map(|to| Route { to, then: Vec::new() }).collect();
                 pass_on(key, &held, routes, cx);
-                self.store.put(key, held);
+                if self.is_open() {
+                    self.store.put(key, held);
+                }
             }
             GroupMessage::Share(Parcel { key, routes }) => {
                 pass_on(key, &self.store.get(key), routes, cx);
             }
             GroupMessage::Fetch(key, reply) => cx.reply(reply, self.store.get(key)),
             GroupMessage::Free(keys) => self.store.free(&keys),
+            GroupMessage::End { group, floor } => {
+                for order in self.store.end(group, floor) {
+                    give_up(order, "its group has ended", cx);
+                }
+            }
             GroupMessage::Kept(reply) => cx.reply(reply, self.store.bytes()),
         }
     }
@@ -55,10 +69,24 @@ impl<C: Catalogue> Server<C> {
         cx.reply(order.reply, Done { outcome, input_bytes, work_s });
     }
 
-    /// Gives up all orders.
+    /// Gives up all orders, and forgets all data.
     pub(super) fn give_up_orders(&mut self, cx: &mut Context<'_, Self>) {
-        for order in self.store.drain() {
+        let (_, orders) = self.store.drain();
+        for order in orders {
             give_up(order, "its server has left", cx);
+        }
+    }
+
+    /// Hands all data and orders to another server, and from now on whatever comes for groups.
+    pub(super) fn hand_over(&mut self, heir: u32, cx: &mut Context<'_, Self>) {
+        self.heir = Some(heir);
+        let heir = cx.collection().at(Ix1(heir as i32));
+        let (data, orders) = self.store.drain();
+        for (key, held) in data {
+            cx.send(&heir, ServerMessage::Group(GroupMessage::Data(key, held, Vec::new())));
+        }
+        for order in orders {
+            cx.send(&heir, ServerMessage::Group(GroupMessage::Order(order)));
         }
     }
 }

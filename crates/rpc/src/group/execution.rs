@@ -28,9 +28,19 @@ impl<C: Catalogue> Window<'_, '_, C> {
         routes.iter().map(route).collect()
     }
 
+    /// All servers that the window concerns.
+    fn touch(&self, ways: &[Ways]) {
+        let mapped = self.mapping.servers.iter().copied();
+        let routes = ways.iter().flat_map(|ways| ways.direct.iter().chain(&ways.bridged));
+        let routed = routes.flat_map(|route| route.then.iter().copied().chain([route.to]));
+        let concerned = mapped.chain(routed.map(ServerId)).map(|server| self.number(server));
+        self.group.draft.borrow_mut().touched.extend(concerned);
+    }
+
     /// Executes the window, to its end.
     pub(super) async fn execute(&self) -> Result<(), RpcError> {
         let ways = ways(&self.graph, &self.platform, &self.mapping);
+        self.touch(&ways);
         for (data, ways) in (0..).map(DataId).zip(&ways) {
             if self.graph.datum(data).producer.is_some() {
                 continue;
@@ -103,15 +113,18 @@ impl<C: Catalogue> Window<'_, '_, C> {
         let outputs: Vec<Parcel> = of_task.outputs.iter().map(parcel).collect();
         let inputs: Vec<DataKey> = call.inputs.iter().map(|&input| self.group.key(input)).collect();
         let place = self.mapping.places[task.index()];
-        let function = call.function.to_owned();
+        let (group, function) = (self.group.number, call.function.to_owned());
         let question = move |reply| {
-            let order = Order { place, function, inputs, outputs, reply };
+            let order = Order { group, place, function, inputs, outputs, reply };
             ServerMessage::Group(GroupMessage::Order(order))
         };
         let done = self.group.mapper.services.ask_server(self.number(server), question);
         let done: Done = done.await?;
         for &data in &of_task.outputs {
             self.note(data, Some(server), &ways[data.index()].direct);
+            let name = self.names[data.index()];
+            let failure = done.outcome.as_ref().err().cloned().map(failed);
+            self.group.draft.borrow_mut().known.entry(name).or_default().failure = failure;
         }
         self.learn(call, &done);
         for &data in &of_task.outputs {

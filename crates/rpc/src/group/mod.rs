@@ -7,6 +7,7 @@
 //! | `discovery` | from gathered calls to a task graph, with volumes and times as learned |
 //! | `dispatch` | from a mapping to orders: who executes what, and who sends what to whom |
 //! | `execution` | carries them out |
+//! | `turns` | one window at a time, whoever asks |
 //! | `order`, `store` | orders, and what a server keeps for them |
 //!
 //! **Discovery** takes one pass. A call inside a group returns at once, with results that are names of data;
@@ -61,6 +62,7 @@ mod map;
 pub(crate) mod order;
 pub(crate) mod parts;
 pub(crate) mod store;
+mod turns;
 
 pub use lazy::Lazy;
 pub use map::{Group, Mapper};

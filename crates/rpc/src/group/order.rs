@@ -36,6 +36,8 @@ pub struct Parcel {
 /// A task for a server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Order {
+    /// The group.
+    pub group: u32,
     /// Of those that could begin, the one with the lowest place does.
     pub place: u32,
     /// The function.
@@ -72,6 +74,13 @@ pub enum GroupMessage {
     Fetch(DataKey, Reply<Held>),
     /// Nobody needs these any more.
     Free(Vec<DataKey>),
+    /// A group has ended, and so have all before a number: nothing of them is kept or accepted any more.
+    End {
+        /// The group.
+        group: u32,
+        /// All groups below have ended.
+        floor: u32,
+    },
     /// How many bytes are kept?
     Kept(Reply<u64>),
 }

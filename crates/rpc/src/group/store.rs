@@ -22,6 +22,9 @@ pub(crate) struct Store {
     needed_by: BTreeMap<DataKey, Vec<u64>>,
     /// Orders whose data is there, by place.
     ready: BTreeSet<(u32, u64)>,
+    /// All groups below have ended, and some others.
+    floor: u32,
+    ended: BTreeSet<u32>,
 }
 
 impl Store {
@@ -40,8 +43,31 @@ impl Store {
         self.orders.insert(number, Waiting { order, missing: missing.len() });
     }
 
+    /// Whether a group has ended: what is on its way for it is not wanted.
+    pub(crate) fn is_over(&self, group: u32) -> bool {
+        group < self.floor || self.ended.contains(&group)
+    }
+
+    /// A group ends, and all below `floor` have; gives its orders.
+    pub(crate) fn end(&mut self, group: u32, floor: u32) -> Vec<Order> {
+        self.ended.insert(group);
+        self.floor = self.floor.max(floor);
+        self.ended.retain(|&group| group >= floor);
+        let (floor, ended) = (self.floor, &self.ended);
+        let is_over = |group: u32| group < floor || ended.contains(&group);
+        self.data.retain(|key, _| !is_over(key.group));
+        self.needed_by.retain(|key, _| !is_over(key.group));
+        let orders = self.orders.extract_if(.., |_, waiting| is_over(waiting.order.group));
+        let orders: Vec<(u64, Waiting)> = orders.collect();
+        self.ready.retain(|(_, number)| self.orders.contains_key(number));
+        orders.into_iter().map(|(_, waiting)| waiting.order).collect()
+    }
+
     /// Data comes. What is there stays as it is.
     pub(crate) fn put(&mut self, key: DataKey, held: Held) {
+        if self.is_over(key.group) {
+            return;
+        }
         self.data.entry(key).or_insert(held);
         for number in self.needed_by.remove(&key).unwrap_or_default() {
             if let Some(waiting) = self.orders.get_mut(&number) {
@@ -89,10 +115,12 @@ impl Store {
         self.data.values().map(|held| bytes(held) as u64).sum()
     }
 
-    /// Gives up all orders.
-    pub(crate) fn drain(&mut self) -> Vec<Order> {
+    /// Gives all data and orders away.
+    pub(crate) fn drain(&mut self) -> (Vec<(DataKey, Held)>, Vec<Order>) {
         self.ready.clear();
         self.needed_by.clear();
-        std::mem::take(&mut self.orders).into_values().map(|waiting| waiting.order).collect()
+        let data = std::mem::take(&mut self.data).into_iter().collect();
+        let orders = std::mem::take(&mut self.orders).into_values();
+        (data, orders.map(|waiting| waiting.order).collect())
     }
 }

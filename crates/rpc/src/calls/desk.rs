@@ -5,10 +5,12 @@ use super::config::Config;
 use super::directory::Offer;
 use super::error::RpcError;
 use super::registry::{Registry, RegistryMessage};
+use super::request::{Caller, DeskMessage, Wanted};
 use super::server::{Answer, Call, Server, ServerMessage, Ticket};
 use super::services::FOREVER;
 use super::sessions::{SessionId, Sessions, Until, Waited};
-use gridspan_runtime::{Actor, ActorRef, CollectionRef, Context, Ix1, Numbers, Reply, Time};
+use crate::block::{Arriving, Block};
+use gridspan_runtime::{Actor, ActorRef, CollectionRef, Context, Ix1, Reply, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,12 +19,12 @@ use std::time::Duration;
 #[derive(Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct Desk<C: Catalogue> {
-    registry: ActorRef<Registry>,
-    servers: CollectionRef<Server<C>>,
-    timeout: Duration,
+    pub(super) registry: ActorRef<Registry>,
+    pub(super) servers: CollectionRef<Server<C>>,
+    pub(super) timeout: Duration,
     attempts: u32,
-    sessions: Sessions<Numbers<u8>, Reply<Waited>>,
-    calls: BTreeMap<SessionId, Ongoing>,
+    sessions: Sessions<Block, Reply<Waited>>,
+    pub(super) calls: BTreeMap<SessionId, Ongoing>,
     /// How many calls each server has from here.
     at_servers: BTreeMap<u32, u32>,
     /// The client is gone; the desk stays until no server has anything of it.
@@ -54,76 +56,21 @@ impl<C: Catalogue> DeskStart<C> {
     }
 }
 
-/// What is to be called.
-#[derive(Clone, Serialize, Deserialize)]
-pub struct Wanted {
-    /// The function.
-    pub function: String,
-    /// Its arguments, encoded.
-    pub arguments: Numbers<u8>,
-    /// What the call needs on a server of speed 1, in seconds, if a formula says so.
-    pub work_s: Option<f64>,
-    /// The one server that may execute it; `None` if any may.
-    pub bound: Option<u32>,
-}
-
-/// Who hears of a call.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-pub enum Caller {
-    /// Somebody who waits for the results.
-    Results(Reply<Result<Numbers<u8>, RpcError>>),
-    /// Somebody who wants to know the session once the call is on its way.
-    Session(Reply<Result<SessionId, RpcError>>),
-}
-
 #[derive(Serialize, Deserialize)]
-struct Ongoing {
-    wanted: Wanted,
+pub(super) struct Ongoing {
+    pub(super) wanted: Wanted,
     /// Who has not heard of it yet.
     caller: Option<Caller>,
     /// The servers that are not tried again.
     tried: BTreeSet<u32>,
-    current: Option<Offer>,
-    attempt: u32,
-    begun: Time,
-    was_alone: bool,
+    pub(super) current: Option<Offer>,
+    pub(super) attempt: u32,
+    pub(super) begun: Time,
+    pub(super) was_alone: bool,
+    /// The results, of which segments are to come.
+    pub(super) results: Option<Arriving>,
     /// Why the last attempt came to nothing.
-    problem: Option<RpcError>,
-}
-
-/// What a desk is told and asked.
-#[derive(Clone, Serialize, Deserialize)]
-pub enum DeskMessage {
-    /// Make a call.
-    Begin(Wanted, Caller),
-    /// The registry has answered; `None` if it did not.
-    Found(SessionId, Option<Result<Vec<Offer>, RpcError>>),
-    /// A server has answered an attempt; `None` if it did not.
-    Answered(SessionId, u32, Option<Answer>),
-    /// Has a session ended?
-    Probe(SessionId, Reply<Result<(), RpcError>>),
-    /// Which of these has ended?
-    ProbeOr(Vec<SessionId>, Reply<Result<SessionId, RpcError>>),
-    /// Answer when these have ended.
-    Wait(Vec<SessionId>, Until, Reply<Waited>),
-    /// Answer when all, or any, that were begun have ended.
-    WaitOpen(Until, Reply<Waited>),
-    /// A session is not wanted any more.
-    Cancel(SessionId, Reply<Result<(), RpcError>>),
-    /// None is wanted any more.
-    CancelAll(Reply<()>),
-    /// What is the result?
-    Take(SessionId, Reply<Result<Numbers<u8>, RpcError>>),
-    /// What was called?
-    Function(SessionId, Reply<Result<String, RpcError>>),
-    /// Why did it fail?
-    Error(SessionId, Reply<Result<Option<RpcError>, RpcError>>),
-    /// Which failed?
-    Failed(Reply<Option<SessionId>>),
-    /// A server has nothing to do any more with a call that it did not answer.
-    Released(Offer),
-    /// The client is finalised, or was dropped.
-    Close(Option<Reply<()>>),
+    pub(super) problem: Option<RpcError>,
 }
 
 impl<C: Catalogue> Actor for Desk<C> {
@@ -149,6 +96,9 @@ impl<C: Catalogue> Actor for Desk<C> {
             DeskMessage::Begin(wanted, caller) => self.begin(wanted, caller, cx),
             DeskMessage::Found(id, found) => self.found(id, found, cx),
             DeskMessage::Answered(id, attempt, answer) => self.answered(id, attempt, answer, cx),
+            DeskMessage::Segment(id, attempt, index, segment) => {
+                self.arrived(id, attempt, index, segment, cx);
+            }
             DeskMessage::Probe(id, reply) => cx.reply(reply, self.sessions.probe(id)),
             DeskMessage::ProbeOr(ids, reply) => cx.reply(reply, self.sessions.probe_or(&ids)),
             DeskMessage::Wait(ids, until, reply) => self.wait(ids, until, reply, cx),
@@ -193,7 +143,8 @@ impl<C: Catalogue> Actor for Desk<C> {
     fn heap_bytes(message: &DeskMessage) -> usize {
         match message {
             DeskMessage::Begin(wanted, _) => wanted.arguments.len(),
-            DeskMessage::Answered(_, _, Some(Answer::Results(results))) => results.len(),
+            DeskMessage::Answered(_, _, Some(Answer::Results { first, .. })) => first.len(),
+            DeskMessage::Segment(_, _, _, Some(segment)) => segment.len(),
             _ => 0,
         }
     }
@@ -210,6 +161,7 @@ impl<C: Catalogue> Desk<C> {
             attempt: 0,
             begun: cx.now(),
             was_alone: false,
+            results: None,
             problem: None,
         };
         self.calls.insert(id, ongoing);
@@ -218,7 +170,7 @@ impl<C: Catalogue> Desk<C> {
 
     /// Asks for servers before each attempt: those that were there before the last may have left, and others may
     /// have come.
-    fn look_up(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
+    pub(super) fn look_up(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
         let Some(ongoing) = self.calls.get_mut(&id) else { return };
         if ongoing.attempt >= self.attempts {
             let problem = ongoing.problem.take().unwrap_or(RpcError::CommunicationFailed);
@@ -272,68 +224,28 @@ impl<C: Catalogue> Desk<C> {
         *at_server += 1;
         cx.send(&self.registry, RegistryMessage::Placed(offer));
         let ticket = self.ticket(id, attempt, cx);
+        let server = self.servers.at(Ix1(offer.number as i32));
+        let Wanted { function, arguments, form, .. } = wanted;
+        let mut segments = arguments.into_segments();
+        let last = segments.pop().unwrap_or_default();
+        for segment in segments {
+            cx.send(&server, ServerMessage::Argument(ticket, segment));
+        }
         let call = |reply| {
-            let Wanted { function, arguments, .. } = wanted;
-            ServerMessage::Call(Call { ticket, function, arguments, reply })
+            let arguments = Block::of(vec![last]);
+            ServerMessage::Call(Call { ticket, function, arguments, form, reply })
         };
         let answered =
             move |answer: Result<Answer, _>| DeskMessage::Answered(id, attempt, answer.ok());
-        let server = self.servers.at(Ix1(offer.number as i32));
         cx.ask(&server, self.timeout, call, answered);
     }
 
-    fn ticket(&self, id: SessionId, attempt: u32, cx: &Context<'_, Self>) -> Ticket {
+    pub(super) fn ticket(&self, id: SessionId, attempt: u32, cx: &Context<'_, Self>) -> Ticket {
         Ticket { client: u64::from(cx.index().0.unsigned_abs()), session: id.0, attempt }
     }
 
-    fn answered(
-        &mut self,
-        id: SessionId,
-        attempt: u32,
-        answer: Option<Answer>,
-        cx: &mut Context<'_, Self>,
-    ) {
-        let Some(ongoing) = self.calls.get_mut(&id).filter(|call| call.attempt == attempt) else {
-            return;
-        };
-        let took_s = cx.now().since(ongoing.begun).as_secs_f64();
-        if let (Some(Answer::Results(_)), Some(offer), true) =
-            (&answer, ongoing.current, ongoing.was_alone)
-        {
-            let (function, bytes) =
-                (ongoing.wanted.function.clone(), ongoing.wanted.arguments.len());
-            let (number, bytes) = (offer.number, bytes as u64);
-            cx.send(&self.registry, RegistryMessage::Took { function, number, bytes, took_s });
-        }
-        let is_late = answer.is_none();
-        let problem = match answer {
-            Some(Answer::Results(results)) => {
-                self.answered_by(id, cx);
-                return self.end(id, Ok(results), cx);
-            }
-            Some(Answer::Failed(reason)) => {
-                self.answered_by(id, cx);
-                return self.end(id, Err(RpcError::SessionFailed { reason }), cx);
-            }
-            Some(Answer::Refused(reason)) => RpcError::RpcRefused { reason },
-            Some(Answer::Gone) => RpcError::ServerNotFound { server: "that has left".to_owned() },
-            None => RpcError::CommunicationFailed,
-        };
-        ongoing.problem = Some(problem);
-        if is_late {
-            if let Some(offer) = &mut ongoing.current {
-                offer.is_late = true;
-                cx.send(&self.registry, RegistryMessage::Late(offer.number));
-            }
-            self.call_back(id, cx);
-        } else {
-            self.answered_by(id, cx);
-        }
-        self.look_up(id, cx);
-    }
-
     /// The current server has answered a call, and so has nothing to do with it any more.
-    fn answered_by(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
+    pub(super) fn answered_by(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
         let offer = self.calls.get_mut(&id).and_then(|ongoing| ongoing.current.take());
         if let Some(offer) = offer {
             self.released(offer, cx);
@@ -359,7 +271,7 @@ impl<C: Catalogue> Desk<C> {
 
     /// Takes a call back that the current server has not answered. The call counts as the server's load until
     /// it says that it has nothing to do with it any more: it may be executing it.
-    fn call_back(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
+    pub(super) fn call_back(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
         let Some(ongoing) = self.calls.get_mut(&id) else { return };
         let attempt = ongoing.attempt;
         if let Some(offer) = ongoing.current.take() {
@@ -371,10 +283,10 @@ impl<C: Catalogue> Desk<C> {
         }
     }
 
-    fn end(
+    pub(super) fn end(
         &mut self,
         id: SessionId,
-        outcome: Result<Numbers<u8>, RpcError>,
+        outcome: Result<Block, RpcError>,
         cx: &mut Context<'_, Self>,
     ) {
         self.call_back(id, cx);

@@ -8,6 +8,7 @@ use super::error::RpcError;
 use super::registry::{Registry, RegistryMessage};
 use super::roll::Roll;
 use super::server::{Opening, Server, ServerMessage};
+use crate::group::Room;
 use crate::group::order::GroupMessage;
 use gridspan_runtime::{
     Collection, Grid, GridError, Ix1, Layout, Member, PeId, Per, Placement, Reply,
@@ -35,12 +36,21 @@ pub struct ServerPlan {
     pub is_direct: bool,
     /// The functions that it offers; all of the catalogue if none is named.
     pub offers: Vec<String>,
+    /// How much it keeps for groups.
+    pub room: Room,
 }
 
 impl ServerPlan {
     /// A server of speed 1 that offers all functions.
     pub fn new(name: impl Into<String>, pe: PeId) -> Self {
-        Self { name: name.into(), pe, speed: 1.0, is_direct: true, offers: Vec::new() }
+        Self {
+            name: name.into(),
+            pe,
+            speed: 1.0,
+            is_direct: true,
+            offers: Vec::new(),
+            room: Room::default(),
+        }
     }
 }
 
@@ -169,9 +179,9 @@ impl<C: Catalogue> Services<C> {
             let reason = format!("`{}` cannot have a speed of {}", plan.name, plan.speed);
             return Err(RpcError::Other { reason });
         }
-        let ServerPlan { name, pe, speed, is_direct, offers } = plan;
+        let ServerPlan { name, pe, speed, is_direct, offers, room } = plan;
         let server = self.server_on(pe);
-        let opening = Opening { name, speed, is_direct, offers };
+        let opening = Opening { name, speed, is_direct, offers, room };
         let card = server.ask(FOREVER, move |reply| ServerMessage::Open(opening, reply)).await;
         let card = card.map_err(|error| from_grid(&error))?;
         let registry = self.registry();

@@ -4,7 +4,7 @@ use super::all_of::AllOf;
 use super::discovery::Gathered;
 use super::dispatch::{Ways, source, ways};
 use super::map::{Window, failed};
-use super::order::{DataKey, Done, GroupMessage, Held, Order, Parcel, Route};
+use super::order::{DataKey, Done, GroupMessage, Held, Order, Parcel, Piece, Route, pieces};
 use crate::calls::{Catalogue, RpcError, ServerMessage};
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
 use crate::performance::History;
@@ -85,9 +85,13 @@ impl<C: Catalogue> Window<'_, '_, C> {
     }
 
     fn send(&self, data: DataId, held: &Held, routes: &[Route]) {
-        for Route { to, then } in self.numbered(routes) {
-            let message = GroupMessage::Data(self.key(data), held.clone(), then);
-            self.group.mapper.services.tell_server(to, ServerMessage::Group(message));
+        let routes = self.numbered(routes);
+        for piece in pieces(self.key(data), 0, held) {
+            for Route { to, then } in &routes {
+                let piece = Piece { then: then.clone(), ..piece.clone() };
+                let message = ServerMessage::Group(GroupMessage::Data(piece));
+                self.group.mapper.services.tell_server(*to, message);
+            }
         }
     }
 

@@ -1,19 +1,18 @@
 //! What `main` uses: a mapper, and groups of calls.
 
+use super::all_of::AllOf;
 use super::discovery::{Discovered, Gathered, Known, Learned, discover};
 use super::lazy::Lazy;
-use super::order::{DataKey, GroupMessage, Held};
+use super::order::{DataKey, GroupMessage, Piece};
 use super::parts::{Arguments, Parts};
 use super::turns::Turns;
-use crate::calls::{
-    Catalogue, Function, RpcError, ServerCard, ServerMessage, Services, check_piece,
-};
+use crate::block::{Arriving, Block, DATA_SEGMENT_BYTES};
+use crate::calls::{Catalogue, Function, RpcError, ServerCard, ServerMessage, Services};
 use crate::graph::TaskGraph;
 use crate::heuristics::Heuristic;
 use crate::id::ServerId;
 use crate::mapping::Mapping;
 use crate::platform::{Client, Platform, Server, Site};
-use gridspan_runtime::Numbers;
 use gridspan_topology::Link;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -86,7 +85,7 @@ pub(super) struct Draft {
     calls: Vec<Gathered>,
     pub(super) known: BTreeMap<u32, Known>,
     /// Values of the client.
-    pub(super) values: BTreeMap<u32, Numbers<u8>>,
+    pub(super) values: BTreeMap<u32, Block>,
     tokens: BTreeMap<u32, Arc<(u32, u32)>>,
     count: u32,
     /// Servers that may have something of the group.
@@ -126,14 +125,13 @@ impl<C: Catalogue> Group<'_, C> {
 
     /// Makes a value of the client an argument of calls. It is sent to the servers that need it, once to each site.
     pub fn value<T: Serialize>(&self, value: &T) -> Result<Lazy<T>, RpcError> {
-        let bytes = postcard::to_stdvec(value);
-        let bytes = bytes.map_err(|error| RpcError::Other { reason: error.to_string() })?;
-        check_piece("the value", bytes.len()).map_err(|reason| RpcError::RpcRefused { reason })?;
+        let block = Block::encode("the value", value, DATA_SEGMENT_BYTES);
+        let block = block.map_err(|reason| RpcError::RpcRefused { reason })?;
         let token = self.token();
-        let known = Known { bytes: bytes.len() as u64, at_client: true, ..Known::default() };
+        let known = Known { bytes: block.len() as u64, at_client: true, ..Known::default() };
         let mut draft = self.draft.borrow_mut();
         draft.known.insert(token.1, known);
-        draft.values.insert(token.1, bytes.into());
+        draft.values.insert(token.1, block);
         Ok(Lazy::new(token))
     }
 
@@ -169,7 +167,7 @@ impl<C: Catalogue> Group<'_, C> {
         let draft = self.draft.borrow();
         let mut bytes = Vec::new();
         for input in inputs {
-            bytes.extend_from_slice(draft.values.get(input)?);
+            bytes.extend_from_slice(&draft.values.get(input)?.contiguous());
         }
         // A formula that is wrong fails the call where it is executed.
         function.work_s(&postcard::from_bytes(&bytes).ok()?).ok()?
@@ -184,14 +182,14 @@ impl<C: Catalogue> Group<'_, C> {
         let data = lazy.token.1;
         let _turn = self.turns.take(Matter::Data(data)).await;
         let held = self.draft.borrow().values.get(&data).cloned();
-        let bytes = match held {
-            Some(bytes) => bytes,
+        let block = match held {
+            Some(block) => block,
             None => self.fetch(data).await?,
         };
-        postcard::from_bytes(&bytes).map_err(|error| failed(error.to_string()))
+        postcard::from_bytes(&block.contiguous()).map_err(|error| failed(error.to_string()))
     }
 
-    async fn fetch(&self, data: u32) -> Result<Numbers<u8>, RpcError> {
+    async fn fetch(&self, data: u32) -> Result<Block, RpcError> {
         let known = self.draft.borrow().known.get(&data).cloned().unwrap_or_default();
         if let Some(failure) = known.failure {
             return Err(failure);
@@ -204,17 +202,28 @@ impl<C: Catalogue> Group<'_, C> {
     }
 
     /// Brings data to the client from a server that has it.
-    pub(super) async fn fetch_from(&self, server: u32, data: u32) -> Result<Numbers<u8>, RpcError> {
-        let key = self.key(data);
-        let question = move |reply| ServerMessage::Group(GroupMessage::Fetch(key, reply));
-        let held: Held = self.mapper.services.ask_server(server, question).await?;
-        let bytes = held.map_err(failed)?;
+    pub(super) async fn fetch_from(&self, server: u32, data: u32) -> Result<Block, RpcError> {
+        let first = self.fetch_piece(server, data, 0).await?;
+        let mut arriving = Arriving::new(first.count as usize);
+        let mut whole = arriving.arrive(0, first.bytes.map_err(failed)?);
+        let rest = (1..first.count).map(|index| self.fetch_piece(server, data, index)).collect();
+        for piece in AllOf::new(rest).await {
+            let Piece { index, bytes, .. } = piece?;
+            whole = whole.or(arriving.arrive(index as usize, bytes.map_err(failed)?));
+        }
+        let block = whole.ok_or_else(|| failed("the data came in part only".to_owned()))?;
         let mut draft = self.draft.borrow_mut();
         if let Some(known) = draft.known.get_mut(&data) {
             known.at_client = true;
         }
-        draft.values.insert(data, bytes.clone());
-        Ok(bytes)
+        draft.values.insert(data, block.clone());
+        Ok(block)
+    }
+
+    async fn fetch_piece(&self, server: u32, data: u32, index: u32) -> Result<Piece, RpcError> {
+        let key = self.key(data);
+        let question = move |reply| ServerMessage::Group(GroupMessage::Fetch(key, index, reply));
+        self.mapper.services.ask_server(server, question).await
     }
 
     /// Maps what was gathered as one window, and executes it. While another window is executed it waits for its end.

@@ -31,6 +31,7 @@ mod mapping;
 mod moment;
 pub mod performance;
 mod platform;
+mod rescue;
 pub mod study;
 pub mod workflow;
 

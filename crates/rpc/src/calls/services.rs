@@ -11,7 +11,7 @@ use super::server::{Opening, Server, ServerMessage};
 use crate::group::Room;
 use crate::group::order::GroupMessage;
 use gridspan_runtime::{
-    Collection, Grid, GridError, Ix1, Layout, Member, PeId, Per, Placement, Reply,
+    Collection, Grid, GridError, Ix1, Layout, Links, Member, PeId, Per, Placement, Reply, Time,
 };
 use serde::de::DeserializeOwned;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -143,6 +143,22 @@ impl<C: Catalogue> Services<C> {
     /// The sites, nodes and PEs of the job.
     pub(crate) fn layout(&self) -> &Layout {
         self.grid.layout()
+    }
+
+    /// What is known of the links between groups of nodes.
+    pub(crate) async fn links(&self) -> Result<Links, RpcError> {
+        self.grid.links().await.map_err(|error| from_grid(&error))
+    }
+
+    /// The job's time, in seconds; zero once it ends.
+    pub(crate) async fn now_s(&self) -> f64 {
+        self.grid.now().await.map_or(0.0, |now| now.since(Time::default()).as_secs_f64())
+    }
+
+    /// Waits.
+    pub(crate) async fn sleep(&self, pause: Duration) {
+        // It ends early only with the job.
+        let _ = self.grid.sleep(pause).await;
     }
 
     /// Asks a server of this number.

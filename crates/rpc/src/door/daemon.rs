@@ -33,7 +33,7 @@ pub struct DoorOptions {
 
 /// A door that is open.
 #[derive(Debug)]
-pub struct DoorPlan {
+pub(super) struct DoorPlan {
     options: DoorOptions,
     endpoint: Endpoint,
 }
@@ -63,7 +63,7 @@ struct Daemon<C: Catalogue> {
 
 impl DoorPlan {
     /// Opens the door, and writes its token. Needs a runtime of tokio.
-    pub fn open(options: DoorOptions) -> Result<Self, DoorError> {
+    pub(super) fn open(options: DoorOptions) -> Result<Self, DoorError> {
         let kept = key_path(&options.token);
         let is_there = options.is_kept && options.token.exists();
         let before = if is_there { Key::read(&kept)? } else { None };
@@ -91,14 +91,14 @@ impl DoorPlan {
     }
 
     /// Where the door is.
-    pub fn address(&self) -> Result<SocketAddr, DoorError> {
+    pub(super) fn address(&self) -> Result<SocketAddr, DoorError> {
         self.endpoint.local_addr().map_err(DoorError::Listen)
     }
 }
 
 /// Answers at the door until `end` resolves, and then what is being asked. `own` are the servers of this process: what
 /// they are called, and how to call them.
-pub async fn daemon<C: Catalogue>(
+pub(super) async fn daemon<C: Catalogue>(
     plan: DoorPlan,
     own: Option<(ServerCard, Arc<GridRpc<C>>)>,
     end: impl Future<Output = ()>,

@@ -18,7 +18,7 @@ const GLANCE: Duration = Duration::from_millis(20);
 
 /// Serves behind a door until `end` resolves. `told` hears each time the server has joined. Fails if nobody answers
 /// at the door the first time.
-pub async fn join<C: Catalogue>(
+pub(super) async fn join<C: Catalogue>(
     token: Token,
     card: ServerCard,
     rpc: Arc<GridRpc<C>>,

@@ -38,6 +38,9 @@ pub enum DoorError {
     /// The door cannot listen, or the system does not let it work.
     #[error("cannot open the door: {0}; choose another address")]
     Listen(io::Error),
+    /// The servers behind the door have failed.
+    #[error("the servers have failed: {0}")]
+    Servers(String),
     /// Nobody answers at the door.
     #[error("nobody answers at {address}: {reason}; is its daemon still there?")]
     Away {

@@ -5,14 +5,18 @@ use super::discovery::{Discovered, Gathered, Known, Learned, discover};
 use super::lazy::Lazy;
 use super::order::{DataKey, GroupMessage, Piece};
 use super::parts::{Arguments, Parts};
+use super::progress::Progress;
 use super::turns::Turns;
+use super::view::{Declared, platform};
 use crate::block::{Arriving, Block, DATA_SEGMENT_BYTES};
 use crate::calls::{Catalogue, Function, RpcError, ServerCard, ServerMessage, Services};
 use crate::graph::TaskGraph;
 use crate::heuristics::Heuristic;
 use crate::id::ServerId;
+use crate::judge::Rescue;
 use crate::mapping::Mapping;
-use crate::platform::{Client, Platform, Server, Site};
+use crate::platform::Platform;
+use crate::rescue::Watch;
 use gridspan_topology::Link;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -24,20 +28,63 @@ use std::sync::Arc;
 pub struct Mapper<C: Catalogue> {
     pub(super) services: Services<C>,
     pub(super) learned: RefCell<BTreeMap<&'static str, Learned>>,
-    lan: Link,
-    wan: Link,
+    /// How fast each server turned out to be.
+    pub(super) paces: RefCell<BTreeMap<u32, Pace>>,
+    declared: Declared,
+    measures: bool,
+    rescue: Rescue,
+}
+
+/// How long tasks of a server took, beside how long they should have; older ones count less.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pace {
+    took_s: f64,
+    should_s: f64,
+}
+
+/// Each task makes all earlier ones count so much less for the pace of a server.
+const FADING: f64 = 0.9;
+
+impl Pace {
+    pub(super) fn observe(&mut self, took_s: f64, should_s: f64) {
+        self.took_s = self.took_s * FADING + took_s;
+        self.should_s = self.should_s * FADING + should_s;
+    }
+
+    /// How fast, as a part of what was said.
+    fn factor(self) -> f64 {
+        let factor = self.should_s / self.took_s;
+        // What nobody believes is not measured well.
+        if factor.is_finite() && factor > 0.0 { factor.clamp(1e-3, 1e3) } else { 1.0 }
+    }
 }
 
 impl<C: Catalogue> Mapper<C> {
     /// A mapper that takes links to be [`Link::lan`] inside sites and [`Link::wan`] between them.
     pub fn new(services: &Services<C>) -> Self {
-        let learned = RefCell::default();
-        Self { services: services.clone(), learned, lan: Link::lan(), wan: Link::wan() }
+        let declared = Declared { lan: Link::lan(), wan: Link::wan() };
+        let services = services.clone();
+        let (learned, paces) = (RefCell::default(), RefCell::default());
+        Self { services, learned, paces, declared, measures: false, rescue: Rescue::None }
     }
 
     /// The same, with other links inside sites and from each site to the others.
     pub fn with_links(mut self, lan: Link, wan: Link) -> Self {
-        (self.lan, self.wan) = (lan, wan);
+        self.declared = Declared { lan, wan };
+        self
+    }
+
+    /// The same, with links as the runtime has measured them when a window is mapped, and servers as fast as they
+    /// turned out to be. What was not measured is as declared.
+    pub fn measured(mut self) -> Self {
+        self.measures = true;
+        self
+    }
+
+    /// The same, with something done about servers that turn out to be slow while a window is executed. A function may
+    /// be executed more than once then.
+    pub fn with_rescue(mut self, rescue: Rescue) -> Self {
+        self.rescue = rescue;
         self
     }
 
@@ -58,24 +105,18 @@ impl<C: Catalogue> Mapper<C> {
         given
     }
 
-    fn platform(&self, cards: &[ServerCard]) -> Platform {
-        let layout = self.services.layout();
-        let half = self.wan.with_latency(gridspan_topology::Latency(self.wan.latency.0 / 2));
-        let site =
-            |site| Site { name: layout.site_name(site).to_owned(), lan: self.lan, uplink: half };
-        let server = |card: &ServerCard| Server {
-            name: card.name.clone(),
-            site: card.site as usize,
-            cores: 1,
-            speed: card.speed,
-            is_direct: card.is_direct,
+    async fn platform(&self, cards: &[ServerCard]) -> Result<Platform, RpcError> {
+        let links = match self.measures {
+            true => Some(self.services.links().await?),
+            false => None,
         };
-        let client = Client { site: Some(0), link: self.lan };
-        Platform::new(
-            cards.iter().map(server).collect(),
-            layout.sites().map(site).collect(),
-            client,
-        )
+        let paces = self.paces.borrow();
+        let pace = |number: u32| match self.measures {
+            true => paces.get(&number).map_or(1.0, |pace| pace.factor()),
+            false => 1.0,
+        };
+        let layout = self.services.layout();
+        Ok(platform(layout, cards, self.declared, links.as_ref(), &pace))
     }
 }
 
@@ -242,7 +283,7 @@ impl<C: Catalogue> Group<'_, C> {
     }
 
     /// Data that nobody has will never be.
-    fn fail(&self, data: &[u32], error: &RpcError) {
+    pub(super) fn fail(&self, data: &[u32], error: &RpcError) {
         let mut draft = self.draft.borrow_mut();
         for &data in data {
             let known = draft.known.entry(data).or_default();
@@ -252,9 +293,14 @@ impl<C: Catalogue> Group<'_, C> {
         }
     }
 
+    /// Data was made.
+    pub(super) fn succeed(&self, data: u32) {
+        self.draft.borrow_mut().known.entry(data).or_default().failure = None;
+    }
+
     async fn run_window(&self, calls: Vec<Gathered>) -> Result<(), RpcError> {
         let cards = self.mapper.services.list().await?;
-        let platform = self.mapper.platform(&cards);
+        let platform = self.mapper.platform(&cards).await?;
         let Discovered { graph, names } = {
             let draft = self.draft.borrow();
             let place_of = |number: u32| {
@@ -283,7 +329,15 @@ impl<C: Catalogue> Group<'_, C> {
         }
         let mapping = self.heuristic.map(&graph, &platform);
         let mapping = mapping.map_err(|error| RpcError::Other { reason: error.to_string() })?;
-        let window = Window { group: self, cards, platform, graph, names, mapping, calls };
+        let rescue = self.mapper.rescue;
+        let is_copying = rescue == Rescue::StealAndCopy;
+        let watch = (rescue != Rescue::None)
+            .then(|| RefCell::new(Watch::new(&graph, &platform, is_copying)));
+        let progress = Progress::new(graph.tasks().len(), platform.servers().len());
+        let progress = RefCell::new(progress);
+        let group = self;
+        let window =
+            Window { group, cards, platform, graph, names, mapping, calls, progress, watch };
         window.execute().await
     }
 
@@ -327,7 +381,7 @@ impl<C: Catalogue> Drop for Group<'_, C> {
     }
 }
 
-fn nowhere(data: impl std::fmt::Display) -> RpcError {
+pub(super) fn nowhere(data: impl std::fmt::Display) -> RpcError {
     let reason =
         format!("nobody has data {data}: its servers have left, or it is of another group");
     RpcError::Other { reason }
@@ -346,4 +400,7 @@ pub(super) struct Window<'a, 'b, C: Catalogue> {
     pub(super) names: Vec<u32>,
     pub(super) mapping: Mapping,
     pub(super) calls: Vec<Gathered>,
+    pub(super) progress: RefCell<Progress>,
+    /// What is seen of the servers, if something is done about slow ones.
+    pub(super) watch: Option<RefCell<Watch>>,
 }

@@ -6,7 +6,9 @@
 //! | `lazy`, `parts` | results that are not there yet, and functions of several arguments |
 //! | `discovery` | from gathered calls to a task graph, with volumes and times as learned |
 //! | `dispatch` | from a mapping to orders: who executes what, and who sends what to whom |
-//! | `execution` | carries them out |
+//! | `view` | what the mapping sees of servers and links |
+//! | `execution`, `progress` | carries them out, and again where a server is lost; how far that is |
+//! | `guard` | has tasks of slow servers tried elsewhere |
 //! | `turns` | one window at a time, whoever asks |
 //! | `order`, `store` | orders, and what a server keeps for them; `stock`, `disk`: where it keeps data |
 //!
@@ -58,13 +60,16 @@ mod discovery;
 pub(crate) mod disk;
 mod dispatch;
 mod execution;
+mod guard;
 mod lazy;
 mod map;
 pub(crate) mod order;
 pub(crate) mod parts;
+mod progress;
 mod stock;
 pub(crate) mod store;
 mod turns;
+mod view;
 
 pub use disk::Room;
 pub use lazy::Lazy;

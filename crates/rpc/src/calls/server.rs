@@ -174,8 +174,7 @@ impl<C: Catalogue> Actor for Server<C> {
                 cx.reply(reply, ());
             }
             ServerMessage::Leave(heir, reply) => {
-                self.leave(heir, cx);
-                cx.reply(reply, ());
+                self.leave(heir, reply, cx);
             }
             ServerMessage::Group(message) => {
                 self.group(message, cx);
@@ -283,15 +282,18 @@ impl<C: Catalogue> Server<C> {
         self.speed.is_some()
     }
 
-    fn leave(&mut self, heir: Option<u32>, cx: &mut Context<'_, Self>) {
+    fn leave(&mut self, heir: Option<u32>, reply: Reply<()>, cx: &mut Context<'_, Self>) {
         self.speed = None;
         self.arriving.clear();
         for call in self.waiting.drain(..) {
             cx.reply(call.reply, Answer::Gone);
         }
         match heir {
-            Some(heir) => self.hand_over(heir, cx),
-            None => self.give_up_orders(cx),
+            Some(heir) => self.hand_over(heir, reply, cx),
+            None => {
+                self.give_up_orders(cx);
+                cx.reply(reply, ());
+            }
         }
     }
 }

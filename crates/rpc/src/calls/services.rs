@@ -14,7 +14,9 @@ use gridspan_runtime::{
     Collection, Grid, GridError, Ix1, Layout, Links, Member, PeId, Per, Placement, Reply, Time,
 };
 use serde::de::DeserializeOwned;
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 /// Longer than any job: for questions that are answered when something has happened.
@@ -259,13 +261,43 @@ impl<C: Catalogue> Services<C> {
         let card = card.ok_or_else(|| RpcError::ServerNotFound { server: name.to_owned() })?;
         let (number, registry) = (card.number, self.registry());
         let heir = if hands_over { heir(card, &cards) } else { None };
+        self.roll().begin_leave();
+        let mut leaving = Leaving { services: self, number, heir: None };
         // First nobody new is sent there.
         let left = registry.ask(FOREVER, move |reply| RegistryMessage::Leave(number, reply));
         left.await.map_err(|error| from_grid(&error))?;
         // Others may have left while the registry was asked.
-        let heir = heir.and_then(|heir| self.standing(heir));
-        self.roll().leave(number, heir);
+        leaving.heir = heir.and_then(|heir| self.standing(heir));
+        let heir = leaving.heir;
         self.ask_server(number, move |reply| ServerMessage::Leave(heir, reply)).await
+    }
+
+    /// The servers that take calls, at a time when none of them is handing over.
+    pub(crate) async fn settled_list(&self) -> Result<Vec<ServerCard>, RpcError> {
+        loop {
+            let before = poll_fn(|cx| self.poll_settled(cx)).await;
+            let cards = self.list().await?;
+            if poll_fn(|cx| self.poll_settled(cx)).await == before {
+                return Ok(cards);
+            }
+        }
+    }
+
+    fn poll_settled(&self, cx: &std::task::Context<'_>) -> Poll<u64> {
+        self.roll().settled(cx.waker()).map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+/// A server hands over as long as this lives.
+struct Leaving<'a, C: Catalogue> {
+    services: &'a Services<C>,
+    number: u32,
+    heir: Option<u32>,
+}
+
+impl<C: Catalogue> Drop for Leaving<'_, C> {
+    fn drop(&mut self) {
+        self.services.roll().end_leave(self.number, self.heir);
     }
 }
 

@@ -7,7 +7,7 @@ use crate::block::{Block, DATA_SEGMENT_BYTES};
 use crate::group::order::{
     DataKey, Done, Fault, GroupMessage, Held, Order, Parcel, Piece, Route, pieces,
 };
-use gridspan_runtime::{Context, Ix1};
+use gridspan_runtime::{Context, Ix1, Reply};
 use std::time::Duration;
 
 impl<C: Catalogue> Server<C> {
@@ -19,10 +19,10 @@ impl<C: Catalogue> Server<C> {
         }
         match message {
             GroupMessage::Order(order) if self.store.is_over(order.group) => {
-                give_up(order, "its group has ended", cx);
+                give_up(&order, "its group has ended", cx);
             }
             GroupMessage::Order(order) if !self.is_open() => {
-                give_up(order, "its server has left", cx);
+                give_up(&order, "its server has left", cx);
             }
             GroupMessage::Order(order) => self.store.add(order),
             GroupMessage::Data(mut piece) => {
@@ -44,16 +44,17 @@ impl<C: Catalogue> Server<C> {
             }
             GroupMessage::Withdraw(first) => {
                 if let Some(order) = self.store.withdraw(first) {
-                    give_up(order, "it was withdrawn", cx);
+                    give_up(&order, "it was withdrawn", cx);
                 }
             }
             GroupMessage::Fetch(key, index, reply) => cx.reply(reply, self.store.piece(key, index)),
             GroupMessage::Free(keys) => self.store.free(&keys),
             GroupMessage::End { group, floor } => {
                 for order in self.store.end(group, floor) {
-                    give_up(order, "its group has ended", cx);
+                    give_up(&order, "its group has ended", cx);
                 }
             }
+            GroupMessage::Handed(reply) => cx.reply(reply, ()),
             GroupMessage::Kept(reply) => cx.reply(reply, self.store.bytes()),
         }
     }
@@ -104,12 +105,12 @@ impl<C: Catalogue> Server<C> {
     pub(super) fn give_up_orders(&mut self, cx: &mut Context<'_, Self>) {
         let (_, orders) = self.store.drain();
         for order in orders {
-            give_up(order, "its server has left", cx);
+            give_up(&order, "its server has left", cx);
         }
     }
 
     /// Hands all data and orders to another server, and from now on whatever comes for groups.
-    pub(super) fn hand_over(&mut self, heir: u32, cx: &mut Context<'_, Self>) {
+    pub(super) fn hand_over(&mut self, heir: u32, reply: Reply<()>, cx: &mut Context<'_, Self>) {
         self.heir = Some(heir);
         let heir = cx.collection().at(Ix1(heir as i32));
         let (data, orders) = self.store.drain();
@@ -119,6 +120,7 @@ impl<C: Catalogue> Server<C> {
         for order in orders {
             cx.send(&heir, ServerMessage::Group(GroupMessage::Order(order)));
         }
+        cx.send(&heir, ServerMessage::Group(GroupMessage::Handed(reply)));
     }
 }
 
@@ -148,7 +150,7 @@ fn send<C: Catalogue>(piece: Piece, to: u32, cx: &mut Context<'_, Server<C>>) {
 }
 
 /// Nobody executes the order here.
-fn give_up<C: Catalogue>(order: Order, reason: &str, cx: &mut Context<'_, Server<C>>) {
+fn give_up<C: Catalogue>(order: &Order, reason: &str, cx: &mut Context<'_, Server<C>>) {
     let reason = format!("`{}` was not executed: {reason}", order.function);
     let outcome = Err(Fault::Lost(reason));
     cx.reply(order.reply, Done { outcome, input_bytes: 0, work_s: None, took_s: None });

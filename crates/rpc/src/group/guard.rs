@@ -1,7 +1,7 @@
 //! Watches the servers of a window, and has tasks of slow ones tried elsewhere.
 
-use super::map::Window;
 use super::order::Done;
+use super::windows::Window;
 use crate::calls::Catalogue;
 use crate::id::{Endpoint, ServerId, TaskId};
 use crate::rescue::Scene;

@@ -2,12 +2,14 @@
 //!
 //! | part | is |
 //! | --- | --- |
-//! | `map` | what `main` uses: [`Group`] gathers calls and hands them on as windows |
+//! | `map`, `windows` | what `main` uses: [`Group`] gathers calls and hands them on as windows |
 //! | `lazy`, `parts` | results that are not there yet, and functions of several arguments |
 //! | `discovery` | from gathered calls to a task graph, with volumes and times as learned |
+//! | `along` | mapped as a graph says that was given |
 //! | `dispatch` | from a mapping to orders: who executes what, and who sends what to whom |
-//! | `view` | what the mapping sees of servers and links |
+//! | `view`, `pace` | what the mapping sees of servers and links |
 //! | `execution`, `progress` | carries them out, and again where a server is lost; how far that is |
+//! | `supply` | brings data to who needs it |
 //! | `guard` | has tasks of slow servers tried elsewhere |
 //! | `turns` | one window at a time, whoever asks |
 //! | `order`, `store` | orders, and what a server keeps for them; `stock`, `disk`: where it keeps data |
@@ -56,6 +58,7 @@
 //! ```
 
 mod all_of;
+mod along;
 mod discovery;
 pub(crate) mod disk;
 mod dispatch;
@@ -64,12 +67,15 @@ mod guard;
 mod lazy;
 mod map;
 pub(crate) mod order;
+mod pace;
 pub(crate) mod parts;
 mod progress;
 mod stock;
 pub(crate) mod store;
+mod supply;
 mod turns;
 mod view;
+mod windows;
 
 pub use disk::Room;
 pub use lazy::Lazy;

@@ -132,6 +132,8 @@ pub enum GroupMessage {
     Withdraw(DataKey),
     /// Nobody needs these any more.
     Free(Vec<DataKey>),
+    /// Answered when all is there that another server has handed over before.
+    Handed(Reply<()>),
     /// A group has ended, and so have all before a number: nothing of them is kept or accepted any more.
     End {
         /// The group.

@@ -27,8 +27,13 @@ fn main() -> ExitCode {
             println!("stopped before seed {seed}: it takes too long");
             break;
         }
-        let (report, counts) = world::run(seed);
         run += 1;
+        // What the run asserts, it asserts by a panic that says why.
+        let Ok((report, counts)) = std::panic::catch_unwind(|| world::run(seed)) else {
+            println!("seed {seed}: see above");
+            failed += 1;
+            continue;
+        };
         if let Err(error) = &report.outcome {
             println!("seed {seed}: {error}");
             failed += 1;

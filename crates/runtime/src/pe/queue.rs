@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// What a message counts for in the memory budget.
 #[inline]
-pub(super) fn message_bytes<A: Actor>(message: &A::Message) -> usize {
+pub(crate) fn message_bytes<A: Actor>(message: &A::Message) -> usize {
     size_of::<A::Message>() + A::heap_bytes(message)
 }
 

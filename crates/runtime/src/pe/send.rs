@@ -166,10 +166,15 @@ impl Core {
     /// Deals with a message whose receiver does not live here.
     pub(super) fn astray(&mut self, kind: KindId, mut envelope: Box<dyn AnyEnvelope>) {
         let Header { to, epoch, hops, origin, .. } = *envelope.header();
-        if let Some(departing) = self.departing.get_mut(&to) {
-            return departing.arrivals.push(envelope);
+        if self.departing.contains_key(&to) {
+            let envelope = self.keep(kind, envelope);
+            if let Some(departing) = self.departing.get_mut(&to) {
+                departing.arrivals.push(envelope);
+            }
+            return;
         }
         let Some(home) = self.home(to) else {
+            let envelope = self.keep(kind, envelope);
             return self.keep_early(to.collection, Early::Message(kind, envelope));
         };
         let next = match self.directory.place(to) {
@@ -221,7 +226,7 @@ impl Core {
     pub(super) fn release_awaiting(&mut self, id: ActorId) {
         if let Some(held) = self.awaiting.remove(&id) {
             for envelope in held.envelopes {
-                self.arrive_any(held.kind, envelope);
+                self.arrive_any(held.kind, envelope.into_inner());
             }
         }
     }

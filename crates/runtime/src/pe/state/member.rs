@@ -2,7 +2,7 @@
 
 use super::channel::Channels;
 use super::talk::Ring;
-use crate::envelope::AnyEnvelope;
+use super::waiting::KeptEnvelope;
 use crate::id::{ActorId, CollectionId, KindId};
 use crate::rank::FAR;
 use bytes::Bytes;
@@ -74,7 +74,7 @@ pub(crate) struct Departing {
     pub(crate) member: Member,
     pub(crate) mailbox: Vec<(i32, Bytes)>,
     /// Messages that came since.
-    pub(crate) arrivals: Vec<Box<dyn AnyEnvelope>>,
+    pub(crate) arrivals: Vec<KeptEnvelope>,
     /// The sync point whose plan this is part of.
     pub(crate) plan: Option<CollectionId>,
 }

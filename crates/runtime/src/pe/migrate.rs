@@ -179,6 +179,7 @@ pub(super) fn member(
         channels,
         ring: Ring::default(),
         border_hops: FAR,
+        is_twin: false,
     }
 }
 

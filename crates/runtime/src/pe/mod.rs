@@ -57,7 +57,7 @@ pub(crate) use links::OnLinks;
 pub use outbox::Outbox;
 pub(crate) use queue::{TypedQueue, message_bytes};
 pub use standing::Standing;
-pub(crate) use state::{Notice, Queue, Request, Visiting, Wish};
+pub(crate) use state::{Notice, Queue, Request, Until, Visiting, Wish};
 pub use state::{Places, Spent, TRIAL, Thought};
 pub use statistics::Statistics;
 pub(crate) use store::TypedStore;

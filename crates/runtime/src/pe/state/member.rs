@@ -26,6 +26,8 @@ pub(crate) struct Member {
     pub(crate) ring: Ring,
     /// From it to another site, in messages.
     pub(crate) border_hops: u8,
+    /// Whether it sits on another PE too.
+    pub(crate) is_twin: bool,
 }
 
 /// Members that are about to be made, and the numbers of the collective operations they begin with.
@@ -59,6 +61,7 @@ impl NewMembers {
             channels: self.channels.take(),
             ring: Ring::default(),
             border_hops: FAR,
+            is_twin: false,
         }
     }
 }

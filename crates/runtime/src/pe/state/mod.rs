@@ -62,6 +62,6 @@ pub(crate) use survey::{CHANGES_MAX, Purpose, UplinkProbe};
 pub(crate) use talk::Ring;
 pub(crate) use timers::{TimerId, Timers};
 pub use timesheet::{Spent, TRIAL};
-pub(crate) use twins::{Counters, Role, Seating, Then, TwinSeat, Twins};
+pub(crate) use twins::{Role, Seating, Then, TwinSeat, Twins, Until};
 pub(crate) use waiting::{Early, Held, KeptEnvelope, UNKNOWN_MEMBER_HOLD};
 pub(crate) use waits::{Resume, Waits};

@@ -50,6 +50,8 @@ impl<C: Catalogue> Desk<C> {
     fn is_late(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
         let Some(ongoing) = self.calls.get_mut(&id) else { return };
         ongoing.problem = Some(RpcError::CommunicationFailed);
+        // Other segments may fail to come as well: once is enough.
+        ongoing.results = None;
         if let Some(offer) = &mut ongoing.current {
             offer.is_late = true;
             cx.send(&self.registry, RegistryMessage::Late(offer.number));

@@ -23,3 +23,18 @@ impl Pace {
         if factor.is_finite() && factor > 0.0 { factor.clamp(1e-3, 1e3) } else { 1.0 }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_takes_twice_as_long_is_half_as_fast() {
+        let mut pace = Pace::default();
+        assert!((pace.factor() - 1.0).abs() < 1e-12, "as it says, until something is seen");
+
+        (0..5).for_each(|_| pace.observe(2.0, 1.0));
+
+        assert!((pace.factor() - 0.5).abs() < 1e-12);
+    }
+}

@@ -200,3 +200,51 @@ impl Progress {
         (ongoing, free)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::GraphBuilder;
+
+    /// Two tasks on one server, and one that reads what the first writes, on another.
+    fn fork() -> TaskGraph {
+        let mut graph = GraphBuilder::default();
+        let [first, _, last] = ["first", "second", "last"].map(|name| graph.task(name, 1.0));
+        let data = graph.write(first, "data", 8);
+        graph.read(last, data);
+        graph.build().unwrap()
+    }
+
+    fn standings(progress: &mut Progress, now_s: f64) -> (Vec<Option<Standing>>, Vec<u32>) {
+        let (ongoing, free) = progress.ongoing(&fork(), &[1, 0, 2], now_s, &|_, _| 0.0);
+        (ongoing.iter().map(|attempt| attempt.standing).collect(), free)
+    }
+
+    #[test]
+    fn a_server_runs_what_has_the_lowest_place_since_it_ended_the_one_before() {
+        let mut progress = Progress::new(3, 2);
+        for (task, server) in [(0, 0), (1, 0), (2, 1)] {
+            progress.begin(TaskId(task), ServerId(server));
+        }
+        let running = |since_s| Some(Standing::Running { since_s });
+        let at_first = standings(&mut progress, 0.0);
+        assert_eq!(at_first, (vec![Some(Standing::Ready), running(0.0), None], vec![0, 1]));
+
+        progress.done(TaskId(1));
+        progress.end(1, 3.0);
+        assert_eq!(standings(&mut progress, 4.0), (vec![running(3.0), None], vec![0, 1]));
+
+        progress.done(TaskId(0));
+        progress.end(0, 5.0);
+        assert_eq!(standings(&mut progress, 6.0), (vec![running(6.0)], vec![1, 0]));
+    }
+
+    #[test]
+    fn a_task_is_not_tried_without_end() {
+        let mut progress = Progress::new(1, 1);
+
+        let wanted = (0..20).filter(|_| progress.want(TaskId(0), ServerId(0))).count();
+
+        assert_eq!(wanted, ATTEMPTS_MAX);
+    }
+}

@@ -194,7 +194,10 @@ pub(crate) fn chain(how: Chain, bytes: usize) -> Sample {
                 })
                 .await?;
         }
-        assert!(data.len() == bytes && data.iter().all(|&byte| byte == LINKS), "the chain is right");
+        assert!(
+            data.len() == bytes && data.iter().all(|&byte| byte == LINKS),
+            "the chain is right"
+        );
         Ok(())
     })
 }

@@ -1,8 +1,8 @@
 //! What can be wrong with a command, and the next step.
 
+use crate::rpc::door::DoorError;
 use gridspan::variables::{GridLoadError, VariableError};
 use gridspan_rpc::calls::RpcError;
-use gridspan_rpc::door::DoorError;
 use gridspan_runtime::net::IdentityError;
 use gridspan_topology::{EmulateError, MatrixTextError, SiteError};
 use std::io::{self, Write};

@@ -43,7 +43,11 @@ fn a_daemon_serves_this_user_and_leaves_nothing_when_it_is_stopped() {
     let sum = ask(folder.path(), &["rpc", "call", "add", "[1, 2.5]"]);
     assert_eq!((sum.code, sum.stdout.as_str()), (Some(0), "3.5\n"), "{}", sum.stderr);
     let listed = ask(folder.path(), &["rpc", "ls"]);
-    assert!(listed.stdout.contains("here") && listed.stdout.contains("primes"), "{}", listed.stdout);
+    assert!(
+        listed.stdout.contains("here") && listed.stdout.contains("primes"),
+        "{}",
+        listed.stdout
+    );
     let wrong = ask(folder.path(), &["rpc", "call", "add", "[1]"]);
     assert_eq!(wrong.code, Some(1));
     assert!(wrong.stderr.contains("GRPC_SESSION_FAILED"), "{}", wrong.stderr);
@@ -60,7 +64,9 @@ fn a_daemon_serves_this_user_and_leaves_nothing_when_it_is_stopped() {
         &["rpc", "call", "sleep", "1.5"],
         &[("XDG_RUNTIME_DIR", folder.path().to_str().unwrap())],
     );
-    until(|| ask(folder.path(), &["rpc", "ls", "--json"]).stdout.contains("\"calls\": 1").then_some(()));
+    until(|| {
+        ask(folder.path(), &["rpc", "ls", "--json"]).stdout.contains("\"calls\": 1").then_some(())
+    });
     end(daemon);
     going.await_line("1.5");
     assert!(!token.exists());
@@ -98,7 +104,12 @@ fn servers_join_a_registry_are_killed_and_find_it_again_when_it_was_restarted() 
     // The call goes to the faster, which is killed under it, and is made again by the other.
     let call = ["rpc", "call", "sleep", "3", "--token", token];
     let going = start(folder.path(), &call);
-    until(|| ask(folder.path(), &["rpc", "ls", "--json", "--token", token]).stdout.contains("\"calls\": 1").then_some(()));
+    until(|| {
+        ask(folder.path(), &["rpc", "ls", "--json", "--token", token])
+            .stdout
+            .contains("\"calls\": 1")
+            .then_some(())
+    });
     fast.child.kill().unwrap();
     fast.wait(LIMIT).unwrap();
     going.await_line("3");

@@ -276,6 +276,14 @@ fn a_graph_that_is_given_spreads_calls_that_are_awaited_one_by_one() {
     });
 }
 
+#[test]
+fn on_one_node_there_are_no_links_to_measure_and_groups_go_on() {
+    let main = async |_: Grid, services: Services<Steps>| {
+        short(Mapper::new(&services).measured().with_rescue(Rescue::Steal)).await
+    };
+    assert_eq!(driver::embedded::run(job(main), 3), Ok(()));
+}
+
 /// Over QUIC between four nodes, whose links are measured: large data, its client, and every server.
 #[test]
 fn groups_and_calls_run_over_quic() {

@@ -1,12 +1,12 @@
 //! `gridctl rpc ls` and `gridctl rpc call`: what somebody before a door asks.
 
+use super::door::{DoorError, Listed, Token, Visitor};
 use crate::args::{RpcCallArgs, RpcListArgs};
 use crate::error::CliError;
 use crate::output::print;
 use crate::status::folder;
 use crate::style::Style;
 use crate::table::{Align, Table};
-use gridspan_rpc::door::{DoorError, Listed, Token, Visitor};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -6,12 +6,14 @@
 //! | `trial` | one heuristic's mapping, executed |
 //! | `text` | for people |
 //! | `json` | for scripts |
+//! | `door` | calls from outside of a job, over QUIC |
 //! | `serve` | a daemon: a server or a registry |
 //! | `toolbox` | the functions that it serves |
 //! | `call` | lists servers, and calls |
 //! | `svg` | a picture: when each server computed |
 
 mod call;
+pub(crate) mod door;
 mod json;
 mod scene;
 mod serve;

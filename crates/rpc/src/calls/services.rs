@@ -244,7 +244,8 @@ impl<C: Catalogue> Services<C> {
     /// Has a server take no more calls; those that wait there are made elsewhere. What it keeps and has to do for
     /// groups goes to another server that offers all that it does, one at the same site if there is one. If there is
     /// none, or the server speaks with the client only, it is lost as with [`lose`](Self::lose). Resolves
-    /// once the server knows, which is after the call that it executes.
+    /// once the server knows, which is after the call that it executes, and the other has all. Windows of groups are not
+    /// mapped meanwhile.
     pub async fn leave(&self, name: &str) -> Result<(), RpcError> {
         self.end_server(name, true).await
     }
@@ -263,6 +264,10 @@ impl<C: Catalogue> Services<C> {
         let heir = if hands_over { heir(card, &cards) } else { None };
         self.roll().begin_leave();
         let mut leaving = Leaving { services: self, number, heir: None };
+        if heir.is_none() {
+            // What it keeps is lost from now on.
+            self.roll().leave(number, None);
+        }
         // First nobody new is sent there.
         let left = registry.ask(FOREVER, move |reply| RegistryMessage::Leave(number, reply));
         left.await.map_err(|error| from_grid(&error))?;

@@ -3,7 +3,7 @@
 use super::token::{DoorError, Token};
 use super::visitor::Visitor;
 use super::wire::{Answer, Question, ask, hear, say};
-use crate::calls::{Catalogue, GridRpc, RpcError, ServerCard};
+use gridspan_rpc::calls::{Catalogue, GridRpc, RpcError, ServerCard};
 use quinn::{Connection, VarInt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -23,7 +23,7 @@ const STREAMS_MAX: u32 = 1000;
 
 /// Why a door cannot be opened or reached.
 #[derive(Debug, Error)]
-pub enum DoorError {
+pub(crate) enum DoorError {
     /// A token cannot be read or written.
     #[error("cannot use the token {path}: {error}")]
     Token {
@@ -56,10 +56,10 @@ pub enum DoorError {
 
 /// Where a door is, and the certificate of its guests. It holds a private key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Token {
+pub(crate) struct Token {
     version: u32,
     /// Where the door is.
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
     identity: Identity,
 }
 
@@ -86,7 +86,7 @@ impl Token {
     }
 
     /// Reads a token from its file.
-    pub fn read(path: &Path) -> Result<Self, DoorError> {
+    pub(crate) fn read(path: &Path) -> Result<Self, DoorError> {
         let token: Self = read(path)?;
         match token.version == VERSION {
             true => Ok(token),

@@ -3,7 +3,7 @@
 use super::daemon::{DoorOptions, DoorPlan, daemon};
 use super::member::join;
 use super::token::{DoorError, Token};
-use crate::calls::{Catalogue, Config, GridRpc, RpcError, ServerCard, Services, with_rpc};
+use gridspan_rpc::calls::{Catalogue, Config, GridRpc, RpcError, ServerCard, Services, with_rpc};
 use gridspan_runtime::{Grid, Job, JobError, driver};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 /// What a process does at a door.
 #[derive(Clone, Debug)]
-pub enum Role {
+pub(crate) enum Role {
     /// Opens one, and serves behind it.
     Daemon(DoorOptions),
     /// Opens one for servers of other processes.
@@ -22,20 +22,20 @@ pub enum Role {
 
 /// A process that serves.
 #[derive(Clone, Debug)]
-pub struct ServeOptions {
+pub(crate) struct ServeOptions {
     /// What it is called.
-    pub name: String,
+    pub(crate) name: String,
     /// On how many PEs it executes calls, each one at a time.
-    pub pes: u32,
+    pub(crate) pes: u32,
     /// How fast each is: a call takes its work divided by it.
-    pub speed: f64,
+    pub(crate) speed: f64,
     /// What it does.
-    pub role: Role,
+    pub(crate) role: Role,
 }
 
 /// Serves the functions of a catalogue until `end` says something, or is dropped. `told` hears where the door is once
 /// it is open, and each time a member has joined.
-pub fn serve<C: Catalogue>(
+pub(crate) fn serve<C: Catalogue>(
     options: ServeOptions,
     end: oneshot::Receiver<()>,
     told: impl Fn(SocketAddr) + Send + Sync + 'static,

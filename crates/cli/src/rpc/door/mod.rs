@@ -32,8 +32,8 @@ mod token;
 mod visitor;
 mod wire;
 
-pub use daemon::DoorOptions;
-pub use serve::{Role, ServeOptions, serve};
-pub use token::{DoorError, Token};
-pub use visitor::Visitor;
-pub use wire::Listed;
+pub(crate) use daemon::DoorOptions;
+pub(crate) use serve::{Role, ServeOptions, serve};
+pub(crate) use token::{DoorError, Token};
+pub(crate) use visitor::Visitor;
+pub(crate) use wire::Listed;

@@ -3,7 +3,7 @@
 use super::hall::Hall;
 use super::token::{DoorError, Key, Token, key_path};
 use super::wire::{Answer, Question, TextCall, ask, hear, say};
-use crate::calls::{Catalogue, GridRpc, Offer, RpcError, ServerCard};
+use gridspan_rpc::calls::{Catalogue, GridRpc, Offer, RpcError, ServerCard};
 use quinn::{Connection, Endpoint, Incoming, VarInt};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -21,14 +21,14 @@ const GLANCE: Duration = Duration::from_millis(20);
 
 /// What a daemon is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DoorOptions {
+pub(crate) struct DoorOptions {
     /// Where it listens. With port 0 the system chooses one.
-    pub listen: SocketAddr,
+    pub(crate) listen: SocketAddr,
     /// Where it writes its token.
-    pub token: PathBuf,
+    pub(crate) token: PathBuf,
     /// Whether it takes over the certificates and the address of a daemon that had the same token before, and leaves
     /// its own for the next.
-    pub is_kept: bool,
+    pub(crate) is_kept: bool,
 }
 
 /// A door that is open.

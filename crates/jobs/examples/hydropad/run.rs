@@ -52,7 +52,7 @@ pub(crate) enum How {
 pub(crate) struct Measured {
     /// All of it over the steps, in seconds.
     pub(crate) step_s: f64,
-    /// A step of the best window but the first, in seconds.
+    /// A step of the windows after the first, in seconds.
     pub(crate) settled_s: f64,
     /// In virtual time: what the client sent and got.
     pub(crate) client_bytes_per_step: Option<f64>,

@@ -85,7 +85,7 @@ impl Account {
             ("momentum", self.momentum_error(), MOMENTUM_MAX),
             ("energy", self.energy_error(), ENERGY_MAX),
         ];
-        let faulty = checks.into_iter().filter(|(_, error, most)| !(error <= most));
+        let faulty = checks.into_iter().filter(|(_, error, most)| error.is_nan() || error > most);
         faulty
             .map(|(what, error, most)| {
                 format!("{what} is off by {error:.1e}, more than {most:.1e}")

@@ -5,16 +5,16 @@ use thiserror::Error;
 /// Most cells of a box: eight times what a function's arguments may hold.
 pub const CELLS_MAX: usize = 1 << 23;
 
-/// A number of values per axis, or of a field, is wrong. Nothing was computed.
+/// A box that cannot be, or a field of another one. Nothing was computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SizeError {
     /// No cells, or too many.
-    #[error("a box of {cells:?} cells is empty or too large; use up to {CELLS_MAX} cells")]
+    #[error("{cells:?} cells or particles are none or too many; use up to {CELLS_MAX}")]
     Box {
         /// As asked for.
         cells: [usize; 3],
     },
-    /// A field has not one value (or `per_cell` values) for each cell.
+    /// A field has not one value for each cell.
     #[error("a field of {found} values is not one of a box of {expected}; pass the same box")]
     Field {
         /// What the box needs.
@@ -75,12 +75,12 @@ impl Cells {
         (0..x).flat_map(move |i| (0..y).flat_map(move |j| (0..z).map(move |k| [i, j, k])))
     }
 
-    /// Refuses a field that has not `per_cell` values for each cell.
+    /// Refuses a field that has not one value for each cell.
     ///
     /// # Errors
     /// If that is so.
-    pub fn check(self, per_cell: usize, found: usize) -> Result<(), SizeError> {
-        let expected = per_cell * self.count();
+    pub fn check(self, found: usize) -> Result<(), SizeError> {
+        let expected = self.count();
         match expected == found {
             true => Ok(()),
             false => Err(SizeError::Field { expected, found }),

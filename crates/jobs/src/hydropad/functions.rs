@@ -20,6 +20,15 @@ pub type Field = Numbers<f64>;
 /// A vector for each cell or particle.
 pub type Vectors = Numbers<[f64; 3]>;
 
+/// What dark matter is before a step: positions, velocities, and the potential.
+pub type DarkNow = (Vectors, Vectors, Field, Step);
+/// And after it: positions, velocities, and density.
+pub type DarkThen = (Vectors, Vectors, Field, Report);
+/// What the gas is before a step: density, momentum, energy, modified entropy, and the potential.
+pub type GasNow = (Field, Vectors, Field, Field, Field, Step);
+/// And after it.
+pub type GasThen = (Field, Vectors, Field, Field, Report);
+
 /// A problem to positions, velocities and density of its dark matter at the beginning.
 pub const BEGIN_DARK: Function<(Problem,), (Vectors, Vectors, Field)> =
     Function::new("begin dark", begin_dark)
@@ -35,18 +44,16 @@ pub const BEGIN_GAS: Function<(Problem,), (Field, Vectors, Field, Field)> =
 pub const GRAVITY: Function<(Field, Field, Step), (Field, f64)> = Function::new("gravity", gravity)
     .costs("2.4e-9 * n * log2(n)", &["n"], |(dark, ..)| vec![dark.len() as f64]);
 
-/// Positions, velocities and a potential to positions, velocities and density of dark matter.
-pub const DARK: Function<(Vectors, Vectors, Field, Step), (Vectors, Vectors, Field, Report)> =
+/// A step of dark matter.
+pub const DARK: Function<DarkNow, DarkThen> =
     Function::new("dark", dark).costs("88e-9 * p + 12e-9 * n", &["n", "p"], |(all, _, n, _)| {
         vec![n.len() as f64, all.len() as f64]
     });
 
-/// Density, momentum, energy, modified entropy and a potential to what the gas is after the step.
-pub const BARYONS: Function<
-    (Field, Vectors, Field, Field, Field, Step),
-    (Field, Vectors, Field, Field, Report),
-> = Function::new("baryons", baryons)
-    .costs("240e-9 * n", &["n"], |(density, ..)| vec![density.len() as f64]);
+/// A step of the gas.
+pub const BARYONS: Function<GasNow, GasThen> =
+    Function::new("baryons", baryons)
+        .costs("240e-9 * n", &["n"], |(density, ..)| vec![density.len() as f64]);
 
 /// Positions and velocities to how far they are from where they must be at a scale factor, and their digest.
 pub const SURVEY_DARK: Function<(Vectors, Vectors, Problem, f64), (f64, u64)> =
@@ -112,10 +119,7 @@ fn gravity(arguments: (Field, Field, Step), work: &mut Work) -> Result<(Field, f
     Ok((potential.into(), energy))
 }
 
-fn dark(
-    arguments: (Vectors, Vectors, Field, Step),
-    work: &mut Work,
-) -> Result<(Vectors, Vectors, Field, Report), String> {
+fn dark(arguments: DarkNow, work: &mut Work) -> Result<DarkThen, String> {
     takes(&DARK, &arguments, work)?;
     let (positions, velocities, potential, step) = arguments;
     let mut matter = Matter { positions: positions.to_vec(), velocities: velocities.to_vec() };
@@ -123,10 +127,7 @@ fn dark(
     Ok((matter.positions.into(), matter.velocities.into(), density.into(), report))
 }
 
-fn baryons(
-    arguments: (Field, Vectors, Field, Field, Field, Step),
-    work: &mut Work,
-) -> Result<(Field, Vectors, Field, Field, Report), String> {
+fn baryons(arguments: GasNow, work: &mut Work) -> Result<GasThen, String> {
     takes(&BARYONS, &arguments, work)?;
     let (density, momentum, energy, entropy, potential, step) = arguments;
     let mut gas = gas_of(&density, &momentum, &energy, &entropy);

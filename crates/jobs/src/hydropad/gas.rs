@@ -89,11 +89,12 @@ impl Gas {
         for found in
             [self.density.len(), self.momentum.len(), self.energy.len(), self.entropy.len()]
         {
-            cells.check(1, found)?;
+            cells.check(found)?;
         }
         for cell in 0..cells.count() {
             let (density, pressure) = (self.density[cell], self.pressure(cell));
-            if !(density > 0.0 && pressure > 0.0 && (density + pressure).is_finite()) {
+            let all = density + pressure + self.energy[cell];
+            if !(density > 0.0 && pressure > 0.0 && all.is_finite()) {
                 return Err(GasError::Empty { cell, density, pressure });
             }
         }
@@ -141,7 +142,7 @@ impl Gas {
         let (mut left, mut sweeps, mut speed) = (time, 0, self.speed());
         while left > 0.0 {
             let parts = (left * speed / COURANT).ceil().max(1.0);
-            if !(f64::from(sweeps) + parts <= SWEEPS_MAX) {
+            if parts.is_nan() || f64::from(sweeps) + parts > SWEEPS_MAX {
                 return Err(GasError::Fast { cells: time * speed });
             }
             let part = if parts > 1.0 { left / parts } else { left };

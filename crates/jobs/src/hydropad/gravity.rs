@@ -24,7 +24,7 @@ pub fn potential(
     strength: f64,
 ) -> Result<Vec<f64>, SizeError> {
     for density in densities {
-        cells.check(1, density.len())?;
+        cells.check(density.len())?;
     }
     let sums = densities[0].iter().zip(densities[1]).map(|(one, other)| one + other);
     let mut waves: Vec<Complex64> = sums.map(|sum| Complex64::new(sum, 0.0)).collect();
@@ -81,7 +81,7 @@ fn transpose(from: &[Complex64], to: &mut [Complex64], columns: usize) {
 /// # Errors
 /// If the potential has not one value for each cell.
 pub fn acceleration(cells: Cells, potential: &[f64]) -> Result<Vec<[f64; 3]>, SizeError> {
-    cells.check(1, potential.len())?;
+    cells.check(potential.len())?;
     let mut acceleration = vec![[0.0; 3]; potential.len()];
     let mut line = Vec::new();
     for (axis, stride) in cells.strides().into_iter().enumerate() {

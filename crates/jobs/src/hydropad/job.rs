@@ -40,6 +40,25 @@ pub enum Form {
     All,
 }
 
+/// One of the forms.
+#[derive(Clone, Copy)]
+enum Way {
+    Serial,
+    Plain,
+    Group,
+}
+
+impl Form {
+    fn ways(self) -> &'static [Way] {
+        match self {
+            Self::Serial => &[Way::Serial],
+            Self::Plain => &[Way::Plain],
+            Self::Group => &[Way::Group],
+            Self::All => &[Way::Serial, Way::Plain, Way::Group],
+        }
+    }
+}
+
 /// Options of the job.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "hydropad", about = ABOUT)]
@@ -108,10 +127,6 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
         );
         return Err(reason.into());
     }
-    let forms = match options.form {
-        Form::All => vec![Form::Serial, Form::Plain, Form::Group],
-        form => vec![form],
-    };
     let servers = grid.layout().pe_count().saturating_sub(1).max(1);
     println!(
         "{0} x {0} x {0} cells and {1} particles per edge on {servers} servers, up to {2} steps",
@@ -119,9 +134,9 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
     );
     let services = serve(grid, &options.speeds).await.map_err(failed)?;
     let mut ends = Vec::new();
-    for form in forms {
-        let outcome = outcome(grid, &services, form, options).await.map_err(failed)?;
-        print(form, &outcome);
+    for &way in options.form.ways() {
+        let outcome = outcome(grid, &services, way, options).await.map_err(failed)?;
+        print(way, &outcome);
         let faults = outcome.faults();
         if !faults.is_empty() {
             return Err(format!("verified: no ({})", faults.join("; ")).into());
@@ -156,15 +171,15 @@ pub async fn serve(grid: &Grid, speeds: &[f64]) -> Result<Services<Hydropad>, Rp
 async fn outcome(
     grid: &Grid,
     services: &Services<Hydropad>,
-    form: Form,
+    way: Way,
     options: &Options,
 ) -> Result<Outcome, RpcError> {
     let plan = options.plan();
     let other = |reason: String| RpcError::Other { reason };
-    match form {
-        Form::Serial => serial::run(&plan).map_err(|error| other(error.to_string())),
-        Form::Plain => plain::run(grid, services, &plan).await,
-        Form::Group | Form::All => {
+    match way {
+        Way::Serial => serial::run(&plan).map_err(|error| other(error.to_string())),
+        Way::Plain => plain::run(grid, services, &plan).await,
+        Way::Group => {
             let heuristic = by_name(&options.heuristic, 0);
             let heuristic = heuristic.map_err(|error| other(error.to_string()))?;
             let lan = Link::lan().with_bandwidth(options.lan);
@@ -175,17 +190,17 @@ async fn outcome(
     }
 }
 
-fn print(form: Form, outcome: &Outcome) {
+fn print(way: Way, outcome: &Outcome) {
     let Outcome { account, end, .. } = outcome;
-    let name = match form {
-        Form::Serial => "serial",
-        Form::Plain => "plain",
-        Form::Group | Form::All => "group",
+    let (name, is_timed) = match way {
+        Way::Serial => ("serial", false),
+        Way::Plain => ("plain", true),
+        Way::Group => ("group", true),
     };
-    let time = match form {
-        Form::Serial => String::new(),
-        _ => format!(
-            " in {:.3} s, {:.3} ms a step once settled",
+    let time = match is_timed {
+        false => String::new(),
+        true => format!(
+            " in {:.3} s, {:.3} ms a step after the first",
             outcome.took().as_secs_f64(),
             outcome.settled_step().as_secs_f64() * 1e3
         ),
@@ -198,5 +213,8 @@ fn print(form: Form, outcome: &Outcome) {
         account.energy_error(),
         end.error
     );
+    if account.hurried() > 0 {
+        println!("  the gas was faster than foreseen {} times", account.hurried());
+    }
     println!("  digests {:016x} {:016x}", end.digests[0], end.digests[1]);
 }

@@ -7,7 +7,7 @@
 use super::cells::Cells;
 use thiserror::Error;
 
-/// Particles with a position that is not in the box. Nothing was computed.
+/// Why particles cannot go on. They are as they were when it was found.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum MatterError {
     /// As many positions as velocities, three for each particle, make particles.

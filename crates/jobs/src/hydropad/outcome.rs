@@ -41,20 +41,18 @@ impl Outcome {
         self.windows.iter().map(|(_, took)| *took).sum()
     }
 
-    /// How long a step takes once data is where it is needed: that of the shortest window per step. The first window
-    /// does not count if there are others.
+    /// How long a step takes once data is where it is needed: the mean of all windows but the first, if there are others.
     pub fn settled_step(&self) -> Duration {
-        let skipped = usize::from(self.windows.len() > 1);
-        let steps = self.windows[skipped..].iter().map(|&(steps, took)| took / steps.max(1));
-        steps.min().unwrap_or_default()
+        let settled = &self.windows[usize::from(self.windows.len() > 1)..];
+        let steps: u32 = settled.iter().map(|(steps, _)| steps).sum();
+        settled.iter().map(|(_, took)| *took).sum::<Duration>() / steps.max(1)
     }
 
     /// What is not as it must be.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = self.account.faults();
         let End { error, .. } = self.end;
-        // No number is no small number.
-        if !(error <= ERROR_MAX) {
+        if error.is_nan() || error > ERROR_MAX {
             faults.push(format!(
                 "particles are {error:.2} cells from their places, more than {ERROR_MAX}"
             ));

@@ -88,9 +88,11 @@ impl Problem {
     /// The dark matter at the beginning, and its density.
     ///
     /// # Errors
-    /// As [`Self::cells`].
+    /// As [`Self::cells`], and if there are no particles or too many.
     pub fn begin_matter(&self) -> Result<(Matter, Vec<f64>), SizeError> {
         let cells = self.cells()?;
+        // As many particles as cells may be.
+        Cells::new(self.axes.map(|count| if count > 1 { self.per_axis as usize } else { 1 }))?;
         let matter = self.pancake().matter(cells, self.per_axis as usize, self.begins_at);
         let density = matter.density(cells, self.particle_mass());
         Ok((matter, density))

@@ -4,10 +4,10 @@
 //! | --- | --- |
 //! | `function`, `catalogue` | typed functions, and which there are |
 //! | `client` | what `main` calls: the verbs of the standard (GFD-R.P.052) as futures |
-//! | `desk` | the actor beside `main` that keeps its sessions; `sessions`: their states |
+//! | `desk` | the actor beside `main` that keeps its sessions; `request`: what it is asked; `answers`: and what it hears of servers; `sessions`: their states |
 //! | `registry` | the actor that knows servers and what they offer; `directory`: what it knows |
 //! | `server` | the actor that executes calls; `stage`: and what groups order |
-//! | `services` | starts and ends them |
+//! | `services` | starts and ends them; `roll`: and knows what has become of them |
 //! | `error` | the standard's errors |
 //!
 //! **A call.** The desk asks the registry for servers that offer the function, best first, and sends the arguments to
@@ -18,6 +18,7 @@
 //! unless the handle is bound to it. So a function may be executed more than once, and only the first answer
 //! counts. A function that returns an error or panics has answered: that is not tried again.
 
+mod answers;
 mod catalogue;
 mod client;
 mod config;
@@ -25,21 +26,24 @@ mod desk;
 mod directory;
 mod error;
 mod function;
-mod piece;
 mod registry;
+mod request;
+mod roll;
 mod server;
 mod services;
 mod sessions;
 mod stage;
 
-pub use catalogue::{Catalogue, Functions};
+pub use catalogue::{Catalogue, Form, Functions};
 pub use client::{GridRpc, Handle, Session};
 pub use config::Config;
 pub use desk::Desk;
+#[cfg(feature = "net")]
+pub(crate) use directory::Directory;
 pub use directory::{Offer, ServerCard};
 pub use error::{RpcError, UNKNOWN_CODE_TEXT, error_string};
+pub(crate) use function::Volumes;
 pub use function::{Function, Work};
-pub(crate) use piece::check_piece;
 pub use registry::Registry;
 pub use server::Server;
 pub(crate) use server::ServerMessage;

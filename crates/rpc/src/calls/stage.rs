@@ -3,28 +3,43 @@
 use super::catalogue::Catalogue;
 use super::function::Work;
 use super::server::{Server, ServerMessage};
-use crate::group::order::{DataKey, Done, GroupMessage, Held, Order, Parcel, Route};
-use gridspan_runtime::{Context, Ix1, Numbers};
+use crate::block::{Block, DATA_SEGMENT_BYTES};
+use crate::group::order::{DataKey, Done, GroupMessage, Held, Order, Parcel, Piece, Route, pieces};
+use gridspan_runtime::{Context, Ix1};
 
 impl<C: Catalogue> Server<C> {
     /// A group wants something.
     pub(super) fn group(&mut self, message: GroupMessage, cx: &mut Context<'_, Self>) {
+        if let Some(heir) = self.heir.filter(|_| !matches!(message, GroupMessage::Kept(_))) {
+            let heir = cx.collection().at(Ix1(heir as i32));
+            return cx.send(&heir, ServerMessage::Group(message));
+        }
         match message {
+            GroupMessage::Order(order) if self.store.is_over(order.group) => {
+                give_up(order, "its group has ended", cx);
+            }
             GroupMessage::Order(order) if !self.is_open() => {
                 give_up(order, "its server has left", cx);
             }
             GroupMessage::Order(order) => self.store.add(order),
-            GroupMessage::Data(key, held, then) => {
-                let routes: Vec<Route> =
-                    then.into_iter().map(|to| Route { to, then: Vec::new() }).collect();
-                pass_on(key, &held, routes, cx);
-                self.store.put(key, held);
+            GroupMessage::Data(mut piece) => {
+                for to in std::mem::take(&mut piece.then) {
+                    send(piece.clone(), to, cx);
+                }
+                if self.is_open() {
+                    self.store.arrive(piece);
+                }
             }
             GroupMessage::Share(Parcel { key, routes }) => {
-                pass_on(key, &self.store.get(key), routes, cx);
+                pass_on(key, 0, &self.store.get(key), &routes, cx);
             }
-            GroupMessage::Fetch(key, reply) => cx.reply(reply, self.store.get(key)),
+            GroupMessage::Fetch(key, index, reply) => cx.reply(reply, self.store.piece(key, index)),
             GroupMessage::Free(keys) => self.store.free(&keys),
+            GroupMessage::End { group, floor } => {
+                for order in self.store.end(group, floor) {
+                    give_up(order, "its group has ended", cx);
+                }
+            }
             GroupMessage::Kept(reply) => cx.reply(reply, self.store.bytes()),
         }
     }
@@ -35,13 +50,15 @@ impl<C: Catalogue> Server<C> {
         let mut work = Work::new(speed);
         let input_bytes = arguments.as_ref().map_or(0, |bytes| bytes.len() as u64);
         let outcome = arguments.and_then(|bytes| {
-            self.functions().run_parts(&order.function, &bytes, order.outputs.len(), &mut work)
+            let (bytes, count) = (bytes.contiguous(), order.outputs.len());
+            let (parts, work_s) =
+                self.functions().run_parts(&order.function, &bytes, count, &mut work)?;
+            let cut = |part| Block::cut("a result", part, DATA_SEGMENT_BYTES);
+            Ok((parts.into_iter().map(cut).collect::<Result<Vec<Block>, String>>()?, work_s))
         });
         cx.charge(work.emulated());
         let (held, work_s): (Vec<Held>, _) = match outcome {
-            Ok((parts, work_s)) => {
-                (parts.into_iter().map(|part| Ok(Numbers::from(part))).collect(), work_s)
-            }
+            Ok((blocks, work_s)) => (blocks.into_iter().map(Ok).collect(), work_s),
             Err(reason) => (vec![Err(reason); order.outputs.len()], None),
         };
         let emulated_s = work.emulated().as_secs_f64() * speed;
@@ -49,31 +66,52 @@ impl<C: Catalogue> Server<C> {
         let sizes = held.iter().map(|held| held.as_ref().map(|bytes| bytes.len() as u64));
         let outcome = sizes.collect::<Result<Vec<u64>, _>>().map_err(Clone::clone);
         for (Parcel { key, routes }, held) in order.outputs.into_iter().zip(held) {
-            pass_on(key, &held, routes, cx);
+            pass_on(key, 0, &held, &routes, cx);
             self.store.put(key, held);
         }
         cx.reply(order.reply, Done { outcome, input_bytes, work_s });
     }
 
-    /// Gives up all orders.
+    /// Gives up all orders, and forgets all data.
     pub(super) fn give_up_orders(&mut self, cx: &mut Context<'_, Self>) {
-        for order in self.store.drain() {
+        let (_, orders) = self.store.drain();
+        for order in orders {
             give_up(order, "its server has left", cx);
+        }
+    }
+
+    /// Hands all data and orders to another server, and from now on whatever comes for groups.
+    pub(super) fn hand_over(&mut self, heir: u32, cx: &mut Context<'_, Self>) {
+        self.heir = Some(heir);
+        let heir = cx.collection().at(Ix1(heir as i32));
+        let (data, orders) = self.store.drain();
+        for piece in data {
+            cx.send(&heir, ServerMessage::Group(GroupMessage::Data(piece)));
+        }
+        for order in orders {
+            cx.send(&heir, ServerMessage::Group(GroupMessage::Order(order)));
         }
     }
 }
 
 fn pass_on<C: Catalogue>(
     key: DataKey,
+    attempt: u32,
     held: &Held,
-    routes: Vec<Route>,
+    routes: &[Route],
     cx: &mut Context<'_, Server<C>>,
 ) {
-    let servers = cx.collection();
-    for Route { to, then } in routes {
-        let message = GroupMessage::Data(key, held.clone(), then);
-        cx.send(&servers.at(Ix1(to as i32)), ServerMessage::Group(message));
+    // The segments in turn, so that whoever passes them on can begin.
+    for piece in pieces(key, attempt, held) {
+        for Route { to, then } in routes {
+            send(Piece { then: then.clone(), ..piece.clone() }, *to, cx);
+        }
     }
+}
+
+fn send<C: Catalogue>(piece: Piece, to: u32, cx: &mut Context<'_, Server<C>>) {
+    let server = cx.collection().at(Ix1(to as i32));
+    cx.send(&server, ServerMessage::Group(GroupMessage::Data(piece)));
 }
 
 /// What depends on the order fails with it.
@@ -81,7 +119,7 @@ fn give_up<C: Catalogue>(order: Order, reason: &str, cx: &mut Context<'_, Server
     let failed: Held = Err(format!("`{}` was not executed: {reason}", order.function));
     let outcome = failed.clone().map(|_| Vec::new());
     for Parcel { key, routes } in order.outputs {
-        pass_on(key, &failed, routes, cx);
+        pass_on(key, 0, &failed, &routes, cx);
     }
     cx.reply(order.reply, Done { outcome, input_bytes: 0, work_s: None });
 }

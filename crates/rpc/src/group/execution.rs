@@ -4,7 +4,7 @@ use super::all_of::AllOf;
 use super::discovery::Gathered;
 use super::dispatch::{Ways, source, ways};
 use super::map::{Window, failed};
-use super::order::{DataKey, Done, GroupMessage, Held, Order, Parcel, Route};
+use super::order::{DataKey, Done, GroupMessage, Held, Order, Parcel, Piece, Route, pieces};
 use crate::calls::{Catalogue, RpcError, ServerMessage};
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
 use crate::performance::History;
@@ -28,9 +28,19 @@ impl<C: Catalogue> Window<'_, '_, C> {
         routes.iter().map(route).collect()
     }
 
+    /// All servers that the window concerns.
+    fn touch(&self, ways: &[Ways]) {
+        let mapped = self.mapping.servers.iter().copied();
+        let routes = ways.iter().flat_map(|ways| ways.direct.iter().chain(&ways.bridged));
+        let routed = routes.flat_map(|route| route.then.iter().copied().chain([route.to]));
+        let concerned = mapped.chain(routed.map(ServerId)).map(|server| self.number(server));
+        self.group.draft.borrow_mut().touched.extend(concerned);
+    }
+
     /// Executes the window, to its end.
     pub(super) async fn execute(&self) -> Result<(), RpcError> {
         let ways = ways(&self.graph, &self.platform, &self.mapping);
+        self.touch(&ways);
         for (data, ways) in (0..).map(DataId).zip(&ways) {
             if self.graph.datum(data).producer.is_some() {
                 continue;
@@ -75,9 +85,13 @@ impl<C: Catalogue> Window<'_, '_, C> {
     }
 
     fn send(&self, data: DataId, held: &Held, routes: &[Route]) {
-        for Route { to, then } in self.numbered(routes) {
-            let message = GroupMessage::Data(self.key(data), held.clone(), then);
-            self.group.mapper.services.tell_server(to, ServerMessage::Group(message));
+        let routes = self.numbered(routes);
+        for piece in pieces(self.key(data), 0, held) {
+            for Route { to, then } in &routes {
+                let piece = Piece { then: then.clone(), ..piece.clone() };
+                let message = ServerMessage::Group(GroupMessage::Data(piece));
+                self.group.mapper.services.tell_server(*to, message);
+            }
         }
     }
 
@@ -103,15 +117,18 @@ impl<C: Catalogue> Window<'_, '_, C> {
         let outputs: Vec<Parcel> = of_task.outputs.iter().map(parcel).collect();
         let inputs: Vec<DataKey> = call.inputs.iter().map(|&input| self.group.key(input)).collect();
         let place = self.mapping.places[task.index()];
-        let function = call.function.to_owned();
+        let (group, function) = (self.group.number, call.function.to_owned());
         let question = move |reply| {
-            let order = Order { place, function, inputs, outputs, reply };
+            let order = Order { group, place, function, inputs, outputs, reply };
             ServerMessage::Group(GroupMessage::Order(order))
         };
         let done = self.group.mapper.services.ask_server(self.number(server), question);
         let done: Done = done.await?;
         for &data in &of_task.outputs {
             self.note(data, Some(server), &ways[data.index()].direct);
+            let name = self.names[data.index()];
+            let failure = done.outcome.as_ref().err().cloned().map(failed);
+            self.group.draft.borrow_mut().known.entry(name).or_default().failure = failure;
         }
         self.learn(call, &done);
         for &data in &of_task.outputs {

@@ -7,7 +7,8 @@
 //! | `discovery` | from gathered calls to a task graph, with volumes and times as learned |
 //! | `dispatch` | from a mapping to orders: who executes what, and who sends what to whom |
 //! | `execution` | carries them out |
-//! | `order`, `store` | orders, and what a server keeps for them |
+//! | `turns` | one window at a time, whoever asks |
+//! | `order`, `store` | orders, and what a server keeps for them; `stock`, `disk`: where it keeps data |
 //!
 //! **Discovery** takes one pass. A call inside a group returns at once, with results that are names of data;
 //! giving them to further calls makes dependencies. Code between calls runs once, as it stands; a result that decides how to
@@ -54,14 +55,18 @@
 
 mod all_of;
 mod discovery;
+pub(crate) mod disk;
 mod dispatch;
 mod execution;
 mod lazy;
 mod map;
 pub(crate) mod order;
 pub(crate) mod parts;
+mod stock;
 pub(crate) mod store;
+mod turns;
 
+pub use disk::Room;
 pub use lazy::Lazy;
 pub use map::{Group, Mapper};
 pub use parts::{Arguments, Parts};

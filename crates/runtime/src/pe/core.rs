@@ -9,9 +9,9 @@ use super::guest_event::OnGuests;
 use super::links::OnLinks;
 use super::outbox::Outbox;
 use super::state::{
-    Accumulator, Channels, Collections, Departing, Directory, Early, Graves, GroupState, Guests,
-    Held, Incomplete, Lanes, Measures, Member, NewMembers, Pieces, Published, Queue, Request, Root,
-    Thought, Timers, Twins, Waits,
+    Accumulator, Channels, Collections, Departing, Directory, Early, Gauge, Graves, GroupState,
+    Guests, Held, Incomplete, Lanes, Measures, Member, NewMembers, Pieces, Published, Queue,
+    Request, Root, Thought, Timers, Twins, Waits,
 };
 use super::statistics::Statistics;
 use crate::codec::DecodeError;
@@ -70,6 +70,10 @@ pub(crate) trait Kind: Send + Sync {
         headers: Vec<Header>,
         message: Parcel,
     ) -> Result<(), DecodeError>;
+    /// What a message counts for in the memory budget.
+    fn envelope_bytes(&self, envelope: &dyn AnyEnvelope) -> usize;
+    /// The same for one that is not for one receiver.
+    fn parcel_bytes(&self, message: &Parcel) -> usize;
     /// Hands a message to its receiver, or sends it on.
     fn arrive(&self, core: &mut Core, kind: KindId, envelope: Box<dyn AnyEnvelope>);
     /// Puts a message into the mailbox of the member in `slot`; its turn has come.
@@ -167,6 +171,8 @@ pub struct Core {
     pub(super) ready_bytes: usize,
     /// Bytes that wait outside of the machine.
     pub(super) waiting_bytes: usize,
+    /// Counts what waits inside and is not ready.
+    pub(super) gauge: Gauge,
     // Members and their places.
     pub(super) members: Vec<Vec<Option<Member>>>,
     pub(super) free: Vec<Vec<u32>>,
@@ -245,6 +251,7 @@ impl Core {
             queues: common.kinds.iter().map(|kind| kind.new_queue()).collect(),
             ready_bytes: 0,
             waiting_bytes: 0,
+            gauge: Gauge::default(),
             members: (0..kinds).map(|_| Vec::new()).collect(),
             free: vec![Vec::new(); kinds],
             collections: Collections::default(),

@@ -6,7 +6,7 @@
 //!
 //! - `state`: the parts of what a PE keeps, such as the order between pairs of actors (`channel`) and
 //!   where actors live (`directory`). `core` holds them all.
-//! - `send`: the way of a message. `order`: when it passes. `migrate`: the way of an actor. `twin`: actors that sit on
+//! - `send`: the way of a message. `order`: when it passes, and `keep` what waits. `migrate`: the way of an actor. `twin`: actors that sit on
 //!   two PEs, and `seats` the messages to and from them. `post`: what PEs tell each other beside messages.
 //! - `collective`: collections, broadcasts, reductions, quiescence, sync points.
 //! - `guests`: nodes that join while the job runs, and leave or are lost.
@@ -25,6 +25,7 @@ mod fault;
 mod graves;
 mod guest_event;
 mod guests;
+mod keep;
 mod lifecycle;
 mod links;
 mod measure;
@@ -54,9 +55,9 @@ pub(crate) use guest_event::OnGuests;
 pub use links::Links;
 pub(crate) use links::OnLinks;
 pub use outbox::Outbox;
-pub(crate) use queue::TypedQueue;
+pub(crate) use queue::{TypedQueue, message_bytes};
 pub use standing::Standing;
-pub(crate) use state::{Notice, Queue, Request, Visiting, Wish};
+pub(crate) use state::{Notice, Queue, Request, Until, Visiting, Wish};
 pub use state::{Places, Spent, TRIAL, Thought};
 pub use statistics::Statistics;
 pub(crate) use store::TypedStore;

@@ -12,8 +12,8 @@
 //! it takes as long as the performance models say, for cores of the 2020s, or so many times slower ones (`--slower`).
 //! The second command is nearer to the paper's machines, and the third is in real time over QUIC and emulated links.
 //!
-//! A step's time is that of the whole run over its steps, first window and first transfers included; *settled* leaves
-//! these out. The size of a problem is that of particles, gas, potential and density together. The client has the start
+//! A step's time is that of the whole run over its steps, the first window with its transfers included; *settled* leaves
+//! that out. The size of a problem is that of particles, gas, potential and density together. The client has the start
 //! and sends it, unless `--made` has servers make it.
 
 #[path = "../grid_latency/chart.rs"]
@@ -30,12 +30,12 @@ use std::process::ExitCode;
 #[derive(Parser)]
 struct Arguments {
     /// Cells and particles along an edge.
-    #[arg(long, value_delimiter = ',', default_value = "32,48,64,80,96")]
+    #[arg(long, value_delimiter = ',', default_value = "32,48,64,80,96,128")]
     edges: Vec<u32>,
     /// Steps of each run.
-    #[arg(long, default_value_t = 21)]
+    #[arg(long, default_value_t = 20)]
     steps: u32,
-    /// Steps that are mapped together; the first is for itself.
+    /// Steps that are mapped together.
     #[arg(long, default_value_t = 10)]
     window: u32,
     /// How many times slower than a core of the 2020s the faster server is.

@@ -2,8 +2,8 @@
 
 use thiserror::Error;
 
-/// Most cells of a box: eight times what a function's arguments may hold.
-pub const CELLS_MAX: usize = 1 << 23;
+/// Most cells of a box, and most particles: what calls take of these is just sent at once, a gigabyte.
+pub const CELLS_MAX: usize = 1 << 24;
 
 /// A box that cannot be, or a field of another one. Nothing was computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

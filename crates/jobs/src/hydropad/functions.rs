@@ -1,7 +1,8 @@
 //! The tasks as remote functions, with how long they take.
 //!
 //! The formulas are those of one core of a 2020s server, measured on boxes of 48³ to 100³ cells that the cache does not hold; a
-//! server's speed is relative to that.
+//! server's speed is relative to that. Each is there twice: of the arguments, for calls, and of their sizes in bytes, for groups,
+//! whose arguments the client does not have.
 
 use super::clock::Step;
 use super::digest::Digest;
@@ -42,28 +43,37 @@ pub const BEGIN_GAS: Function<(Problem,), (Field, Vectors, Field, Field)> =
 
 /// Densities of dark matter and gas to the potential of gravity, and their energy in it.
 pub const GRAVITY: Function<(Field, Field, Step), (Field, f64)> = Function::new("gravity", gravity)
-    .costs("2.4e-9 * n * log2(n)", &["n"], |(dark, ..)| vec![dark.len() as f64]);
+    .costs("2.4e-9 * n * log2(n)", &["n"], |(dark, ..)| vec![dark.len() as f64])
+    .computes("2.4e-9 * in0 / 8 * log2(in0 / 8)")
+    .gives(&["in0", "8"]);
 
 /// A step of dark matter.
-pub const DARK: Function<DarkNow, DarkThen> =
-    Function::new("dark", dark).costs("88e-9 * p + 12e-9 * n", &["n", "p"], |(all, _, n, _)| {
+pub const DARK: Function<DarkNow, DarkThen> = Function::new("dark", dark)
+    .costs("88e-9 * p + 12e-9 * n", &["n", "p"], |(all, _, n, _)| {
         vec![n.len() as f64, all.len() as f64]
-    });
+    })
+    .computes("88e-9 * in0 / 24 + 12e-9 * in2 / 8")
+    .gives(&["in0", "in1", "in2", "50"]);
 
 /// A step of the gas.
-pub const BARYONS: Function<GasNow, GasThen> =
-    Function::new("baryons", baryons)
-        .costs("240e-9 * n", &["n"], |(density, ..)| vec![density.len() as f64]);
+pub const BARYONS: Function<GasNow, GasThen> = Function::new("baryons", baryons)
+    .costs("240e-9 * n", &["n"], |(density, ..)| vec![density.len() as f64])
+    .computes("240e-9 * in0 / 8")
+    .gives(&["in0", "in1", "in2", "in3", "50"]);
 
 /// Positions and velocities to how far they are from where they must be at a scale factor, and their digest.
 pub const SURVEY_DARK: Function<(Vectors, Vectors, Problem, f64), (f64, u64)> =
     Function::new("survey dark", survey_dark)
-        .costs("40e-9 * p", &["p"], |(all, ..)| vec![all.len() as f64]);
+        .costs("40e-9 * p", &["p"], |(all, ..)| vec![all.len() as f64])
+        .computes("40e-9 * in0 / 24")
+        .gives(&["8", "10"]);
 
 /// What a gas is to its mass and its digest.
 pub const SURVEY_GAS: Function<(Field, Vectors, Field, Field), (f64, u64)> =
     Function::new("survey gas", survey_gas)
-        .costs("10e-9 * n", &["n"], |(density, ..)| vec![density.len() as f64]);
+        .costs("10e-9 * n", &["n"], |(density, ..)| vec![density.len() as f64])
+        .computes("10e-9 * in0 / 8")
+        .gives(&["8", "10"]);
 
 /// The functions of Hydropad.
 #[derive(Clone, Copy, Debug)]

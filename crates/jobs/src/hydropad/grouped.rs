@@ -37,11 +37,17 @@ struct Universe {
 }
 
 impl Universe {
-    fn new(group: &Group<'_, Hydropad>, problem: &Problem, start: Start) -> Result<Self, RpcError> {
+    async fn new(
+        group: &Group<'_, Hydropad>,
+        problem: &Problem,
+        start: Start,
+    ) -> Result<Self, RpcError> {
         if start == Start::Made {
             let problem = group.value(problem)?;
             let (positions, velocities, dark) = group.call(&BEGIN_DARK, (&problem,));
             let (gas, momentum, energy, entropy) = group.call(&BEGIN_GAS, (problem,));
+            // A window of its own: how large the start is follows from no argument's size.
+            group.run().await?;
             return Ok(Self { positions, velocities, dark, gas, momentum, energy, entropy });
         }
         let State { matter, dark, gas } = problem.begin().map_err(wrong)?;
@@ -110,7 +116,7 @@ pub async fn run(
             let (mut clock, mut outcome) = (Clock::new(*plan), Outcome::default());
             let mut speed = plan.problem.first_speed().map_err(wrong)?;
             let mut begin = now().await?;
-            let mut universe = Universe::new(group, &plan.problem, start)?;
+            let mut universe = Universe::new(group, &plan.problem, start).await?;
             loop {
                 let steps = clock.window(speed);
                 let mut last = None;

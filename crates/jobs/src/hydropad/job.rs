@@ -7,6 +7,7 @@ use gridspan_rpc::heuristics::{NAMES, by_name};
 use gridspan_runtime::{Grid, Job, JobError};
 use gridspan_topology::{Bandwidth, Link};
 
+use super::cells::CELLS_MAX;
 use super::clock::Plan;
 use super::functions::Hydropad;
 use super::grouped::{self, Start};
@@ -24,8 +25,8 @@ pub(crate) const ENTRY: Entry = Entry {
     build: |arguments| Ok(job(parse("hydropad", arguments)?)),
 };
 
-/// Most cells along an edge: what a call takes is sent in one piece.
-const EDGE_MAX: i64 = 100;
+/// Most cells along an edge.
+const EDGE_MAX: i64 = 256;
 
 /// How the tasks are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -70,9 +71,9 @@ pub struct Options {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=EDGE_MAX))]
     pub particles: Option<u32>,
     /// Steps of time at most.
-    #[arg(long, default_value_t = 21)]
+    #[arg(long, default_value_t = 20)]
     pub steps: u32,
-    /// Steps that are mapped together; the first is for itself.
+    /// Steps that are mapped together.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub window: u32,
     /// How tasks are called.
@@ -200,7 +201,7 @@ fn print(way: Way, outcome: &Outcome) {
     let time = match is_timed {
         false => String::new(),
         true => format!(
-            " in {:.3} s, {:.3} ms a step after the first",
+            " in {:.3} s, {:.3} ms a step after the first window",
             outcome.took().as_secs_f64(),
             outcome.settled_step().as_secs_f64() * 1e3
         ),
@@ -218,3 +219,5 @@ fn print(way: Way, outcome: &Outcome) {
     }
     println!("  digests {:016x} {:016x}", end.digests[0], end.digests[1]);
 }
+
+const _: () = assert!((EDGE_MAX as usize).pow(3) <= CELLS_MAX);

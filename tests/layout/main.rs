@@ -15,7 +15,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("runtime", &["topology", "balance", "bcast"]),
     ("rpc", &["topology", "balance", "bcast", "runtime"]),
     ("sim", &["topology", "balance", "bcast", "runtime"]),
-    ("jobs", &["topology", "balance", "bcast", "runtime"]),
+    ("jobs", &["topology", "balance", "bcast", "runtime", "rpc"]),
     ("cli", &["topology", "balance", "bcast", "runtime", "rpc", "sim", "jobs"]),
 ];
 

@@ -133,6 +133,8 @@ impl<C: Catalogue> Window<'_, '_, C> {
                 for (&data, ways) in outputs.iter().zip(&ways) {
                     self.note(data, Some(server), &ways.direct);
                     self.group.succeed(self.names[data.index()]);
+                }
+                for (&data, ways) in outputs.iter().zip(&ways) {
                     if self.bridge(data, server, &ways.bridged).await.is_err() {
                         // The server was lost meanwhile.
                         self.ensure_all(data, &ways.bridged).await;

@@ -32,6 +32,7 @@ const PURE: &[&str] = &[
     "crates/rpc/src/heuristics",
     "crates/rpc/src/judge",
     "crates/rpc/src/performance",
+    "crates/rpc/src/rescue",
     "crates/rpc/src/study",
     "crates/rpc/src/workflow",
 ];

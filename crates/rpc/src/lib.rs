@@ -2,7 +2,6 @@
 //!
 //! **One by one**
 //! - [`calls`]: GridRPC. Typed functions on servers, which are actors, and a client with the verbs of the standard.
-//! - `door`, with the feature `net`: calls from outside of a job, over QUIC.
 //!
 //! **As a group** (Brady, Dongarra, Guidolin, Lastovetsky and Seymour, "SmartGridRPC", 2010)
 //! - [`group`]: calls in a group give lazy results; the group is mapped and executed as a whole.
@@ -20,8 +19,6 @@
 mod block;
 pub mod calls;
 mod described;
-#[cfg(feature = "net")]
-pub mod door;
 mod graph;
 pub mod group;
 pub mod heuristics;
@@ -31,6 +28,7 @@ mod mapping;
 mod moment;
 pub mod performance;
 mod platform;
+mod rescue;
 pub mod study;
 pub mod workflow;
 

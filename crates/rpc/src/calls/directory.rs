@@ -30,7 +30,7 @@ pub struct Offer {
     /// How long the call will compute there, in seconds, as far as is known.
     pub time_s: f64,
     /// Whether the server has let the time to answer pass.
-    pub(crate) is_late: bool,
+    pub is_late: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -42,9 +42,9 @@ struct Listed {
     late: u32,
 }
 
-/// All servers by number.
+/// All servers by number, and how long functions take. It decides where single calls go.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Directory {
+pub struct Directory {
     servers: BTreeMap<u32, Listed>,
     histories: BTreeMap<String, History>,
 }
@@ -53,22 +53,25 @@ pub(crate) struct Directory {
 const UNKNOWN_WORK_S: f64 = 1.0;
 
 impl Directory {
-    pub(crate) fn join(&mut self, card: ServerCard) {
+    /// A server is there.
+    pub fn join(&mut self, card: ServerCard) {
         self.servers.insert(card.number, Listed { card, load_s: 0.0, late: 0 });
     }
 
-    pub(crate) fn leave(&mut self, number: u32) {
+    /// A server takes no more calls.
+    pub fn leave(&mut self, number: u32) {
         self.servers.remove(&number);
     }
 
-    pub(crate) fn cards(&self) -> Vec<ServerCard> {
+    /// What all servers say of themselves, by number.
+    pub fn cards(&self) -> Vec<ServerCard> {
         self.servers.values().map(|listed| listed.card.clone()).collect()
     }
 
     /// The servers that offer a function, or the `only` one that may execute it; the one that would end a call first
     /// in front, and behind all others those that are late with a call. `work_s` is what the call needs on a server of
     /// speed 1, if that is known otherwise than by history.
-    pub(crate) fn find(
+    pub fn find(
         &self,
         function: &str,
         bytes: u64,
@@ -105,7 +108,7 @@ impl Directory {
     }
 
     /// The server of this name that offers a function.
-    pub(crate) fn bound(&self, function: &str, server: &str) -> Result<u32, RpcError> {
+    pub fn bound(&self, function: &str, server: &str) -> Result<u32, RpcError> {
         let found = self.servers.values().find(|listed| listed.card.name == server);
         let card = found.map(|listed| &listed.card);
         let card = card.ok_or_else(|| RpcError::ServerNotFound { server: server.to_owned() })?;
@@ -116,21 +119,21 @@ impl Directory {
     }
 
     /// A call goes to a server.
-    pub(crate) fn placed(&mut self, offer: Offer) {
+    pub fn placed(&mut self, offer: Offer) {
         if let Some(listed) = self.servers.get_mut(&offer.number) {
             listed.load_s += offer.time_s;
         }
     }
 
     /// A server has let the time to answer a call pass.
-    pub(crate) fn late(&mut self, number: u32) {
+    pub fn late(&mut self, number: u32) {
         if let Some(listed) = self.servers.get_mut(&number) {
             listed.late += 1;
         }
     }
 
     /// A server has nothing to do with a call any more.
-    pub(crate) fn ended(&mut self, offer: Offer) {
+    pub fn ended(&mut self, offer: Offer) {
         if let Some(listed) = self.servers.get_mut(&offer.number) {
             listed.load_s = (listed.load_s - offer.time_s).max(0.0);
             listed.late = listed.late.saturating_sub(u32::from(offer.is_late));
@@ -138,18 +141,17 @@ impl Directory {
     }
 
     /// How long the calls that a server has to do compute, in seconds.
-    #[cfg(feature = "net")]
-    pub(crate) fn load_of_s(&self, number: u32) -> f64 {
+    pub fn load_of_s(&self, number: u32) -> f64 {
         self.servers.get(&number).map_or(0.0, |listed| listed.load_s)
     }
 
     /// How long all calls that servers have to do compute, in seconds.
-    pub(crate) fn load_s(&self) -> f64 {
+    pub fn load_s(&self) -> f64 {
         self.servers.values().map(|listed| listed.load_s).sum()
     }
 
     /// A call that waited for nothing took so long.
-    pub(crate) fn observe(&mut self, function: &str, number: u32, bytes: u64, took_s: f64) {
+    pub fn observe(&mut self, function: &str, number: u32, bytes: u64, took_s: f64) {
         let speed = self.servers.get(&number).map_or(1.0, |listed| listed.card.speed);
         self.histories.entry(function.to_owned()).or_default().observe(bytes, took_s * speed);
     }

@@ -2,6 +2,7 @@
 
 use gridspan_runtime::PeId;
 use std::collections::{BTreeMap, BTreeSet};
+use std::task::Waker;
 
 /// Servers, clients and groups of one set of services.
 #[derive(Debug, Default)]
@@ -12,6 +13,10 @@ pub(super) struct Roll {
     clients: u32,
     groups: u32,
     going_on: BTreeSet<u32>,
+    /// How many servers are handing over now, and have begun to.
+    handing_over: u32,
+    handed_over: u64,
+    waiting: Vec<Waker>,
 }
 
 impl Roll {
@@ -29,6 +34,28 @@ impl Roll {
             (0..*count).map(move |round| first + round * pe_count)
         };
         self.started.iter().flat_map(of_pe).collect()
+    }
+
+    /// A server begins to hand over: it is not on the registry's list any more, and another does not have all yet.
+    pub(super) fn begin_leave(&mut self) {
+        self.handing_over += 1;
+        self.handed_over += 1;
+    }
+
+    /// It has handed over, to nobody if it is lost.
+    pub(super) fn end_leave(&mut self, number: u32, heir: Option<u32>) {
+        self.leave(number, heir);
+        self.handing_over -= 1;
+        self.waiting.drain(..).for_each(Waker::wake);
+    }
+
+    /// How many have ever begun to hand over, if none does now; otherwise `waker` is woken then.
+    pub(super) fn settled(&mut self, waker: &Waker) -> Option<u64> {
+        if self.handing_over == 0 {
+            return Some(self.handed_over);
+        }
+        self.waiting.push(waker.clone());
+        None
     }
 
     /// A server has left, and another may have taken over from it.

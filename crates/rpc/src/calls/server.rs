@@ -5,9 +5,9 @@ use super::directory::ServerCard;
 use super::function::Work;
 use crate::block::Block;
 use crate::group::Room;
-use crate::group::order::{GroupMessage, Piece};
+use crate::group::order::{Done, GroupMessage, Piece};
 use crate::group::store::Store;
-use gridspan_runtime::{Actor, Context, Ix1, Numbers, Reply};
+use gridspan_runtime::{Actor, Context, Ix1, Numbers, Reply, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::marker::PhantomData;
@@ -29,12 +29,22 @@ pub struct Server<C> {
     pub(super) store: Store,
     /// Who has taken over what was kept for groups.
     pub(super) heir: Option<u32>,
+    /// The order that was executed, as long as nobody was told.
+    pub(super) pending: Option<Pending>,
     /// Whether a message to go on is under way.
     is_going: bool,
     #[serde(skip)]
     functions: Option<Functions>,
     #[serde(skip)]
     catalogue: PhantomData<fn() -> C>,
+}
+
+/// An order that was executed.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Pending {
+    pub(super) reply: Reply<Done>,
+    pub(super) done: Done,
+    pub(super) begun: Time,
 }
 
 /// What a server offers from now on.
@@ -109,6 +119,8 @@ pub enum ServerMessage {
     Take(Ticket, u32, Reply<Option<Numbers<u8>>>),
     /// Execute the next call.
     Next,
+    /// Tell how the last order ended.
+    Report,
     /// A call is not wanted any more; answered once nothing is done for it.
     Cancel(Ticket, Reply<()>),
     /// Take no more calls, give back those that wait, and hand on what is kept for groups, if there is somebody.
@@ -130,6 +142,7 @@ impl<C: Catalogue> Actor for Server<C> {
             results: BTreeMap::new(),
             store: Store::default(),
             heir: None,
+            pending: None,
             is_going: false,
             functions: None,
             catalogue: PhantomData,
@@ -149,6 +162,11 @@ impl<C: Catalogue> Actor for Server<C> {
                 cx.reply(reply, self.results.remove(&(ticket, index)));
             }
             ServerMessage::Next => self.next(cx),
+            ServerMessage::Report => {
+                self.report(cx);
+                self.is_going = false;
+                self.go_on(cx);
+            }
             ServerMessage::Cancel(ticket, reply) => {
                 self.waiting.retain(|call| call.ticket != ticket);
                 self.arriving.remove(&ticket);
@@ -156,8 +174,7 @@ impl<C: Catalogue> Actor for Server<C> {
                 cx.reply(reply, ());
             }
             ServerMessage::Leave(heir, reply) => {
-                self.leave(heir, cx);
-                cx.reply(reply, ());
+                self.leave(heir, reply, cx);
             }
             ServerMessage::Group(message) => {
                 self.group(message, cx);
@@ -229,6 +246,8 @@ impl<C: Catalogue> Server<C> {
             Some(call) => self.execute(&call, speed, cx),
             None => self.execute_order(speed, cx),
         }
+        // After an order its report comes first.
+        self.is_going = self.pending.is_some();
         self.go_on(cx);
     }
 
@@ -263,15 +282,18 @@ impl<C: Catalogue> Server<C> {
         self.speed.is_some()
     }
 
-    fn leave(&mut self, heir: Option<u32>, cx: &mut Context<'_, Self>) {
+    fn leave(&mut self, heir: Option<u32>, reply: Reply<()>, cx: &mut Context<'_, Self>) {
         self.speed = None;
         self.arriving.clear();
         for call in self.waiting.drain(..) {
             cx.reply(call.reply, Answer::Gone);
         }
         match heir {
-            Some(heir) => self.hand_over(heir, cx),
-            None => self.give_up_orders(cx),
+            Some(heir) => self.hand_over(heir, reply, cx),
+            None => {
+                self.give_up_orders(cx);
+                cx.reply(reply, ());
+            }
         }
     }
 }

@@ -11,10 +11,12 @@ use super::server::{Opening, Server, ServerMessage};
 use crate::group::Room;
 use crate::group::order::GroupMessage;
 use gridspan_runtime::{
-    Collection, Grid, GridError, Ix1, Layout, Member, PeId, Per, Placement, Reply,
+    Collection, Grid, GridError, Ix1, Layout, Links, Member, PeId, Per, Placement, Reply, Time,
 };
 use serde::de::DeserializeOwned;
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 /// Longer than any job: for questions that are answered when something has happened.
@@ -145,6 +147,22 @@ impl<C: Catalogue> Services<C> {
         self.grid.layout()
     }
 
+    /// What is known of the links between groups of nodes.
+    pub(crate) async fn links(&self) -> Result<Links, RpcError> {
+        self.grid.links().await.map_err(|error| from_grid(&error))
+    }
+
+    /// The job's time, in seconds; zero once it ends.
+    pub(crate) async fn now_s(&self) -> f64 {
+        self.grid.now().await.map_or(0.0, |now| now.since(Time::default()).as_secs_f64())
+    }
+
+    /// Waits.
+    pub(crate) async fn sleep(&self, pause: Duration) {
+        // It ends early only with the job.
+        let _ = self.grid.sleep(pause).await;
+    }
+
     /// Asks a server of this number.
     pub(crate) async fn ask_server<T: DeserializeOwned + Send + 'static>(
         &self,
@@ -226,7 +244,8 @@ impl<C: Catalogue> Services<C> {
     /// Has a server take no more calls; those that wait there are made elsewhere. What it keeps and has to do for
     /// groups goes to another server that offers all that it does, one at the same site if there is one. If there is
     /// none, or the server speaks with the client only, it is lost as with [`lose`](Self::lose). Resolves
-    /// once the server knows, which is after the call that it executes.
+    /// once the server knows, which is after the call that it executes, and the other has all. Windows of groups are not
+    /// mapped meanwhile.
     pub async fn leave(&self, name: &str) -> Result<(), RpcError> {
         self.end_server(name, true).await
     }
@@ -243,13 +262,47 @@ impl<C: Catalogue> Services<C> {
         let card = card.ok_or_else(|| RpcError::ServerNotFound { server: name.to_owned() })?;
         let (number, registry) = (card.number, self.registry());
         let heir = if hands_over { heir(card, &cards) } else { None };
+        self.roll().begin_leave();
+        let mut leaving = Leaving { services: self, number, heir: None };
+        if heir.is_none() {
+            // What it keeps is lost from now on.
+            self.roll().leave(number, None);
+        }
         // First nobody new is sent there.
         let left = registry.ask(FOREVER, move |reply| RegistryMessage::Leave(number, reply));
         left.await.map_err(|error| from_grid(&error))?;
         // Others may have left while the registry was asked.
-        let heir = heir.and_then(|heir| self.standing(heir));
-        self.roll().leave(number, heir);
+        leaving.heir = heir.and_then(|heir| self.standing(heir));
+        let heir = leaving.heir;
         self.ask_server(number, move |reply| ServerMessage::Leave(heir, reply)).await
+    }
+
+    /// The servers that take calls, at a time when none of them is handing over.
+    pub(crate) async fn settled_list(&self) -> Result<Vec<ServerCard>, RpcError> {
+        loop {
+            let before = poll_fn(|cx| self.poll_settled(cx)).await;
+            let cards = self.list().await?;
+            if poll_fn(|cx| self.poll_settled(cx)).await == before {
+                return Ok(cards);
+            }
+        }
+    }
+
+    fn poll_settled(&self, cx: &std::task::Context<'_>) -> Poll<u64> {
+        self.roll().settled(cx.waker()).map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+/// A server hands over as long as this lives.
+struct Leaving<'a, C: Catalogue> {
+    services: &'a Services<C>,
+    number: u32,
+    heir: Option<u32>,
+}
+
+impl<C: Catalogue> Drop for Leaving<'_, C> {
+    fn drop(&mut self) {
+        self.services.roll().end_leave(self.number, self.heir);
     }
 }
 

@@ -23,6 +23,8 @@ pub(super) struct Known {
     pub(super) bytes: u64,
     pub(super) at_client: bool,
     pub(super) servers: BTreeSet<u32>,
+    /// The server that made it.
+    pub(super) maker: Option<u32>,
     /// Why it will never be.
     pub(super) failure: Option<RpcError>,
 }

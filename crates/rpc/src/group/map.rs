@@ -1,18 +1,20 @@
 //! What `main` uses: a mapper, and groups of calls.
 
 use super::all_of::AllOf;
-use super::discovery::{Discovered, Gathered, Known, Learned, discover};
+use super::along::Along;
+use super::discovery::{Gathered, Known, Learned};
 use super::lazy::Lazy;
 use super::order::{DataKey, GroupMessage, Piece};
+use super::pace::Pace;
 use super::parts::{Arguments, Parts};
 use super::turns::Turns;
+use super::view::{Declared, platform};
 use crate::block::{Arriving, Block, DATA_SEGMENT_BYTES};
 use crate::calls::{Catalogue, Function, RpcError, ServerCard, ServerMessage, Services};
 use crate::graph::TaskGraph;
 use crate::heuristics::Heuristic;
-use crate::id::ServerId;
-use crate::mapping::Mapping;
-use crate::platform::{Client, Platform, Server, Site};
+use crate::judge::Rescue;
+use crate::platform::Platform;
 use gridspan_topology::Link;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -24,20 +26,39 @@ use std::sync::Arc;
 pub struct Mapper<C: Catalogue> {
     pub(super) services: Services<C>,
     pub(super) learned: RefCell<BTreeMap<&'static str, Learned>>,
-    lan: Link,
-    wan: Link,
+    /// How fast each server turned out to be.
+    pub(super) paces: RefCell<BTreeMap<u32, Pace>>,
+    declared: Declared,
+    measures: bool,
+    pub(super) rescue: Rescue,
 }
 
 impl<C: Catalogue> Mapper<C> {
     /// A mapper that takes links to be [`Link::lan`] inside sites and [`Link::wan`] between them.
     pub fn new(services: &Services<C>) -> Self {
-        let learned = RefCell::default();
-        Self { services: services.clone(), learned, lan: Link::lan(), wan: Link::wan() }
+        let declared = Declared { lan: Link::lan(), wan: Link::wan() };
+        let services = services.clone();
+        let (learned, paces) = (RefCell::default(), RefCell::default());
+        Self { services, learned, paces, declared, measures: false, rescue: Rescue::None }
     }
 
     /// The same, with other links inside sites and from each site to the others.
     pub fn with_links(mut self, lan: Link, wan: Link) -> Self {
-        (self.lan, self.wan) = (lan, wan);
+        self.declared = Declared { lan, wan };
+        self
+    }
+
+    /// The same, with links as the runtime has measured them when a window is mapped, and servers as fast as they
+    /// turned out to be. What was not measured is as declared.
+    pub fn measured(mut self) -> Self {
+        self.measures = true;
+        self
+    }
+
+    /// The same, with something done about servers that turn out to be slow while a window is executed. A function may
+    /// be executed more than once then.
+    pub fn with_rescue(mut self, rescue: Rescue) -> Self {
+        self.rescue = rescue;
         self
     }
 
@@ -48,9 +69,33 @@ impl<C: Catalogue> Mapper<C> {
         heuristic: &dyn Heuristic,
         body: impl AsyncFnOnce(&Group<'_, C>) -> Result<R, RpcError>,
     ) -> Result<R, RpcError> {
+        self.map_as(heuristic, None, body).await
+    }
+
+    /// The same, mapped along a graph that is like the group: each call goes where the heuristic has mapped the next
+    /// task of the function's name. For groups whose calls depend on results (paper 5, section 4), which are many small
+    /// windows otherwise. Its data is at the client, or on servers by their position in [`Services::list`].
+    pub async fn map_along<R>(
+        &self,
+        heuristic: &dyn Heuristic,
+        graph: &TaskGraph,
+        body: impl AsyncFnOnce(&Group<'_, C>) -> Result<R, RpcError>,
+    ) -> Result<R, RpcError> {
+        let cards = self.services.list().await?;
+        let platform = self.platform(&cards).await?;
+        let along = Along::new(graph, heuristic, &platform, &cards);
+        self.map_as(heuristic, Some(along.map_err(|error| other(&error))?), body).await
+    }
+
+    async fn map_as<R>(
+        &self,
+        heuristic: &dyn Heuristic,
+        along: Option<Along>,
+        body: impl AsyncFnOnce(&Group<'_, C>) -> Result<R, RpcError>,
+    ) -> Result<R, RpcError> {
         let number = self.services.begin_group();
-        let (draft, turns) = (RefCell::default(), Turns::default());
-        let group = Group { mapper: self, heuristic, number, draft, turns };
+        let (draft, turns, along) = (RefCell::default(), Turns::default(), RefCell::new(along));
+        let group = Group { mapper: self, heuristic, number, draft, turns, along };
         let given = body(&group).await;
         if given.is_ok() {
             group.run().await?;
@@ -58,35 +103,29 @@ impl<C: Catalogue> Mapper<C> {
         given
     }
 
-    fn platform(&self, cards: &[ServerCard]) -> Platform {
-        let layout = self.services.layout();
-        let half = self.wan.with_latency(gridspan_topology::Latency(self.wan.latency.0 / 2));
-        let site =
-            |site| Site { name: layout.site_name(site).to_owned(), lan: self.lan, uplink: half };
-        let server = |card: &ServerCard| Server {
-            name: card.name.clone(),
-            site: card.site as usize,
-            cores: 1,
-            speed: card.speed,
-            is_direct: card.is_direct,
+    pub(super) async fn platform(&self, cards: &[ServerCard]) -> Result<Platform, RpcError> {
+        let links = match self.measures {
+            true => Some(self.services.links().await?),
+            false => None,
         };
-        let client = Client { site: Some(0), link: self.lan };
-        Platform::new(
-            cards.iter().map(server).collect(),
-            layout.sites().map(site).collect(),
-            client,
-        )
+        let paces = self.paces.borrow();
+        let pace = |number: u32| match self.measures {
+            true => paces.get(&number).map_or(1.0, |pace| pace.factor()),
+            false => 1.0,
+        };
+        let layout = self.services.layout();
+        Ok(platform(layout, cards, self.declared, links.as_ref(), &pace))
     }
 }
 
 /// Calls that are gathered, and data that is there.
 #[derive(Default)]
 pub(super) struct Draft {
-    calls: Vec<Gathered>,
+    pub(super) calls: Vec<Gathered>,
     pub(super) known: BTreeMap<u32, Known>,
     /// Values of the client.
     pub(super) values: BTreeMap<u32, Block>,
-    tokens: BTreeMap<u32, Arc<(u32, u32)>>,
+    pub(super) tokens: BTreeMap<u32, Arc<(u32, u32)>>,
     count: u32,
     /// Servers that may have something of the group.
     pub(super) touched: BTreeSet<u32>,
@@ -94,7 +133,7 @@ pub(super) struct Draft {
 
 /// What futures of a group wait for each other for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Matter {
+pub(super) enum Matter {
     /// The execution of a window.
     Window,
     /// Bringing data to the client.
@@ -104,10 +143,11 @@ enum Matter {
 /// A group of calls. Once it has ended or was dropped, servers keep nothing of it.
 pub struct Group<'a, C: Catalogue> {
     pub(super) mapper: &'a Mapper<C>,
-    heuristic: &'a dyn Heuristic,
+    pub(super) heuristic: &'a dyn Heuristic,
     pub(super) number: u32,
     pub(super) draft: RefCell<Draft>,
-    turns: Turns<Matter>,
+    pub(super) turns: Turns<Matter>,
+    pub(super) along: RefCell<Option<Along>>,
 }
 
 impl<C: Catalogue> Group<'_, C> {
@@ -195,10 +235,15 @@ impl<C: Catalogue> Group<'_, C> {
             return Err(failure);
         }
         let services = &self.mapper.services;
-        match known.servers.into_iter().find_map(|server| services.standing(server)) {
-            Some(server) => self.fetch_from(server, data).await,
-            None => Err(nowhere(data)),
+        for server in known.maker.into_iter().chain(known.servers) {
+            let Some(server) = services.standing(server) else { continue };
+            let fetched = self.fetch_from(server, data).await;
+            // Who was lost meanwhile says that the data was freed.
+            if fetched.is_ok() || services.standing(server).is_some() {
+                return fetched;
+            }
         }
+        Err(nowhere(data))
     }
 
     /// Brings data to the client from a server that has it.
@@ -225,97 +270,6 @@ impl<C: Catalogue> Group<'_, C> {
         let question = move |reply| ServerMessage::Group(GroupMessage::Fetch(key, index, reply));
         self.mapper.services.ask_server(server, question).await
     }
-
-    /// Maps what was gathered as one window, and executes it. While another window is executed it waits for its end.
-    pub async fn run(&self) -> Result<(), RpcError> {
-        let _turn = self.turns.take(Matter::Window).await;
-        let calls = std::mem::take(&mut self.draft.borrow_mut().calls);
-        if !calls.is_empty() {
-            let outputs: Vec<u32> = calls.iter().flat_map(|call| call.outputs.clone()).collect();
-            // Should nobody wait for the end of the window, nobody knows what became of its results.
-            let reason = "the execution of its call was given up".to_owned();
-            self.fail(&outputs, &RpcError::Other { reason });
-            self.run_window(calls).await.inspect_err(|error| self.fail(&outputs, error))?;
-        }
-        self.free_dropped();
-        Ok(())
-    }
-
-    /// Data that nobody has will never be.
-    fn fail(&self, data: &[u32], error: &RpcError) {
-        let mut draft = self.draft.borrow_mut();
-        for &data in data {
-            let known = draft.known.entry(data).or_default();
-            if known.servers.is_empty() {
-                known.failure = Some(error.clone());
-            }
-        }
-    }
-
-    async fn run_window(&self, calls: Vec<Gathered>) -> Result<(), RpcError> {
-        let cards = self.mapper.services.list().await?;
-        let platform = self.mapper.platform(&cards);
-        let Discovered { graph, names } = {
-            let draft = self.draft.borrow();
-            let place_of = |number: u32| {
-                let number = self.mapper.services.standing(number)?;
-                let place = cards.iter().position(|card| card.number == number);
-                place.map(|place| ServerId(place as u32))
-            };
-            let able = |function: &str| {
-                let able = platform
-                    .server_ids()
-                    .filter(|server| cards[server.index()].functions.contains(function));
-                able.collect()
-            };
-            let learned = self.mapper.learned.borrow();
-            discover(&calls, &draft.known, &learned, &place_of, &able)
-        }
-        .map_err(|error| RpcError::Other { reason: error.to_string() })?;
-        let mut data = graph.data().iter();
-        let missing = data.find(|data| data.producer.is_none() && data.held_by.is_empty());
-        if let Some(data) = missing {
-            let name = data.name.parse().ok();
-            let draft = self.draft.borrow();
-            let known = name.and_then(|name: u32| draft.known.get(&name));
-            let failure = known.and_then(|known| known.failure.clone());
-            return Err(failure.unwrap_or_else(|| nowhere(&data.name)));
-        }
-        let mapping = self.heuristic.map(&graph, &platform);
-        let mapping = mapping.map_err(|error| RpcError::Other { reason: error.to_string() })?;
-        let window = Window { group: self, cards, platform, graph, names, mapping, calls };
-        window.execute().await
-    }
-
-    /// Has servers forget data that no handle names any more.
-    fn free_dropped(&self) {
-        let mut draft = self.draft.borrow_mut();
-        let dropped: Vec<u32> = draft
-            .tokens
-            .iter()
-            .filter(|(_, token)| Arc::strong_count(token) == 1)
-            .map(|(data, _)| *data)
-            .collect();
-        for &data in &dropped {
-            draft.tokens.remove(&data);
-            draft.values.remove(&data);
-        }
-        self.free(&mut draft, &dropped);
-    }
-
-    fn free(&self, draft: &mut Draft, data: &[u32]) {
-        let mut by_server: BTreeMap<u32, Vec<DataKey>> = BTreeMap::new();
-        for data in data {
-            let known = draft.known.remove(data).unwrap_or_default();
-            for server in known.servers {
-                by_server.entry(server).or_default().push(self.key(*data));
-            }
-        }
-        for (server, keys) in by_server {
-            let message = ServerMessage::Group(GroupMessage::Free(keys));
-            self.mapper.services.tell_server(server, message);
-        }
-    }
 }
 
 impl<C: Catalogue> Drop for Group<'_, C> {
@@ -327,7 +281,11 @@ impl<C: Catalogue> Drop for Group<'_, C> {
     }
 }
 
-fn nowhere(data: impl std::fmt::Display) -> RpcError {
+pub(super) fn other(error: &dyn std::fmt::Display) -> RpcError {
+    RpcError::Other { reason: error.to_string() }
+}
+
+pub(super) fn nowhere(data: impl std::fmt::Display) -> RpcError {
     let reason =
         format!("nobody has data {data}: its servers have left, or it is of another group");
     RpcError::Other { reason }
@@ -335,15 +293,4 @@ fn nowhere(data: impl std::fmt::Display) -> RpcError {
 
 pub(super) fn failed(reason: String) -> RpcError {
     RpcError::SessionFailed { reason }
-}
-
-/// Calls that are executed together.
-pub(super) struct Window<'a, 'b, C: Catalogue> {
-    pub(super) group: &'a Group<'b, C>,
-    pub(super) cards: Vec<ServerCard>,
-    pub(super) platform: Platform,
-    pub(super) graph: TaskGraph,
-    pub(super) names: Vec<u32>,
-    pub(super) mapping: Mapping,
-    pub(super) calls: Vec<Gathered>,
 }

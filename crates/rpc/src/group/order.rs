@@ -81,6 +81,8 @@ pub struct Parcel {
 pub struct Order {
     /// The group.
     pub group: u32,
+    /// Which attempt at it.
+    pub attempt: u32,
     /// Of those that could begin, the one with the lowest place does.
     pub place: u32,
     /// The function.
@@ -96,12 +98,23 @@ pub struct Order {
 /// How a task ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Done {
-    /// The sizes of its results in bytes; or why it failed.
-    pub outcome: Result<Vec<u64>, String>,
+    /// The sizes of its results in bytes; or why there are none.
+    pub outcome: Result<Vec<u64>, Fault>,
     /// The sizes of its arguments together, in bytes.
     pub input_bytes: u64,
     /// How long it computes on a server of speed 1, by its formula or as it was emulated, in seconds.
     pub work_s: Option<f64>,
+    /// How long the server was at it, in seconds, if that was more than it can tell.
+    pub took_s: Option<f64>,
+}
+
+/// Why an order came to nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fault {
+    /// The function failed, or one of its arguments will never be.
+    Failed(String),
+    /// It was not executed; another server may do it.
+    Lost(String),
 }
 
 /// What a server is told of groups.
@@ -111,12 +124,16 @@ pub enum GroupMessage {
     Order(Order),
     /// Keep this, and pass it on.
     Data(Piece),
-    /// Send what is kept to others.
-    Share(Parcel),
+    /// Send what is kept to others; answered by whether it is kept.
+    Share(Parcel, Reply<bool>),
     /// What is this segment of it, from 0?
     Fetch(DataKey, u32, Reply<Piece>),
+    /// The order whose first result this is need not be executed, if it has not begun.
+    Withdraw(DataKey),
     /// Nobody needs these any more.
     Free(Vec<DataKey>),
+    /// Answered when all is there that another server has handed over before.
+    Handed(Reply<()>),
     /// A group has ended, and so have all before a number: nothing of them is kept or accepted any more.
     End {
         /// The group.

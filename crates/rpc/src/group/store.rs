@@ -119,6 +119,19 @@ impl Store {
         Some((order, Ok(Block::of(segments))))
     }
 
+    /// Takes the order whose first result this is, if it has not begun.
+    pub(crate) fn withdraw(&mut self, first: DataKey) -> Option<Order> {
+        let is_it = |order: &Order| order.outputs.first().is_some_and(|parcel| parcel.key == first);
+        let found = self.orders.iter().find(|(_, waiting)| is_it(&waiting.order));
+        let number = found.map(|(number, _)| *number)?;
+        self.ready.retain(|(_, ready)| *ready != number);
+        Some(self.orders.remove(&number)?.order)
+    }
+
+    pub(crate) fn has(&self, key: DataKey) -> bool {
+        self.stock.has(key)
+    }
+
     pub(crate) fn get(&mut self, key: DataKey) -> Held {
         self.stock.get(key)
     }

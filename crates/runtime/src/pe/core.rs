@@ -212,6 +212,8 @@ pub struct Core {
     pub(super) root: Option<Box<Root<Core>>>,
     // Output.
     pub(crate) outbox: Outbox,
+    /// Control packets of this PE to itself that it has not handled.
+    pub(super) own_controls: u64,
     pub(super) probe_orders: Vec<ProbeOrder>,
     /// The tree of nodes that contributions go up, and the version of the plan whose it is.
     pub(super) up_tree: (u64, Arc<Tree>),
@@ -281,6 +283,7 @@ impl Core {
                 Box::new(Root::new(balancer, common.plans_broadcasts))
             }),
             outbox: Outbox::new(common.layout.place(common.layout.node_of(me)).pes.clone()),
+            own_controls: 0,
             probe_orders: Vec::new(),
             up_tree: (0, common.tree.clone()),
             pieces: Pieces::default(),

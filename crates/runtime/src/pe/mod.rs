@@ -117,7 +117,12 @@ impl Pe {
                     self.core.fail(JobError::Protocol(format!("from {from}: {error}")));
                 }
             }
-            Content::Control(control) => self.handle_control(from, *control),
+            Content::Control(control) => {
+                if from == self.core.me {
+                    self.core.own_controls = self.core.own_controls.saturating_sub(1);
+                }
+                self.handle_control(from, *control);
+            }
             Content::Frame(_) | Content::Spread(_) => {
                 let reason = format!(
                     "a packet from {from} for another node came here; this is a bug in Gridspan"

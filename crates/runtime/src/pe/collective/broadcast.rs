@@ -56,6 +56,13 @@ impl Core {
         }
         let asked = Asked { source, count, earlier };
         let message = Parcel::new(message);
+        // The root need not ask itself, unless something that it has asked itself before is still to be done, such as an
+        // insertion.
+        let is_next = self.me == Self::ROOT && self.own_controls == 0;
+        if is_next && self.collections.get(collection).is_some() {
+            let request = BroadcastRequest { kind, asked, message, priority };
+            return self.handle_broadcast_request(collection, request);
+        }
         self.post(
             Self::ROOT,
             Control::BroadcastRequest { kind, collection, asked, message, priority },

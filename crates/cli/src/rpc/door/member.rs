@@ -3,7 +3,7 @@
 use super::token::{DoorError, Token};
 use super::visitor::Visitor;
 use super::wire::{Answer, Question, ask, hear, say};
-use crate::calls::{Catalogue, GridRpc, RpcError, ServerCard};
+use gridspan_rpc::calls::{Catalogue, GridRpc, RpcError, ServerCard};
 use quinn::{Connection, VarInt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ const GLANCE: Duration = Duration::from_millis(20);
 
 /// Serves behind a door until `end` resolves. `told` hears each time the server has joined. Fails if nobody answers
 /// at the door the first time.
-pub async fn join<C: Catalogue>(
+pub(super) async fn join<C: Catalogue>(
     token: Token,
     card: ServerCard,
     rpc: Arc<GridRpc<C>>,

@@ -23,7 +23,7 @@ const STREAMS_MAX: u32 = 1000;
 
 /// Why a door cannot be opened or reached.
 #[derive(Debug, Error)]
-pub enum DoorError {
+pub(crate) enum DoorError {
     /// A token cannot be read or written.
     #[error("cannot use the token {path}: {error}")]
     Token {
@@ -38,6 +38,9 @@ pub enum DoorError {
     /// The door cannot listen, or the system does not let it work.
     #[error("cannot open the door: {0}; choose another address")]
     Listen(io::Error),
+    /// The servers behind the door have failed.
+    #[error("the servers have failed: {0}")]
+    Servers(String),
     /// Nobody answers at the door.
     #[error("nobody answers at {address}: {reason}; is its daemon still there?")]
     Away {
@@ -53,10 +56,10 @@ pub enum DoorError {
 
 /// Where a door is, and the certificate of its guests. It holds a private key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Token {
+pub(crate) struct Token {
     version: u32,
     /// Where the door is.
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
     identity: Identity,
 }
 
@@ -83,7 +86,7 @@ impl Token {
     }
 
     /// Reads a token from its file.
-    pub fn read(path: &Path) -> Result<Self, DoorError> {
+    pub(crate) fn read(path: &Path) -> Result<Self, DoorError> {
         let token: Self = read(path)?;
         match token.version == VERSION {
             true => Ok(token),

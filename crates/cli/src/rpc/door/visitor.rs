@@ -2,21 +2,21 @@
 
 use super::token::{DoorError, Token};
 use super::wire::{Answer, Listed, Question, TextCall, ask};
-use crate::calls::RpcError;
+use gridspan_rpc::calls::RpcError;
 use quinn::{Connection, Endpoint};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 /// Somebody before a door.
 #[derive(Debug)]
-pub struct Visitor {
+pub(crate) struct Visitor {
     token: Token,
     endpoint: Endpoint,
 }
 
 impl Visitor {
     /// Somebody with this token. Needs a runtime of tokio.
-    pub fn new(token: Token) -> Result<Self, DoorError> {
+    pub(crate) fn new(token: Token) -> Result<Self, DoorError> {
         let any: IpAddr = match token.address.is_ipv4() {
             true => Ipv4Addr::UNSPECIFIED.into(),
             false => Ipv6Addr::UNSPECIFIED.into(),
@@ -36,7 +36,7 @@ impl Visitor {
     }
 
     /// The servers behind the door.
-    pub async fn list(&self) -> Result<Vec<Listed>, DoorError> {
+    pub(crate) async fn list(&self) -> Result<Vec<Listed>, DoorError> {
         match ask(&self.connect().await?, &Question::List).await? {
             Answer::Servers(servers) => Ok(servers),
             _ => Err(DoorError::Malformed("another answer than a list".to_owned())),
@@ -45,7 +45,7 @@ impl Visitor {
 
     /// Calls a function with arguments in JSON; its results in JSON, or the error of the standard. Each server has
     /// `timeout` to answer.
-    pub async fn call(
+    pub(crate) async fn call(
         &self,
         function: &str,
         arguments: &str,
@@ -60,7 +60,7 @@ impl Visitor {
     }
 
     /// Says good-bye.
-    pub async fn leave(&self) {
+    pub(crate) async fn leave(&self) {
         self.endpoint.close(0_u32.into(), b"");
         self.endpoint.wait_idle().await;
     }

@@ -7,6 +7,7 @@
 //! | `hall` | the servers behind a door: its own, and those that have joined |
 //! | `daemon` | opens the door, and answers |
 //! | `member` | a server that joins the door of another |
+//! | `serve` | a process that does either |
 //! | `visitor` | whoever calls |
 //!
 //! **Start.** A daemon makes a certificate authority that is forgotten at once, certificates for itself and for its
@@ -26,12 +27,13 @@
 mod daemon;
 mod hall;
 mod member;
+mod serve;
 mod token;
 mod visitor;
 mod wire;
 
-pub use daemon::{DoorOptions, DoorPlan, daemon};
-pub use member::join;
-pub use token::{DoorError, Token};
-pub use visitor::Visitor;
-pub use wire::Listed;
+pub(crate) use daemon::DoorOptions;
+pub(crate) use serve::{Role, ServeOptions, serve};
+pub(crate) use token::{DoorError, Token};
+pub(crate) use visitor::Visitor;
+pub(crate) use wire::Listed;

@@ -3,7 +3,7 @@
 use super::hall::Hall;
 use super::token::{DoorError, Key, Token, key_path};
 use super::wire::{Answer, Question, TextCall, ask, hear, say};
-use crate::calls::{Catalogue, GridRpc, Offer, RpcError, ServerCard};
+use gridspan_rpc::calls::{Catalogue, GridRpc, Offer, RpcError, ServerCard};
 use quinn::{Connection, Endpoint, Incoming, VarInt};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -21,19 +21,19 @@ const GLANCE: Duration = Duration::from_millis(20);
 
 /// What a daemon is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DoorOptions {
+pub(crate) struct DoorOptions {
     /// Where it listens. With port 0 the system chooses one.
-    pub listen: SocketAddr,
+    pub(crate) listen: SocketAddr,
     /// Where it writes its token.
-    pub token: PathBuf,
+    pub(crate) token: PathBuf,
     /// Whether it takes over the certificates and the address of a daemon that had the same token before, and leaves
     /// its own for the next.
-    pub is_kept: bool,
+    pub(crate) is_kept: bool,
 }
 
 /// A door that is open.
 #[derive(Debug)]
-pub struct DoorPlan {
+pub(super) struct DoorPlan {
     options: DoorOptions,
     endpoint: Endpoint,
 }
@@ -63,7 +63,7 @@ struct Daemon<C: Catalogue> {
 
 impl DoorPlan {
     /// Opens the door, and writes its token. Needs a runtime of tokio.
-    pub fn open(options: DoorOptions) -> Result<Self, DoorError> {
+    pub(super) fn open(options: DoorOptions) -> Result<Self, DoorError> {
         let kept = key_path(&options.token);
         let is_there = options.is_kept && options.token.exists();
         let before = if is_there { Key::read(&kept)? } else { None };
@@ -91,14 +91,14 @@ impl DoorPlan {
     }
 
     /// Where the door is.
-    pub fn address(&self) -> Result<SocketAddr, DoorError> {
+    pub(super) fn address(&self) -> Result<SocketAddr, DoorError> {
         self.endpoint.local_addr().map_err(DoorError::Listen)
     }
 }
 
 /// Answers at the door until `end` resolves, and then what is being asked. `own` are the servers of this process: what
 /// they are called, and how to call them.
-pub async fn daemon<C: Catalogue>(
+pub(super) async fn daemon<C: Catalogue>(
     plan: DoorPlan,
     own: Option<(ServerCard, Arc<GridRpc<C>>)>,
     end: impl Future<Output = ()>,

@@ -1,7 +1,7 @@
 //! The servers behind a door, and which of them gets a call.
 
 use super::wire::Listed;
-use crate::calls::{Directory, Offer, RpcError, ServerCard};
+use gridspan_rpc::calls::{Directory, Offer, RpcError, ServerCard};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Servers that are reached by a way `W`.

@@ -1,7 +1,7 @@
 //! What is asked at a door, and answered: JSON, one stream for each question.
 
 use super::token::DoorError;
-use crate::calls::{RpcError, ServerCard};
+use gridspan_rpc::calls::{RpcError, ServerCard};
 use quinn::{Connection, RecvStream, SendStream};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -33,13 +33,13 @@ pub(super) struct TextCall {
 
 /// A server behind a door.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Listed {
+pub(crate) struct Listed {
     /// What it says of itself.
-    pub card: ServerCard,
+    pub(crate) card: ServerCard,
     /// How many calls it has from here.
-    pub calls: u32,
+    pub(crate) calls: u32,
     /// How long they compute, in seconds, as far as is known.
-    pub load_s: f64,
+    pub(crate) load_s: f64,
 }
 
 /// What comes of it.

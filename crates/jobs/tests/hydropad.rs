@@ -10,14 +10,14 @@ use gridspan_topology::GridSpec;
 
 #[test]
 fn all_forms_agree_bit_for_bit_under_every_driver() {
-    everywhere(|| built_in("hydropad", "-n 8 --steps 7 --window 3 --form all"));
+    everywhere(|| built_in("hydropad", "-n 10 --steps 7 --window 3 --form all"));
 }
 
 #[test]
 fn any_heuristic_and_any_speeds_give_the_same_bits() {
     for heuristic in ["greedy", "heft", "portfolio", "random"] {
         let words = format!(
-            "-n 8 --steps 5 --window 2 --form all --start sent --heuristic {heuristic} --speeds 0.5,2,1"
+            "-n 10 --steps 5 --window 2 --form all --start sent --heuristic {heuristic} --speeds 0.5,2,1"
         );
         simulate(built_in("hydropad", &words), SITES).outcome.unwrap();
     }
@@ -55,8 +55,8 @@ fn the_data_of_a_group_does_not_go_through_the_client() {
 
 #[test]
 fn gaps_between_particles_are_refused_with_advice() {
-    let job = built_in("hydropad", "-n 8 --particles 4");
+    let job = built_in("hydropad", "-n 12 --particles 6");
     let error = embedded::run(job, 1).unwrap_err().to_string();
     assert!(error.contains("use at least as many"), "{error}");
-    assert!(emulated(built_in("hydropad", "-n 8 --steps 0"), "2x1,wan=1ms").is_ok());
+    assert!(emulated(built_in("hydropad", "-n 10 --steps 0"), "2x1,wan=1ms").is_ok());
 }

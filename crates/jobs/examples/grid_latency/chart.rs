@@ -120,7 +120,7 @@ impl Frame {
                 svg,
                 format_args!("<path d=\"M{left:.1} {y:.1} h{width:.1}\" stroke=\"#e4e4e4\"/>\n"),
             );
-            text(svg, (left - 6.0, y + 4.0), 10.5, "end", &format!("{value}"));
+            text(svg, (left - 6.0, y + 4.0), 10.5, "end", &label(value));
         }
         for number in 0..=(self.most.0 / step_x).floor() as u32 {
             let value = f64::from(number) * step_x;
@@ -129,7 +129,7 @@ impl Frame {
                 svg,
                 format_args!("<path d=\"M{x:.1} {:.1} v5\" stroke=\"#444\"/>\n", top + height),
             );
-            text(svg, (x, top + height + 17.0), 10.5, "middle", &format!("{value}"));
+            text(svg, (x, top + height + 17.0), 10.5, "middle", &label(value));
         }
         put(
             svg,
@@ -145,6 +145,11 @@ fn tick(most: f64) -> f64 {
     let magnitude = 10_f64.powf((most.max(1e-9) / 5.0).log10().floor());
     let of = |factor: &&f64| most / (magnitude * **factor) <= 8.0;
     magnitude * [1.0, 2.0, 4.0, 5.0, 10.0].iter().find(of).unwrap_or(&10.0)
+}
+
+/// A multiple of a round number, without what rounding adds to it.
+fn label(value: f64) -> String {
+    format!("{}", (value * 1e6).round() / 1e6)
 }
 
 fn text(svg: &mut String, (x, y): (f64, f64), size: f64, anchor: &str, words: &str) {

@@ -41,6 +41,9 @@ struct Arguments {
     /// How many times slower than a core of the 2020s the faster server is.
     #[arg(long, default_value_t = 1.0, conflicts_with = "real")]
     slower: f64,
+    /// What maps the groups.
+    #[arg(long, default_value = "portfolio")]
+    heuristic: String,
     /// Servers make the start of groups, in place of the client.
     #[arg(long)]
     made: bool,
@@ -102,8 +105,8 @@ fn show(arguments: &Arguments) -> Result<(), String> {
 }
 
 fn of(arguments: &Arguments, edge: u32, link: u32) -> Result<[Measured; 2], String> {
-    let Arguments { steps, window, slower, made, real, .. } = *arguments;
-    let setup = Setup { edge, link, steps, window, slower, real };
+    let Arguments { steps, window, slower, made, real, ref heuristic, .. } = *arguments;
+    let setup = Setup { edge, link, steps, window, slower, heuristic: heuristic.clone(), real };
     let grouped = if made { How::Made } else { How::Sent };
     let found = [measure(&setup, How::Plain)?, measure(&setup, grouped)?];
     match found[0].digests == found[1].digests {

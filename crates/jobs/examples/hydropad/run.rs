@@ -9,7 +9,7 @@ use gridspan_jobs::hydropad::plain;
 use gridspan_jobs::hydropad::problem::Problem;
 use gridspan_rpc::calls::{RpcError, with_rpc};
 use gridspan_rpc::group::Mapper;
-use gridspan_rpc::heuristics::HeftC;
+use gridspan_rpc::heuristics::by_name;
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{Grid, Job, Numbers};
 use gridspan_sim::{SimOptions, Simulation};
@@ -27,13 +27,14 @@ const LATENCY: Latency = Latency::from_micros(100);
 const NUMBERS_PER_CELL: f64 = 6.0 + 6.0 + 1.0 + 1.0;
 
 /// What is run on what.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Setup {
     pub(crate) edge: u32,
     pub(crate) link: u32,
     pub(crate) steps: u32,
     pub(crate) window: u32,
     pub(crate) slower: f64,
+    pub(crate) heuristic: String,
     pub(crate) real: bool,
 }
 
@@ -113,13 +114,15 @@ async fn outcome(grid: &Grid, setup: &Setup, how: How) -> Result<Outcome, RpcErr
     };
     let (lan, wan) = (Link::new(LATENCY, rate(BETWEEN)), Link::new(LATENCY, rate(link)));
     let mapper = Mapper::<Hydropad>::new(&services).with_links(lan, wan);
-    grouped::run(grid, &mapper, &HeftC::default(), &plan, start).await
+    let heuristic = by_name(&setup.heuristic, 0);
+    let heuristic = heuristic.map_err(|error| RpcError::Other { reason: error.to_string() })?;
+    grouped::run(grid, &mapper, &*heuristic, &plan, start).await
 }
 
 /// Runs, and checks what it came to.
 pub(crate) fn measure(setup: &Setup, how: How) -> Result<Measured, String> {
     let (tell, told) = mpsc::channel();
-    let of_main = *setup;
+    let of_main = setup.clone();
     let job = with_rpc::<Hydropad>(Job::new("hydropad")).main(async move |grid: Grid| {
         let outcome = outcome(&grid, &of_main, how).await.map_err(|error| error.to_string())?;
         tell.send(outcome).map_err(|_| "nobody listens")?;

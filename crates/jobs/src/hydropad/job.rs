@@ -25,6 +25,8 @@ pub(crate) const ENTRY: Entry = Entry {
     build: |arguments| Ok(job(parse("hydropad", arguments)?)),
 };
 
+/// Fewer cells along an edge than this do not hold the wave.
+const EDGE_MIN: i64 = 10;
 /// Most cells along an edge.
 const EDGE_MAX: i64 = 256;
 
@@ -65,7 +67,7 @@ impl Form {
 #[command(name = "hydropad", about = ABOUT)]
 pub struct Options {
     /// Cells along an edge of the box.
-    #[arg(long, short, default_value_t = 32, value_parser = clap::value_parser!(u32).range(2..=EDGE_MAX))]
+    #[arg(long, short, default_value_t = 32, value_parser = clap::value_parser!(u32).range(EDGE_MIN..=EDGE_MAX))]
     pub n: u32,
     /// Particles along an edge [default: as many as cells].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=EDGE_MAX))]
@@ -83,7 +85,7 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = Start::Made)]
     pub start: Start,
     /// What maps the group.
-    #[arg(long, default_value = "heft-c", value_parser = clap::builder::PossibleValuesParser::new(NAMES))]
+    #[arg(long, default_value = "portfolio", value_parser = clap::builder::PossibleValuesParser::new(NAMES))]
     pub heuristic: String,
     /// How fast each server is [default: all 1].
     #[arg(long, value_delimiter = ',', value_parser = speed)]

@@ -121,7 +121,7 @@ impl Places {
 
     /// Adds a node to the site that `near` is in; whether that changes anything. Nodes that come have the highest
     /// numbers, so that directories and heads stay where they are.
-    pub(super) fn add(&mut self, node: NodeId, near: NodeId) -> bool {
+    pub fn add(&mut self, node: NodeId, near: NodeId) -> bool {
         let Some((site, _)) = self.place(near).filter(|_| !self.contains(node)) else {
             return false;
         };

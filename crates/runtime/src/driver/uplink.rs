@@ -77,6 +77,10 @@ impl Network for Uplink {
         }
     }
 
+    fn look_again(&self) {
+        self.announce();
+    }
+
     fn probe(&self, order: ProbeOrder) {
         lock(&self.orders).push(order);
         self.announce();
@@ -147,6 +151,8 @@ impl Uplink {
             self.hand_over(net, switch);
         }
         net.transport().pause_reading(switch.is_congested() || self.is_draining(switch));
+        switch.wake_carrier();
+        let timeout = switch.until_due().map_or(timeout, |due| due.min(timeout));
         let timeout = if timeout.is_zero() {
             timeout
         } else {
@@ -163,6 +169,7 @@ impl Uplink {
             self.handle(switch, event);
         });
         self.waiting.store(false, Ordering::SeqCst);
+        switch.wake_carrier();
         if result.is_ok() && self.has_frames.swap(false, Ordering::SeqCst) {
             // The carrier has passed something on, which leaves at once.
             self.hand_over(net, switch);

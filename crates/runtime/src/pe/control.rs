@@ -79,6 +79,7 @@ impl Pe {
             Control::Carried { flow, arrivals } => {
                 core.handle_carried(core.common.layout.node_of(from), flow, arrivals);
             }
+            Control::Hierarchy(hierarchy) => core.handle_hierarchy(from, *hierarchy),
             Control::Visit(visit) => core.handle_visit(from, visit),
             Control::Errand { collection, order } => core.handle_errand(collection, order),
             Control::Piece(piece) => {

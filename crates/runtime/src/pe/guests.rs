@@ -83,10 +83,11 @@ impl Core {
         }
     }
 
-    /// Has the member of a collection on this PE told of guests.
+    /// Has the member of a collection on this PE told of guests and places.
     pub(crate) fn join_crew(&mut self, collection: CollectionId, tell: Tell<Self>) {
         self.guests.crews.insert(collection, tell);
         if self.me == Self::ROOT {
+            self.tell_hierarchy();
             for guest in self.guests.up_to(Stage::Present) {
                 self.equip(guest, collection);
             }
@@ -197,7 +198,7 @@ impl Core {
         }
     }
 
-    fn notify(&mut self, notice: Notice) {
+    pub(super) fn notify(&mut self, notice: Notice) {
         for (collection, tell) in self.guests.crews.clone() {
             tell(self, collection, notice);
         }

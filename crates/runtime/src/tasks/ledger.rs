@@ -41,19 +41,20 @@ impl Ledger {
         loan.lender = Lender { pe: engine.pe, frame, child: 0, items };
     }
 
-    /// A result of a node has come to a frame; whether it is that of a loan. Others, which work on what was handed back, may
+    /// A result of a node has come to a frame, perhaps that of a loan. Others, which work on what was handed back, may
     /// report to the same frame.
-    pub(super) fn settle(&mut self, frame: FrameId, by: NodeId) -> bool {
-        let is_owed = self.0.get(&frame).is_some_and(|entry| entry.guest == by);
-        is_owed && self.0.remove(&frame).is_some()
+    pub(super) fn settle(&mut self, frame: FrameId, by: NodeId) {
+        if self.0.get(&frame).is_some_and(|entry| entry.guest == by) {
+            self.0.remove(&frame);
+        }
     }
 
-    /// Queues again what a guest owes, at the old end, since it was old when it was lent. Returns how many loans that are.
+    /// Queues again what a guest owes, at the old end, since it was old when it was lent.
     pub(super) fn recall<W: Work>(
         &mut self,
         guest: NodeId,
         engine: &mut Engine<W>,
-    ) -> Result<u64, DecodeError> {
+    ) -> Result<(), DecodeError> {
         let (owed, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
             std::mem::take(&mut self.0).into_iter().partition(|(_, entry)| entry.guest == guest);
         self.0 = others;
@@ -66,12 +67,7 @@ impl Ledger {
             tokens.extend(items.into_iter().map(|item| Token { item, frame, child: 0 }));
         }
         engine.kept.splice(..0, tokens);
-        Ok(owed.len() as u64)
-    }
-
-    /// How many loans are owed.
-    pub(super) fn len(&self) -> u64 {
-        self.0.len() as u64
+        Ok(())
     }
 }
 

@@ -14,6 +14,8 @@ pub(crate) enum Notice {
     Left(NodeId),
     /// A guest is gone with all that it owes.
     Gone(NodeId),
+    /// The places were measured.
+    Measured,
     /// This node is a guest, and everybody knows it.
     Begin,
     /// This node is a guest, and is to hand back what it can.
@@ -29,7 +31,7 @@ pub(crate) struct Guests<C> {
     pub(crate) present: BTreeSet<NodeId>,
     /// Those that are gone: what comes of them late is for nobody.
     pub(crate) gone: BTreeSet<NodeId>,
-    /// The collections whose members here work with guests.
+    /// The collections whose members here share work with other nodes.
     pub(crate) crews: BTreeMap<CollectionId, Tell<C>>,
     /// Where guests can be reached that were heard of since the driver asked last.
     pub(crate) contacts: Vec<(NodeId, String)>,

@@ -181,7 +181,10 @@ fn draw(
 }
 
 /// So long before they appear main hands in the tasks of a batch: every node has heard of its own by then.
-const NOTICE: Duration = Duration::from_millis(500);
+fn notice(experiment: &Experiment) -> Duration {
+    let way = if experiment.sites > 1 { experiment.wide_area } else { Duration::ZERO };
+    way + Duration::from_micros(500 + u64::from(experiment.nodes))
+}
 
 /// Tasks that appear on a node, and one of them.
 #[derive(Serialize, Deserialize)]
@@ -233,13 +236,14 @@ fn run(experiment: &Experiment, policy: &str) -> Result<Found, String> {
     let tasks = tasks_per_node * u64::from(nodes);
     let load = spread.batches(nodes, tasks, batches, seed);
     let (tell, told) = mpsc::channel();
+    let notice = notice(experiment);
     let job = Job::new("stealing").search::<Work>().stealing(policy).main(async move |grid| {
         // Jobs on a real network measure where nodes are as they begin.
         grid.places().await?;
         let pool = grid.search_pool::<Work>().await?;
         let mut makespan = Duration::ZERO;
         for batch in load {
-            let (took, done) = appear(&grid, &pool, &batch, task).await?;
+            let (took, done) = appear(&grid, &pool, &batch, (task, notice)).await?;
             makespan += took;
             if done != tasks {
                 return Err(JobError::Failed(format!("{done} of {tasks} tasks were done")));
@@ -265,9 +269,9 @@ async fn appear(
     grid: &Grid,
     pool: &SearchPool<Work>,
     batch: &[u64],
-    task: Duration,
+    (task, notice): (Duration, Duration),
 ) -> Result<(Duration, u64), GridError> {
-    let at = grid.now().await? + NOTICE;
+    let at = grid.now().await? + notice;
     let task_ns = task.as_nanos() as u64;
     let loaded = batch.iter().enumerate().filter(|(_, tasks)| **tasks > 0);
     let runs = loaded

@@ -195,12 +195,13 @@ impl Uplink {
         for order in std::mem::take(&mut *lock(&self.orders)) {
             net.probe(order);
         }
+        let frames = std::mem::take(&mut *lock(&self.frames));
+        // After the frames: where a guest can be reached is told before anything is sent to it.
         for (guest, address) in std::mem::take(&mut *lock(&self.contacts)) {
             if guest != switch.node && net.transport().address_of(guest).is_none() {
                 net.transport().set_address(guest, address);
             }
         }
-        let frames = std::mem::take(&mut *lock(&self.frames));
         let mut stalled = BTreeSet::new();
         let mut left = VecDeque::new();
         let (waited, mut is_drained) = (self.left.load(Ordering::Relaxed), false);
@@ -240,7 +241,7 @@ impl Uplink {
         match event {
             TransportEvent::Frame { from, bytes } => {
                 if let Err(error) = switch.receive(from, &bytes) {
-                    fail(switch, JobError::Protocol(format!("from {from}: {error}")));
+                    tell(switch, move |core| core.blame(from, error));
                 }
             }
             TransportEvent::Probed { id, found } => {

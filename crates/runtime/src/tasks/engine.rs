@@ -148,6 +148,8 @@ impl<W: Work> Engine<W> {
         let token = match self.kept.pop() {
             Some(token) => token,
             None => match self.offered.pop() {
+                // Whom nobody waits for any more was lent by a guest that is gone.
+                Some(token) if self.frames.get(token.frame).is_none() => return true,
                 Some(token) => token,
                 None => return false,
             },

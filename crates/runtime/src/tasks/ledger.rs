@@ -15,7 +15,7 @@ use super::order::Loan;
 use crate::codec::{self, DecodeError};
 use bytes::Bytes;
 use gridspan_topology::{NodeId, PeId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The loans that guests owe to this node. It holds the tasks of each, encoded: at most what one gift has.
 #[derive(Default)]
@@ -71,10 +71,18 @@ impl Ledger {
     }
 }
 
-/// Closes the frames whose results are for PEs that are gone; what works for them is dropped in time.
+/// Closes the frames whose results are for PEs that are gone, and those that work for these, with their tasks. What others have of
+/// it finds no frame when it is done.
 pub(super) fn forsake<W: Work>(engine: &mut Engine<W>, is_gone: impl Fn(PeId) -> bool) {
-    let is_orphan = |up: &Up| matches!(up, Up::Lender(lender) if is_gone(lender.pe));
-    for frame in engine.frames.find(is_orphan) {
-        engine.frames.release(frame);
+    let mut orphans = engine.frames.find(|up| matches!(up, Up::Lender(by) if is_gone(by.pe)));
+    while !orphans.is_empty() {
+        let closed: BTreeSet<FrameId> = orphans.into_iter().collect();
+        for &frame in &closed {
+            engine.frames.release(frame);
+        }
+        orphans =
+            engine.frames.find(|up| matches!(up, Up::Frame(parent, _) if closed.contains(parent)));
     }
+    let Engine { kept, frames, .. } = engine;
+    kept.retain(|token| frames.get(token.frame).is_some());
 }

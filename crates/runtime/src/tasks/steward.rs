@@ -64,6 +64,7 @@ impl<W: Work> PoolSteward<W> {
             due: None,
             layout,
         });
+        // Guests trade with founders only, and know of no other.
         let own = steward.layout.is_guest(me).then_some(me);
         for guest in own.into_iter().chain(guests.present.iter().copied()) {
             if let Some(near) = near(&steward.layout, guest) {

@@ -56,16 +56,17 @@ impl<W: Work> Worker<W> {
             let items: Vec<W::Item> = match codec::decode(W::name(), &items) {
                 Ok(items) => items,
                 Err(error) => {
-                    cx.fail(format!("tasks from {from}: {error}"));
+                    cx.core.blame(from, format_args!("tasks: {error}"));
                     continue;
                 }
             };
             if items.len() as u64 != lender.items || items.is_empty() {
-                cx.fail(format!(
-                    "{from} lent {} tasks and sent {}; start all nodes from one build of the program",
+                let reason = format_args!(
+                    "it lent {} tasks and sent {}; start all nodes from one build of the program",
                     lender.items,
                     items.len()
-                ));
+                );
+                cx.core.blame(from, reason);
                 continue;
             }
             self.engine.borrow(lender, items.into_iter());

@@ -60,7 +60,10 @@ impl<W: Work> Worker<W> {
     pub(super) fn take_back(&mut self, to: &Lender, loan: &Loan, cx: &mut Context<'_, Self>) {
         let items: Vec<W::Item> = match codec::decode(W::name(), &loan.items) {
             Ok(items) => items,
-            Err(error) => return cx.fail(format!("tasks that were handed back: {error}")),
+            Err(error) => {
+                let from = cx.layout().node_of(loan.lender.pe);
+                return cx.core.blame(from, format_args!("tasks that it hands back: {error}"));
+            }
         };
         // Where the frame is no more, nobody wants them.
         self.engine.resume(to.frame, items);

@@ -3,7 +3,7 @@
 use super::deques::Deques;
 use super::engine::{Engine, Finished, Work};
 use super::frame::Lender;
-use super::leaving::{Leaving, notify};
+use super::leaving::{Leaving, is_proper, notify};
 use super::ledger::Ledger;
 use super::order::{Order, say, tell};
 use crate::index::Ix1;
@@ -72,7 +72,7 @@ impl<W: Work> Actor for Worker<W> {
         });
         let engine = Engine::new(pe, seat, node, alone);
         let is_leaving = matches!(cx.core.guests.visit, Visiting::Leaving(_));
-        cx.core.join_crew(cx.collection().id, notify::<Self>);
+        cx.core.join_crew(cx.collection().id, notify::<Self>, is_proper);
         let mut worker = Self {
             engine,
             has_steward: false,
@@ -153,7 +153,10 @@ impl<W: Work> Worker<W> {
         let &Lender { frame, child, items, .. } = lender;
         match codec::decode(W::name(), output) {
             Ok(output) => W::report(&mut self.engine, frame, child, items, output),
-            Err(error) => cx.fail(format!("a task's output: {error}")),
+            Err(error) => {
+                let from = cx.layout().node_of(by);
+                return cx.core.blame(from, format_args!("a task's output: {error}"));
+            }
         }
         self.ledger.settle(frame, cx.layout().node_of(by));
     }

@@ -11,6 +11,11 @@ pub fn hint(error: &JobError) -> &'static str {
         JobError::NodeLost { .. } => {
             "look at what that node printed last, and at the link to its site"
         }
+        JobError::OverBudget { queued_bytes, held_bytes, .. }
+            if held_bytes > &(queued_bytes / 2) =>
+        {
+            "let broadcasts arrive before sending more after them, or raise the budget with `Job::limits`"
+        }
         JobError::OverBudget { .. } => {
             "send less before receiving, or raise the budget with `Job::limits`"
         }

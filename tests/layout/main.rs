@@ -15,7 +15,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("runtime", &["topology", "balance", "bcast"]),
     ("rpc", &["topology", "balance", "bcast", "runtime"]),
     ("sim", &["topology", "balance", "bcast", "runtime"]),
-    ("jobs", &["topology", "balance", "bcast", "runtime"]),
+    ("jobs", &["topology", "balance", "bcast", "runtime", "rpc"]),
     ("cli", &["topology", "balance", "bcast", "runtime", "rpc", "sim", "jobs"]),
 ];
 
@@ -32,6 +32,7 @@ const PURE: &[&str] = &[
     "crates/rpc/src/heuristics",
     "crates/rpc/src/judge",
     "crates/rpc/src/performance",
+    "crates/rpc/src/rescue",
     "crates/rpc/src/study",
     "crates/rpc/src/workflow",
 ];

@@ -72,8 +72,8 @@ enum Undo {
 
 /// A plan that was handed out.
 struct Passed {
-    /// None where each leader keeps its part.
-    plan: Option<Plan>,
+    /// The plan that takes it back; none where each leader keeps its part.
+    undo: Option<Plan>,
     report: BalanceReport,
     /// How many messages made a step.
     messages: f64,
@@ -156,7 +156,7 @@ impl Balancer {
         let figures = Figures::of(window.snapshot, &appraisal, &plan);
         let &Window { now, cause, time, handled, .. } = window;
         let occasion = Occasion { now, cause, time, handled };
-        match self.weigh(&occasion, &figures, is_undo, Some(&plan)) {
+        match self.weigh(&occasion, &figures, is_undo, Some(plan.inverse(window.snapshot))) {
             true => plan,
             false => Plan::none(),
         }
@@ -180,18 +180,18 @@ impl Balancer {
         is_free && self.weigh(occasion, figures, is_undo, None)
     }
 
-    /// Whether a plan should be carried out; `plan` is none if others keep it.
+    /// Whether a plan should be carried out; `undo` takes it back, and is none if others keep that.
     fn weigh(
         &mut self,
         occasion: &Occasion,
         figures: &Figures,
         is_undo: bool,
-        plan: Option<&Plan>,
+        undo: Option<Plan>,
     ) -> bool {
         let mut report = self.report(occasion, figures);
         if is_undo {
             report.cause = Cause::Undo;
-            if plan.is_none() {
+            if undo.is_none() {
                 report.after = self.led_before;
             }
         } else if let Some(gate) = &mut self.gate {
@@ -214,8 +214,7 @@ impl Balancer {
         }
         let messages = occasion.handled as f64 / figures.steps.max(1) as f64;
         let is_gated = !is_undo && self.gate.is_some();
-        let plan = plan.cloned();
-        self.passed = Some(Passed { plan, report, messages, is_carried_out: false, is_gated });
+        self.passed = Some(Passed { undo, report, messages, is_carried_out: false, is_gated });
         true
     }
 
@@ -279,8 +278,8 @@ impl Balancer {
         let steps = handled as f64 / passed.messages;
         if let Some(outcome) = gate.observe(now, time, steps) {
             if outcome.should_undo {
-                self.undo = Some(match &passed.plan {
-                    Some(plan) => Undo::Plan(plan.inverse()),
+                self.undo = Some(match &passed.undo {
+                    Some(undo) => Undo::Plan(undo.clone()),
                     None => Undo::Led(passed.report.before),
                 });
             }

@@ -2,25 +2,27 @@
 //!
 //! A step takes at least (a) as long as the busiest PE computes, background included; (b) where two sites
 //! talk in both directions, a round trip and the work at its two ends (research/balance-report.md, section 1: every
-//! pair across sites closes a cycle of 2L in each step), and, since border actors of one PE wait for each other, a part of
-//! the work of all border actors of the PE; (c) as long as the bytes between two sites take.
+//! pair across sites closes a cycle of 2L in each step), and what is waited for there (`cost/waits.rs`); (c) as long as the bytes
+//! between two sites take.
 //! The prediction is the greatest of these, since message-driven execution overlaps them. Where others' work slows PEs and
 //! nobody waits for them, the rate at which all compute together counts instead: who has least to do is never late.
+
+mod waits;
 
 use crate::snapshot::Snapshot;
 use gridspan_topology::{Hierarchy, PeId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use waits::Waits;
 
 /// The constants of the model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CostModel {
     /// The CPU time that a message to another PE costs, on each end. At 2 µs by default.
     pub message_overhead: Duration,
-    /// The part of the work of a PE's border actors that a wide-area cycle waits for, `0.0..=1.0`.
-    /// 0 where border messages go first, 1 where they go last. By default 0.5, which fits the
-    /// knees of the report's simulation of FIFO queues.
+    /// The part of the work of a PE's border actors that a wide-area cycle waits for, `0.0..=1.0`, where messages are
+    /// handled as they come. By default 0.5, which fits the knees of the report's simulation of FIFO queues.
     pub border_wait: f64,
 }
 
@@ -173,7 +175,7 @@ impl<'a> Predictor<'a> {
             }
         }
         let mean = busy.iter().sum::<f64>() / busy.len().max(1) as f64;
-        let (round_trip, transfer) = (self.round_trip(hierarchy), self.transfer());
+        let (round_trip, transfer) = (self.round_trip(hierarchy, compute), self.transfer());
         let (step, bound) = if self.snapshot.nobody_waits() {
             (self.undelayed(), Bound::Compute)
         } else if round_trip > compute.max(transfer) {
@@ -211,19 +213,11 @@ impl<'a> Predictor<'a> {
         if speed > 0.0 { work / speed } else { 0.0 }
     }
 
-    /// The longest cycle between sites: both ways, the work at both ends, and what waits there.
-    fn round_trip(&self, hierarchy: &Hierarchy) -> f64 {
+    /// The longest cycle between sites: both ways, and the stay at both ends. PEs compute for at most so long in a step.
+    fn round_trip(&self, hierarchy: &Hierarchy, compute: f64) -> f64 {
         let pairs: BTreeSet<(u32, u32)> =
             self.crossing().map(|edge| (edge.from, edge.to)).collect();
-        let mut is_border = vec![false; self.works.len()];
-        for &(from, to) in &pairs {
-            is_border[from as usize] = true;
-            is_border[to as usize] = true;
-        }
-        let mut border = vec![0.0; self.sites.len()];
-        for (at, pe) in self.mapping.iter().enumerate().filter(|(at, _)| is_border[*at]) {
-            border[pe.index()] += self.works[at];
-        }
+        let waits = Waits::of(self, &pairs);
         let mut latencies = BTreeMap::new();
         let mut longest = 0.0_f64;
         for &(from, to) in &pairs {
@@ -233,9 +227,7 @@ impl<'a> Predictor<'a> {
                 .entry(sites)
                 .or_insert_with(|| (self.latency(hierarchy, a, b), self.latency(hierarchy, b, a)));
             let travel = if pairs.contains(&(to, from)) { forth + back } else { forth };
-            let ends = self.works[from as usize] + self.works[to as usize];
-            let waiting = border[a.index()].max(border[b.index()]) * self.model.border_wait;
-            longest = longest.max(travel + ends.max(waiting));
+            longest = longest.max(travel + waits.stay(self, (from, to), compute.max(travel)));
         }
         longest
     }
@@ -346,6 +338,19 @@ mod tests {
         assert_eq!((prediction.step.as_millis(), prediction.bound), (105, Bound::RoundTrip));
         assert_eq!(prediction.wide_area, Traffic { messages: 20, bytes: 1010 });
         assert_eq!(prediction.levels[0], prediction.wide_area);
+    }
+
+    #[test]
+    fn where_steps_are_in_order_a_cycle_waits_for_running_handlers_and_those_that_a_message_is_also_for()
+     {
+        // Actors 1 to 3 (2, 3 and 4 ms) are at the other site, and 1 answers actor 0 (1 ms), which tells 1 and 2.
+        let mut snapshot = with_wide_area(snapshot(&[0, 2, 2, 2]), Duration::from_millis(50));
+        let edge = |from, to| Edge { from, to, messages: 10, bytes: 10 };
+        snapshot.edges = vec![edge(0, 1), edge(0, 2), edge(1, 0)];
+        snapshot.has_step_order = true;
+
+        // There and back, 1 and 2 at the one end and 0 at the other, and (3² + 4²) / (2 · 100) ms there.
+        assert_eq!(predicted(&snapshot, &EXACT).step.as_micros(), 100_000 + 5_000 + 1_000 + 125);
     }
 
     #[test]

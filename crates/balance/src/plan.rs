@@ -130,19 +130,25 @@ impl Plan {
         Self { moves, begin: Vec::new(), end: Vec::new() }
     }
 
-    /// The plan that takes this one back.
+    /// The plan that takes this one back, which was made for `snapshot`: also second seats that actors lost by moving.
     #[must_use]
-    pub fn inverse(&self) -> Self {
+    pub fn inverse(&self, snapshot: &Snapshot) -> Self {
         let back = |step: &Move| Move { actor: step.actor, from: step.to, to: step.from };
-        let moves = self.moves.iter().map(back).collect();
-        Self { moves, begin: self.end.clone(), end: self.begin.clone() }
+        let lost = self.lost_seats();
+        let begin = snapshot.twins.iter().filter(|twin| lost.contains(&twin.actor)).cloned();
+        let (moves, begin) = (self.moves.iter().map(back).collect(), begin.collect());
+        Self { moves, begin, end: self.begin.clone() }
+    }
+
+    /// Whose second seats end: those that should, and those of actors that move.
+    fn lost_seats(&self) -> BTreeSet<ActorKey> {
+        let moving = self.moves.iter().map(|step| step.actor);
+        moving.chain(self.end.iter().map(|twin| twin.actor)).collect()
     }
 
     /// Who has a second seat once the plan is carried out, by actor.
     pub fn twins(&self, snapshot: &Snapshot) -> Vec<Twin> {
-        let moving = self.moves.iter().map(|step| step.actor);
-        let gone: BTreeSet<ActorKey> =
-            moving.chain(self.end.iter().map(|twin| twin.actor)).collect();
+        let gone = self.lost_seats();
         let stay = snapshot.twins.iter().filter(|twin| !gone.contains(&twin.actor));
         let mut all: Vec<Twin> = stay.chain(&self.begin).cloned().collect();
         all.sort_by_key(|twin| twin.actor);
@@ -191,7 +197,6 @@ impl Plan {
     /// Whether the plan can be carried out on what `snapshot` describes.
     pub fn validate(&self, snapshot: &Snapshot) -> Result<(), PlanError> {
         let places = self.mapping(snapshot)?;
-        let ended: BTreeSet<ActorKey> = self.end.iter().map(|twin| twin.actor).collect();
         if let Some(twin) = self.end.iter().find(|twin| !snapshot.twins.contains(twin)) {
             return Err(PlanError::NoSuchTwin { actor: twin.actor });
         }
@@ -200,8 +205,7 @@ impl Plan {
             actor.migratable.then(|| (actor.id, places[at as usize]))
         });
         let pure: BTreeMap<ActorKey, PeId> = pure.collect();
-        let moving = self.moves.iter().map(|step| step.actor);
-        let freed: BTreeSet<ActorKey> = moving.chain(ended).collect();
+        let freed = self.lost_seats();
         let kept = snapshot.twins.iter().map(|twin| twin.actor);
         let mut taken: BTreeSet<ActorKey> = kept.filter(|actor| !freed.contains(actor)).collect();
         for &Twin { actor, at, .. } in &self.begin {
@@ -322,10 +326,23 @@ mod tests {
         assert_eq!(then(Plan::none()), [twin(1, 3)]);
         assert_eq!(then(Plan::of(vec![step(1, 1, 0)])), []);
         let swapped = Plan { begin: vec![twin(0, 2)], end: vec![twin(1, 3)], ..Plan::none() };
-        assert_eq!(swapped.inverse().begin, [twin(1, 3)]);
+        assert_eq!(swapped.inverse(&pure()).begin, [twin(1, 3)]);
         assert_eq!(then(swapped), [twin(0, 2)]);
         let elsewhere = Plan { begin: vec![twin(1, 2)], end: vec![twin(1, 3)], ..Plan::none() };
         assert_eq!(then(elsewhere), [twin(1, 2)]);
+    }
+
+    #[test]
+    fn a_plan_that_is_taken_back_gives_back_the_second_seat_of_an_actor_that_has_moved() {
+        let plan = Plan { begin: vec![twin(1, 2)], ..Plan::of(vec![step(1, 1, 0)]) };
+        let mut after = pure();
+        (after.actors[1].pe, after.twins) = (PeId(0), plan.twins(&pure()));
+
+        let undo = plan.inverse(&pure()).still_fitting(&after);
+
+        assert_eq!(undo.validate(&after), Ok(()));
+        assert_eq!(undo.mapping(&after), Ok(vec![PeId(0), PeId(1), PeId(2)]));
+        assert_eq!(undo.twins(&after), [twin(1, 3)]);
     }
 
     #[test]

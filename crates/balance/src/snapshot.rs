@@ -25,6 +25,9 @@ pub struct Snapshot {
     /// mean that the window is one step.
     #[serde(default)]
     pub steps: u64,
+    /// Whether messages of older steps are handled first, and in a step those whose results another site waits for.
+    #[serde(default)]
+    pub has_step_order: bool,
     /// What is near what, with any number of levels. Without it, the sites of the layout count.
     #[serde(default)]
     pub hierarchy: Option<Hierarchy>,
@@ -212,6 +215,7 @@ impl Snapshot {
             pes,
             layout,
             steps: 1,
+            has_step_order: false,
             hierarchy: None,
             links: Vec::new(),
             pure: Vec::new(),
@@ -367,7 +371,7 @@ mod tests {
     #[test]
     fn what_may_be_left_out_of_json_is_taken_as_unknown() {
         let mut stored = serde_json::to_value(snapshot(&[0, 1])).unwrap();
-        for field in ["steps", "hierarchy", "links"] {
+        for field in ["steps", "has_step_order", "hierarchy", "links"] {
             stored.as_object_mut().unwrap().remove(field);
         }
         stored["pes"][0].as_object_mut().unwrap().remove("idle");

@@ -1,6 +1,8 @@
 //! What can be wrong with a command, and the next step.
 
+use crate::rpc::door::DoorError;
 use gridspan::variables::{GridLoadError, VariableError};
+use gridspan_rpc::calls::RpcError;
 use gridspan_runtime::net::IdentityError;
 use gridspan_topology::{EmulateError, MatrixTextError, SiteError};
 use std::io::{self, Write};
@@ -41,6 +43,19 @@ pub(crate) enum CliError {
     /// A grid file cannot be used.
     #[error(transparent)]
     Grid(#[from] GridLoadError),
+    /// A door cannot be opened or reached.
+    #[error(transparent)]
+    Door(#[from] DoorError),
+    /// There is no token to take where none is named.
+    #[error("no daemon of this user is there")]
+    NoDoor,
+    /// A remote call failed.
+    #[error("{failure} ({})", gridspan_rpc::calls::error_string(failure.code()))]
+    Call {
+        /// Why.
+        #[from]
+        failure: RpcError,
+    },
     /// A file of round trips cannot be read.
     #[error("cannot read {}: {error}", .path.display())]
     Read {
@@ -252,6 +267,9 @@ impl CliError {
                  /etc/hosts knows it, for the nodes do not ask ssh for addresses"
                     .into()
             }
+            Self::NoDoor => {
+                "start one with `gridctl rpc serve`, or name the `--token` of another".into()
+            }
             Self::Read { error, .. } if error.kind() == io::ErrorKind::InvalidData => {
                 "a matrix is text: rows of round trips, separated by blanks or commas".into()
             }
@@ -314,6 +332,8 @@ impl CliError {
             }
             Self::Grid(GridLoadError::Content { .. })
             | Self::Arguments(_)
+            | Self::Door(_)
+            | Self::Call { .. }
             | Self::Emulate(_)
             | Self::Nodes(_)
             | Self::Sites(_)
@@ -340,6 +360,9 @@ impl CliError {
             Self::Arguments(error) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
             Self::NotMeasured { code } => ExitCode::from((*code).max(gridspan::EXIT_FAILED)),
             Self::Identity(_)
+            | Self::Door(_)
+            | Self::NoDoor
+            | Self::Call { .. }
             | Self::System { .. }
             | Self::Write { .. }
             | Self::NotInvited { .. }

@@ -5,6 +5,7 @@
 //!   (section 4.2)
 //! - [`pic`]: particles moving through a grid of charges, an exact and moving load imbalance
 //! - [`stencil`]: Jacobi sweeps over a square with an analytic solution
+//! - [`hydropad`]: dark matter and gas by remote calls, the application of the paper on collective mapping
 //! - [`pingpong`]: the Java Grande ladder of message sizes
 //! - [`uts`], [`queens`], [`mandelbrot`], [`fib`]: tasks that idle PEs steal
 //! - [`bcast`]: broadcasts by the runtime and by a tree that actors build of messages
@@ -21,6 +22,7 @@ pub mod bcast;
 pub mod drill;
 mod entry;
 pub mod fib;
+pub mod hydropad;
 pub mod leanmd;
 pub mod mandelbrot;
 mod nomads;

@@ -1,13 +1,16 @@
 //! The built-in jobs by name: what `gridctl` and the benches can start.
 
 use crate::entry::Entry;
-use crate::{bcast, drill, fib, leanmd, mandelbrot, pic, pingpong, queens, ring, stencil, uts};
+use crate::{
+    bcast, drill, fib, hydropad, leanmd, mandelbrot, pic, pingpong, queens, ring, stencil, uts,
+};
 
 /// All of them, by name.
 pub const ENTRIES: &[Entry] = &[
     bcast::job::ENTRY,
     drill::ENTRY,
     fib::ENTRY,
+    hydropad::job::ENTRY,
     leanmd::job::ENTRY,
     mandelbrot::job::ENTRY,
     pic::job::ENTRY,

@@ -111,6 +111,14 @@ impl TaskGraph {
         &self.order
     }
 
+    /// The same graph, whose tasks can be executed by these servers alone, in order.
+    pub(crate) fn with_eligible(mut self, eligible: impl Fn(&Task) -> Vec<ServerId>) -> Self {
+        for task in &mut self.tasks {
+            task.eligible = Some(eligible(task));
+        }
+        self
+    }
+
     /// The tasks that a task reads from, with what it reads; a task comes once for each version.
     pub fn parents(&self, task: TaskId) -> impl Iterator<Item = (TaskId, DataId)> + '_ {
         let inputs = self.task(task).inputs.iter();

@@ -16,6 +16,7 @@
 //!
 //! What decides is pure: it reads no clock, and its dice are seeded.
 
+mod block;
 pub mod calls;
 mod described;
 mod graph;
@@ -27,6 +28,7 @@ mod mapping;
 mod moment;
 pub mod performance;
 mod platform;
+mod rescue;
 pub mod study;
 pub mod workflow;
 

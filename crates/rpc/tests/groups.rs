@@ -33,7 +33,8 @@ struct Bytes;
 
 impl Catalogue for Bytes {
     fn functions() -> Functions {
-        Functions::new().with_parts(&MAKE).with_parts(&SUM).with_parts(&FAIL)
+        let functions = Functions::new().with_parts(&MAKE).with_parts(&SUM).with_parts(&FAIL);
+        functions.with_parts(&STATED).with_parts(&SPELLED)
     }
 }
 
@@ -236,26 +237,127 @@ fn an_argument_of_another_group_is_refused() {
     });
 }
 
+/// One after the other, of which the last leaves nobody to take over.
 #[test]
-fn a_server_that_leaves_fails_the_group_and_the_next_goes_without_it() {
+fn what_a_leaving_server_keeps_goes_to_another_and_with_the_last_is_lost() {
     run("1x1x3", true, async |_, services| {
         let (mapper, other) = (Mapper::new(&services), services.clone());
+        let kept = async || other.kept_bytes().await;
         let failed = mapper
             .map(&HeftC::default(), async |group| {
                 let (bytes, one) = (group.value(&10)?, group.value(&1)?);
-                let (mut state,) = group.call(&MAKE, (&bytes, &one));
+                let (step,) = group.call(&MAKE, (&bytes, &one));
                 group.run().await?;
-                let first = state.clone();
-                for name in ["pe1", "pe2"] {
-                    other.leave(name).await?;
-                }
-                (state, _) = group.call(&SUM, (&state, &first));
-                group.get(&state).await
+                let before = kept().await?;
+                other.leave("pe1").await?;
+                let (state, _) = group.call(&SUM, (&step, &step));
+                assert_eq!(group.get(&state).await?, [2; 10]);
+                assert!(before > 0 && kept().await? > before);
+                other.leave("pe2").await?;
+                assert_eq!(kept().await?, 0);
+                let (next, _) = group.call(&SUM, (&step, &step));
+                group.get(&next).await
             })
             .await;
         assert!(failed.is_err());
         services.join(ServerPlan::new("new", PeId(1))).await?;
         assert_eq!(chain(&services).await?, 7);
+        Ok(())
+    });
+}
+
+#[test]
+fn servers_forget_a_group_that_was_dropped_and_what_was_on_its_way_for_it() {
+    run("2x2,wan=20ms", true, async |grid, services| {
+        for pause in [0, 30, 500, 1500, 2500] {
+            let mut going = std::pin::pin!(chain(&services));
+            let mut over = std::pin::pin!(grid.sleep(Duration::from_millis(pause)));
+            std::future::poll_fn(|cx| {
+                assert!(going.as_mut().poll(cx).is_pending());
+                over.as_mut().poll(cx).map(|_| ())
+            })
+            .await;
+            going.set(chain(&services));
+            // What was being executed ends, and goes nowhere.
+            grid.sleep(Duration::from_secs(3)).await.unwrap();
+            assert_eq!(services.kept_bytes().await?, 0, "after {pause} ms");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn one_result_can_be_awaited_twice_at_the_same_time_and_another_beside_it() {
+    run("1x1x3", true, async |_, services| {
+        let mapper = Mapper::new(&services);
+        mapper
+            .map(&HeftC::default(), async |group| {
+                let (bytes, one) = (group.value(&10)?, group.value(&1)?);
+                let (state,) = group.call(&MAKE, (&bytes, &one));
+                let (sum, largest) = group.call(&SUM, (&state, &state));
+                let twice = async || (group.get(&sum).await, group.get(&largest).await);
+                let [mut first, mut second] = [(); 2].map(|()| Box::pin(twice()));
+                let mut got = Vec::new();
+                std::future::poll_fn(|cx| {
+                    for one in [&mut first, &mut second].into_iter().skip(got.len()) {
+                        match one.as_mut().poll(cx) {
+                            std::task::Poll::Ready(outcome) => got.push(outcome),
+                            std::task::Poll::Pending => return std::task::Poll::Pending,
+                        }
+                    }
+                    std::task::Poll::Ready(())
+                })
+                .await;
+                assert_eq!(got, [(Ok(vec![2; 10]), Ok(2)), (Ok(vec![2; 10]), Ok(2))]);
+                Ok(())
+            })
+            .await
+    });
+}
+
+/// As [`MAKE`], for which a formula says how long it takes, and how large its result is.
+const STATED: Function<(u64, u8), (Vector,)> =
+    Function::new("stated", |(bytes, value), work: &mut Work| {
+        work.emulate(Duration::from_millis(bytes));
+        Ok((vec![value; bytes as usize],))
+    })
+    .costs("ms / 1000", &["ms"], |(bytes, _)| vec![*bytes as f64]);
+/// Takes a millisecond for each byte.
+const SPELLED: Function<(Vector,), (Vector,)> =
+    Function::new("spelled", |(vector,): (Vector,), work: &mut Work| {
+        work.emulate(Duration::from_millis(vector.len() as u64));
+        Ok((vector,))
+    })
+    .computes("in0 / 1000")
+    .gives(&["in0"]);
+
+#[test]
+fn formulas_decide_where_calls_go_before_any_has_ended() {
+    run("1x1x3", true, async |grid, services| {
+        // A long call and two short ones: the short ones together on the server that the long one does not have.
+        let mapper = Mapper::new(&services);
+        let times = async |by_value: bool| {
+            let begin = grid.now().await.unwrap();
+            mapper
+                .map(&HeftC::default(), async |group| {
+                    for length in [300, 300, 600_u64] {
+                        let (bytes, one) = (group.value(&length)?, group.value(&1)?);
+                        if by_value {
+                            group.call(&STATED, (&bytes, &one));
+                        } else {
+                            let vector = group.value(&vec![1_u8; length as usize])?;
+                            group.call(&SPELLED, (&vector,));
+                        }
+                    }
+                    Ok(())
+                })
+                .await?;
+            Ok::<_, RpcError>(grid.now().await.unwrap().since(begin).as_secs_f64())
+        };
+        for by_value in [true, false] {
+            let took_s = times(by_value).await?;
+            assert!((0.6..0.65).contains(&took_s), "{by_value}: {took_s}");
+        }
         Ok(())
     });
 }

@@ -23,6 +23,8 @@ pub(crate) trait AnyEnvelope: Send {
     fn append(&self, bytes: &mut Vec<u8>);
     /// The [`Envelope`] itself, for whoever knows its type.
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
+    /// The same, to look at.
+    fn as_any(&self) -> &dyn Any;
 }
 
 impl<M: Serialize + Send + 'static> AnyEnvelope for Envelope<M> {
@@ -39,6 +41,10 @@ impl<M: Serialize + Send + 'static> AnyEnvelope for Envelope<M> {
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+
+    fn as_any(&self) -> &dyn Any {
         self
     }
 }

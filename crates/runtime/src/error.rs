@@ -33,7 +33,7 @@ pub enum JobError {
     },
     /// The mailboxes of a PE outgrew their budget. Raise the limit, or send less before receiving.
     #[error(
-        "out of memory for messages on {pe} ({place}): {queued_bytes} bytes queued, the hard limit is {limit_bytes}; fullest mailboxes: {fullest}"
+        "out of memory for messages on {pe} ({place}): {queued_bytes} bytes queued, {held_bytes} of them until something before them has come, the hard limit is {limit_bytes}; fullest mailboxes: {fullest}"
     )]
     OverBudget {
         /// The PE whose mailboxes are full.
@@ -42,6 +42,8 @@ pub enum JobError {
         place: String,
         /// Bytes queued when it was noticed.
         queued_bytes: u64,
+        /// How many of these wait for what comes before them: a broadcast, an earlier message, or the receiver itself.
+        held_bytes: u64,
         /// The configured limit.
         limit_bytes: u64,
         /// The collections and members with most messages waiting.

@@ -5,7 +5,7 @@ use crate::codec::DecodeError;
 use crate::envelope::{AnyEnvelope, Batch, Envelope, EnvelopeBatch, Header};
 use crate::id::{ActorId, KindId};
 use crate::parcel::Parcel;
-use crate::pe::{Core, Kind, Queue, Store, TypedQueue, TypedStore};
+use crate::pe::{Core, Kind, Queue, Store, TypedQueue, TypedStore, message_bytes};
 use crate::reduce::Reduction;
 use crate::route::Route;
 use crate::wire::{EncodedBatch, Multicast, MulticastMember};
@@ -147,6 +147,20 @@ impl<A: Actor> Kind for Typed<A> {
             core.arrive::<A>(kind, Envelope { header, message: message.clone() });
         }
         Ok(())
+    }
+
+    fn envelope_bytes(&self, envelope: &dyn AnyEnvelope) -> usize {
+        let known = envelope.as_any().downcast_ref::<Envelope<A::Message>>();
+        known.map_or(0, |known| size_of::<Envelope<A::Message>>() + A::heap_bytes(&known.message))
+    }
+
+    fn parcel_bytes(&self, message: &Parcel) -> usize {
+        match message {
+            Parcel::Bytes(bytes) => bytes.len(),
+            Parcel::Value(value) => {
+                value.as_any().downcast_ref::<A::Message>().map_or(0, message_bytes::<A>)
+            }
+        }
     }
 
     fn arrive(&self, core: &mut Core, kind: KindId, envelope: Box<dyn AnyEnvelope>) {

@@ -36,19 +36,17 @@ impl MainTask {
         Self { future: Some(program.begin_main(port)), flag, waker, actions }
     }
 
-    /// Polls main if it was woken. Returns its outcome once.
+    /// Polls main as long as it was woken, by others or by itself. Returns its outcome once.
     pub(crate) fn poll(&mut self) -> Option<Result<(), JobError>> {
         let future = self.future.as_mut()?;
-        if !self.flag.0.swap(false, Ordering::Relaxed) {
-            return None;
-        }
-        match future.as_mut().poll(&mut Context::from_waker(&self.waker)) {
-            Poll::Ready(outcome) => {
+        while self.flag.0.swap(false, Ordering::Relaxed) {
+            let polled = future.as_mut().poll(&mut Context::from_waker(&self.waker));
+            if let Poll::Ready(outcome) = polled {
                 self.future = None;
-                Some(outcome)
+                return Some(outcome);
             }
-            Poll::Pending => None,
         }
+        None
     }
 
     /// Whether main has returned.

@@ -198,3 +198,21 @@ fn a_rebalance_is_over_when_all_live_where_the_plan_says() {
     let report = simulate(job, spec);
     assert_eq!(report.outcome, Ok(()));
 }
+
+#[test]
+fn a_main_that_wakes_itself_goes_on() {
+    let job = Job::new("self").main(async move |_grid| {
+        let mut rest = 3;
+        std::future::poll_fn(|cx| {
+            rest -= 1;
+            cx.waker().wake_by_ref();
+            if rest == 0 { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        })
+        .await;
+        Ok(())
+    });
+
+    let report = simulate(job, GridSpec::single(1));
+
+    assert_eq!(report.outcome, Ok(()));
+}

@@ -297,6 +297,25 @@ fn letters(heard: &[(char, u64)]) -> String {
 }
 
 #[test]
+fn who_was_inserted_hears_the_broadcast_that_main_asks_for_next() {
+    let spec = GridSpec::from_emulate("2x2,wan=5ms").unwrap();
+    let (out, results) = std::sync::mpsc::channel();
+    let job = Job::new("letters").actor::<Listener>().main(async move |grid| {
+        let all = grid.create::<Listener>(Ix1::range(2), |_| ()).await?;
+        all.insert_on(Ix1(9), (), PeId(3));
+        all.broadcast(Tell::Letter('a'));
+        grid.quiescence().await?;
+        all.broadcast(Tell::Report(9));
+        let heard: Vec<u8> = all.reduction(Op::Concat).await?;
+        out.send(heard.first().copied()).map_err(|_| "nobody listens")?;
+        Ok(())
+    });
+    let report = Simulation::new(job, spec, SimOptions::default()).unwrap().run();
+    assert_eq!(report.outcome, Ok(()));
+    assert_eq!(results.recv().unwrap(), Some(b'a'));
+}
+
+#[test]
 fn a_broadcast_waits_for_an_earlier_message_on_a_slow_link_and_only_where_that_goes() {
     // Broadcasts go by way of the first node.
     let heard = hears("3x1,wan=5ms", "at 0s link b-c latency=200ms", 1, 2);

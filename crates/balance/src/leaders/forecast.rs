@@ -1,8 +1,9 @@
 //! The time of a step from the sums of all sites: the cost model of [`predict`](crate::predict), whose terms are sums over PEs
 //! and maxima over pairs of sites.
 //!
-//! It differs in one: of a cycle between two sites, the work at both ends is that of the two actors with most work on
-//! either side, whether these two talk to each other or not. So it may be longer than `predict` says, and never shorter.
+//! It differs in two: of a cycle between two sites, the work at both ends is that of the two actors with most work on
+//! either side, whether these two talk to each other or not, and messages are taken to be handled as they come. So without an
+//! order of steps, it may be longer than `predict` says, and never shorter.
 
 use super::note::{SiteDuty, Terms};
 use crate::cost::{CostModel, Traffic};

@@ -72,7 +72,7 @@ pub fn anneal(model: &CostModel, root: u32, seed: u64, effort: &Effort<'_>) -> A
 
 struct Search<'a> {
     state: State<'a>,
-    senders: Senders,
+    senders: Senders<'a>,
     dice: Dice,
     best_s: f64,
     best: Vec<u32>,
@@ -224,47 +224,49 @@ impl Search<'_> {
 const REPLACED_CHILDREN_MAX: usize = 12;
 
 /// From whom a node may best receive.
-struct Senders {
-    class_of: Vec<u32>,
-    /// For each class, the classes that reach it at least cost.
-    nearest: Vec<Vec<u32>>,
+struct Senders<'a> {
+    model: &'a CostModel,
+    /// For each class that was asked for, the classes that reach it at least cost. To find those of all would take longer
+    /// than a short search where every node is a class of its own.
+    nearest: Vec<Option<Vec<u32>>>,
     members: Vec<Vec<u32>>,
 }
 
-impl Senders {
-    fn new(model: &CostModel) -> Self {
+impl<'a> Senders<'a> {
+    fn new(model: &'a CostModel) -> Self {
         let classes = model.classes();
         let mut members = vec![Vec::new(); classes];
         for node in 0..model.len() as u32 {
             members[model.class_of(node)].push(node);
         }
-        let cost = |from: usize, to: usize| match (members[from].first(), members[to].last()) {
+        Self { model, nearest: vec![None; classes], members }
+    }
+
+    fn find(&self, to: usize) -> Vec<u32> {
+        let cost = |from: usize| match (self.members[from].first(), self.members[to].last()) {
             (Some(&from), Some(&to)) if from != to => {
-                model.busy_s(from, to) + model.flight_s(from, to)
+                self.model.busy_s(from, to) + self.model.flight_s(from, to)
             }
             _ => f64::INFINITY,
         };
-        let mut costs: Vec<(f64, u32)> = Vec::with_capacity(classes);
-        let nearest = (0..classes).map(|to| {
-            costs.clear();
-            let all = (0..classes).map(|from| (cost(from, to), from as u32));
-            costs.extend(all.filter(|(cost, _)| cost.is_finite()));
-            if costs.len() > CANDIDATES {
-                costs.select_nth_unstable_by(CANDIDATES, |one, other| one.0.total_cmp(&other.0));
-                costs.truncate(CANDIDATES);
-            }
-            costs.iter().map(|&(_, from)| from).collect()
-        });
-        let nearest = nearest.collect();
-        let class_of = (0..model.len() as u32).map(|node| model.class_of(node) as u32).collect();
-        Self { class_of, nearest, members }
+        let all = (0..self.members.len()).map(|from| (cost(from), from as u32));
+        let mut costs: Vec<(f64, u32)> = all.filter(|(cost, _)| cost.is_finite()).collect();
+        if costs.len() > CANDIDATES {
+            costs.select_nth_unstable_by(CANDIDATES, |one, other| one.0.total_cmp(&other.0));
+            costs.truncate(CANDIDATES);
+        }
+        costs.into_iter().map(|(_, from)| from).collect()
     }
 
     /// A node of one of the nearest classes, or now and then any.
-    fn draw(&self, to: u32, dice: &mut Dice) -> u32 {
-        let near = &self.nearest[self.class_of[to as usize] as usize];
+    fn draw(&mut self, to: u32, dice: &mut Dice) -> u32 {
+        let class = self.model.class_of(to);
+        if self.nearest[class].is_none() {
+            self.nearest[class] = Some(self.find(class));
+        }
+        let near = self.nearest[class].as_deref().unwrap_or_default();
         if near.is_empty() || dice.below(16) == 0 {
-            return dice.below(self.class_of.len()) as u32;
+            return dice.below(self.model.len()) as u32;
         }
         let members = &self.members[near[dice.below(near.len())] as usize];
         members[dice.below(members.len())]

@@ -8,8 +8,11 @@ use crate::paper::{CostModel, NONE};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A sender compares this many receivers at most. The best of 64 is among the best 2 % of all.
+/// As long as more receivers wait than these, one sender compares a sample of them; then several senders compare all.
 const SAMPLE: usize = 64;
+/// The size of a sample: its best is among the best 2 % of all. Where every node is a class of its own, time goes into
+/// fetching what is compared.
+const LOOKS: usize = 48;
 
 /// The parents of all nodes in a tree from `root`; the seed matters for more than 64 clusters only.
 ///
@@ -82,6 +85,41 @@ fn spread(model: &CostModel, nodes: &[u32], parents: &mut [u32]) -> Spread {
     }
 }
 
+/// Who has the message. Nodes of a cluster have the same links, so that of each only the first to be free is compared.
+struct Senders {
+    /// By when the first of its senders is free.
+    clusters: BinaryHeap<Free>,
+    nodes: Vec<BinaryHeap<Free>>,
+}
+
+impl Senders {
+    /// All senders of a cluster.
+    fn enter(&mut self, cluster: usize, nodes: BinaryHeap<Free>) {
+        self.nodes[cluster] = nodes;
+        self.put_back(cluster);
+    }
+
+    /// The cluster with the sender that is free first of all, when that is, and who.
+    fn take(&mut self) -> Option<(f64, u32, usize)> {
+        let Reverse((_, cluster)) = self.clusters.pop()?;
+        let &Reverse((bits, node)) = self.nodes[cluster as usize].peek()?;
+        Some((f64::from_bits(bits), node, cluster as usize))
+    }
+
+    fn put_back(&mut self, cluster: usize) {
+        if let Some(&Reverse((bits, _))) = self.nodes[cluster].peek() {
+            self.clusters.push(Reverse((bits, cluster as u32)));
+        }
+    }
+
+    /// The first sender of a cluster is free later than it was.
+    fn send(&mut self, cluster: usize, until_s: f64) {
+        if let Some(mut first) = self.nodes[cluster].peek_mut() {
+            first.0.0 = until_s.to_bits();
+        }
+    }
+}
+
 /// A tree over the entries of clusters. A cluster counts as reached when all of it would be, so that
 /// large ones are not last.
 fn join(
@@ -94,49 +132,50 @@ fn join(
 ) {
     waiting.retain(|&node| node != root);
     let longest_s = spreads.iter().map(|spread| spread.last_s).fold(0.0, f64::max);
-    let mut senders: BinaryHeap<Free> = BinaryHeap::new();
-    let enter = |entry: u32, at_s: f64, senders: &mut BinaryHeap<Free>| {
-        if all_send {
-            let done = &spreads[model.class_of(entry)].done;
-            senders.extend(done.iter().map(|&(done_s, node)| free(at_s + done_s, node)));
-        } else {
-            senders.push(free(at_s, entry));
-        }
+    let nodes = vec![BinaryHeap::new(); spreads.len()];
+    let mut senders = Senders { clusters: BinaryHeap::new(), nodes };
+    let enter = |entry: u32, at_s: f64, senders: &mut Senders| {
+        let cluster = model.class_of(entry);
+        let all = spreads[cluster].done.iter().map(|&(done_s, node)| free(at_s + done_s, node));
+        let nodes = if all_send { all.collect() } else { [free(at_s, entry)].into() };
+        senders.enter(cluster, nodes);
     };
     enter(root, 0.0, &mut senders);
+    let mut tried: Vec<usize> = Vec::new();
     while !waiting.is_empty() {
         // Of the few that are free first, the pair that completes first.
-        let mut tried: Vec<(f64, u32)> = Vec::new();
-        let mut best: Option<(f64, usize, usize)> = None;
-        while let Some(Reverse((bits, from))) = senders.pop() {
-            let free_s = f64::from_bits(bits);
-            if tried.len() == SAMPLE || best.is_some_and(|(at_s, ..)| free_s >= at_s + longest_s) {
-                senders.push(Reverse((bits, from)));
+        tried.clear();
+        let mut best: Option<(f64, (f64, u32, usize), usize)> = None;
+        while tried.len() < SAMPLE
+            && let Some(sender) = senders.take()
+        {
+            let (free_s, from, cluster) = sender;
+            tried.push(cluster);
+            if best.is_some_and(|(at_s, ..)| free_s >= at_s + longest_s) {
                 break;
             }
-            tried.push((free_s, from));
             let is_sampled = waiting.len() > SAMPLE;
-            for look in 0..waiting.len().min(SAMPLE) {
+            let looks = if is_sampled { LOOKS } else { waiting.len() };
+            for look in 0..looks {
                 let place = if is_sampled { dice.below(waiting.len()) } else { look };
                 let to = waiting[place];
                 let arrival_s = free_s + model.busy_s(from, to) + model.flight_s(from, to);
                 // What is long inside goes first, as if it arrived the earlier.
                 let at_s = arrival_s - spreads[model.class_of(to)].last_s;
                 if best.is_none_or(|(best_s, ..)| at_s < best_s) {
-                    best = Some((at_s, tried.len() - 1, place));
+                    best = Some((at_s, sender, place));
                 }
             }
             if is_sampled {
                 break;
             }
         }
-        let Some((_, sender, place)) = best else { return };
+        let Some((_, (free_s, from, cluster), place)) = best else { return };
         let to = waiting.swap_remove(place);
-        let (free_s, from) = tried[sender];
         parents[to as usize] = from;
         let sent_s = free_s + model.busy_s(from, to);
-        tried[sender].0 = sent_s;
-        senders.extend(tried.into_iter().map(|(at_s, node)| free(at_s, node)));
+        senders.send(cluster, sent_s);
+        tried.iter().for_each(|&cluster| senders.put_back(cluster));
         enter(to, sent_s + model.flight_s(from, to), &mut senders);
     }
 }

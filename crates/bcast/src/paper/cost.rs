@@ -32,9 +32,9 @@ pub struct CostModel {
     class_of: Vec<u32>,
     classes: usize,
     initiation_s: Vec<f64>,
-    /// From class to class: what a send adds to the sender's busy time, and what follows it.
-    busy_s: Vec<f64>,
-    flight_s: Vec<f64>,
+    /// Row by row from class to class: what a send adds to the sender's busy time, and what follows it. Side by side,
+    /// since reading them is most of what a search does where no two nodes are alike.
+    sends_s: Vec<(f64, f64)>,
 }
 
 /// Reusable memory of an evaluation.
@@ -57,21 +57,16 @@ pub(crate) const NONE: u32 = u32::MAX;
 impl CostModel {
     /// The costs of sending `bytes`.
     pub fn new(links: &LinkMatrix, bytes: u64, serialisation: Serialisation) -> Self {
-        let transfer = links.transfer_s(bytes);
-        let latency = links.latencies_s();
-        let (busy_s, flight_s) = match serialisation {
-            Serialisation::Transfer => (transfer, latency.to_vec()),
-            Serialisation::Initiation => {
-                let flight = transfer.iter().zip(latency).map(|(one, other)| one + other);
-                (vec![0.0; transfer.len()], flight.collect())
-            }
+        let all = links.transfers_s(bytes).zip(links.latencies_s());
+        let send = |(transfer_s, &latency_s)| match serialisation {
+            Serialisation::Transfer => (transfer_s, latency_s),
+            Serialisation::Initiation => (0.0, transfer_s + latency_s),
         };
         Self {
             class_of: links.classes_of_nodes().to_vec(),
             classes: links.classes(),
             initiation_s: links.initiations_s().to_vec(),
-            busy_s,
-            flight_s,
+            sends_s: all.map(send).collect(),
         }
     }
 
@@ -96,13 +91,13 @@ impl CostModel {
     /// For how long a send occupies the sender, in seconds.
     #[inline]
     pub fn busy_s(&self, from: u32, to: u32) -> f64 {
-        self.initiation_s[from as usize] + self.busy_s[self.place(from, to)]
+        self.initiation_s[from as usize] + self.sends_s[self.place(from, to)].0
     }
 
     /// How long after that the receiver has the message, in seconds.
     #[inline]
     pub fn flight_s(&self, from: u32, to: u32) -> f64 {
-        self.flight_s[self.place(from, to)]
+        self.sends_s[self.place(from, to)].1
     }
 
     #[inline]

@@ -94,8 +94,8 @@ impl LinkMatrix {
     }
 
     /// For a message of so many bytes: row by row from class to class, the seconds on the wire.
-    pub(super) fn transfer_s(&self, bytes: u64) -> Vec<f64> {
-        self.seconds_per_byte.iter().map(|each| each * bytes as f64).collect()
+    pub(super) fn transfers_s(&self, bytes: u64) -> impl Iterator<Item = f64> {
+        self.seconds_per_byte.iter().map(move |each| each * bytes as f64)
     }
 
     pub(super) fn latencies_s(&self) -> &[f64] {

@@ -45,7 +45,7 @@ const STRIPES_WORSE: f64 = 1.05;
 /// Segments in the simulation of candidates, and of the best of them: more take too long to simulate, and bring
 /// a few percent.
 const COARSE: u64 = 14;
-const FINE: u64 = 64;
+const FINE: u64 = 128;
 /// Each of several trees is simulated with so many: with fewer, filling the pipelines would decide.
 const STRIPE_SEGMENTS: u64 = 6;
 /// Networks of more nodes are searched without annealing over single nodes.
@@ -170,7 +170,10 @@ impl Planner<'_> {
             // The root is busy enough with beginning all trees, so that others send to other clusters.
             let packing = all.restricted(self.network, home, count);
             let each = self.bytes / (STRIPE_SEGMENTS * packing.trees.len() as u64);
-            let time_s = self.consider(self.stripes(&packing, segment.min(each.max(SEGMENT_MIN))));
+            let segment = segment.min(each.max(SEGMENT_MIN));
+            let [chains, pairs] =
+                [Inner::Chain, Inner::Binary].map(|inner| self.stripes(&packing, inner, segment));
+            let time_s = self.consider(chains).min(self.consider(pairs));
             if time_s > STRIPES_WORSE * last_s {
                 break;
             }
@@ -178,10 +181,10 @@ impl Planner<'_> {
         }
     }
 
-    fn stripes(&self, packing: &Packing, segment: u64) -> Draft {
+    fn stripes(&self, packing: &Packing, inner: Inner, segment: u64) -> Draft {
         let turns = packing.trees.len();
         let strand = |(turn, (tree, share)): (usize, &(ClusterTree, f64))| {
-            let layout = Layout { inner: Inner::Chain, offset: 1, turn: (turn, turns) };
+            let layout = Layout { inner, offset: 1, turn: (turn, turns) };
             Strand { edges: expand(self.network, tree, self.root, layout), share: *share }
         };
         let strands = packing.trees.iter().enumerate().map(strand).collect();
@@ -198,7 +201,7 @@ impl Planner<'_> {
         let mut last_s = f64::INFINITY;
         // From coarse to fine: the fine ones take longest to simulate.
         let finest = guess.max(self.bytes.div_ceil(FINE));
-        for size in [2 * finest, finest] {
+        for size in [4 * finest, 2 * finest, finest] {
             let size = size.clamp(SEGMENT_MIN, self.bytes.max(SEGMENT_MIN));
             let time_s = self.consider(draft.clone().segmented(size));
             if time_s > last_s {

@@ -4,7 +4,9 @@
 //! Each capacity is a link that sends one packet at a time, taking turns between the edges that have packets
 //! there (fair queueing, J. Nagle, 1987). A packet passes the links of its way one after the other, stays
 //! the latency on it, and is acknowledged; an edge has a window of bytes on the way. So bandwidth is shared
-//! by queues and not by a formula. Nothing is lost. Nodes work as in [`simulate`](crate::simulate).
+//! by queues and not by a formula. Nothing is lost. Nodes work as in [`simulate`](crate::simulate): with
+//! [`Sending::Concurrent`] a segment follows the one before on its edge when that has left the sender, as on a stream;
+//! with [`Sending::Serial`] a send is over when the last packet has passed the last link.
 
 use crate::fluid::{EdgeTiming, Outcome, Run, Sending};
 use crate::network::Network;
@@ -56,14 +58,17 @@ struct Edge {
     segments: u32,
     packets_each: u32,
     packet_bytes: f64,
-    /// Segments the sender has, whose sending has begun, that have left, and that have arrived.
+    /// Segments the sender has, whose sending has begun, that flow, and that have passed the last link.
     ready: u32,
     begun: u32,
+    flowing: u32,
     left: u32,
     is_busy: bool,
-    /// Packets of segments that were begun and are not on the way; on the way; past the last link; arrived.
+    /// Packets of segments that were begun and are not on the way; on the way; past the first link; past the last one;
+    /// arrived.
     waiting: u32,
     on_the_way: u32,
+    sent: u32,
     out: u32,
     there: u32,
     timing: EdgeTiming,
@@ -122,10 +127,12 @@ impl<'a> Packets<'a> {
                     packet_bytes: segment_bytes / packets_each,
                     ready: 0,
                     begun: 0,
+                    flowing: 0,
                     left: 0,
                     is_busy: false,
                     waiting: 0,
                     on_the_way: 0,
+                    sent: 0,
                     out: 0,
                     there: 0,
                     timing,
@@ -189,7 +196,10 @@ impl<'a> Packets<'a> {
     fn begun(&mut self, number: usize) {
         let edge = &mut self.edges[number];
         edge.waiting += edge.packets_each;
-        edge.timing.flowing_s -= self.now_ns as f64 * 1e-9;
+        if edge.flowing == 0 {
+            edge.timing.flowing_s -= self.now_ns as f64 * 1e-9;
+        }
+        edge.flowing += 1;
         if edge.begun == 1 {
             edge.timing.span_s.0 = self.now_ns as f64 * 1e-9;
         }
@@ -244,12 +254,27 @@ impl<'a> Packets<'a> {
 
     fn sent(&mut self, number: usize) {
         let Some((edge, place)) = self.links[number].sending.take() else { return };
+        if place == 0 {
+            self.left_sender(edge);
+        }
         if place + 1 < self.edges[edge].path.len() {
             self.arrive(edge, place + 1, 1);
         } else {
             self.passed(edge);
         }
         self.send(number);
+    }
+
+    /// A packet has passed the first link.
+    fn left_sender(&mut self, number: usize) {
+        let edge = &mut self.edges[number];
+        edge.sent += 1;
+        if self.sending == Sending::Concurrent && edge.sent == edge.begun * edge.packets_each {
+            let from = edge.from;
+            edge.is_busy = false;
+            self.enqueue(number);
+            self.begin_next(from);
+        }
     }
 
     /// A packet has passed the last link.
@@ -262,16 +287,17 @@ impl<'a> Packets<'a> {
         let has_left = edge.out == (edge.left + 1) * edge.packets_each;
         if has_left {
             edge.left += 1;
-            edge.is_busy = false;
-            edge.timing.flowing_s += self.now_ns as f64 * 1e-9;
+            edge.flowing -= 1;
+            if edge.flowing == 0 {
+                edge.timing.flowing_s += self.now_ns as f64 * 1e-9;
+            }
         }
         self.at(there_ns, What::There(number));
         self.at(back_ns, What::Acknowledged(number));
-        if has_left {
+        if has_left && self.sending == Sending::Serial {
+            self.edges[number].is_busy = false;
             self.enqueue(number);
-            if self.sending == Sending::Serial {
-                self.senders[from].0 = false;
-            }
+            self.senders[from].0 = false;
             self.begin_next(from);
         }
     }

@@ -6,7 +6,9 @@ mod rpc;
 
 pub(crate) use bcast::{BcastArgs, BenchBcastArgs, BenchVerb, SharingName};
 pub(crate) use place::{DriverName, PlaceArgs, SiteArg};
-pub(crate) use rpc::{INDIVIDUAL, RescueName, RpcRunArgs, RpcVerb};
+pub(crate) use rpc::{
+    INDIVIDUAL, RescueName, RpcCallArgs, RpcListArgs, RpcRunArgs, RpcServeArgs, RpcVerb,
+};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;

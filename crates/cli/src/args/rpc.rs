@@ -2,8 +2,11 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use gridspan_topology::{Bandwidth, Latency, Link};
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// The name by which plain GridRPC is asked for, which maps no group.
 pub(crate) const INDIVIDUAL: &str = "gridrpc";
@@ -13,6 +16,93 @@ pub(crate) const INDIVIDUAL: &str = "gridrpc";
 pub(crate) enum RpcVerb {
     /// Map a workflow to the servers of a grid, heuristic by heuristic, and execute it in simulated time.
     Run(RpcRunArgs),
+    /// Serve functions, or be the registry of those who do, until it is told to end.
+    Serve(RpcServeArgs),
+    /// List the servers behind a door.
+    Ls(RpcListArgs),
+    /// Call a function.
+    Call(RpcCallArgs),
+}
+
+/// What to serve, and where.
+#[derive(Debug, Args)]
+#[command(after_help = SERVE_HELP)]
+pub(crate) struct RpcServeArgs {
+    /// Execute calls on so many PEs, each one call at a time. Default: one for each core.
+    #[arg(short = 'n', long, value_name = "N")]
+    pub(crate) pes: Option<NonZeroU32>,
+    /// Call the server so. Default: the host's name and the process id.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Each PE is so many times as fast as others.
+    #[arg(long, value_name = "TIMES", default_value_t = 1.0, value_parser = speed)]
+    pub(crate) speed: f64,
+    /// Listen here; with port 0 the system chooses one.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    pub(crate) listen: SocketAddr,
+    /// Write the token here, and a key beside it by which a later daemon takes the place of this one. Default: in
+    /// the user's own folder, while the daemon is there.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token: Option<PathBuf>,
+    /// Serve nothing: be the registry of servers that join.
+    #[arg(long, conflicts_with_all = ["pes", "speed", "join"])]
+    pub(crate) registry: bool,
+    /// Join the registry, or the server, whose token this is.
+    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["listen", "token"])]
+    pub(crate) join: Option<PathBuf>,
+}
+
+/// Whose servers.
+#[derive(Debug, Args)]
+pub(crate) struct RpcListArgs {
+    /// The token of a daemon. Default: that of the latest that this user started here.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What to call.
+#[derive(Debug, Args)]
+#[command(after_help = CALL_HELP)]
+pub(crate) struct RpcCallArgs {
+    /// The function.
+    pub(crate) function: String,
+    /// Its arguments in JSON, such as `[1, 2]`.
+    #[arg(default_value = "null", allow_hyphen_values = true)]
+    pub(crate) arguments: String,
+    /// The token of a daemon. Default: that of the latest that this user started here.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token: Option<PathBuf>,
+    /// How long each server that is tried has to answer.
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = gridspan_topology::parse_duration)]
+    pub(crate) timeout: Duration,
+}
+
+const SERVE_HELP: &str = "\
+Whoever has the token may call the functions and join as a server: copy it as you would a private key.
+
+Examples:
+  gridctl rpc serve                                 functions of this machine, for this user
+  gridctl rpc serve --registry --listen 10.0.0.1:7000 --token grid.token
+  gridctl rpc serve --join grid.token               on another machine
+
+Ctrl-C ends it once what it executes has ended; a second one at once.
+Exit codes: 0 told to end, 1 it cannot listen or nobody answers, 2 usage.";
+
+const CALL_HELP: &str = "\
+Examples:
+  gridctl rpc call add '[1, 2]'
+  gridctl rpc call solve '[[[2, 0], [0, 4]], [1, 1]]'
+  gridctl rpc call primes 1000000 --token grid.token --timeout 30s
+
+Exit codes: 0 done, 1 the call failed or nobody answers, 2 usage.";
+
+fn speed(text: &str) -> Result<f64, &'static str> {
+    let speed: f64 = text.parse().unwrap_or(0.0);
+    let is_sensible = (1e-3..=1e3).contains(&speed);
+    is_sensible.then_some(speed).ok_or("write a number from 0.001 to 1000")
 }
 
 /// Which workflow, which servers, and what to show.

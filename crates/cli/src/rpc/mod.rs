@@ -1,4 +1,4 @@
-//! `gridctl rpc`: maps a workflow to servers, and shows how its execution would go.
+//! `gridctl rpc`: maps a workflow to servers, and shows how its execution would go; serves functions, and calls them.
 //!
 //! | part | what it does |
 //! | --- | --- |
@@ -6,12 +6,20 @@
 //! | `trial` | one heuristic's mapping, executed |
 //! | `text` | for people |
 //! | `json` | for scripts |
+//! | `door` | calls from outside of a job, over QUIC |
+//! | `serve` | a daemon: a server or a registry |
+//! | `toolbox` | the functions that it serves |
+//! | `call` | lists servers, and calls |
 //! | `svg` | a picture: when each server computed |
 
+mod call;
+pub(crate) mod door;
 mod json;
 mod scene;
+mod serve;
 mod svg;
 mod text;
+mod toolbox;
 mod trial;
 
 use crate::args::{INDIVIDUAL, RpcRunArgs, RpcVerb};
@@ -28,8 +36,12 @@ const EXHAUSTIVE: &str = "exhaustive";
 
 /// Does what the verb says.
 pub(crate) fn run(verb: &RpcVerb) -> Result<ExitCode, CliError> {
-    let RpcVerb::Run(args) = verb;
-    map(args)
+    match verb {
+        RpcVerb::Run(args) => map(args),
+        RpcVerb::Serve(args) => serve::run(args),
+        RpcVerb::Ls(args) => call::list(args),
+        RpcVerb::Call(args) => call::call(args),
+    }
 }
 
 fn map(args: &RpcRunArgs) -> Result<ExitCode, CliError> {

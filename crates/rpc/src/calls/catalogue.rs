@@ -1,10 +1,11 @@
 //! Which functions there are: the part of a program that servers are made of.
 
 use super::function::{Body, Function, Work};
-use super::piece::check_piece;
+use crate::block::{Block, CALL_SEGMENT_BYTES};
 use crate::group::parts::Parts;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::any::type_name;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -14,16 +15,33 @@ pub trait Catalogue: Send + Sync + 'static {
     fn functions() -> Functions;
 }
 
-type Run = Box<dyn Fn(&[u8], &mut Work) -> Result<Vec<u8>, String> + Send>;
+type Run = Box<dyn Fn(&[u8], &mut Work) -> Result<Block, String> + Send>;
 
 /// Results one by one, and how long they computed by the function's formula, in seconds.
 type Made = (Vec<Vec<u8>>, Option<f64>);
 type RunParts = Box<dyn Fn(&[u8], &mut Work) -> Result<Made, String> + Send>;
 
+/// A function, from its arguments to its results in each form.
+struct Entry {
+    encoded: Run,
+    text: Run,
+    signature: String,
+}
+
+/// How the arguments and results of a call are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Form {
+    /// As programs write them.
+    #[default]
+    Encoded,
+    /// In JSON.
+    Text,
+}
+
 /// Functions by name.
 #[derive(Default)]
 pub struct Functions {
-    entries: BTreeMap<&'static str, Run>,
+    entries: BTreeMap<&'static str, Entry>,
     in_parts: BTreeMap<&'static str, RunParts>,
 }
 
@@ -40,7 +58,12 @@ impl Functions {
         O: Serialize + 'static,
     {
         let body = function.body();
-        self.entries.insert(function.name(), Box::new(move |bytes, work| run(body, bytes, work)));
+        let entry = Entry {
+            encoded: Box::new(move |bytes, work| run(body, bytes, work)),
+            text: Box::new(move |text, work| run_text(body, text, work)),
+            signature: format!("{} -> {}", short(type_name::<I>()), short(type_name::<O>())),
+        };
+        self.entries.insert(function.name(), entry);
         self
     }
 
@@ -51,7 +74,6 @@ impl Functions {
             let arguments: I = decode(bytes)?;
             let work_s = of_call.work_s(&arguments).map_err(|error| error.to_string())?;
             let parts = execute(of_call.body(), arguments, work)?.encode()?;
-            parts.iter().try_for_each(|part| check_piece("a result", part.len()))?;
             Ok((parts, work_s))
         };
         self.in_parts.insert(function.name(), Box::new(run));
@@ -63,10 +85,22 @@ impl Functions {
         self.entries.keys().copied()
     }
 
-    /// Executes a function on encoded arguments; why not, if it does not exist, refuses or panics.
-    pub(super) fn run(&self, name: &str, bytes: &[u8], work: &mut Work) -> Result<Vec<u8>, String> {
+    /// What a function takes and gives, in terms of Rust.
+    pub fn signature(&self, name: &str) -> Option<&str> {
+        self.entries.get(name).map(|entry| &entry.signature[..])
+    }
+
+    /// Executes a function on arguments in a form; why not, if it does not exist, refuses or panics.
+    pub(super) fn run(
+        &self,
+        name: &str,
+        form: Form,
+        bytes: &[u8],
+        work: &mut Work,
+    ) -> Result<Block, String> {
         match self.entries.get(name) {
-            Some(run) => run(bytes, work),
+            Some(entry) if form == Form::Text => (entry.text)(bytes, work),
+            Some(entry) => (entry.encoded)(bytes, work),
             None => Err(format!("the server's program has no function `{name}`")),
         }
     }
@@ -94,12 +128,33 @@ fn run<I: DeserializeOwned, O: Serialize>(
     body: Body<I, O>,
     bytes: &[u8],
     work: &mut Work,
-) -> Result<Vec<u8>, String> {
+) -> Result<Block, String> {
     let results = execute(body, decode(bytes)?, work)?;
-    let encoded = postcard::to_stdvec(&results);
-    let encoded = encoded.map_err(|error| format!("the results cannot be encoded: {error}"))?;
-    check_piece("the tuple of the results", encoded.len())?;
-    Ok(encoded)
+    Block::encode("the tuple of the results", &results, CALL_SEGMENT_BYTES)
+}
+
+fn run_text<I: DeserializeOwned, O: Serialize>(
+    body: Body<I, O>,
+    text: &[u8],
+    work: &mut Work,
+) -> Result<Block, String> {
+    let arguments = serde_json::from_slice(text);
+    let arguments: I = arguments
+        .map_err(|error| format!("the arguments are not those of the function: {error}"))?;
+    let results = serde_json::to_vec(&execute(body, arguments, work)?);
+    let results = results.map_err(|error| format!("the results cannot be written: {error}"))?;
+    Block::cut("the text of the results", results, CALL_SEGMENT_BYTES)
+}
+
+/// The name of a type without the paths in it.
+fn short(name: &str) -> String {
+    let mut short = String::new();
+    for part in
+        name.split_inclusive(|letter: char| !letter.is_alphanumeric() && !"_:".contains(letter))
+    {
+        short.push_str(part.rsplit("::").next().unwrap_or(part));
+    }
+    short
 }
 
 fn decode<I: DeserializeOwned>(bytes: &[u8]) -> Result<I, String> {

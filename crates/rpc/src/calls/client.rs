@@ -1,15 +1,16 @@
 //! The client: the verbs of the standard, as futures.
 
-use super::catalogue::Catalogue;
+use super::catalogue::{Catalogue, Form};
 use super::config::Config;
-use super::desk::{Caller, Desk, DeskMessage, Wanted};
+use super::desk::Desk;
 use super::error::RpcError;
 use super::function::Function;
-use super::piece::check_piece;
 use super::registry::RegistryMessage;
+use super::request::{Caller, DeskMessage, Wanted};
 use super::services::{FOREVER, Services, from_grid};
 use super::sessions::{SessionId, Until};
-use gridspan_runtime::{Member, Numbers, Reply};
+use crate::block::{Block, CALL_SEGMENT_BYTES};
+use gridspan_runtime::{Member, Reply};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
@@ -62,7 +63,8 @@ struct Open<C: Catalogue> {
     desk: Member<Desk<C>>,
 }
 
-/// A client of servers.
+/// A client of servers. Dropping it is [finalising](Self::finalize) it. What a session gave is kept until somebody
+/// takes it, or to the end of the client.
 pub struct GridRpc<C: Catalogue> {
     services: Services<C>,
     open: Option<Open<C>>,
@@ -87,7 +89,7 @@ impl<C: Catalogue> GridRpc<C> {
 
     /// Ends, and cancels what runs (`grpc_finalize`). Handles and sessions are invalid from then on.
     pub async fn finalize(&mut self) -> Result<(), RpcError> {
-        self.ask(DeskMessage::Close).await?;
+        self.ask(|reply| DeskMessage::Close(Some(reply))).await?;
         self.open = None;
         Ok(())
     }
@@ -107,8 +109,13 @@ impl<C: Catalogue> GridRpc<C> {
     pub async fn handle<I, O>(&self, function: &Function<I, O>) -> Result<Handle<I, O>, RpcError> {
         let owner = self.open()?.owner;
         let name = function.name().to_owned();
-        let question =
-            |reply| RegistryMessage::Find { function: name, bytes: 0, work_s: None, reply };
+        let question = |reply| RegistryMessage::Find {
+            function: name,
+            bytes: 0,
+            work_s: None,
+            only: None,
+            reply,
+        };
         let found = self.services.registry().ask(FOREVER, question).await;
         found.map_err(|error| from_grid(&error))??;
         Ok(Handle { owner, function: *function, bound: None })
@@ -139,12 +146,10 @@ impl<C: Catalogue> GridRpc<C> {
         let other = |reason: String| RpcError::Other { reason };
         let work_s = handle.function.work_s(arguments);
         let work_s = work_s.map_err(|error| other(format!("the formula of the cost: {error}")))?;
-        let encoded = postcard::to_stdvec(arguments);
-        let encoded = encoded.map_err(|error| other(format!("the arguments: {error}")))?;
-        check_piece("the tuple of its arguments", encoded.len())
+        let arguments = Block::encode("the tuple of its arguments", arguments, CALL_SEGMENT_BYTES)
             .map_err(|reason| RpcError::RpcRefused { reason })?;
         let function = handle.name().to_owned();
-        Ok(Wanted { function, arguments: encoded.into(), work_s, bound: handle.bound })
+        Ok(Wanted { function, arguments, form: Form::Encoded, work_s, bound: handle.bound })
     }
 
     /// Calls, and waits for the results (`grpc_call`).
@@ -157,6 +162,19 @@ impl<C: Catalogue> GridRpc<C> {
         let results =
             self.ask(|reply| DeskMessage::Begin(wanted, Caller::Results(reply))).await??;
         decode(&results)
+    }
+
+    /// Calls a function by its name, with arguments in JSON, and waits for the results in JSON.
+    pub async fn call_text(&self, function: &str, arguments: &str) -> Result<String, RpcError> {
+        let arguments = arguments.as_bytes().to_vec();
+        let arguments = Block::cut("the text of its arguments", arguments, CALL_SEGMENT_BYTES)
+            .map_err(|reason| RpcError::RpcRefused { reason })?;
+        let function = function.to_owned();
+        let wanted = Wanted { function, arguments, form: Form::Text, work_s: None, bound: None };
+        let results =
+            self.ask(|reply| DeskMessage::Begin(wanted, Caller::Results(reply))).await??;
+        String::from_utf8(results.contiguous().into_owned())
+            .map_err(|error| RpcError::Other { reason: error.to_string() })
     }
 
     /// Calls, and gives the session once the call is on its way (`grpc_call_async`).
@@ -262,8 +280,16 @@ impl<C: Catalogue> GridRpc<C> {
     }
 }
 
-fn decode<O: DeserializeOwned>(results: &Numbers<u8>) -> Result<O, RpcError> {
-    postcard::from_bytes(results).map_err(|error| {
+impl<C: Catalogue> Drop for GridRpc<C> {
+    fn drop(&mut self) {
+        if let Some(open) = self.open.take() {
+            open.desk.send(DeskMessage::Close(None));
+        }
+    }
+}
+
+fn decode<O: DeserializeOwned>(results: &Block) -> Result<O, RpcError> {
+    postcard::from_bytes(&results.contiguous()).map_err(|error| {
         let reason = format!("the results are not those of the function: {error}");
         RpcError::SessionFailed { reason }
     })

@@ -29,6 +29,8 @@ pub struct Offer {
     pub number: u32,
     /// How long the call will compute there, in seconds, as far as is known.
     pub time_s: f64,
+    /// Whether the server has let the time to answer pass.
+    pub is_late: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -36,11 +38,13 @@ struct Listed {
     card: ServerCard,
     /// How long the calls that it has to do compute, in seconds.
     load_s: f64,
+    /// How many calls it has let the time to answer pass of, and still has.
+    late: u32,
 }
 
-/// All servers by number.
+/// All servers by number, and how long functions take. It decides where single calls go.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Directory {
+pub struct Directory {
     servers: BTreeMap<u32, Listed>,
     histories: BTreeMap<String, History>,
 }
@@ -49,50 +53,62 @@ pub(super) struct Directory {
 const UNKNOWN_WORK_S: f64 = 1.0;
 
 impl Directory {
-    pub(super) fn join(&mut self, card: ServerCard) {
-        self.servers.insert(card.number, Listed { card, load_s: 0.0 });
+    /// A server is there.
+    pub fn join(&mut self, card: ServerCard) {
+        self.servers.insert(card.number, Listed { card, load_s: 0.0, late: 0 });
     }
 
-    pub(super) fn leave(&mut self, number: u32) {
+    /// A server takes no more calls.
+    pub fn leave(&mut self, number: u32) {
         self.servers.remove(&number);
     }
 
-    pub(super) fn cards(&self) -> Vec<ServerCard> {
+    /// What all servers say of themselves, by number.
+    pub fn cards(&self) -> Vec<ServerCard> {
         self.servers.values().map(|listed| listed.card.clone()).collect()
     }
 
-    /// The servers that offer a function, the one that would end a call first in front. `work_s` is what the
-    /// call needs on a server of speed 1, if that is known otherwise than by history.
-    pub(super) fn find(
+    /// The servers that offer a function, or the `only` one that may execute it; the one that would end a call first
+    /// in front, and behind all others those that are late with a call. `work_s` is what the call needs on a server of
+    /// speed 1, if that is known otherwise than by history.
+    pub fn find(
         &self,
         function: &str,
         bytes: u64,
         work_s: Option<f64>,
+        only: Option<u32>,
     ) -> Result<Vec<Offer>, RpcError> {
         if self.servers.is_empty() {
             return Err(RpcError::ServerNotFound { server: "any".to_owned() });
         }
+        if only.is_some_and(|number| !self.servers.contains_key(&number)) {
+            return Err(RpcError::ServerNotFound { server: "that has left".to_owned() });
+        }
+        let may = |card: &ServerCard| {
+            only.is_none_or(|number| card.number == number) && card.functions.contains(function)
+        };
         let learned = || self.histories.get(function).and_then(|history| history.predict_s(bytes));
         let work_s = work_s.or_else(learned).unwrap_or(UNKNOWN_WORK_S);
-        let offers =
-            self.servers.values().filter(|listed| listed.card.functions.contains(function));
-        let mut offers: Vec<(f64, Offer)> = offers
-            .map(|Listed { card, load_s }| {
+        let offers = self.servers.values().filter(|listed| may(&listed.card));
+        let mut offers: Vec<((bool, f64), Offer)> = offers
+            .map(|Listed { card, load_s, late }| {
                 let time_s = work_s / card.speed;
-                (load_s + time_s, Offer { number: card.number, time_s })
+                let offer = Offer { number: card.number, time_s, is_late: false };
+                ((*late > 0, load_s + time_s), offer)
             })
             .collect();
         if offers.is_empty() {
             return Err(RpcError::FunctionNotFound { function: function.to_owned() });
         }
-        offers.sort_by(|one, other| {
-            one.0.total_cmp(&other.0).then(one.1.number.cmp(&other.1.number))
+        offers.sort_by(|((late, end_s), one), ((other_late, other_end_s), other)| {
+            let by_time = late.cmp(other_late).then(end_s.total_cmp(other_end_s));
+            by_time.then(one.number.cmp(&other.number))
         });
         Ok(offers.into_iter().map(|(_, offer)| offer).collect())
     }
 
     /// The server of this name that offers a function.
-    pub(super) fn bound(&self, function: &str, server: &str) -> Result<u32, RpcError> {
+    pub fn bound(&self, function: &str, server: &str) -> Result<u32, RpcError> {
         let found = self.servers.values().find(|listed| listed.card.name == server);
         let card = found.map(|listed| &listed.card);
         let card = card.ok_or_else(|| RpcError::ServerNotFound { server: server.to_owned() })?;
@@ -103,21 +119,39 @@ impl Directory {
     }
 
     /// A call goes to a server.
-    pub(super) fn placed(&mut self, offer: Offer) {
+    pub fn placed(&mut self, offer: Offer) {
         if let Some(listed) = self.servers.get_mut(&offer.number) {
             listed.load_s += offer.time_s;
         }
     }
 
-    /// A server has nothing to do with a call any more.
-    pub(super) fn ended(&mut self, offer: Offer) {
-        if let Some(listed) = self.servers.get_mut(&offer.number) {
-            listed.load_s = (listed.load_s - offer.time_s).max(0.0);
+    /// A server has let the time to answer a call pass.
+    pub fn late(&mut self, number: u32) {
+        if let Some(listed) = self.servers.get_mut(&number) {
+            listed.late += 1;
         }
     }
 
+    /// A server has nothing to do with a call any more.
+    pub fn ended(&mut self, offer: Offer) {
+        if let Some(listed) = self.servers.get_mut(&offer.number) {
+            listed.load_s = (listed.load_s - offer.time_s).max(0.0);
+            listed.late = listed.late.saturating_sub(u32::from(offer.is_late));
+        }
+    }
+
+    /// How long the calls that a server has to do compute, in seconds.
+    pub fn load_of_s(&self, number: u32) -> f64 {
+        self.servers.get(&number).map_or(0.0, |listed| listed.load_s)
+    }
+
+    /// How long all calls that servers have to do compute, in seconds.
+    pub fn load_s(&self) -> f64 {
+        self.servers.values().map(|listed| listed.load_s).sum()
+    }
+
     /// A call that waited for nothing took so long.
-    pub(super) fn observe(&mut self, function: &str, number: u32, bytes: u64, took_s: f64) {
+    pub fn observe(&mut self, function: &str, number: u32, bytes: u64, took_s: f64) {
         let speed = self.servers.get(&number).map_or(1.0, |listed| listed.card.speed);
         self.histories.entry(function.to_owned()).or_default().observe(bytes, took_s * speed);
     }
@@ -138,7 +172,7 @@ mod tests {
     }
 
     fn first(directory: &Directory) -> u32 {
-        directory.find("f", 8, Some(2.0)).unwrap()[0].number
+        directory.find("f", 8, Some(2.0), None).unwrap()[0].number
     }
 
     #[test]
@@ -146,7 +180,7 @@ mod tests {
         let mut directory = directory();
         let mut order = Vec::new();
         for _ in 0..6 {
-            let offer = directory.find("f", 8, Some(2.0)).unwrap()[0];
+            let offer = directory.find("f", 8, Some(2.0), None).unwrap()[0];
             directory.placed(offer);
             order.push(offer.number);
         }
@@ -158,7 +192,7 @@ mod tests {
     #[test]
     fn what_has_ended_or_left_counts_no_more() {
         let mut directory = directory();
-        let offer = directory.find("f", 8, Some(9.0)).unwrap()[0];
+        let offer = directory.find("f", 8, Some(9.0), None).unwrap()[0];
         directory.placed(offer);
         assert_eq!(first(&directory), 0);
         directory.ended(offer);
@@ -167,8 +201,23 @@ mod tests {
         directory.leave(1);
         assert_eq!(first(&directory), 0);
         directory.leave(0);
-        let error = directory.find("f", 8, None).unwrap_err();
+        let error = directory.find("f", 8, None, None).unwrap_err();
         assert_eq!(error, RpcError::ServerNotFound { server: "any".to_owned() });
+    }
+
+    #[test]
+    fn a_server_that_is_late_comes_last_until_it_is_heard_of() {
+        let mut directory = directory();
+        let mut offer = directory.find("f", 8, Some(2.0), None).unwrap()[0];
+        directory.placed(offer);
+        offer.is_late = true;
+        directory.late(offer.number);
+        assert_eq!((offer.number, first(&directory)), (1, 0));
+        assert_eq!(directory.find("f", 8, Some(2.0), Some(1)).unwrap()[0].number, 1);
+
+        directory.ended(offer);
+
+        assert_eq!((first(&directory), directory.load_s()), (1, 0.0));
     }
 
     #[test]
@@ -176,7 +225,7 @@ mod tests {
         let mut directory = directory();
         (0..3).for_each(|_| directory.observe("f", 1, 1000, 5.0));
 
-        let offers = directory.find("f", 1000, None).unwrap();
+        let offers = directory.find("f", 1000, None, None).unwrap();
 
         assert!((offers[0].time_s - 5.0).abs() < 1e-9 && (offers[1].time_s - 10.0).abs() < 1e-9);
     }

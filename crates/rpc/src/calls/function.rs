@@ -68,6 +68,36 @@ pub struct Function<I, O> {
     name: &'static str,
     body: Body<I, O>,
     cost: Option<Cost<I>>,
+    volumes: Volumes,
+}
+
+/// How volumes decide what a function computes and gives, by formulas of the sizes of its arguments in bytes: `in0`,
+/// `in1` and so on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Volumes {
+    work: Option<&'static str>,
+    results: &'static [&'static str],
+}
+
+/// What the formulas call the sizes of arguments.
+const SIZES: [&str; 6] = ["in0", "in1", "in2", "in3", "in4", "in5"];
+
+impl Volumes {
+    /// How long a call computes on a server of speed 1, in seconds, if a formula says so.
+    pub(crate) fn work_s(&self, sizes: &[f64]) -> Option<f64> {
+        evaluate(self.work?, sizes)
+    }
+
+    /// How large a result is, in bytes, if a formula says so.
+    pub(crate) fn result_bytes(&self, place: usize, sizes: &[f64]) -> Option<f64> {
+        evaluate(self.results.get(place)?, sizes)
+    }
+}
+
+/// A formula that cannot be read says nothing: what was learned counts then.
+fn evaluate(formula: &str, sizes: &[f64]) -> Option<f64> {
+    let names = SIZES.get(..sizes.len())?;
+    Some(Formula::parse(formula, names).ok()?.value(sizes))
 }
 
 impl<I, O> Clone for Function<I, O> {
@@ -81,7 +111,7 @@ impl<I, O> Copy for Function<I, O> {}
 impl<I, O> Function<I, O> {
     /// A function whose time is learned from calls.
     pub const fn new(name: &'static str, body: Body<I, O>) -> Self {
-        Self { name, body, cost: None }
+        Self { name, body, cost: None, volumes: Volumes { work: None, results: &[] } }
     }
 
     /// The same function, whose time is a [formula](Formula) of scalars: seconds on a server of speed 1.
@@ -93,6 +123,29 @@ impl<I, O> Function<I, O> {
     ) -> Self {
         self.cost = Some(Cost { formula, names, values });
         self
+    }
+
+    /// The same function, whose time in a group is a [formula](Formula) of the sizes of its arguments where those of
+    /// [`costs`](Self::costs) are not known to the client: seconds on a server of speed 1, of bytes `in0`, `in1` and so
+    /// on.
+    pub const fn computes(mut self, formula: &'static str) -> Self {
+        self.volumes.work = Some(formula);
+        self
+    }
+
+    /// The same function, the sizes of whose results in a group are [formulas](Formula) of the sizes of its
+    /// arguments: bytes, of bytes `in0`, `in1` and so on.
+    pub const fn gives(mut self, results: &'static [&'static str]) -> Self {
+        self.volumes.results = results;
+        self
+    }
+
+    pub(crate) fn volumes(&self) -> Volumes {
+        self.volumes
+    }
+
+    pub(crate) fn has_formula(&self) -> bool {
+        self.cost.is_some()
     }
 
     /// Its name.

@@ -4,20 +4,29 @@
 //! | --- | --- |
 //! | `function`, `catalogue` | typed functions, and which there are |
 //! | `client` | what `main` calls: the verbs of the standard (GFD-R.P.052) as futures |
-//! | `desk` | the actor beside `main` that keeps its sessions; `sessions`: their states |
+//! | `desk` | the actor beside `main` that keeps its sessions; `request`: what it is asked; `answers`: and what it hears of servers; `sessions`: their states |
 //! | `registry` | the actor that knows servers and what they offer; `directory`: what it knows |
 //! | `server` | the actor that executes calls; `stage`: and what groups order |
-//! | `services` | starts and ends them |
+//! | `services` | starts and ends them; `roll`: and knows what has become of them |
 //! | `error` | the standard's errors |
 //!
 //! **A call.** The desk asks the registry for servers that offer the function, best first, and sends the arguments to
 //! the first of them. The server puts calls in a queue and executes one after the other, so that it hears of
 //! cancellations between them. Its answer ends the session.
 //!
-//! **Failure.** A server that refuses, that has left, or that does not answer in time is passed over for the next,
-//! unless the handle is bound to it. So a function may be executed more than once, and only the first answer
-//! counts. A function that returns an error or panics has answered: that is not tried again.
+//! **Failure.** A server that refuses, that has left, or that does not answer in time is passed over for another, which the
+//! registry is asked for anew, unless the handle is bound to it. So a function may be executed more than once, and only
+//! the first answer counts. What a late server was sent counts as its load, and others go before it, until it says that
+//! it has nothing to do with that any more. A function that returns an error or panics has answered: that is not
+//! tried again.
+//!
+//! **Size.** Arguments and results beyond a frame go in segments: arguments before the call, results as the client
+//! asks for them after the answer.
+//!
+//! **End.** A client that is finalised or dropped takes back what it has called. A server that leaves gives back the calls
+//! that wait, and what it keeps for groups goes to another.
 
+mod answers;
 mod catalogue;
 mod client;
 mod config;
@@ -25,21 +34,22 @@ mod desk;
 mod directory;
 mod error;
 mod function;
-mod piece;
 mod registry;
+mod request;
+mod roll;
 mod server;
 mod services;
 mod sessions;
 mod stage;
 
-pub use catalogue::{Catalogue, Functions};
+pub use catalogue::{Catalogue, Form, Functions};
 pub use client::{GridRpc, Handle, Session};
 pub use config::Config;
 pub use desk::Desk;
-pub use directory::{Offer, ServerCard};
+pub use directory::{Directory, Offer, ServerCard};
 pub use error::{RpcError, UNKNOWN_CODE_TEXT, error_string};
+pub(crate) use function::Volumes;
 pub use function::{Function, Work};
-pub(crate) use piece::check_piece;
 pub use registry::Registry;
 pub use server::Server;
 pub(crate) use server::ServerMessage;

@@ -28,6 +28,8 @@ pub enum RegistryMessage {
         bytes: u64,
         /// What the call needs on a server of speed 1, in seconds, if a formula says so.
         work_s: Option<f64>,
+        /// The one server that may execute it, if not any may.
+        only: Option<u32>,
         /// Where the answer goes.
         reply: Reply<Result<Vec<Offer>, RpcError>>,
     },
@@ -42,8 +44,12 @@ pub enum RegistryMessage {
     },
     /// A call goes to a server.
     Placed(Offer),
+    /// A server has let the time to answer a call pass.
+    Late(u32),
     /// A server has nothing to do with a call any more.
     Ended(Offer),
+    /// How long do all calls that servers have to do compute, in seconds?
+    Load(Reply<f64>),
     /// A call that did not have to wait took so long, from the client and back.
     Took {
         /// The function.
@@ -77,13 +83,15 @@ impl Actor for Registry {
                 cx.reply(reply, ());
             }
             RegistryMessage::List(reply) => cx.reply(reply, self.directory.cards()),
-            RegistryMessage::Find { function, bytes, work_s, reply } => {
-                cx.reply(reply, self.directory.find(&function, bytes, work_s));
+            RegistryMessage::Find { function, bytes, work_s, only, reply } => {
+                cx.reply(reply, self.directory.find(&function, bytes, work_s, only));
             }
             RegistryMessage::Bound { function, server, reply } => {
                 cx.reply(reply, self.directory.bound(&function, &server));
             }
             RegistryMessage::Placed(offer) => self.directory.placed(offer),
+            RegistryMessage::Late(number) => self.directory.late(number),
+            RegistryMessage::Load(reply) => cx.reply(reply, self.directory.load_s()),
             RegistryMessage::Ended(offer) => self.directory.ended(offer),
             RegistryMessage::Took { function, number, bytes, took_s } => {
                 self.directory.observe(&function, number, bytes, took_s);

@@ -1,13 +1,15 @@
 //! The actor that executes calls, one after the other.
 
-use super::catalogue::{Catalogue, Functions};
+use super::catalogue::{Catalogue, Form, Functions};
 use super::directory::ServerCard;
 use super::function::Work;
-use crate::group::order::GroupMessage;
+use crate::block::Block;
+use crate::group::Room;
+use crate::group::order::{Done, GroupMessage, Piece};
 use crate::group::store::Store;
-use gridspan_runtime::{Actor, Context, Ix1, Numbers, Reply};
+use gridspan_runtime::{Actor, Context, Ix1, Numbers, Reply, Time};
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::marker::PhantomData;
 
 /// So many calls may wait at a server; further ones are refused and tried elsewhere.
@@ -20,13 +22,29 @@ pub struct Server<C> {
     /// While the server is open.
     speed: Option<f64>,
     waiting: VecDeque<Call>,
+    /// Arguments of calls that have not come yet.
+    arriving: BTreeMap<Ticket, Vec<Numbers<u8>>>,
+    /// Segments of results that the client has not taken yet.
+    results: BTreeMap<(Ticket, u32), Numbers<u8>>,
     pub(super) store: Store,
+    /// Who has taken over what was kept for groups.
+    pub(super) heir: Option<u32>,
+    /// The order that was executed, as long as nobody was told.
+    pub(super) pending: Option<Pending>,
     /// Whether a message to go on is under way.
     is_going: bool,
     #[serde(skip)]
     functions: Option<Functions>,
     #[serde(skip)]
     catalogue: PhantomData<fn() -> C>,
+}
+
+/// An order that was executed.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Pending {
+    pub(super) reply: Reply<Done>,
+    pub(super) done: Done,
+    pub(super) begun: Time,
 }
 
 /// What a server offers from now on.
@@ -40,6 +58,8 @@ pub struct Opening {
     pub is_direct: bool,
     /// The functions that it offers; all of the catalogue if none is named.
     pub offers: Vec<String>,
+    /// How much it keeps for groups.
+    pub room: Room,
 }
 
 /// One attempt at one call of one client.
@@ -60,8 +80,10 @@ pub struct Call {
     pub ticket: Ticket,
     /// The function.
     pub function: String,
-    /// Its arguments, encoded.
-    pub arguments: Numbers<u8>,
+    /// The last segment of its arguments; all of them once it waits.
+    pub arguments: Block,
+    /// How they are written, and the results.
+    pub form: Form,
     /// Where the answer goes.
     pub reply: Reply<Answer>,
 }
@@ -70,7 +92,12 @@ pub struct Call {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
     /// The results, encoded.
-    Results(Numbers<u8>),
+    Results {
+        /// Their first segment.
+        first: Numbers<u8>,
+        /// How many there are. The others are asked for.
+        count: u32,
+    },
     /// The function failed; calling it elsewhere would not help.
     Failed(String),
     /// The server takes no more calls now; another may.
@@ -84,14 +111,20 @@ pub enum Answer {
 pub enum ServerMessage {
     /// Take calls from now on.
     Open(Opening, Reply<ServerCard>),
+    /// A segment of the arguments of a call that comes after all but its last.
+    Argument(Ticket, Numbers<u8>),
     /// Execute this.
     Call(Call),
+    /// What is this segment of the results, from 0? It is forgotten then; `None` if it was.
+    Take(Ticket, u32, Reply<Option<Numbers<u8>>>),
     /// Execute the next call.
     Next,
-    /// A call is not wanted any more.
-    Cancel(Ticket),
-    /// Take no more calls, and give back those that wait.
-    Leave(Reply<()>),
+    /// Tell how the last order ended.
+    Report,
+    /// A call is not wanted any more; answered once nothing is done for it.
+    Cancel(Ticket, Reply<()>),
+    /// Take no more calls, give back those that wait, and hand on what is kept for groups, if there is somebody.
+    Leave(Option<u32>, Reply<()>),
     /// Something for a group.
     Group(GroupMessage),
 }
@@ -105,7 +138,11 @@ impl<C: Catalogue> Actor for Server<C> {
         Self {
             speed: None,
             waiting: VecDeque::new(),
+            arriving: BTreeMap::new(),
+            results: BTreeMap::new(),
             store: Store::default(),
+            heir: None,
+            pending: None,
             is_going: false,
             functions: None,
             catalogue: PhantomData,
@@ -115,12 +152,29 @@ impl<C: Catalogue> Actor for Server<C> {
     fn handle(&mut self, message: ServerMessage, cx: &mut Context<'_, Self>) {
         match message {
             ServerMessage::Open(opening, reply) => self.open(opening, reply, cx),
+            ServerMessage::Argument(ticket, segment) => {
+                if self.is_open() {
+                    self.arriving.entry(ticket).or_default().push(segment);
+                }
+            }
             ServerMessage::Call(call) => self.accept(call, cx),
+            ServerMessage::Take(ticket, index, reply) => {
+                cx.reply(reply, self.results.remove(&(ticket, index)));
+            }
             ServerMessage::Next => self.next(cx),
-            ServerMessage::Cancel(ticket) => self.waiting.retain(|call| call.ticket != ticket),
-            ServerMessage::Leave(reply) => {
-                self.leave(cx);
+            ServerMessage::Report => {
+                self.report(cx);
+                self.is_going = false;
+                self.go_on(cx);
+            }
+            ServerMessage::Cancel(ticket, reply) => {
+                self.waiting.retain(|call| call.ticket != ticket);
+                self.arriving.remove(&ticket);
+                self.results.retain(|(of, _), _| *of != ticket);
                 cx.reply(reply, ());
+            }
+            ServerMessage::Leave(heir, reply) => {
+                self.leave(heir, reply, cx);
             }
             ServerMessage::Group(message) => {
                 self.group(message, cx);
@@ -132,7 +186,8 @@ impl<C: Catalogue> Actor for Server<C> {
     fn heap_bytes(message: &ServerMessage) -> usize {
         match message {
             ServerMessage::Call(call) => call.arguments.len() + call.function.len(),
-            ServerMessage::Group(GroupMessage::Data(_, Ok(bytes), _)) => bytes.len(),
+            ServerMessage::Argument(_, segment) => segment.len(),
+            ServerMessage::Group(GroupMessage::Data(Piece { bytes: Ok(bytes), .. })) => bytes.len(),
             _ => 0,
         }
     }
@@ -140,7 +195,8 @@ impl<C: Catalogue> Actor for Server<C> {
 
 impl<C: Catalogue> Server<C> {
     fn open(&mut self, opening: Opening, reply: Reply<ServerCard>, cx: &mut Context<'_, Self>) {
-        let Opening { name, speed, is_direct, offers } = opening;
+        let Opening { name, speed, is_direct, offers, room } = opening;
+        self.store.furnish(room);
         let is_offered =
             |name: &&str| offers.is_empty() || offers.iter().any(|offer| offer == name);
         let functions = C::functions();
@@ -157,7 +213,11 @@ impl<C: Catalogue> Server<C> {
         cx.reply(reply, card);
     }
 
-    fn accept(&mut self, call: Call, cx: &mut Context<'_, Self>) {
+    fn accept(&mut self, mut call: Call, cx: &mut Context<'_, Self>) {
+        if let Some(mut segments) = self.arriving.remove(&call.ticket) {
+            segments.extend(call.arguments.into_segments());
+            call.arguments = Block::of(segments);
+        }
         if self.speed.is_none() {
             cx.reply(call.reply, Answer::Gone);
         } else if self.waiting.len() >= WAITING_MAX {
@@ -186,18 +246,32 @@ impl<C: Catalogue> Server<C> {
             Some(call) => self.execute(&call, speed, cx),
             None => self.execute_order(speed, cx),
         }
+        // After an order its report comes first.
+        self.is_going = self.pending.is_some();
         self.go_on(cx);
     }
 
     fn execute(&mut self, call: &Call, speed: f64, cx: &mut Context<'_, Self>) {
         let mut work = Work::new(speed);
-        let outcome = self.functions().run(&call.function, &call.arguments, &mut work);
+        let arguments = call.arguments.contiguous();
+        let outcome = self.functions().run(&call.function, call.form, &arguments, &mut work);
         cx.charge(work.emulated());
-        let answer = match outcome {
-            Ok(results) => Answer::Results(results.into()),
-            Err(reason) => Answer::Failed(reason),
-        };
-        cx.reply(call.reply, answer);
+        cx.reply(
+            call.reply,
+            match outcome {
+                Ok(results) => self.answer(call.ticket, results),
+                Err(reason) => Answer::Failed(reason),
+            },
+        );
+    }
+
+    /// Keeps all but the first segment of results until the client takes them.
+    fn answer(&mut self, ticket: Ticket, results: Block) -> Answer {
+        let count = results.segments().len() as u32;
+        let mut segments = results.into_segments().into_iter();
+        let first = segments.next().unwrap_or_default();
+        self.results.extend((1..).map(|index| (ticket, index)).zip(segments));
+        Answer::Results { first, count }
     }
 
     pub(super) fn functions(&mut self) -> &Functions {
@@ -208,11 +282,18 @@ impl<C: Catalogue> Server<C> {
         self.speed.is_some()
     }
 
-    fn leave(&mut self, cx: &mut Context<'_, Self>) {
+    fn leave(&mut self, heir: Option<u32>, reply: Reply<()>, cx: &mut Context<'_, Self>) {
         self.speed = None;
+        self.arriving.clear();
         for call in self.waiting.drain(..) {
             cx.reply(call.reply, Answer::Gone);
         }
-        self.give_up_orders(cx);
+        match heir {
+            Some(heir) => self.hand_over(heir, reply, cx),
+            None => {
+                self.give_up_orders(cx);
+                cx.reply(reply, ());
+            }
+        }
     }
 }

@@ -6,15 +6,17 @@ use super::desk::{Desk, DeskStart};
 use super::directory::ServerCard;
 use super::error::RpcError;
 use super::registry::{Registry, RegistryMessage};
+use super::roll::Roll;
 use super::server::{Opening, Server, ServerMessage};
+use crate::group::Room;
 use crate::group::order::GroupMessage;
 use gridspan_runtime::{
-    Collection, Grid, GridError, Ix1, Layout, Member, PeId, Per, Placement, Reply,
+    Collection, Grid, GridError, Ix1, Layout, Links, Member, PeId, Per, Placement, Reply, Time,
 };
 use serde::de::DeserializeOwned;
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 /// Longer than any job: for questions that are answered when something has happened.
@@ -36,12 +38,21 @@ pub struct ServerPlan {
     pub is_direct: bool,
     /// The functions that it offers; all of the catalogue if none is named.
     pub offers: Vec<String>,
+    /// How much it keeps for groups.
+    pub room: Room,
 }
 
 impl ServerPlan {
     /// A server of speed 1 that offers all functions.
     pub fn new(name: impl Into<String>, pe: PeId) -> Self {
-        Self { name: name.into(), pe, speed: 1.0, is_direct: true, offers: Vec::new() }
+        Self {
+            name: name.into(),
+            pe,
+            speed: 1.0,
+            is_direct: true,
+            offers: Vec::new(),
+            room: Room::default(),
+        }
     }
 }
 
@@ -51,10 +62,7 @@ pub struct Services<C: Catalogue> {
     registries: Collection<Registry>,
     servers: Collection<Server<C>>,
     desks: Collection<Desk<C>>,
-    /// How many servers were started on each PE.
-    started: Arc<Mutex<BTreeMap<PeId, u32>>>,
-    /// How many clients and groups there were.
-    clients: Arc<AtomicU32>,
+    roll: Arc<Mutex<Roll>>,
 }
 
 impl<C: Catalogue> Clone for Services<C> {
@@ -64,8 +72,7 @@ impl<C: Catalogue> Clone for Services<C> {
             registries: self.registries.clone(),
             servers: self.servers.clone(),
             desks: self.desks.clone(),
-            started: self.started.clone(),
-            clients: self.clients.clone(),
+            roll: self.roll.clone(),
         }
     }
 }
@@ -92,8 +99,7 @@ impl<C: Catalogue> Services<C> {
         let start = |_| DeskStart::new(registry, servers.reference(), &Config::default());
         let desks = grid.create_placed::<Desk<C>>(beside_main(), nobody, start).await;
         let desks = desks.map_err(|error| from_grid(&error))?;
-        let (started, clients) = (Arc::default(), Arc::default());
-        Ok(Self { grid: grid.clone(), registries, servers, desks, started, clients })
+        Ok(Self { grid: grid.clone(), registries, servers, desks, roll: Arc::default() })
     }
 
     /// Starts a registry, and a server on every PE but that of `main` (on that if it is the only one), called
@@ -113,14 +119,48 @@ impl<C: Catalogue> Services<C> {
         self.registries.member(Ix1(0))
     }
 
-    /// A number that no other client or group has.
-    pub(crate) fn fresh_number(&self) -> u32 {
-        self.clients.fetch_add(1, Ordering::Relaxed)
+    fn roll(&self) -> MutexGuard<'_, Roll> {
+        self.roll.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A number that no other group has.
+    pub(crate) fn begin_group(&self) -> u32 {
+        self.roll().begin()
+    }
+
+    /// Has servers forget a group that has ended, and drop what is still on its way.
+    pub(crate) fn end_group(&self, group: u32, servers: impl IntoIterator<Item = u32>) {
+        let floor = self.roll().end(group);
+        for server in servers {
+            let over = GroupMessage::End { group, floor };
+            self.tell_server(server, ServerMessage::Group(over));
+        }
+    }
+
+    /// Who has what a server kept: itself, or who took over from it; nobody if that is lost.
+    pub(crate) fn standing(&self, number: u32) -> Option<u32> {
+        self.roll().standing(number)
     }
 
     /// The sites, nodes and PEs of the job.
     pub(crate) fn layout(&self) -> &Layout {
         self.grid.layout()
+    }
+
+    /// What is known of the links between groups of nodes.
+    pub(crate) async fn links(&self) -> Result<Links, RpcError> {
+        self.grid.links().await.map_err(|error| from_grid(&error))
+    }
+
+    /// The job's time, in seconds; zero once it ends.
+    pub(crate) async fn now_s(&self) -> f64 {
+        self.grid.now().await.map_or(0.0, |now| now.since(Time::default()).as_secs_f64())
+    }
+
+    /// Waits.
+    pub(crate) async fn sleep(&self, pause: Duration) {
+        // It ends early only with the job.
+        let _ = self.grid.sleep(pause).await;
     }
 
     /// Asks a server of this number.
@@ -140,7 +180,7 @@ impl<C: Catalogue> Services<C> {
 
     /// A desk for a client, and its number.
     pub(super) fn desk(&self, config: &Config) -> (u32, Member<Desk<C>>) {
-        let number = self.fresh_number();
+        let number = self.roll().client();
         let registry = self.registry().reference();
         let start = DeskStart::new(registry, self.servers.reference(), config);
         self.desks.insert_on(Ix1(number as i32), start, PeId(0));
@@ -157,9 +197,9 @@ impl<C: Catalogue> Services<C> {
             let reason = format!("`{}` cannot have a speed of {}", plan.name, plan.speed);
             return Err(RpcError::Other { reason });
         }
-        let ServerPlan { name, pe, speed, is_direct, offers } = plan;
+        let ServerPlan { name, pe, speed, is_direct, offers, room } = plan;
         let server = self.server_on(pe);
-        let opening = Opening { name, speed, is_direct, offers };
+        let opening = Opening { name, speed, is_direct, offers, room };
         let card = server.ask(FOREVER, move |reply| ServerMessage::Open(opening, reply)).await;
         let card = card.map_err(|error| from_grid(&error))?;
         let registry = self.registry();
@@ -170,12 +210,7 @@ impl<C: Catalogue> Services<C> {
     /// A server on a PE that has not been open yet: the one of the group, and then others at indices whose home is
     /// that PE as well, so that what is sent to them passes by no other PE.
     fn server_on(&self, pe: PeId) -> Member<Server<C>> {
-        let round = {
-            let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
-            let count = started.entry(pe).or_default();
-            *count += 1;
-            *count - 1
-        };
+        let round = self.roll().start(pe);
         let index = Ix1((pe.0 + round * self.grid.layout().pe_count()) as i32);
         if round > 0 {
             self.servers.insert_on(index, (), pe);
@@ -189,26 +224,91 @@ impl<C: Catalogue> Services<C> {
         listed.map_err(|error| from_grid(&error))
     }
 
-    /// How many bytes all servers keep for groups.
+    /// How long all single calls compute that servers have to do, in seconds, as far as the registry knows.
+    pub async fn load_s(&self) -> Result<f64, RpcError> {
+        let load_s = self.registry().ask(FOREVER, RegistryMessage::Load).await;
+        load_s.map_err(|error| from_grid(&error))
+    }
+
+    /// How many bytes all servers keep for groups, those that have left among them.
     pub async fn kept_bytes(&self) -> Result<u64, RpcError> {
+        let servers = self.roll().ever_started(self.grid.layout().pe_count());
         let mut bytes = 0;
-        for card in self.list().await? {
+        for number in servers {
             let question = |reply| ServerMessage::Group(GroupMessage::Kept(reply));
-            bytes += self.ask_server(card.number, question).await?;
+            bytes += self.ask_server(number, question).await?;
         }
         Ok(bytes)
     }
 
-    /// Has a server take no more calls; those that wait there are made elsewhere. Resolves once it knows, which is
-    /// after the call that it executes. A group that has something there fails.
+    /// Has a server take no more calls; those that wait there are made elsewhere. What it keeps and has to do for
+    /// groups goes to another server that offers all that it does, one at the same site if there is one. If there is
+    /// none, or the server speaks with the client only, it is lost as with [`lose`](Self::lose). Resolves
+    /// once the server knows, which is after the call that it executes, and the other has all. Windows of groups are not
+    /// mapped meanwhile.
     pub async fn leave(&self, name: &str) -> Result<(), RpcError> {
+        self.end_server(name, true).await
+    }
+
+    /// The same, but for groups nobody takes over: what only this server has is lost. For servers that have
+    /// gone wrong.
+    pub async fn lose(&self, name: &str) -> Result<(), RpcError> {
+        self.end_server(name, false).await
+    }
+
+    async fn end_server(&self, name: &str, hands_over: bool) -> Result<(), RpcError> {
         let cards = self.list().await?;
         let card = cards.iter().find(|card| card.name == name);
         let card = card.ok_or_else(|| RpcError::ServerNotFound { server: name.to_owned() })?;
         let (number, registry) = (card.number, self.registry());
+        let heir = if hands_over { heir(card, &cards) } else { None };
+        self.roll().begin_leave();
+        let mut leaving = Leaving { services: self, number, heir: None };
+        if heir.is_none() {
+            // What it keeps is lost from now on.
+            self.roll().leave(number, None);
+        }
         // First nobody new is sent there.
         let left = registry.ask(FOREVER, move |reply| RegistryMessage::Leave(number, reply));
         left.await.map_err(|error| from_grid(&error))?;
-        self.ask_server(number, ServerMessage::Leave).await
+        // Others may have left while the registry was asked.
+        leaving.heir = heir.and_then(|heir| self.standing(heir));
+        let heir = leaving.heir;
+        self.ask_server(number, move |reply| ServerMessage::Leave(heir, reply)).await
     }
+
+    /// The servers that take calls, at a time when none of them is handing over.
+    pub(crate) async fn settled_list(&self) -> Result<Vec<ServerCard>, RpcError> {
+        loop {
+            let before = poll_fn(|cx| self.poll_settled(cx)).await;
+            let cards = self.list().await?;
+            if poll_fn(|cx| self.poll_settled(cx)).await == before {
+                return Ok(cards);
+            }
+        }
+    }
+
+    fn poll_settled(&self, cx: &std::task::Context<'_>) -> Poll<u64> {
+        self.roll().settled(cx.waker()).map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+/// A server hands over as long as this lives.
+struct Leaving<'a, C: Catalogue> {
+    services: &'a Services<C>,
+    number: u32,
+    heir: Option<u32>,
+}
+
+impl<C: Catalogue> Drop for Leaving<'_, C> {
+    fn drop(&mut self) {
+        self.services.roll().end_leave(self.number, self.heir);
+    }
+}
+
+/// Who takes over from a server.
+fn heir(left: &ServerCard, cards: &[ServerCard]) -> Option<u32> {
+    let others = cards.iter().filter(|card| card.number != left.number && card.is_direct);
+    let able = others.filter(|card| left.is_direct && card.functions.is_superset(&left.functions));
+    able.min_by_key(|card| (card.site != left.site, card.number)).map(|card| card.number)
 }

@@ -2,29 +2,59 @@
 
 use super::catalogue::Catalogue;
 use super::function::Work;
-use super::server::{Server, ServerMessage};
-use crate::group::order::{DataKey, Done, GroupMessage, Held, Order, Parcel, Route};
-use gridspan_runtime::{Context, Ix1, Numbers};
+use super::server::{Pending, Server, ServerMessage};
+use crate::block::{Block, DATA_SEGMENT_BYTES};
+use crate::group::order::{
+    DataKey, Done, Fault, GroupMessage, Held, Order, Parcel, Piece, Route, pieces,
+};
+use gridspan_runtime::{Context, Ix1, Reply};
+use std::time::Duration;
 
 impl<C: Catalogue> Server<C> {
     /// A group wants something.
     pub(super) fn group(&mut self, message: GroupMessage, cx: &mut Context<'_, Self>) {
+        if let Some(heir) = self.heir.filter(|_| !matches!(message, GroupMessage::Kept(_))) {
+            let heir = cx.collection().at(Ix1(heir as i32));
+            return cx.send(&heir, ServerMessage::Group(message));
+        }
         match message {
+            GroupMessage::Order(order) if self.store.is_over(order.group) => {
+                give_up(&order, "its group has ended", cx);
+            }
             GroupMessage::Order(order) if !self.is_open() => {
-                give_up(order, "its server has left", cx);
+                give_up(&order, "its server has left", cx);
             }
             GroupMessage::Order(order) => self.store.add(order),
-            GroupMessage::Data(key, held, then) => {
-                let routes: Vec<Route> =
-                    then.into_iter().map(|to| Route { to, then: Vec::new() }).collect();
-                pass_on(key, &held, routes, cx);
-                self.store.put(key, held);
+            GroupMessage::Data(mut piece) => {
+                for to in std::mem::take(&mut piece.then) {
+                    send(piece.clone(), to, cx);
+                }
+                if self.is_open() {
+                    self.store.arrive(piece);
+                }
             }
-            GroupMessage::Share(Parcel { key, routes }) => {
-                pass_on(key, &self.store.get(key), routes, cx);
+            GroupMessage::Share(Parcel { key, routes }, reply) => {
+                let is_there = self.store.has(key);
+                if is_there {
+                    // Segments of what others share may come to the same server.
+                    let attempt = SHARED + cx.index().0.unsigned_abs();
+                    pass_on(key, attempt, &self.store.get(key), &routes, cx);
+                }
+                cx.reply(reply, is_there);
             }
-            GroupMessage::Fetch(key, reply) => cx.reply(reply, self.store.get(key)),
+            GroupMessage::Withdraw(first) => {
+                if let Some(order) = self.store.withdraw(first) {
+                    give_up(&order, "it was withdrawn", cx);
+                }
+            }
+            GroupMessage::Fetch(key, index, reply) => cx.reply(reply, self.store.piece(key, index)),
             GroupMessage::Free(keys) => self.store.free(&keys),
+            GroupMessage::End { group, floor } => {
+                for order in self.store.end(group, floor) {
+                    give_up(&order, "its group has ended", cx);
+                }
+            }
+            GroupMessage::Handed(reply) => cx.reply(reply, ()),
             GroupMessage::Kept(reply) => cx.reply(reply, self.store.bytes()),
         }
     }
@@ -35,53 +65,93 @@ impl<C: Catalogue> Server<C> {
         let mut work = Work::new(speed);
         let input_bytes = arguments.as_ref().map_or(0, |bytes| bytes.len() as u64);
         let outcome = arguments.and_then(|bytes| {
-            self.functions().run_parts(&order.function, &bytes, order.outputs.len(), &mut work)
+            let (bytes, count) = (bytes.contiguous(), order.outputs.len());
+            let (parts, work_s) =
+                self.functions().run_parts(&order.function, &bytes, count, &mut work)?;
+            let cut = |part| Block::cut("a result", part, DATA_SEGMENT_BYTES);
+            Ok((parts.into_iter().map(cut).collect::<Result<Vec<Block>, String>>()?, work_s))
         });
         cx.charge(work.emulated());
         let (held, work_s): (Vec<Held>, _) = match outcome {
-            Ok((parts, work_s)) => {
-                (parts.into_iter().map(|part| Ok(Numbers::from(part))).collect(), work_s)
-            }
+            Ok((blocks, work_s)) => (blocks.into_iter().map(Ok).collect(), work_s),
             Err(reason) => (vec![Err(reason); order.outputs.len()], None),
         };
         let emulated_s = work.emulated().as_secs_f64() * speed;
         let work_s = work_s.or((emulated_s > 0.0).then_some(emulated_s));
-        let sizes = held.iter().map(|held| held.as_ref().map(|bytes| bytes.len() as u64));
-        let outcome = sizes.collect::<Result<Vec<u64>, _>>().map_err(Clone::clone);
+        let sizes = held.iter().map(|held| held.as_ref().map(|block| block.len() as u64));
+        let outcome = sizes.collect::<Result<Vec<u64>, _>>();
+        let outcome = outcome.map_err(|reason| Fault::Failed(reason.clone()));
         for (Parcel { key, routes }, held) in order.outputs.into_iter().zip(held) {
-            pass_on(key, &held, routes, cx);
+            pass_on(key, order.attempt, &held, &routes, cx);
             self.store.put(key, held);
         }
-        cx.reply(order.reply, Done { outcome, input_bytes, work_s });
+        let done = Done { outcome, input_bytes, work_s, took_s: None };
+        self.pending = Some(Pending { reply: order.reply, done, begun: cx.now() });
+        // In a later turn, whose time shows how long it took.
+        let me = cx.me();
+        cx.send_after(Duration::from_nanos(1), &me, ServerMessage::Report);
     }
 
-    /// Gives up all orders.
-    pub(super) fn give_up_orders(&mut self, cx: &mut Context<'_, Self>) {
-        for order in self.store.drain() {
-            give_up(order, "its server has left", cx);
+    /// Tells how the order ended that was executed last.
+    pub(super) fn report(&mut self, cx: &mut Context<'_, Self>) {
+        if let Some(Pending { reply, mut done, begun }) = self.pending.take() {
+            let took_s = cx.now().since(begun).as_secs_f64();
+            done.took_s = (took_s > TELLING_S).then_some(took_s);
+            cx.reply(reply, done);
         }
     }
+
+    /// Gives up all orders, and forgets all data.
+    pub(super) fn give_up_orders(&mut self, cx: &mut Context<'_, Self>) {
+        let (_, orders) = self.store.drain();
+        for order in orders {
+            give_up(&order, "its server has left", cx);
+        }
+    }
+
+    /// Hands all data and orders to another server, and from now on whatever comes for groups.
+    pub(super) fn hand_over(&mut self, heir: u32, reply: Reply<()>, cx: &mut Context<'_, Self>) {
+        self.heir = Some(heir);
+        let heir = cx.collection().at(Ix1(heir as i32));
+        let (data, orders) = self.store.drain();
+        for piece in data {
+            cx.send(&heir, ServerMessage::Group(GroupMessage::Data(piece)));
+        }
+        for order in orders {
+            cx.send(&heir, ServerMessage::Group(GroupMessage::Order(order)));
+        }
+        cx.send(&heir, ServerMessage::Group(GroupMessage::Handed(reply)));
+    }
 }
+
+/// Attempts at data that a server shares have numbers from here on.
+const SHARED: u32 = 1 << 31;
+/// Shorter times than this are those of the server's own turns.
+const TELLING_S: f64 = 1e-4;
 
 fn pass_on<C: Catalogue>(
     key: DataKey,
+    attempt: u32,
     held: &Held,
-    routes: Vec<Route>,
+    routes: &[Route],
     cx: &mut Context<'_, Server<C>>,
 ) {
-    let servers = cx.collection();
-    for Route { to, then } in routes {
-        let message = GroupMessage::Data(key, held.clone(), then);
-        cx.send(&servers.at(Ix1(to as i32)), ServerMessage::Group(message));
+    // The segments in turn, so that whoever passes them on can begin.
+    for piece in pieces(key, attempt, held) {
+        for Route { to, then } in routes {
+            send(Piece { then: then.clone(), ..piece.clone() }, *to, cx);
+        }
     }
 }
 
-/// What depends on the order fails with it.
-fn give_up<C: Catalogue>(order: Order, reason: &str, cx: &mut Context<'_, Server<C>>) {
-    let failed: Held = Err(format!("`{}` was not executed: {reason}", order.function));
-    let outcome = failed.clone().map(|_| Vec::new());
-    for Parcel { key, routes } in order.outputs {
-        pass_on(key, &failed, routes, cx);
-    }
-    cx.reply(order.reply, Done { outcome, input_bytes: 0, work_s: None });
+fn send<C: Catalogue>(piece: Piece, to: u32, cx: &mut Context<'_, Server<C>>) {
+    let server = cx.collection().at(Ix1(to as i32));
+    cx.send(&server, ServerMessage::Group(GroupMessage::Data(piece)));
+}
+
+/// Nobody executes the order here.
+fn give_up<C: Catalogue>(order: &Order, reason: &str, cx: &mut Context<'_, Server<C>>) {
+    let reason = format!("`{}` was not executed: {reason}", order.function);
+    let outcome = Err(Fault::Lost(reason));
+    cx.reply(order.reply, Done { outcome, input_bytes: 0, work_s: None, took_s: None });
 }

@@ -1,127 +1,251 @@
-//! The execution of a window: orders to servers, values of the client, and what goes by way of it.
+//! The execution of a window: attempts at its tasks, and others where those come to nothing.
+//!
+//! Every task is attempted where it was mapped. An attempt whose server is lost, or turns out to be slow, is followed
+//! by another elsewhere: its arguments are sent there by whoever has them, or made again, and its results go to all
+//! who wait for them. Who has data already drops what comes a second time.
 
-use super::all_of::AllOf;
 use super::discovery::Gathered;
-use super::dispatch::{Ways, source, ways};
-use super::map::{Window, failed};
-use super::order::{DataKey, Done, GroupMessage, Held, Order, Parcel, Route};
+use super::dispatch::{Ways, ways};
+use super::map::{failed, nowhere};
+use super::order::{Done, Fault, GroupMessage, Order, Parcel, Route};
+use super::windows::Window;
 use crate::calls::{Catalogue, RpcError, ServerMessage};
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
 use crate::performance::History;
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+
+/// Something that goes on while a window is executed.
+type Going<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 impl<C: Catalogue> Window<'_, '_, C> {
-    fn number(&self, server: ServerId) -> u32 {
-        self.cards[server.index()].number
-    }
-
-    fn key(&self, data: DataId) -> DataKey {
-        self.group.key(self.names[data.index()])
-    }
-
-    /// Routes by the numbers of servers instead of their positions.
-    fn numbered(&self, routes: &[Route]) -> Vec<Route> {
-        let number = |&place: &u32| self.number(ServerId(place));
-        let route = |route: &Route| Route {
-            to: number(&route.to),
-            then: route.then.iter().map(number).collect(),
-        };
-        routes.iter().map(route).collect()
+    /// All servers that something concerns.
+    fn touch(&self, ways: &Ways, server: Option<ServerId>) {
+        let routes = ways.direct.iter().chain(&ways.bridged);
+        let routed = routes.flat_map(|route| route.then.iter().copied().chain([route.to]));
+        let concerned = routed.map(ServerId).chain(server).map(|server| self.number(server));
+        self.group.draft.borrow_mut().touched.extend(concerned);
     }
 
     /// Executes the window, to its end.
     pub(super) async fn execute(&self) -> Result<(), RpcError> {
         let ways = ways(&self.graph, &self.platform, &self.mapping);
+        ways.iter().for_each(|ways| self.touch(ways, None));
+        let mut going: Vec<Going<'_>> = Vec::new();
         for (data, ways) in (0..).map(DataId).zip(&ways) {
-            if self.graph.datum(data).producer.is_some() {
-                continue;
+            if self.graph.datum(data).producer.is_none() {
+                going.push(Box::pin(self.provide(data, ways)));
             }
-            match source(&self.graph, &self.mapping, data) {
-                Some(Endpoint::Server(server)) => {
-                    if !ways.direct.is_empty() {
-                        let routes = self.numbered(&ways.direct);
-                        let parcel = Parcel { key: self.key(data), routes };
-                        let message = ServerMessage::Group(GroupMessage::Share(parcel));
-                        self.group.mapper.services.tell_server(self.number(server), message);
-                    }
-                    self.bridge(data, server, &ways.bridged).await;
+        }
+        for (task, &server) in (0..).map(TaskId).zip(&self.mapping.servers) {
+            let outputs = self.graph.task(task).outputs.iter();
+            let ways = outputs.map(|data| ways[data.index()].clone()).collect();
+            let number = self.progress.borrow_mut().begin(task, server);
+            going.push(Box::pin(self.attempt(task, server, number, Some(ways))));
+        }
+        if self.watch.is_some() {
+            going.push(Box::pin(self.guard()));
+        }
+        poll_fn(|cx| {
+            loop {
+                going.retain_mut(|going| going.as_mut().poll(cx).is_pending());
+                let outcome = self.progress.borrow().outcome();
+                if let Some(outcome) = outcome
+                    && (outcome.is_err() || !self.makes_up())
+                {
+                    return Poll::Ready(outcome);
                 }
-                _ => self.send_value(data, &ways.direct),
+                let wanted = self.progress.borrow_mut().take_wanted();
+                if wanted.is_empty() {
+                    self.progress.borrow_mut().watch(cx.waker());
+                    return Poll::Pending;
+                }
+                for (task, server, number) in wanted {
+                    going.push(Box::pin(self.attempt(task, server, number, None)));
+                }
             }
-            self.note(data, None, &ways.direct);
-        }
-        let tasks = (0..self.graph.tasks().len() as u32).map(TaskId);
-        let orders = tasks.map(|task| self.order(task, &ways)).collect();
-        let outcomes: Vec<Result<(), RpcError>> = AllOf::new(orders).await;
-        outcomes.into_iter().collect()
+        })
+        .await
     }
 
-    /// Remembers who has data once the window has ended.
-    fn note(&self, data: DataId, at: Option<ServerId>, routes: &[Route]) {
-        let mut draft = self.group.draft.borrow_mut();
-        let known = draft.known.entry(self.names[data.index()]).or_default();
-        known.servers.extend(at.map(|server| self.number(server)));
-        for route in self.numbered(routes) {
-            known.servers.insert(route.to);
-            known.servers.extend(route.then);
+    /// Has results made again that were lost after they were made, and that somebody may ask for; whether there are any.
+    fn makes_up(&self) -> bool {
+        let services = &self.group.mapper.services;
+        if self.cards.iter().all(|card| services.standing(card.number).is_some()) {
+            return false;
+        }
+        let mut is_missing = false;
+        for (data, datum) in (0..).map(DataId).zip(self.graph.data()) {
+            let Some(task) = datum.producer else { continue };
+            let is_wanted = self.group.is_named(self.names[data.index()]);
+            if is_wanted && self.progress.borrow().is_done(task) && self.holders(data).is_empty() {
+                self.progress.borrow_mut().undo(task);
+                self.lose(task, nowhere(self.names[data.index()]));
+                is_missing = true;
+            }
+        }
+        is_missing
+    }
+
+    /// Waits until a task is done, or has failed for good.
+    pub(super) async fn ended(&self, task: TaskId) {
+        poll_fn(|cx| {
+            let mut progress = self.progress.borrow_mut();
+            if progress.has_ended(task) {
+                return Poll::Ready(());
+            }
+            progress.watch(cx.waker());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Has a server try a task. The first attempt has its ways from the mapping.
+    async fn attempt(
+        &self,
+        task: TaskId,
+        server: ServerId,
+        number: usize,
+        ways: Option<Vec<Ways>>,
+    ) {
+        if ways.is_none() {
+            for &data in &self.graph.task(task).inputs {
+                if let Err(error) = self.ensure(data, server).await {
+                    self.over(number).await;
+                    return self.fail_task(task, error);
+                }
+            }
+        }
+        let outputs = &self.graph.task(task).outputs;
+        let ways = ways
+            .unwrap_or_else(|| outputs.iter().map(|&data| self.ways_from(server, data)).collect());
+        ways.iter().for_each(|ways| self.touch(ways, Some(server)));
+        let done = self.ask(task, server, number, &ways).await;
+        self.over(number).await;
+        match done.map(|done| (done.outcome.clone(), done)) {
+            Ok((Ok(sizes), done)) => {
+                if self.progress.borrow_mut().done(task) {
+                    self.learn(task, server, &done, &sizes);
+                    self.withdraw(task);
+                }
+                for (&data, ways) in outputs.iter().zip(&ways) {
+                    self.note(data, Some(server), &ways.direct);
+                    self.group.succeed(self.names[data.index()]);
+                    if self.bridge(data, server, &ways.bridged).await.is_err() {
+                        // The server was lost meanwhile.
+                        self.ensure_all(data, &ways.bridged).await;
+                    }
+                }
+            }
+            Ok((Err(Fault::Failed(reason)), _)) => self.fail_task(task, failed(reason)),
+            Ok((Err(Fault::Lost(reason)), _)) => self.lose(task, failed(reason)),
+            Err(error) => self.lose(task, error),
         }
     }
 
-    /// Sends a value of the client.
-    fn send_value(&self, data: DataId, routes: &[Route]) {
-        let value = self.group.draft.borrow().values.get(&self.names[data.index()]).cloned();
-        if let Some(bytes) = value {
-            self.send(data, &Ok(bytes), routes);
-        }
+    async fn over(&self, number: usize) {
+        let now_s = self.now_s().await;
+        self.progress.borrow_mut().end(number, now_s);
     }
 
-    fn send(&self, data: DataId, held: &Held, routes: &[Route]) {
-        for Route { to, then } in self.numbered(routes) {
-            let message = GroupMessage::Data(self.key(data), held.clone(), then);
-            self.group.mapper.services.tell_server(to, ServerMessage::Group(message));
-        }
-    }
-
-    /// Brings data from the server that has it to the client, and sends it on from there.
-    async fn bridge(&self, data: DataId, from: ServerId, routes: &[Route]) {
-        if routes.is_empty() {
+    /// An attempt came to nothing. If there is no other, another server tries.
+    fn lose(&self, task: TaskId, error: RpcError) {
+        let mut progress = self.progress.borrow_mut();
+        if progress.has_ended(task) || progress.servers_of(task).next().is_some() {
             return;
         }
-        let held = self.group.fetch_from(self.number(from), self.names[data.index()]).await;
-        self.send(data, &held.map_err(|error| error.to_string()), routes);
-        self.note(data, None, routes);
+        let services = &self.group.mapper.services;
+        let is_there = |server: &ServerId| {
+            let number = self.number(*server);
+            services.standing(number) == Some(number)
+        };
+        let able = self.platform.server_ids().filter(|&id| self.graph.task(task).can_run_on(id));
+        let end_s = |server: &ServerId| {
+            let time_s = self.platform.time_s(self.graph.task(task).work_s, *server);
+            (progress.load(*server) + 1) as f64 * time_s
+        };
+        let best = able.filter(is_there).min_by(|one, other| end_s(one).total_cmp(&end_s(other)));
+        let is_wanted = best.is_some_and(|server| progress.want(task, server));
+        drop(progress);
+        if !is_wanted {
+            self.fail_task(task, error);
+        }
     }
 
-    /// Has a task executed, and what it made sent to where it cannot be sent directly.
-    async fn order(&self, task: TaskId, ways: &[Ways]) -> Result<(), RpcError> {
-        let server = self.mapping.servers[task.index()];
-        let of_task = self.graph.task(task);
-        let call = &self.calls[task.index()];
-        let parcel = |&data: &DataId| Parcel {
-            key: self.key(data),
-            routes: self.numbered(&ways[data.index()].direct),
+    /// What depends on a task that failed fails with it.
+    fn fail_task(&self, task: TaskId, error: RpcError) {
+        for &data in &self.graph.task(task).outputs {
+            self.group.fail(&[self.names[data.index()]], &error);
+            let reason = match &error {
+                RpcError::SessionFailed { reason } => reason.clone(),
+                error => error.to_string(),
+            };
+            self.send(data, &Err(reason), &self.routes_to_readers(data, None));
+        }
+        self.progress.borrow_mut().fail(task, error);
+    }
+
+    /// A way to each server that data is awaited on.
+    fn routes_to_readers(&self, data: DataId, but: Option<ServerId>) -> Vec<Route> {
+        let progress = self.progress.borrow();
+        let open = self.graph.datum(data).consumers.iter().filter(|&&task| !progress.is_done(task));
+        let servers: BTreeSet<ServerId> =
+            open.flat_map(|&task| progress.servers_of(task).collect::<Vec<_>>()).collect();
+        let others = servers.into_iter().filter(|&server| Some(server) != but);
+        others.map(|server| Route { to: server.0, then: Vec::new() }).collect()
+    }
+
+    /// The ways of data that is made elsewhere than it was mapped.
+    fn ways_from(&self, from: ServerId, data: DataId) -> Ways {
+        let is_direct = |route: &Route| {
+            let [from, to] = [from, ServerId(route.to)].map(Endpoint::Server);
+            self.platform.is_direct(from, to)
         };
-        let outputs: Vec<Parcel> = of_task.outputs.iter().map(parcel).collect();
-        let inputs: Vec<DataKey> = call.inputs.iter().map(|&input| self.group.key(input)).collect();
-        let place = self.mapping.places[task.index()];
-        let function = call.function.to_owned();
+        let routes = self.routes_to_readers(data, Some(from));
+        let (direct, bridged) = routes.into_iter().partition(is_direct);
+        Ways { direct, bridged }
+    }
+
+    async fn ask(
+        &self,
+        task: TaskId,
+        server: ServerId,
+        number: usize,
+        ways: &[Ways],
+    ) -> Result<Done, RpcError> {
+        let call = &self.calls[task.index()];
+        let parcel = |(&data, ways): (&DataId, &Ways)| Parcel {
+            key: self.key(data),
+            routes: self.numbered(&ways.direct),
+        };
+        let outputs = self.graph.task(task).outputs.iter().zip(ways).map(parcel).collect();
+        let inputs = call.inputs.iter().map(|&input| self.group.key(input)).collect();
+        let (group, place) = (self.group.number, self.mapping.places[task.index()]);
+        let (function, attempt) = (call.function.to_owned(), number as u32 + 1);
         let question = move |reply| {
-            let order = Order { place, function, inputs, outputs, reply };
+            let order = Order { group, attempt, place, function, inputs, outputs, reply };
             ServerMessage::Group(GroupMessage::Order(order))
         };
-        let done = self.group.mapper.services.ask_server(self.number(server), question);
-        let done: Done = done.await?;
-        for &data in &of_task.outputs {
-            self.note(data, Some(server), &ways[data.index()].direct);
-        }
-        self.learn(call, &done);
-        for &data in &of_task.outputs {
-            self.bridge(data, server, &ways[data.index()].bridged).await;
-        }
-        done.outcome.map(|_| ()).map_err(failed)
+        self.group.mapper.services.ask_server(self.number(server), question).await
     }
 
-    fn learn(&self, call: &Gathered, done: &Done) {
-        let Ok(sizes) = &done.outcome else { return };
+    /// A task is done: other attempts at it that have not begun need not begin.
+    fn withdraw(&self, task: TaskId) {
+        let Some(&data) = self.graph.task(task).outputs.first() else { return };
+        let servers: Vec<ServerId> = self.progress.borrow().servers_of(task).collect();
+        servers.into_iter().for_each(|server| self.withdraw_from(server, data));
+    }
+
+    pub(super) fn withdraw_from(&self, server: ServerId, first_output: DataId) {
+        let message = GroupMessage::Withdraw(self.key(first_output));
+        let services = &self.group.mapper.services;
+        services.tell_server(self.number(server), ServerMessage::Group(message));
+    }
+
+    fn learn(&self, task: TaskId, server: ServerId, done: &Done, sizes: &[u64]) {
+        let call: &Gathered = &self.calls[task.index()];
         let mut draft = self.group.draft.borrow_mut();
         let mut learned = self.group.mapper.learned.borrow_mut();
         let learned = learned.entry(call.function).or_default();
@@ -131,8 +255,15 @@ impl<C: Catalogue> Window<'_, '_, C> {
             draft.known.entry(*output).or_default().bytes = bytes;
             history.observe(done.input_bytes, bytes as f64);
         }
-        if let Some(work_s) = done.work_s {
+        let speed = self.cards[server.index()].speed;
+        let by_clock = done.took_s.map(|took_s| took_s * speed);
+        if let Some(work_s) = done.work_s.or(by_clock) {
             learned.time.observe(done.input_bytes, work_s);
         }
+        if let (Some(took_s), Some(work_s)) = (done.took_s, done.work_s) {
+            let mut paces = self.group.mapper.paces.borrow_mut();
+            paces.entry(self.number(server)).or_default().observe(took_s, work_s / speed);
+        }
+        self.seen(task, server, done);
     }
 }

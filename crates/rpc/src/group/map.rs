@@ -1,43 +1,64 @@
 //! What `main` uses: a mapper, and groups of calls.
 
-use super::discovery::{Discovered, Gathered, Known, Learned, discover};
+use super::all_of::AllOf;
+use super::along::Along;
+use super::discovery::{Gathered, Known, Learned};
 use super::lazy::Lazy;
-use super::order::{DataKey, GroupMessage, Held};
+use super::order::{DataKey, GroupMessage, Piece};
+use super::pace::Pace;
 use super::parts::{Arguments, Parts};
-use crate::calls::{
-    Catalogue, Function, RpcError, ServerCard, ServerMessage, Services, check_piece,
-};
+use super::turns::Turns;
+use super::view::{Declared, platform};
+use crate::block::{Arriving, Block, DATA_SEGMENT_BYTES};
+use crate::calls::{Catalogue, Function, RpcError, ServerCard, ServerMessage, Services};
 use crate::graph::TaskGraph;
 use crate::heuristics::Heuristic;
-use crate::id::ServerId;
-use crate::mapping::Mapping;
-use crate::platform::{Client, Platform, Server, Site};
-use gridspan_runtime::Numbers;
+use crate::judge::Rescue;
+use crate::platform::Platform;
 use gridspan_topology::Link;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Maps groups of calls to the servers of a job, and remembers how long functions take.
 pub struct Mapper<C: Catalogue> {
     pub(super) services: Services<C>,
     pub(super) learned: RefCell<BTreeMap<&'static str, Learned>>,
-    lan: Link,
-    wan: Link,
+    /// How fast each server turned out to be.
+    pub(super) paces: RefCell<BTreeMap<u32, Pace>>,
+    declared: Declared,
+    measures: bool,
+    pub(super) rescue: Rescue,
 }
 
 impl<C: Catalogue> Mapper<C> {
     /// A mapper that takes links to be [`Link::lan`] inside sites and [`Link::wan`] between them.
     pub fn new(services: &Services<C>) -> Self {
-        let learned = RefCell::default();
-        Self { services: services.clone(), learned, lan: Link::lan(), wan: Link::wan() }
+        let declared = Declared { lan: Link::lan(), wan: Link::wan() };
+        let services = services.clone();
+        let (learned, paces) = (RefCell::default(), RefCell::default());
+        Self { services, learned, paces, declared, measures: false, rescue: Rescue::None }
     }
 
     /// The same, with other links inside sites and from each site to the others.
     pub fn with_links(mut self, lan: Link, wan: Link) -> Self {
-        (self.lan, self.wan) = (lan, wan);
+        self.declared = Declared { lan, wan };
+        self
+    }
+
+    /// The same, with links as the runtime has measured them when a window is mapped, and servers as fast as they
+    /// turned out to be. What was not measured is as declared.
+    pub fn measured(mut self) -> Self {
+        self.measures = true;
+        self
+    }
+
+    /// The same, with something done about servers that turn out to be slow while a window is executed. A function may
+    /// be executed more than once then.
+    pub fn with_rescue(mut self, rescue: Rescue) -> Self {
+        self.rescue = rescue;
         self
     }
 
@@ -48,53 +69,85 @@ impl<C: Catalogue> Mapper<C> {
         heuristic: &dyn Heuristic,
         body: impl AsyncFnOnce(&Group<'_, C>) -> Result<R, RpcError>,
     ) -> Result<R, RpcError> {
-        let number = self.services.fresh_number();
-        let group = Group { mapper: self, heuristic, number, draft: RefCell::default() };
+        self.map_as(heuristic, None, body).await
+    }
+
+    /// The same, mapped along a graph that is like the group: each call goes where the heuristic has mapped the next
+    /// task of the function's name. For groups whose calls depend on results (paper 5, section 4), which are many small
+    /// windows otherwise. Its data is at the client, or on servers by their position in [`Services::list`].
+    pub async fn map_along<R>(
+        &self,
+        heuristic: &dyn Heuristic,
+        graph: &TaskGraph,
+        body: impl AsyncFnOnce(&Group<'_, C>) -> Result<R, RpcError>,
+    ) -> Result<R, RpcError> {
+        let cards = self.services.list().await?;
+        let platform = self.platform(&cards).await?;
+        let along = Along::new(graph, heuristic, &platform, &cards);
+        self.map_as(heuristic, Some(along.map_err(|error| other(&error))?), body).await
+    }
+
+    async fn map_as<R>(
+        &self,
+        heuristic: &dyn Heuristic,
+        along: Option<Along>,
+        body: impl AsyncFnOnce(&Group<'_, C>) -> Result<R, RpcError>,
+    ) -> Result<R, RpcError> {
+        let number = self.services.begin_group();
+        let (draft, turns, along) = (RefCell::default(), Turns::default(), RefCell::new(along));
+        let group = Group { mapper: self, heuristic, number, draft, turns, along };
         let given = body(&group).await;
-        let ran = if given.is_ok() { group.run().await } else { Ok(()) };
-        group.free_all();
-        ran?;
+        if given.is_ok() {
+            group.run().await?;
+        }
         given
     }
 
-    fn platform(&self, cards: &[ServerCard]) -> Platform {
-        let layout = self.services.layout();
-        let half = self.wan.with_latency(gridspan_topology::Latency(self.wan.latency.0 / 2));
-        let site =
-            |site| Site { name: layout.site_name(site).to_owned(), lan: self.lan, uplink: half };
-        let server = |card: &ServerCard| Server {
-            name: card.name.clone(),
-            site: card.site as usize,
-            cores: 1,
-            speed: card.speed,
-            is_direct: card.is_direct,
+    pub(super) async fn platform(&self, cards: &[ServerCard]) -> Result<Platform, RpcError> {
+        let links = match self.measures {
+            true => Some(self.services.links().await?),
+            false => None,
         };
-        let client = Client { site: Some(0), link: self.lan };
-        Platform::new(
-            cards.iter().map(server).collect(),
-            layout.sites().map(site).collect(),
-            client,
-        )
+        let paces = self.paces.borrow();
+        let pace = |number: u32| match self.measures {
+            true => paces.get(&number).map_or(1.0, |pace| pace.factor()),
+            false => 1.0,
+        };
+        let layout = self.services.layout();
+        Ok(platform(layout, cards, self.declared, links.as_ref(), &pace))
     }
 }
 
 /// Calls that are gathered, and data that is there.
 #[derive(Default)]
 pub(super) struct Draft {
-    calls: Vec<Gathered>,
+    pub(super) calls: Vec<Gathered>,
     pub(super) known: BTreeMap<u32, Known>,
     /// Values of the client.
-    pub(super) values: BTreeMap<u32, Numbers<u8>>,
-    tokens: BTreeMap<u32, Arc<(u32, u32)>>,
+    pub(super) values: BTreeMap<u32, Block>,
+    pub(super) tokens: BTreeMap<u32, Arc<(u32, u32)>>,
     count: u32,
+    /// Servers that may have something of the group.
+    pub(super) touched: BTreeSet<u32>,
 }
 
-/// A group of calls.
+/// What futures of a group wait for each other for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Matter {
+    /// The execution of a window.
+    Window,
+    /// Bringing data to the client.
+    Data(u32),
+}
+
+/// A group of calls. Once it has ended or was dropped, servers keep nothing of it.
 pub struct Group<'a, C: Catalogue> {
     pub(super) mapper: &'a Mapper<C>,
-    heuristic: &'a dyn Heuristic,
-    number: u32,
+    pub(super) heuristic: &'a dyn Heuristic,
+    pub(super) number: u32,
     pub(super) draft: RefCell<Draft>,
+    pub(super) turns: Turns<Matter>,
+    pub(super) along: RefCell<Option<Along>>,
 }
 
 impl<C: Catalogue> Group<'_, C> {
@@ -112,14 +165,13 @@ impl<C: Catalogue> Group<'_, C> {
 
     /// Makes a value of the client an argument of calls. It is sent to the servers that need it, once to each site.
     pub fn value<T: Serialize>(&self, value: &T) -> Result<Lazy<T>, RpcError> {
-        let bytes = postcard::to_stdvec(value);
-        let bytes = bytes.map_err(|error| RpcError::Other { reason: error.to_string() })?;
-        check_piece("the value", bytes.len()).map_err(|reason| RpcError::RpcRefused { reason })?;
+        let block = Block::encode("the value", value, DATA_SEGMENT_BYTES);
+        let block = block.map_err(|reason| RpcError::RpcRefused { reason })?;
         let token = self.token();
-        let known = Known { bytes: bytes.len() as u64, at_client: true, ..Known::default() };
+        let known = Known { bytes: block.len() as u64, at_client: true, ..Known::default() };
         let mut draft = self.draft.borrow_mut();
         draft.known.insert(token.1, known);
-        draft.values.insert(token.1, bytes.into());
+        draft.values.insert(token.1, block);
         Ok(Lazy::new(token))
     }
 
@@ -133,16 +185,32 @@ impl<C: Catalogue> Group<'_, C> {
         let tokens = arguments.into_tokens();
         // A version that this group does not have: nobody holds it, so the window is refused.
         let own = |&(group, data): &(u32, u32)| if group == self.number { data } else { u32::MAX };
-        let inputs = tokens.iter().map(own).collect();
+        let inputs: Vec<u32> = tokens.iter().map(own).collect();
         let mut outputs = Vec::new();
         let results = O::lazies(&mut || {
             let token = self.token();
             outputs.push(token.1);
             token
         });
-        let call = Gathered { function: function.name(), inputs, outputs };
+        let work_s = self.work_s(function, &inputs);
+        let (function, volumes) = (function.name(), function.volumes());
+        let call = Gathered { function, inputs, outputs, work_s, volumes };
         self.draft.borrow_mut().calls.push(call);
         results
+    }
+
+    /// What a call needs on a server of speed 1, in seconds, if a formula says so and the client has all arguments.
+    fn work_s<I: Parts, O>(&self, function: &Function<I, O>, inputs: &[u32]) -> Option<f64> {
+        if !function.has_formula() {
+            return None;
+        }
+        let draft = self.draft.borrow();
+        let mut bytes = Vec::new();
+        for input in inputs {
+            bytes.extend_from_slice(&draft.values.get(input)?.contiguous());
+        }
+        // A formula that is wrong fails the call where it is executed.
+        function.work_s(&postcard::from_bytes(&bytes).ok()?).ok()?
     }
 
     /// Executes what was gathered, and brings a result to the client.
@@ -152,124 +220,77 @@ impl<C: Catalogue> Group<'_, C> {
         }
         self.run().await?;
         let data = lazy.token.1;
+        let _turn = self.turns.take(Matter::Data(data)).await;
         let held = self.draft.borrow().values.get(&data).cloned();
-        let bytes = match held {
-            Some(bytes) => bytes,
+        let block = match held {
+            Some(block) => block,
             None => self.fetch(data).await?,
         };
-        postcard::from_bytes(&bytes).map_err(|error| failed(error.to_string()))
+        postcard::from_bytes(&block.contiguous()).map_err(|error| failed(error.to_string()))
     }
 
-    async fn fetch(&self, data: u32) -> Result<Numbers<u8>, RpcError> {
-        let server = self.draft.borrow().known.get(&data).and_then(|k| k.servers.first().copied());
-        match server {
-            Some(server) => self.fetch_from(server, data).await,
-            None => Err(RpcError::Other { reason: "no server has the data".to_owned() }),
+    async fn fetch(&self, data: u32) -> Result<Block, RpcError> {
+        let known = self.draft.borrow().known.get(&data).cloned().unwrap_or_default();
+        if let Some(failure) = known.failure {
+            return Err(failure);
         }
+        let services = &self.mapper.services;
+        for server in known.maker.into_iter().chain(known.servers) {
+            let Some(server) = services.standing(server) else { continue };
+            let fetched = self.fetch_from(server, data).await;
+            // Who was lost meanwhile says that the data was freed.
+            if fetched.is_ok() || services.standing(server).is_some() {
+                return fetched;
+            }
+        }
+        Err(nowhere(data))
     }
 
     /// Brings data to the client from a server that has it.
-    pub(super) async fn fetch_from(&self, server: u32, data: u32) -> Result<Numbers<u8>, RpcError> {
-        let key = self.key(data);
-        let question = move |reply| ServerMessage::Group(GroupMessage::Fetch(key, reply));
-        let held: Held = self.mapper.services.ask_server(server, question).await?;
-        let bytes = held.map_err(failed)?;
+    pub(super) async fn fetch_from(&self, server: u32, data: u32) -> Result<Block, RpcError> {
+        let first = self.fetch_piece(server, data, 0).await?;
+        let mut arriving = Arriving::new(first.count as usize);
+        let mut whole = arriving.arrive(0, first.bytes.map_err(failed)?);
+        let rest = (1..first.count).map(|index| self.fetch_piece(server, data, index)).collect();
+        for piece in AllOf::new(rest).await {
+            let Piece { index, bytes, .. } = piece?;
+            whole = whole.or(arriving.arrive(index as usize, bytes.map_err(failed)?));
+        }
+        let block = whole.ok_or_else(|| failed("the data came in part only".to_owned()))?;
         let mut draft = self.draft.borrow_mut();
         if let Some(known) = draft.known.get_mut(&data) {
             known.at_client = true;
         }
-        draft.values.insert(data, bytes.clone());
-        Ok(bytes)
+        draft.values.insert(data, block.clone());
+        Ok(block)
     }
 
-    /// Maps what was gathered as one window, and executes it.
-    pub async fn run(&self) -> Result<(), RpcError> {
-        let calls = std::mem::take(&mut self.draft.borrow_mut().calls);
-        if calls.is_empty() {
-            return Ok(());
-        }
-        let cards = self.mapper.services.list().await?;
-        let platform = self.mapper.platform(&cards);
-        let Discovered { graph, names } = {
-            let draft = self.draft.borrow();
-            let place_of = |number: u32| {
-                let place = cards.iter().position(|card| card.number == number);
-                place.map(|place| ServerId(place as u32))
-            };
-            let able = |function: &str| {
-                let able = platform
-                    .server_ids()
-                    .filter(|server| cards[server.index()].functions.contains(function));
-                able.collect()
-            };
-            let learned = self.mapper.learned.borrow();
-            discover(&calls, &draft.known, &learned, &place_of, &able)
-        }
-        .map_err(|error| RpcError::Other { reason: error.to_string() })?;
-        let mut data = graph.data().iter();
-        let nowhere = data.find(|data| data.producer.is_none() && data.held_by.is_empty());
-        if let Some(data) = nowhere.map(|data| &data.name) {
-            let reason = format!(
-                "nobody has argument {data}: its servers have left, or it is of another group"
-            );
-            return Err(RpcError::Other { reason });
-        }
-        let mapping = self.heuristic.map(&graph, &platform);
-        let mapping = mapping.map_err(|error| RpcError::Other { reason: error.to_string() })?;
-        let window = Window { group: self, cards, platform, graph, names, mapping, calls };
-        let outcome = window.execute().await;
-        self.free_dropped();
-        outcome
+    async fn fetch_piece(&self, server: u32, data: u32, index: u32) -> Result<Piece, RpcError> {
+        let key = self.key(data);
+        let question = move |reply| ServerMessage::Group(GroupMessage::Fetch(key, index, reply));
+        self.mapper.services.ask_server(server, question).await
     }
+}
 
-    /// Has servers forget data that no handle names any more.
-    fn free_dropped(&self) {
-        let mut draft = self.draft.borrow_mut();
-        let dropped: Vec<u32> = draft
-            .tokens
-            .iter()
-            .filter(|(_, token)| Arc::strong_count(token) == 1)
-            .map(|(data, _)| *data)
-            .collect();
-        for &data in &dropped {
-            draft.tokens.remove(&data);
-            draft.values.remove(&data);
-        }
-        self.free(&mut draft, &dropped);
+impl<C: Catalogue> Drop for Group<'_, C> {
+    fn drop(&mut self) {
+        let services = &self.mapper.services;
+        let touched = std::mem::take(&mut self.draft.get_mut().touched);
+        // Those that have left pass it on to who took over.
+        services.end_group(self.number, touched);
     }
+}
 
-    fn free_all(&self) {
-        let mut draft = self.draft.borrow_mut();
-        let all: Vec<u32> = draft.known.keys().copied().collect();
-        self.free(&mut draft, &all);
-    }
+pub(super) fn other(error: &dyn std::fmt::Display) -> RpcError {
+    RpcError::Other { reason: error.to_string() }
+}
 
-    fn free(&self, draft: &mut Draft, data: &[u32]) {
-        let mut by_server: BTreeMap<u32, Vec<DataKey>> = BTreeMap::new();
-        for data in data {
-            let known = draft.known.remove(data).unwrap_or_default();
-            for server in known.servers {
-                by_server.entry(server).or_default().push(self.key(*data));
-            }
-        }
-        for (server, keys) in by_server {
-            let message = ServerMessage::Group(GroupMessage::Free(keys));
-            self.mapper.services.tell_server(server, message);
-        }
-    }
+pub(super) fn nowhere(data: impl std::fmt::Display) -> RpcError {
+    let reason =
+        format!("nobody has data {data}: its servers have left, or it is of another group");
+    RpcError::Other { reason }
 }
 
 pub(super) fn failed(reason: String) -> RpcError {
     RpcError::SessionFailed { reason }
-}
-
-/// Calls that are executed together.
-pub(super) struct Window<'a, 'b, C: Catalogue> {
-    pub(super) group: &'a Group<'b, C>,
-    pub(super) cards: Vec<ServerCard>,
-    pub(super) platform: Platform,
-    pub(super) graph: TaskGraph,
-    pub(super) names: Vec<u32>,
-    pub(super) mapping: Mapping,
-    pub(super) calls: Vec<Gathered>,
 }

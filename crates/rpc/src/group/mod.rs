@@ -2,12 +2,17 @@
 //!
 //! | part | is |
 //! | --- | --- |
-//! | `map` | what `main` uses: [`Group`] gathers calls and hands them on as windows |
+//! | `map`, `windows` | what `main` uses: [`Group`] gathers calls and hands them on as windows |
 //! | `lazy`, `parts` | results that are not there yet, and functions of several arguments |
 //! | `discovery` | from gathered calls to a task graph, with volumes and times as learned |
+//! | `along` | mapped as a graph says that was given |
 //! | `dispatch` | from a mapping to orders: who executes what, and who sends what to whom |
-//! | `execution` | carries them out |
-//! | `order`, `store` | orders, and what a server keeps for them |
+//! | `view`, `pace` | what the mapping sees of servers and links |
+//! | `execution`, `progress` | carries them out, and again where a server is lost; how far that is |
+//! | `supply` | brings data to who needs it |
+//! | `guard` | has tasks of slow servers tried elsewhere |
+//! | `turns` | one window at a time, whoever asks |
+//! | `order`, `store` | orders, and what a server keeps for them; `stock`, `disk`: where it keeps data |
 //!
 //! **Discovery** takes one pass. A call inside a group returns at once, with results that are names of data;
 //! giving them to further calls makes dependencies. Code between calls runs once, as it stands; a result that decides how to
@@ -15,8 +20,15 @@
 //!
 //! **Execution.** Every server gets its orders at once. It begins one when its data is there, the one
 //! that the mapping prefers first, keeps the results, and sends them to the servers that the mapping names, once to each
-//! other site, where they are passed on. What fails is sent on as a failure, so that all that depends on it ends
-//! with the same reason. The client gets what it asks for, and nothing else.
+//! other site, where they are passed on; in segments, so that what is passed on need not have come as a whole. What is
+//! beyond the memory of a server goes to its disk. The client gets what it asks for, and nothing else.
+//!
+//! **Failure.** A function that fails is not tried again: its failure is sent on, so that all that depends on it ends
+//! with the same reason. A server that leaves hands all it has to another. What is lost with one that does not is made
+//! again within its window, as far as what it is made from is there; otherwise the window says so. Servers that turn out to
+//! be slow may lose tasks to others, if the mapper [is told to](Mapper::with_rescue).
+//!
+//! **End.** When a group has ended, or was dropped, servers are told its number, and drop what is still on its way.
 //!
 //! ```
 //! use gridspan_rpc::calls::{Catalogue, Function, Functions, Services, with_rpc};
@@ -53,15 +65,26 @@
 //! ```
 
 mod all_of;
+mod along;
 mod discovery;
+pub(crate) mod disk;
 mod dispatch;
 mod execution;
+mod guard;
 mod lazy;
 mod map;
 pub(crate) mod order;
+mod pace;
 pub(crate) mod parts;
+mod progress;
+mod stock;
 pub(crate) mod store;
+mod supply;
+mod turns;
+mod view;
+mod windows;
 
+pub use disk::Room;
 pub use lazy::Lazy;
 pub use map::{Group, Mapper};
 pub use parts::{Arguments, Parts};

@@ -1,5 +1,6 @@
 //! What servers are told to execute, to keep and to pass on.
 
+use crate::block::Block;
 use gridspan_runtime::{Numbers, Reply};
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +14,49 @@ pub struct DataKey {
 }
 
 /// Data, encoded; or why it will never be.
-pub(crate) type Held = Result<Numbers<u8>, String>;
+pub(crate) type Held = Result<Block, String>;
+
+/// A segment of data on its way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Piece {
+    /// Which data.
+    pub key: DataKey,
+    /// Which attempt at making it: segments of two are not mixed.
+    pub attempt: u32,
+    /// Which segment, from 0.
+    pub index: u32,
+    /// How many there are.
+    pub count: u32,
+    /// The segment; or why the data will never be.
+    pub bytes: Result<Numbers<u8>, String>,
+    /// Who gets it next.
+    pub then: Vec<u32>,
+}
+
+impl Piece {
+    /// Data that will never be.
+    pub(crate) fn failed(key: DataKey, reason: String) -> Self {
+        Self { key, attempt: 0, index: 0, count: 1, bytes: Err(reason), then: Vec::new() }
+    }
+}
+
+/// Data as it travels.
+pub(crate) fn pieces(key: DataKey, attempt: u32, held: &Held) -> impl Iterator<Item = Piece> {
+    let (segments, failure) = match held {
+        Ok(block) => (block.segments(), None),
+        Err(reason) => (&[][..], Some(Piece::failed(key, reason.clone()))),
+    };
+    let count = segments.len() as u32;
+    let piece = move |(index, segment): (u32, &Numbers<u8>)| Piece {
+        key,
+        attempt,
+        index,
+        count,
+        bytes: Ok(segment.clone()),
+        then: Vec::new(),
+    };
+    (0..).zip(segments).map(piece).chain(failure)
+}
 
 /// Who gets data, and to whom he passes it on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +79,10 @@ pub struct Parcel {
 /// A task for a server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Order {
+    /// The group.
+    pub group: u32,
+    /// Which attempt at it.
+    pub attempt: u32,
     /// Of those that could begin, the one with the lowest place does.
     pub place: u32,
     /// The function.
@@ -51,12 +98,23 @@ pub struct Order {
 /// How a task ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Done {
-    /// The sizes of its results in bytes; or why it failed.
-    pub outcome: Result<Vec<u64>, String>,
+    /// The sizes of its results in bytes; or why there are none.
+    pub outcome: Result<Vec<u64>, Fault>,
     /// The sizes of its arguments together, in bytes.
     pub input_bytes: u64,
     /// How long it computes on a server of speed 1, by its formula or as it was emulated, in seconds.
     pub work_s: Option<f64>,
+    /// How long the server was at it, in seconds, if that was more than it can tell.
+    pub took_s: Option<f64>,
+}
+
+/// Why an order came to nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fault {
+    /// The function failed, or one of its arguments will never be.
+    Failed(String),
+    /// It was not executed; another server may do it.
+    Lost(String),
 }
 
 /// What a server is told of groups.
@@ -65,13 +123,24 @@ pub enum GroupMessage {
     /// Execute this when its arguments are there.
     Order(Order),
     /// Keep this, and pass it on.
-    Data(DataKey, Held, Vec<u32>),
-    /// Send what is kept to others.
-    Share(Parcel),
-    /// What is it?
-    Fetch(DataKey, Reply<Held>),
+    Data(Piece),
+    /// Send what is kept to others; answered by whether it is kept.
+    Share(Parcel, Reply<bool>),
+    /// What is this segment of it, from 0?
+    Fetch(DataKey, u32, Reply<Piece>),
+    /// The order whose first result this is need not be executed, if it has not begun.
+    Withdraw(DataKey),
     /// Nobody needs these any more.
     Free(Vec<DataKey>),
+    /// Answered when all is there that another server has handed over before.
+    Handed(Reply<()>),
+    /// A group has ended, and so have all before a number: nothing of them is kept or accepted any more.
+    End {
+        /// The group.
+        group: u32,
+        /// All groups below have ended.
+        floor: u32,
+    },
     /// How many bytes are kept?
     Kept(Reply<u64>),
 }

@@ -1,7 +1,9 @@
 //! What a server keeps for groups: data, and orders that wait for some.
 
-use super::order::{DataKey, Held, Order};
-use gridspan_runtime::Numbers;
+use super::disk::Room;
+use super::order::{DataKey, Held, Order, Piece};
+use super::stock::Stock;
+use crate::block::Block;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,24 +15,32 @@ struct Waiting {
 }
 
 /// Data by key, and orders in the order in which they came.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Store {
-    data: BTreeMap<DataKey, Held>,
+    stock: Stock,
     orders: BTreeMap<u64, Waiting>,
     count: u64,
     /// The orders that need data which is not there.
     needed_by: BTreeMap<DataKey, Vec<u64>>,
     /// Orders whose data is there, by place.
     ready: BTreeSet<(u32, u64)>,
+    /// All groups below have ended, and some others.
+    floor: u32,
+    ended: BTreeSet<u32>,
 }
 
 impl Store {
+    /// How much may be kept from now on.
+    pub(crate) fn furnish(&mut self, room: Room) {
+        self.stock.furnish(room);
+    }
+
     /// An order comes.
     pub(crate) fn add(&mut self, order: Order) {
         let number = self.count;
         self.count += 1;
         let missing: BTreeSet<DataKey> =
-            order.inputs.iter().copied().filter(|key| !self.data.contains_key(key)).collect();
+            order.inputs.iter().copied().filter(|&key| !self.stock.has(key)).collect();
         for &key in &missing {
             self.needed_by.entry(key).or_default().push(number);
         }
@@ -40,9 +50,45 @@ impl Store {
         self.orders.insert(number, Waiting { order, missing: missing.len() });
     }
 
+    /// Whether a group has ended: what is on its way for it is not wanted.
+    pub(crate) fn is_over(&self, group: u32) -> bool {
+        group < self.floor || self.ended.contains(&group)
+    }
+
+    /// A group ends, and all below `floor` have; gives its orders.
+    pub(crate) fn end(&mut self, group: u32, floor: u32) -> Vec<Order> {
+        self.ended.insert(group);
+        self.floor = self.floor.max(floor);
+        self.ended.retain(|&group| group >= floor);
+        let (floor, ended) = (self.floor, &self.ended);
+        let is_over = |group: u32| group < floor || ended.contains(&group);
+        self.stock.retain(|key| !is_over(key.group));
+        self.needed_by.retain(|key, _| !is_over(key.group));
+        let all = std::mem::take(&mut self.orders).into_iter();
+        let (over, rest): (Vec<_>, Vec<_>) =
+            all.partition(|(_, waiting)| is_over(waiting.order.group));
+        self.orders = rest.into_iter().collect();
+        self.ready.retain(|(_, number)| self.orders.contains_key(number));
+        over.into_iter().map(|(_, waiting)| waiting.order).collect()
+    }
+
+    /// A piece of data comes.
+    pub(crate) fn arrive(&mut self, piece: Piece) {
+        let key = piece.key;
+        if !self.is_over(key.group) && self.stock.arrive(piece) {
+            self.is_there(key);
+        }
+    }
+
     /// Data comes. What is there stays as it is.
     pub(crate) fn put(&mut self, key: DataKey, held: Held) {
-        self.data.entry(key).or_insert(held);
+        if !self.is_over(key.group) {
+            self.stock.put(key, held);
+            self.is_there(key);
+        }
+    }
+
+    fn is_there(&mut self, key: DataKey) {
         for number in self.needed_by.remove(&key).unwrap_or_default() {
             if let Some(waiting) = self.orders.get_mut(&number) {
                 waiting.missing -= 1;
@@ -59,40 +105,56 @@ impl Store {
     }
 
     /// The order that begins, and its arguments one after the other; or why one of them will never be.
-    pub(crate) fn next(&mut self) -> Option<(Order, Result<Vec<u8>, String>)> {
+    pub(crate) fn next(&mut self) -> Option<(Order, Held)> {
         let (_, number) = self.ready.pop_first()?;
         let order = self.orders.remove(&number)?.order;
-        let mut arguments = Vec::new();
-        for key in &order.inputs {
-            match self.data.get(key) {
-                Some(Ok(bytes)) => arguments.extend_from_slice(bytes),
-                Some(Err(reason)) => return Some((order.clone(), Err(reason.clone()))),
-                None => return Some((order.clone(), Err("an argument was freed".to_owned()))),
+        let mut segments = Vec::new();
+        for &key in &order.inputs {
+            match self.stock.get(key) {
+                Ok(block) => segments.extend(block.into_segments()),
+                Err(reason) => return Some((order, Err(reason))),
             }
         }
-        Some((order, Ok(arguments)))
+        segments.retain(|segment| !segment.is_empty());
+        Some((order, Ok(Block::of(segments))))
     }
 
-    pub(crate) fn get(&self, key: DataKey) -> Held {
-        self.data.get(&key).cloned().unwrap_or_else(|| Err("the data was freed".to_owned()))
+    /// Takes the order whose first result this is, if it has not begun.
+    pub(crate) fn withdraw(&mut self, first: DataKey) -> Option<Order> {
+        let is_it = |order: &Order| order.outputs.first().is_some_and(|parcel| parcel.key == first);
+        let found = self.orders.iter().find(|(_, waiting)| is_it(&waiting.order));
+        let number = found.map(|(number, _)| *number)?;
+        self.ready.retain(|(_, ready)| *ready != number);
+        Some(self.orders.remove(&number)?.order)
+    }
+
+    pub(crate) fn has(&self, key: DataKey) -> bool {
+        self.stock.has(key)
+    }
+
+    pub(crate) fn get(&mut self, key: DataKey) -> Held {
+        self.stock.get(key)
+    }
+
+    /// A segment of data, and how many there are.
+    pub(crate) fn piece(&mut self, key: DataKey, index: u32) -> Piece {
+        self.stock.piece(key, index)
     }
 
     pub(crate) fn free(&mut self, keys: &[DataKey]) {
-        for key in keys {
-            self.data.remove(key);
-        }
+        keys.iter().for_each(|&key| self.stock.remove(key));
     }
 
     /// Bytes that are kept.
     pub(crate) fn bytes(&self) -> u64 {
-        let bytes = |held: &Held| held.as_ref().map_or(0, |bytes: &Numbers<u8>| bytes.len());
-        self.data.values().map(|held| bytes(held) as u64).sum()
+        self.stock.bytes()
     }
 
-    /// Gives up all orders.
-    pub(crate) fn drain(&mut self) -> Vec<Order> {
+    /// Gives all data and orders away.
+    pub(crate) fn drain(&mut self) -> (Vec<Piece>, Vec<Order>) {
         self.ready.clear();
         self.needed_by.clear();
-        std::mem::take(&mut self.orders).into_values().map(|waiting| waiting.order).collect()
+        let orders = std::mem::take(&mut self.orders).into_values();
+        (self.stock.drain(), orders.map(|waiting| waiting.order).collect())
     }
 }

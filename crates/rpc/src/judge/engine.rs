@@ -3,13 +3,13 @@
 use super::agent::Agent;
 use super::flows::Flows;
 use super::stock::{AttemptId, PullId, Stock, Waiter, Wish};
-use super::watch::Watch;
 use super::{Execution, Rescue, Surprises, TaskRun, Transfer};
 use crate::graph::TaskGraph;
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
 use crate::mapping::Mapping;
 use crate::moment::Moment;
 use crate::platform::Platform;
+use crate::rescue::Watch;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 

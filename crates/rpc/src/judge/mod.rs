@@ -12,7 +12,7 @@
 //! | `engine` | tasks, cores and time |
 //! | `stock` | who has which data, and who waits for some |
 //! | `flows` | transfers that share links |
-//! | `rescue`, `watch` | taking tasks from servers that were seen to be slow, and second attempts |
+//! | `rescue` | taking tasks from servers that were seen to be slow, and second attempts |
 //! | `calls`, `agent` | plain GridRPC: each call is placed by itself when its arguments are at the client |
 
 mod agent;
@@ -23,7 +23,6 @@ mod rescue;
 mod stock;
 #[cfg(test)]
 mod tests;
-mod watch;
 
 use crate::graph::TaskGraph;
 use crate::id::{DataId, Endpoint, ServerId, TaskId};

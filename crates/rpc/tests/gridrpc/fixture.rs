@@ -12,6 +12,9 @@ pub(crate) const ADD: Function<(i64, i64), i64> = Function::new("add", |(a, b), 
 /// Takes so many milliseconds at speed 1.
 pub(crate) const SLEEP: Function<u64, u64> =
     Function::new("sleep", sleep).costs("ms / 1000", &["ms"], |ms| vec![*ms as f64]);
+/// The same, with a formula that says a thousandth of it.
+pub(crate) const SURPRISE: Function<u64, u64> =
+    Function::new("surprise", sleep).costs("ms / 1e6", &["ms"], |ms| vec![*ms as f64]);
 pub(crate) const FAIL: Function<(), ()> = Function::new("fail", |(), _| Err("as asked".into()));
 pub(crate) const PANIC: Function<(), ()> = Function::new("panic", |(), _| panic!("as asked"));
 /// Not in the catalogue.
@@ -28,7 +31,8 @@ pub(crate) struct Sums;
 
 impl Catalogue for Sums {
     fn functions() -> Functions {
-        Functions::new().with(&ADD).with(&SLEEP).with(&FAIL).with(&PANIC).with(&SPECIAL)
+        let functions = Functions::new().with(&ADD).with(&SLEEP).with(&SURPRISE);
+        functions.with(&FAIL).with(&PANIC).with(&SPECIAL)
     }
 }
 
@@ -36,7 +40,7 @@ impl Catalogue for Sums {
 pub(crate) async fn servers(grid: &Grid) -> Result<Services<Sums>, RpcError> {
     let services = Services::new(grid).await?;
     services.join(ServerPlan::new("slow", PeId(1))).await?;
-    let offers = ["add", "sleep", "fail", "panic"].map(str::to_owned).into();
+    let offers = ["add", "sleep", "surprise", "fail", "panic"].map(str::to_owned).into();
     services.join(ServerPlan { speed: 2.0, offers, ..ServerPlan::new("fast", PeId(2)) }).await?;
     Ok(services)
 }

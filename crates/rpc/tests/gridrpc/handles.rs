@@ -131,11 +131,20 @@ fn arguments_that_are_not_those_of_the_function_are_code_10() {
     });
 }
 
+/// A byte more than is sent.
+struct Large(Vec<u8>);
+
+impl serde::Serialize for Large {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.0)
+    }
+}
+
 #[test]
 fn arguments_that_are_too_large_are_refused_with_code_8() {
-    const LARGE: Function<Vec<u8>, i64> = Function::new("add", |_, _| Ok(0));
+    const LARGE: Function<Large, i64> = Function::new("add", |_, _| Ok(0));
     client(async |rpc| {
-        let refused = rpc.call(&rpc.handle(&LARGE).await?, &vec![0; 61 << 20]).await;
+        let refused = rpc.call(&rpc.handle(&LARGE).await?, &Large(vec![0; (1 << 30) + 1])).await;
         assert_eq!(code(refused), 8);
         Ok(())
     });

@@ -49,6 +49,30 @@ fn what_runs_when_the_client_is_finalised_is_given_up() {
 }
 
 #[test]
+fn a_client_that_is_dropped_leaves_its_servers_nothing_to_do() {
+    simulated(async |grid| {
+        let services = crate::fixture::servers(&grid).await?;
+        for is_finalised in [false, true] {
+            let mut rpc = gridspan_rpc::calls::GridRpc::new(&services);
+            rpc.initialize(&Config::default())?;
+            let handle = rpc.handle(&SLEEP).await?;
+            for _ in 0..100 {
+                rpc.call_async(&handle, &1000).await?;
+            }
+            assert!(services.load_s().await? > 40.0);
+            if is_finalised {
+                rpc.finalize().await?;
+            }
+            drop(rpc);
+            // Long enough for what is being executed.
+            grid.sleep(Duration::from_millis(1100)).await.unwrap();
+            assert!(services.load_s().await? < 1e-9, "{}", services.load_s().await?);
+        }
+        Ok(())
+    });
+}
+
+#[test]
 fn a_configuration_is_read_from_text() {
     let config = Config::parse("timeout = \"30s\"\nattempts = 2").unwrap();
 

@@ -3,7 +3,7 @@
 use crate::codec::DecodeError;
 use gridspan_bcast::{Plan, PlanId};
 use gridspan_topology::{Layout, NodeId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// No root has use for so many at a time.
@@ -13,8 +13,8 @@ const PLANS_MAX: usize = 1024;
 #[derive(Default)]
 pub(super) struct Plans {
     known: BTreeMap<PlanId, Arc<Plan>>,
-    /// Those to forget once all announcements below a number are complete.
-    retired: Vec<(PlanId, u64)>,
+    /// Those of them to forget once all announcements below a number are complete.
+    retired: BTreeMap<PlanId, u64>,
     complete: BTreeMap<NodeId, Complete>,
 }
 
@@ -23,8 +23,30 @@ pub(super) struct Plans {
 struct Complete {
     /// All below.
     below: u64,
-    /// Others.
-    beyond: BTreeSet<u64>,
+    /// Others, in runs: the first of each, and the first behind it. There are no more runs than announcements that
+    /// are under way and were overtaken.
+    beyond: BTreeMap<u64, u64>,
+}
+
+impl Complete {
+    fn note(&mut self, flow: u64) {
+        let end = self.beyond.remove(&(flow + 1)).unwrap_or(flow + 1);
+        if flow == self.below {
+            self.below = end;
+            return;
+        }
+        match self.beyond.range_mut(..flow).next_back() {
+            Some((_, before)) if *before == flow => *before = end,
+            _ => {
+                self.beyond.insert(flow, end);
+            }
+        }
+    }
+
+    fn contains(&self, flow: u64) -> bool {
+        let run = self.beyond.range(..=flow).next_back();
+        flow < self.below || run.is_some_and(|(_, &end)| flow < end)
+    }
 }
 
 impl Plans {
@@ -47,7 +69,7 @@ impl Plans {
         if !is_whole {
             return refuse(format!("{} is not over the {nodes} nodes of the job", plan.id()));
         }
-        self.retired.extend_from_slice(retired);
+        self.retired.extend(retired.iter().copied());
         self.forget();
         if self.known.len() >= PLANS_MAX {
             return refuse(format!("{} is one more than {PLANS_MAX}", plan.id()));
@@ -58,29 +80,24 @@ impl Plans {
 
     /// An announcement has been received and passed on completely.
     pub(super) fn note_complete(&mut self, root: NodeId, flow: u64) {
-        let complete = self.complete.entry(root).or_default();
-        complete.beyond.insert(flow);
-        while complete.beyond.remove(&complete.below) {
-            complete.below += 1;
-        }
+        self.complete.entry(root).or_default().note(flow);
         self.forget();
     }
 
     /// Whether all of an announcement has come before.
     pub(super) fn is_complete(&self, root: NodeId, flow: u64) -> bool {
-        let complete = self.complete.get(&root);
-        complete.is_some_and(|known| flow < known.below || known.beyond.contains(&flow))
+        self.complete.get(&root).is_some_and(|complete| complete.contains(flow))
     }
 
     fn forget(&mut self) {
         let Self { known, retired, complete } = self;
-        retired.retain(|(plan, flows)| {
+        retired.retain(|plan, flows| {
             let below = complete.get(&plan.root).map_or(0, |complete| complete.below);
             let is_over = below >= *flows;
             if is_over {
                 known.remove(plan);
             }
-            !is_over
+            !is_over && known.contains_key(plan)
         });
     }
 }
@@ -116,6 +133,21 @@ mod tests {
         plans.note_complete(NodeId(0), 1);
         assert!(plans.get(one.id()).is_none());
         assert!(plans.get(PlanId { root: NodeId(0), version: 2 }).is_some());
+    }
+
+    #[test]
+    fn announcements_that_are_complete_are_kept_as_runs() {
+        let mut complete = Complete::default();
+        for flow in [0, 3, 5, 4, 9, 1] {
+            complete.note(flow);
+        }
+        let contained: Vec<u64> = (0..12).filter(|&flow| complete.contains(flow)).collect();
+        assert_eq!(contained, [0, 1, 3, 4, 5, 9]);
+        assert_eq!((complete.below, complete.beyond.len()), (2, 2));
+
+        complete.note(2);
+
+        assert_eq!((complete.below, complete.beyond.len()), (6, 1));
     }
 
     #[test]

@@ -191,16 +191,21 @@ impl Identity {
         Ok(config)
     }
 
-    /// The same for quinn.
-    pub(super) fn quic_client(&self) -> Result<Arc<QuicClientConfig>, IdentityError> {
+    /// TLS over QUIC for connections that this node dials.
+    pub fn quic_client(&self) -> Result<Arc<QuicClientConfig>, IdentityError> {
         let config = QuicClientConfig::try_from(self.client_config()?);
         Ok(Arc::new(config.map_err(|error| rustls::Error::General(error.to_string()))?))
     }
 
-    /// The same for quinn.
-    pub(super) fn quic_server(&self) -> Result<Arc<QuicServerConfig>, IdentityError> {
+    /// TLS over QUIC for connections that this node accepts, of those alone whose certificate is of the same authority.
+    pub fn quic_server(&self) -> Result<Arc<QuicServerConfig>, IdentityError> {
         let config = QuicServerConfig::try_from(self.server_config()?);
         Ok(Arc::new(config.map_err(|error| rustls::Error::General(error.to_string()))?))
+    }
+
+    /// The name that whoever dials `node` of the same job demands of its certificate.
+    pub fn name_of(&self, node: NodeId) -> String {
+        node_name(&self.job, node)
     }
 
     fn roots(&self) -> Result<RootCertStore, IdentityError> {

@@ -16,7 +16,9 @@ impl Pe {
         if let Some(collection) = control.needs_collection()
             && self.core.collections.get(collection).is_none()
         {
-            return self.core.keep_early(collection, Early::Control(from, Box::new(control)));
+            let bytes = size_of::<Control>() + control.bytes();
+            let control = self.core.gauge.keep(Box::new(control), bytes);
+            return self.core.keep_early(collection, Early::Control(from, control));
         }
         if control.is_counted() {
             self.core.processed += 1;
@@ -165,8 +167,10 @@ impl Pe {
         self.core.post(Core::ROOT, Control::Created { collection });
         for early in self.core.early.remove(&collection).unwrap_or_default() {
             match early {
-                Early::Message(kind, envelope) => self.core.arrive_any(kind, envelope),
-                Early::Control(from, control) => self.handle_control(from, *control),
+                Early::Message(kind, envelope) => {
+                    self.core.arrive_any(kind, envelope.into_inner());
+                }
+                Early::Control(from, control) => self.handle_control(from, *control.into_inner()),
             }
         }
     }

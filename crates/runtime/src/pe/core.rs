@@ -9,9 +9,9 @@ use super::guest_event::OnGuests;
 use super::links::OnLinks;
 use super::outbox::Outbox;
 use super::state::{
-    Accumulator, Channels, Collections, Departing, Directory, Early, Graves, GroupState, Guests,
-    Held, Incomplete, Lanes, Measures, Member, NewMembers, Pieces, Published, Queue, Request, Root,
-    Thought, Timers, Twins, Waits,
+    Accumulator, Channels, Collections, Departing, Directory, Early, Gauge, Graves, GroupState,
+    Guests, Held, Incomplete, Lanes, Measures, Member, NewMembers, Pieces, Published, Queue,
+    Request, Root, Thought, Timers, Twins, Waits,
 };
 use super::statistics::Statistics;
 use crate::codec::DecodeError;
@@ -70,6 +70,10 @@ pub(crate) trait Kind: Send + Sync {
         headers: Vec<Header>,
         message: Parcel,
     ) -> Result<(), DecodeError>;
+    /// What a message counts for in the memory budget.
+    fn envelope_bytes(&self, envelope: &dyn AnyEnvelope) -> usize;
+    /// The same for one that is not for one receiver.
+    fn parcel_bytes(&self, message: &Parcel) -> usize;
     /// Hands a message to its receiver, or sends it on.
     fn arrive(&self, core: &mut Core, kind: KindId, envelope: Box<dyn AnyEnvelope>);
     /// Puts a message into the mailbox of the member in `slot`; its turn has come.
@@ -167,6 +171,8 @@ pub struct Core {
     pub(super) ready_bytes: usize,
     /// Bytes that wait outside of the machine.
     pub(super) waiting_bytes: usize,
+    /// Counts what waits inside and is not ready.
+    pub(super) gauge: Gauge,
     // Members and their places.
     pub(super) members: Vec<Vec<Option<Member>>>,
     pub(super) free: Vec<Vec<u32>>,
@@ -208,6 +214,8 @@ pub struct Core {
     pub(super) root: Option<Box<Root<Core>>>,
     // Output.
     pub(crate) outbox: Outbox,
+    /// Control packets of this PE to itself that it has not handled.
+    pub(super) own_controls: u64,
     pub(super) probe_orders: Vec<ProbeOrder>,
     /// The tree of nodes that contributions go up, and the version of the plan whose it is.
     pub(super) up_tree: (u64, Arc<Tree>),
@@ -247,6 +255,7 @@ impl Core {
             queues: common.kinds.iter().map(|kind| kind.new_queue()).collect(),
             ready_bytes: 0,
             waiting_bytes: 0,
+            gauge: Gauge::default(),
             members: (0..kinds).map(|_| Vec::new()).collect(),
             free: vec![Vec::new(); kinds],
             collections: Collections::default(),
@@ -277,6 +286,7 @@ impl Core {
                 Box::new(Root::new(balancer, common.plans_broadcasts))
             }),
             outbox: Outbox::new(common.layout.place(common.layout.node_of(me)).pes.clone()),
+            own_controls: 0,
             probe_orders: Vec::new(),
             up_tree: (0, common.tree.clone()),
             pieces: Pieces::default(),

@@ -27,6 +27,7 @@ impl Core {
     /// Keeps a message for an actor that should arrive here.
     pub(super) fn hold_boxed(&mut self, id: ActorId, kind: KindId, envelope: Box<dyn AnyEnvelope>) {
         let now = self.now;
+        let envelope = self.keep(kind, envelope);
         self.awaiting.entry(id).or_insert_with(|| Held::new(kind, now)).push(envelope);
     }
 
@@ -40,7 +41,8 @@ impl Core {
             let Some(mut held) = self.awaiting.remove(&id) else { continue };
             match self.home(id) {
                 Some(home) if home != self.me => {
-                    for mut envelope in held.envelopes {
+                    for envelope in held.envelopes {
+                        let mut envelope = envelope.into_inner();
                         envelope.header_mut().epoch = 0;
                         self.forward(held.kind, home, envelope);
                     }
@@ -49,7 +51,11 @@ impl Core {
                     held.deadline = now + UNKNOWN_MEMBER_HOLD;
                     self.awaiting.insert(id, held);
                 }
-                _ => held.envelopes.into_iter().for_each(|envelope| self.bury(envelope)),
+                _ => {
+                    held.envelopes
+                        .into_iter()
+                        .for_each(|envelope| self.bury(envelope.into_inner()));
+                }
             }
         }
     }

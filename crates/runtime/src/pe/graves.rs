@@ -83,6 +83,7 @@ impl Core {
             return self.dead_letter(to, "it was destroyed");
         }
         let fault = self.common.fault;
+        let envelope = self.keep_known(envelope);
         let grave = self.graves.graves.entry(to).or_default();
         let mut dropped = 0;
         match grave.judge(source, priority, sequence, false, fault) {

@@ -104,10 +104,12 @@ impl Core {
         Some((kind, slots))
     }
 
-    /// Ends the job when the mailboxes outgrow their budget.
+    /// Ends the job when what is ready, what waits for something before it (`keep`) and what waits outside outgrow
+    /// their budget.
     pub(super) fn check_budget(&mut self) {
         let limit = self.common.limits.hard_bytes;
-        let queued = self.ready_bytes + self.waiting_bytes;
+        let held = self.gauge.bytes();
+        let queued = self.ready_bytes + held + self.waiting_bytes;
         if queued <= limit || self.failure.is_some() {
             return;
         }
@@ -115,6 +117,7 @@ impl Core {
             pe: self.me,
             place: self.place_name(),
             queued_bytes: queued as u64,
+            held_bytes: held as u64,
             limit_bytes: limit as u64,
             fullest: self.fullest_mailboxes(),
         };
@@ -126,16 +129,21 @@ impl Core {
         const SHOWN: usize = 3;
         let mut all = Vec::new();
         for (kind, known) in self.common.clone().kinds() {
-            let (queue, _) = self.split_queue(kind);
-            for (slot, messages) in queue.waiting() {
-                if let Some(member) = self.member(kind, slot) {
-                    all.push((messages, known.name(), member.id));
+            let ready = self.split_queue(kind).0.waiting();
+            for (slot, member) in (0u32..).zip(&self.members[kind.index()]) {
+                let Some(member) = member else { continue };
+                let held = member.channels.as_ref().map_or(0, |known| known.held.len() as u64);
+                let messages = ready.get(&slot).copied().unwrap_or(0) + held;
+                if messages > 0 {
+                    all.push((messages, held, known.name(), member.id));
                 }
             }
         }
-        all.sort_by_key(|&(messages, _, id)| (std::cmp::Reverse(messages), id));
-        let line = |(messages, name, id): &(u64, &str, ActorId)| {
-            format!("{name} {:?} with {messages} messages", id.key)
+        all.sort_by_key(|&(messages, _, _, id)| (std::cmp::Reverse(messages), id));
+        let line = |&(messages, held, name, id): &(u64, u64, &str, ActorId)| {
+            let early =
+                if held > 0 { format!(", {held} of them too early") } else { String::new() };
+            format!("{name} {:?} with {messages} messages{early}", id.key)
         };
         all.iter().take(SHOWN).map(line).collect::<Vec<_>>().join(", ")
     }

@@ -125,7 +125,7 @@ pub(super) fn held_in(channels: &Channels) -> Vec<Bytes> {
         envelope.append(&mut bytes);
         bytes.into()
     };
-    channels.held.values().map(|envelope| encoded(&**envelope)).collect()
+    channels.held.values().map(|envelope| encoded(&***envelope)).collect()
 }
 
 /// The actor's conversations, as they arrive.
@@ -149,9 +149,9 @@ pub(super) fn channels(
         casts: Casts::from_records(casts),
         ..Channels::default()
     };
-    if let Some(kind) = core.kind(kind) {
+    if let Some(known) = core.kind(kind) {
         for bytes in held {
-            let envelope = kind.decode_envelope(bytes)?;
+            let envelope = core.keep(kind, known.decode_envelope(bytes)?);
             channels.held.insert(Channels::held_key(envelope.header()), envelope);
         }
     }
@@ -179,6 +179,7 @@ pub(super) fn member(
         channels,
         ring: Ring::default(),
         border_hops: FAR,
+        is_twin: false,
     }
 }
 
@@ -244,7 +245,7 @@ pub(super) fn handle_accept(
         core.tell_place(home, id, Place::at(to, epoch));
     }
     for envelope in arrivals {
-        core.dispatch_envelope(kind, envelope);
+        core.dispatch_envelope(kind, envelope.into_inner());
     }
     core.release_awaiting(id);
 }
@@ -278,7 +279,7 @@ pub(super) fn handle_refuse(
     core.refill(kind, slot, &mailbox);
     core.release_blocked(kind, slot);
     for envelope in arrivals {
-        core.arrive_any(kind, envelope);
+        core.arrive_any(kind, envelope.into_inner());
     }
     if overtaken {
         stores[kind.index()].resume(core, slot);

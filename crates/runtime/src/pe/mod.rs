@@ -6,7 +6,7 @@
 //!
 //! - `state`: the parts of what a PE keeps, such as the order between pairs of actors (`channel`) and
 //!   where actors live (`directory`). `core` holds them all.
-//! - `send`: the way of a message. `order`: when it passes. `migrate`: the way of an actor. `twin`: actors that sit on
+//! - `send`: the way of a message. `order`: when it passes, and `keep` what waits. `migrate`: the way of an actor. `twin`: actors that sit on
 //!   two PEs, and `seats` the messages to and from them. `post`: what PEs tell each other beside messages.
 //! - `collective`: collections, broadcasts, reductions, quiescence, sync points.
 //! - `guests`: nodes that join while the job runs, and leave or are lost.
@@ -25,6 +25,7 @@ mod fault;
 mod graves;
 mod guest_event;
 mod guests;
+mod keep;
 mod lifecycle;
 mod links;
 mod measure;
@@ -54,9 +55,9 @@ pub(crate) use guest_event::OnGuests;
 pub use links::Links;
 pub(crate) use links::OnLinks;
 pub use outbox::Outbox;
-pub(crate) use queue::TypedQueue;
+pub(crate) use queue::{TypedQueue, message_bytes};
 pub use standing::Standing;
-pub(crate) use state::{Notice, Queue, Request, Visiting, Wish};
+pub(crate) use state::{Notice, Queue, Request, Until, Visiting, Wish};
 pub use state::{Places, Spent, TRIAL, Thought};
 pub use statistics::Statistics;
 pub(crate) use store::TypedStore;
@@ -116,7 +117,12 @@ impl Pe {
                     self.core.fail(JobError::Protocol(format!("from {from}: {error}")));
                 }
             }
-            Content::Control(control) => self.handle_control(from, *control),
+            Content::Control(control) => {
+                if from == self.core.me {
+                    self.core.own_controls = self.core.own_controls.saturating_sub(1);
+                }
+                self.handle_control(from, *control);
+            }
             Content::Frame(_) | Content::Spread(_) => {
                 let reason = format!(
                     "a packet from {from} for another node came here; this is a bug in Gridspan"

@@ -47,7 +47,7 @@ impl Core {
                 continue;
             }
             let sequence = self.channels(sender).take_next(to, priority);
-            if self.is_sent_elsewhere(source, to) {
+            if self.is_sent_elsewhere(sender, to) {
                 continue;
             }
             self.note_talk::<A>(sender, to, &message);

@@ -93,6 +93,7 @@ impl Core {
         envelope: Box<dyn AnyEnvelope>,
     ) {
         let header = *envelope.header();
+        let envelope = self.keep(kind, envelope);
         if turn != Turn::Repeated
             && let Some(member) = self.member(kind, slot)
         {
@@ -206,7 +207,7 @@ impl Core {
         let channels = self.member(kind, slot).and_then(|member| member.channels.as_deref_mut());
         let envelope = channels.and_then(|channels| channels.held.remove(&key));
         if let Some((envelope, known)) = envelope.zip(self.kind(kind)) {
-            known.ready(self, kind, slot, envelope);
+            known.ready(self, kind, slot, envelope.into_inner());
         }
     }
 }

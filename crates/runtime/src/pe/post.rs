@@ -11,6 +11,7 @@ impl Core {
         if control.is_counted() {
             self.created += 1;
         }
+        self.own_controls += u64::from(to == self.me);
         self.outbox.packet(to, Packet::control(control));
     }
 

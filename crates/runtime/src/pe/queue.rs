@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// What a message counts for in the memory budget.
 #[inline]
-pub(super) fn message_bytes<A: Actor>(message: &A::Message) -> usize {
+pub(crate) fn message_bytes<A: Actor>(message: &A::Message) -> usize {
     size_of::<A::Message>() + A::heap_bytes(message)
 }
 
@@ -119,6 +119,10 @@ impl<A: Actor> Queue for TypedQueue<A> {
                 lanes.push(kind, rank);
             }
         }
+    }
+
+    fn holds(&self, slot: u32) -> bool {
+        self.lanes().flatten().any(|ready| ready.slot == slot)
     }
 
     fn waiting(&self) -> BTreeMap<u32, u64> {

@@ -4,7 +4,7 @@ use super::core::Core;
 use super::state::{Place, TwinSeat};
 use crate::Actor;
 use crate::envelope::{Envelope, Header};
-use crate::id::{ActorId, KindId, Sender};
+use crate::id::{ActorId, KindId, Seat, Sender};
 use crate::wire::Control;
 use gridspan_topology::PeId;
 
@@ -50,22 +50,40 @@ impl Core {
         (first, Place { twin: second, ..Place::at(first, epoch) }.epoch_for_one())
     }
 
-    /// Whether sender or receiver sit on another PE too, so that messages between them are numbered wherever they are.
-    #[cold]
-    pub(super) fn is_beside_twins(&self, sender: Sender, to: ActorId) -> bool {
-        self.twins.get(to).is_some() || self.twins.get(self.sender_id(sender)).is_some()
+    /// Whether neither the sender nor a receiver here sit on another PE too; otherwise messages between them are
+    /// numbered wherever they are.
+    #[inline]
+    pub(super) fn is_single(&self, sender: Sender, (kind, slot): (KindId, u32)) -> bool {
+        self.twins.is_empty()
+            || !(self.is_twin(Sender::Actor(Seat { kind, slot })) || self.is_twin(sender))
+    }
+
+    #[inline]
+    fn is_twin(&self, sender: Sender) -> bool {
+        let Sender::Actor(Seat { kind, slot }) = sender else { return false };
+        let member = self.members.get(kind.index()).and_then(|members| members.get(slot as usize));
+        member.is_some_and(|member| member.as_ref().is_some_and(|member| member.is_twin))
+    }
+
+    /// The sender's seat here, if it sits on another PE too.
+    #[inline]
+    fn twin_seat(&self, sender: Sender) -> Option<&TwinSeat> {
+        match !self.twins.is_empty() && self.is_twin(sender) {
+            true => self.twins.get(self.sender_id(sender)),
+            false => None,
+        }
     }
 
     /// Whether the other seat of the sender sends this message, if it has one.
     #[inline]
-    pub(super) fn is_sent_elsewhere(&self, source: ActorId, to: ActorId) -> bool {
-        !self.twins.is_empty() && self.twins.get(source).is_some_and(|seat| !seat.sends_to(to))
+    pub(super) fn is_sent_elsewhere(&self, sender: Sender, to: ActorId) -> bool {
+        self.twin_seat(sender).is_some_and(|seat| !seat.sends_to(to))
     }
 
     /// Whether this is the second seat of the sender: what nobody can tell apart by numbers leaves from the first.
     #[inline]
     pub(crate) fn is_second(&self, sender: Sender) -> bool {
-        !self.twins.is_empty() && self.twins.is_second(self.sender_id(sender))
+        self.twin_seat(sender).is_some_and(TwinSeat::is_second)
     }
 
     /// Sends a message that has its number, to all seats of its receiver.

@@ -57,7 +57,7 @@ impl Core {
     ) {
         if let Some((kind, slot)) = self.resident(to)
             && !self.is_ordered(sender, to, priority)
-            && (self.twins.is_empty() || !self.is_beside_twins(sender, to))
+            && self.is_single(sender, (kind, slot))
         {
             self.note_sent::<A>(sender, to, &message);
             return self.push_ready::<A>(kind, slot, priority, message);
@@ -75,13 +75,12 @@ impl Core {
     ) {
         let Some(kind) = self.kind_in::<A>(to.collection) else { return };
         let source = self.sender_id(sender);
-        let is_single = self.twins.is_empty() || !self.is_beside_twins(sender, to);
         let channels = self.channels(sender);
         let after = channels.after(to.collection, priority);
         if after > 0
-            && is_single
             && !channels.is_numbered(to, priority)
             && let Some((kind, slot)) = self.resident(to)
+            && self.is_single(sender, (kind, slot))
             && let Some(Some(member)) = self.members[kind.index()].get(slot as usize)
             && self.has_taken(member, source, after)
         {
@@ -89,7 +88,7 @@ impl Core {
             return self.push_ready::<A>(kind, slot, priority, message);
         }
         let sequence = self.channels(sender).take_next(to, priority);
-        if self.is_sent_elsewhere(source, to) {
+        if self.is_sent_elsewhere(sender, to) {
             return;
         }
         self.note_sent::<A>(sender, to, &message);
@@ -167,10 +166,15 @@ impl Core {
     /// Deals with a message whose receiver does not live here.
     pub(super) fn astray(&mut self, kind: KindId, mut envelope: Box<dyn AnyEnvelope>) {
         let Header { to, epoch, hops, origin, .. } = *envelope.header();
-        if let Some(departing) = self.departing.get_mut(&to) {
-            return departing.arrivals.push(envelope);
+        if self.departing.contains_key(&to) {
+            let envelope = self.keep(kind, envelope);
+            if let Some(departing) = self.departing.get_mut(&to) {
+                departing.arrivals.push(envelope);
+            }
+            return;
         }
         let Some(home) = self.home(to) else {
+            let envelope = self.keep(kind, envelope);
             return self.keep_early(to.collection, Early::Message(kind, envelope));
         };
         let next = match self.directory.place(to) {
@@ -222,7 +226,7 @@ impl Core {
     pub(super) fn release_awaiting(&mut self, id: ActorId) {
         if let Some(held) = self.awaiting.remove(&id) {
             for envelope in held.envelopes {
-                self.arrive_any(held.kind, envelope);
+                self.arrive_any(held.kind, envelope.into_inner());
             }
         }
     }

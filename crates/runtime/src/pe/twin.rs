@@ -25,7 +25,7 @@
 
 use super::core::{Core, Store};
 use super::migrate;
-use super::state::{Counters, Place, Role, Seating, Then, TwinSeat};
+use super::state::{Member, Place, Role, Seating, Then, TwinSeat, Until};
 use crate::codec;
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId};
@@ -61,6 +61,9 @@ pub(super) fn begin(
     let role = Role::First(Seating::Offered { plan, then: Vec::new() });
     let seat = TwinSeat { other: at, epoch, serves: serves.iter().copied().collect(), role };
     core.twins.insert(id, seat);
+    if let Some(member) = core.member(kind, slot) {
+        member.is_twin = true;
+    }
     core.converse(at, TwinTalk::Offer { migrant, serves });
 }
 
@@ -129,6 +132,7 @@ fn take(
     // Only the first seat ever waits at a sync point, or counts what the actor has cost before.
     let record = MemberRecord { synced: false, load_ns: 0, ..record };
     let member = migrate::member(id, epoch, &record, channels, state.len() as u64);
+    let member = Member { is_twin: true, ..member };
     let slot = core.seat(kind, member);
     let role = Role::Second { until: None };
     let serves = serves.into_iter().collect();
@@ -209,10 +213,11 @@ impl Core {
 
     /// The actor's places are others from now on; its home learns of it.
     fn raise_epoch(&mut self, id: ActorId, epoch: u32, twin: Option<PeId>) {
+        let is_twin = twin.is_some();
         if let Some((kind, slot)) = self.resident(id)
             && let Some(member) = self.member(kind, slot)
         {
-            member.epoch = epoch;
+            (member.epoch, member.is_twin) = (epoch, is_twin);
         }
         let here = Place { twin, ..Place::at(self.me, epoch) };
         if let Some(home) = self.home(id).filter(|&home| home != self.me) {
@@ -230,29 +235,47 @@ impl Core {
         };
         *stage = Seating::Ending { broadcasts, then: vec![next] };
         let (other, epoch, serves) = (seat.other, seat.epoch, seat.serves.clone());
-        let member = self.resident(id).and_then(|(kind, slot)| self.member(kind, slot));
-        let channels = member.and_then(|member| member.channels.as_ref());
-        let next = channels.map(|channels| channels.next.iter()).into_iter().flatten();
-        let own = next.filter(|((to, _), _)| serves.contains(to));
-        let mut until: Counters =
-            own.map(|(&(to, channel), &number)| (to, channel, number)).collect();
-        until.sort_unstable();
+        let Some(member) = self.resident(id).and_then(|(kind, slot)| self.member(kind, slot))
+        else {
+            return;
+        };
+        let MemberRecord { expected: heard, next, broadcasts, .. } = migrate::record(member);
+        let sent = next.into_iter().filter(|(to, ..)| serves.contains(to)).collect();
+        let until = Until { sent, heard, broadcasts };
         self.converse(other, TwinTalk::End { id, epoch, until });
     }
 
-    /// Second seats that have sent what they had to.
-    fn finished_twins(&self) -> Vec<ActorId> {
-        let is_done = |&(id, seat): &(ActorId, &TwinSeat)| {
-            let (kind, slot) = self.resident(id)?;
-            let member = self.members[kind.index()].get(slot as usize)?.as_ref()?;
-            let next = |to, channel| {
-                let counter = member.channels.as_ref()?.next.get(&(to, channel));
-                counter.copied()
+    /// Second seats that have sent what they had to. One that has not, and has handled all that the first had when it sent
+    /// as much, is not pure: that ends the job.
+    fn finished_twins(&mut self) -> Vec<ActorId> {
+        let (mut finished, mut broken) = (Vec::new(), None);
+        for (id, seat) in self.twins.leaving() {
+            let Some((until, (kind, slot))) = seat.until().zip(self.resident(id)) else { continue };
+            let Some(Some(member)) = self.members[kind.index()].get(slot as usize) else {
+                continue;
             };
-            Some(seat.is_done(|to, channel| next(to, channel).unwrap_or(0)))
-        };
-        let all = self.twins.leaving().filter(|seat| is_done(seat) == Some(true));
-        all.map(|(id, _)| id).collect()
+            let channels = member.channels.as_deref();
+            let next = |to, channel| channels.and_then(|known| known.next.get(&(to, channel)));
+            let heard = |from, channel| channels.and_then(|it| it.expected.get(&(from, channel)));
+            let number = |counter: Option<&u64>| counter.copied().unwrap_or(0);
+            if until.is_sent(|to, channel| number(next(to, channel))) {
+                finished.push(id);
+            } else if until
+                .is_heard(|from, channel| number(heard(from, channel)), member.broadcasts)
+                && !self.queues.get(kind.index()).is_some_and(|queue| queue.holds(slot))
+            {
+                broken = Some(kind);
+            }
+        }
+        if let Some(kind) = broken {
+            let name = self.kind(kind).map_or("an actor", |kind| kind.name());
+            self.fail(JobError::Failed(format!(
+                "{name} was declared pure, but two of the same actor that had handled the same messages have not sent \
+                 the same ones; take out what makes them differ, such as state that is not its own or the order of \
+                 different senders' messages, or declare it with `Job::actor`"
+            )));
+        }
+        finished
     }
 
     /// Forgets a second seat. What waits for it has come to the first one too. Returns to whom the actor has sent.

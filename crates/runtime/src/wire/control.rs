@@ -318,6 +318,18 @@ impl Control {
         }
     }
 
+    /// Bytes that it holds, for the memory budget.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Multicast(multicast) => multicast.message.wire_len(),
+            Self::BroadcastRequest { message, .. } | Self::Broadcast { message, .. } => {
+                message.wire_len()
+            }
+            Self::MigrateOffer(migrant) => migrant.state.len(),
+            _ => 0,
+        }
+    }
+
     /// Whether handling it can lead to messages, so that the job is not quiescent before.
     pub(crate) fn is_counted(&self) -> bool {
         matches!(

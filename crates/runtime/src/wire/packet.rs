@@ -130,12 +130,7 @@ impl Packet {
             Content::Frame(frame) => frame.bytes.len(),
             Content::Encoded(batch) => batch.bytes.len(),
             Content::Spread(_) => 0,
-            Content::Control(control) => match &**control {
-                Control::Multicast(multicast) => multicast.message.wire_len(),
-                Control::Broadcast { message, .. } => message.wire_len(),
-                Control::MigrateOffer(migrant) => migrant.state.len(),
-                _ => 0,
-            },
+            Content::Control(control) => control.bytes(),
         }
     }
 }

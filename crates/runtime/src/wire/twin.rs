@@ -2,6 +2,7 @@
 
 use super::migrant::Migrant;
 use crate::id::{ActorId, CollectionId};
+use crate::pe::Until;
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 
@@ -14,8 +15,8 @@ pub(crate) enum TwinTalk {
     Seated { id: ActorId, epoch: u32, broadcasts: u64 },
     /// It cannot be.
     Refused { id: ActorId, epoch: u32, reason: String },
-    /// Vanish once the next messages to those that it serves have these numbers: receiver, channel, number.
-    End { id: ActorId, epoch: u32, until: Vec<(ActorId, i32, u64)> },
+    /// Vanish once it has come so far.
+    End { id: ActorId, epoch: u32, until: Until },
     /// It has, and has sent to these: receiver and channel.
     Ended { id: ActorId, epoch: u32, sent: Vec<(ActorId, i32)> },
 }

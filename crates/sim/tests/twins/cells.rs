@@ -115,6 +115,8 @@ pub(crate) struct Pair {
     /// Values of each cell that wait for the other's.
     values: [VecDeque<u64>; 2],
     work: Duration,
+    /// Tells cell 1 nothing where cell 1 is, as no pure actor may.
+    is_faithless: bool,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -131,11 +133,11 @@ pub(crate) enum PairMessage {
 
 impl Actor for Pair {
     type Index = Ix1;
-    type Init = (CollectionRef<Cell>, Duration);
+    type Init = (CollectionRef<Cell>, Duration, bool);
     type Message = PairMessage;
 
-    fn create((cells, work): Self::Init, _cx: &mut Context<'_, Self>) -> Self {
-        Self { cells, state: 0, step: 0, values: Default::default(), work }
+    fn create((cells, work, is_faithless): Self::Init, _cx: &mut Context<'_, Self>) -> Self {
+        Self { cells, state: 0, step: 0, values: Default::default(), work, is_faithless }
     }
 
     fn handle(&mut self, message: PairMessage, cx: &mut Context<'_, Self>) {
@@ -153,7 +155,8 @@ impl Actor for Pair {
             }
             self.state = meet(self.state, a, b, cx.index().0 as u64);
             cx.charge(self.work);
-            for cell in [0, 1] {
+            let is_silent = self.is_faithless && cx.pe().0 >= cx.layout().pe_count() / 2;
+            for cell in if is_silent { 0..1 } else { 0..2 } {
                 let answer = CellMessage::Answer { step: self.step, value: self.state };
                 cx.send_in_step(&self.cells.at(Ix1(cell)), self.step, answer);
             }
@@ -170,6 +173,8 @@ pub(crate) struct Cells {
     pub(crate) wanders: bool,
     /// How often main asks for a rebalance before it waits for the end.
     pub(crate) rebalances: u32,
+    /// Whether pairs break the promise.
+    pub(crate) is_faithless: bool,
 }
 
 impl Cells {
@@ -186,7 +191,7 @@ impl Cells {
     async fn run(self, grid: Grid) -> Result<(), JobError> {
         let custom = |name: &str| Placement::Custom(name.to_owned());
         let cells = grid.create_placed::<Cell>(custom("ends"), Ix1::range(2), |_| ()).await?;
-        let init = (cells.reference(), self.work);
+        let init = (cells.reference(), self.work, self.is_faithless);
         let pairs = grid.create_placed::<Pair>(custom("near"), Ix1::range(PAIRS), |_| init).await?;
         let section = pairs.section(1, (0..PAIRS as i32).map(Ix1));
         let Self { steps, wanders, .. } = self;

@@ -71,8 +71,13 @@ fn simulate(job: Job, emulate: &str, options: SimOptions) -> SimReport {
     Simulation::new(job, spec, options).unwrap().run()
 }
 
-const SLOW: Cells =
-    Cells { steps: 60, work: Duration::from_micros(100), wanders: false, rebalances: 1 };
+const SLOW: Cells = Cells {
+    steps: 60,
+    work: Duration::from_micros(100),
+    wanders: false,
+    rebalances: 1,
+    is_faithless: false,
+};
 
 #[test]
 fn a_step_between_two_sites_takes_one_crossing_instead_of_two() {
@@ -138,7 +143,7 @@ fn nothing_is_lost_or_repeated_under_faults_and_a_seed_repeats_a_run() {
 fn what_a_pure_actor_may_not_do_ends_the_job_and_is_named() {
     let job = Job::new("misuse").pure::<cells::Pair>().actor::<cells::Cell>().main(async |grid| {
         let cells = grid.create::<cells::Cell>(Ix1::range(1), |_| ()).await?;
-        let init = (cells.reference(), Duration::ZERO);
+        let init = (cells.reference(), Duration::ZERO, false);
         let pairs = grid.create::<cells::Pair>(Ix1::range(1), |_| init).await?;
         pairs.member(Ix1(0)).send(cells::PairMessage::SetTimer);
         grid.quiescence().await?;
@@ -149,6 +154,18 @@ fn what_a_pure_actor_may_not_do_ends_the_job_and_is_named() {
 
     let error = outcome.unwrap_err().to_string();
     assert!(error.contains("Pair was declared pure and cannot set timers"), "{error}");
+}
+
+#[test]
+fn a_type_that_breaks_its_promise_ends_the_job_instead_of_stalling_a_rebalance() {
+    let cells = Cells { steps: 100, rebalances: 3, is_faithless: true, ..SLOW };
+    let job = play(cells.job(), &[Act::Begin(3), Act::End]);
+
+    let outcome = simulate(job, "2x2,wan=15ms", SimOptions::default()).outcome;
+
+    let error = outcome.unwrap_err().to_string();
+
+    assert!(error.contains("Pair was declared pure, but two of the same actor"), "{error}");
 }
 
 #[test]

@@ -19,9 +19,18 @@ use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId, Sender};
 use crate::parcel::Parcel;
 use crate::pe::core::Core;
-use crate::pe::state::{BroadcastRequest, Seen, broadcasts_of};
+use crate::pe::state::{BroadcastRequest, RequestOrder, Seen, broadcasts_of};
 use crate::wire::{Asked, Control, Earlier};
 use gridspan_topology::PeId;
+
+/// What a PE keeps of each sender that has broadcast to a collection, in a table that is at least half full.
+///
+/// The last number of a sender is needed as long as messages of it may come, and nobody knows until when: it may be
+/// destroyed and inserted again under its index, and goes on with the numbers that its grave keeps. So there are
+/// as many entries as actors that have ever broadcast, and they count in the memory budget.
+const SEEN_BYTES: usize = 2 * size_of::<(ActorId, Seen)>();
+/// The same on the root, which brings the requests of each sender into their order.
+const REQUESTS_BYTES: usize = 2 * size_of::<((CollectionId, ActorId), RequestOrder)>();
 
 /// As what the runtime asks for its own broadcasts, such as the results of reductions.
 pub(super) fn nobody(collection: CollectionId) -> Asked {
@@ -47,6 +56,13 @@ impl Core {
         }
         let asked = Asked { source, count, earlier };
         let message = Parcel::new(message);
+        // The root need not ask itself, unless something that it has asked itself before is still to be done, such as an
+        // insertion.
+        let is_next = self.me == Self::ROOT && self.own_controls == 0;
+        if is_next && self.collections.get(collection).is_some() {
+            let request = BroadcastRequest { kind, asked, message, priority };
+            return self.handle_broadcast_request(collection, request);
+        }
         self.post(
             Self::ROOT,
             Control::BroadcastRequest { kind, collection, asked, message, priority },
@@ -62,26 +78,32 @@ impl Core {
         if self.family(collection).is_none() {
             return self.fail_no_collection(collection);
         }
+        let Asked { source, count, .. } = request.asked;
+        let (gauge, request) = (self.gauge.clone(), self.keep_request(request));
         let Some(root) = &mut self.root else { return };
-        let order = root.requests.entry((collection, request.asked.source)).or_default();
-        order.early.insert(request.asked.count, request);
+        let order = root.requests.entry((collection, source)).or_insert_with(|| {
+            gauge.keep_forever(REQUESTS_BYTES);
+            RequestOrder::default()
+        });
+        order.early.insert(count, request);
         let mut ready = Vec::new();
         while let Some(request) = order.early.remove(&(order.come + 1)) {
             order.come += 1;
             ready.push(request);
         }
         for request in ready {
-            self.accept_broadcast(collection, request);
+            self.accept_broadcast(collection, request.into_inner());
         }
     }
 
     /// Gives a broadcast its number, once no insertion is under way.
     pub(super) fn accept_broadcast(&mut self, collection: CollectionId, request: BroadcastRequest) {
-        let Some(family) = self.family(collection) else { return };
-        if family.inserting > 0 {
+        if self.family(collection).is_none_or(|family| family.inserting == 0) {
+            return self.number_broadcast(collection, request);
+        }
+        let request = self.keep_request(request);
+        if let Some(family) = self.family(collection) {
             family.waiting.push_back(request);
-        } else {
-            self.number_broadcast(collection, request);
         }
     }
 
@@ -112,16 +134,22 @@ impl Core {
         if self.collections.get(collection).is_some_and(|local| local.info.kind != kind_id) {
             return self.fail_type_mismatch(kind.name());
         }
+        let bytes = size_of_val(&broadcast) + self.parcel_bytes(kind_id, &broadcast.1);
+        let broadcast = self.gauge.keep(broadcast, bytes);
+        let gauge = self.gauge.clone();
         let Some(local) = self.collections.get_mut(collection) else { return };
         local.broadcasts.early.insert(number, broadcast);
         while let Some(local) = self.collections.get_mut(collection)
-            && let Some((asked, message, priority)) =
-                local.broadcasts.early.remove(&local.broadcasts.next)
+            && let Some(broadcast) = local.broadcasts.early.remove(&local.broadcasts.next)
         {
+            let (asked, message, priority) = broadcast.into_inner();
             let number = local.broadcasts.next;
             local.broadcasts.next += 1;
             if asked.count > 0 {
-                local.broadcasts.seen.insert(asked.source, Seen { count: asked.count, number });
+                let seen = Seen { count: asked.count, number };
+                if local.broadcasts.seen.insert(asked.source, seen).is_none() {
+                    gauge.keep_forever(SEEN_BYTES);
+                }
             }
             self.take_broadcast((kind_id, collection), number, &asked, &message, priority);
             self.note_taken(collection);

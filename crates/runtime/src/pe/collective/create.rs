@@ -150,7 +150,7 @@ impl Core {
         if family.inserting == 0 {
             let waiting = std::mem::take(&mut family.waiting);
             for request in waiting {
-                self.number_broadcast(id.collection, request);
+                self.number_broadcast(id.collection, request.into_inner());
             }
         }
     }

@@ -167,6 +167,7 @@ impl Core {
         let twins = std::mem::take(&mut root.balances.twins);
         snapshot.hierarchy = root.survey.places.as_ref().map(|places| places.hierarchy.clone());
         snapshot.links = root.survey.site_links(now, &layout);
+        snapshot.has_step_order = root.uses_steps;
         let Some(Asked { now, cause, time, handled }) = root.balances.end_window(now) else {
             return Default::default();
         };

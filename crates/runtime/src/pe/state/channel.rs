@@ -18,7 +18,8 @@
 //! **Migration.** Both counters and the held messages move with the actor.
 
 use super::casts::Casts;
-use crate::envelope::{AnyEnvelope, Header};
+use super::waiting::KeptEnvelope;
+use crate::envelope::Header;
 use crate::id::{ActorId, CollectionId, SectionId};
 use crate::index::Key;
 use crate::pe::PlantedFault;
@@ -64,7 +65,7 @@ pub(crate) enum Turn {
 pub(crate) struct Channels {
     pub(crate) expected: FxHashMap<(ActorId, i32), u64>,
     pub(crate) next: FxHashMap<(ActorId, i32), u64>,
-    pub(crate) held: BTreeMap<(ActorId, i32, u64), Box<dyn AnyEnvelope>>,
+    pub(crate) held: BTreeMap<(ActorId, i32, u64), KeptEnvelope>,
     /// The channels of which the next message is held, because it comes after a broadcast.
     pub(crate) blocked: BTreeSet<(ActorId, i32)>,
     pub(crate) casts: Casts,
@@ -194,7 +195,8 @@ pub(crate) fn judge(expected: &mut u64, sequence: u64, waits: bool, fault: Plant
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::envelope::Envelope;
+    use crate::envelope::{AnyEnvelope, Envelope};
+    use crate::pe::state::Gauge;
     use gridspan_topology::PeId;
 
     const COLLECTION: CollectionId = CollectionId(3);
@@ -207,7 +209,8 @@ mod tests {
     }
 
     fn hold(channels: &mut Channels, header: Header) {
-        let envelope = Box::new(Envelope { header, message: 0u8 });
+        let envelope: Box<dyn AnyEnvelope> = Box::new(Envelope { header, message: 0u8 });
+        let envelope = Gauge::default().keep(envelope, 0);
         channels.held.insert(Channels::held_key(&header), envelope);
     }
 

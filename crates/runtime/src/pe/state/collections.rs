@@ -1,5 +1,6 @@
 //! Collections as one PE knows them, and where their members sit here.
 
+use super::kept::Kept;
 use crate::collection::CollectionInfo;
 use crate::id::{ActorId, CollectionId};
 use crate::index::{Key, Shape};
@@ -32,7 +33,7 @@ pub(crate) struct Broadcasts {
     /// The number of the next one.
     pub(crate) next: u64,
     /// Those that came before an earlier one: who asked, message, and priority.
-    pub(crate) early: BTreeMap<u64, (Asked, Parcel, i32)>,
+    pub(crate) early: BTreeMap<u64, Kept<(Asked, Parcel, i32)>>,
     /// The last of each sender.
     pub(crate) seen: FxHashMap<ActorId, Seen>,
     /// Members here at which a message may wait for a broadcast.

@@ -2,7 +2,7 @@
 
 use super::channel::Channels;
 use super::talk::Ring;
-use crate::envelope::AnyEnvelope;
+use super::waiting::KeptEnvelope;
 use crate::id::{ActorId, CollectionId, KindId};
 use crate::rank::FAR;
 use bytes::Bytes;
@@ -26,6 +26,8 @@ pub(crate) struct Member {
     pub(crate) ring: Ring,
     /// From it to another site, in messages.
     pub(crate) border_hops: u8,
+    /// Whether it sits on another PE too.
+    pub(crate) is_twin: bool,
 }
 
 /// Members that are about to be made, and the numbers of the collective operations they begin with.
@@ -59,6 +61,7 @@ impl NewMembers {
             channels: self.channels.take(),
             ring: Ring::default(),
             border_hops: FAR,
+            is_twin: false,
         }
     }
 }
@@ -71,7 +74,7 @@ pub(crate) struct Departing {
     pub(crate) member: Member,
     pub(crate) mailbox: Vec<(i32, Bytes)>,
     /// Messages that came since.
-    pub(crate) arrivals: Vec<Box<dyn AnyEnvelope>>,
+    pub(crate) arrivals: Vec<KeptEnvelope>,
     /// The sync point whose plan this is part of.
     pub(crate) plan: Option<CollectionId>,
 }

@@ -3,6 +3,7 @@
 use super::advice::Advice;
 use super::balance::Balances;
 use super::callback::{Callback, CallbackWith};
+use super::kept::Kept;
 use super::publications::Publications;
 use super::survey::Survey;
 use super::waves::Waves;
@@ -39,7 +40,7 @@ pub(crate) struct RequestOrder {
     /// How many have come in order.
     pub(crate) come: u64,
     /// Others, by how many there are with each.
-    pub(crate) early: BTreeMap<u64, BroadcastRequest>,
+    pub(crate) early: BTreeMap<u64, Kept<BroadcastRequest>>,
 }
 
 /// A broadcast without a number yet.
@@ -64,7 +65,7 @@ pub(crate) struct Family<C> {
     /// Insertions that are under way. Broadcasts wait for them, so that a new member neither misses
     /// nor repeats one.
     pub(crate) inserting: u32,
-    pub(crate) waiting: VecDeque<BroadcastRequest>,
+    pub(crate) waiting: VecDeque<Kept<BroadcastRequest>>,
     /// The number of the next reduction over each section, by name.
     pub(crate) sections: BTreeMap<u64, u64>,
     /// Reductions to main, by who contributes.

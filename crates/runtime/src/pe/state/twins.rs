@@ -4,10 +4,22 @@
 use crate::envelope::Header;
 use crate::id::{ActorId, CollectionId};
 use gridspan_topology::PeId;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The next number of messages: receiver, channel, number.
+/// The next number of messages: the other end, channel, number.
 pub(crate) type Counters = Vec<(ActorId, i32, u64)>;
+
+/// How far the first seat was when it asked the second to vanish.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Until {
+    /// The next messages to those that the second serves. It vanishes once it has sent as much.
+    pub(crate) sent: Counters,
+    /// The next messages to the actor. Who has handled as much has sent as much, or is not pure.
+    pub(crate) heard: Counters,
+    /// The number of the next broadcast to it.
+    pub(crate) broadcasts: u64,
+}
 
 /// Seats of this PE whose actors have another one elsewhere.
 #[derive(Default)]
@@ -35,8 +47,8 @@ pub(crate) struct TwinSeat {
 pub(crate) enum Role {
     /// The one that was there before, and stays.
     First(Seating),
-    /// The other one. Once it is to vanish, what it has to have sent before.
-    Second { until: Option<Counters> },
+    /// The other one. Once it is to vanish, how far it has to come before.
+    Second { until: Option<Until> },
 }
 
 /// How far the first seat is.
@@ -85,12 +97,12 @@ impl Twins {
         self.seats.remove(&id)
     }
 
-    /// A second seat is to vanish once it has sent so much.
-    pub(crate) fn leave(&mut self, id: ActorId, epoch: u32, counters: Counters) {
+    /// A second seat is to vanish once it has come so far.
+    pub(crate) fn leave(&mut self, id: ActorId, epoch: u32, far: Until) {
         if let Some(seat) = self.seats.get_mut(&id).filter(|seat| seat.epoch == epoch)
             && let Role::Second { until } = &mut seat.role
         {
-            *until = Some(counters);
+            *until = Some(far);
             self.leaving.insert(id);
         }
     }
@@ -151,15 +163,26 @@ impl TwinSeat {
         !self.is_known() || header.epoch != self.epoch
     }
 
-    /// Whether a second seat that is to vanish has sent all that it has to; `next` tells the number of the next
-    /// message to a receiver.
-    pub(crate) fn is_done(&self, next: impl Fn(ActorId, i32) -> u64) -> bool {
+    /// How far a second seat has to come before it vanishes, if it is to.
+    pub(crate) fn until(&self) -> Option<&Until> {
         match &self.role {
-            Role::Second { until: Some(until) } => {
-                until.iter().all(|&(to, channel, number)| next(to, channel) >= number)
-            }
-            _ => false,
+            Role::Second { until } => until.as_ref(),
+            Role::First(_) => None,
         }
+    }
+}
+
+impl Until {
+    /// Whether all has been sent; `next` tells the number of the next message to a receiver.
+    pub(crate) fn is_sent(&self, next: impl Fn(ActorId, i32) -> u64) -> bool {
+        self.sent.iter().all(|&(to, channel, number)| next(to, channel) >= number)
+    }
+
+    /// Whether all has come; `next` tells the number of the next message from a sender, `broadcasts` that of the next
+    /// broadcast.
+    pub(crate) fn is_heard(&self, next: impl Fn(ActorId, i32) -> u64, broadcasts: u64) -> bool {
+        broadcasts >= self.broadcasts
+            && self.heard.iter().all(|&(from, channel, number)| next(from, channel) >= number)
     }
 }
 
@@ -234,10 +257,17 @@ mod tests {
     }
 
     #[test]
-    fn a_second_seat_is_done_when_it_has_sent_as_much_as_the_first() {
-        let second = seat(Role::Second { until: Some(vec![(actor(7), 0, 5), (actor(7), 16, 1)]) });
-        assert!(second.is_done(|_, channel| if channel == 0 { 5 } else { 2 }));
-        assert!(!second.is_done(|_, channel| if channel == 0 { 4 } else { 2 }));
-        assert!(!seat(Role::Second { until: None }).is_done(|_, _| 100), "nobody asked it to go");
+    fn a_second_seat_is_done_when_it_has_sent_as_much_as_the_first_and_must_be_when_it_has_heard_as_much()
+     {
+        let until = Until {
+            sent: vec![(actor(7), 0, 5), (actor(7), 16, 1)],
+            heard: vec![(actor(2), 0, 3)],
+            broadcasts: 2,
+        };
+        assert!(until.is_sent(|_, channel| if channel == 0 { 5 } else { 2 }));
+        assert!(!until.is_sent(|_, channel| if channel == 0 { 4 } else { 2 }));
+        assert!(until.is_heard(|_, _| 3, 2));
+        assert!(!until.is_heard(|_, _| 2, 2) && !until.is_heard(|_, _| 3, 1));
+        assert_eq!(seat(Role::Second { until: None }).until(), None, "nobody asked it to go");
     }
 }

@@ -1,5 +1,6 @@
 //! What came before something that it needs: its receiver, or the description of its collection.
 
+use super::kept::Kept;
 use crate::envelope::AnyEnvelope;
 use crate::id::KindId;
 use crate::wire::Control;
@@ -10,11 +11,14 @@ use std::time::Duration;
 /// Longer than any detour over a wide-area link that is not considered lost.
 pub(crate) const UNKNOWN_MEMBER_HOLD: Duration = Duration::from_secs(5);
 
+/// A message that waits.
+pub(crate) type KeptEnvelope = Kept<Box<dyn AnyEnvelope>>;
+
 /// Messages that wait for their receiver to turn up.
 pub(crate) struct Held {
     pub(crate) kind: KindId,
     pub(crate) deadline: Time,
-    pub(crate) envelopes: Vec<Box<dyn AnyEnvelope>>,
+    pub(crate) envelopes: Vec<KeptEnvelope>,
 }
 
 impl Held {
@@ -23,13 +27,13 @@ impl Held {
         Self { kind, deadline: now + UNKNOWN_MEMBER_HOLD, envelopes: Vec::new() }
     }
 
-    pub(crate) fn push(&mut self, envelope: Box<dyn AnyEnvelope>) {
+    pub(crate) fn push(&mut self, envelope: KeptEnvelope) {
         self.envelopes.push(envelope);
     }
 }
 
 /// What outran the description of its collection.
 pub(crate) enum Early {
-    Message(KindId, Box<dyn AnyEnvelope>),
-    Control(PeId, Box<Control>),
+    Message(KindId, KeptEnvelope),
+    Control(PeId, Kept<Box<Control>>),
 }

@@ -1,0 +1,257 @@
+//! The job that the benches of calls run: empty functions in a second process, and functions of large data on the nodes
+//! of one.
+
+use crate::figures::Sample;
+use crate::nodes::{Cores, run_job};
+use gridspan::rpc::calls::{
+    Catalogue, Config, Function, Functions, GridRpc, RpcError, ServerPlan, Services, with_rpc,
+};
+use gridspan::rpc::group::Mapper;
+use gridspan::rpc::heuristics::{Greedy, HeftC};
+use gridspan::runtime::driver::embedded;
+use gridspan::runtime::{
+    Actor, Context, Grid, Ix1, Job, JobError, Layout, Numbers, PeId, Per, Reply,
+};
+use gridspan::sim::{SimOptions, Simulation};
+use gridspan::topology::GridSpec;
+use serde::{Deserialize, Serialize};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+type Bytes = Numbers<u8>;
+
+const EMPTY: Function<(), ()> = Function::new("empty", |(), _| Ok(()));
+/// Each byte one more; some work on all that is moved.
+const NEXT: Function<(Bytes,), (Bytes,)> = Function::new("next", |(bytes,): (Bytes,), _| {
+    Ok((bytes.iter().map(|byte| byte.wrapping_add(1)).collect::<Vec<u8>>().into(),))
+})
+.computes("1e-9 * in0")
+.gives(&["in0"]);
+/// What is said of its time has the calls spread over all servers.
+const SUM: Function<(Bytes,), (u64,)> = Function::new("sum", |(bytes,): (Bytes,), _| {
+    Ok((bytes.iter().map(|&byte| u64::from(byte)).sum(),))
+})
+.computes("1000")
+.gives(&["8"]);
+
+/// Calls of a chain.
+const LINKS: u8 = 10;
+/// Longer than any measurement takes.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+struct Remote;
+
+impl Catalogue for Remote {
+    fn functions() -> Functions {
+        Functions::new().with(&EMPTY).with_parts(&NEXT).with_parts(&SUM)
+    }
+}
+
+/// Answers at once.
+#[derive(Serialize, Deserialize)]
+struct Echo;
+
+impl Actor for Echo {
+    type Index = Ix1;
+    type Init = ();
+    type Message = Reply<()>;
+
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
+        Self
+    }
+
+    fn handle(&mut self, reply: Reply<()>, cx: &mut Context<'_, Self>) {
+        cx.reply(reply, ());
+    }
+}
+
+/// What is asked of the other process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Empty {
+    /// Calls, one after the other.
+    Calls,
+    /// Calls that do not block.
+    Sessions,
+    /// Questions to an actor.
+    Asks,
+}
+
+/// How a chain is executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Chain {
+    /// As a group on two servers.
+    Mapped,
+    /// As a group on one server.
+    Pinned,
+    /// Call by call on two servers in turns.
+    Bridged,
+}
+
+/// The definition, on all nodes.
+pub(crate) fn job() -> Job {
+    with_rpc::<Remote>(Job::new("remote").actor::<Echo>())
+}
+
+fn failed(error: RpcError) -> JobError {
+    JobError::Failed(error.to_string())
+}
+
+fn nodes(count: usize) -> GridSpec {
+    let layout = Layout::new(vec![("here".to_owned(), vec![1; count])]);
+    GridSpec::from_layout(&layout).expect("the layout is small")
+}
+
+/// So many empty calls of a server in a second process.
+pub(crate) fn empty(what: Empty, count: u64, cores: Cores) -> Sample {
+    let (send, receive) = mpsc::channel();
+    let job = job().main(async move |grid: Grid| {
+        let echoes = grid.create_group::<Echo>(Per::Pe, |_| ()).await?;
+        let services: Services<Remote> = Services::on_all_pes(&grid).await.map_err(failed)?;
+        let mut rpc = GridRpc::new(&services);
+        rpc.initialize(&Config::default()).map_err(failed)?;
+        let handle = rpc.handle(&EMPTY).await.map_err(failed)?;
+        for round in [count / 10, count] {
+            let begin = Instant::now();
+            match what {
+                Empty::Calls => {
+                    for _ in 0..round {
+                        rpc.call(&handle, &()).await.map_err(failed)?;
+                    }
+                }
+                Empty::Sessions => {
+                    let mut sessions = Vec::new();
+                    for _ in 0..round {
+                        sessions.push(rpc.call_async(&handle, &()).await.map_err(failed)?);
+                        if sessions.len() == 1000 {
+                            for session in sessions.drain(..) {
+                                rpc.wait(&session).await.map_err(failed)?;
+                            }
+                        }
+                    }
+                    for session in sessions {
+                        rpc.wait(&session).await.map_err(failed)?;
+                    }
+                }
+                Empty::Asks => {
+                    for _ in 0..round {
+                        echoes.member(Ix1(1)).ask(PATIENCE, |reply| reply).await?;
+                    }
+                }
+            }
+            // The first round warms up; the bench takes the last.
+            let _ = send.send(begin.elapsed());
+        }
+        Ok(())
+    });
+    run_job(job, &nodes(2), false, cores);
+    let elapsed = receive.iter().last().expect("main has sent it");
+    Sample { elapsed, operations: count }
+}
+
+/// Measures something that main does on so many nodes of this process, once after a first time.
+fn on_nodes(
+    count: usize,
+    what: impl AsyncFn(&Services<Remote>) -> Result<(), RpcError> + Send + 'static,
+) -> Sample {
+    let (send, receive) = mpsc::channel();
+    let job = job().main(async move |grid: Grid| {
+        let services: Services<Remote> = Services::new(&grid).await.map_err(failed)?;
+        for pe in grid.layout().pes().skip(1) {
+            services.join(ServerPlan::new(pe.to_string(), pe)).await.map_err(failed)?;
+        }
+        for _ in 0..2 {
+            let begin = Instant::now();
+            what(&services).await.map_err(failed)?;
+            let _ = send.send(begin.elapsed());
+        }
+        Ok(())
+    });
+    embedded::run_emulated(job, &nodes(count)).expect("the job ends well");
+    Sample { elapsed: receive.iter().last().expect("main has sent it"), operations: 1 }
+}
+
+/// A chain of calls of which each takes the bytes that the one before has made.
+pub(crate) fn chain(how: Chain, bytes: usize) -> Sample {
+    let servers = if how == Chain::Pinned { 1 } else { 2 };
+    on_nodes(1 + servers, async move |services| {
+        let mut data: Bytes = vec![0; bytes].into();
+        if how == Chain::Bridged {
+            let mut rpc = GridRpc::new(services);
+            rpc.initialize(&Config::default())?;
+            for link in 0..LINKS {
+                let server = PeId(1 + u32::from(link) % 2).to_string();
+                (data,) = rpc.call(&rpc.handle_on(&NEXT, &server).await?, &(data,)).await?;
+            }
+        } else {
+            let mapper = Mapper::new(services);
+            data = mapper
+                .map(&HeftC::default(), async |group| {
+                    let mut state = group.value(&data)?;
+                    for _ in 0..LINKS {
+                        (state,) = group.call(&NEXT, (state,));
+                    }
+                    group.get(&state).await
+                })
+                .await?;
+        }
+        assert!(
+            data.len() == bytes && data.iter().all(|&byte| byte == LINKS),
+            "the chain is right"
+        );
+        Ok(())
+    })
+}
+
+/// The same bytes to four servers, in one group or by one call after the other.
+pub(crate) fn to_four(is_group: bool, bytes: usize) -> Sample {
+    on_nodes(5, async move |services| {
+        let data: Bytes = vec![1; bytes].into();
+        let expected = bytes as u64;
+        if is_group {
+            let mapper = Mapper::new(services);
+            let sums = mapper.map(&Greedy, async |group| {
+                let value = group.value(&data)?;
+                let lazies = [(); 4].map(|()| group.call(&SUM, (&value,)).0);
+                let mut sums = Vec::new();
+                for lazy in &lazies {
+                    sums.push(group.get(lazy).await?);
+                }
+                Ok(sums)
+            });
+            assert_eq!(sums.await?, [expected; 4]);
+        } else {
+            let mut rpc = GridRpc::new(services);
+            rpc.initialize(&Config::default())?;
+            let mut sessions = Vec::new();
+            for card in services.list().await? {
+                let handle = rpc.handle_on(&SUM, &card.name).await?;
+                sessions.push(rpc.call_async(&handle, &(data.clone(),)).await?);
+            }
+            for session in &sessions {
+                assert_eq!(rpc.wait(session).await?, (expected,));
+            }
+        }
+        Ok(())
+    })
+}
+
+/// How many round trips a fresh call takes over a wide area, in virtual time.
+pub(crate) fn round_trips() -> f64 {
+    const ONE_WAY_S: f64 = 0.02;
+    let (send, receive) = mpsc::channel();
+    let job = job().main(async move |grid: Grid| {
+        let services: Services<Remote> = Services::on_all_pes(&grid).await.map_err(failed)?;
+        let mut rpc = GridRpc::new(&services);
+        rpc.initialize(&Config::default()).map_err(failed)?;
+        let handle = rpc.handle(&EMPTY).await.map_err(failed)?;
+        let begin = grid.now().await?;
+        rpc.call(&handle, &()).await.map_err(failed)?;
+        let took = grid.now().await?.since(begin);
+        let _ = send.send(took.as_secs_f64() / (2.0 * ONE_WAY_S));
+        Ok(())
+    });
+    let spec = GridSpec::from_emulate("2x1,wan=20ms").expect("a grid in short");
+    let report = Simulation::new(job, spec, SimOptions::default()).expect("it can run").run();
+    report.outcome.expect("the job ends well");
+    receive.recv().expect("main has sent it")
+}

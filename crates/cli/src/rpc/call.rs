@@ -1,0 +1,98 @@
+//! `gridctl rpc ls` and `gridctl rpc call`: what somebody before a door asks.
+
+use super::door::{DoorError, Listed, Token, Visitor};
+use crate::args::{RpcCallArgs, RpcListArgs};
+use crate::error::CliError;
+use crate::output::print;
+use crate::status::folder;
+use crate::style::Style;
+use crate::table::{Align, Table};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+/// Lists the servers behind a door.
+pub(crate) fn list(args: &RpcListArgs) -> Result<ExitCode, CliError> {
+    let servers = visit(args.token.as_deref(), async |visitor| visitor.list().await)?;
+    let text = match args.json {
+        true => {
+            let text = serde_json::to_string_pretty(&servers);
+            let text = text.map_err(|error| CliError::system("write JSON")(error.into()))?;
+            format!("{text}\n")
+        }
+        false => table(&servers),
+    };
+    print(&text, "print the servers")
+}
+
+fn table(servers: &[Listed]) -> String {
+    let titles = ["server", "speed", "calls", "load", "functions"].map(str::to_owned);
+    let align = |column| if (1..4).contains(&column) { Align::Right } else { Align::Left };
+    let mut table = Table::new(titles.into(), align);
+    for Listed { card, calls, load_s } in servers {
+        let functions: Vec<&str> = card.functions.iter().map(String::as_str).collect();
+        table.row(vec![
+            card.name.clone(),
+            card.speed.to_string(),
+            calls.to_string(),
+            format!("{load_s:.1} s"),
+            functions.join(" "),
+        ]);
+    }
+    table.render(Style::of_stdout().is_coloured)
+}
+
+/// Calls a function, and prints its results.
+pub(crate) fn call(args: &RpcCallArgs) -> Result<ExitCode, CliError> {
+    let RpcCallArgs { function, arguments, token, timeout } = args;
+    let called =
+        visit(token.as_deref(), async |visitor| visitor.call(function, arguments, *timeout).await)?;
+    print(&format!("{}\n", called?), "print the results")
+}
+
+/// Goes to a door with a token, or with that of the daemon that came last.
+fn visit<T>(
+    token: Option<&Path>,
+    ask: impl AsyncFnOnce(&Visitor) -> Result<T, DoorError>,
+) -> Result<T, CliError> {
+    let token = match token {
+        Some(path) => Token::read(path)?,
+        None => Token::read(&latest()?)?,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(CliError::system("start to speak with the network"))?;
+    runtime.block_on(async {
+        let visitor = Visitor::new(token)?;
+        let asked = ask(&visitor).await;
+        visitor.leave().await;
+        Ok(asked?)
+    })
+}
+
+/// The token that this user's latest daemon has written.
+fn latest() -> Result<PathBuf, CliError> {
+    let find = || -> io::Result<Option<PathBuf>> {
+        let mut found: Option<(SystemTime, PathBuf)> = None;
+        for entry in fs::read_dir(folder()?)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let is_token = name.to_str().is_some_and(|name| {
+                name.starts_with("door-")
+                    && Path::new(name).extension().is_some_and(|e| e == "token")
+            });
+            // It may have ended since.
+            let Ok(written) = entry.metadata().and_then(|metadata| metadata.modified()) else {
+                continue;
+            };
+            let candidate = (written, entry.path());
+            if is_token && found.as_ref().is_none_or(|found| *found < candidate) {
+                found = Some(candidate);
+            }
+        }
+        Ok(found.map(|(_, path)| path))
+    };
+    let found = find().map_err(CliError::system("look for this user's daemons"))?;
+    found.ok_or(CliError::NoDoor)
+}

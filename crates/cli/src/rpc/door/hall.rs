@@ -1,0 +1,111 @@
+//! The servers behind a door, and which of them gets a call.
+
+use super::wire::Listed;
+use gridspan_rpc::calls::{Directory, Offer, RpcError, ServerCard};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Servers that are reached by a way `W`.
+#[derive(Debug)]
+pub(super) struct Hall<W> {
+    directory: Directory,
+    ways: BTreeMap<u32, W>,
+    calls: BTreeMap<u32, u32>,
+    next: u32,
+}
+
+impl<W: Clone> Hall<W> {
+    pub(super) fn new() -> Self {
+        let (ways, calls) = (BTreeMap::new(), BTreeMap::new());
+        Self { directory: Directory::default(), ways, calls, next: 0 }
+    }
+
+    /// A server comes; its number here.
+    pub(super) fn join(&mut self, card: ServerCard, way: W) -> u32 {
+        let number = self.next;
+        self.next += 1;
+        self.directory.join(ServerCard { number, ..card });
+        self.ways.insert(number, way);
+        number
+    }
+
+    /// A server is gone.
+    pub(super) fn leave(&mut self, number: u32) {
+        self.directory.leave(number);
+        self.ways.remove(&number);
+        self.calls.remove(&number);
+    }
+
+    pub(super) fn list(&self) -> Vec<Listed> {
+        let listed = |card: ServerCard| {
+            let calls = self.calls.get(&card.number).copied().unwrap_or_default();
+            Listed { calls, load_s: self.directory.load_of_s(card.number), card }
+        };
+        self.directory.cards().into_iter().map(listed).collect()
+    }
+
+    /// Sends a call to the server that would end it first, of those that it was not sent to before.
+    pub(super) fn place(
+        &mut self,
+        function: &str,
+        bytes: u64,
+        tried: &BTreeSet<u32>,
+    ) -> Result<Option<(Offer, W)>, RpcError> {
+        let offers = self.directory.find(function, bytes, None, None)?;
+        let untried = offers.into_iter().find(|offer| !tried.contains(&offer.number));
+        let Some(offer) = untried else { return Ok(None) };
+        let Some(way) = self.ways.get(&offer.number).cloned() else { return Ok(None) };
+        self.directory.placed(offer);
+        *self.calls.entry(offer.number).or_default() += 1;
+        Ok(Some((offer, way)))
+    }
+
+    /// A server has let the time to answer pass.
+    pub(super) fn late(&mut self, offer: Offer) -> Offer {
+        self.directory.late(offer.number);
+        Offer { is_late: true, ..offer }
+    }
+
+    /// A server has nothing to do with a call any more.
+    pub(super) fn ended(&mut self, offer: Offer) {
+        self.directory.ended(offer);
+        if let Some(calls) = self.calls.get_mut(&offer.number) {
+            *calls = calls.saturating_sub(1);
+        }
+    }
+
+    /// A call has taken so long.
+    pub(super) fn observe(&mut self, function: &str, number: u32, bytes: u64, took_s: f64) {
+        self.directory.observe(function, number, bytes, took_s);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn card(name: &str, speed: f64) -> ServerCard {
+        let (name, functions) = (name.to_owned(), [String::from("f")].into());
+        ServerCard { number: 0, name, site: 0, speed, is_direct: false, functions }
+    }
+
+    #[test]
+    fn a_call_goes_to_one_server_after_the_other_until_none_is_left() {
+        let mut hall = Hall::new();
+        let [slow, fast] =
+            [("slow", 1.0), ("fast", 2.0)].map(|(name, speed)| hall.join(card(name, speed), name));
+        let mut tried = BTreeSet::new();
+        let mut ways = Vec::new();
+        while let Some((offer, way)) = hall.place("f", 8, &tried).unwrap() {
+            tried.insert(offer.number);
+            ways.push(way);
+        }
+        assert_eq!((ways, tried), (vec!["fast", "slow"], [slow, fast].into()));
+        assert_eq!(hall.list().iter().map(|listed| listed.calls).collect::<Vec<_>>(), [1, 1]);
+
+        hall.leave(fast);
+        hall.leave(slow);
+
+        let error = hall.place("f", 8, &BTreeSet::new()).unwrap_err();
+        assert_eq!(error.code(), 4);
+    }
+}

@@ -1,0 +1,106 @@
+//! A process that serves behind a door: as a daemon of its own, or as a member of another's.
+
+use super::daemon::{DoorOptions, DoorPlan, daemon};
+use super::member::join;
+use super::token::{DoorError, Token};
+use gridspan_rpc::calls::{Catalogue, Config, GridRpc, RpcError, ServerCard, Services, with_rpc};
+use gridspan_runtime::{Grid, Job, JobError, driver};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::oneshot;
+
+/// What a process does at a door.
+#[derive(Clone, Debug)]
+pub(crate) enum Role {
+    /// Opens one, and serves behind it.
+    Daemon(DoorOptions),
+    /// Opens one for servers of other processes.
+    Registry(DoorOptions),
+    /// Serves behind the door that a token names.
+    Member(Token),
+}
+
+/// A process that serves.
+#[derive(Clone, Debug)]
+pub(crate) struct ServeOptions {
+    /// What it is called.
+    pub(crate) name: String,
+    /// On how many PEs it executes calls, each one at a time.
+    pub(crate) pes: u32,
+    /// How fast each is: a call takes its work divided by it.
+    pub(crate) speed: f64,
+    /// What it does.
+    pub(crate) role: Role,
+}
+
+/// Serves the functions of a catalogue until `end` says something, or is dropped. `told` hears where the door is once
+/// it is open, and each time a member has joined.
+pub(crate) fn serve<C: Catalogue>(
+    options: ServeOptions,
+    end: oneshot::Receiver<()>,
+    told: impl Fn(SocketAddr) + Send + Sync + 'static,
+) -> Result<(), DoorError> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(DoorError::Listen)?;
+    let ended = async { drop(end.await) };
+    if let Role::Registry(door) = options.role {
+        return runtime.block_on(async {
+            let plan = DoorPlan::open(door)?;
+            told(plan.address()?);
+            daemon::<C>(plan, None, ended).await
+        });
+    }
+    // What the door comes to leaves the job by way of this.
+    let outcome = Arc::new(Mutex::new(Ok(())));
+    let (of_job, pes) = (outcome.clone(), options.pes);
+    let job = with_rpc::<C>(Job::new("serve")).main(async move |grid: Grid| {
+        let (rpc, card) = start::<C>(&grid, &options)
+            .await
+            .map_err(|error| JobError::Failed(error.to_string()))?;
+        let (resolve, over) = oneshot::channel();
+        runtime.spawn(async move {
+            let served = match options.role {
+                Role::Member(token) => {
+                    let address = token.address;
+                    join(token, card, rpc, ended, || told(address)).await
+                }
+                Role::Daemon(door) | Role::Registry(door) => match DoorPlan::open(door) {
+                    Ok(plan) => {
+                        plan.address().into_iter().for_each(&told);
+                        daemon(plan, Some((card, rpc)), ended).await
+                    }
+                    Err(error) => Err(error),
+                },
+            };
+            *of_job.lock().unwrap_or_else(PoisonError::into_inner) = served;
+            // The job may have ended for another reason.
+            let _ = resolve.send(());
+        });
+        let _ = over.await;
+        runtime.shutdown_background();
+        Ok(())
+    });
+    let ran = driver::embedded::run(job, pes.saturating_add(1));
+    ran.map_err(|error| DoorError::Servers(error.to_string()))?;
+    std::mem::replace(&mut *outcome.lock().unwrap_or_else(PoisonError::into_inner), Ok(()))
+}
+
+/// Servers on all PEs but the first, and a client of them.
+async fn start<C: Catalogue>(
+    grid: &Grid,
+    options: &ServeOptions,
+) -> Result<(Arc<GridRpc<C>>, ServerCard), RpcError> {
+    let services: Services<C> = Services::on_all_pes(grid).await?;
+    let mut rpc = GridRpc::new(&services);
+    rpc.initialize(&Config::default())?;
+    let card = ServerCard {
+        number: 0,
+        name: options.name.clone(),
+        site: 0,
+        speed: options.speed * f64::from(options.pes),
+        is_direct: false,
+        functions: C::functions().names().map(str::to_owned).collect(),
+    };
+    Ok((Arc::new(rpc), card))
+}

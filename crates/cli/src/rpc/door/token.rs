@@ -1,0 +1,180 @@
+//! Where a door is, and who may come in.
+
+use gridspan_runtime::NodeId;
+use gridspan_runtime::net::{Authority, Identity, IdentityError};
+use quinn::{ClientConfig, ServerConfig, TransportConfig, VarInt};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use thiserror::Error;
+
+/// The version of the file; others are not read.
+const VERSION: u32 = 1;
+/// A side that is silent for so long is gone; both say something every second.
+const SILENCE: Duration = Duration::from_secs(6);
+const KEEP_ALIVE: Duration = Duration::from_secs(1);
+/// So many questions of one connection may be open at the same time; further ones wait.
+const STREAMS_MAX: u32 = 1000;
+
+/// Why a door cannot be opened or reached.
+#[derive(Debug, Error)]
+pub(crate) enum DoorError {
+    /// A token cannot be read or written.
+    #[error("cannot use the token {path}: {error}")]
+    Token {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// Certificates cannot be made or used.
+    #[error("cannot use the token's certificates: {0}")]
+    Identity(#[from] IdentityError),
+    /// The door cannot listen, or the system does not let it work.
+    #[error("cannot open the door: {0}; choose another address")]
+    Listen(io::Error),
+    /// The servers behind the door have failed.
+    #[error("the servers have failed: {0}")]
+    Servers(String),
+    /// Nobody answers at the door.
+    #[error("nobody answers at {address}: {reason}; is its daemon still there?")]
+    Away {
+        /// Where the token says the door is.
+        address: SocketAddr,
+        /// What was seen.
+        reason: String,
+    },
+    /// What is said cannot be understood.
+    #[error("the other side of the door says what cannot be understood: {0}")]
+    Malformed(String),
+}
+
+/// Where a door is, and the certificate of its guests. It holds a private key.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Token {
+    version: u32,
+    /// Where the door is.
+    pub(crate) address: SocketAddr,
+    identity: Identity,
+}
+
+/// What the daemon keeps for itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Key {
+    version: u32,
+    address: SocketAddr,
+    identity: Identity,
+}
+
+impl Token {
+    /// A token and the daemon's key for it, for a door at an address.
+    pub(super) fn new(address: SocketAddr) -> Result<(Self, Key), DoorError> {
+        let authority = Authority::new("door")?;
+        let [own, guests] = [0, 1].map(|node| authority.issue(NodeId(node), 1));
+        let key = Key { version: VERSION, address, identity: own? };
+        Ok((Self { version: VERSION, address, identity: guests? }, key))
+    }
+
+    /// The same for a door that is at another address.
+    pub(super) fn at(self, address: SocketAddr) -> Self {
+        Self { address, ..self }
+    }
+
+    /// Reads a token from its file.
+    pub(crate) fn read(path: &Path) -> Result<Self, DoorError> {
+        let token: Self = read(path)?;
+        match token.version == VERSION {
+            true => Ok(token),
+            false => Err(of_token(path)(io::Error::other("it is of another version of gridspan"))),
+        }
+    }
+
+    /// Writes it to a file that its user alone can read.
+    pub(super) fn write(&self, path: &Path) -> Result<(), DoorError> {
+        write(path, self)
+    }
+
+    /// How a guest reaches the door.
+    pub(super) fn client(&self) -> Result<ClientConfig, DoorError> {
+        let mut config = ClientConfig::new(self.identity.quic_client()?);
+        config.transport_config(transport());
+        Ok(config)
+    }
+
+    /// What the daemon's certificate names.
+    pub(super) fn door_name(&self) -> String {
+        self.identity.name_of(NodeId(0))
+    }
+}
+
+impl Key {
+    /// Where the door was, if this is of the version that is understood.
+    pub(super) fn read(path: &Path) -> Result<Option<Self>, DoorError> {
+        if !path.exists() {
+            return Ok(None);
+        }
+        let key: Self = read(path)?;
+        Ok((key.version == VERSION).then_some(key))
+    }
+
+    pub(super) fn write(&self, path: &Path) -> Result<(), DoorError> {
+        write(path, self)
+    }
+
+    /// The same for a door that is at another address.
+    pub(super) fn at(self, address: SocketAddr) -> Self {
+        Self { address, ..self }
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// How the door lets guests in.
+    pub(super) fn server(&self) -> Result<ServerConfig, DoorError> {
+        let mut config = ServerConfig::with_crypto(self.identity.quic_server()?);
+        config.transport_config(transport());
+        Ok(config)
+    }
+}
+
+/// Where the daemon's key is, beside its token.
+pub(super) fn key_path(token: &Path) -> PathBuf {
+    token.with_extension("key")
+}
+
+fn transport() -> Arc<TransportConfig> {
+    let mut transport = TransportConfig::default();
+    let silence = VarInt::from_u32(SILENCE.as_millis() as u32);
+    transport.max_idle_timeout(Some(silence.into())).keep_alive_interval(Some(KEEP_ALIVE));
+    transport.max_concurrent_bidi_streams(VarInt::from_u32(STREAMS_MAX));
+    transport.max_concurrent_uni_streams(VarInt::from_u32(0));
+    Arc::new(transport)
+}
+
+fn of_token(path: &Path) -> impl FnOnce(io::Error) -> DoorError {
+    let path = path.to_owned();
+    |error| DoorError::Token { path, error }
+}
+
+fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, DoorError> {
+    let text = fs::read(path).map_err(of_token(path))?;
+    serde_json::from_slice(&text).map_err(|error| of_token(path)(error.into()))
+}
+
+fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), DoorError> {
+    let written = || {
+        // Whole or not at all: somebody may be waiting for it.
+        let new = path.with_extension("new");
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        options.open(&new)?.write_all(&serde_json::to_vec(value)?)?;
+        fs::rename(new, path)
+    };
+    written().map_err(of_token(path))
+}

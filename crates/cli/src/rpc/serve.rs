@@ -1,0 +1,68 @@
+//! `gridctl rpc serve`: a daemon that serves functions, or is the registry of those who do.
+
+use super::door::{DoorOptions, Role, ServeOptions, Token, serve};
+use super::toolbox::Toolbox;
+use crate::args::RpcServeArgs;
+use crate::error::CliError;
+use crate::output::print;
+use crate::status::folder;
+use gridspan::variables::cores;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread;
+use tokio::sync::oneshot;
+
+/// Serves until a signal ends it.
+pub(crate) fn run(args: &RpcServeArgs) -> Result<ExitCode, CliError> {
+    let (tell, end) = oneshot::channel();
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]);
+    let mut signals = signals.map_err(CliError::system("watch for signals"))?;
+    thread::spawn(move || {
+        let mut tell = Some(tell);
+        for signal in signals.forever() {
+            match tell.take() {
+                // It may have ended.
+                Some(tell) => drop(tell.send(())),
+                None => std::process::exit(128 + signal),
+            }
+        }
+    });
+    let options = options(args)?;
+    let (name, role) = (options.name.clone(), options.role.clone());
+    let told = move |address| {
+        let line = match &role {
+            Role::Member(_) => format!("{name} serves behind the door at {address}\n"),
+            Role::Daemon(door) | Role::Registry(door) => {
+                format!("{name} is at {address}; its token is {}\n", door.token.display())
+            }
+        };
+        // With the output closed there is nobody to tell.
+        let _ = print(&line, "tell where the door is");
+    };
+    serve::<Toolbox>(options, end, told)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn options(args: &RpcServeArgs) -> Result<ServeOptions, CliError> {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let name = args.name.clone().unwrap_or_else(|| format!("{host}-{}", std::process::id()));
+    let role = match &args.join {
+        Some(token) => Role::Member(Token::read(token)?),
+        None => {
+            let is_kept = args.token.is_some();
+            let token = args.token.clone().map_or_else(own_token, Ok)?;
+            let door = DoorOptions { listen: args.listen, token, is_kept };
+            if args.registry { Role::Registry(door) } else { Role::Daemon(door) }
+        }
+    };
+    let pes = args.pes.map_or_else(|| cores() as u32, std::num::NonZeroU32::get);
+    Ok(ServeOptions { name, pes, speed: args.speed, role })
+}
+
+/// The token of this process, where other processes of the same user look for it.
+fn own_token() -> Result<PathBuf, CliError> {
+    let folder = folder().map_err(CliError::system("find the folder of this user's jobs"))?;
+    Ok(folder.join(format!("door-{:010}.token", std::process::id())))
+}

@@ -1,0 +1,140 @@
+//! The functions that `gridctl rpc serve` serves: small ones to try, and some that compute.
+
+use gridspan_rpc::calls::{Catalogue, Function, Functions};
+
+/// The functions of `gridctl rpc serve`.
+pub(super) struct Toolbox;
+
+const ADD: Function<(f64, f64), f64> = Function::new("add", |(one, other), _| Ok(one + other));
+const DOT: Function<(Vec<f64>, Vec<f64>), f64> = Function::new("dot", |(one, other), _| {
+    same(one.len(), other.len(), "elements of the two vectors")?;
+    Ok(one.iter().zip(&other).map(|(one, other)| one * other).sum())
+});
+const MULTIPLY: Function<(Matrix, Matrix), Matrix> =
+    Function::new("multiply", |pair, _| multiply(&pair.0, &pair.1));
+const SOLVE: Function<(Matrix, Vec<f64>), Vec<f64>> =
+    Function::new("solve", |(matrix, right), _| solve(matrix, right));
+const PRIMES: Function<u64, u64> = Function::new("primes", |below, _| primes(below));
+const SLEEP: Function<f64, f64> = Function::new("sleep", |seconds, _| {
+    let pause = std::time::Duration::try_from_secs_f64(seconds);
+    std::thread::sleep(pause.map_err(|error| error.to_string())?);
+    Ok(seconds)
+});
+
+impl Catalogue for Toolbox {
+    fn functions() -> Functions {
+        let functions = Functions::new().with(&ADD).with(&DOT).with(&MULTIPLY);
+        functions.with(&SOLVE).with(&PRIMES).with(&SLEEP)
+    }
+}
+
+/// Rows.
+type Matrix = Vec<Vec<f64>>;
+
+/// More numbers than this are not sieved: the sieve is in memory.
+const PRIMES_BELOW_MAX: u64 = 1 << 32;
+
+fn same(one: usize, other: usize, what: &str) -> Result<(), String> {
+    match one == other {
+        true => Ok(()),
+        false => Err(format!("{one} and {other} {what} do not go together")),
+    }
+}
+
+fn multiply(left: &Matrix, right: &Matrix) -> Result<Matrix, String> {
+    let width = right.first().map_or(0, Vec::len);
+    for row in right {
+        same(row.len(), width, "elements of two rows")?;
+    }
+    let mut product = Vec::with_capacity(left.len());
+    for row in left {
+        same(row.len(), right.len(), "columns and rows")?;
+        let mut sums = vec![0.0; width];
+        for (factor, others) in row.iter().zip(right) {
+            sums.iter_mut().zip(others).for_each(|(sum, other)| *sum += factor * other);
+        }
+        product.push(sums);
+    }
+    Ok(product)
+}
+
+/// Elimination with partial pivoting (Golub and Van Loan, "Matrix Computations", algorithm 3.4.1).
+fn solve(mut matrix: Matrix, mut right: Vec<f64>) -> Result<Vec<f64>, String> {
+    let size = matrix.len();
+    same(size, right.len(), "rows and right-hand sides")?;
+    for row in &matrix {
+        same(row.len(), size, "columns and rows")?;
+    }
+    for column in 0..size {
+        let by_size = |one: &usize, other: &usize| {
+            matrix[*one][column].abs().total_cmp(&matrix[*other][column].abs())
+        };
+        let pivot = (column..size).max_by(by_size).unwrap_or(column);
+        if matrix[pivot][column] == 0.0 {
+            return Err(format!("the matrix is singular: column {column} depends on others"));
+        }
+        matrix.swap(column, pivot);
+        right.swap(column, pivot);
+        let (above, below) = matrix.split_at_mut(column + 1);
+        let pivot_row = &above[column];
+        for (row, offset) in below.iter_mut().zip(column + 1..) {
+            let factor = row[column] / pivot_row[column];
+            let rest = row.iter_mut().zip(pivot_row).skip(column);
+            rest.for_each(|(element, pivot)| *element -= factor * pivot);
+            right[offset] -= factor * right[column];
+        }
+    }
+    for column in (0..size).rev() {
+        let known: f64 = (column + 1..size).map(|other| matrix[column][other] * right[other]).sum();
+        right[column] = (right[column] - known) / matrix[column][column];
+    }
+    Ok(right)
+}
+
+/// How many primes there are below a number: the sieve of Eratosthenes over odd numbers.
+fn primes(below: u64) -> Result<u64, String> {
+    if below > PRIMES_BELOW_MAX {
+        return Err(format!("count primes below {PRIMES_BELOW_MAX} at most"));
+    }
+    if below <= 2 {
+        return Ok(0);
+    }
+    // The odd number 2 i + 1 stands at i.
+    let mut is_composite = vec![false; (below / 2) as usize];
+    let mut factor = 3;
+    while factor * factor < below {
+        if !is_composite[(factor / 2) as usize] {
+            let multiples = (factor * factor / 2..below / 2).step_by(factor as usize);
+            multiples.for_each(|multiple| is_composite[multiple as usize] = true);
+        }
+        factor += 2;
+    }
+    Ok(1 + is_composite.iter().skip(1).filter(|is_composite| !**is_composite).count() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn primes_are_as_many_as_published() {
+        // OEIS A006880.
+        let counts = [10, 100, 1_000, 1_000_000].map(|below| primes(below).unwrap());
+        assert_eq!(counts, [4, 25, 168, 78_498]);
+        assert_eq!([0, 2, 3, 4, 5, 6].map(|below| primes(below).unwrap()), [0, 0, 1, 2, 2, 3]);
+    }
+
+    #[test]
+    fn a_system_is_solved_also_where_a_pivot_is_zero() {
+        let matrix = vec![vec![0.0, 2.0], vec![4.0, 0.0]];
+        assert_eq!(solve(matrix, vec![6.0, 8.0]), Ok(vec![2.0, 3.0]));
+        assert!(solve(vec![vec![1.0, 1.0]; 2], vec![1.0, 1.0]).unwrap_err().contains("singular"));
+        assert!(solve(vec![vec![1.0]], vec![1.0, 1.0]).unwrap_err().contains("do not go together"));
+    }
+
+    #[test]
+    fn a_product_has_the_rows_of_one_and_the_columns_of_the_other() {
+        let product = multiply(&vec![vec![1.0, 2.0]], &vec![vec![3.0], vec![4.0]]);
+        assert_eq!(product, Ok(vec![vec![11.0]]));
+    }
+}

@@ -1,0 +1,152 @@
+//! Paper 5, figures 3 to 5: a step of Hydropad by plain GridRPC and mapped collectively, for a client with a slow link
+//! and for one with a fast link, over the size of the problem; as a table and as a picture.
+//!
+//! ```text
+//! cargo run --release -p gridspan-jobs --example hydropad -- --out figure.svg
+//! cargo run --release -p gridspan-jobs --example hydropad -- --slower 8
+//! cargo run --release -p gridspan-jobs --example hydropad -- --real --edges 48,64,80
+//! ```
+//!
+//! The client has 100 Mbit/s or 1 Gbit/s to two servers of unequal speed (498 to 531), which have 1 Gbit/s between
+//! them, as in the paper's section 6; the client's own speed is 248. What is computed is computed; in virtual time
+//! it takes as long as the performance models say, for cores of the 2020s, or so many times slower ones (`--slower`).
+//! The second command is nearer to the paper's machines, and the third is in real time over QUIC and emulated links.
+//!
+//! A step's time is that of the whole run over its steps, the first window with its transfers included; *settled* leaves
+//! that out. The size of a problem is that of particles, gas, potential and density together. The client has the start
+//! and sends it, unless `--made` has servers make it.
+
+#[path = "../grid_latency/chart.rs"]
+mod chart;
+mod run;
+
+use chart::{Curve, Panel};
+use clap::Parser;
+use run::{How, Measured, Setup, alone_s, measure, size_mb};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// A step of Hydropad, plain and mapped collectively, over the size of the problem.
+#[derive(Parser)]
+struct Arguments {
+    /// Cells and particles along an edge.
+    #[arg(long, value_delimiter = ',', default_value = "32,48,64,80,96,128")]
+    edges: Vec<u32>,
+    /// Steps of each run.
+    #[arg(long, default_value_t = 20)]
+    steps: u32,
+    /// Steps that are mapped together.
+    #[arg(long, default_value_t = 10)]
+    window: u32,
+    /// How many times slower than a core of the 2020s the faster server is.
+    #[arg(long, default_value_t = 1.0, conflicts_with = "real")]
+    slower: f64,
+    /// Servers make the start of groups, in place of the client.
+    #[arg(long)]
+    made: bool,
+    /// In real time.
+    #[arg(long)]
+    real: bool,
+    /// Write the picture to this file.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// What the client has to the servers, in Mbit/s.
+const LINKS: [u32; 2] = [100, 1000];
+
+fn main() -> ExitCode {
+    match show(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("{reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Of one size, by link: plain and as a group.
+type Row = [[Measured; 2]; 2];
+
+fn show(arguments: &Arguments) -> Result<(), String> {
+    println!(
+        "{:>5} {:>7} {:>7} {:>19} {:>19} {:>11} {:>21} {:>7}",
+        "edge",
+        "MB",
+        "client",
+        "plain (settled) s",
+        "group (settled) s",
+        "plain/group",
+        "client bytes per step",
+        "fewer"
+    );
+    let mut rows = Vec::new();
+    for &edge in &arguments.edges {
+        let row: Row = [of(arguments, edge, LINKS[0])?, of(arguments, edge, LINKS[1])?];
+        for ([plain, group], link) in row.iter().zip(LINKS) {
+            println!("{}", line(edge, link, plain, group));
+        }
+        let [slow, fast] = [0, 1].map(|link: usize| row[link][1].settled_s);
+        println!(
+            "{:>21} the group's settled step differs by {:.1} % between the clients",
+            "",
+            100.0 * (slow / fast - 1.0)
+        );
+        rows.push((edge, row));
+    }
+    match &arguments.out {
+        None => Ok(()),
+        Some(path) => std::fs::write(path, picture(arguments, &rows))
+            .map_err(|error| format!("cannot write {}: {error}", path.display())),
+    }
+}
+
+fn of(arguments: &Arguments, edge: u32, link: u32) -> Result<[Measured; 2], String> {
+    let Arguments { steps, window, slower, made, real, .. } = *arguments;
+    let setup = Setup { edge, link, steps, window, slower, real };
+    let grouped = if made { How::Made } else { How::Sent };
+    let found = [measure(&setup, How::Plain)?, measure(&setup, grouped)?];
+    match found[0].digests == found[1].digests {
+        true => Ok(found),
+        false => Err(format!("edge {edge}: plain and group do not agree bit for bit")),
+    }
+}
+
+fn line(edge: u32, link: u32, plain: &Measured, group: &Measured) -> String {
+    let time = |of: &Measured| format!("{:.3} ({:.3})", of.step_s, of.settled_s);
+    let ratio = |one: f64, other: f64| format!("{:.1}", one / other);
+    let [sent, few] = [plain, group].map(|of| of.client_bytes_per_step);
+    let bytes = |bytes: Option<f64>| bytes.map_or("?".to_owned(), |bytes| format!("{bytes:.3e}"));
+    let fewer = sent.zip(few).map_or("?".to_owned(), |(sent, few)| ratio(sent, few));
+    format!(
+        "{edge:>5} {:>7.1} {:>7} {:>19} {:>19} {:>11} {:>21} {fewer:>7}",
+        size_mb(edge),
+        format!("{link}M"),
+        time(plain),
+        time(group),
+        format!(
+            "{} ({})",
+            ratio(plain.step_s, group.step_s),
+            ratio(plain.settled_s, group.settled_s)
+        ),
+        format!("{} / {}", bytes(sent), bytes(few)),
+    )
+}
+
+fn picture(arguments: &Arguments, rows: &[(u32, Row)]) -> String {
+    let panel = |link: usize| {
+        let curve = |name: &str, time: &dyn Fn(&(u32, Row)) -> f64| -> Curve {
+            (name.to_owned(), rows.iter().map(|row| (size_mb(row.0), time(row))).collect())
+        };
+        let curves = vec![
+            curve("plain GridRPC", &|(_, row)| row[link][0].step_s),
+            curve("group", &|(_, row)| row[link][1].step_s),
+            curve("group, settled", &|(_, row)| row[link][1].settled_s),
+            curve("the client alone, by formula", &|(edge, _)| alone_s(*edge, arguments.slower)),
+        ];
+        Panel { title: format!("a client with {} Mbit/s", LINKS[link]), curves }
+    };
+    let how = if arguments.real { "in real time" } else { "in virtual time" };
+    let title = format!("Hydropad on two servers with 1 Gbit/s between them, {how}");
+    chart::draw(&title, ["size of the problem in MB", "a step in s"], &[panel(0), panel(1)])
+}

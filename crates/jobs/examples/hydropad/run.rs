@@ -1,0 +1,153 @@
+//! One run of Hydropad: on which machines, how, and what it took.
+
+use gridspan_jobs::hydropad::clock::{Plan, Step};
+use gridspan_jobs::hydropad::functions::{BARYONS, DARK, GRAVITY, Hydropad};
+use gridspan_jobs::hydropad::grouped::{self, Start};
+use gridspan_jobs::hydropad::job::serve;
+use gridspan_jobs::hydropad::outcome::Outcome;
+use gridspan_jobs::hydropad::plain;
+use gridspan_jobs::hydropad::problem::Problem;
+use gridspan_rpc::calls::{RpcError, with_rpc};
+use gridspan_rpc::group::Mapper;
+use gridspan_rpc::heuristics::HeftC;
+use gridspan_runtime::driver::embedded;
+use gridspan_runtime::{Grid, Job, Numbers};
+use gridspan_sim::{SimOptions, Simulation};
+use gridspan_topology::{Bandwidth, GridSpec, HostSpec, Latency, Link, SiteSpec};
+use std::sync::mpsc;
+
+/// Speeds of the paper's machines (section 6), in MFlops: the two servers and the client.
+const SERVERS: [f64; 2] = [498.0, 531.0];
+const CLIENT: f64 = 248.0;
+/// Between the servers, in Mbit/s.
+const BETWEEN: u32 = 1000;
+/// All three are in one building.
+const LATENCY: Latency = Latency::from_micros(100);
+/// Particles, gas, potential and density have so many numbers of eight bytes for each cell.
+const NUMBERS_PER_CELL: f64 = 6.0 + 6.0 + 1.0 + 1.0;
+
+/// What is run on what.
+#[derive(Clone, Copy)]
+pub(crate) struct Setup {
+    pub(crate) edge: u32,
+    pub(crate) link: u32,
+    pub(crate) steps: u32,
+    pub(crate) window: u32,
+    pub(crate) slower: f64,
+    pub(crate) real: bool,
+}
+
+/// How tasks are called.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum How {
+    /// One by one.
+    Plain,
+    /// As a group, whose start the client sends.
+    Sent,
+    /// As a group, whose start servers make.
+    Made,
+}
+
+/// What a run took.
+pub(crate) struct Measured {
+    /// All of it over the steps, in seconds.
+    pub(crate) step_s: f64,
+    /// A step of the windows after the first, in seconds.
+    pub(crate) settled_s: f64,
+    /// In virtual time: what the client sent and got.
+    pub(crate) client_bytes_per_step: Option<f64>,
+    pub(crate) digests: [u64; 2],
+}
+
+/// The size of a problem.
+pub(crate) fn size_mb(edge: u32) -> f64 {
+    f64::from(edge).powi(3) * NUMBERS_PER_CELL * 8.0 / 1e6
+}
+
+/// How long a step would take on the client, by the performance models.
+pub(crate) fn alone_s(edge: u32, slower: f64) -> f64 {
+    let count = edge.pow(3) as usize;
+    let (field, vectors) = (Numbers::from(vec![0.0; count]), Numbers::from(vec![[0.0; 3]; count]));
+    let problem = Problem::cube(edge, edge);
+    let step = Step { problem, number: 0, scale: 0.1, before: 0.0, time: 0.0 };
+    let of = |work_s: Option<f64>| work_s.unwrap_or_default();
+    let [gravity, dark, baryons] = [
+        GRAVITY.work_s(&(field.clone(), field.clone(), step)).map(of),
+        DARK.work_s(&(vectors.clone(), vectors.clone(), field.clone(), step)).map(of),
+        BARYONS
+            .work_s(&(field.clone(), vectors, field.clone(), field.clone(), field, step))
+            .map(of),
+    ]
+    .map(Result::unwrap_or_default);
+    (gravity + dark + baryons) * SERVERS[1] / CLIENT * slower
+}
+
+fn rate(megabits: u32) -> Bandwidth {
+    Bandwidth::from_bits_per_second(u64::from(megabits) * 1_000_000)
+}
+
+/// The client is a site of its own, since all that it sends and gets goes over one link.
+fn grid(setup: &Setup) -> Result<GridSpec, String> {
+    let lan = Link::new(LATENCY, rate(BETWEEN));
+    let site = |name: &str, hosts: &[&str]| {
+        SiteSpec::new(name, hosts.iter().map(|host| HostSpec::new(*host, 1)).collect(), lan)
+    };
+    let sites = vec![site("client", &["c"]), site("servers", &["s1", "s2"])];
+    let spec = GridSpec::new(sites).map_err(|error| error.to_string())?;
+    Ok(spec.with_wan(Link::new(LATENCY, rate(setup.link))))
+}
+
+async fn outcome(grid: &Grid, setup: &Setup, how: How) -> Result<Outcome, RpcError> {
+    let speeds = match setup.real {
+        // In real time both are what they are.
+        true => [1.0; 2],
+        false => SERVERS.map(|speed| speed / SERVERS[1] / setup.slower),
+    };
+    let services = serve(grid, &speeds).await?;
+    let Setup { steps, window, link, edge, .. } = *setup;
+    let plan = Plan { problem: Problem::cube(edge, edge), steps, window };
+    let start = match how {
+        How::Plain => return plain::run(grid, &services, &plan).await,
+        How::Sent => Start::Sent,
+        How::Made => Start::Made,
+    };
+    let (lan, wan) = (Link::new(LATENCY, rate(BETWEEN)), Link::new(LATENCY, rate(link)));
+    let mapper = Mapper::<Hydropad>::new(&services).with_links(lan, wan);
+    grouped::run(grid, &mapper, &HeftC::default(), &plan, start).await
+}
+
+/// Runs, and checks what it came to.
+pub(crate) fn measure(setup: &Setup, how: How) -> Result<Measured, String> {
+    let (tell, told) = mpsc::channel();
+    let of_main = *setup;
+    let job = with_rpc::<Hydropad>(Job::new("hydropad")).main(async move |grid: Grid| {
+        let outcome = outcome(&grid, &of_main, how).await.map_err(|error| error.to_string())?;
+        tell.send(outcome).map_err(|_| "nobody listens")?;
+        Ok(())
+    });
+    let spec = grid(setup)?;
+    let client_bytes = match setup.real {
+        true => {
+            embedded::run_emulated(job, &spec).map_err(|error| error.to_string())?;
+            None
+        }
+        false => {
+            let simulation = Simulation::new(job, spec, SimOptions::default());
+            let report = simulation.map_err(|error| error.to_string())?.run();
+            report.outcome.map_err(|error| error.to_string())?;
+            Some(report.wide_area_bytes)
+        }
+    };
+    let outcome = told.recv().map_err(|_| "main has told nothing".to_owned())?;
+    let faults = outcome.faults();
+    if !faults.is_empty() {
+        return Err(faults.join("; "));
+    }
+    let steps = f64::from(outcome.steps());
+    Ok(Measured {
+        step_s: outcome.took().as_secs_f64() / steps,
+        settled_s: outcome.settled_step().as_secs_f64(),
+        client_bytes_per_step: client_bytes.map(|bytes| bytes as f64 / steps),
+        digests: outcome.end.digests,
+    })
+}

@@ -1,0 +1,121 @@
+//! The account of what must be kept: mass, momentum, and the energy of an expanding box.
+//!
+//! As gravity gets stronger with the scale factor `a`, energy is not kept, but changes by exactly `∫ W d ln a` with the energy
+//! `W` of gravity (the equation of Layzer and Irvine, in super-comoving variables).
+
+use super::clock::Step;
+use super::step::Report;
+
+/// Sums over the steps of which the client hears.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Account {
+    first: Option<Entry>,
+    last: Option<Entry>,
+    /// The change of energy that there should have been.
+    due: f64,
+    /// The largest total momentum, over what all matter would have if its motion had one direction.
+    momentum: f64,
+    /// Steps in which the gas swept more than once along each axis.
+    hurried: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Entry {
+    scale: f64,
+    mass: f64,
+    gravity: f64,
+    energy: f64,
+}
+
+/// The rounding of momentum.
+const MOMENTUM_MAX: f64 = 1e-9;
+/// The rounding of mass.
+const MASS_MAX: f64 = 1e-12;
+/// Of the energy of gravity: what cells and steps of any use leave over.
+const ENERGY_MAX: f64 = 0.15;
+
+impl Account {
+    /// A step was made.
+    pub fn note(&mut self, step: &Step, gravity: f64, dark: &Report, gas: &Report) {
+        let energy = dark.energy + gas.energy + gravity;
+        let mass = dark.mass + gas.mass;
+        let entry = Entry { scale: step.scale, mass, gravity, energy };
+        if let Some(last) = self.last {
+            self.due += between(last, entry);
+        }
+        let squares = (0..3).map(|d| (dark.momentum[d] + gas.momentum[d]).powi(2));
+        let one_way = (2.0 * mass * (dark.energy + gas.energy)).sqrt();
+        self.momentum = self.momentum.max(squares.sum::<f64>().sqrt() / one_way);
+        self.hurried += u32::from(gas.sweeps > 1);
+        self.first.get_or_insert(entry);
+        self.last = Some(entry);
+    }
+
+    fn ends(&self) -> Option<(Entry, Entry)> {
+        self.first.zip(self.last)
+    }
+
+    /// The part of all mass that was lost or made.
+    pub fn mass_error(&self) -> f64 {
+        self.ends().map_or(0.0, |(first, last)| (last.mass / first.mass - 1.0).abs())
+    }
+
+    /// The largest momentum of the whole, over what it would be if all went one way.
+    pub fn momentum_error(&self) -> f64 {
+        self.momentum
+    }
+
+    /// The energy that is missing or too much, over that of gravity at the end.
+    pub fn energy_error(&self) -> f64 {
+        let error = |(first, last): (Entry, Entry)| {
+            ((last.energy - first.energy - self.due) / last.gravity).abs()
+        };
+        self.ends().map_or(0.0, error)
+    }
+
+    /// Steps, of those heard of, for which the gas was faster than foreseen.
+    pub fn hurried(&self) -> u32 {
+        self.hurried
+    }
+
+    /// What is not as it must be.
+    pub fn faults(&self) -> Vec<String> {
+        let checks = [
+            ("mass", self.mass_error(), MASS_MAX),
+            ("momentum", self.momentum_error(), MOMENTUM_MAX),
+            ("energy", self.energy_error(), ENERGY_MAX),
+        ];
+        let faulty = checks.into_iter().filter(|(_, error, most)| error.is_nan() || error > most);
+        faulty
+            .map(|(what, error, most)| {
+                format!("{what} is off by {error:.1e}, more than {most:.1e}")
+            })
+            .collect()
+    }
+}
+
+/// The integral of the energy of gravity over the logarithm of the scale factor, as for a power between two entries.
+fn between(one: Entry, other: Entry) -> f64 {
+    let far = (other.scale / one.scale).ln();
+    let power = (other.gravity / one.gravity).ln() / far;
+    match power.is_finite() && power.abs() > 1e-6 {
+        true => (other.gravity - one.gravity) / power,
+        false => 0.5 * (one.gravity + other.gravity) * far,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_power_is_integrated_exactly_over_the_logarithm() {
+        let entry =
+            |scale: f64| Entry { scale, mass: 1.0, gravity: -3.0 * scale.powi(3), energy: 0.0 };
+        // Minus the difference of the cubes.
+        assert!((between(entry(0.5), entry(2.0)) + 7.875).abs() < 1e-12);
+        let flat = Entry { gravity: -2.0, ..entry(1.0) };
+        let later = Entry { scale: 1.5, ..flat };
+        assert!((between(flat, later) + 2.0 * 1.5_f64.ln()).abs() < 1e-12);
+    }
+}

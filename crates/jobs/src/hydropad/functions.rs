@@ -1,0 +1,179 @@
+//! The tasks as remote functions, with how long they take.
+//!
+//! The formulas are those of one core of a 2020s server, measured on boxes of 48³ to 100³ cells that the cache does not hold; a
+//! server's speed is relative to that. Each is there twice: of the arguments, for calls, and of their sizes in bytes, for groups,
+//! whose arguments the client does not have.
+
+use super::clock::Step;
+use super::digest::Digest;
+use super::gas::Gas;
+use super::matter::Matter;
+use super::problem::Problem;
+use super::step::{self, Report, StepError};
+use gridspan_rpc::calls::{Catalogue, Function, Functions, Work};
+use gridspan_runtime::Numbers;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+
+/// A number for each cell.
+pub type Field = Numbers<f64>;
+/// A vector for each cell or particle.
+pub type Vectors = Numbers<[f64; 3]>;
+
+/// What dark matter is before a step: positions, velocities, and the potential.
+pub type DarkNow = (Vectors, Vectors, Field, Step);
+/// And after it: positions, velocities, and density.
+pub type DarkThen = (Vectors, Vectors, Field, Report);
+/// What the gas is before a step: density, momentum, energy, modified entropy, and the potential.
+pub type GasNow = (Field, Vectors, Field, Field, Field, Step);
+/// And after it.
+pub type GasThen = (Field, Vectors, Field, Field, Report);
+
+/// A problem to positions, velocities and density of its dark matter at the beginning.
+pub const BEGIN_DARK: Function<(Problem,), (Vectors, Vectors, Field)> =
+    Function::new("begin dark", begin_dark)
+        .costs("60e-9 * p", &["p"], |(problem,)| vec![f64::from(problem.per_axis).powi(3)]);
+
+/// A problem to density, momentum, energy and modified entropy of its gas at the beginning.
+pub const BEGIN_GAS: Function<(Problem,), (Field, Vectors, Field, Field)> =
+    Function::new("begin gas", begin_gas).costs("150e-9 * n", &["n"], |(problem,)| {
+        vec![problem.axes.iter().copied().map(f64::from).product()]
+    });
+
+/// Densities of dark matter and gas to the potential of gravity, and their energy in it.
+pub const GRAVITY: Function<(Field, Field, Step), (Field, f64)> = Function::new("gravity", gravity)
+    .costs("2.4e-9 * n * log2(n)", &["n"], |(dark, ..)| vec![dark.len() as f64])
+    .computes("2.4e-9 * in0 / 8 * log2(in0 / 8)")
+    .gives(&["in0", "8"]);
+
+/// A step of dark matter.
+pub const DARK: Function<DarkNow, DarkThen> = Function::new("dark", dark)
+    .costs("88e-9 * p + 12e-9 * n", &["n", "p"], |(all, _, n, _)| {
+        vec![n.len() as f64, all.len() as f64]
+    })
+    .computes("88e-9 * in0 / 24 + 12e-9 * in2 / 8")
+    .gives(&["in0", "in1", "in2", "50"]);
+
+/// A step of the gas.
+pub const BARYONS: Function<GasNow, GasThen> = Function::new("baryons", baryons)
+    .costs("240e-9 * n", &["n"], |(density, ..)| vec![density.len() as f64])
+    .computes("240e-9 * in0 / 8")
+    .gives(&["in0", "in1", "in2", "in3", "50"]);
+
+/// Positions and velocities to how far they are from where they must be at a scale factor, and their digest.
+pub const SURVEY_DARK: Function<(Vectors, Vectors, Problem, f64), (f64, u64)> =
+    Function::new("survey dark", survey_dark)
+        .costs("40e-9 * p", &["p"], |(all, ..)| vec![all.len() as f64])
+        .computes("40e-9 * in0 / 24")
+        .gives(&["8", "10"]);
+
+/// What a gas is to its mass and its digest.
+pub const SURVEY_GAS: Function<(Field, Vectors, Field, Field), (f64, u64)> =
+    Function::new("survey gas", survey_gas)
+        .costs("10e-9 * n", &["n"], |(density, ..)| vec![density.len() as f64])
+        .computes("10e-9 * in0 / 8")
+        .gives(&["8", "10"]);
+
+/// The functions of Hydropad.
+#[derive(Clone, Copy, Debug)]
+pub struct Hydropad;
+
+impl Catalogue for Hydropad {
+    fn functions() -> Functions {
+        Functions::new()
+            .with_parts(&BEGIN_DARK)
+            .with_parts(&BEGIN_GAS)
+            .with_parts(&GRAVITY)
+            .with_parts(&DARK)
+            .with_parts(&BARYONS)
+            .with_parts(&SURVEY_DARK)
+            .with_parts(&SURVEY_GAS)
+    }
+}
+
+/// In virtual time, a call takes as long as its formula says.
+fn takes<I, O>(function: &Function<I, O>, arguments: &I, work: &mut Work) -> Result<(), String>
+where
+    I: DeserializeOwned,
+    O: Serialize,
+{
+    let seconds = function.work_s(arguments).map_err(|error| error.to_string())?;
+    work.emulate(Duration::from_secs_f64(seconds.unwrap_or_default()));
+    Ok(())
+}
+
+fn why(error: impl Into<StepError>) -> String {
+    error.into().to_string()
+}
+
+fn begin_dark(arguments: (Problem,), work: &mut Work) -> Result<(Vectors, Vectors, Field), String> {
+    takes(&BEGIN_DARK, &arguments, work)?;
+    let (matter, density) = arguments.0.begin_matter().map_err(why)?;
+    Ok((matter.positions.into(), matter.velocities.into(), density.into()))
+}
+
+fn begin_gas(
+    arguments: (Problem,),
+    work: &mut Work,
+) -> Result<(Field, Vectors, Field, Field), String> {
+    takes(&BEGIN_GAS, &arguments, work)?;
+    let Gas { density, momentum, energy, entropy } = arguments.0.begin_gas().map_err(why)?;
+    Ok((density.into(), momentum.into(), energy.into(), entropy.into()))
+}
+
+fn gravity(arguments: (Field, Field, Step), work: &mut Work) -> Result<(Field, f64), String> {
+    takes(&GRAVITY, &arguments, work)?;
+    let (dark, gas, step) = arguments;
+    let (potential, energy) = step::gravity(&step, &dark, &gas).map_err(why)?;
+    Ok((potential.into(), energy))
+}
+
+fn dark(arguments: DarkNow, work: &mut Work) -> Result<DarkThen, String> {
+    takes(&DARK, &arguments, work)?;
+    let (positions, velocities, potential, step) = arguments;
+    let mut matter = Matter { positions: positions.to_vec(), velocities: velocities.to_vec() };
+    let (density, report) = step::dark(&step, &mut matter, &potential).map_err(why)?;
+    Ok((matter.positions.into(), matter.velocities.into(), density.into(), report))
+}
+
+fn baryons(arguments: GasNow, work: &mut Work) -> Result<GasThen, String> {
+    takes(&BARYONS, &arguments, work)?;
+    let (density, momentum, energy, entropy, potential, step) = arguments;
+    let mut gas = gas_of(&density, &momentum, &energy, &entropy);
+    let report = step::baryons(&step, &mut gas, &potential).map_err(why)?;
+    Ok((gas.density.into(), gas.momentum.into(), gas.energy.into(), gas.entropy.into(), report))
+}
+
+fn survey_dark(
+    arguments: (Vectors, Vectors, Problem, f64),
+    work: &mut Work,
+) -> Result<(f64, u64), String> {
+    takes(&SURVEY_DARK, &arguments, work)?;
+    let (positions, velocities, problem, scale) = arguments;
+    let matter = Matter { positions: positions.to_vec(), velocities: velocities.to_vec() };
+    let cells = problem.cells().map_err(why)?;
+    matter.check(cells).map_err(why)?;
+    let per_axis = problem.per_axis as usize;
+    let error = problem.pancake().error(cells, per_axis, scale, &matter.positions);
+    Ok((error, Digest::of_matter(&matter)))
+}
+
+fn survey_gas(
+    arguments: (Field, Vectors, Field, Field),
+    work: &mut Work,
+) -> Result<(f64, u64), String> {
+    takes(&SURVEY_GAS, &arguments, work)?;
+    let (density, momentum, energy, entropy) = arguments;
+    let gas = gas_of(&density, &momentum, &energy, &entropy);
+    Ok((gas.mass(), Digest::of_gas(&gas)))
+}
+
+fn gas_of(density: &Field, momentum: &Vectors, energy: &Field, entropy: &Field) -> Gas {
+    Gas {
+        density: density.to_vec(),
+        momentum: momentum.to_vec(),
+        energy: energy.to_vec(),
+        entropy: entropy.to_vec(),
+    }
+}

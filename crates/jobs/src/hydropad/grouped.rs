@@ -1,0 +1,141 @@
+//! The loop as a group of calls (paper 5, table III): data stays on the servers, and the client hears of each window
+//! what it needs to decide the next.
+
+use super::clock::{Clock, Plan, Step};
+use super::functions::{
+    BARYONS, BEGIN_DARK, BEGIN_GAS, DARK, Field, GRAVITY, Hydropad, SURVEY_DARK, SURVEY_GAS,
+    Vectors,
+};
+use super::outcome::{End, Outcome};
+use super::plain::{of_grid, wrong};
+use super::problem::{Problem, State};
+use super::step::Report;
+use clap::ValueEnum;
+use gridspan_rpc::calls::RpcError;
+use gridspan_rpc::group::{Group, Lazy, Mapper};
+use gridspan_rpc::heuristics::Heuristic;
+use gridspan_runtime::{Grid, Numbers};
+
+/// Who makes the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Start {
+    /// Servers, from a few numbers.
+    Made,
+    /// The client, which sends it.
+    Sent,
+}
+
+/// Dark matter, its density, and the gas, wherever they are.
+struct Universe {
+    positions: Lazy<Vectors>,
+    velocities: Lazy<Vectors>,
+    dark: Lazy<Field>,
+    gas: Lazy<Field>,
+    momentum: Lazy<Vectors>,
+    energy: Lazy<Field>,
+    entropy: Lazy<Field>,
+}
+
+impl Universe {
+    async fn new(
+        group: &Group<'_, Hydropad>,
+        problem: &Problem,
+        start: Start,
+    ) -> Result<Self, RpcError> {
+        if start == Start::Made {
+            let problem = group.value(problem)?;
+            let (positions, velocities, dark) = group.call(&BEGIN_DARK, (&problem,));
+            let (gas, momentum, energy, entropy) = group.call(&BEGIN_GAS, (problem,));
+            // A window of its own: how large the start is follows from no argument's size.
+            group.run().await?;
+            return Ok(Self { positions, velocities, dark, gas, momentum, energy, entropy });
+        }
+        let State { matter, dark, gas } = problem.begin().map_err(wrong)?;
+        Ok(Self {
+            positions: group.value(&Numbers::from(matter.positions))?,
+            velocities: group.value(&Numbers::from(matter.velocities))?,
+            dark: group.value(&Numbers::from(dark))?,
+            gas: group.value(&Numbers::from(gas.density))?,
+            momentum: group.value(&Numbers::from(gas.momentum))?,
+            energy: group.value(&Numbers::from(gas.energy))?,
+            entropy: group.value(&Numbers::from(gas.entropy))?,
+        })
+    }
+
+    /// The three calls of a step, and what will be reported of it.
+    fn step(self, group: &Group<'_, Hydropad>, step: &Step) -> Result<(Self, Reports), RpcError> {
+        let Self { positions, velocities, dark, gas, momentum, energy, entropy } = self;
+        let at = group.value(step)?;
+        let (potential, gravity) = group.call(&GRAVITY, (dark, &gas, &at));
+        let arguments = (positions, velocities, &potential, &at);
+        let (positions, velocities, dark, of_matter) = group.call(&DARK, arguments);
+        let arguments = (gas, momentum, energy, entropy, &potential, &at);
+        let (gas, momentum, energy, entropy, of_gas) = group.call(&BARYONS, arguments);
+        let moved = Self { positions, velocities, dark, gas, momentum, energy, entropy };
+        Ok((moved, Reports { gravity, of_matter, of_gas }))
+    }
+
+    /// How it is at a scale factor.
+    async fn survey(
+        self,
+        group: &Group<'_, Hydropad>,
+        problem: &Problem,
+        scale: f64,
+    ) -> Result<End, RpcError> {
+        let Self { positions, velocities, gas, momentum, energy, entropy, .. } = self;
+        let (problem, at) = (group.value(problem)?, group.value(&scale)?);
+        let (error, matter) = group.call(&SURVEY_DARK, (positions, velocities, problem, at));
+        let (mass, gas) = group.call(&SURVEY_GAS, (gas, momentum, energy, entropy));
+        let (error, gas_mass) = (group.get(&error).await?, group.get(&mass).await?);
+        let digests = [group.get(&matter).await?, group.get(&gas).await?];
+        Ok(End { scale, error, gas_mass, digests })
+    }
+}
+
+/// What tasks report of a step.
+struct Reports {
+    gravity: Lazy<f64>,
+    of_matter: Lazy<Report>,
+    of_gas: Lazy<Report>,
+}
+
+/// Makes all steps by a group of calls that is mapped window by window.
+///
+/// # Errors
+/// If the problem is not one, or a call fails.
+pub async fn run(
+    grid: &Grid,
+    mapper: &Mapper<Hydropad>,
+    heuristic: &dyn Heuristic,
+    plan: &Plan,
+    start: Start,
+) -> Result<Outcome, RpcError> {
+    let now = async || grid.now().await.map_err(|error| of_grid(&error));
+    mapper
+        .map(heuristic, async |group| {
+            let (mut clock, mut outcome) = (Clock::new(*plan), Outcome::default());
+            let mut speed = plan.problem.first_speed().map_err(wrong)?;
+            let mut begin = now().await?;
+            let mut universe = Universe::new(group, &plan.problem, start).await?;
+            loop {
+                let steps = clock.window(speed);
+                let mut last = None;
+                for step in &steps {
+                    let (moved, reports) = universe.step(group, step)?;
+                    (universe, last) = (moved, Some((step, reports)));
+                }
+                let Some((step, reports)) = last else { break };
+                let gravity = group.get(&reports.gravity).await?;
+                let of_matter = group.get(&reports.of_matter).await?;
+                let of_gas = group.get(&reports.of_gas).await?;
+                outcome.account.note(step, gravity, &of_matter, &of_gas);
+                speed = of_matter.speed.max(of_gas.speed);
+                let end = now().await?;
+                outcome.windows.push((steps.len() as u32, end.since(begin)));
+                begin = end;
+            }
+            outcome.end = universe.survey(group, &plan.problem, clock.scale()).await?;
+            Ok(outcome)
+        })
+        .await
+}

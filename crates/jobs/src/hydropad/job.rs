@@ -1,0 +1,223 @@
+//! The job: servers on all PEs but the first, the loop in one or all of its forms, and what it must come to.
+
+use clap::{Parser, ValueEnum};
+use gridspan_rpc::calls::{RpcError, ServerPlan, Services, with_rpc};
+use gridspan_rpc::group::Mapper;
+use gridspan_rpc::heuristics::{NAMES, by_name};
+use gridspan_runtime::{Grid, Job, JobError};
+use gridspan_topology::{Bandwidth, Link};
+
+use super::cells::CELLS_MAX;
+use super::clock::Plan;
+use super::functions::Hydropad;
+use super::grouped::{self, Start};
+use super::outcome::Outcome;
+use super::problem::Problem;
+use super::{plain, serial};
+use crate::entry::{Entry, parse};
+
+const ABOUT: &str =
+    "Dark matter and gas form structure: remote tasks, called one by one or as a group";
+
+pub(crate) const ENTRY: Entry = Entry {
+    name: "hydropad",
+    about: ABOUT,
+    build: |arguments| Ok(job(parse("hydropad", arguments)?)),
+};
+
+/// Most cells along an edge.
+const EDGE_MAX: i64 = 256;
+
+/// How the tasks are called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// In the client's process, one after the other.
+    Serial,
+    /// By plain GridRPC: data goes through the client.
+    Plain,
+    /// As a group: data stays on servers.
+    Group,
+    /// All three, which must agree bit for bit.
+    All,
+}
+
+/// One of the forms.
+#[derive(Clone, Copy)]
+enum Way {
+    Serial,
+    Plain,
+    Group,
+}
+
+impl Form {
+    fn ways(self) -> &'static [Way] {
+        match self {
+            Self::Serial => &[Way::Serial],
+            Self::Plain => &[Way::Plain],
+            Self::Group => &[Way::Group],
+            Self::All => &[Way::Serial, Way::Plain, Way::Group],
+        }
+    }
+}
+
+/// Options of the job.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "hydropad", about = ABOUT)]
+pub struct Options {
+    /// Cells along an edge of the box.
+    #[arg(long, short, default_value_t = 32, value_parser = clap::value_parser!(u32).range(2..=EDGE_MAX))]
+    pub n: u32,
+    /// Particles along an edge [default: as many as cells].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=EDGE_MAX))]
+    pub particles: Option<u32>,
+    /// Steps of time at most.
+    #[arg(long, default_value_t = 20)]
+    pub steps: u32,
+    /// Steps that are mapped together.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub window: u32,
+    /// How tasks are called.
+    #[arg(long, value_enum, default_value_t = Form::Group)]
+    pub form: Form,
+    /// Who makes the start of a group.
+    #[arg(long, value_enum, default_value_t = Start::Made)]
+    pub start: Start,
+    /// What maps the group.
+    #[arg(long, default_value = "heft-c", value_parser = clap::builder::PossibleValuesParser::new(NAMES))]
+    pub heuristic: String,
+    /// How fast each server is [default: all 1].
+    #[arg(long, value_delimiter = ',', value_parser = speed)]
+    pub speeds: Vec<f64>,
+    /// The rate inside sites that the mapper takes to be.
+    #[arg(long, default_value = "10gbit")]
+    pub lan: Bandwidth,
+    /// The rate between sites that the mapper takes to be.
+    #[arg(long, default_value = "1gbit")]
+    pub wan: Bandwidth,
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let speed: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
+    match speed.is_finite() && speed > 0.0 {
+        true => Ok(speed),
+        false => Err("write a number above 0, such as 0.94".to_owned()),
+    }
+}
+
+impl Options {
+    fn plan(&self) -> Plan {
+        let problem = Problem::cube(self.n, self.particles.unwrap_or(self.n));
+        Plan { problem, steps: self.steps, window: self.window }
+    }
+}
+
+/// The job with these options.
+pub fn job(options: Options) -> Job {
+    let job = with_rpc::<Hydropad>(Job::new("hydropad"));
+    job.main(async move |grid| run(&grid, &options).await)
+}
+
+async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
+    let failed = |error: RpcError| JobError::Failed(error.to_string());
+    let plan = options.plan();
+    if plan.problem.per_axis < options.n {
+        let reason = format!(
+            "{} particles along an edge leave gaps between {} cells, which would pull like matter; \
+             use at least as many",
+            plan.problem.per_axis, options.n
+        );
+        return Err(reason.into());
+    }
+    let servers = grid.layout().pe_count().saturating_sub(1).max(1);
+    println!(
+        "{0} x {0} x {0} cells and {1} particles per edge on {servers} servers, up to {2} steps",
+        options.n, plan.problem.per_axis, plan.steps
+    );
+    let services = serve(grid, &options.speeds).await.map_err(failed)?;
+    let mut ends = Vec::new();
+    for &way in options.form.ways() {
+        let outcome = outcome(grid, &services, way, options).await.map_err(failed)?;
+        print(way, &outcome);
+        let faults = outcome.faults();
+        if !faults.is_empty() {
+            return Err(format!("verified: no ({})", faults.join("; ")).into());
+        }
+        ends.push(outcome.end);
+    }
+    if ends.windows(2).any(|pair| pair[0].digests != pair[1].digests) {
+        return Err("verified: no (the forms do not agree bit for bit)".to_owned().into());
+    }
+    let agree = if ends.len() > 1 { ", all forms bit for bit" } else { "" };
+    println!("verified: yes (mass, momentum, energy and the wave of Zel'dovich{agree})");
+    Ok(())
+}
+
+/// A server on every PE but that of the client, or on that if it is the only one. Speeds are theirs in order; 1 where there
+/// is none.
+///
+/// # Errors
+/// If one cannot be started.
+pub async fn serve(grid: &Grid, speeds: &[f64]) -> Result<Services<Hydropad>, RpcError> {
+    let services = Services::new(grid).await?;
+    let layout = grid.layout();
+    let first = usize::from(layout.pe_count() > 1);
+    for (number, pe) in layout.pes().skip(first).enumerate() {
+        let name = format!("{}/{pe}", layout.site_name(layout.site_of(pe)));
+        let speed = speeds.get(number).copied().unwrap_or(1.0);
+        services.join(ServerPlan { speed, ..ServerPlan::new(name, pe) }).await?;
+    }
+    Ok(services)
+}
+
+async fn outcome(
+    grid: &Grid,
+    services: &Services<Hydropad>,
+    way: Way,
+    options: &Options,
+) -> Result<Outcome, RpcError> {
+    let plan = options.plan();
+    let other = |reason: String| RpcError::Other { reason };
+    match way {
+        Way::Serial => serial::run(&plan).map_err(|error| other(error.to_string())),
+        Way::Plain => plain::run(grid, services, &plan).await,
+        Way::Group => {
+            let heuristic = by_name(&options.heuristic, 0);
+            let heuristic = heuristic.map_err(|error| other(error.to_string()))?;
+            let lan = Link::lan().with_bandwidth(options.lan);
+            let wan = Link::wan().with_bandwidth(options.wan);
+            let mapper = Mapper::new(services).with_links(lan, wan);
+            grouped::run(grid, &mapper, &*heuristic, &plan, options.start).await
+        }
+    }
+}
+
+fn print(way: Way, outcome: &Outcome) {
+    let Outcome { account, end, .. } = outcome;
+    let (name, is_timed) = match way {
+        Way::Serial => ("serial", false),
+        Way::Plain => ("plain", true),
+        Way::Group => ("group", true),
+    };
+    let time = match is_timed {
+        false => String::new(),
+        true => format!(
+            " in {:.3} s, {:.3} ms a step after the first window",
+            outcome.took().as_secs_f64(),
+            outcome.settled_step().as_secs_f64() * 1e3
+        ),
+    };
+    println!("{name}: {} steps to a scale factor of {:.3}{time}", outcome.steps(), end.scale);
+    println!(
+        "  mass off by {:.1e}, momentum by {:.1e}, energy by {:.1e}; particles {:.3} cells off",
+        account.mass_error(),
+        account.momentum_error(),
+        account.energy_error(),
+        end.error
+    );
+    if account.hurried() > 0 {
+        println!("  the gas was faster than foreseen {} times", account.hurried());
+    }
+    println!("  digests {:016x} {:016x}", end.digests[0], end.digests[1]);
+}
+
+const _: () = assert!((EDGE_MAX as usize).pow(3) <= CELLS_MAX);

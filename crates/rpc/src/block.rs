@@ -1,0 +1,149 @@
+//! Encoded data in segments, each of which goes in one message.
+//!
+//! A node takes frames of up to 64 MiB. What is larger is cut once, where it is made; segments are shared from then on,
+//! and put together only where a function reads them.
+
+use gridspan_runtime::Numbers;
+use postcard::ser_flavors::Size;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// The largest segment of the arguments and results of single calls: a frame holds more than its contents.
+pub(crate) const CALL_SEGMENT_BYTES: usize = 32 << 20;
+/// The segments of data of groups: small, so that whoever passes data on has much of it on its way while the rest
+/// arrives.
+pub(crate) const DATA_SEGMENT_BYTES: usize = 4 << 20;
+/// More than this is refused: it waits in the receiver's mailbox, which may hold 2 GiB.
+pub(crate) const BYTES_MAX: usize = 1 << 30;
+
+/// Bytes in at least one segment. Clones share them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Block(Vec<Numbers<u8>>);
+
+impl Block {
+    /// A value, encoded; `what` it is, should it be too large. Nothing is written before its size is known.
+    pub(crate) fn encode<T: Serialize + ?Sized>(
+        what: &str,
+        value: &T,
+        segment_bytes: usize,
+    ) -> Result<Self, String> {
+        let why = |error: postcard::Error| format!("{what} cannot be encoded: {error}");
+        let bytes = postcard::serialize_with_flavor(value, Size::default()).map_err(why)?;
+        check(what, bytes)?;
+        let encoded = postcard::to_extend(value, Vec::with_capacity(bytes)).map_err(why)?;
+        Self::cut(what, encoded, segment_bytes)
+    }
+
+    /// Bytes in segments of this size, but for the last; `what` they are, should they be too many.
+    pub(crate) fn cut(what: &str, bytes: Vec<u8>, segment_bytes: usize) -> Result<Self, String> {
+        check(what, bytes.len())?;
+        Ok(match bytes.len() <= segment_bytes {
+            true => Self(vec![bytes.into()]),
+            false => Self(bytes.chunks(segment_bytes).map(Numbers::from).collect()),
+        })
+    }
+
+    /// Segments that were cut elsewhere.
+    pub(crate) fn of(segments: Vec<Numbers<u8>>) -> Self {
+        match segments.is_empty() {
+            true => Self(vec![Numbers::default()]),
+            false => Self(segments),
+        }
+    }
+
+    pub(crate) fn segments(&self) -> &[Numbers<u8>] {
+        &self.0
+    }
+
+    pub(crate) fn into_segments(self) -> Vec<Numbers<u8>> {
+        self.0
+    }
+
+    /// How many bytes there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.iter().map(|segment| segment.len()).sum()
+    }
+
+    /// All bytes one after the other; copied only if there are several segments.
+    pub(crate) fn contiguous(&self) -> Cow<'_, [u8]> {
+        match &self.0[..] {
+            [only] => Cow::Borrowed(only),
+            segments => {
+                let mut bytes = Vec::with_capacity(self.len());
+                segments.iter().for_each(|segment| bytes.extend_from_slice(segment));
+                Cow::Owned(bytes)
+            }
+        }
+    }
+}
+
+fn check(what: &str, bytes: usize) -> Result<(), String> {
+    match bytes <= BYTES_MAX {
+        true => Ok(()),
+        false => {
+            Err(format!("{what} has {bytes} bytes, and at most {BYTES_MAX} are sent; divide it"))
+        }
+    }
+}
+
+/// Segments that arrive in any order.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Arriving {
+    segments: Vec<Option<Numbers<u8>>>,
+    missing: usize,
+}
+
+impl Arriving {
+    /// So many segments are to come.
+    pub(crate) fn new(count: usize) -> Self {
+        Self { segments: vec![None; count], missing: count }
+    }
+
+    /// One comes; all of them, if it is the last. What is out of place is dropped.
+    pub(crate) fn arrive(&mut self, index: usize, segment: Numbers<u8>) -> Option<Block> {
+        let place = self.segments.get_mut(index)?;
+        self.missing -= usize::from(place.is_none());
+        *place = Some(segment);
+        (self.missing == 0).then(|| Block::of(self.segments.drain(..).flatten().collect()))
+    }
+
+    /// What has come: its place, how many there are to be, and it.
+    pub(crate) fn into_pieces(self) -> Vec<(u32, u32, Numbers<u8>)> {
+        let count = self.segments.len() as u32;
+        let numbered = (0..).zip(self.segments);
+        numbered.filter_map(|(index, segment)| Some((index, count, segment?))).collect()
+    }
+
+    /// How many bytes have come.
+    pub(crate) fn len(&self) -> usize {
+        self.segments.iter().flatten().map(|segment| segment.len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_cut_and_arrives_in_any_order_is_the_same() {
+        let bytes: Vec<u8> = (0..25).collect();
+        let block = Block::cut("it", bytes.clone(), 10).unwrap();
+        let mut arriving = Arriving::new(3);
+
+        assert_eq!(block.segments().len(), 3);
+        for index in [2, 0, 2] {
+            assert_eq!(arriving.arrive(index, block.segments()[index].clone()), None);
+        }
+        assert_eq!(arriving.arrive(7, Numbers::default()), None);
+        let whole = arriving.arrive(1, block.segments()[1].clone()).unwrap();
+
+        assert_eq!((whole.contiguous().into_owned(), whole.len()), (bytes, 25));
+    }
+
+    #[test]
+    fn nothing_is_one_empty_segment() {
+        let block = Block::cut("it", Vec::new(), 10).unwrap();
+
+        assert_eq!((block.segments().len(), block.len()), (1, 0));
+    }
+}

@@ -1,0 +1,71 @@
+//! What a client asks of its desk, and what the desk hears of others.
+
+use super::catalogue::Form;
+use super::directory::Offer;
+use super::error::RpcError;
+use super::server::Answer;
+use super::sessions::{SessionId, Until, Waited};
+use crate::block::Block;
+use gridspan_runtime::{Numbers, Reply};
+use serde::{Deserialize, Serialize};
+
+/// What is to be called.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Wanted {
+    /// The function.
+    pub function: String,
+    /// Its arguments.
+    pub arguments: Block,
+    /// How they are written.
+    pub form: Form,
+    /// What the call needs on a server of speed 1, in seconds, if a formula says so.
+    pub work_s: Option<f64>,
+    /// The one server that may execute it; `None` if any may.
+    pub bound: Option<u32>,
+}
+
+/// Who hears of a call.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub enum Caller {
+    /// Somebody who waits for the results.
+    Results(Reply<Result<Block, RpcError>>),
+    /// Somebody who wants to know the session once the call is on its way.
+    Session(Reply<Result<SessionId, RpcError>>),
+}
+
+/// What a desk is told and asked.
+#[derive(Clone, Serialize, Deserialize)]
+pub enum DeskMessage {
+    /// Make a call.
+    Begin(Wanted, Caller),
+    /// The registry has answered; `None` if it did not.
+    Found(SessionId, Option<Result<Vec<Offer>, RpcError>>),
+    /// A server has answered an attempt; `None` if it did not.
+    Answered(SessionId, u32, Option<Answer>),
+    /// A further segment of the results of an attempt; `None` if it did not come.
+    Segment(SessionId, u32, u32, Option<Numbers<u8>>),
+    /// Has a session ended?
+    Probe(SessionId, Reply<Result<(), RpcError>>),
+    /// Which of these has ended?
+    ProbeOr(Vec<SessionId>, Reply<Result<SessionId, RpcError>>),
+    /// Answer when these have ended.
+    Wait(Vec<SessionId>, Until, Reply<Waited>),
+    /// Answer when all, or any, that were begun have ended.
+    WaitOpen(Until, Reply<Waited>),
+    /// A session is not wanted any more.
+    Cancel(SessionId, Reply<Result<(), RpcError>>),
+    /// None is wanted any more.
+    CancelAll(Reply<()>),
+    /// What is the result?
+    Take(SessionId, Reply<Result<Block, RpcError>>),
+    /// What was called?
+    Function(SessionId, Reply<Result<String, RpcError>>),
+    /// Why did it fail?
+    Error(SessionId, Reply<Result<Option<RpcError>, RpcError>>),
+    /// Which failed?
+    Failed(Reply<Option<SessionId>>),
+    /// A server has nothing to do any more with a call that it did not answer.
+    Released(Offer),
+    /// The client is finalised, or was dropped.
+    Close(Option<Reply<()>>),
+}

@@ -1,0 +1,202 @@
+//! How far the execution of a window is: attempts at tasks, and what became of them.
+
+use crate::calls::RpcError;
+use crate::graph::TaskGraph;
+use crate::id::{ServerId, TaskId};
+use crate::rescue::{Ongoing, Standing};
+use std::task::Waker;
+
+/// A task is tried so many times at most, for servers that are lost.
+const ATTEMPTS_MAX: usize = 8;
+
+#[derive(Clone, Copy, Debug)]
+struct Attempt {
+    task: TaskId,
+    server: ServerId,
+    /// Since when its inputs exist, in seconds.
+    possible_s: Option<f64>,
+    is_over: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum State {
+    Open,
+    Done,
+    Failed(RpcError),
+}
+
+/// Attempts and tasks.
+#[derive(Debug)]
+pub(super) struct Progress {
+    attempts: Vec<Attempt>,
+    states: Vec<State>,
+    /// When each server ended its last task, in seconds.
+    last_end_s: Vec<f64>,
+    /// Attempts that are to begin.
+    wanted: Vec<(TaskId, ServerId, usize)>,
+    wakers: Vec<Waker>,
+}
+
+impl Progress {
+    pub(super) fn new(tasks: usize, servers: usize) -> Self {
+        let (states, last_end_s) = (vec![State::Open; tasks], vec![0.0; servers]);
+        Self { attempts: Vec::new(), states, last_end_s, wanted: Vec::new(), wakers: Vec::new() }
+    }
+
+    /// An attempt begins; its number.
+    pub(super) fn begin(&mut self, task: TaskId, server: ServerId) -> usize {
+        self.attempts.push(Attempt { task, server, possible_s: None, is_over: false });
+        self.attempts.len() - 1
+    }
+
+    /// Asks for an attempt at a task, if there were not too many already.
+    pub(super) fn want(&mut self, task: TaskId, server: ServerId) -> bool {
+        let before = self.attempts.iter().filter(|attempt| attempt.task == task).count();
+        let may = before < ATTEMPTS_MAX;
+        if may {
+            let number = self.begin(task, server);
+            self.wanted.push((task, server, number));
+            self.changed();
+        }
+        may
+    }
+
+    pub(super) fn take_wanted(&mut self) -> Vec<(TaskId, ServerId, usize)> {
+        std::mem::take(&mut self.wanted)
+    }
+
+    /// An attempt is over.
+    pub(super) fn end(&mut self, number: usize, now_s: f64) {
+        let attempt = &mut self.attempts[number];
+        if !std::mem::replace(&mut attempt.is_over, true) {
+            self.last_end_s[attempt.server.index()] = now_s;
+        }
+        self.changed();
+    }
+
+    /// An attempt is taken from its server, which does not seem to have begun; the server.
+    pub(super) fn take_from(&mut self, number: usize) -> ServerId {
+        let attempt = &mut self.attempts[number];
+        attempt.is_over = true;
+        attempt.server
+    }
+
+    /// The server of an attempt.
+    pub(super) fn server_of(&self, number: usize) -> ServerId {
+        self.attempts[number].server
+    }
+
+    /// A task is done; whether it was not before.
+    pub(super) fn done(&mut self, task: TaskId) -> bool {
+        let state = std::mem::replace(&mut self.states[task.index()], State::Done);
+        self.changed();
+        state != State::Done
+    }
+
+    /// A task failed for good; whether it had not ended before.
+    pub(super) fn fail(&mut self, task: TaskId, failure: RpcError) -> bool {
+        let state = &mut self.states[task.index()];
+        let is_news = *state == State::Open;
+        if is_news {
+            *state = State::Failed(failure);
+        }
+        self.changed();
+        is_news
+    }
+
+    /// What a task made is lost: it is to be done again.
+    pub(super) fn undo(&mut self, task: TaskId) {
+        self.states[task.index()] = State::Open;
+    }
+
+    pub(super) fn has_ended(&self, task: TaskId) -> bool {
+        self.states[task.index()] != State::Open
+    }
+
+    pub(super) fn is_done(&self, task: TaskId) -> bool {
+        self.states[task.index()] == State::Done
+    }
+
+    pub(super) fn failure(&self, task: TaskId) -> Option<&RpcError> {
+        match &self.states[task.index()] {
+            State::Failed(failure) => Some(failure),
+            State::Open | State::Done => None,
+        }
+    }
+
+    /// What all tasks came to, once they have ended: the first failure, if there is one.
+    pub(super) fn outcome(&self) -> Option<Result<(), RpcError>> {
+        if self.states.contains(&State::Open) {
+            return None;
+        }
+        let failed = self.states.iter().find_map(|state| match state {
+            State::Failed(failure) => Some(failure.clone()),
+            State::Open | State::Done => None,
+        });
+        Some(failed.map_or(Ok(()), Err))
+    }
+
+    /// The servers of attempts at a task that are not over.
+    pub(super) fn servers_of(&self, task: TaskId) -> impl Iterator<Item = ServerId> + '_ {
+        let open = self.attempts.iter().filter(|attempt| !attempt.is_over);
+        open.filter(move |attempt| attempt.task == task).map(|attempt| attempt.server)
+    }
+
+    /// How many attempts a server has.
+    pub(super) fn load(&self, server: ServerId) -> usize {
+        let open = self.attempts.iter().filter(|attempt| !attempt.is_over);
+        open.filter(|attempt| attempt.server == server).count()
+    }
+
+    /// Wakes whoever waits for something to change, then.
+    pub(super) fn watch(&mut self, waker: &Waker) {
+        self.wakers.push(waker.clone());
+    }
+
+    fn changed(&mut self) {
+        self.wakers.drain(..).for_each(Waker::wake);
+    }
+
+    /// The attempts that are not over, as far as the client can tell: servers execute what can begin in the order of
+    /// places, one after the other. And which servers have nothing that can begin.
+    pub(super) fn ongoing(
+        &mut self,
+        graph: &TaskGraph,
+        places: &[u32],
+        now_s: f64,
+        inputs_s: &dyn Fn(TaskId, ServerId) -> f64,
+    ) -> (Vec<Ongoing>, Vec<u32>) {
+        let states = &self.states;
+        let is_possible =
+            |task| graph.parents(task).all(|(parent, _)| states[parent.index()] == State::Done);
+        for attempt in self.attempts.iter_mut().filter(|attempt| !attempt.is_over) {
+            if attempt.possible_s.is_none() && is_possible(attempt.task) {
+                attempt.possible_s = Some(now_s + inputs_s(attempt.task, attempt.server));
+            }
+        }
+        let open = self.attempts.iter().enumerate().filter(|(_, attempt)| !attempt.is_over);
+        let mut ongoing: Vec<Ongoing> = Vec::new();
+        let mut front: Vec<Option<(u32, usize, f64)>> = vec![None; self.last_end_s.len()];
+        for (number, &Attempt { task, server, possible_s, .. }) in open {
+            let standing = possible_s.map(|since_s| match since_s > now_s {
+                true => Standing::Coming,
+                false => Standing::Ready,
+            });
+            if let (Some(Standing::Ready), Some(possible_s)) = (standing, possible_s) {
+                let since_s = possible_s.max(self.last_end_s[server.index()]);
+                let candidate = (places[task.index()], ongoing.len(), since_s);
+                let front = &mut front[server.index()];
+                if front.is_none_or(|(place, ..)| candidate.0 < place) {
+                    *front = Some(candidate);
+                }
+            }
+            let is_alone = self.servers_of(task).count() == 1;
+            ongoing.push(Ongoing { number, task, server, standing, is_alone });
+        }
+        let free = front.iter().map(|front| u32::from(front.is_none())).collect();
+        for (_, at, since_s) in front.into_iter().flatten() {
+            ongoing[at].standing = Some(Standing::Running { since_s });
+        }
+        (ongoing, free)
+    }
+}

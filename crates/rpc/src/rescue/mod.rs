@@ -1,0 +1,186 @@
+//! What is done about servers that turn out to be slow: one policy, for simulated executions and for real ones.
+//!
+//! Servers are watched: how long tasks took, beside how long they should have. One that is much slower than
+//! another, in what was seen, may lose tasks that have not begun to it, if that has an idle core and would end
+//! them clearly earlier. While nobody is much slower nothing is moved, because the mapping knew better. With
+//! copies, a task that is late and runs on a slow server is begun again elsewhere on the same terms.
+
+mod watch;
+
+use crate::graph::TaskGraph;
+use crate::id::{ServerId, TaskId};
+use crate::platform::Platform;
+pub(crate) use watch::Watch;
+
+/// A server is much slower than another if its tasks take so many times as long as they should, measured by
+/// how long those of the other take.
+const MUCH_SLOWER: f64 = 1.5;
+/// A task must end within this part of the time that is left to it where it is.
+const CLEARLY_EARLIER: f64 = 0.8;
+/// What is seen of a server counts as much as the belief that it is as it was said to be once it has computed for so many
+/// tasks of mean size.
+const BELIEF_TASKS: f64 = 1.0;
+
+/// How far an attempt is whose inputs exist.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Standing {
+    /// Its inputs are on their way.
+    Coming,
+    /// It could begin.
+    Ready,
+    /// It runs.
+    Running {
+        /// Since when, in seconds.
+        since_s: f64,
+    },
+}
+
+/// An attempt at a task that is not over.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Ongoing {
+    pub(crate) number: usize,
+    pub(crate) task: TaskId,
+    pub(crate) server: ServerId,
+    /// Nothing as long as an input does not exist.
+    pub(crate) standing: Option<Standing>,
+    /// Whether it is the only one at its task.
+    pub(crate) is_alone: bool,
+}
+
+/// A task that could run elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Offer {
+    gain_s: f64,
+    /// The number of the attempt.
+    pub(crate) attempt: usize,
+    pub(crate) task: TaskId,
+    pub(crate) to: ServerId,
+    /// Whether the attempt goes on beside the new one.
+    pub(crate) is_copy: bool,
+}
+
+/// An execution as it stands.
+pub(crate) struct Scene<'a> {
+    pub(crate) graph: &'a TaskGraph,
+    pub(crate) platform: &'a Platform,
+    pub(crate) watch: &'a Watch,
+    pub(crate) now_s: f64,
+    pub(crate) ongoing: Vec<Ongoing>,
+    /// How many cores of each server have nothing to do.
+    pub(crate) free: Vec<u32>,
+    /// How long the inputs of a task take to a server, in seconds.
+    pub(crate) inputs_s: &'a dyn Fn(TaskId, ServerId) -> f64,
+}
+
+impl Scene<'_> {
+    fn expected_s(&self, task: TaskId, server: ServerId) -> f64 {
+        self.platform.time_s(self.graph.task(task).work_s, server)
+    }
+
+    /// How many times as long as they should tasks take on each server, with what those that run show already;
+    /// nothing if no server is much slower than another.
+    pub(crate) fn slowness(&self) -> Option<Vec<f64>> {
+        let mut seen_s = self.watch.seen_s.clone();
+        for attempt in &self.ongoing {
+            if let Some(Standing::Running { since_s }) = attempt.standing {
+                let expected_s = self.expected_s(attempt.task, attempt.server);
+                let (took_s, should_s) = &mut seen_s[attempt.server.index()];
+                if self.now_s - since_s > expected_s {
+                    *took_s += self.now_s - since_s;
+                    *should_s += expected_s;
+                }
+            }
+        }
+        let belief_s = self.watch.mean_s.iter().map(|mean_s| mean_s * BELIEF_TASKS);
+        let seen = seen_s.iter().zip(belief_s);
+        let ratio = |((took_s, should_s), belief_s): (&(f64, f64), f64)| {
+            let both = should_s + belief_s;
+            if both > 0.0 { (took_s + belief_s) / both } else { 1.0 }
+        };
+        let slowness: Vec<f64> = seen.map(ratio).collect();
+        let fastest = slowness.iter().copied().fold(f64::INFINITY, f64::min);
+        slowness.iter().any(|&slow| slow >= fastest * MUCH_SLOWER).then_some(slowness)
+    }
+
+    /// Cores of a server for which nothing is there or on its way.
+    fn idle_cores(&self) -> Vec<u32> {
+        let mut idle = self.free.clone();
+        for attempt in &self.ongoing {
+            if let Some(Standing::Coming | Standing::Ready) = attempt.standing {
+                idle[attempt.server.index()] = idle[attempt.server.index()].saturating_sub(1);
+            }
+        }
+        idle
+    }
+
+    /// The move that gains most.
+    pub(crate) fn best_offer(&self, slowness: &[f64]) -> Option<Offer> {
+        let idle = self.idle_cores();
+        let waits_s = self.waits_s(slowness);
+        let mut best: Option<Offer> = None;
+        for attempt in &self.ongoing {
+            let Some((left_s, is_copy)) = self.left_s(attempt, slowness, &waits_s) else {
+                continue;
+            };
+            let from = attempt.server.index();
+            for to in self.platform.server_ids() {
+                let is_slower = slowness[from] >= slowness[to.index()] * MUCH_SLOWER;
+                let can = self.graph.task(attempt.task).can_run_on(to);
+                if idle[to.index()] == 0 || !is_slower || !can {
+                    continue;
+                }
+                let there_s = (self.inputs_s)(attempt.task, to)
+                    + self.expected_s(attempt.task, to) * slowness[to.index()];
+                let gain_s = left_s - there_s;
+                let is_better = best.as_ref().is_none_or(|best| gain_s > best.gain_s);
+                if there_s < left_s * CLEARLY_EARLIER && is_better {
+                    let (task, attempt) = (attempt.task, attempt.number);
+                    best = Some(Offer { gain_s, attempt, task, to, is_copy });
+                }
+            }
+        }
+        best
+    }
+
+    /// How long an attempt that might be moved, or copied, has to go where it is, in seconds.
+    fn left_s(&self, attempt: &Ongoing, slowness: &[f64], waits_s: &[f64]) -> Option<(f64, bool)> {
+        let from = attempt.server.index();
+        let expected_s = self.expected_s(attempt.task, attempt.server) * slowness[from];
+        let since_s = match attempt.standing? {
+            Standing::Coming | Standing::Ready => return Some((waits_s[from] + expected_s, false)),
+            Standing::Running { since_s } => since_s,
+        };
+        let ran_s = self.now_s - since_s;
+        let is_late = ran_s >= Watch::patience_s(expected_s / slowness[from]) * 0.999;
+        // What is late without end is expected to take half as long again as it did.
+        let left_s = (expected_s - ran_s).max(ran_s / 2.0);
+        (self.watch.is_copying && attempt.is_alone && is_late).then_some((left_s, true))
+    }
+
+    /// How long what can begin on each server waits for a core, about, in seconds.
+    fn waits_s(&self, slowness: &[f64]) -> Vec<f64> {
+        let mut waits_s = vec![0.0; slowness.len()];
+        let mut queued = vec![0_u32; slowness.len()];
+        for attempt in &self.ongoing {
+            let server = attempt.server.index();
+            let expected_s = self.expected_s(attempt.task, attempt.server) * slowness[server];
+            let wait_s = match attempt.standing {
+                Some(Standing::Ready) => expected_s,
+                Some(Standing::Running { since_s }) => {
+                    (expected_s - (self.now_s - since_s)).max(0.0)
+                }
+                Some(Standing::Coming) | None => continue,
+            };
+            waits_s[server] += wait_s;
+            queued[server] += 1;
+        }
+        let cores = self.platform.servers().iter().map(|server| server.cores);
+        let has_room = |queued: &u32, cores: u32| *queued < cores;
+        let all = waits_s.iter().zip(&queued).zip(cores);
+        all.map(|((wait_s, queued), cores)| match has_room(queued, cores) {
+            true => 0.0,
+            false => wait_s / f64::from(cores) / 2.0,
+        })
+        .collect()
+    }
+}

@@ -1,0 +1,251 @@
+//! Random groups and calls while servers leave and are lost, clients and groups are dropped, and the network does its
+//! worst: right results or a reported failure, and nothing left behind.
+
+use gridspan_rpc::calls::{
+    Catalogue, Config, Function, Functions, GridRpc, RpcError, ServerPlan, Services, Work, with_rpc,
+};
+use gridspan_rpc::group::{Lazy, Mapper};
+use gridspan_rpc::heuristics::by_name;
+use gridspan_rpc::judge::Rescue;
+use gridspan_runtime::{Grid, Job, JobError, PeId};
+use gridspan_sim::{FaultPlan, PauseFaults, SessionFaults, SimOptions, SimReport, Simulation};
+use gridspan_topology::GridSpec;
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::cell::Cell;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
+
+const HEURISTICS: [&str; 5] = ["greedy", "sufferage", "heft", "heft-c", "random"];
+const LENGTH: usize = 64;
+
+type Vector = Vec<u32>;
+
+/// Adds one vector to another and to itself.
+const MIX: Function<(Vector, Vector), (Vector, Vector)> = Function::new("mix", |pair, work| {
+    work.emulate(Duration::from_millis(20));
+    Ok(mix(&pair.0, &pair.1))
+});
+const HEAD: Function<(Vector,), (u32,)> = Function::new("head", |(vector,), _: &mut Work| {
+    Ok((*vector.first().ok_or("an empty vector")?,))
+});
+
+fn mix(one: &[u32], other: &[u32]) -> (Vector, Vector) {
+    let sum = one.iter().zip(other).map(|(a, b)| a.wrapping_add(*b)).collect();
+    let turned = one.iter().zip(other).map(|(a, b)| a.rotate_left(3) ^ b).collect();
+    (sum, turned)
+}
+
+struct Vectors;
+
+impl Catalogue for Vectors {
+    fn functions() -> Functions {
+        Functions::new().with_parts(&MIX).with_parts(&HEAD)
+    }
+}
+
+struct Dice(Pcg64Mcg);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0.next_u64() % bound
+    }
+}
+
+/// A random group beside its results as the client computes them itself.
+async fn group(services: &Services<Vectors>, dice: &mut Dice) -> Result<(), RpcError> {
+    let heuristic = by_name(HEURISTICS[dice.below(5) as usize], dice.below(9)).unwrap();
+    let rescue = [Rescue::None, Rescue::Steal, Rescue::StealAndCopy][dice.below(3) as usize];
+    let mapper = Mapper::new(services).with_rescue(rescue);
+    let body = async |group: &gridspan_rpc::group::Group<'_, Vectors>| {
+        let mut there: Vec<(Lazy<Vector>, Vector)> = Vec::new();
+        for number in 0..3 {
+            let vector = vec![number + 1; LENGTH];
+            there.push((group.value(&vector)?, vector));
+        }
+        for _ in 0..dice.below(30) {
+            let [one, other] = [0; 2].map(|_| dice.below(there.len() as u64) as usize);
+            let (sum, turned) = group.call(&MIX, (&there[one].0, &there[other].0));
+            let expected = mix(&there[one].1, &there[other].1);
+            there.push((sum, expected.0));
+            if dice.below(2) == 0 {
+                there.push((turned, expected.1));
+            }
+            if dice.below(8) == 0 {
+                let dropped = dice.below(there.len() as u64) as usize;
+                there.swap_remove(dropped);
+            }
+            if dice.below(10) == 0 {
+                let (lazy, expected) = &there[dice.below(there.len() as u64) as usize];
+                let (head,) = group.call(&HEAD, (lazy,));
+                assert_eq!(group.get(&head).await?, expected[0]);
+            }
+        }
+        for (lazy, expected) in &there {
+            assert_eq!(&group.get(lazy).await?, expected);
+        }
+        Ok(())
+    };
+    mapper.map(&*heuristic, body).await
+}
+
+/// Calls one by one, some of which are not waited for.
+async fn calls(services: &Services<Vectors>, dice: &mut Dice) -> Result<(), RpcError> {
+    let mut rpc = GridRpc::new(services);
+    rpc.initialize(&Config { attempts: 10, ..Config::default() })?;
+    let handle = rpc.handle(&HEAD).await?;
+    let mut sessions = Vec::new();
+    for number in 0..dice.below(40) as u32 {
+        sessions.push((rpc.call_async(&handle, &(vec![number; LENGTH],)).await?, number));
+    }
+    for (session, number) in sessions {
+        if dice.below(8) > 0 {
+            assert_eq!(rpc.wait(&session).await?, (number,));
+        }
+    }
+    match dice.below(2) {
+        0 => rpc.finalize().await,
+        _ => Ok(()),
+    }
+}
+
+/// What happens to a server while something goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Disturbance {
+    None,
+    Leaves,
+    IsLost,
+}
+
+/// How many of what there was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) done: u32,
+    pub(crate) reported: u32,
+    pub(crate) dropped: u32,
+    pub(crate) left: u32,
+    pub(crate) lost: u32,
+}
+
+/// Goes on with something while a server leaves, until it has ended, or its time is up.
+async fn disturbed(
+    (grid, services): (&Grid, &Services<Vectors>),
+    (disturbance, pause, limit): (Disturbance, Duration, Option<Duration>),
+    something: impl Future<Output = Result<(), RpcError>>,
+) -> (Option<Result<(), RpcError>>, bool) {
+    let may_fail = Cell::new(false);
+    let (mut something, mut outcome, mut is_over) = (pin!(something), None, false);
+    let mut disturbing = pin!(async {
+        let _ = grid.sleep(pause).await;
+        let cards = services.list().await.unwrap();
+        // Nobody takes over from a server that speaks with the client only, or where no other does not.
+        let has_heir = cards[0].is_direct && cards[1..].iter().any(|card| card.is_direct);
+        may_fail.set(disturbance == Disturbance::IsLost || !has_heir);
+        match disturbance {
+            Disturbance::None => {}
+            Disturbance::Leaves => services.leave(&cards[0].name).await.unwrap(),
+            Disturbance::IsLost => services.lose(&cards[0].name).await.unwrap(),
+        }
+    });
+    let mut limit = pin!(async {
+        match limit {
+            Some(limit) => drop(grid.sleep(limit).await),
+            None => std::future::pending().await,
+        }
+    });
+    std::future::poll_fn(|cx| {
+        is_over |= !is_over && disturbing.as_mut().poll(cx).is_ready();
+        if outcome.is_none()
+            && let Poll::Ready(ended) = something.as_mut().poll(cx)
+        {
+            outcome = Some(Some(ended));
+        }
+        if outcome.is_none() && limit.as_mut().poll(cx).is_ready() {
+            outcome = Some(None);
+        }
+        if is_over && outcome.is_some() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    (outcome.flatten(), may_fail.get())
+}
+
+/// Notes how something ended, which fails only if a server was lost.
+fn count(
+    counts: &mut Counts,
+    disturbance: Disturbance,
+    (ended, may_fail): (Option<Result<(), RpcError>>, bool),
+) {
+    match ended {
+        Some(Ok(())) => counts.done += 1,
+        Some(Err(error)) => {
+            let is_of_loss = error.to_string().contains("left");
+            assert!(
+                is_of_loss && may_fail && disturbance != Disturbance::None,
+                "{disturbance:?}: {error}"
+            );
+            counts.reported += 1;
+        }
+        None => counts.dropped += 1,
+    }
+    match disturbance {
+        Disturbance::None => {}
+        Disturbance::Leaves => counts.left += 1,
+        Disturbance::IsLost => counts.lost += 1,
+    }
+}
+
+async fn main(grid: Grid, mut dice: Dice, counts: Arc<Mutex<Counts>>) -> Result<(), RpcError> {
+    let services: Services<Vectors> = Services::on_all_pes(&grid).await?;
+    for round in 0..6 {
+        let disturbances = [Disturbance::None, Disturbance::Leaves, Disturbance::IsLost];
+        let disturbance = disturbances[dice.below(3) as usize];
+        let pause = Duration::from_millis(dice.below(400));
+        let limit = (dice.below(4) == 0).then(|| Duration::from_millis(dice.below(400)));
+        let what = (disturbance, pause, limit);
+        let ended = match dice.below(3) {
+            0 => disturbed((&grid, &services), what, calls(&services, &mut dice)).await,
+            _ => disturbed((&grid, &services), what, group(&services, &mut dice)).await,
+        };
+        count(&mut counts.lock().unwrap(), disturbance, ended);
+        if disturbance == Disturbance::None {
+            continue;
+        }
+        let pe = PeId(1 + dice.below(u64::from(grid.layout().pe_count()) - 1) as u32);
+        let is_direct = dice.below(3) > 0;
+        let name = format!("new{round}");
+        services.join(ServerPlan { is_direct, ..ServerPlan::new(name, pe) }).await?;
+    }
+    // Long enough for what is being executed, and for what the network holds back.
+    let _ = grid.sleep(Duration::from_secs(20)).await;
+    assert_eq!(services.kept_bytes().await?, 0, "servers keep nothing of groups that have ended");
+    assert!(
+        services.load_s().await? < 1e-6,
+        "servers have nothing to do for clients that are gone"
+    );
+    Ok(())
+}
+
+/// One run, by its seed; and what there was in it.
+pub(crate) fn run(seed: u64) -> (SimReport, Counts) {
+    let dice = Dice(Pcg64Mcg::seed_from_u64(seed));
+    let counts = Arc::new(Mutex::new(Counts::default()));
+    let of_main = counts.clone();
+    let job = with_rpc::<Vectors>(Job::new("faults")).main(async move |grid| {
+        main(grid, dice, of_main).await.map_err(|error| JobError::Failed(error.to_string()))
+    });
+    let faults = FaultPlan {
+        local_delay: 0.05,
+        delay_max: Duration::from_millis(50),
+        reorder: true,
+        pauses: Some(PauseFaults { probability: 0.001, longest: Duration::from_millis(300) }),
+        sessions: Some(SessionFaults::default()),
+        ..FaultPlan::default()
+    };
+    let spec = GridSpec::from_emulate("3x2,wan=10ms,jitter=2ms").unwrap();
+    let options = SimOptions::with_seed(seed).with_faults(faults);
+    let report = Simulation::new(job, spec, options).unwrap().run();
+    let counts = *counts.lock().unwrap();
+    (report, counts)
+}

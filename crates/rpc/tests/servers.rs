@@ -1,0 +1,321 @@
+//! Groups on servers that are late, lost, or far away.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use gridspan_rpc::calls::{
+    Catalogue, Config, Function, Functions, GridRpc, RpcError, Services, Work, with_rpc,
+};
+use gridspan_rpc::group::Mapper;
+use gridspan_rpc::heuristics::{Greedy, HeftC};
+use gridspan_rpc::judge::Rescue;
+use gridspan_rpc::{Endpoint, GraphBuilder, TaskGraph};
+use gridspan_runtime::{Grid, Job, JobError, Numbers, driver};
+use gridspan_sim::{SimOptions, SimReport, Simulation};
+use gridspan_topology::{GridSpec, Link};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+type Bytes = Numbers<u8>;
+
+/// A second of computing.
+const STEP: Function<(Bytes,), (Bytes,)> =
+    Function::new("step", |(bytes,): (Bytes,), work: &mut Work| {
+        work.emulate(Duration::from_secs(1));
+        Ok((bytes.iter().map(|byte| byte.wrapping_add(1)).collect::<Vec<u8>>().into(),))
+    })
+    .computes("1")
+    .gives(&["in0"]);
+/// A hundredth of a second.
+const QUICK: Function<(Bytes,), (Bytes,)> = Function::new("quick", |(bytes,), work: &mut Work| {
+    work.emulate(Duration::from_millis(10));
+    Ok((bytes,))
+})
+.computes("0.01")
+.gives(&["in0"]);
+/// Adds, byte by byte.
+const ADD: Function<(Bytes, Bytes), (Bytes,)> =
+    Function::new("add", |(one, other), work: &mut Work| {
+        work.emulate(Duration::from_secs(1));
+        let sum = one.iter().zip(other.iter()).map(|(a, b)| a.wrapping_add(*b));
+        Ok((sum.collect::<Vec<u8>>().into(),))
+    });
+/// Keeps a server busy for others.
+const BUSY: Function<u64, ()> = Function::new("busy", |ms, work: &mut Work| {
+    work.emulate(Duration::from_millis(ms));
+    Ok(())
+});
+
+struct Steps;
+
+impl Catalogue for Steps {
+    fn functions() -> Functions {
+        Functions::new().with_parts(&STEP).with_parts(&QUICK).with_parts(&ADD).with(&BUSY)
+    }
+}
+
+fn job(
+    main: impl AsyncFnOnce(Grid, Services<Steps>) -> Result<(), RpcError> + Send + 'static,
+) -> Job {
+    with_rpc::<Steps>(Job::new("servers")).main(async move |grid: Grid| {
+        let failed = |error: RpcError| JobError::Failed(error.to_string());
+        let services = Services::on_all_pes(&grid).await.map_err(failed)?;
+        main(grid, services).await.map_err(failed)
+    })
+}
+
+fn run(
+    place: &str,
+    main: impl AsyncFnOnce(Grid, Services<Steps>) -> Result<(), RpcError> + Send + 'static,
+) -> SimReport {
+    let spec = GridSpec::from_emulate(place).unwrap();
+    let report = Simulation::new(job(main), spec, SimOptions::default()).unwrap().run();
+    assert_eq!(report.outcome, Ok(()));
+    report
+}
+
+fn bytes(value: u8) -> Bytes {
+    vec![value; 64].into()
+}
+
+/// How long nine tasks of a second take on three servers, one of which is busy for others.
+async fn nine(grid: &Grid, mapper: &Mapper<Steps>) -> Result<f64, RpcError> {
+    let begin = grid.now().await.unwrap();
+    mapper
+        .map(&HeftC::default(), async |group| {
+            let mut results = Vec::new();
+            for value in 0..9 {
+                let value = group.value(&bytes(value))?;
+                results.push(group.call(&STEP, (&value,)).0);
+            }
+            for (value, result) in (1..).zip(&results) {
+                assert_eq!(group.get(result).await?, bytes(value));
+            }
+            Ok(())
+        })
+        .await?;
+    Ok(grid.now().await.unwrap().since(begin).as_secs_f64())
+}
+
+#[test]
+fn tasks_of_a_server_that_is_late_are_done_by_others() {
+    run("1x1x4", async |grid, services| {
+        let mut other = GridRpc::new(&services);
+        other.initialize(&Config::default())?;
+        let busy = other.handle_on(&BUSY, "a/pe1").await?;
+        let mut took_s = Vec::new();
+        for rescue in [Rescue::None, Rescue::Steal, Rescue::StealAndCopy] {
+            for _ in 0..20 {
+                other.call_async(&busy, &1000).await?;
+            }
+            took_s.push(nine(&grid, &Mapper::new(&services).with_rescue(rescue)).await?);
+            other.wait_all().await?;
+            grid.sleep(Duration::from_secs(30)).await.unwrap();
+            assert_eq!(services.kept_bytes().await?, 0, "{rescue:?}");
+        }
+        // Three tasks wait behind 20 s; the two others could do all nine in 5 s.
+        assert!(took_s[0] > 20.0, "{took_s:?}");
+        assert!(took_s[2] < 8.0, "{took_s:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn where_no_server_is_late_nothing_is_done_twice() {
+    run("1x1x4", async |grid, services| {
+        let took_s = nine(&grid, &Mapper::new(&services).with_rescue(Rescue::StealAndCopy)).await?;
+        assert!((3.0..3.1).contains(&took_s), "{took_s}");
+        Ok(())
+    });
+}
+
+/// Loses a server while a group goes on.
+async fn losing<T>(
+    grid: &Grid,
+    services: &Services<Steps>,
+    name: &str,
+    after: Duration,
+    group: impl Future<Output = T>,
+) -> T {
+    let (mut group, mut lost) = (pin!(group), false);
+    let mut losing = pin!(async {
+        grid.sleep(after).await.unwrap();
+        services.lose(name).await.unwrap();
+    });
+    std::future::poll_fn(|cx| {
+        if !lost {
+            lost = losing.as_mut().poll(cx).is_ready();
+        }
+        match group.as_mut().poll(cx) {
+            Poll::Ready(outcome) if lost => Poll::Ready(outcome),
+            Poll::Ready(_) => panic!("the group ended before the server was lost"),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+#[test]
+fn what_a_lost_server_made_in_a_window_is_made_again() {
+    for after_ms in [0, 500, 1500, 2500, 3500] {
+        run("1x1x3", async move |grid, services| {
+            let mapper = Mapper::new(&services);
+            let heuristic = HeftC::default();
+            let going = mapper.map(&heuristic, async |group| {
+                let [one, two] = [group.value(&bytes(1))?, group.value(&bytes(2))?];
+                let (mut one,) = group.call(&STEP, (&one,));
+                let (mut two,) = group.call(&STEP, (&two,));
+                for _ in 0..3 {
+                    (one,) = group.call(&ADD, (&one, &two));
+                    (two,) = group.call(&STEP, (&two,));
+                }
+                Ok((group.get(&one).await?, group.get(&two).await?))
+            });
+            let after = Duration::from_millis(after_ms);
+            let got = losing(&grid, &services, "a/pe2", after, going).await;
+            // 2 + 3 + 4 + 5, and 3 + 3.
+            assert_eq!(got, Ok((bytes(14), bytes(6))), "{after_ms}");
+            grid.sleep(Duration::from_secs(2)).await.unwrap();
+            assert_eq!(services.kept_bytes().await?, 0);
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn without_any_server_left_the_group_says_so() {
+    run("1x1x2", async |grid, services| {
+        let mapper = Mapper::new(&services);
+        let heuristic = HeftC::default();
+        let going = mapper.map(&heuristic, async |group| {
+            let value = group.value(&bytes(1))?;
+            let (one,) = group.call(&STEP, (&value,));
+            let (two,) = group.call(&STEP, (&one,));
+            group.get(&two).await
+        });
+        let failed = losing(&grid, &services, "a/pe1", Duration::from_millis(500), going).await;
+        let error = failed.unwrap_err().to_string();
+        assert!(error.contains("its server has left"), "{error}");
+        Ok(())
+    });
+}
+
+/// Eight short tasks on data of the client, who is told that links cost nothing.
+async fn short(mapper: Mapper<Steps>) -> Result<(), RpcError> {
+    mapper
+        .map(&Greedy, async |group| {
+            for value in 0..8 {
+                let value = group.value::<Bytes>(&vec![value; 100_000].into())?;
+                group.call(&QUICK, (&value,));
+            }
+            Ok(())
+        })
+        .await
+}
+
+#[test]
+fn measured_links_keep_short_tasks_near() {
+    let bytes_between_sites = |is_measured: bool| {
+        let report = run("2x2,wan=200ms", async move |_, services| {
+            let perfect = Mapper::new(&services).with_links(Link::perfect(), Link::perfect());
+            short(if is_measured { perfect.measured() } else { perfect }).await
+        });
+        report.wide_area_bytes
+    };
+    let [told, measured] = [false, true].map(bytes_between_sites);
+
+    assert!(told > 100_000, "some go to the other site: {told}");
+    assert!(measured < 100_000, "none does: {measured}");
+}
+
+/// Two chains of three steps on data of the client, and their sum.
+fn outline() -> TaskGraph {
+    let mut graph = GraphBuilder::default();
+    let mut ends = Vec::new();
+    let mut chains: Vec<_> =
+        (0..2).map(|chain| graph.external(chain.to_string(), 64, vec![Endpoint::Client])).collect();
+    for _ in 0..3 {
+        for data in &mut chains {
+            let task = graph.task("step", 1.0);
+            graph.read(task, *data);
+            *data = graph.write(task, "state", 64);
+        }
+    }
+    ends.append(&mut chains);
+    let sum = graph.task("add", 1.0);
+    ends.into_iter().for_each(|data| graph.read(sum, data));
+    graph.write(sum, "sum", 64);
+    graph.build().unwrap()
+}
+
+#[test]
+fn a_graph_that_is_given_spreads_calls_that_are_awaited_one_by_one() {
+    run("1x1x3", async |grid, services| {
+        let mapper = Mapper::new(&services);
+        let names: Vec<String> = services.list().await?.into_iter().map(|card| card.name).collect();
+        // Beside each step of one chain, one of the other: windows of two calls of which each has its server.
+        let begin = grid.now().await.unwrap();
+        let sum = mapper
+            .map_along(&HeftC::default(), &outline(), async |group| {
+                let mut chains = [group.value(&bytes(1))?, group.value(&bytes(2))?];
+                for _ in 0..3 {
+                    let [one, two] = chains;
+                    chains = [group.call(&STEP, (&one,)).0, group.call(&STEP, (&two,)).0];
+                    assert!(group.get(&chains[0]).await?[0] > 0);
+                }
+                let [one, two] = chains;
+                let (sum,) = group.call(&ADD, (&one, &two));
+                // A call that the graph does not have.
+                let (more,) = group.call(&STEP, (&sum,));
+                Ok((group.get(&sum).await?, group.get(&more).await?))
+            })
+            .await?;
+        let took_s = grid.now().await.unwrap().since(begin).as_secs_f64();
+        assert_eq!((sum, names.len()), ((bytes(9), bytes(10)), 2));
+        assert!((5.0..5.1).contains(&took_s), "three steps, a sum and a step: {took_s}");
+        Ok(())
+    });
+}
+
+#[test]
+fn on_one_node_there_are_no_links_to_measure_and_groups_go_on() {
+    let main = async |_: Grid, services: Services<Steps>| {
+        short(Mapper::new(&services).measured().with_rescue(Rescue::Steal)).await
+    };
+    assert_eq!(driver::embedded::run(job(main), 3), Ok(()));
+}
+
+/// Over QUIC between four nodes, whose links are measured: large data, its client, and every server.
+#[test]
+fn groups_and_calls_run_over_quic() {
+    let main = async |_: Grid, services: Services<Steps>| {
+        let large: Bytes = vec![7; 5 << 20].into();
+        let mapper = Mapper::new(&services).measured().with_rescue(Rescue::StealAndCopy);
+        let got = mapper
+            .map(&HeftC::default(), async |group| {
+                let value = group.value(&large)?;
+                let mut results = Vec::new();
+                for _ in 0..4 {
+                    let (one,) = group.call(&STEP, (&value,));
+                    let (two,) = group.call(&QUICK, (&value,));
+                    results.push(group.call(&ADD, (&one, &two)).0);
+                }
+                let mut got = Vec::new();
+                for result in &results {
+                    got.push(group.get(result).await?);
+                }
+                Ok(got)
+            })
+            .await?;
+        assert!(got.len() == 4 && got.iter().all(|bytes| bytes.iter().all(|&byte| byte == 15)));
+        let mut rpc = GridRpc::new(&services);
+        rpc.initialize(&Config::default())?;
+        for card in services.list().await? {
+            let handle = rpc.handle_on(&STEP, &card.name).await?;
+            assert_eq!(rpc.call(&handle, &(bytes(1),)).await?.0, bytes(2));
+        }
+        assert_eq!(services.kept_bytes().await?, 0);
+        Ok(())
+    };
+    let spec = GridSpec::from_emulate("2x2,wan=5ms").unwrap();
+    assert_eq!(driver::embedded::run_emulated(job(main), &spec), Ok(()));
+}

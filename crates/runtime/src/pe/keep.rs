@@ -1,0 +1,41 @@
+//! What a PE keeps until something before it has come: how much of it there may be.
+//!
+//! Messages wait for earlier ones and for broadcasts, broadcasts for messages and for earlier ones, both for receivers and
+//! collections that are not known here yet. None of it is ready, and nothing can be done to shorten the
+//! wait but to take what comes. So it counts towards the hard limit, at which the job ends with an error, and not
+//! towards the soft one: a PE over that takes no more from its inbox and holds senders back, and would never see
+//! what the rest waits for.
+
+use super::core::Core;
+use super::state::{BroadcastRequest, Kept, KeptEnvelope};
+use crate::envelope::AnyEnvelope;
+use crate::id::KindId;
+use crate::parcel::Parcel;
+
+impl Core {
+    /// Counts a message for as long as it is kept.
+    pub(super) fn keep(&self, kind: KindId, envelope: Box<dyn AnyEnvelope>) -> KeptEnvelope {
+        let bytes = self.kind(kind).map_or(0, |kind| kind.envelope_bytes(&*envelope));
+        self.gauge.keep(envelope, bytes)
+    }
+
+    /// The same for a message to an actor whose collection is known here.
+    pub(super) fn keep_known(&self, envelope: Box<dyn AnyEnvelope>) -> KeptEnvelope {
+        let collection = envelope.header().to.collection;
+        match self.collections.get(collection).map(|local| local.info.kind) {
+            Some(kind) => self.keep(kind, envelope),
+            None => self.gauge.keep(envelope, 0),
+        }
+    }
+
+    /// Counts a broadcast that has no number yet.
+    pub(super) fn keep_request(&self, request: BroadcastRequest) -> Kept<BroadcastRequest> {
+        let bytes = self.parcel_bytes(request.kind, &request.message);
+        self.gauge.keep(request, size_of::<BroadcastRequest>() + bytes)
+    }
+
+    /// What a message counts for that is not for one receiver.
+    pub(super) fn parcel_bytes(&self, kind: KindId, message: &Parcel) -> usize {
+        self.kind(kind).map_or(0, |kind| kind.parcel_bytes(message))
+    }
+}

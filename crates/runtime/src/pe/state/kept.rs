@@ -1,0 +1,76 @@
+//! What waits inside of a PE for something before it, and counts in the memory budget for as long as it does.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How many bytes a PE keeps that are in no mailbox.
+#[derive(Clone, Default)]
+pub(crate) struct Gauge(Arc<AtomicUsize>);
+
+impl Gauge {
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Counts a value until it is taken out or dropped, wherever it goes in between.
+    pub(crate) fn keep<T>(&self, value: T, bytes: usize) -> Kept<T> {
+        self.keep_forever(bytes);
+        Kept { value, _charge: Charge { gauge: self.clone(), bytes } }
+    }
+
+    /// Counts what is not forgotten before the end of the job.
+    pub(crate) fn keep_forever(&self, bytes: usize) {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// A value that is counted.
+pub(crate) struct Kept<T> {
+    value: T,
+    _charge: Charge,
+}
+
+struct Charge {
+    gauge: Gauge,
+    bytes: usize,
+}
+
+impl<T> Kept<T> {
+    /// The value, which from now on counts no more.
+    pub(crate) fn into_inner(self) -> T {
+        self.value
+    }
+}
+
+impl<T> Deref for Kept<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.gauge.0.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_counts_until_it_is_taken_out_or_dropped() {
+        let gauge = Gauge::default();
+        let (one, other) = (gauge.keep("one", 30), gauge.keep("other", 5));
+        gauge.keep_forever(100);
+        assert_eq!(gauge.bytes(), 135);
+
+        assert_eq!(one.into_inner(), "one");
+        assert_eq!(gauge.bytes(), 105);
+        drop(other);
+        assert_eq!(gauge.bytes(), 100);
+    }
+}

@@ -95,6 +95,20 @@ pub(crate) enum CliError {
         /// Those that run.
         running: Vec<String>,
     },
+    /// A file cannot be used as an invitation.
+    #[error("cannot take the invitation {}: {error}", .path.display())]
+    Invitation {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The program is not the one that the job was started with.
+    #[error("{} is not the program that the job runs", .path.display())]
+    OtherProgram {
+        /// Where it is.
+        path: PathBuf,
+    },
     /// Nobody may join the job any more, or at that site.
     #[error("there is no invitation to join `{id}` left{}", .site.as_ref().map(|site| format!(" at site `{site}`")).unwrap_or_default())]
     NotInvited {
@@ -305,6 +319,12 @@ impl CliError {
             Self::NotInvited { .. } => {
                 "run jobs with `--guests N` for N nodes to join at each site once its nodes have met".into()
             }
+            Self::Invitation { .. } => {
+                "bring a file `ID.invitation-N` from the folder where the launcher keeps its jobs (`$XDG_RUNTIME_DIR/gridspan`), made by the same build of gridctl".into()
+            }
+            Self::OtherProgram { .. } => {
+                "it was rebuilt since, or is of another build; use the job's own, or start the job again".into()
+            }
             Self::NoLinks { .. } => "run it with `--nodes`, `--grid` or `--emulate`".into(),
             Self::NotMeasuredYet { .. } => "try again once its nodes have met".into(),
             Self::System { .. } => {
@@ -346,6 +366,8 @@ impl CliError {
             | Self::System { .. }
             | Self::Write { .. }
             | Self::NotInvited { .. }
+            | Self::Invitation { .. }
+            | Self::OtherProgram { .. }
             | Self::NoLinks { .. }
             | Self::NotMeasuredYet { .. } => ExitCode::from(gridspan::EXIT_FAILED),
             _ => ExitCode::from(gridspan::EXIT_USAGE),

@@ -17,7 +17,20 @@ use std::thread;
 
 /// Joins a job and stays with the node to its end.
 pub(crate) fn run(args: &JoinArgs) -> Result<ExitCode, CliError> {
-    let mut invitation = accept(args)?;
+    let mut invitation = match &args.invitation {
+        Some(path) => Invitation::take_file(path)
+            .map_err(|error| CliError::Invitation { path: path.clone(), error })?,
+        None => accept(args)?,
+    };
+    if let Some(program) = &args.program {
+        invitation = invitation.with_program(program.clone());
+    }
+    let path = invitation.program().to_owned();
+    match invitation.fits() {
+        Ok(true) => {}
+        Ok(false) => return Err(CliError::OtherProgram { path }),
+        Err(error) => return Err(CliError::Start { path, error }),
+    }
     let first = invitation.addresses.0.first().copied();
     invitation.bundle.guest = Some(args.pes.get());
     invitation.bundle.listen =

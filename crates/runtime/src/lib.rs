@@ -36,6 +36,7 @@ mod registry;
 mod route;
 pub mod session;
 mod shelf;
+mod steward;
 mod tasks;
 pub mod wire;
 

@@ -49,20 +49,18 @@ impl Program {
         Pe::new(pe, self.common.clone())
     }
 
-    /// Makes the PEs of a guest, in a process that has the founders too.
-    pub fn guest_pes(&self, guest: NodeId, pes: u32) -> Vec<Pe> {
+    /// Makes the PEs and the carrier of a guest, in a process that has the founders too.
+    pub fn guest_node(&self, guest: NodeId, pes: u32) -> (Vec<Pe>, Carrier) {
         let layout = Layout::clone(&self.layout).for_guest(guest, pes);
         let place = layout.place(guest).pes.clone();
         let common = Common { layout: Arc::new(layout), ..self.common.clone() };
-        place.map(|pe| Pe::new(PeId(pe), common.clone())).collect()
+        let carrier = carrier(&common, guest);
+        (place.map(|pe| Pe::new(PeId(pe), common.clone())).collect(), carrier)
     }
 
-    /// Makes the carrier of a node. A job on one node needs none, nor does a guest.
-    pub fn carrier(&self, node: NodeId) -> Option<Carrier> {
-        let Common { tree, limits, .. } = &self.common;
-        let bytes_max = limits.hard_bytes as u64;
-        let is_needed = self.layout.node_count() > 1 && !self.layout.is_guest(node);
-        is_needed.then(|| Carrier::new(node, self.layout.clone(), tree, bytes_max))
+    /// Makes the carrier of a node.
+    pub fn carrier(&self, node: NodeId) -> Carrier {
+        carrier(&self.common, node)
     }
 
     /// The main function, which hands its work to PE 0 through `port`. Its outcome goes to PE 0 as
@@ -71,6 +69,11 @@ impl Program {
         let (registry, maps, main) = self.job.into_main();
         main.begin(Grid::new(port, self.layout, registry, maps))
     }
+}
+
+fn carrier(common: &Common, node: NodeId) -> Carrier {
+    let Common { layout, tree, limits, .. } = common;
+    Carrier::new(node, layout.clone(), tree, limits.hard_bytes as u64)
 }
 
 /// Tells PE 0 how main ended; the job stops on all PEs.

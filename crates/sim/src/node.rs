@@ -10,6 +10,8 @@ pub(crate) struct Node {
     pub(crate) processors: Option<Processors>,
     /// When the processors are to be attended next, and the number of the event that stands for it.
     pub(crate) planned: Option<(Time, u64)>,
+    /// When its carrier is woken next, and the number of the event that stands for it.
+    pub(crate) carrier_due: Option<(Time, u64)>,
     /// When its carrier has sent what it has.
     pub(crate) carrier_free: Time,
     /// When the node goes on that a fault has paused.
@@ -25,6 +27,7 @@ impl Node {
         Self {
             processors: Some(processors).filter(|processors| !processors.are_ample_for(pes)),
             planned: None,
+            carrier_due: None,
             carrier_free: Time::ZERO,
             paused_until: Time::ZERO,
         }
@@ -32,7 +35,13 @@ impl Node {
 
     /// A guest, whose PEs have processors of their own.
     pub(crate) fn guest() -> Self {
-        Self { processors: None, planned: None, carrier_free: Time::ZERO, paused_until: Time::ZERO }
+        Self {
+            processors: None,
+            planned: None,
+            carrier_due: None,
+            carrier_free: Time::ZERO,
+            paused_until: Time::ZERO,
+        }
     }
 
     /// A PE that has got what it wanted of a processor.

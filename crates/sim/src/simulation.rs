@@ -46,6 +46,8 @@ enum Event {
     Turn(PeId),
     /// A PE may be done on the processors of a node, or the parts that its PEs get change.
     Processors(NodeId),
+    /// The carrier of a node may have something to do.
+    Carrier(NodeId),
     /// A packet arrives from a PE of the same node.
     Packet { from: PeId, to: PeId, packet: Packet },
     /// A handler has ended, and what it sent to other nodes leaves.
@@ -89,8 +91,7 @@ pub struct Simulation {
     nodes: Roster<Node>,
     /// Guests that have died.
     dead: BTreeSet<NodeId>,
-    /// Of each node, if there are several.
-    carriers: Vec<Carrier>,
+    carriers: Roster<Carrier>,
     queue: EventQueue<Event>,
     probing: Probing,
     now: Time,
@@ -119,7 +120,7 @@ impl Simulation {
         let stations = layout.pes().map(|pe| Station::new(program.pe(pe))).collect();
         let nodes = layout.nodes().map(|node| Node::new(&spec, node, options.processors)).collect();
         let seed = options.seed;
-        let carriers = layout.nodes().filter_map(|node| program.carrier(node)).collect();
+        let carriers = layout.nodes().map(|node| program.carrier(node)).collect();
         let faults = options.faults.clone();
         let connections = faults
             .as_ref()
@@ -132,7 +133,7 @@ impl Simulation {
             nodes: Roster::new(nodes),
             dead: BTreeSet::new(),
             network: Network::new(spec, seed),
-            carriers,
+            carriers: Roster::new(carriers),
             connections,
             delays: faults.map(|faults| Delays::new(faults, seed)),
             queue: EventQueue::new(),
@@ -180,6 +181,7 @@ impl Simulation {
             Event::Turn(pe) if self.is_over(pe) => return,
             Event::Turn(pe) => self.turn(pe),
             Event::Processors(node) => self.attend_processors(node, number),
+            Event::Carrier(node) => self.wake_carrier(node, number),
             Event::Packet { from, to, packet } => {
                 self.log.add(self.now, from, to, None);
                 self.deliver(from, to, packet);

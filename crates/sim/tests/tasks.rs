@@ -122,6 +122,15 @@ fn nodes_of_one_pe_take_part() {
 }
 
 #[test]
+fn other_nodes_get_tasks_while_all_pes_compute() {
+    for (nodes, tasks, seconds_at_most) in [(2, 8, 4), (4, 8, 2), (8, 16, 2)] {
+        let took = seconds("directory", &vec![1; nodes], tasks);
+        let limit = Duration::from_millis(seconds_at_most * 1000 + 100);
+        assert!(took < limit, "{tasks} tasks on {nodes} nodes: {took:?}");
+    }
+}
+
+#[test]
 fn the_pes_of_a_node_share_few_long_tasks() {
     for (pes, tasks, at_most) in [(2, 2, 1), (4, 4, 1), (4, 8, 3), (3, 9, 4)] {
         let took = seconds("directory", &[pes], tasks);

@@ -1,6 +1,7 @@
 //! Who takes part in stealing, and where: sites, their parts, and who speaks for them.
 
 use gridspan_topology::{GroupId, Hierarchy, Latency, NodeId};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Round trips above this one are wide-area. Ethernet in one building takes less than 1 ms, and neighbouring
@@ -23,6 +24,8 @@ pub struct Places {
     sites: Vec<Site>,
     /// The site and the part of each node, by its number.
     place_of: Vec<Option<(u32, u32)>>,
+    /// The same of those that came later, whose numbers may be any.
+    late: BTreeMap<NodeId, (u32, u32)>,
     /// One way between sites, row by row.
     latencies: Vec<Latency>,
 }
@@ -40,8 +43,13 @@ impl Places {
         let groups = sites(hierarchy);
         let nodes: Vec<NodeId> = hierarchy.nodes().collect();
         let count = nodes.last().map_or(0, |last| last.index() + 1);
-        let mut places =
-            Self { nodes, sites: vec![], place_of: vec![None; count], latencies: vec![] };
+        let mut places = Self {
+            nodes,
+            sites: vec![],
+            place_of: vec![None; count],
+            late: BTreeMap::new(),
+            latencies: vec![],
+        };
         for (site, &group) in groups.iter().enumerate() {
             let members = hierarchy.group(group).members();
             let count = members.len().div_ceil(NODES_PER_DIRECTORY).max(1);
@@ -93,6 +101,17 @@ impl Places {
         place.and_then(|place| self.latencies.get(place)).copied().unwrap_or_default()
     }
 
+    /// Whether two nodes give each other tasks. Those that came later do so with the others only, since they
+    /// need not reach each other.
+    pub(super) fn may_trade(&self, one: NodeId, other: NodeId) -> bool {
+        !self.late.contains_key(&one) || !self.late.contains_key(&other)
+    }
+
+    /// Whether a node came later.
+    pub(super) fn is_late(&self, node: NodeId) -> bool {
+        self.late.contains_key(&node)
+    }
+
     /// How many parts a site has.
     pub(super) fn part_count(&self, site: usize) -> usize {
         self.sites.get(site).map_or(0, |site| site.parts.len())
@@ -100,7 +119,8 @@ impl Places {
 
     /// The site and the part of a node that takes part.
     pub(super) fn place(&self, node: NodeId) -> Option<(usize, usize)> {
-        let (site, part) = (*self.place_of.get(node.index())?)?;
+        let founder = self.place_of.get(node.index()).copied().flatten();
+        let (site, part) = founder.or_else(|| self.late.get(&node).copied())?;
         Some((site as usize, part as usize))
     }
 
@@ -121,17 +141,14 @@ impl Places {
 
     /// Adds a node to the site that `near` is in; whether that changes anything. Nodes that come have the highest
     /// numbers, so that directories and heads stay where they are.
-    pub(super) fn add(&mut self, node: NodeId, near: NodeId) -> bool {
+    pub fn add(&mut self, node: NodeId, near: NodeId) -> bool {
         let Some((site, _)) = self.place(near).filter(|_| !self.contains(node)) else {
             return false;
         };
         let parts = &mut self.sites[site].parts;
         // The same on every node, whatever it has heard of others.
         let part = node.index() % parts.len().max(1);
-        if self.place_of.len() <= node.index() {
-            self.place_of.resize(node.index() + 1, None);
-        }
-        self.place_of[node.index()] = Some((site as u32, part as u32));
+        self.late.insert(node, (site as u32, part as u32));
         let site = &mut self.sites[site];
         for nodes in [&mut self.nodes, &mut site.nodes, &mut site.parts[part]] {
             let at = nodes.partition_point(|&other| other < node);
@@ -143,7 +160,10 @@ impl Places {
     /// Takes a node out; whether it was there. Parts keep their other nodes.
     pub(super) fn remove(&mut self, node: NodeId) -> bool {
         let Some((site, part)) = self.place(node) else { return false };
-        self.place_of[node.index()] = None;
+        self.late.remove(&node);
+        if let Some(place) = self.place_of.get_mut(node.index()) {
+            *place = None;
+        }
         let site = &mut self.sites[site];
         for nodes in [&mut self.nodes, &mut site.nodes, &mut site.parts[part]] {
             nodes.retain(|&other| other != node);

@@ -211,6 +211,26 @@ fn a_directory_has_the_richest_send_half_to_the_thief() {
 }
 
 #[test]
+fn a_directory_has_no_guest_serve_another_which_it_might_not_reach() {
+    let mut keeper = machine("directory", 0, &places(1, 4));
+    for guest in [8, 9] {
+        keeper.handle_joined(Time(0), NodeId(guest), NodeId(0));
+    }
+    let advert = |tasks| StealMessage::Advert { tasks, task_ns: 1_000_000, workers: 1 };
+    keeper.handle_message(Time(1), NodeId(8), advert(1000));
+    keeper.handle_message(Time(1), NodeId(2), advert(10));
+    sent(&mut keeper);
+
+    keeper.handle_message(Time(2), NodeId(9), StealMessage::Ask { workers: 1 });
+    let to_guest = sent(&mut keeper);
+    keeper.handle_message(Time(2), NodeId(3), StealMessage::Ask { workers: 1 });
+    let to_founder = sent(&mut keeper);
+
+    assert!(matches!(to_guest[..], [(2, StealMessage::Serve { .. })]), "{to_guest:?}");
+    assert!(matches!(to_founder[..], [(8, StealMessage::Serve { .. })]), "{to_founder:?}");
+}
+
+#[test]
 fn a_directory_serves_all_that_wait_alike_when_tasks_appear() {
     let mut keeper = machine("directory", 0, &places(1, 4));
     for node in [2, 3] {

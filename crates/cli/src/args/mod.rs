@@ -134,6 +134,12 @@ pub(crate) struct JoinArgs {
     /// With how many PEs.
     #[arg(short, long, value_name = "N", default_value_t = NonZeroU32::MIN)]
     pub(crate) pes: NonZeroU32,
+    /// Take the invitation in this file, brought from the machine where the job was started.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["job", "site"])]
+    pub(crate) invitation: Option<PathBuf>,
+    /// The job's program, if it is at another path on this machine.
+    #[arg(long, value_name = "PATH", requires = "invitation")]
+    pub(crate) program: Option<PathBuf>,
 }
 
 const JOIN_HELP: &str = "Ctrl-C has the node hand back its tasks and leave; a second one kills it.

@@ -22,7 +22,7 @@ mod supervisor;
 
 use crate::error::CliError;
 use crate::hosts::Hosts;
-use crate::invitation::Invitation;
+use crate::invitation::{Invitation, digest};
 use crate::program::Program;
 use crate::status::StatusFile;
 use child::{Child, Origin, Outlets};
@@ -40,7 +40,7 @@ use report::{FirstFailure, Report, StartedNode};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -205,9 +205,12 @@ struct Invited {
 impl Invited {
     /// Lays invitations where `gridctl join` finds them.
     fn invite(&mut self, id: &str, addresses: &Addresses) -> std::io::Result<()> {
-        let Some(command) = &self.command else { return Ok(()) };
+        let Some(command) = self.command.as_ref().filter(|_| !self.guests.is_empty()) else {
+            return Ok(());
+        };
+        let digest = digest(Path::new(command.get_program()))?;
         for bundle in std::mem::take(&mut self.guests) {
-            Invitation::new(command, bundle, addresses.clone())?.write(id)?;
+            Invitation::new(command, digest, bundle, addresses.clone())?.write(id)?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@
 //!
 //! - Multicasts cross once to each other site, are passed on to the nodes there, and are given to each PE that has
 //!   members among the targets. Those that are large travel in segments as well (`casts`).
+//! - Stewards share tasks between nodes (`stewards`), and answer at once while PEs compute.
 //! - Announcements go to all PEs of all nodes, over the trees of a plan, in segments: each is passed on as it arrives,
 //!   as the same bytes in memory.
 //!
@@ -14,8 +15,10 @@
 
 mod assembly;
 mod branches;
+mod carriage;
 mod casts;
 mod plans;
+mod stewards;
 
 use crate::codec::DecodeError;
 use crate::parcel::Parcel;
@@ -25,33 +28,13 @@ use crate::wire::{
 };
 pub(crate) use assembly::Assembly;
 use bytes::Bytes;
+pub use carriage::Carriage;
 use gridspan_bcast::{Plan, PlanId, Tree};
 use gridspan_topology::{Layout, NodeId, PeId, Time};
 use plans::Plans;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// What a driver has to do for a carrier.
-pub enum Carriage {
-    /// Send a frame to the carrier of another node.
-    Send {
-        /// The other node.
-        to: NodeId,
-        /// What [`Carrier::receive`] takes there.
-        frame: Bytes,
-        /// Whether it is part of something large, and should hold up no others.
-        is_bulk: bool,
-    },
-    /// Hand a packet to a PE of this node.
-    Deliver {
-        /// The PE that it comes from.
-        from: PeId,
-        /// A PE of this node.
-        to: PeId,
-        /// The packet.
-        packet: Packet,
-    },
-}
+use stewards::{Post, Stewards};
 
 /// The carrier of one node.
 pub struct Carrier {
@@ -70,6 +53,7 @@ pub struct Carrier {
     used: BTreeMap<PlanId, u64>,
     /// Announcements are not larger.
     bytes_max: u64,
+    stewards: Stewards,
 }
 
 /// Announcements of so many bytes hold up no messages, however small their segments are.
@@ -83,14 +67,31 @@ impl Carrier {
         let standing = Arc::new(Plan::standing(tree.clone(), segment_bytes));
         let (flows, casts, used) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let plans = Plans::default();
-        Self { node, layout, plans, standing, flows, casts, casts_begun: 0, used, bytes_max }
+        let stewards = Stewards::default();
+        Self {
+            node,
+            layout,
+            plans,
+            standing,
+            flows,
+            casts,
+            casts_begun: 0,
+            used,
+            bytes_max,
+            stewards,
+        }
     }
 
     /// Takes what a PE of this node has for others. Only packets for which [`Packet::is_spread`] holds do
-    /// anything.
-    pub fn take(&mut self, from: PeId, packet: Packet, out: &mut Vec<Carriage>) {
+    /// anything; of a guest, only what is for its stewards. `now` only has to run on evenly, here and everywhere.
+    pub fn take(&mut self, now: Time, from: PeId, packet: Packet, out: &mut Vec<Carriage>) {
         let Content::Spread(spread) = packet.0 else { return };
         match *spread {
+            Spread::Word { pool, word } => {
+                let Self { node, layout, stewards, .. } = self;
+                stewards.hear(pool, word, &mut Post { node: *node, layout, now, out });
+            }
+            _ if self.layout.is_guest(self.node) => {}
             Spread::Multicast(multicast) => self.pass_on(multicast, out),
             Spread::Cast { multicast, course, report } => {
                 self.cast(from, &multicast, (&course, report), out);
@@ -103,7 +104,7 @@ impl Carrier {
     }
 
     /// Takes a frame for which [`Carrier::is_concerned`] holds from the carrier of another node. One that does not
-    /// decode or does not fit what came before is refused. `now` only has to run on evenly.
+    /// decode or does not fit what came before is refused. Guests speak with stewards only.
     pub fn receive(
         &mut self,
         now: Time,
@@ -112,6 +113,15 @@ impl Carrier {
         out: &mut Vec<Carriage>,
     ) -> Result<(), DecodeError> {
         match SpreadFrame::decode(frame)? {
+            SpreadFrame::Note { head, note } => {
+                let Self { node, layout, stewards, bytes_max, .. } = self;
+                let post = &mut Post { node: *node, layout, now, out };
+                stewards.receive(from, head, note, (*bytes_max, post))
+            }
+            _ if self.layout.is_guest(from) || self.layout.is_guest(self.node) => {
+                let reason = "guests pass nothing on, and get nothing that is passed on";
+                Err(DecodeError::new("a frame for a carrier", reason))
+            }
             SpreadFrame::Multicast(multicast) => {
                 self.check(multicast.origin)?;
                 for target in &multicast.targets {
@@ -137,9 +147,26 @@ impl Carrier {
         SpreadFrame::is_one(frame)
     }
 
-    /// Bytes of announcements and multicasts that are not complete.
+    /// Whether a frame is of the stewards, who think about each.
+    pub fn is_note(frame: &[u8]) -> bool {
+        SpreadFrame::is_note(frame)
+    }
+
+    /// When [`Carrier::wake`] has something to do although nothing comes.
+    pub fn next_wakeup(&self) -> Option<Time> {
+        self.stewards.due()
+    }
+
+    /// Does what is due by now.
+    pub fn wake(&mut self, now: Time, out: &mut Vec<Carriage>) {
+        let Self { node, layout, stewards, .. } = self;
+        stewards.wake(&mut Post { node: *node, layout, now, out });
+    }
+
+    /// Bytes of announcements, multicasts and notes that are not complete, or came too early.
     pub fn bytes(&self) -> usize {
-        self.flows.values().chain(self.casts.values()).map(|flow| flow.bytes() as usize).sum()
+        let flows = self.flows.values().chain(self.casts.values());
+        flows.map(|flow| flow.bytes() as usize).sum::<usize>() + self.stewards.bytes()
     }
 
     fn check(&self, pe: PeId) -> Result<(), DecodeError> {

@@ -53,7 +53,7 @@ fn an_announcement_of_any_size_reaches_every_pe_of_every_other_node_once() {
     for bytes in [0, 1, SEGMENT_BYTES as usize, 300_001] {
         let mut carriers = carriers(&[2, 3, 1]);
         let mut out = Vec::new();
-        carriers[0].take(PeId(0), publication(bytes, 0), &mut out);
+        carriers[0].take(Time(0), PeId(0), publication(bytes, 0), &mut out);
 
         let mut got = settle(&mut carriers, NodeId(0), out);
 
@@ -93,13 +93,13 @@ fn an_announcement_takes_the_plan_it_names_until_that_is_retired() {
         let plan = Box::new(striped(version));
         let mut out = Vec::new();
         let packet = Packet::spread(Spread::Plan { plan, retired });
-        carriers[0].take(PeId(0), packet, &mut out);
+        carriers[0].take(Time(0), PeId(0), packet, &mut out);
         settle(carriers, NodeId(0), out).len()
     };
     assert_eq!(publish(&mut carriers, 1, Vec::new()), 2, "both others confirm it");
 
     let mut out = Vec::new();
-    carriers[0].take(PeId(0), publication(40_000, 1), &mut out);
+    carriers[0].take(Time(0), PeId(0), publication(40_000, 1), &mut out);
     let to_first = |carriage: &&Carriage| matches!(carriage, Carriage::Send { to: NodeId(1), .. });
     assert_eq!((out.len(), out.iter().filter(to_first).count()), (41, 21));
     // Nothing has arrived, so that the plan is needed yet.
@@ -116,7 +116,7 @@ fn an_announcement_takes_the_plan_it_names_until_that_is_retired() {
 fn a_segment_is_passed_on_before_the_next_has_come() {
     let mut carriers = carriers(&[1, 2]);
     let mut out = Vec::new();
-    carriers[0].take(PeId(0), publication(200_000, 0), &mut out);
+    carriers[0].take(Time(0), PeId(0), publication(200_000, 0), &mut out);
     let Carriage::Send { to: NodeId(1), frame, .. } = &out[0] else {
         panic!("not to the other site")
     };
@@ -149,7 +149,7 @@ fn a_multicast_is_given_to_the_pes_of_its_targets() {
     let target = |pe| MulticastTarget { pe: PeId(pe), members: Vec::new() };
     let multicast = Multicast { targets: [3, 6, 7, 9].map(target).to_vec(), ..multicast() };
     let mut out = Vec::new();
-    carriers[0].take(PeId(0), Packet::spread(Spread::Multicast(multicast)), &mut out);
+    carriers[0].take(Time(0), PeId(0), Packet::spread(Spread::Multicast(multicast)), &mut out);
 
     let got = settle(&mut carriers, NodeId(0), out);
 
@@ -181,7 +181,7 @@ fn cast(plan: &Plan, pes: &[u32], bytes: usize) -> Packet {
 fn a_large_multicast_comes_in_segments_and_through_nodes_that_keep_nothing_of_it() {
     let mut carriers = carriers(&[1, 2]);
     let mut out = Vec::new();
-    carriers[0].take(PeId(1), cast(&striped(1), &[5], 40_000), &mut out);
+    carriers[0].take(Time(0), PeId(1), cast(&striped(1), &[5], 40_000), &mut out);
     let through = out.iter().find_map(|carriage| match carriage {
         Carriage::Send { to: NodeId(1), frame, .. } => Some(frame.clone()),
         _ => None,

@@ -7,9 +7,9 @@ use crate::pe::{Core, Thought};
 use crate::probe::ProbeOrder;
 use crate::wire::Packet;
 use bytes::Bytes;
-use gridspan_topology::{Layout, NodeId, PeId};
+use gridspan_topology::{Layout, NodeId, PeId, Time};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -23,9 +23,14 @@ pub(crate) trait Network: Send + Sync {
     fn meet(&self, guest: NodeId, contact: &str);
     /// Has this node measure something; the first PE gets the results.
     fn probe(&self, order: ProbeOrder);
+    /// The carrier has something to do earlier than it had.
+    fn look_again(&self);
     /// Bytes that wait because too many are under way already.
     fn backlog_bytes(&self) -> usize;
 }
+
+/// No time.
+const NEVER: u64 = u64::MAX;
 
 /// How long the advisor thinks at a time: a full plan for 64 nodes takes about so long.
 const THINKING: Duration = Duration::from_millis(50);
@@ -37,12 +42,13 @@ pub(super) struct Switch {
     first_pe: u32,
     inboxes: Vec<Inbox>,
     network: Option<Arc<dyn Network>>,
-    carrier: Option<Mutex<Carrier>>,
+    carrier: Mutex<Carrier>,
+    /// When the carrier has something to do although nothing comes, in nanoseconds since `begin`.
+    due_ns: AtomicU64,
     /// Bytes of announcements of which parts are missing.
     carried_bytes: AtomicUsize,
     /// The thread of the advisor, if there was one.
     advisor: Mutex<Option<JoinHandle<()>>>,
-    #[cfg(feature = "net")]
     begin: Instant,
     /// Bytes in an inbox at which the network should bring no more.
     soft_bytes: usize,
@@ -56,12 +62,12 @@ impl Switch {
         node: NodeId,
         inboxes: Vec<Inbox>,
         network: Option<Arc<dyn Network>>,
-        carrier: Option<Carrier>,
+        carrier: Carrier,
         soft_bytes: usize,
     ) -> Self {
         let first_pe = layout.place(node).pes.start;
         let ending = Ending::default();
-        let carrier = carrier.map(Mutex::new);
+        let carrier = Mutex::new(carrier);
         Self {
             layout,
             node,
@@ -71,8 +77,8 @@ impl Switch {
             carrier,
             carried_bytes: AtomicUsize::new(0),
             advisor: Mutex::default(),
-            #[cfg(feature = "net")]
             begin: Instant::now(),
+            due_ns: AtomicU64::new(NEVER),
             soft_bytes,
             ending,
         }
@@ -121,7 +127,7 @@ impl Switch {
                 return Err(to);
             }
             if packet.is_spread() {
-                self.carry(|carrier, out| carrier.take(from, packet, out));
+                self.carry(|carrier, now, out| carrier.take(now, from, packet, out));
             } else if to == from {
                 own.push((from, packet));
             } else if self.layout.node_of(to) == self.node {
@@ -135,10 +141,10 @@ impl Switch {
     }
 
     /// Lets the carrier do something, and does what follows. What goes on to other nodes does so first.
-    fn carry<R>(&self, act: impl FnOnce(&mut Carrier, &mut Vec<Carriage>) -> R) -> Option<R> {
+    fn carry<R>(&self, act: impl FnOnce(&mut Carrier, Time, &mut Vec<Carriage>) -> R) -> R {
         let mut out = Vec::new();
-        let mut carrier = self.carrier.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = act(&mut carrier, &mut out);
+        let mut carrier = self.carrier.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = act(&mut carrier, self.now(), &mut out);
         for carriage in out {
             match carriage {
                 Carriage::Send { to, frame, is_bulk } => {
@@ -150,7 +156,32 @@ impl Switch {
             }
         }
         self.carried_bytes.store(carrier.bytes(), Ordering::Relaxed);
-        Some(result)
+        let due = carrier.next_wakeup().map_or(NEVER, |due| due.0);
+        if due < self.due_ns.swap(due, Ordering::Relaxed)
+            && let Some(network) = &self.network
+        {
+            network.look_again();
+        }
+        result
+    }
+
+    fn now(&self) -> Time {
+        Time(self.begin.elapsed().as_nanos() as u64)
+    }
+
+    /// How long until [`Switch::wake_carrier`] has something to do.
+    #[cfg(feature = "net")]
+    pub(super) fn until_due(&self) -> Option<Duration> {
+        let due = self.due_ns.load(Ordering::Relaxed);
+        (due != NEVER).then(|| Time(due).since(self.now()))
+    }
+
+    /// Has the carrier do what is due by now.
+    #[cfg(feature = "net")]
+    pub(super) fn wake_carrier(&self) {
+        if self.until_due() == Some(Duration::ZERO) {
+            self.carry(|carrier, now, out| carrier.wake(now, out));
+        }
     }
 
     /// Has somebody think about something, and tell PE 0, whose thought it is.
@@ -203,9 +234,7 @@ impl Switch {
     /// that it can be, is refused.
     pub(super) fn receive(&self, from: NodeId, frame: &Bytes) -> Result<(), crate::DecodeError> {
         if Carrier::is_concerned(frame) {
-            let now = gridspan_topology::Time(self.begin.elapsed().as_nanos() as u64);
-            let taken = self.carry(|carrier, out| carrier.receive(now, from, frame, out));
-            return taken.unwrap_or(Ok(()));
+            return self.carry(|carrier, now, out| carrier.receive(now, from, frame, out));
         }
         let (sender, to, packet) = Packet::from_frame(frame)?;
         if !self.layout.knows(to) || self.layout.node_of(to) != self.node {

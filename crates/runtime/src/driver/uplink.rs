@@ -77,6 +77,10 @@ impl Network for Uplink {
         }
     }
 
+    fn look_again(&self) {
+        self.announce();
+    }
+
     fn probe(&self, order: ProbeOrder) {
         lock(&self.orders).push(order);
         self.announce();
@@ -147,6 +151,8 @@ impl Uplink {
             self.hand_over(net, switch);
         }
         net.transport().pause_reading(switch.is_congested() || self.is_draining(switch));
+        switch.wake_carrier();
+        let timeout = switch.until_due().map_or(timeout, |due| due.min(timeout));
         let timeout = if timeout.is_zero() {
             timeout
         } else {
@@ -163,6 +169,7 @@ impl Uplink {
             self.handle(switch, event);
         });
         self.waiting.store(false, Ordering::SeqCst);
+        switch.wake_carrier();
         if result.is_ok() && self.has_frames.swap(false, Ordering::SeqCst) {
             // The carrier has passed something on, which leaves at once.
             self.hand_over(net, switch);
@@ -188,12 +195,13 @@ impl Uplink {
         for order in std::mem::take(&mut *lock(&self.orders)) {
             net.probe(order);
         }
+        let frames = std::mem::take(&mut *lock(&self.frames));
+        // After the frames: where a guest can be reached is told before anything is sent to it.
         for (guest, address) in std::mem::take(&mut *lock(&self.contacts)) {
             if guest != switch.node && net.transport().address_of(guest).is_none() {
                 net.transport().set_address(guest, address);
             }
         }
-        let frames = std::mem::take(&mut *lock(&self.frames));
         let mut stalled = BTreeSet::new();
         let mut left = VecDeque::new();
         let (waited, mut is_drained) = (self.left.load(Ordering::Relaxed), false);
@@ -233,7 +241,7 @@ impl Uplink {
         match event {
             TransportEvent::Frame { from, bytes } => {
                 if let Err(error) = switch.receive(from, &bytes) {
-                    fail(switch, JobError::Protocol(format!("from {from}: {error}")));
+                    tell(switch, move |core| core.blame(from, error));
                 }
             }
             TransportEvent::Probed { id, found } => {

@@ -12,7 +12,8 @@
 //!
 //! # Steady state
 //!
-//! Standard input stays open and silent. What the program prints passes the launcher
+//! Standard input stays open and silent; but a guest, a node that joins the running job, leaves when it gets the line [`LEAVE`].
+//! Its launcher is `gridctl join`, which knows the addresses already and sends both lines at once. What the program prints passes the launcher
 //! as it is; only the one line begins with the character that no program prints.
 //!
 //! # Failure

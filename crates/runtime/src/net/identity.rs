@@ -5,7 +5,8 @@
 //!
 //! The launcher makes an [`Authority`] for the job and has it issue an [`Identity`] to each node.
 //! The authority's key never leaves the launcher; a node's key reaches it over the launch channel
-//! and is not written anywhere else. A certificate names the node twice:
+//! and is not written anywhere else, unless the user lets guests join: their identities are issued as the job starts and lie in
+//! files that this user alone can read, until they are taken or the job ends. A certificate names the node twice:
 //! `n3.<job>.gridspan.invalid`, which whoever dials node 3 demands, and
 //! `n3.i1.<job>.gridspan.invalid`, with the incarnation (which life of the node it is), which both
 //! sides demand when the other has said who it is.

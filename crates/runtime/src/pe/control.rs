@@ -81,8 +81,9 @@ impl Pe {
             Control::Carried { flow, arrivals } => {
                 core.handle_carried(core.common.layout.node_of(from), flow, arrivals);
             }
+            Control::Hierarchy(hierarchy) => core.handle_hierarchy(from, *hierarchy),
             Control::Visit(visit) => core.handle_visit(from, visit),
-            Control::Errand { collection, order } => core.handle_errand(collection, order),
+            Control::Errand { collection, order } => core.handle_errand(from, collection, order),
             Control::Piece(piece) => {
                 match core.pieces.take(from, piece, core.common.limits.hard_bytes) {
                     Ok(Some(control)) => self.handle_control(from, control),
@@ -90,6 +91,8 @@ impl Pe {
                     Err(error) => core.fail(JobError::Protocol(format!("{from}: {error}"))),
                 }
             }
+            // Nothing depends on a guest that is gone.
+            Control::Failed { .. } if core.is_gone(core.common.layout.node_of(from)) => {}
             Control::Failed { error } => core.stop(Err(error)),
             Control::Stop { outcome } => core.handle_stop(outcome),
             control => self.handle_movement(from, control),

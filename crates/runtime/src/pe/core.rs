@@ -28,7 +28,7 @@ use crate::shelf::Shelf;
 use crate::wire::{EncodedBatch, Moves, Multicast, MulticastMember, ReductionGroup};
 use bytes::Bytes;
 use gridspan_bcast::Tree;
-use gridspan_topology::{Layout, PeId, Time};
+use gridspan_topology::{Hierarchy, Layout, PeId, Time};
 use rustc_hash::FxHashMap;
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -186,6 +186,8 @@ pub struct Core {
     pub(super) parts: BTreeMap<CollectionId, Incomplete>,
     pub(super) graves: Graves,
     pub(crate) guests: Guests<Self>,
+    /// The places as measured, on the first PEs of nodes while tasks are shared.
+    pub(crate) hierarchy: Option<Arc<Hierarchy>>,
     pub(super) twins: Twins,
     pub(super) departing: BTreeMap<ActorId, Departing>,
     /// Actors that were accepted and not yet committed.
@@ -263,6 +265,7 @@ impl Core {
             parts: BTreeMap::new(),
             graves: Graves::default(),
             guests: Guests::default(),
+            hierarchy: None,
             twins: Twins::default(),
             departing: BTreeMap::new(),
             arriving: BTreeSet::new(),

@@ -6,9 +6,10 @@
 //! **Joining.** A guest knocks at the root, which makes workers there for every pool that is open, tells all nodes, and
 //! has the guest begin once all of them know: nobody drops its requests for want of knowing it.
 //!
-//! **While running.** Workers speak with those of guests in *errands*, which are no messages of actors: they have no
-//! numbers, and are no part of what quiescence counts. A task that a guest owes is: see [`Core::await_result`]. Whatever else a guest
-//! sends is dropped.
+//! **While running.** Guests trade with founders only, and know of no other guest, which they need not reach. Stewards speak with
+//! those of guests as with all; workers in *errands*, which are no messages of actors: they have no
+//! numbers, and are no part of what quiescence counts. Whatever else a guest sends is dropped, and a guest that sends what
+//! makes no sense is lost.
 //!
 //! **Leaving.** The root tells all nodes that they get nothing from the guest any more, then the guest, which hands
 //! back what it has not begun, and says goodbye when nobody waits for anything of it, or after [`GRACE`].
@@ -19,7 +20,7 @@
 
 use super::core::Core;
 use super::guest_event::GuestEvent;
-use super::state::{Entry, Notice, Stage, Tell, Visiting};
+use super::state::{Crew, Entry, IsProper, Notice, Stage, Tell, Visiting};
 use crate::codec;
 use crate::envelope::Header;
 use crate::error::JobError;
@@ -30,6 +31,7 @@ use crate::wire::{Control, Packet, Visit};
 use bytes::Bytes;
 use gridspan_topology::{GUEST_PES_MAX, NodeId, PeId};
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::time::Duration;
 
 /// How long a guest that leaves waits for the results of tasks that it has begun and others work on. What it owes
@@ -83,10 +85,16 @@ impl Core {
         }
     }
 
-    /// Has the member of a collection on this PE told of guests.
-    pub(crate) fn join_crew(&mut self, collection: CollectionId, tell: Tell<Self>) {
-        self.guests.crews.insert(collection, tell);
+    /// Has the member of a collection on this PE told of guests and places, and `is_proper` asked of errands from other nodes.
+    pub(crate) fn join_crew(
+        &mut self,
+        collection: CollectionId,
+        tell: Tell<Self>,
+        is_proper: IsProper,
+    ) {
+        self.guests.crews.insert(collection, Crew { tell, is_proper });
         if self.me == Self::ROOT {
+            self.tell_hierarchy();
             for guest in self.guests.up_to(Stage::Present) {
                 self.equip(guest, collection);
             }
@@ -124,8 +132,20 @@ impl Core {
         self.post(to, Control::Errand { collection, order: order.into() });
     }
 
-    /// Hands an errand to the member here. One for a member that is no more is dropped.
-    pub(super) fn handle_errand(&mut self, collection: CollectionId, order: Bytes) {
+    /// Hands an errand to the member here. One for a member that is no more is dropped; from another node, so is one that it
+    /// may not give.
+    pub(super) fn handle_errand(&mut self, from: PeId, collection: CollectionId, order: Bytes) {
+        let layout = &self.common.layout;
+        let node = layout.node_of(from);
+        if node != layout.node_of(self.me) {
+            if self.guests.gone.contains(&node) {
+                return;
+            }
+            let crew = self.guests.crews.get(&collection);
+            if crew.is_some_and(|crew| !(crew.is_proper)(layout, node, &order)) {
+                return self.blame(node, "it gave an order that is not its to give");
+            }
+        }
         let id = ActorId { collection, key: Ix1(self.me.0 as i32).key() };
         let Some((number, _)) = self.resident(id) else { return };
         let Some(kind) = self.kind(number) else { return };
@@ -149,12 +169,26 @@ impl Core {
         }
     }
 
-    /// A guest owes something to this PE: until it is there, the job is not quiescent.
+    /// Something that a node has sent makes no sense: a guest is lost with that, and with a founder the job.
+    pub(crate) fn blame(&mut self, node: NodeId, reason: impl Display) {
+        let error = JobError::Protocol(format!("from {node}: {reason}"));
+        match self.common.layout.is_guest(node) && node != self.common.layout.node_of(self.me) {
+            true => self.node_lost(node, error),
+            false => self.fail(error),
+        }
+    }
+
+    /// Whether a guest is gone, as far as the root knows.
+    pub(super) fn is_gone(&self, node: NodeId) -> bool {
+        self.guests.book.get(&node).is_some_and(|entry| entry.stage == Stage::Gone)
+    }
+
+    /// Something is under way that main waits for: until it is there, the job is not quiescent.
     pub(crate) fn await_result(&mut self) {
         self.created += 1;
     }
 
-    /// It does not owe it any more.
+    /// Main has it, or does not wait any more.
     pub(crate) fn settled(&mut self) {
         self.processed += 1;
     }
@@ -169,10 +203,6 @@ impl Core {
             return;
         }
         match visit {
-            Visit::Welcome { guests } => {
-                self.guests.present = guests.iter().map(|&(guest, _)| guest).collect();
-                self.guests.contacts.extend(guests);
-            }
             Visit::Came { guest, contact } => {
                 self.guests.present.insert(guest);
                 self.guests.contacts.push((guest, contact));
@@ -197,9 +227,9 @@ impl Core {
         }
     }
 
-    fn notify(&mut self, notice: Notice) {
-        for (collection, tell) in self.guests.crews.clone() {
-            tell(self, collection, notice);
+    pub(super) fn notify(&mut self, notice: Notice) {
+        for (collection, crew) in self.guests.crews.clone() {
+            (crew.tell)(self, collection, notice);
         }
     }
 
@@ -230,7 +260,8 @@ impl Core {
 
     /// What only the root does.
     fn host(&mut self, from: PeId, visit: &Visit) {
-        let guest = self.common.layout.node_of(from);
+        let layout = self.common.layout.clone();
+        let guest = layout.node_of(from);
         match visit {
             Visit::Knock { fingerprint, pes, contact } => {
                 self.admit(guest, *fingerprint, (*pes, contact));
@@ -238,7 +269,10 @@ impl Core {
             Visit::Noted { guest } => self.note_known(*guest, from),
             Visit::Leave => self.let_leave(guest),
             Visit::Goodbye => self.bid_farewell(guest, &GuestEvent::Left { guest }),
-            Visit::Lost { guest, error } => self.lose_guest(*guest, error),
+            // Of guests, each speaks for itself.
+            Visit::Lost { guest: lost, error } if *lost == guest || !layout.is_guest(guest) => {
+                self.lose_guest(*lost, error);
+            }
             _ => {}
         }
     }
@@ -256,14 +290,7 @@ impl Core {
             ));
             return self.post(layout.leader(guest), Control::Stop { outcome: Err(error) });
         }
-        let book = self.guests.book.iter().filter(|(_, entry)| entry.stage <= Stage::Present);
-        let guests: Vec<(NodeId, String)> =
-            book.map(|(&guest, entry)| (guest, entry.contact.clone())).collect();
-        let others = layout.nodes().chain(guests.iter().map(|&(guest, _)| guest));
-        let others = others.map(|node| layout.leader(node));
-        let awaited: BTreeSet<PeId> = others.collect();
-        let welcome = Visit::Welcome { guests };
-        self.post(layout.leader(guest), Control::Visit(welcome));
+        let awaited: BTreeSet<PeId> = layout.nodes().map(|node| layout.leader(node)).collect();
         for collection in self.guests.crews.keys().copied().collect::<Vec<_>>() {
             self.equip((guest, pes), collection);
         }
@@ -271,8 +298,7 @@ impl Core {
             let contact = contact.to_owned();
             self.post(leader, Control::Visit(Visit::Came { guest, contact }));
         }
-        let (stage, contact) = (Stage::Coming, contact.to_owned());
-        self.guests.book.insert(guest, Entry { pes, contact, stage, awaited });
+        self.guests.book.insert(guest, Entry { pes, stage: Stage::Coming, awaited });
     }
 
     /// Has a guest begin that everybody knows now.
@@ -294,7 +320,7 @@ impl Core {
         let Some(entry) = self.guests.book.get_mut(&guest) else { return };
         if entry.stage < Stage::Leaving {
             entry.stage = Stage::Leaving;
-            self.tell_others(guest, &Visit::Left { guest });
+            self.tell_founders(&Visit::Left { guest });
             self.post(self.common.layout.leader(guest), Control::Visit(Visit::Leave));
             self.tell_of_guest(&GuestEvent::Leaving { guest });
         }
@@ -306,7 +332,7 @@ impl Core {
         }
         match self.common.tolerates_lost_guests {
             true => {
-                self.bid_farewell(guest, &GuestEvent::Lost { guest, reason: error.to_string() })
+                self.bid_farewell(guest, &GuestEvent::Lost { guest, reason: error.to_string() });
             }
             false => self.stop(Err(error.clone())),
         }
@@ -318,19 +344,21 @@ impl Core {
             return;
         }
         entry.stage = Stage::Gone;
-        self.tell_others(guest, &Visit::Gone { guest });
-        self.post(self.common.layout.leader(guest), Control::Stop { outcome: Ok(()) });
-        let leader = self.common.layout.leader(guest);
-        let waiting = self.guests.up_to(Stage::Coming);
-        waiting.into_iter().for_each(|(other, _)| self.note_known(other, leader));
+        self.tell_founders(&Visit::Gone { guest });
+        let outcome = match event {
+            GuestEvent::Lost { reason, .. } => Err(JobError::Failed(format!(
+                "the job goes on without this node, which was taken for lost ({reason}); join again with a new invitation"
+            ))),
+            _ => Ok(()),
+        };
+        self.post(self.common.layout.leader(guest), Control::Stop { outcome });
         self.tell_of_guest(event);
     }
 
-    fn tell_others(&mut self, guest: NodeId, news: &Visit) {
+    fn tell_founders(&mut self, news: &Visit) {
         let layout = self.common.layout.clone();
-        let guests = self.guests.up_to(Stage::Leaving).into_iter().map(|(other, _)| other);
-        for other in layout.nodes().chain(guests).filter(|&other| other != guest) {
-            self.post(layout.leader(other), Control::Visit(news.clone()));
+        for founder in layout.nodes() {
+            self.post(layout.leader(founder), Control::Visit(news.clone()));
         }
     }
 

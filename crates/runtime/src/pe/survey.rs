@@ -12,7 +12,7 @@
 
 use super::core::Core;
 use super::state::Places;
-use super::state::Purpose;
+use super::state::{Notice, Purpose};
 use crate::probe::{ProbeKind, ProbeOrder, Probed};
 use crate::wire::Control;
 use gridspan_topology::{
@@ -108,7 +108,28 @@ impl Core {
         for done in std::mem::take(&mut root.survey.waiting) {
             done(self, places.clone());
         }
+        self.tell_hierarchy();
         self.begin_watch();
+    }
+
+    /// Lets all nodes know the hierarchy once tasks are shared, which is done by it. Runs on the root.
+    pub(super) fn tell_hierarchy(&mut self) {
+        let is_wanted = !self.guests.crews.is_empty() && self.hierarchy.is_none();
+        let Some(root) = self.root.as_ref().filter(|_| is_wanted) else { return };
+        if let Some(places) = root.survey.places.clone() {
+            self.hierarchy = Some(Arc::new(places.hierarchy.clone()));
+            self.post_to_all(|| Control::Hierarchy(Box::new(places.hierarchy.clone())));
+        }
+    }
+
+    /// The places are known. One that is not of the founders is for nobody.
+    pub(super) fn handle_hierarchy(&mut self, from: PeId, hierarchy: Hierarchy) {
+        let layout = &self.common.layout;
+        let is_whole = hierarchy.nodes().eq(layout.nodes());
+        if from == Self::ROOT && is_whole && layout.leader(layout.node_of(self.me)) == self.me {
+            self.hierarchy = Some(Arc::new(hierarchy));
+            self.notify(Notice::Measured);
+        }
     }
 
     /// Has this node measure.

@@ -2,34 +2,58 @@
 //!
 //! The deques are those of `crossbeam-deque`, which rayon uses too. A PE that finds nothing says
 //! that it sleeps and looks once more; a PE that lays something out wakes one that sleeps. Both are
-//! sequentially consistent, so that one of the two sees the other.
+//! sequentially consistent, so that one of the two sees the other. The node's steward takes from the same deques,
+//! and lays what comes from other nodes beside them.
 
 use super::frame::Token;
+use super::order::Loan;
+use super::statistics::StealStatistics;
 use crossbeam_deque::{Steal, Stealer, Worker};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use gridspan_topology::NodeId;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// The tasks that a node's PEs offer each other.
+/// The tasks that a node's PEs offer each other and the node's steward.
 pub(super) struct Deques<I> {
     seats: Vec<Seat<I>>,
     asleep: AtomicUsize,
+    /// What other nodes have lent and no PE has taken yet.
+    arrivals: Mutex<Vec<(NodeId, Loan)>>,
+    has_arrivals: AtomicBool,
+    /// Of what size the stock was when the steward was last told.
+    told: AtomicU32,
+    /// What the steward has sent.
+    statistics: Mutex<StealStatistics>,
 }
 
 struct Seat<I> {
     /// Set when the PE's worker has been made.
     offered: OnceLock<Stealer<Token<I>>>,
+    /// How many it keeps beside the one that it runs next, as it said last.
+    kept: AtomicUsize,
     asleep: AtomicBool,
 }
 
 impl<I> Deques<I> {
     pub(super) fn new(pes: usize) -> Self {
-        let seat = |_| Seat { offered: OnceLock::new(), asleep: AtomicBool::new(false) };
-        Self { seats: (0..pes).map(seat).collect(), asleep: AtomicUsize::new(0) }
+        let seat = |_| Seat {
+            offered: OnceLock::new(),
+            kept: AtomicUsize::new(0),
+            asleep: AtomicBool::new(false),
+        };
+        Self {
+            seats: (0..pes).map(seat).collect(),
+            asleep: AtomicUsize::new(0),
+            arrivals: Mutex::default(),
+            has_arrivals: AtomicBool::new(false),
+            told: AtomicU32::new(0),
+            statistics: Mutex::default(),
+        }
     }
 
-    /// The deque of the PE in `seat`, from which it takes the oldest itself too.
+    /// The deque of the PE in `seat`, from which it takes the newest itself.
     pub(super) fn join(&self, seat: usize) -> Worker<Token<I>> {
-        let own = Worker::new_fifo();
+        let own = Worker::new_lifo();
         // A second worker of the same seat would offer where nobody looks; there is none.
         let _ = self.seats[seat].offered.set(own.stealer());
         own
@@ -55,6 +79,77 @@ impl<I> Deques<I> {
                 Steal::Retry => std::hint::spin_loop(),
             }
         }
+    }
+
+    /// Takes the oldest task that lies in the first seat that has any.
+    pub(super) fn steal_any(&self) -> Option<(usize, Token<I>)> {
+        (0..self.seats.len()).find_map(|seat| Some((seat, self.steal(seat)?)))
+    }
+
+    /// A PE keeps so many beside the one that it runs next.
+    pub(super) fn note_kept(&self, seat: usize, tasks: usize) {
+        self.seats[seat].kept.store(tasks, Ordering::Relaxed);
+    }
+
+    /// Who keeps most tasks where nobody else can take them, if anybody does.
+    pub(super) fn richest(&self) -> Option<usize> {
+        let kept = |seat: usize| self.seats[seat].kept.load(Ordering::Relaxed);
+        (0..self.seats.len()).rev().max_by_key(|&seat| kept(seat)).filter(|&seat| kept(seat) > 0)
+    }
+
+    /// How many tasks could be taken away from this node.
+    pub(super) fn stock(&self) -> u64 {
+        let of = |seat: usize| self.offered(seat) + self.seats[seat].kept.load(Ordering::Relaxed);
+        (0..self.seats.len()).map(of).sum::<usize>() as u64
+    }
+
+    /// Notes that the steward knows of so much, and returns whether it did not: powers of two make a difference.
+    pub(super) fn note_told(&self, stock: u64) -> bool {
+        let size = stock.checked_ilog2().map_or(0, |log| log + 1);
+        self.told.load(Ordering::Relaxed) != size && self.told.swap(size, Ordering::Relaxed) != size
+    }
+
+    /// Lays down what another node has lent. Returns a seat that was asleep, and is to be told.
+    pub(super) fn arrive(&self, from: NodeId, loans: Vec<Loan>) -> Option<usize> {
+        let mut arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+        arrivals.extend(loans.into_iter().map(|loan| (from, loan)));
+        self.has_arrivals.store(!arrivals.is_empty(), Ordering::SeqCst);
+        drop(arrivals);
+        self.wake_other(usize::MAX)
+    }
+
+    /// Whether other nodes have lent anything that nobody has taken.
+    #[inline]
+    pub(super) fn has_arrivals(&self) -> bool {
+        self.has_arrivals.load(Ordering::SeqCst)
+    }
+
+    /// Takes all of it.
+    pub(super) fn take_arrivals(&self) -> Vec<(NodeId, Loan)> {
+        let mut arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+        self.has_arrivals.store(false, Ordering::SeqCst);
+        std::mem::take(&mut *arrivals)
+    }
+
+    /// Drops what a node has lent that is gone.
+    pub(super) fn forget_arrivals(&self, from: NodeId) {
+        let mut arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+        arrivals.retain(|(lender, _)| *lender != from);
+    }
+
+    /// How many PEs sleep.
+    pub(super) fn sleepers(&self) -> u64 {
+        self.asleep.load(Ordering::SeqCst) as u64
+    }
+
+    /// What the steward has sent so far.
+    pub(super) fn statistics(&self) -> StealStatistics {
+        *self.statistics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts what the steward sends.
+    pub(super) fn count(&self, add: impl FnOnce(&mut StealStatistics)) {
+        add(&mut self.statistics.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// A PE has found nothing. Returns whether the whole node sleeps now.

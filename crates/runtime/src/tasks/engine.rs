@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
-/// Tasks laid out at a time, at most: moving them costs about 5 ns each.
+/// Short tasks laid out at a time, at most: moving them costs about 5 ns each.
 const OFFER_MAX: usize = 1024;
 /// Tasks taken from another PE of the node at a time, at most.
 const TAKE_MAX: usize = 32;
@@ -62,10 +62,10 @@ pub(crate) struct Engine<W: Work> {
     pub(super) now: Time,
     /// This PE's number in its node, and the first PE of the node.
     seat: usize,
-    node: Arc<Deques<W::Item>>,
+    pub(super) node: Arc<Deques<W::Item>>,
     /// Newest at the end.
     pub(super) kept: Vec<Token<W::Item>>,
-    /// What others may take, oldest first.
+    /// What others may take, oldest first. All of it is older than what is kept.
     offered: Worker<Token<W::Item>>,
     pub(super) frames: Frames<W::State>,
     pub(super) finished: Vec<Finished<W::Output>>,
@@ -77,6 +77,8 @@ pub(crate) struct Engine<W: Work> {
     pub(super) failure: Option<String>,
     /// Whether anybody could take what is laid out.
     alone: bool,
+    /// Whether tasks take long, so that all lie open but the one that is run next: what is kept cannot be had meanwhile.
+    pub(super) are_long: bool,
 }
 
 impl<W: Work> Engine<W> {
@@ -95,6 +97,7 @@ impl<W: Work> Engine<W> {
             charged_ns: 0,
             failure: None,
             alone,
+            are_long: true,
         }
     }
 
@@ -145,22 +148,35 @@ impl<W: Work> Engine<W> {
         let token = match self.kept.pop() {
             Some(token) => token,
             None => match self.offered.pop() {
+                // Whom nobody waits for any more was lent by a guest that is gone.
+                Some(token) if self.frames.get(token.frame).is_none() => return true,
                 Some(token) => token,
                 None => return false,
             },
         };
         W::run(self, token.item, token.frame, token.child);
-        self.share();
         true
     }
 
-    /// Lays out the older half of the tasks if others could take them and find none. Whoever is to be
-    /// [woken](Self::wakes) should be told before a task is run, which may take long.
+    /// Lays out the older half of the tasks if others could take them and find none; all but one, if tasks are long.
+    /// Whoever is to be [woken](Self::wakes) should be told before a task is run.
     #[inline]
     pub(super) fn share(&mut self) {
-        if !self.alone && self.kept.len() > 1 && self.offered.is_empty() {
+        if !self.alone && self.kept.len() > 1 && (self.are_long || self.offered.is_empty()) {
             self.offer();
         }
+    }
+
+    /// Keeps the task that is run next, and says how much could be taken away from the node; whether its steward is to be told.
+    pub(super) fn publish(&mut self) -> bool {
+        if self.alone {
+            return false;
+        }
+        if self.kept.is_empty() {
+            self.kept.extend(self.offered.pop());
+        }
+        self.node.note_kept(self.seat, self.kept.len().saturating_sub(1));
+        self.node.note_told(self.node.stock())
     }
 
     #[cold]
@@ -169,7 +185,8 @@ impl<W: Work> Engine<W> {
         // For those that sleep there is one each, if there are as many: tasks kept here cannot be had while
         // one is run.
         let least = if self.node.has_sleepers() { seats.min(tasks - 1) } else { 0 };
-        self.lay_out((tasks / 2).min(OFFER_MAX).max(least));
+        let share = if self.are_long { tasks - 1 } else { (tasks / 2).min(OFFER_MAX) };
+        self.lay_out(share.max(least));
         self.wake_another();
     }
 
@@ -201,7 +218,6 @@ impl<W: Work> Engine<W> {
             if self.node.offered(seat) > 0 {
                 self.wake_another();
             }
-            self.share();
             return true;
         }
         false
@@ -233,9 +249,7 @@ impl<W: Work> Engine<W> {
     /// Takes the oldest task that lies open in this node, or else of those kept here but the newest, with
     /// the PE whose frame it works for.
     pub(super) fn take_oldest(&mut self) -> Option<(PeId, Token<W::Item>)> {
-        let seats = 0..self.node.len();
-        let offered = seats.into_iter().find_map(|seat| Some((seat, self.node.steal(seat)?)));
-        if let Some((seat, token)) = offered {
+        if let Some((seat, token)) = self.node.steal_any() {
             return Some((self.pe_of(seat), token));
         }
         self.lay_out((self.kept.len() / 2).min(OFFER_MAX));
@@ -258,17 +272,12 @@ impl<W: Work> Engine<W> {
         self.borrow(Lender { pe, frame, child, items: 1 }, std::iter::once(item));
     }
 
-    /// How many tasks could be taken away from this node.
-    pub(super) fn stock(&self) -> u64 {
-        let offered: usize = (0..self.node.len()).map(|seat| self.node.offered(seat)).sum();
-        (offered + self.kept.len().saturating_sub(1)) as u64
-    }
-
     fn pe_of(&self, seat: usize) -> PeId {
         PeId(self.pe.0 - self.seat as u32 + seat as u32)
     }
 
     /// Whether there is anything to run.
+    #[inline]
     pub(super) fn has_tasks(&self) -> bool {
         !self.kept.is_empty() || !self.offered.is_empty()
     }
@@ -283,11 +292,6 @@ impl<W: Work> Engine<W> {
         let was_dry = self.node.is_dry();
         self.node.wake(self.seat);
         was_dry
-    }
-
-    /// Whether no PE of the node has anything.
-    pub(super) fn is_dry(&self) -> bool {
-        self.node.is_dry()
     }
 
     /// Ends the job.
@@ -377,11 +381,13 @@ mod tests {
         assert!(!node.fall_asleep(1) && !node.fall_asleep(2));
         engine.submit(Parent(3), 0);
         engine.step();
+        engine.share();
         // One runs here next, and one is for each of the others, of whom the first is to wake the second.
         assert_eq!((engine.kept.len(), node.offered(0), &engine.wakes[..]), (1, 2, &[1][..]));
 
         let mut second = Engine::<Searching<Parent>>::new(PeId(1), 1, node.clone(), false);
         assert!(second.steal());
+        second.share();
         assert_eq!((second.kept.len(), node.offered(0), &second.wakes[..]), (1, 1, &[2][..]));
     }
 }

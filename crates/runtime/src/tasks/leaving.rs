@@ -1,10 +1,11 @@
 //! What a worker knows of its guest's leaving, and how it hears of guests.
 
 use super::order::{Crew, Order, at};
+use crate::codec;
 use crate::id::{ActorId, CollectionId, Sender};
 use crate::index::ActorIndex;
 use crate::pe::{Core, Notice};
-use gridspan_topology::PeId;
+use gridspan_topology::{Layout, NodeId, PeId};
 use std::collections::BTreeSet;
 
 /// How far a worker of a guest has come with leaving.
@@ -20,4 +21,15 @@ pub(super) struct Leaving {
 pub(super) fn notify<A: Crew>(core: &mut Core, collection: CollectionId, notice: Notice) {
     let id = ActorId { collection, key: at(core.me).key() };
     core.send::<A>(Sender::Pe, id, 0, Order::Notice(notice));
+}
+
+/// Whether an errand of this kind may come from another node: results of its own, and its own loans.
+pub(super) fn is_proper(layout: &Layout, from: NodeId, order: &[u8]) -> bool {
+    let of = |pe: PeId| layout.may_contain(pe) && layout.node_of(pe) == from;
+    match codec::decode("an order", order) {
+        Ok(Order::Done { by, .. }) => of(by),
+        Ok(Order::Return { loan, .. }) => of(loan.lender.pe),
+        Ok(Order::Close) => !layout.is_guest(from),
+        _ => false,
+    }
 }

@@ -15,7 +15,7 @@ use super::order::Loan;
 use crate::codec::{self, DecodeError};
 use bytes::Bytes;
 use gridspan_topology::{NodeId, PeId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The loans that guests owe to this node. It holds the tasks of each, encoded: at most what one gift has.
 #[derive(Default)]
@@ -41,19 +41,20 @@ impl Ledger {
         loan.lender = Lender { pe: engine.pe, frame, child: 0, items };
     }
 
-    /// A result of a node has come to a frame; whether it is that of a loan. Others, which work on what was handed back, may
+    /// A result of a node has come to a frame, perhaps that of a loan. Others, which work on what was handed back, may
     /// report to the same frame.
-    pub(super) fn settle(&mut self, frame: FrameId, by: NodeId) -> bool {
-        let is_owed = self.0.get(&frame).is_some_and(|entry| entry.guest == by);
-        is_owed && self.0.remove(&frame).is_some()
+    pub(super) fn settle(&mut self, frame: FrameId, by: NodeId) {
+        if self.0.get(&frame).is_some_and(|entry| entry.guest == by) {
+            self.0.remove(&frame);
+        }
     }
 
-    /// Queues again what a guest owes, at the old end, since it was old when it was lent. Returns how many loans that are.
+    /// Queues again what a guest owes, at the old end, since it was old when it was lent.
     pub(super) fn recall<W: Work>(
         &mut self,
         guest: NodeId,
         engine: &mut Engine<W>,
-    ) -> Result<u64, DecodeError> {
+    ) -> Result<(), DecodeError> {
         let (owed, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
             std::mem::take(&mut self.0).into_iter().partition(|(_, entry)| entry.guest == guest);
         self.0 = others;
@@ -66,19 +67,22 @@ impl Ledger {
             tokens.extend(items.into_iter().map(|item| Token { item, frame, child: 0 }));
         }
         engine.kept.splice(..0, tokens);
-        Ok(owed.len() as u64)
-    }
-
-    /// How many loans are owed.
-    pub(super) fn len(&self) -> u64 {
-        self.0.len() as u64
+        Ok(())
     }
 }
 
-/// Closes the frames whose results are for PEs that are gone; what works for them is dropped in time.
+/// Closes the frames whose results are for PEs that are gone, and those that work for these, with their tasks. What others have of
+/// it finds no frame when it is done.
 pub(super) fn forsake<W: Work>(engine: &mut Engine<W>, is_gone: impl Fn(PeId) -> bool) {
-    let is_orphan = |up: &Up| matches!(up, Up::Lender(lender) if is_gone(lender.pe));
-    for frame in engine.frames.find(is_orphan) {
-        engine.frames.release(frame);
+    let mut orphans = engine.frames.find(|up| matches!(up, Up::Lender(by) if is_gone(by.pe)));
+    while !orphans.is_empty() {
+        let closed: BTreeSet<FrameId> = orphans.into_iter().collect();
+        for &frame in &closed {
+            engine.frames.release(frame);
+        }
+        orphans =
+            engine.frames.find(|up| matches!(up, Up::Frame(parent, _) if closed.contains(parent)));
     }
+    let Engine { kept, frames, .. } = engine;
+    kept.retain(|token| frames.get(token.frame).is_some());
 }

@@ -11,7 +11,8 @@
 //!   of the thief whose result goes back to the lender. So there is no counter that all share, and
 //!   the end is known when the root's frame is complete.
 //! - `engine`: the queue and the frames of a PE. `deques`: what the PEs of a node share.
-//! - `order`: what workers are told. `steward`: takes tasks from other nodes, and gives them some.
+//! - `steward`: takes tasks from other nodes, and gives them some, in the node's carrier. `lending`: which.
+//! - `order`: what workers and stewards are told. `trading`: what workers do for their steward.
 //! - `ledger`: what guests owe. `visiting`: what workers do when guests come and go.
 //! - `worker`: the actor on every PE that runs tasks between other messages.
 //! - `pool`: how main hands in a root and gets its result.
@@ -22,11 +23,13 @@ mod fork;
 mod frame;
 mod leaving;
 mod ledger;
+mod lending;
 mod order;
 mod pool;
 mod search;
 mod statistics;
 mod steward;
+mod trading;
 mod visiting;
 mod worker;
 

@@ -1,9 +1,11 @@
 //! What workers are told.
 
-use super::frame::Lender;
+use super::frame::{Lender, Token};
 use crate::index::Ix1;
 use crate::pe::Notice;
 use crate::reference::Reply;
+use crate::steward::Word;
+use crate::wire::{Packet, Spread};
 use crate::{Actor, Context, codec};
 use bytes::Bytes;
 use gridspan_balance::victim::{Gift, StealMessage};
@@ -21,12 +23,8 @@ pub(crate) enum Order {
     Wake,
     /// Lent work is done, by a PE.
     Done { lender: Lender, output: Bytes, by: PeId },
-    /// The node has run dry, or has work again; to its steward.
-    Look,
-    /// What another node's steward says.
-    Steal { from: NodeId, message: StealMessage },
-    /// Tasks from another node.
-    Gift { from: NodeId, gift: Gift, loans: Vec<Loan> },
+    /// Give so many tasks to another node, and have the steward bring them.
+    Give { to: NodeId, limit: u64, gift: Gift },
     /// What became of a guest; of this node, if it is one.
     Notice(Notice),
     /// Tasks that a guest hands back, for the frame that they work for.
@@ -35,12 +33,21 @@ pub(crate) enum Order {
     Leave,
     /// Nobody waits for anything of that PE any more; to the first one of its node, which leaves.
     Empty { pe: PeId },
-    /// The time has come that the steward waited for.
-    Timeout,
+    /// A guest is gone: nobody waits for what it has lent.
+    Forsake { guest: NodeId },
     /// Contribute what was sent so far.
     Report,
     /// No more work will come.
     Close,
+}
+
+/// What the steward of one node says to that of another.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) enum Note {
+    /// What policies say.
+    Steal(StealMessage),
+    /// Tasks.
+    Gift { gift: Gift, loans: Vec<Loan> },
 }
 
 /// Tasks lent to another node that work for one frame.
@@ -52,6 +59,12 @@ pub(crate) struct Loan {
 }
 
 impl Loan {
+    /// One task that works for a frame of `pe`.
+    pub(super) fn back<I: Serialize>(pe: PeId, token: &Token<I>) -> Self {
+        let lender = Lender { pe, frame: token.frame, child: token.child, items: 1 };
+        Self { lender, items: codec::encode(std::slice::from_ref(&token.item)).into() }
+    }
+
     /// How large it is, for the memory budget.
     pub(super) fn bytes(&self) -> usize {
         self.items.len()
@@ -72,6 +85,13 @@ pub(super) fn tell<A: Crew>(to: PeId, order: Order, cx: &mut Context<'_, A>) {
         return cx.send(&workers.at(at(to)), order);
     }
     cx.core.send_errand(to, workers.id, codec::encode(&order));
+}
+
+/// Tells the steward of the node something, which leaves before the next task is run.
+pub(super) fn say<A: Crew>(word: Word, cx: &mut Context<'_, A>) {
+    let (me, pool) = (cx.pe(), cx.collection().id);
+    cx.core.outbox.packet(me, Packet::spread(Spread::Word { pool, word }));
+    cx.core.turn_is_over = true;
 }
 
 /// The index of the worker on a PE.

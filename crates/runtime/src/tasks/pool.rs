@@ -20,15 +20,14 @@ const FOREVER: Duration = Duration::MAX;
 /// Workers for tasks of one type, one on each PE.
 ///
 /// Before tasks are made long or large:
-/// - A PE runs one task to its end before it does anything else. The first PE of a node also answers other
-///   nodes, so these wait as long as a task there takes.
+/// - A PE runs one task to its end before it does anything else. Other nodes need not wait for that: tasks that wait
+///   lie open, all but the next one where they take more than 10 µs. What a task spawns lies open once it has run.
 /// - Messages of all priorities come before tasks.
 /// - Tasks that wait are no messages, so [`Limits`](crate::Limits) do not bound them. A PE takes the newest
 ///   first, and so has about as many as the depth of the tree times the children of a task.
 /// - A task of more than 60 MiB is not given to other nodes, and an output of more than that cannot be sent to
 ///   one, which ends the job.
-/// - The job is not quiescent as long as there are tasks, nor, under policies that ask again and again such as
-///   `random`, as long as the pool is open on several nodes.
+/// - The job is not quiescent as long as a root is not done.
 pub struct TaskPool<T: Task>(Pool<Joining<T>>);
 
 /// Workers for searches of one type, one on each PE. What [`TaskPool`] says of tasks is so for nodes of the

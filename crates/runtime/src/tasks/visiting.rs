@@ -7,42 +7,63 @@
 
 use super::engine::Work;
 use super::frame::{FrameId, Lender, Up};
-use super::order::{Loan, Order, tell};
-use super::steward::{GIFT_BYTES, LENDER_BYTES, Steward};
+use super::ledger::forsake;
+use super::lending::{GIFT_BYTES, LENDER_BYTES};
+use super::order::{Loan, Note, Order, say, tell};
+use super::steward::{near, places};
 use super::worker::Worker;
 use crate::Context;
 use crate::codec;
 use crate::limits::PIECE_BYTES_MAX;
 use crate::pe::Notice;
+use crate::steward::Word;
 use gridspan_balance::victim::Gift;
-use gridspan_topology::PeId;
+use gridspan_topology::{NodeId, PeId};
 use std::collections::BTreeMap;
 
 impl<W: Work> Worker<W> {
     /// Does what news of guests ask for.
     pub(super) fn handle_notice(&mut self, notice: Notice, cx: &mut Context<'_, Self>) {
-        if let Notice::Came(_) = notice {
-            self.engine.expect_thieves();
-            if self.steward.is_none() {
-                self.steward = Steward::new(cx);
+        let place = cx.layout().place(cx.node()).pes.clone().map(PeId);
+        match notice {
+            Notice::Came(guest) => {
+                self.engine.expect_thieves();
+                match near(cx.layout(), guest) {
+                    Some(near) if self.has_steward => say(Word::Came { guest, near }, cx),
+                    _ => self.open_steward(cx),
+                }
+            }
+            Notice::Left(guest) => say(Word::Left(guest), cx),
+            Notice::Gone(guest) => {
+                say(Word::Gone(guest), cx);
+                if let Err(error) = self.ledger.recall(guest, &mut self.engine) {
+                    cx.fail(format!("tasks that {guest} owed: {error}"));
+                }
+                place.for_each(|pe| tell(pe, Order::Forsake { guest }, cx));
+            }
+            Notice::Measured => say(Word::Measured(places(cx)), cx),
+            Notice::Begin => say(Word::Begin, cx),
+            Notice::Leave => {
+                say(Word::Leave, cx);
+                place.for_each(|pe| tell(pe, Order::Leave, cx));
             }
         }
-        if notice == Notice::Leave {
-            let place = cx.layout().place(cx.node()).pes.clone();
-            for pe in place.map(PeId) {
-                tell(pe, Order::Leave, cx);
-            }
-        }
-        if let Some(steward) = &mut self.steward {
-            steward.handle_notice(notice, &mut self.engine, cx);
-        }
+    }
+
+    /// Drops what works for a guest that is gone.
+    pub(super) fn forsake(&mut self, guest: NodeId, cx: &Context<'_, Self>) {
+        let layout = cx.layout();
+        forsake(&mut self.engine, |pe| layout.node_of(pe) == guest);
     }
 
     /// Takes back tasks that another PE has not begun, as tasks of the frame that they work for.
     pub(super) fn take_back(&mut self, to: &Lender, loan: &Loan, cx: &mut Context<'_, Self>) {
         let items: Vec<W::Item> = match codec::decode(W::name(), &loan.items) {
             Ok(items) => items,
-            Err(error) => return cx.fail(format!("tasks that were handed back: {error}")),
+            Err(error) => {
+                let from = cx.layout().node_of(loan.lender.pe);
+                return cx.core.blame(from, format_args!("tasks that it hands back: {error}"));
+            }
         };
         // Where the frame is no more, nobody wants them.
         self.engine.resume(to.frame, items);
@@ -54,6 +75,7 @@ impl<W: Work> Worker<W> {
 
     /// Hands back what has not begun, and says so when nobody waits for anything of this PE any more.
     pub(super) fn hand_back(&mut self, cx: &mut Context<'_, Self>) {
+        self.take_arrivals(cx);
         let mut by_frame: BTreeMap<FrameId, Vec<(u32, W::Item)>> = BTreeMap::new();
         for token in self.engine.take_all() {
             by_frame.entry(token.frame).or_default().push((token.child, token.item));
@@ -91,9 +113,7 @@ impl<W: Work> Worker<W> {
         items: Vec<(u32, W::Item)>,
         cx: &mut Context<'_, Self>,
     ) {
-        let site = cx.site();
-        let Some(founder) = cx.layout().nodes_in(site).next() else { return };
-        let (leader, from) = (cx.layout().leader(founder), cx.node());
+        let Some(founder) = near(cx.layout(), cx.node()) else { return };
         for (child, item) in items {
             let encoded = codec::encode(std::slice::from_ref(&item));
             if encoded.len() + LENDER_BYTES > PIECE_BYTES_MAX {
@@ -103,7 +123,8 @@ impl<W: Work> Worker<W> {
             }
             let lender = Lender { pe: cx.pe(), frame, child, items: 1 };
             let loans = vec![Loan { lender, items: encoded.into() }];
-            tell(leader, Order::Gift { from, gift: Gift::Lifeline, loans }, cx);
+            let note = codec::encode(&Note::Gift { gift: Gift::Lifeline, loans }).into();
+            say(Word::Hand { to: founder, note }, cx);
         }
     }
 

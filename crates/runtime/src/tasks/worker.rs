@@ -3,14 +3,15 @@
 use super::deques::Deques;
 use super::engine::{Engine, Finished, Work};
 use super::frame::Lender;
-use super::leaving::{Leaving, notify};
-use super::order::{Loan, Order, at, tell};
-use super::steward::Steward;
+use super::leaving::{Leaving, is_proper, notify};
+use super::ledger::Ledger;
+use super::order::{Order, say, tell};
 use crate::index::Ix1;
 use crate::limits::PIECE_BYTES_MAX;
 use crate::pe::Visiting;
 use crate::reduce::Op;
 use crate::reference::Reply;
+use crate::steward::Word;
 use crate::{Actor, Context, To, codec};
 use bytes::Bytes;
 use gridspan_topology::PeId;
@@ -25,18 +26,29 @@ const SLICE: Duration = Duration::from_micros(200);
 const SLICE_NS: u64 = SLICE.as_nanos() as u64;
 /// Tasks run before the clock is looked at for the first time in a slice: some take longer than that.
 const CHUNK: u64 = 1;
+/// Tasks that take longer than this one with another lie open, all but the one that is run next: laying a task out costs some
+/// hundredths of it.
+const LONG_NS: u64 = 10_000;
+/// So many short ones in a slice show that tasks are short.
+const SAMPLE: u64 = 16;
 /// Other messages come first.
 const BEHIND_ALL: i32 = i32::MAX;
 
 /// Runs tasks on one PE.
 pub(crate) struct Worker<W: Work> {
     pub(super) engine: Engine<W>,
-    /// On the first PE of each node, if there are several nodes.
-    pub(super) steward: Option<Steward>,
+    /// Whether this node's carrier has a steward for the pool that this PE has opened.
+    pub(super) has_steward: bool,
+    /// What guests owe, on the first PE of each node.
+    pub(super) ledger: Ledger,
     /// If this node is a guest that leaves.
     pub(super) leaving: Option<Leaving>,
     /// Whether a `Run` is on its way.
     is_running: bool,
+    /// Whether the node was dry before the work that is there now, and its steward does not know of that.
+    is_new: bool,
+    /// Whether a task was run since.
+    has_run: bool,
     roots: BTreeMap<u64, Reply<Option<Bytes>>>,
     next_root: u64,
 }
@@ -60,15 +72,19 @@ impl<W: Work> Actor for Worker<W> {
         });
         let engine = Engine::new(pe, seat, node, alone);
         let is_leaving = matches!(cx.core.guests.visit, Visiting::Leaving(_));
-        cx.core.join_crew(cx.collection().id, notify::<Self>);
+        cx.core.join_crew(cx.collection().id, notify::<Self>, is_proper);
         let mut worker = Self {
             engine,
-            steward: Steward::new(cx),
+            has_steward: false,
+            ledger: Ledger::default(),
             leaving: is_leaving.then(Leaving::default),
             is_running: false,
+            is_new: false,
+            has_run: false,
             roots: BTreeMap::new(),
             next_root: 0,
         };
+        worker.open_steward(cx);
         worker.go_on(cx);
         worker
     }
@@ -81,29 +97,18 @@ impl<W: Work> Actor for Worker<W> {
                 self.is_running = false;
                 self.slice(cx);
             }
-            Order::Wake | Order::Look => {}
+            Order::Wake => {}
             Order::Done { lender, output, by } => self.take_output(&lender, (&output, by), cx),
-            Order::Steal { from, message } => {
-                if let Some(steward) = &mut self.steward {
-                    steward.handle_message(from, message, cx);
-                }
-            }
-            Order::Gift { from, gift, loans } => {
-                if let Some(steward) = &mut self.steward {
-                    steward.handle_gift((from, gift), &loans, &mut self.engine, cx);
-                }
-            }
+            Order::Give { to, limit, gift } => self.give((to, gift), limit, cx),
             Order::Notice(notice) => self.handle_notice(notice, cx),
             Order::Return { to, loan } => self.take_back(&to, &loan, cx),
             Order::Leave => drop(self.leaving.get_or_insert_default()),
             Order::Empty { pe } => self.note_empty(pe),
-            Order::Timeout => {
-                if let Some(steward) = &mut self.steward {
-                    steward.handle_timeout(cx);
-                }
-            }
+            Order::Forsake { guest } => self.forsake(guest, cx),
             Order::Report => {
-                let statistics = self.steward.as_ref().map(Steward::statistics).unwrap_or_default();
+                let is_first = cx.layout().leader(cx.node()) == cx.pe();
+                let statistics =
+                    is_first.then(|| self.engine.node.statistics()).unwrap_or_default();
                 cx.contribute(Op::Sum, statistics.to_vec(), To::main());
             }
             Order::Close => return self.close(cx),
@@ -114,13 +119,11 @@ impl<W: Work> Actor for Worker<W> {
     fn heap_bytes(order: &Order) -> usize {
         match order {
             Order::Begin { item: bytes, .. } | Order::Done { output: bytes, .. } => bytes.len(),
-            Order::Gift { loans, .. } => loans.iter().map(Loan::bytes).sum(),
             Order::Return { loan, .. } => loan.bytes(),
-            Order::Run | Order::Wake | Order::Look | Order::Steal { .. } => 0,
-            Order::Notice(_)
+            Order::Run | Order::Wake | Order::Give { .. } | Order::Notice(_) => 0,
+            Order::Forsake { .. }
             | Order::Leave
             | Order::Empty { .. }
-            | Order::Timeout
             | Order::Report
             | Order::Close => 0,
         }
@@ -133,6 +136,8 @@ impl<W: Work> Worker<W> {
             Ok(item) => {
                 self.roots.insert(self.next_root, reply);
                 self.engine.submit(item, self.next_root);
+                // As long as there are tasks, the job is not quiescent.
+                cx.core.await_result();
                 self.next_root += 1;
             }
             Err(error) => cx.fail(format!("a task: {error}")),
@@ -148,11 +153,12 @@ impl<W: Work> Worker<W> {
         let &Lender { frame, child, items, .. } = lender;
         match codec::decode(W::name(), output) {
             Ok(output) => W::report(&mut self.engine, frame, child, items, output),
-            Err(error) => cx.fail(format!("a task's output: {error}")),
+            Err(error) => {
+                let from = cx.layout().node_of(by);
+                return cx.core.blame(from, format_args!("a task's output: {error}"));
+            }
         }
-        if let Some(steward) = &mut self.steward {
-            steward.settle(frame, by, cx);
-        }
+        self.ledger.settle(frame, cx.layout().node_of(by));
     }
 
     /// Sees to what has changed: tasks to run, to lay out, to take or to give, and outputs.
@@ -163,13 +169,6 @@ impl<W: Work> Worker<W> {
         if !self.is_running {
             self.rest(cx);
         }
-        if self.leaving.is_none() {
-            self.engine.share();
-        }
-        if let Some(steward) = &mut self.steward {
-            steward.look(&self.engine, cx);
-            steward.carry_out(&mut self.engine, cx);
-        }
         self.flush(cx);
         cx.charge(Duration::from_nanos(std::mem::take(&mut self.engine.charged_ns)));
     }
@@ -177,10 +176,11 @@ impl<W: Work> Worker<W> {
     /// Ends. Main hears of it if it waits.
     fn close(&mut self, cx: &mut Context<'_, Self>) {
         for reply in std::mem::take(&mut self.roots).into_values() {
+            cx.core.settled();
             cx.reply(reply, None);
         }
-        if let Some(steward) = &mut self.steward {
-            steward.close(cx);
+        if self.has_steward {
+            say(Word::Close, cx);
         }
         let collection = cx.collection().id;
         for guest in cx.core.leave_crew(collection) {
@@ -189,16 +189,28 @@ impl<W: Work> Worker<W> {
         cx.destroy();
     }
 
-    /// Runs tasks until other messages should have their turn, or another PE is to be woken.
+    /// Runs tasks until other messages should have their turn, or somebody is to be told something before. A PE
+    /// rests after a slice in which there was nothing to run: what the one before has led to has left by then.
     fn slice(&mut self, cx: &mut Context<'_, Self>) {
+        self.take_arrivals(cx);
         let begin = cx.core.clock_ns();
         let (mut chunk, mut done) = (CHUNK, 0);
+        let mut is_news = false;
         'slice: loop {
-            for _ in 0..chunk {
-                if !self.engine.step() && !self.find() {
+            for step in 0..chunk {
+                self.engine.share();
+                is_news =
+                    self.engine.are_long && self.engine.publish() || self.is_new && self.has_run;
+                if is_news || !self.engine.wakes.is_empty() {
+                    done += step;
                     break 'slice;
                 }
-                if self.engine.charged_ns >= SLICE_NS || !self.engine.wakes.is_empty() {
+                if !self.engine.step() && !self.find(cx) {
+                    done += step;
+                    break 'slice;
+                }
+                if self.engine.charged_ns >= SLICE_NS {
+                    done += step + 1;
                     break 'slice;
                 }
             }
@@ -208,6 +220,24 @@ impl<W: Work> Worker<W> {
                 break;
             }
             chunk = next_chunk(done, elapsed);
+        }
+        let elapsed = cx.core.clock_ns().saturating_sub(begin).max(self.engine.charged_ns);
+        if done > 0 {
+            self.has_run = true;
+            let are_long = elapsed / done > LONG_NS;
+            if are_long || done >= SAMPLE {
+                self.engine.are_long = are_long;
+            }
+        }
+        if done > 0 || self.engine.has_tasks() {
+            self.run_again(cx);
+        }
+        // Of a root that has come to a dry node the steward hears with what it has spawned. After a long task it hears in the
+        // next slice: in virtual time this one is not over yet.
+        let is_over = elapsed < SLICE_NS && (self.engine.publish() || self.is_new && self.has_run);
+        if is_news || is_over {
+            (self.is_new, self.has_run) = (false, false);
+            say(Word::Look, cx);
         }
         // What this slice has led to is sent, and what came meanwhile is handled, before the next one.
         cx.core.turn_is_over = true;
@@ -233,7 +263,11 @@ impl<W: Work> Worker<W> {
                     }
                 }
                 Finished::Root(root, output) => {
-                    if let Some(reply) = self.roots.remove(&root)
+                    let reply = self.roots.remove(&root);
+                    if reply.is_some() {
+                        cx.core.settled();
+                    }
+                    if let Some(reply) = reply
                         && let Some(output) = encode_output::<W>(&output, reply.pe, cx)
                     {
                         cx.reply(reply, Some(output));
@@ -246,37 +280,31 @@ impl<W: Work> Worker<W> {
         }
     }
 
-    /// The whole node has nothing to do, or has something again.
-    fn tell_steward(&self, cx: &mut Context<'_, Self>) {
-        let leader = cx.layout().leader(cx.node());
-        if leader != cx.pe() {
-            let steward = cx.collection().at(at(leader));
-            cx.send(&steward, Order::Look);
-            cx.core.turn_is_over = true;
-        }
-    }
-
-    /// Takes work of another PE of this node; whether there was any.
-    fn find(&mut self) -> bool {
-        self.leaving.is_none() && self.engine.steal()
+    /// Takes work of another node or PE; whether there was any.
+    fn find(&mut self, cx: &mut Context<'_, Self>) -> bool {
+        self.take_arrivals(cx) || self.leaving.is_none() && self.engine.steal()
     }
 
     /// Goes on if there is anything to run here or to take in the node, or sleeps.
     fn rest(&mut self, cx: &mut Context<'_, Self>) {
-        let found = self.engine.has_tasks() || self.find();
+        let found = self.engine.has_tasks() || self.find(cx);
         if !found {
             let is_dry = self.engine.fall_asleep();
             // Somebody may have laid out something just before, and not seen this PE asleep.
-            if !self.find() {
+            if !self.find(cx) {
                 if is_dry {
-                    self.tell_steward(cx);
+                    say(Word::Look, cx);
                 }
                 return;
             }
         }
         if self.engine.wake_up() {
-            self.tell_steward(cx);
+            (self.is_new, self.has_run) = (true, false);
         }
+        self.run_again(cx);
+    }
+
+    fn run_again(&mut self, cx: &mut Context<'_, Self>) {
         self.is_running = true;
         let me = cx.me();
         cx.send_with_priority(&me, BEHIND_ALL, Order::Run);

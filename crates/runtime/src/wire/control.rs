@@ -15,7 +15,7 @@ use bytes::Bytes;
 use gridspan_balance::leaders::Note;
 use gridspan_balance::{ActorLoad, PeLoad};
 use gridspan_bcast::{PlanId, Tree};
-use gridspan_topology::{LinkSample, NodeId, PeId, SiteId};
+use gridspan_topology::{Hierarchy, LinkSample, NodeId, PeId, SiteId};
 use serde::{Deserialize, Serialize};
 
 /// Several members of one section or broadcast on one PE.
@@ -286,6 +286,8 @@ pub(crate) enum Control {
     Carried { flow: FlowId, arrivals: Vec<Arrival> },
     /// Who takes part beside the founders.
     Visit(Visit),
+    /// The hierarchy of places, for those who share tasks.
+    Hierarchy(Box<Hierarchy>),
     /// For the member of a collection on this PE: an encoded message, between founders and guests.
     Errand { collection: CollectionId, order: Bytes },
     /// A part of another control.

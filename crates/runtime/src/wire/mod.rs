@@ -21,6 +21,6 @@ pub(crate) use migrant::{MemberRecord, Migrant};
 pub use packet::Packet;
 pub(crate) use packet::{Content, EncodedBatch, MessageFrame};
 pub(crate) use spread::{Announced, Announcement, REPORTED_BYTES_MIN, SEGMENT_BYTES, Spread};
-pub(crate) use spread_frame::{CastHead, PlanHead, SegmentHead, SpreadFrame};
+pub(crate) use spread_frame::{CastHead, NoteHead, PlanHead, SegmentHead, SpreadFrame};
 pub(crate) use twin::{TwinOrder, TwinTalk};
 pub(crate) use visit::Visit;

@@ -4,6 +4,7 @@ use super::control::{Multicast, MulticastTarget};
 use super::packet::write_ends;
 use super::spread::MulticastHead;
 use crate::codec::{self, DecodeError};
+use crate::id::CollectionId;
 use crate::parcel::Parcel;
 use bytes::Bytes;
 use gridspan_bcast::{Plan, PlanId, Tree};
@@ -42,6 +43,14 @@ pub(crate) struct CastHead {
     pub(crate) report: Option<u64>,
 }
 
+/// Where a note of one steward to another belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NoteHead {
+    pub(crate) pool: CollectionId,
+    /// Which of the notes between the two nodes.
+    pub(crate) number: u64,
+}
+
 /// A plan on its way, and those that are forgotten once the announcement of that number is complete.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct PlanHead {
@@ -55,6 +64,7 @@ pub(crate) enum SpreadFrame {
     Segment { origin: PeId, head: SegmentHead, payload: Bytes },
     Cast { origin: PeId, head: Box<CastHead>, payload: Bytes },
     Plan(Box<PlanHead>),
+    Note { head: NoteHead, note: Bytes },
 }
 
 /// Tags of a frame's ninth byte; those of packets between two PEs come before.
@@ -62,13 +72,19 @@ const MULTICAST: u8 = 2;
 const SEGMENT: u8 = 3;
 const PLAN: u8 = 4;
 const CAST: u8 = 5;
+const NOTE: u8 = 6;
 /// In the place of a receiver: the frame is for a carrier.
 const NOBODY: PeId = PeId(u32::MAX);
 
 impl SpreadFrame {
     /// Whether a frame is for the carrier of the node, and not for one of its PEs.
     pub(crate) fn is_one(frame: &[u8]) -> bool {
-        matches!(frame.get(8), Some(&(MULTICAST | SEGMENT | PLAN | CAST)))
+        matches!(frame.get(8), Some(&(MULTICAST | SEGMENT | PLAN | CAST | NOTE)))
+    }
+
+    /// Whether it is for a steward there.
+    pub(crate) fn is_note(frame: &[u8]) -> bool {
+        frame.get(8) == Some(&NOTE)
     }
 
     pub(crate) fn decode(frame: &Bytes) -> Result<Self, DecodeError> {
@@ -91,6 +107,10 @@ impl SpreadFrame {
                 let (head, payload) = codec::decode_front(WHAT, rest)?;
                 Ok(Self::Cast { origin, head: Box::new(head), payload: frame.slice_ref(payload) })
             }
+            NOTE => {
+                let (head, note) = codec::decode_front(WHAT, rest)?;
+                Ok(Self::Note { head, note: frame.slice_ref(note) })
+            }
             PLAN => Ok(Self::Plan(Box::new(codec::decode(WHAT, rest)?))),
             tag => Err(DecodeError::new(WHAT, format_args!("unknown tag {tag}"))),
         }
@@ -109,6 +129,11 @@ impl SpreadFrame {
     /// A part of a large multicast, as a frame.
     pub(crate) fn cast(origin: PeId, head: &CastHead, payload: [&[u8]; 2]) -> Bytes {
         frame(CAST, origin, head, payload)
+    }
+
+    /// A note between stewards, as a frame.
+    pub(crate) fn note(origin: PeId, head: &NoteHead, note: &[u8]) -> Bytes {
+        frame(NOTE, origin, head, [note, &[]])
     }
 
     /// A part of an announcement, as a frame.

@@ -10,9 +10,7 @@ pub(crate) enum Visit {
     /// From a guest to the root: it is there, runs the job with this fingerprint, has so many PEs, and can be
     /// reached there.
     Knock { fingerprint: u64, pes: u32, contact: String },
-    /// From the root to the guest: these take part beside the founders, and where they can be reached.
-    Welcome { guests: Vec<(NodeId, String)> },
-    /// From the root to all nodes: a guest takes part, and where it can be reached.
+    /// From the root to all founders: a guest takes part, and where it can be reached.
     Came { guest: NodeId, contact: String },
     /// To the root: the sender's node knows that.
     Noted { guest: NodeId },
@@ -20,11 +18,11 @@ pub(crate) enum Visit {
     Begin,
     /// From a guest to the root: it is to leave. From the root to the guest: everybody has been told.
     Leave,
-    /// From the root to all nodes: a guest takes no more tasks, and gives none.
+    /// From the root to all founders: a guest takes no more tasks, and gives none.
     Left { guest: NodeId },
     /// From a guest to the root: it has nothing any more that others wait for, or cannot wait longer.
     Goodbye,
-    /// From the root to all nodes: a guest is gone, and what it owes is to be done again.
+    /// From the root to all founders: a guest is gone, and what it owes is to be done again.
     Gone { guest: NodeId },
     /// To the root: a guest does not answer.
     Lost { guest: NodeId, error: JobError },

@@ -16,9 +16,8 @@ impl Simulation {
         leaves: &mut Time,
         frames: &mut Vec<Outgoing>,
     ) {
-        let Some(carrier) = self.carriers.get_mut(node.index()) else { return };
         let mut out = Vec::new();
-        carrier.take(pe, packet, &mut out);
+        self.carriers[node].take(self.now, pe, packet, &mut out);
         for carriage in out {
             match carriage {
                 Carriage::Send { to, frame, .. } => {
@@ -30,11 +29,15 @@ impl Simulation {
                 }
             }
         }
+        self.plan_carrier(node);
     }
 
     /// Takes a frame from another node.
     pub(super) fn receive(&mut self, arrival: Arrival) {
         let Arrival { from, to, ref frame } = arrival;
+        if self.is_over(self.layout.leader(to)) {
+            return;
+        }
         let result = if Carrier::is_concerned(frame) {
             // The thread that drives the network stands still with its node.
             let until = self.nodes[to].paused_until;
@@ -58,25 +61,64 @@ impl Simulation {
 
     /// Lets a carrier take a frame.
     fn carry(&mut self, from: NodeId, to: NodeId, frame: &Bytes) -> Result<(), DecodeError> {
-        let Some(carrier) = self.carriers.get_mut(to.index()) else { return Ok(()) };
         let mut out = Vec::new();
-        carrier.receive(self.now, from, frame, &mut out)?;
+        self.carriers[to].receive(self.now, from, frame, &mut out)?;
+        if Carrier::is_note(frame) {
+            let free = &mut self.nodes[to].carrier_free;
+            *free = (*free).max(self.now) + self.options.message_cost;
+        }
+        self.carry_out(to, out);
+        Ok(())
+    }
+
+    /// Does what a carrier wants done.
+    fn carry_out(&mut self, node: NodeId, out: Vec<Carriage>) {
         // A carrier sends one frame after the other.
-        let mut leaves = self.nodes[to].carrier_free.max(self.now);
+        let mut leaves = self.nodes[node].carrier_free.max(self.now);
         let mut frames = Vec::new();
         for carriage in out {
             match carriage {
-                Carriage::Send { to: next, frame, .. } => {
+                Carriage::Send { to, frame, .. } => {
                     leaves += self.options.remote_send_cost;
-                    frames.push(Outgoing { leaves, from: to, to: next, frame });
+                    frames.push(Outgoing { leaves, from: node, to, frame });
                 }
                 Carriage::Deliver { from, to, packet } => self.deliver(from, to, packet),
             }
         }
-        self.nodes[to].carrier_free = leaves;
+        self.nodes[node].carrier_free = leaves;
         if !frames.is_empty() {
             self.queue.push(self.now, Event::Leave(frames));
         }
-        Ok(())
+        self.plan_carrier(node);
+    }
+
+    /// Lets a carrier do what is due. An event that was overtaken stays behind.
+    pub(super) fn wake_carrier(&mut self, node: NodeId, number: u64) {
+        let is_planned = |due: &mut (Time, u64)| *due == (self.now, number);
+        if self.nodes[node].carrier_due.take_if(is_planned).is_none()
+            || self.is_over(self.layout.leader(node))
+        {
+            return;
+        }
+        let until = self.nodes[node].paused_until;
+        if until > self.now {
+            self.nodes[node].carrier_due =
+                Some((until, self.queue.push(until, Event::Carrier(node))));
+            return;
+        }
+        let mut out = Vec::new();
+        self.carriers[node].wake(self.now, &mut out);
+        self.carry_out(node, out);
+    }
+
+    /// Sees to it that a carrier is woken when it has something to do.
+    fn plan_carrier(&mut self, node: NodeId) {
+        let Some(due) = self.carriers[node].next_wakeup().map(|due| due.max(self.now)) else {
+            return;
+        };
+        if self.nodes[node].carrier_due.is_none_or(|(planned, _)| due < planned) {
+            let number = self.queue.push(due, Event::Carrier(node));
+            self.nodes[node].carrier_due = Some((due, number));
+        }
     }
 }

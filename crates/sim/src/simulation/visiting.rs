@@ -5,6 +5,7 @@ use crate::guests::{Departure, GuestPlan, GuestStep};
 use crate::node::Node;
 use crate::report::SimError;
 use crate::station::Station;
+use gridspan_runtime::carrier::Carrier;
 use gridspan_runtime::pe::{Core, Pe};
 use gridspan_runtime::{JobError, NodeId, PeId, Program, SiteId, Time};
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ pub(super) struct Seated {
     guest: NodeId,
     plan: GuestPlan,
     machines: Vec<Pe>,
+    carrier: Carrier,
 }
 
 /// Makes the planned guests, numbered in each site in the order of the plans.
@@ -24,7 +26,8 @@ pub(super) fn seat(program: &Program, plans: &[GuestPlan]) -> Result<Vec<Seated>
         let guest = program.layout().guest(plan.site, *number);
         let guest = guest.ok_or(SimError::NoPlace { site: plan.site.0 })?;
         *number += 1;
-        Ok(Seated { guest, plan, machines: program.guest_pes(guest, plan.pes) })
+        let (machines, carrier) = program.guest_node(guest, plan.pes);
+        Ok(Seated { guest, plan, machines, carrier })
     };
     plans.iter().map(seat).collect()
 }
@@ -32,8 +35,9 @@ pub(super) fn seat(program: &Program, plans: &[GuestPlan]) -> Result<Vec<Seated>
 impl Simulation {
     /// Has guests come and go at their times.
     pub(super) fn expect(&mut self, guests: Vec<Seated>) {
-        for Seated { guest, plan, machines } in guests {
+        for Seated { guest, plan, machines, carrier } in guests {
             self.nodes.add(guest, Node::guest());
+            self.carriers.add(guest, carrier);
             for machine in machines {
                 self.stations.add(machine.id(), Station::new(machine));
             }

@@ -254,8 +254,7 @@ impl Head {
             let fair = share(party, level);
             let tasks = (fair - work).round();
             if work < fair * LEVEL_ENOUGH && demand.receivers.is_empty() {
-                let step = nodes.len().div_ceil(RECEIVERS).max(1);
-                demand.receivers = nodes.iter().copied().step_by(step).collect();
+                demand.receivers = few(nodes, post);
             }
             let is_lacking = demand.queued == 0 || work < fair * LEVEL_ENOUGH;
             if tasks >= 1.0 && is_lacking && !demand.receivers.is_empty() {
@@ -368,9 +367,16 @@ impl Head {
         if idle.is_empty() {
             idle = nodes.to_vec();
         }
-        let step = idle.len().div_ceil(RECEIVERS).max(1);
-        idle.into_iter().step_by(step).collect()
+        few(&idle, post)
     }
+}
+
+/// Some of these nodes, evenly, that anybody may send tasks to.
+fn few(nodes: &[NodeId], post: &Post<'_>) -> Vec<NodeId> {
+    let founders: Vec<NodeId> =
+        nodes.iter().copied().filter(|&node| !post.places.is_late(node)).collect();
+    let step = founders.len().div_ceil(RECEIVERS).max(1);
+    founders.into_iter().step_by(step).collect()
 }
 
 /// A part that has this share of what would be even is left alone while it has some: what it reported

@@ -57,10 +57,6 @@ impl Holders {
         self.0.retain(|&node, _| keep(node));
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// How many workers they have.
     pub(super) fn workers(&self) -> u64 {
         self.0.values().map(|holder| u64::from(holder.workers)).sum()
@@ -71,12 +67,17 @@ impl Holders {
         self.0.values().map(|holder| holder.tasks(now, task_ns)).sum()
     }
 
-    /// Who will have some for longest.
-    pub(super) fn richest(&self, task_ns: u64) -> Option<(NodeId, Holder)> {
+    /// Who will have some for longest, of those that may be asked.
+    pub(super) fn richest(
+        &self,
+        task_ns: u64,
+        is_meant: impl Fn(NodeId) -> bool,
+    ) -> Option<(NodeId, Holder)> {
         // The lowest number among equals.
         let rank =
             |node: NodeId, holder: &Holder| (holder.dry_ns(task_ns), std::cmp::Reverse(node));
         let all = self.0.iter().map(|(&node, &holder)| (node, holder));
+        let all = all.filter(|&(node, _)| is_meant(node));
         all.max_by_key(|(node, holder)| rank(*node, holder))
     }
 
@@ -112,7 +113,8 @@ mod tests {
 
         // Dry at 20, 30 and 35 ms.
         assert_eq!(order, [3, 2, 1]);
-        assert_eq!(holders.richest(10 * MS).unwrap().0, NodeId(3));
+        assert_eq!(holders.richest(10 * MS, |_| true).unwrap().0, NodeId(3));
+        assert_eq!(holders.richest(10 * MS, |node| node != NodeId(3)).unwrap().0, NodeId(2));
     }
 
     #[test]

@@ -76,7 +76,8 @@ impl Keeper {
         if self.gathering.is_some() {
             return;
         }
-        if let Some((victim, holder)) = self.holders.richest(self.task_ns) {
+        let may_give = |victim| post.places.may_trade(victim, from);
+        if let Some((victim, holder)) = self.holders.richest(self.task_ns, may_give) {
             let held = holder.tasks(post.now, self.task_ns);
             let tasks = even(held, u64::from(holder.workers), u64::from(workers));
             self.serve(victim, holder, vec![Share { to: from, tasks }], post);
@@ -112,7 +113,8 @@ impl Keeper {
     /// The head has so many tasks given to these.
     pub(super) fn ship(&mut self, tasks: u64, to: &[NodeId], post: &mut Post<'_>) {
         let (now, task_ns) = (post.now, self.task_ns);
-        let holders = self.holders.richest_first(task_ns);
+        let mut holders = self.holders.richest_first(task_ns);
+        holders.retain(|(victim, _)| to.iter().all(|&to| post.places.may_trade(*victim, to)));
         let held = |holder: &Holder| holder.tasks(now, task_ns);
         let all: u64 = holders.iter().map(|(_, holder)| held(holder)).sum();
         let (tasks, count) = (tasks.min(all), to.len() as u64);
@@ -213,7 +215,8 @@ impl Keeper {
             // Too much for those that one message names: they pass it on.
             let least = spare.div_ceil(MAX_LISTED as u64);
             let mut shares = Vec::new();
-            for (&to, &workers) in self.waiting.iter().take(MAX_LISTED) {
+            let takers = self.waiting.iter().filter(|&(&to, _)| post.places.may_trade(victim, to));
+            for (&to, &workers) in takers.take(MAX_LISTED) {
                 let fair = (for_each * f64::from(workers)).round() as u64;
                 is_uneven |= least > fair.max(1);
                 let tasks = fair.max(least).clamp(1, spare.max(1)).min(spare);
@@ -230,7 +233,10 @@ impl Keeper {
                 break;
             }
         }
-        if is_uneven && !self.waiting.is_empty() && !self.holders.is_empty() {
+        let has_more = self.waiting.keys().any(|&to| {
+            self.holders.richest(self.task_ns, |victim| post.places.may_trade(victim, to)).is_some()
+        });
+        if is_uneven && has_more {
             self.gather(post);
         }
     }
@@ -255,7 +261,8 @@ impl Keeper {
         if !(has_changed || lacks_more || all_idle || has_learnt) {
             return None;
         }
-        let receivers = self.waiting.keys().copied().take(RECEIVERS).collect();
+        let founders = self.waiting.keys().copied().filter(|&node| !post.places.is_late(node));
+        let receivers = founders.take(RECEIVERS).collect();
         let demand = Demand { queued, idle, task_ns: self.task_ns, receivers };
         self.reported = Some(demand.clone());
         Some(demand)

@@ -1,7 +1,7 @@
 //! Who takes part beside the founders, as one PE knows.
 
 use crate::id::CollectionId;
-use gridspan_topology::{NodeId, PeId};
+use gridspan_topology::{Layout, NodeId, PeId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,6 +14,8 @@ pub(crate) enum Notice {
     Left(NodeId),
     /// A guest is gone with all that it owes.
     Gone(NodeId),
+    /// The places were measured.
+    Measured,
     /// This node is a guest, and everybody knows it.
     Begin,
     /// This node is a guest, and is to hand back what it can.
@@ -23,14 +25,30 @@ pub(crate) enum Notice {
 /// Tells the member of a collection on a PE.
 pub(crate) type Tell<C> = fn(&mut C, CollectionId, Notice);
 
+/// Whether an errand may come from another node.
+pub(crate) type IsProper = fn(&Layout, NodeId, &[u8]) -> bool;
+
+/// How the member of a collection on a PE works with other nodes.
+pub(crate) struct Crew<C> {
+    pub(crate) tell: Tell<C>,
+    pub(crate) is_proper: IsProper,
+}
+
+// Not derived, which would ask it of `C`.
+impl<C> Clone for Crew<C> {
+    fn clone(&self) -> Self {
+        Self { tell: self.tell, is_proper: self.is_proper }
+    }
+}
+
 /// What a PE knows of guests. Only the first PE of a node knows who is present.
 pub(crate) struct Guests<C> {
-    /// Those that take part.
+    /// Those that take part, as founders know.
     pub(crate) present: BTreeSet<NodeId>,
     /// Those that are gone: what comes of them late is for nobody.
     pub(crate) gone: BTreeSet<NodeId>,
-    /// The collections whose members here work with guests.
-    pub(crate) crews: BTreeMap<CollectionId, Tell<C>>,
+    /// The collections whose members here share work with other nodes.
+    pub(crate) crews: BTreeMap<CollectionId, Crew<C>>,
     /// Where guests can be reached that were heard of since the driver asked last.
     pub(crate) contacts: Vec<(NodeId, String)>,
     /// Where this node is in its visit, if it is a guest.
@@ -66,7 +84,6 @@ pub(crate) enum Visiting {
 /// What the root knows of a guest.
 pub(crate) struct Entry {
     pub(crate) pes: u32,
-    pub(crate) contact: String,
     pub(crate) stage: Stage,
     /// The first PEs of nodes that do not know of it yet.
     pub(crate) awaited: BTreeSet<PeId>,

@@ -47,7 +47,7 @@ pub(crate) use channel::{BROADCAST, Channels, Turn, broadcasts_of, channel, judg
 pub(crate) use collections::{Collections, Incomplete, Seen};
 pub(crate) use directory::{Directory, Place};
 pub(crate) use graves::Graves;
-pub(crate) use guests::{Entry, Guests, Notice, Stage, Tell, Visiting};
+pub(crate) use guests::{Crew, Entry, Guests, IsProper, Notice, Stage, Tell, Visiting};
 pub(crate) use kept::{Gauge, Kept};
 pub(crate) use lanes::{Lanes, Queue};
 pub(crate) use leading::{Leading, Session};

@@ -1,0 +1,27 @@
+//! What drivers do for carriers.
+
+use crate::wire::Packet;
+use bytes::Bytes;
+use gridspan_topology::{NodeId, PeId};
+
+/// What a driver has to do for a carrier.
+pub enum Carriage {
+    /// Send a frame to the carrier of another node.
+    Send {
+        /// The other node.
+        to: NodeId,
+        /// What [`Carrier::receive`] takes there.
+        frame: Bytes,
+        /// Whether it is part of something large, and should hold up no others.
+        is_bulk: bool,
+    },
+    /// Hand a packet to a PE of this node.
+    Deliver {
+        /// The PE that it comes from.
+        from: PeId,
+        /// A PE of this node.
+        to: PeId,
+        /// The packet.
+        packet: Packet,
+    },
+}

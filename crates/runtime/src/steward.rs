@@ -1,0 +1,66 @@
+//! Who shares the tasks of a node with other nodes: what carriers know of it, and what workers tell it.
+//!
+//! The steward of a pool on a node is part of the node's carrier, so that it answers other nodes at once, however long
+//! the tasks take that the node's PEs run.
+
+use crate::codec::DecodeError;
+use bytes::Bytes;
+use gridspan_balance::victim::{Gift, Places};
+use gridspan_topology::{NodeId, PeId, Time};
+use std::sync::Arc;
+
+/// Shares the tasks that a pool has on a node.
+pub(crate) trait Steward: Send {
+    /// A worker of the node says something.
+    fn hear(&mut self, now: Time, word: Word, out: &mut Vec<Deed>);
+
+    /// The steward of another node says something. Notes between two nodes come once and in order.
+    fn receive(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        note: &Bytes,
+        out: &mut Vec<Deed>,
+    ) -> Result<(), DecodeError>;
+
+    /// When it is to be [woken](Self::wake) although nothing comes.
+    fn due(&self) -> Option<Time>;
+
+    /// That time has come.
+    fn wake(&mut self, now: Time, out: &mut Vec<Deed>);
+}
+
+/// What the workers of a node tell its steward.
+pub(crate) enum Word {
+    /// There is a pool, and this is its steward.
+    Open(Box<dyn Steward>),
+    /// The node has run dry, has work again, or has much more or less of it.
+    Look,
+    /// What it asked a worker to give away: so many tasks in a note, perhaps none.
+    Given { to: NodeId, gift: Gift, tasks: u64, note: Bytes },
+    /// Tasks that a worker wants to be rid of, in a note.
+    Hand { to: NodeId, note: Bytes },
+    /// A guest takes part, in the site of that founder.
+    Came { guest: NodeId, near: NodeId },
+    /// A guest takes no more tasks and gives none.
+    Left(NodeId),
+    /// A guest is gone.
+    Gone(NodeId),
+    /// The places are known better.
+    Measured(Arc<Places>),
+    /// This node is a guest, and may ask for tasks now.
+    Begin,
+    /// This node is a guest, and is to ask for nothing more.
+    Leave,
+    /// The pool is closed.
+    Close,
+}
+
+/// What a steward wants done.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Deed {
+    /// Bring a note to the steward of another node.
+    Send { to: NodeId, note: Vec<u8> },
+    /// Give an order to the worker on a PE of this node.
+    Tell { pe: PeId, order: Bytes },
+}

@@ -1,0 +1,112 @@
+//! Which tasks leave a node, and in what form.
+
+use super::engine::Work;
+use super::frame::{Lender, Token};
+use super::order::Loan;
+use crate::codec;
+use crate::limits::PIECE_BYTES_MAX;
+use gridspan_topology::PeId;
+
+/// Tasks in one packet, at most, unless a single one is larger. They leave at once, and a packet of this size
+/// takes 40 ms at 100 Mbit/s.
+pub(super) const GIFT_BYTES: usize = 512 << 10;
+
+/// What the name of a task's frame takes beside it, at most.
+pub(super) const LENDER_BYTES: usize = 32;
+
+/// A task with the PE whose frame it works for.
+pub(super) type Owned<W> = (PeId, Token<<W as Work>::Item>);
+
+/// Has `take` take the oldest tasks of a node, up to `limit`, to be lent. Returns them, and those that stay after all: too large for
+/// the network, in which case others go instead of them, or for this packet.
+pub(super) fn lend<W: Work>(
+    limit: u64,
+    mut take: impl FnMut() -> Option<Owned<W>>,
+) -> (Vec<Loan>, Vec<Owned<W>>) {
+    let mut loans: Vec<(Lender, Vec<W::Item>)> = Vec::new();
+    let mut left = Vec::new();
+    let (mut tasks, mut bytes) = (0, 0);
+    while tasks < limit {
+        let Some((pe, token)) = take() else { break };
+        let size = codec::encoded_len(&token.item).saturating_add(LENDER_BYTES);
+        if size > PIECE_BYTES_MAX {
+            left.push((pe, token));
+            continue;
+        }
+        if tasks > 0 && bytes + size > GIFT_BYTES {
+            left.push((pe, token));
+            break;
+        }
+        (tasks, bytes) = (tasks + 1, bytes + size);
+        let Token { item, frame, child } = token;
+        match loans.last_mut() {
+            Some((lender, items)) if W::SHARES_LOANS && lender.works_for(pe, frame) => {
+                lender.items += 1;
+                items.push(item);
+            }
+            _ => loans.push((Lender { pe, frame, child, items: 1 }, vec![item])),
+        }
+    }
+    let encode = |(lender, items): (Lender, Vec<W::Item>)| Loan {
+        lender,
+        items: codec::encode(&items).into(),
+    };
+    (loans.into_iter().map(encode).collect(), left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::deques::Deques;
+    use super::super::engine::Engine;
+    use super::super::{Joining, Step, Task, TaskContext};
+    use super::*;
+    use serde::{Deserialize, Serialize};
+    use std::sync::Arc;
+
+    /// A task that takes as many bytes as its text.
+    #[derive(Serialize, Deserialize)]
+    struct Text(String);
+
+    impl Task for Text {
+        type Output = ();
+        type Join = ();
+
+        fn run(self, _: &mut TaskContext<'_, Self>) -> Step<Self> {
+            Step::Done(())
+        }
+
+        fn collect((): &mut (), _: u32, (): ()) {}
+
+        fn joined((): (), _: &mut TaskContext<'_, Self>) -> Step<Self> {
+            Step::Done(())
+        }
+    }
+
+    /// The bytes of the tasks in a packet to a node that asked for so many, of tasks of these bytes, the oldest
+    /// first; and how many tasks are left.
+    fn lent(bytes: &[usize], limit: u64) -> (Vec<usize>, u64) {
+        let node = Arc::new(Deques::new(1));
+        let mut engine = Engine::<Joining<Text>>::new(PeId(0), 0, node, false);
+        for (root, &bytes) in bytes.iter().enumerate().rev() {
+            engine.submit(Text("x".repeat(bytes)), root as u64);
+        }
+        let (loans, left) = lend::<Joining<Text>>(limit, || engine.take_oldest());
+        let text = |loan: &Loan| codec::decode::<Vec<Text>>("tasks", &loan.items).unwrap();
+        let lent = loans.iter().flat_map(text).map(|text| text.0.len()).collect();
+        let rest = std::iter::from_fn(|| engine.take_oldest()).count() + left.len();
+        (lent, rest as u64)
+    }
+
+    #[test]
+    fn a_task_that_the_network_does_not_take_stays_and_those_behind_it_go() {
+        assert_eq!(lent(&[61 << 20, 5, 6, 7], 2), (vec![5, 6], 1));
+        assert_eq!(lent(&[61 << 20, 5], 1), (vec![], 1));
+    }
+
+    #[test]
+    fn a_packet_has_half_a_megabyte_or_one_task() {
+        let kib = 1 << 10;
+        assert_eq!(lent(&[300 * kib, 200 * kib, 100 * kib, 1], 3).0, [300 * kib, 200 * kib]);
+        assert_eq!(lent(&[2000 * kib, 1, 1, 1], 3).0, [2000 * kib]);
+    }
+}

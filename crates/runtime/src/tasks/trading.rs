@@ -1,0 +1,76 @@
+//! What workers do for the steward of their node, and with what it has got from others.
+
+use super::engine::Work;
+use super::lending::lend;
+use super::order::{Loan, Note, say};
+use super::steward::PoolSteward;
+use super::worker::Worker;
+use crate::steward::Word;
+use crate::{Context, codec};
+use gridspan_balance::victim::Gift;
+use gridspan_topology::NodeId;
+
+impl<W: Work> Worker<W> {
+    /// Has the carrier of the node share its tasks with other nodes, if there are any.
+    pub(super) fn open_steward(&mut self, cx: &mut Context<'_, Self>) {
+        if !self.has_steward
+            && let Some(steward) = PoolSteward::<W>::new(&self.engine.node, cx)
+        {
+            self.has_steward = true;
+            say(Word::Open(steward), cx);
+        }
+    }
+
+    /// Gives away tasks that the steward could not take itself, or that a guest will owe.
+    pub(super) fn give(
+        &mut self,
+        (to, gift): (NodeId, Gift),
+        limit: u64,
+        cx: &mut Context<'_, Self>,
+    ) {
+        let is_gone = cx.core.guests.gone.contains(&to);
+        let limit = if is_gone { 0 } else { limit };
+        let (mut loans, left) = lend::<W>(limit, || self.engine.take_oldest());
+        for (pe, token) in left.into_iter().rev() {
+            self.engine.put_back(pe, token);
+        }
+        if cx.layout().is_guest(to) {
+            for loan in &mut loans {
+                self.ledger.enter(to, loan, &mut self.engine);
+            }
+        }
+        let tasks = loans.iter().map(|loan| loan.lender.items).sum();
+        let note = codec::encode(&Note::Gift { gift, loans }).into();
+        say(Word::Given { to, gift, tasks, note }, cx);
+        self.engine.share_rest();
+    }
+
+    /// Takes what other nodes have lent to this one. Returns whether there was anything.
+    pub(super) fn take_arrivals(&mut self, cx: &mut Context<'_, Self>) -> bool {
+        if !self.engine.node.has_arrivals() {
+            return false;
+        }
+        let arrivals = self.engine.node.take_arrivals();
+        let any = !arrivals.is_empty();
+        for (from, Loan { lender, items }) in arrivals {
+            let items: Vec<W::Item> = match codec::decode(W::name(), &items) {
+                Ok(items) => items,
+                Err(error) => {
+                    cx.core.blame(from, format_args!("tasks: {error}"));
+                    continue;
+                }
+            };
+            if items.len() as u64 != lender.items || items.is_empty() {
+                let reason = format_args!(
+                    "it lent {} tasks and sent {}; start all nodes from one build of the program",
+                    lender.items,
+                    items.len()
+                );
+                cx.core.blame(from, reason);
+                continue;
+            }
+            self.engine.borrow(lender, items.into_iter());
+        }
+        any
+    }
+}

@@ -14,7 +14,8 @@ pub fn hint(error: &JobError) -> &'static str {
         JobError::OverBudget { queued_bytes, held_bytes, .. }
             if held_bytes > &(queued_bytes / 2) =>
         {
-            "let broadcasts arrive before sending more after them, or raise the budget with `Job::limits`"
+            "most of it waits for earlier messages, for broadcasts or for receivers that are not there yet: let those \
+             arrive before sending more, or raise the budget with `Job::limits`"
         }
         JobError::OverBudget { .. } => {
             "send less before receiving, or raise the budget with `Job::limits`"

@@ -217,7 +217,11 @@ impl<'a> Predictor<'a> {
     fn round_trip(&self, hierarchy: &Hierarchy, compute: f64) -> f64 {
         let pairs: BTreeSet<(u32, u32)> =
             self.crossing().map(|edge| (edge.from, edge.to)).collect();
-        let waits = Waits::of(self, &pairs);
+        let (actors, pes) = ((&self.works[..], self.mapping), self.sites.len());
+        let waits = match self.snapshot.has_step_order {
+            true => Waits::by_step(actors, pes, &pairs),
+            false => Waits::by_arrival(actors, pes, &pairs, self.model.border_wait),
+        };
         let mut latencies = BTreeMap::new();
         let mut longest = 0.0_f64;
         for &(from, to) in &pairs {
@@ -227,7 +231,7 @@ impl<'a> Predictor<'a> {
                 .entry(sites)
                 .or_insert_with(|| (self.latency(hierarchy, a, b), self.latency(hierarchy, b, a)));
             let travel = if pairs.contains(&(to, from)) { forth + back } else { forth };
-            longest = longest.max(travel + waits.stay(self, (from, to), compute.max(travel)));
+            longest = longest.max(travel + waits.stay((from, to), compute.max(travel)));
         }
         longest
     }
@@ -349,8 +353,8 @@ mod tests {
         snapshot.edges = vec![edge(0, 1), edge(0, 2), edge(1, 0)];
         snapshot.has_step_order = true;
 
-        // There and back, 1 and 2 at the one end and 0 at the other, and (3² + 4²) / (2 · 100) ms there.
-        assert_eq!(predicted(&snapshot, &EXACT).step.as_micros(), 100_000 + 5_000 + 1_000 + 125);
+        // There and back, 1 and 2 at the one end and 0 at the other, and 4² / (2 · 100) ms there for actor 3.
+        assert_eq!(predicted(&snapshot, &EXACT).step.as_micros(), 100_000 + 5_000 + 1_000 + 80);
     }
 
     #[test]

@@ -25,7 +25,8 @@ pub struct Snapshot {
     /// mean that the window is one step.
     #[serde(default)]
     pub steps: u64,
-    /// Whether messages of older steps are handled first, and in a step those whose results another site waits for.
+    /// Whether messages of older steps are handled first, and in a step, once a plan has told who they are, those
+    /// whose results another site waits for.
     #[serde(default)]
     pub has_step_order: bool,
     /// What is near what, with any number of levels. Without it, the sites of the layout count.

@@ -81,12 +81,13 @@ impl Job {
     ///
     /// By this the type promises that its actors are determinate (G. Kahn, "The semantics of a simple language for parallel
     /// programming", 1974): what one sends to another, and in which order, follows from its state when it was made and from
-    /// what it got, each sender's messages of one priority or step in their order. A broadcast is a message to each member. It depends neither on how those of
+    /// what it got, each sender's messages of one priority or step in their order. A broadcast is a message to each member, and all of an actor to one collection are in one
+    /// order, whatever their priorities. It depends neither on how those of
     /// different senders, priorities or steps interleave, in ways too in which they never would if the actor were in one place,
     /// nor on time, place, or [`Actor::arrived`]. Handlers may send, multicast, broadcast, contribute, answer, and wish to
     /// migrate; what they do with anything outside of the actor happens twice. To ask, set timers, wait for quiescence or at a sync
-    /// point, insert, or destroy itself ends the job with an error, and so does a type of which two of the same actor are
-    /// seen to have sent different things.
+    /// point, insert, or destroy itself ends the job with an error, and so does a second seat that is found, when it ends, not to have
+    /// sent as much as the first.
     pub fn pure<A: Actor>(mut self) -> Self {
         self.registry.add_pure::<A>();
         self

@@ -9,8 +9,8 @@ pub struct Limits {
     /// has handled some; the node stops reading from the network, and QUIC stalls the senders.
     /// Default 256 MiB.
     pub soft_bytes: usize,
-    /// Over this many bytes the job ends with an error that names the fullest mailboxes. Default
-    /// 2 GiB.
+    /// Over this many bytes of messages, ready or waiting for something before them, the job ends with an
+    /// error that names the fullest mailboxes. Default 2 GiB.
     pub hard_bytes: usize,
 }
 

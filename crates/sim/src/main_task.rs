@@ -6,6 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
+/// How often main may go on that wakes itself before anything else happens. Who waits for an actor in this way is
+/// polled again after the next event.
+const OWN_WAKES_MAX: u32 = 10_000;
+
 /// Says that main should be polled.
 struct Flag(AtomicBool);
 
@@ -36,10 +40,13 @@ impl MainTask {
         Self { future: Some(program.begin_main(port)), flag, waker, actions }
     }
 
-    /// Polls main as long as it was woken, by others or by itself. Returns its outcome once.
+    /// Polls main as long as it was woken, by others or by itself, up to a bound. Returns its outcome once.
     pub(crate) fn poll(&mut self) -> Option<Result<(), JobError>> {
         let future = self.future.as_mut()?;
-        while self.flag.0.swap(false, Ordering::Relaxed) {
+        for _ in 0..OWN_WAKES_MAX {
+            if !self.flag.0.swap(false, Ordering::Relaxed) {
+                break;
+            }
             let polled = future.as_mut().poll(&mut Context::from_waker(&self.waker));
             if let Poll::Ready(outcome) = polled {
                 self.future = None;

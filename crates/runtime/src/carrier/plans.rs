@@ -30,7 +30,9 @@ struct Complete {
 
 impl Complete {
     fn note(&mut self, flow: u64) {
-        let end = self.beyond.remove(&(flow + 1)).unwrap_or(flow + 1);
+        // No root counts so far.
+        let Some(next) = flow.checked_add(1) else { return };
+        let end = self.beyond.remove(&next).unwrap_or(next);
         if flow == self.below {
             self.below = end;
             return;

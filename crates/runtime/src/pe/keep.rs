@@ -30,7 +30,8 @@ impl Core {
 
     /// Counts a broadcast that has no number yet.
     pub(super) fn keep_request(&self, request: BroadcastRequest) -> Kept<BroadcastRequest> {
-        let bytes = self.parcel_bytes(request.kind, &request.message);
+        let bytes =
+            self.parcel_bytes(request.kind, &request.message) + request.asked.earlier.bytes();
         self.gauge.keep(request, size_of::<BroadcastRequest>() + bytes)
     }
 

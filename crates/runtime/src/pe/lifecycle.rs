@@ -104,12 +104,20 @@ impl Core {
         Some((kind, slots))
     }
 
-    /// Ends the job when what is ready, what waits for something before it (`keep`) and what waits outside outgrow
-    /// their budget.
+    /// The bytes that this PE has waiting: what is ready, what waits for something before it (`keep`), and what waits outside.
+    fn queued_bytes(&self) -> usize {
+        self.ready_bytes + self.gauge.bytes() + self.waiting_bytes
+    }
+
+    /// Whether so much more fits the budget.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        self.queued_bytes().saturating_add(bytes) <= self.common.limits.hard_bytes
+    }
+
+    /// Ends the job when what waits outgrows its budget.
     pub(super) fn check_budget(&mut self) {
         let limit = self.common.limits.hard_bytes;
-        let held = self.gauge.bytes();
-        let queued = self.ready_bytes + held + self.waiting_bytes;
+        let (held, queued) = (self.gauge.bytes(), self.queued_bytes());
         if queued <= limit || self.failure.is_some() {
             return;
         }

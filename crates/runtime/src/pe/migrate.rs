@@ -12,7 +12,7 @@
 //! lost in between delays the step at hand and nothing else.
 
 use super::core::{Core, Store};
-use super::state::{Casts, Channels, Departing, Member, Place, Ring};
+use super::state::{Casts, Channels, Departing, Kept, Member, Place, Ring};
 use crate::codec;
 use crate::envelope::AnyEnvelope;
 use crate::error::JobError;
@@ -27,7 +27,8 @@ use std::collections::BTreeMap;
 
 /// An actor that was accepted and not yet committed.
 pub(super) struct Tentative {
-    migrant: Migrant,
+    /// Counts in the memory budget like what is in mailboxes.
+    migrant: Kept<Migrant>,
     state: Box<dyn Any + Send>,
 }
 
@@ -196,15 +197,14 @@ pub(super) fn handle_offer(
     let verdict = match stores.get(kind.index()) {
         None => Err("it is of an unknown type".to_owned()),
         Some(_) if size > PIECE_BYTES_MAX => Err(too_large(size)),
-        Some(_) if core.ready_bytes + size > core.common.limits.hard_bytes => {
-            Err("the mailboxes there are full".to_owned())
-        }
+        Some(_) if !core.has_room(size) => Err("the mailboxes there are full".to_owned()),
         Some(store) => store.decode(&migrant.state).map_err(|error| error.to_string()),
     };
     match verdict {
         Ok(state) => {
             let broadcasts =
                 core.collections.get(id.collection).map_or(0, |local| local.broadcasts.next);
+            let migrant = core.gauge.keep(migrant, size);
             tentatives.insert(id, Tentative { migrant, state });
             core.arriving.insert(id);
             core.post(from, Control::MigrateAccept { id, epoch, broadcasts });
@@ -294,7 +294,8 @@ pub(super) fn handle_commit(
     tentatives: &mut Tentatives,
     id: ActorId,
 ) {
-    let Some(Tentative { migrant, state, .. }) = tentatives.remove(&id) else { return };
+    let Some(Tentative { migrant, state }) = tentatives.remove(&id) else { return };
+    let migrant = migrant.into_inner();
     core.arriving.remove(&id);
     let channels = match channels(core, migrant.kind, &migrant.record, &migrant.held) {
         Ok(channels) => channels,

@@ -121,10 +121,6 @@ impl<A: Actor> Queue for TypedQueue<A> {
         }
     }
 
-    fn holds(&self, slot: u32) -> bool {
-        self.lanes().flatten().any(|ready| ready.slot == slot)
-    }
-
     fn waiting(&self) -> BTreeMap<u32, u64> {
         let mut waiting = BTreeMap::new();
         for ready in self.lanes().flatten() {

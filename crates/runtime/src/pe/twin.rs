@@ -32,6 +32,7 @@ use crate::id::{ActorId, CollectionId, KindId};
 use crate::limits::PIECE_BYTES_MAX;
 use crate::wire::{Control, MemberRecord, Migrant, TwinOrder, TwinTalk};
 use gridspan_topology::PeId;
+use std::collections::BTreeMap;
 
 /// Offers a PE the second seat of an actor that sits here.
 pub(super) fn begin(
@@ -119,7 +120,7 @@ fn take(
     if core.debts.contains_key(&id) {
         return Err("broadcasts are owed to it from there".to_owned());
     }
-    if size > PIECE_BYTES_MAX || core.ready_bytes + size > core.common.limits.hard_bytes {
+    if size > PIECE_BYTES_MAX || !core.has_room(size) {
         return Err(format!("there is no room for its {size} bytes"));
     }
     let Some(store) = stores.get_mut(kind.index()) else {
@@ -249,6 +250,7 @@ impl Core {
     /// as much, is not pure: that ends the job.
     fn finished_twins(&mut self) -> Vec<ActorId> {
         let (mut finished, mut broken) = (Vec::new(), None);
+        let mut waiting: BTreeMap<KindId, BTreeMap<u32, u64>> = BTreeMap::new();
         for (id, seat) in self.twins.leaving() {
             let Some((until, (kind, slot))) = seat.until().zip(self.resident(id)) else { continue };
             let Some(Some(member)) = self.members[kind.index()].get(slot as usize) else {
@@ -262,7 +264,8 @@ impl Core {
                 finished.push(id);
             } else if until
                 .is_heard(|from, channel| number(heard(from, channel)), member.broadcasts)
-                && !self.queues.get(kind.index()).is_some_and(|queue| queue.holds(slot))
+                && let Some(queue) = self.queues.get(kind.index())
+                && !waiting.entry(kind).or_insert_with(|| queue.waiting()).contains_key(&slot)
             {
                 broken = Some(kind);
             }

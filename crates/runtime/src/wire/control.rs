@@ -325,7 +325,12 @@ impl Control {
             Self::BroadcastRequest { message, .. } | Self::Broadcast { message, .. } => {
                 message.wire_len()
             }
-            Self::MigrateOffer(migrant) => migrant.state.len(),
+            Self::MigrateOffer(migrant) => migrant.bytes(),
+            Self::Twin(talk) => talk.bytes(),
+            Self::InsertRequest { init, .. } => init.wire_len(),
+            Self::Insert(insertion) => {
+                insertion.init.wire_len() + insertion.held.iter().map(Bytes::len).sum::<usize>()
+            }
             _ => 0,
         }
     }

@@ -23,6 +23,11 @@ impl Run {
 }
 
 impl Earlier {
+    /// Bytes that it holds, for the memory budget.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.0)
+    }
+
     /// From members in the order of their keys, each once.
     pub(crate) fn from_sorted(members: impl IntoIterator<Item = (Key, u64)>) -> Self {
         let mut runs: Vec<Run> = Vec::new();

@@ -20,6 +20,14 @@ pub(crate) struct Migrant {
     pub(crate) held: Vec<Bytes>,
 }
 
+impl Migrant {
+    /// Bytes that it holds, for the memory budget.
+    pub(crate) fn bytes(&self) -> usize {
+        let mailbox = self.mailbox.iter().map(|(_, message)| message.len());
+        self.state.len() + mailbox.sum::<usize>() + self.held.iter().map(Bytes::len).sum::<usize>()
+    }
+}
+
 /// The part of a member's bookkeeping that moves with it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct MemberRecord {

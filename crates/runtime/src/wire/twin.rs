@@ -22,6 +22,14 @@ pub(crate) enum TwinTalk {
 }
 
 impl TwinTalk {
+    /// Bytes that it holds, for the memory budget.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Offer { migrant, serves } => migrant.bytes() + size_of_val(&**serves),
+            _ => 0,
+        }
+    }
+
     /// The collection without whose description it cannot be handled.
     pub(crate) fn needs_collection(&self) -> Option<CollectionId> {
         match self {

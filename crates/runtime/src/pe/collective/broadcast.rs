@@ -134,7 +134,8 @@ impl Core {
         if self.collections.get(collection).is_some_and(|local| local.info.kind != kind_id) {
             return self.fail_type_mismatch(kind.name());
         }
-        let bytes = size_of_val(&broadcast) + self.parcel_bytes(kind_id, &broadcast.1);
+        let earlier = broadcast.0.earlier.bytes();
+        let bytes = size_of_val(&broadcast) + self.parcel_bytes(kind_id, &broadcast.1) + earlier;
         let broadcast = self.gauge.keep(broadcast, bytes);
         let gauge = self.gauge.clone();
         let Some(local) = self.collections.get_mut(collection) else { return };

@@ -174,9 +174,7 @@ pub(crate) trait Queue: Any + Send {
     -> Result<usize, DecodeError>;
     /// Ranks messages of steps anew, by the hops of the members in each slot, and has `lanes` follow.
     fn rank_anew(&mut self, kind: KindId, hops: &dyn Fn(u32) -> u8, lanes: &mut Lanes);
-    /// Whether messages wait for the member in `slot`.
-    fn holds(&self, slot: u32) -> bool;
-    /// How many messages wait for each member, for error reports: slot and count.
+    /// How many messages wait for each member: slot and count.
     fn waiting(&self) -> BTreeMap<u32, u64>;
 }
 

@@ -11,7 +11,7 @@ use gridspan_topology::PeId;
 /// A member that lives here.
 pub(crate) struct Member {
     pub(crate) id: ActorId,
-    /// How often it has moved.
+    /// How often it has moved, or got or lost a second seat.
     pub(crate) epoch: u32,
     /// The number of the next broadcast it has to handle.
     pub(crate) broadcasts: u64,

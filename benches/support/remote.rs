@@ -92,6 +92,7 @@ pub(crate) fn job() -> Job {
     with_rpc::<Remote>(Job::new("remote").actor::<Echo>())
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
 fn failed(error: RpcError) -> JobError {
     JobError::Failed(error.to_string())
 }

@@ -387,22 +387,4 @@ fn quoted(names: &[&str]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn near_names_are_offered() {
-        let error =
-            CliError::UnknownJob { name: "rign".into(), near: vec!["ring"], is_file: false };
-        assert_eq!(error.hint().as_deref(), Some("did you mean `ring`?"));
-    }
-
-    #[test]
-    fn a_file_without_a_path_is_explained() {
-        let error = CliError::UnknownJob { name: "heat".into(), near: vec![], is_file: true };
-        assert_eq!(
-            error.hint().as_deref(),
-            Some("write `./heat` to run the program in this directory")
-        );
-    }
-}
+mod tests;

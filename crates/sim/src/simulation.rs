@@ -122,10 +122,8 @@ impl Simulation {
         let seed = options.seed;
         let carriers = layout.nodes().map(|node| program.carrier(node)).collect();
         let faults = options.faults.clone();
-        let connections = faults
-            .as_ref()
-            .and_then(|faults| faults.sessions)
-            .map(|sessions| Connections::new(sessions, seed));
+        let sessions = faults.as_ref().and_then(|faults| faults.sessions);
+        let connections = sessions.map(|sessions| Connections::new(sessions, seed));
         let guests = visiting::seat(&program, &options.guests)?;
         let mut simulation = Self {
             stations: Roster::new(stations),

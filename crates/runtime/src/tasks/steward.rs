@@ -75,10 +75,10 @@ impl<W: Work> PoolSteward<W> {
     }
 
     /// The places are others; guests have come to the same ones.
-    fn move_to(&mut self, now: Time, places: Arc<Places>) {
+    fn move_to(&mut self, now: Time, places: &Places) {
         let guests = self.stealing.places().nodes().iter().copied();
         let guests: Vec<NodeId> = guests.filter(|&node| self.layout.is_guest(node)).collect();
-        let mut places = Places::clone(&places);
+        let mut places = places.clone();
         for guest in guests {
             near(&self.layout, guest).map(|near| places.add(guest, near));
         }
@@ -227,7 +227,7 @@ impl<W: Work> Steward for PoolSteward<W> {
                 self.node.forget_arrivals(guest);
                 self.stealing.handle_lost(now, guest);
             }
-            Word::Measured(places) => self.move_to(now, places),
+            Word::Measured(places) => self.move_to(now, &places),
             Word::Begin => {
                 self.may_ask = true;
                 self.look(now);

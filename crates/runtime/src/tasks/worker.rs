@@ -107,8 +107,10 @@ impl<W: Work> Actor for Worker<W> {
             Order::Forsake { guest } => self.forsake(guest, cx),
             Order::Report => {
                 let is_first = cx.layout().leader(cx.node()) == cx.pe();
-                let statistics =
-                    is_first.then(|| self.engine.node.statistics()).unwrap_or_default();
+                let statistics = match is_first {
+                    true => self.engine.node.statistics(),
+                    false => Default::default(),
+                };
                 cx.contribute(Op::Sum, statistics.to_vec(), To::main());
             }
             Order::Close => return self.close(cx),
@@ -222,9 +224,9 @@ impl<W: Work> Worker<W> {
             chunk = next_chunk(done, elapsed);
         }
         let elapsed = cx.core.clock_ns().saturating_sub(begin).max(self.engine.charged_ns);
-        if done > 0 {
+        if let Some(mean_ns) = elapsed.checked_div(done) {
             self.has_run = true;
-            let are_long = elapsed / done > LONG_NS;
+            let are_long = mean_ns > LONG_NS;
             if are_long || done >= SAMPLE {
                 self.engine.are_long = are_long;
             }

@@ -1,0 +1,118 @@
+//! Tests of the cost model.
+
+use super::*;
+use crate::fixture::snapshot;
+use crate::snapshot::Edge;
+use crate::study::with_wide_area;
+use gridspan_topology::Bandwidth;
+
+const EXACT: CostModel = CostModel { message_overhead: Duration::ZERO, border_wait: 0.0 };
+
+fn predicted(snapshot: &Snapshot, model: &CostModel) -> Prediction {
+    let mapping: Vec<PeId> = snapshot.actors.iter().map(|actor| actor.pe).collect();
+    predict(snapshot, &mapping, model)
+}
+
+#[test]
+fn without_latency_the_busiest_pe_decides() {
+    // 1 + 4, 2, 3 and 0 ms, and 1 ms of background.
+    let mut snapshot = snapshot(&[0, 1, 2, 0]);
+    snapshot.pes[0].background = Duration::from_millis(1);
+    snapshot.edges.clear();
+
+    let prediction = predicted(&snapshot, &EXACT);
+
+    assert_eq!(prediction.bound, Bound::Compute);
+    assert_eq!((prediction.step.as_millis(), prediction.busiest), (6, PeId(0)));
+    assert!((prediction.imbalance() - 6.0 / 2.75).abs() < 1e-9);
+}
+
+#[test]
+fn a_pe_that_has_nothing_left_waits_for_nothing() {
+    // 1 + 4, 2, 3 and 0 ms, and others have PE 0 for 20 ms.
+    let mut snapshot = snapshot(&[0, 1, 2, 0]);
+    snapshot.pes[0].background = Duration::from_millis(20);
+    snapshot.edges.clear();
+    let step = |mapping: [u32; 4]| predict(&snapshot, &mapping.map(PeId), &EXACT).step.as_millis();
+
+    assert_eq!(step([0, 1, 2, 0]), 25);
+    assert_eq!(step([0, 1, 2, 3]), 5, "a fifth of the work waits for a fifth of the time");
+    assert_eq!(step([3, 1, 2, 3]), 5);
+}
+
+#[test]
+fn who_talks_both_ways_waits_for_the_round_trip_and_both_ends() {
+    // Actors 1 (2 ms) and 2 (3 ms) are in different sites.
+    let mut snapshot = with_wide_area(snapshot(&[0, 1, 2, 3]), Duration::from_millis(50));
+
+    assert_eq!(predicted(&snapshot, &EXACT).step.as_millis(), 50 + 5);
+    snapshot.edges.push(Edge { from: 2, to: 1, messages: 10, bytes: 10 });
+    let prediction = predicted(&snapshot, &EXACT);
+
+    assert_eq!((prediction.step.as_millis(), prediction.bound), (105, Bound::RoundTrip));
+    assert_eq!(prediction.wide_area, Traffic { messages: 20, bytes: 1010 });
+    assert_eq!(prediction.levels[0], prediction.wide_area);
+}
+
+#[test]
+fn where_steps_are_in_order_a_cycle_waits_for_running_handlers_and_those_that_a_message_is_also_for()
+ {
+    // Actors 1 to 3 (2, 3 and 4 ms) are at the other site, and 1 answers actor 0 (1 ms), which tells 1 and 2.
+    let mut snapshot = with_wide_area(snapshot(&[0, 2, 2, 2]), Duration::from_millis(50));
+    let edge = |from, to| Edge { from, to, messages: 10, bytes: 10 };
+    snapshot.edges = vec![edge(0, 1), edge(0, 2), edge(1, 0)];
+    snapshot.has_step_order = true;
+
+    // There and back, 1 and 2 at the one end and 0 at the other, and 4² / (2 · 100) ms there for actor 3.
+    assert_eq!(predicted(&snapshot, &EXACT).step.as_micros(), 100_000 + 5_000 + 1_000 + 80);
+}
+
+#[test]
+fn a_faster_pe_takes_less_and_a_window_of_many_steps_is_divided() {
+    let mut snapshot = snapshot(&[0, 1, 2, 3]);
+    snapshot.pes[0].speed = 2.0;
+    snapshot.steps = 10;
+
+    let moved = predict(&snapshot, &[0, 0, 0, 0].map(PeId), &EXACT);
+
+    // 1 ms on PE 0 itself and 9 ms of ordinary work in half of the time, in ten steps.
+    assert_eq!(moved.step.as_micros(), 550);
+}
+
+#[test]
+fn who_shares_a_processor_takes_longer() {
+    let mut snapshot = snapshot(&[0, 1, 2, 3]);
+    snapshot.pes[3].available = 0.5;
+    // The others wait for it.
+    snapshot.pes.iter_mut().take(3).for_each(|pe| pe.idle = Duration::from_millis(4));
+
+    let [here, there] = [[0, 1, 2, 3], [0, 1, 2, 2]]
+        .map(|pes| predict(&snapshot, &pes.map(PeId), &EXACT).step.as_millis());
+
+    // 4 ms with half a processor; 3 + 4 ms with a whole one.
+    assert_eq!((here, there), (8, 7));
+}
+
+#[test]
+fn where_nobody_waits_for_who_is_slowed_only_free_pes_help() {
+    let mut snapshot = snapshot(&[0, 1, 2]);
+    snapshot.actors.iter_mut().for_each(|actor| actor.load = Duration::from_millis(10));
+    snapshot.actors[0].load = Duration::from_millis(5);
+    snapshot.pes[0].available = 0.5;
+
+    let [now, free, shared] = [[0, 1, 2], [3, 1, 2], [1, 1, 2]]
+        .map(|pes| predict(&snapshot, &pes.map(PeId), &EXACT).step.as_micros());
+
+    // 25 ms of work, by 2.5, 3 and 2 PEs.
+    assert_eq!((now, free, shared), (10_000, 8_333, 12_500));
+}
+
+#[test]
+fn bytes_between_sites_take_their_time() {
+    let mut snapshot = with_wide_area(snapshot(&[0, 1, 2, 3]), Duration::ZERO);
+    snapshot.links[0].bandwidth = Bandwidth::from_bits_per_second(80_000);
+
+    let prediction = predicted(&snapshot, &EXACT);
+
+    assert_eq!((prediction.bound, prediction.step.as_millis()), (Bound::Bandwidth, 100));
+}

@@ -30,7 +30,7 @@ use std::process::ExitCode;
 #[derive(Parser)]
 struct Arguments {
     /// Cells and particles along an edge.
-    #[arg(long, value_delimiter = ',', default_value = "32,48,64,80,96,128")]
+    #[arg(long, value_delimiter = ',', default_value = "32,48,64,80,96")]
     edges: Vec<u32>,
     /// Steps of each run.
     #[arg(long, default_value_t = 20)]

@@ -16,9 +16,10 @@ use std::fs;
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::SystemTime;
 
 /// The version of the file; others are not read.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// What one node needs to join a running job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -27,7 +28,7 @@ pub(crate) struct Invitation {
     /// The program with its arguments, where it runs, and what its environment says beside the user's.
     program: PathBuf,
     /// What is in the program, so that another one is found out.
-    digest: u64,
+    contents: Contents,
     arguments: Vec<OsString>,
     folder: PathBuf,
     variables: Vec<(String, OsString)>,
@@ -38,10 +39,10 @@ pub(crate) struct Invitation {
 }
 
 impl Invitation {
-    /// An invitation to run what `command` runs, a program of this [`digest`].
+    /// An invitation to run what `command` runs, a program of these contents.
     pub(crate) fn new(
         command: &Command,
-        digest: u64,
+        contents: Contents,
         bundle: NodeBundle,
         addresses: Addresses,
     ) -> io::Result<Self> {
@@ -49,7 +50,7 @@ impl Invitation {
         let set = command.get_envs().filter_map(|(name, value)| Some((name.to_str()?, value?)));
         Ok(Self {
             version: VERSION,
-            digest,
+            contents,
             program,
             arguments: command.get_args().map(ToOwned::to_owned).collect(),
             folder: std::env::current_dir()?,
@@ -67,7 +68,7 @@ impl Invitation {
 
     /// Whether the program is that of the job.
     pub(crate) fn fits(&self) -> io::Result<bool> {
-        Ok(digest(&self.program)? == self.digest)
+        self.contents.are_of(&self.program)
     }
 
     /// Where the program is.
@@ -98,13 +99,12 @@ impl Invitation {
         fs::rename(new, path)
     }
 
-    /// Takes the invitation in a file.
-    pub(crate) fn take_file(path: &Path) -> io::Result<Self> {
+    /// The invitation in a file, which stays there.
+    pub(crate) fn read_file(path: &Path) -> io::Result<Self> {
         let malformed =
             || io::Error::new(io::ErrorKind::InvalidData, "it is no invitation of this version");
-        let invitation = read(path).ok_or_else(malformed)?;
-        fs::remove_file(path)?;
-        Ok(invitation)
+        fs::metadata(path)?;
+        read(path).ok_or_else(malformed)
     }
 
     /// Takes the first invitation to a job that `is_wanted`, if there is one.
@@ -126,18 +126,43 @@ fn read(path: &Path) -> Option<Invitation> {
     (read.version == VERSION).then_some(read)
 }
 
-/// Tells files apart: FNV-1a (Fowler, Noll, Vo) over all bytes. It is no protection from a forger, who could run anything anyway.
-pub(crate) fn digest(path: &Path) -> io::Result<u64> {
+/// Tells one build of a program from another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Contents {
+    bytes: u64,
+    modified: Option<SystemTime>,
+    /// SHA-256.
+    digest: Vec<u8>,
+}
+
+impl Contents {
+    /// Those of a file.
+    pub(crate) fn of(path: &Path) -> io::Result<Self> {
+        let metadata = fs::metadata(path)?;
+        let digest = digest(path)?;
+        Ok(Self { bytes: metadata.len(), modified: metadata.modified().ok(), digest })
+    }
+
+    /// Whether a file has them. One of the same length and time is not read, as of the same machine.
+    fn are_of(&self, path: &Path) -> io::Result<bool> {
+        let metadata = fs::metadata(path)?;
+        if metadata.len() != self.bytes {
+            return Ok(false);
+        }
+        let is_untouched = self.modified.is_some() && metadata.modified().ok() == self.modified;
+        Ok(is_untouched || digest(path)? == self.digest)
+    }
+}
+
+fn digest(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = io::BufReader::with_capacity(1 << 20, fs::File::open(path)?);
-    let mut digest = 0xcbf2_9ce4_8422_2325_u64;
+    let mut context = ring::digest::Context::new(&ring::digest::SHA256);
     loop {
         let bytes = file.fill_buf()?;
         if bytes.is_empty() {
-            return Ok(digest);
+            return Ok(context.finish().as_ref().to_vec());
         }
-        for &byte in bytes {
-            digest = (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
+        context.update(bytes);
         let length = bytes.len();
         file.consume(length);
     }
@@ -146,18 +171,26 @@ pub(crate) fn digest(path: &Path) -> io::Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
-    fn the_digest_is_that_of_the_published_test_vectors() {
-        let path = std::env::temp_dir().join(format!("gridspan-digest-{}", std::process::id()));
-        for (text, expected) in [
-            ("", 0xcbf2_9ce4_8422_2325),
-            ("a", 0xaf63_dc4c_8601_ec8c),
-            ("foobar", 0x8594_4171_f739_67e8),
-        ] {
-            fs::write(&path, text).unwrap();
-            assert_eq!(digest(&path).unwrap(), expected, "{text:?}");
+    fn a_copy_is_the_same_program_and_a_rebuilt_one_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let [own, copy, other] = ["own", "copy", "other"].map(|name| folder.path().join(name));
+        for (path, text) in [(&own, "abc"), (&copy, "abc"), (&other, "abd")] {
+            fs::write(path, text).unwrap();
         }
-        fs::remove_file(path).unwrap();
+        for (path, seconds) in [(&own, 1), (&copy, 2), (&other, 3)] {
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+            fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+        }
+        let contents = Contents::of(&own).unwrap();
+
+        // FIPS 180-2, appendix B.1.
+        assert_eq!(contents.digest[..4], [0xba, 0x78, 0x16, 0xbf]);
+        assert!(contents.are_of(&own).unwrap() && contents.are_of(&copy).unwrap());
+        assert!(!contents.are_of(&other).unwrap());
+        fs::write(&other, "abcd").unwrap();
+        assert!(!contents.are_of(&other).unwrap());
     }
 }

@@ -9,6 +9,7 @@ use gridspan_runtime::net::bootstrap::LEAVE;
 use gridspan_topology::SiteId;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -18,7 +19,7 @@ use std::thread;
 /// Joins a job and stays with the node to its end.
 pub(crate) fn run(args: &JoinArgs) -> Result<ExitCode, CliError> {
     let mut invitation = match &args.invitation {
-        Some(path) => Invitation::take_file(path)
+        Some(path) => Invitation::read_file(path)
             .map_err(|error| CliError::Invitation { path: path.clone(), error })?,
         None => accept(args)?,
     };
@@ -30,6 +31,11 @@ pub(crate) fn run(args: &JoinArgs) -> Result<ExitCode, CliError> {
         Ok(true) => {}
         Ok(false) => return Err(CliError::OtherProgram { path }),
         Err(error) => return Err(CliError::Start { path, error }),
+    }
+    if let Some(path) = &args.invitation {
+        // Who removes it has it.
+        fs::remove_file(path)
+            .map_err(|error| CliError::Invitation { path: path.clone(), error })?;
     }
     let first = invitation.addresses.0.first().copied();
     invitation.bundle.guest = Some(args.pes.get());

@@ -22,7 +22,7 @@ mod supervisor;
 
 use crate::error::CliError;
 use crate::hosts::Hosts;
-use crate::invitation::{Invitation, digest};
+use crate::invitation::{Contents, Invitation};
 use crate::program::Program;
 use crate::status::StatusFile;
 use child::{Child, Origin, Outlets};
@@ -208,9 +208,9 @@ impl Invited {
         let Some(command) = self.command.as_ref().filter(|_| !self.guests.is_empty()) else {
             return Ok(());
         };
-        let digest = digest(Path::new(command.get_program()))?;
+        let contents = Contents::of(Path::new(command.get_program()))?;
         for bundle in std::mem::take(&mut self.guests) {
-            Invitation::new(command, digest, bundle, addresses.clone())?.write(id)?;
+            Invitation::new(command, contents.clone(), bundle, addresses.clone())?.write(id)?;
         }
         Ok(())
     }

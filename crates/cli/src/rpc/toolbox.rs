@@ -32,7 +32,10 @@ impl Catalogue for Toolbox {
 type Matrix = Vec<Vec<f64>>;
 
 /// More numbers than this are not sieved: the sieve is in memory.
-const PRIMES_BELOW_MAX: u64 = 1 << 32;
+const PRIMES_BELOW_MAX: u64 = 1 << 28;
+
+/// So many elements a product may have, 128 MB: a text of them is to fit an answer.
+const ELEMENTS_MAX: usize = 1 << 24;
 
 fn same(one: usize, other: usize, what: &str) -> Result<(), String> {
     match one == other {
@@ -45,6 +48,9 @@ fn multiply(left: &Matrix, right: &Matrix) -> Result<Matrix, String> {
     let width = right.first().map_or(0, Vec::len);
     for row in right {
         same(row.len(), width, "elements of two rows")?;
+    }
+    if left.len().saturating_mul(width) > ELEMENTS_MAX {
+        return Err(format!("a product has {ELEMENTS_MAX} elements at most"));
     }
     let mut product = Vec::with_capacity(left.len());
     for row in left {

@@ -12,7 +12,7 @@ use crate::mapping::Mapping;
 use crate::platform::Platform;
 use crate::rescue::Watch;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Calls that are executed together.
@@ -117,10 +117,13 @@ impl<C: Catalogue> Group<'_, C> {
     /// Has servers forget data that no handle names any more.
     fn free_dropped(&self) {
         let mut draft = self.draft.borrow_mut();
+        // What calls of the next window need has no handle any more, perhaps.
+        let needed: BTreeSet<u32> =
+            draft.calls.iter().flat_map(|call| call.inputs.iter().copied()).collect();
         let dropped: Vec<u32> = draft
             .tokens
             .iter()
-            .filter(|(_, token)| Arc::strong_count(token) == 1)
+            .filter(|(data, token)| Arc::strong_count(token) == 1 && !needed.contains(data))
             .map(|(data, _)| *data)
             .collect();
         for &data in &dropped {

@@ -125,6 +125,12 @@ impl Stewards {
 
     fn begin(&mut self, pool: CollectionId, steward: Box<dyn Steward>, post: &mut Post<'_>) {
         self.open.insert(pool, steward);
+        // What workers said before is lost: they say again how much there is.
+        let mut deeds = Vec::new();
+        if let Some(steward) = self.open.get_mut(&pool) {
+            steward.hear(post.now, Word::Look, &mut deeds);
+        }
+        self.carry_out(pool, deeds, post);
         for (from, note) in self.forget_early(pool) {
             let mut deeds = Vec::new();
             if let Some(steward) = self.open.get_mut(&pool)

@@ -29,7 +29,7 @@ use crate::index::{ActorIndex, Ix1};
 use crate::parcel::Parcel;
 use crate::wire::{Control, Packet, Visit};
 use bytes::Bytes;
-use gridspan_topology::{GUEST_PES_MAX, NodeId, PeId};
+use gridspan_topology::{GUEST_PES_MAX, Hierarchy, NodeId, PeId};
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::time::Duration;
@@ -312,7 +312,12 @@ impl Core {
         let pes = entry.pes;
         let layout = &self.common.layout;
         let site = layout.site_name(layout.site_of_node(guest)).to_owned();
-        self.post(layout.leader(guest), Control::Visit(Visit::Begin));
+        let leader = layout.leader(guest);
+        // All go by the same places, so that they know whom to ask.
+        if let Some(hierarchy) = self.hierarchy.clone() {
+            self.post(leader, Control::Hierarchy(Box::new(Hierarchy::clone(&hierarchy))));
+        }
+        self.post(leader, Control::Visit(Visit::Begin));
         self.tell_of_guest(&GuestEvent::Joined { guest, site, pes });
     }
 

@@ -119,6 +119,9 @@ impl Core {
         if let Some(places) = root.survey.places.clone() {
             self.hierarchy = Some(Arc::new(places.hierarchy.clone()));
             self.post_to_all(|| Control::Hierarchy(Box::new(places.hierarchy.clone())));
+            for guest in self.guest_leaders() {
+                self.post(guest, Control::Hierarchy(Box::new(places.hierarchy.clone())));
+            }
         }
     }
 

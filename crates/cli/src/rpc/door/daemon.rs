@@ -216,7 +216,8 @@ impl<C: Catalogue> Daemon<C> {
         call: Arc<TextCall>,
     ) -> Result<String, RpcError> {
         let (daemon, timeout, begun) = (self.clone(), call.timeout, Instant::now());
-        let late = Arc::new(Mutex::new(offer));
+        // Locked while the hall is. Empty once the server has answered.
+        let late = Arc::new(Mutex::new(Some(offer)));
         let of_task = late.clone();
         let going = tokio::spawn(async move {
             let outcome = way.call(&call).await;
@@ -225,15 +226,17 @@ impl<C: Catalogue> Daemon<C> {
                 let (bytes, took_s) = (call.arguments.len() as u64, begun.elapsed().as_secs_f64());
                 hall.observe(&call.function, offer.number, bytes, took_s);
             }
-            hall.ended(*of_task.lock().unwrap_or_else(PoisonError::into_inner));
+            let ended = of_task.lock().unwrap_or_else(PoisonError::into_inner).take();
+            ended.into_iter().for_each(|offer| hall.ended(offer));
             outcome
         });
         match tokio::time::timeout(timeout, going).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(RpcError::CommunicationFailed),
             Err(_) => {
+                let mut hall = self.hall();
                 let mut late = late.lock().unwrap_or_else(PoisonError::into_inner);
-                *late = self.hall().late(*late);
+                *late = late.take().map(|offer| hall.late(offer));
                 Err(RpcError::CommunicationFailed)
             }
         }

@@ -19,14 +19,15 @@ fn start(folder: &Path, arguments: &[&str]) -> Running {
 fn invitations(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder.join("gridspan")) else { return Vec::new() };
     let paths = entries.map(|entry| entry.unwrap().path());
-    let is_one = |path: &PathBuf| path.to_str().unwrap().contains("/uts-");
+    let is_one = |path: &PathBuf| path.to_str().unwrap().contains("/queens-");
     paths.filter(|path| is_one(path) && path.to_str().unwrap().contains(".invitation-")).collect()
 }
 
 #[test]
-fn nodes_join_a_search_leave_it_and_are_killed_and_its_count_is_as_published() {
+fn nodes_join_a_job_leave_it_and_are_killed_and_its_count_is_as_published() {
     let folder = tempfile::tempdir().unwrap();
-    let tolerant = ["run", "-n", "2", "--guests", "3", "--tolerate-lost-guests", "uts"];
+    let tolerant =
+        ["run", "-n", "2", "--guests", "3", "--tolerate-lost-guests", "queens", "-n", "16"];
     let mut job = start(folder.path(), &tolerant);
     let files = until(|| Some(invitations(folder.path())).filter(|files| files.len() == 3));
     for file in files {
@@ -41,7 +42,7 @@ fn nodes_join_a_search_leave_it_and_are_killed_and_its_count_is_as_published() {
     guests[1].signal(Signal::INT);
 
     job.await_line("owed is done again");
-    job.await_line("verified: yes (4130071 nodes");
+    job.await_line("verified: yes (14772512 solutions");
     assert_eq!(job.wait(LIMIT).and_then(|status| status.code()), Some(0));
     let codes = guests.iter_mut().map(|guest| guest.wait(LIMIT).and_then(|status| status.code()));
     assert_eq!(codes.collect::<Vec<_>>(), [Some(137), Some(0), Some(0)]);

@@ -1,13 +1,13 @@
 //! The client: the verbs of the standard, as futures.
 
 use super::catalogue::{Catalogue, Form};
-use super::config::Config;
+use super::config::{Config, FOREVER};
 use super::desk::Desk;
 use super::error::RpcError;
 use super::function::Function;
 use super::registry::RegistryMessage;
 use super::request::{Caller, DeskMessage, Wanted};
-use super::services::{FOREVER, Services, from_grid};
+use super::services::{Services, from_grid};
 use super::sessions::{SessionId, Until};
 use crate::block::{Block, CALL_SEGMENT_BYTES};
 use gridspan_runtime::{Member, Reply};

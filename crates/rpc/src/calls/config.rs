@@ -5,6 +5,9 @@ use serde::Deserialize;
 use std::path::Path;
 use std::time::Duration;
 
+/// Longer than any job: for questions that are answered when something has happened.
+pub(super) const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 /// The settings of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {

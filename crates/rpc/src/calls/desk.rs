@@ -1,13 +1,12 @@
 //! The actor beside `main` that makes its calls and keeps its sessions.
 
 use super::catalogue::Catalogue;
-use super::config::Config;
+use super::config::{Config, FOREVER};
 use super::directory::Offer;
 use super::error::RpcError;
 use super::registry::{Registry, RegistryMessage};
 use super::request::{Caller, DeskMessage, Wanted};
 use super::server::{Answer, Call, Server, ServerMessage, Ticket};
-use super::services::FOREVER;
 use super::sessions::{SessionId, Sessions, Until, Waited};
 use crate::block::{Arriving, Block};
 use gridspan_runtime::{Actor, ActorRef, CollectionRef, Context, Ix1, Reply, Time};

@@ -1,7 +1,7 @@
 //! The servers of a job and their registry, as `main` starts and ends them.
 
 use super::catalogue::Catalogue;
-use super::config::Config;
+use super::config::{Config, FOREVER};
 use super::desk::{Desk, DeskStart};
 use super::directory::ServerCard;
 use super::error::RpcError;
@@ -18,9 +18,6 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
-
-/// Longer than any job: for questions that are answered when something has happened.
-pub(super) const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// The placement map of what should be where `main` is.
 pub(super) const BESIDE_MAIN: &str = "rpc beside main";

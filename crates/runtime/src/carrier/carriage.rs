@@ -10,7 +10,7 @@ pub enum Carriage {
     Send {
         /// The other node.
         to: NodeId,
-        /// What [`Carrier::receive`] takes there.
+        /// What `Carrier::receive` takes there.
         frame: Bytes,
         /// Whether it is part of something large, and should hold up no others.
         is_bulk: bool,

@@ -1,5 +1,6 @@
 //! What drivers do for carriers.
 
+use crate::pe::Action;
 use crate::wire::Packet;
 use bytes::Bytes;
 use gridspan_topology::{NodeId, PeId};
@@ -24,4 +25,6 @@ pub enum Carriage {
         /// The packet.
         packet: Packet,
     },
+    /// Have the first PE of this node do something: what another node has sent makes no sense, or the job cannot go on.
+    Act(Action),
 }

@@ -17,6 +17,7 @@ mod assembly;
 mod branches;
 mod carriage;
 mod casts;
+mod lines;
 mod plans;
 mod stewards;
 
@@ -88,8 +89,12 @@ impl Carrier {
         let Content::Spread(spread) = packet.0 else { return };
         match *spread {
             Spread::Word { pool, word } => {
-                let Self { node, layout, stewards, .. } = self;
-                stewards.hear(pool, word, &mut Post { node: *node, layout, now, out });
+                let (stewards, mut post) = self.stewards(now, out);
+                stewards.hear(pool, word, &mut post);
+            }
+            Spread::News(news) => {
+                let (stewards, mut post) = self.stewards(now, out);
+                stewards.learn(news, &mut post);
             }
             _ if self.layout.is_guest(self.node) => {}
             Spread::Multicast(multicast) => self.pass_on(multicast, out),
@@ -114,9 +119,8 @@ impl Carrier {
     ) -> Result<(), DecodeError> {
         match SpreadFrame::decode(frame)? {
             SpreadFrame::Note { head, note } => {
-                let Self { node, layout, stewards, bytes_max, .. } = self;
-                let post = &mut Post { node: *node, layout, now, out };
-                stewards.receive(from, head, note, (*bytes_max, post))
+                let (stewards, mut post) = self.stewards(now, out);
+                stewards.receive(from, head, note, &mut post)
             }
             _ if self.layout.is_guest(from) || self.layout.is_guest(self.node) => {
                 let reason = "guests pass nothing on, and get nothing that is passed on";
@@ -159,14 +163,24 @@ impl Carrier {
 
     /// Does what is due by now.
     pub fn wake(&mut self, now: Time, out: &mut Vec<Carriage>) {
-        let Self { node, layout, stewards, .. } = self;
-        stewards.wake(&mut Post { node: *node, layout, now, out });
+        let (stewards, mut post) = self.stewards(now, out);
+        stewards.wake(&mut post);
     }
 
     /// Bytes of announcements, multicasts and notes that are not complete, or came too early.
     pub fn bytes(&self) -> usize {
         let flows = self.flows.values().chain(self.casts.values());
         flows.map(|flow| flow.bytes() as usize).sum::<usize>() + self.stewards.bytes()
+    }
+
+    /// The stewards, and what they need.
+    fn stewards<'a>(
+        &'a mut self,
+        now: Time,
+        out: &'a mut Vec<Carriage>,
+    ) -> (&'a mut Stewards, Post<'a>) {
+        let Self { node, layout, stewards, bytes_max, .. } = self;
+        (stewards, Post { node: *node, layout, now, bytes_max: *bytes_max, out })
     }
 
     fn check(&self, pe: PeId) -> Result<(), DecodeError> {

@@ -27,6 +27,7 @@ fn settle(carriers: &mut [Carrier], first: NodeId, mut out: Vec<Carriage>) -> Ve
             match carriage {
                 Carriage::Send { to, frame, .. } => frames.push((at, to, frame)),
                 Carriage::Deliver { to, packet, .. } => got.push((to.0, packet)),
+                Carriage::Act(_) => panic!("nothing here is anybody's fault"),
             }
         }
         let Some((from, to, frame)) = frames.pop() else { return got };

@@ -153,6 +153,7 @@ impl Switch {
                     }
                 }
                 Carriage::Deliver { from, to, packet } => self.inbox(to).push([(from, packet)]),
+                Carriage::Act(action) => self.inbox(PeId(self.first_pe)).push_action(action),
             }
         }
         self.carried_bytes.store(carrier.bytes(), Ordering::Relaxed);

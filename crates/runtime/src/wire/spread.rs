@@ -4,7 +4,7 @@ use super::control::{Asked, Control, Multicast, MulticastTarget};
 use crate::codec::{self, DecodeError};
 use crate::id::{ActorId, CollectionId, KindId};
 use crate::parcel::Parcel;
-use crate::steward::Word;
+use crate::steward::{News, Word};
 use bytes::Bytes;
 use gridspan_bcast::{Course, Plan, PlanId};
 use gridspan_topology::PeId;
@@ -43,6 +43,8 @@ pub(crate) enum Spread {
     Plan { plan: Box<Plan>, retired: Vec<PlanId> },
     /// For the steward of a pool on this node.
     Word { pool: CollectionId, word: Word },
+    /// For all stewards of this node.
+    News(News),
 }
 
 /// A control packet for many PEs, on its way out: what it is, and what may be large in it.

@@ -1,7 +1,7 @@
 //! What drivers do for carriers.
 
+use crate::frame::Frame;
 use crate::wire::Packet;
-use bytes::Bytes;
 use gridspan_topology::{NodeId, PeId};
 
 /// What a driver has to do for a carrier.
@@ -11,7 +11,7 @@ pub enum Carriage {
         /// The other node.
         to: NodeId,
         /// What `Carrier::receive` takes there.
-        frame: Bytes,
+        frame: Frame,
         /// Whether it is part of something large, and should hold up no others.
         is_bulk: bool,
     },

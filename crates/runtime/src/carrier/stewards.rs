@@ -176,7 +176,7 @@ impl Stewards {
                     let line = self.lines.entry(to).or_default();
                     let head = NoteHead { pool, number: line.sent };
                     line.sent += 1;
-                    let frame = SpreadFrame::note(leader, &head, &note);
+                    let frame = SpreadFrame::note(leader, &head, note.into());
                     Carriage::Send { to, frame, is_bulk: false }
                 }
                 Deed::Tell { pe, order } => {

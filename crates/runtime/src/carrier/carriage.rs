@@ -1,8 +1,8 @@
 //! What drivers do for carriers.
 
+use crate::frame::Frame;
 use crate::pe::Action;
 use crate::wire::Packet;
-use bytes::Bytes;
 use gridspan_topology::{NodeId, PeId};
 
 /// What a driver has to do for a carrier.
@@ -12,7 +12,7 @@ pub enum Carriage {
         /// The other node.
         to: NodeId,
         /// What `Carrier::receive` takes there.
-        frame: Bytes,
+        frame: Frame,
         /// Whether it is part of something large, and should hold up no others.
         is_bulk: bool,
     },

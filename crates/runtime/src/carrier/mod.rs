@@ -194,11 +194,11 @@ impl Carrier {
     fn pass_on(&self, multicast: Multicast, out: &mut Vec<Carriage>) {
         let branches = branches::branches(&self.layout, self.node, &multicast.targets);
         let Multicast { message, .. } = multicast;
-        let message = message.into_bytes();
+        let message = message.to_bytes();
         let head =
             Multicast { targets: Vec::new(), message: Parcel::Bytes(message.clone()), ..multicast };
         for (to, targets) in branches.nodes {
-            let frame = SpreadFrame::multicast(&head, targets, &message);
+            let frame = SpreadFrame::multicast(&head, targets, message.clone());
             out.push(Carriage::Send { to, frame, is_bulk: false });
         }
         for target in branches.here {
@@ -265,25 +265,32 @@ impl Carrier {
         if self.plans.is_complete(root, number) {
             return refuse(format!("announcement {number} is complete already"));
         }
-        let flow = self.flows.entry((root, number)).or_insert_with(|| Assembly::new(head.total));
-        flow.add(head.offset, head.total, payload)?;
-        flow.note(now, head.stripe, from, frame.len() as u64);
+        let is_whole = payload.len() as u64 == head.total && head.offset == 0;
+        let complete = if is_whole && !self.flows.contains_key(&(root, number)) {
+            Some((payload, Vec::new()))
+        } else {
+            let flow = self.flows.entry((root, number));
+            let flow = flow.or_insert_with(|| Assembly::new(head.total));
+            flow.add(head.offset, head.total, payload)?;
+            flow.note(now, head.stripe, from, frame.len() as u64);
+            let whole = if flow.is_complete() { self.flows.remove(&(root, number)) } else { None };
+            whole.map(|flow| {
+                let arrivals = flow.arrivals();
+                (flow.into_bytes(), arrivals)
+            })
+        };
         for &to in tree.children(self.node) {
-            let (frame, is_bulk) = (frame.clone(), head.total >= BULK_BYTES);
+            let (frame, is_bulk) = (frame.clone().into(), head.total >= BULK_BYTES);
             out.push(Carriage::Send { to, frame, is_bulk });
         }
-        if !flow.is_complete() {
-            return Ok(());
-        }
-        let Some(flow) = self.flows.remove(&(root, number)) else { return Ok(()) };
+        let Some((payload, arrivals)) = complete else { return Ok(()) };
         self.plans.note_complete(root, number);
         if head.total >= REPORTED_BYTES_MIN {
-            let flow_id = FlowId::Announcement(number);
-            let report = Control::Carried { flow: flow_id, arrivals: flow.arrivals() };
-            out.push(self.report(origin, report));
+            let flow = FlowId::Announcement(number);
+            out.push(self.report(origin, Control::Carried { flow, arrivals }));
         }
         let here = self.layout.place(self.node).pes.clone().map(PeId);
-        for (to, control) in Announced::from_bytes(&flow.into_bytes())?.controls(here)? {
+        for (to, control) in Announced::from_bytes(&payload)?.controls(here)? {
             out.push(Carriage::Deliver { from: origin, to, packet: Packet::control(control) });
         }
         Ok(())
@@ -321,7 +328,7 @@ impl Carrier {
         }
         self.plans.learn(&self.layout, head.plan, &head.retired)?;
         for &to in self.tree().children(self.node) {
-            out.push(Carriage::Send { to, frame: frame.clone(), is_bulk: false });
+            out.push(Carriage::Send { to, frame: frame.clone().into(), is_bulk: false });
         }
         let root = self.layout.leader(plan.root);
         out.push(self.report(root, Control::PlanKnown { plan }));

@@ -146,7 +146,7 @@ impl Stewards {
             post.out.push(match deed {
                 Deed::Send { to, note } => {
                     let head = NoteHead { pool, number: self.lines.next_number(to) };
-                    let frame = SpreadFrame::note(leader, &head, &note);
+                    let frame = SpreadFrame::note(leader, &head, note.into());
                     Carriage::Send { to, frame, is_bulk: false }
                 }
                 Deed::Tell { pe, order } => {

@@ -21,6 +21,7 @@ impl Simulation {
         for carriage in out {
             match carriage {
                 Carriage::Send { to, frame, .. } => {
+                    let frame = frame.into_bytes();
                     *leaves += self.options.remote_send_cost;
                     frames.push(Outgoing { leaves: *leaves, from: node, to, frame });
                 }
@@ -80,6 +81,7 @@ impl Simulation {
         for carriage in out {
             match carriage {
                 Carriage::Send { to, frame, .. } => {
+                    let frame = frame.into_bytes();
                     leaves += self.options.remote_send_cost;
                     frames.push(Outgoing { leaves, from: node, to, frame });
                 }

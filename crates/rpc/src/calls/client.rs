@@ -145,7 +145,7 @@ impl<C: Catalogue> GridRpc<C> {
         }
         let other = |reason: String| RpcError::Other { reason };
         let work_s = handle.function.work_s(arguments);
-        let work_s = work_s.map_err(|error| other(format!("the formula of the cost: {error}")))?;
+        let work_s = work_s.map_err(|error| other(error.to_string()))?;
         let arguments = Block::encode("the tuple of its arguments", arguments, CALL_SEGMENT_BYTES)
             .map_err(|reason| RpcError::RpcRefused { reason })?;
         let function = handle.name().to_owned();

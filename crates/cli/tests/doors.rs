@@ -80,7 +80,7 @@ fn refused(token: &Path, told: &str, folder: &Path) -> bool {
     let path = folder.join("foreign.token");
     fs::write(&path, foreign.to_string()).unwrap();
     let output = ask(folder, &["rpc", "ls", "--token", path.to_str().unwrap()]);
-    output.code == Some(1) && output.stderr.contains("nobody answers at")
+    output.code == Some(1) && output.stderr.contains("the token is stale")
 }
 
 #[test]
@@ -128,4 +128,79 @@ fn servers_join_a_registry_are_killed_and_find_it_again_when_it_was_restarted() 
     let left = ask(folder.path(), &["rpc", "ls", "--json", "--token", token]);
     assert_eq!(left.stdout.trim(), "[]");
     end(second);
+}
+
+#[test]
+fn what_nobody_waits_for_any_more_is_not_begun() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("grid.token");
+    let token = path.to_str().unwrap();
+    let registry = start(folder.path(), &["rpc", "serve", "--registry", "--token", token]);
+    registry.await_line("its token is");
+    let member = start(folder.path(), &["rpc", "serve", "-n", "1", "--join", token]);
+    member.await_line("serves behind the door");
+    let calls = |count: u32| {
+        let text = format!("\"calls\": {count}");
+        let listed = || ask(folder.path(), &["rpc", "ls", "--json", "--token", token]).stdout;
+        until(|| listed().contains(&text).then_some(()));
+    };
+    let call =
+        |seconds: &str| start(folder.path(), &["rpc", "call", "sleep", seconds, "--token", token]);
+
+    // One is executed, and the others wait behind it: one of a caller that is killed, which is seen after 6 s of silence, and
+    // one that may wait for a second only.
+    let first = call("10");
+    calls(1);
+    let mut second = call("300");
+    calls(2);
+    second.child.kill().unwrap();
+    second.wait(LIMIT).unwrap();
+    let late = ["rpc", "call", "sleep", "300", "--token", token, "--timeout", "1s"];
+    let late = ask(folder.path(), &late);
+    assert!(late.stderr.contains("GRPC_COMMUNICATION_FAILED"), "{}", late.stderr);
+
+    first.await_line("10");
+    let sum = ask(folder.path(), &["rpc", "call", "add", "[1, 2]", "--token", token]);
+    assert_eq!((sum.code, sum.stdout.as_str()), (Some(0), "3.0\n"), "{}", sum.stderr);
+    calls(0);
+    end(member);
+    end(registry);
+}
+
+#[test]
+fn tokens_say_where_the_door_is_and_whether_they_are_stale() {
+    let folder = tempfile::tempdir().unwrap();
+    let everywhere = ["rpc", "serve", "-n", "1", "--listen", "0.0.0.0:0"];
+    let refused = ask(folder.path(), &everywhere);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("--advertise"), "{}", refused.stderr);
+
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (old, new) = (path("old.token"), path("new.token"));
+    let flags = |token| [&everywhere[..], &["--advertise", "127.0.0.1", "--token", token]].concat();
+    let daemon = start(folder.path(), &flags(&old));
+    daemon.await_line("its token is");
+    let listed = ask(folder.path(), &["rpc", "ls", "--token", &old]);
+    assert_eq!(listed.code, Some(0), "{}", listed.stderr);
+    let written: Value = serde_json::from_slice(&fs::read(&old).unwrap()).unwrap();
+    let address = written["address"].as_str().unwrap();
+    assert!(address.starts_with("127.0.0.1:"), "{address}");
+    end(daemon);
+
+    // Another daemon, with certificates of its own, at the same address.
+    let next = ["rpc", "serve", "-n", "1", "--listen", address, "--token", &new];
+    let daemon = start(folder.path(), &next);
+    daemon.await_line("its token is");
+    let stale = ask(folder.path(), &["rpc", "ls", "--token", &old]);
+    assert_eq!(stale.code, Some(1));
+    assert!(stale.stderr.contains("the token is stale"), "{}", stale.stderr);
+    end(daemon);
+
+    // One that is killed leaves its token, which is not taken for that of a daemon.
+    let mut killed = start(folder.path(), &["rpc", "serve", "-n", "1"]);
+    killed.await_line("its token is");
+    killed.child.kill().unwrap();
+    killed.wait(LIMIT).unwrap();
+    let none = ask(folder.path(), &["rpc", "ls"]);
+    assert!(none.stderr.contains("no daemon of this user is there"), "{}", none.stderr);
 }

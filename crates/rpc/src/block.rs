@@ -16,6 +16,9 @@ pub(crate) const DATA_SEGMENT_BYTES: usize = 4 << 20;
 /// More than this is refused: it waits in the receiver's mailbox, which may hold 2 GiB.
 pub(crate) const BYTES_MAX: usize = 1 << 30;
 
+/// More segments than this are never claimed rightly, however small they are.
+pub(crate) const SEGMENTS_MAX: usize = BYTES_MAX / DATA_SEGMENT_BYTES;
+
 /// Bytes in at least one segment. Clones share them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Block(Vec<Numbers<u8>>);
@@ -94,7 +97,7 @@ pub(crate) struct Arriving {
 }
 
 impl Arriving {
-    /// So many segments are to come.
+    /// So many segments are to come, of which there may be [`SEGMENTS_MAX`].
     pub(crate) fn new(count: usize) -> Self {
         Self { segments: vec![None; count], missing: count }
     }
@@ -107,11 +110,11 @@ impl Arriving {
         (self.missing == 0).then(|| Block::of(self.segments.drain(..).flatten().collect()))
     }
 
-    /// What has come: its place, how many there are to be, and it.
-    pub(crate) fn into_pieces(self) -> Vec<(u32, u32, Numbers<u8>)> {
+    /// Gives a segment away that has come: its place, how many there are to be, and it.
+    pub(crate) fn give(&mut self) -> Option<(u32, u32, Numbers<u8>)> {
         let count = self.segments.len() as u32;
-        let numbered = (0..).zip(self.segments);
-        numbered.filter_map(|(index, segment)| Some((index, count, segment?))).collect()
+        let mut numbered = (0..).zip(&mut self.segments);
+        numbered.find_map(|(index, segment)| Some((index, count, segment.take()?)))
     }
 
     /// How many bytes have come.

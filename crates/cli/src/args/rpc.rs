@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use gridspan_topology::{Bandwidth, Latency, Link};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -40,6 +40,9 @@ pub(crate) struct RpcServeArgs {
     /// Listen here; with port 0 the system chooses one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     pub(crate) listen: SocketAddr,
+    /// Tell others to come to this address, where they do not reach the one listened at.
+    #[arg(long, value_name = "IP", conflicts_with = "join")]
+    pub(crate) advertise: Option<IpAddr>,
     /// Write the token here, and a key beside it by which a later daemon takes the place of this one. Default: in
     /// the user's own folder, while the daemon is there.
     #[arg(long, value_name = "FILE")]

@@ -1,12 +1,14 @@
 //! `gridctl rpc ls` and `gridctl rpc call`: what somebody before a door asks.
 
 use super::door::{DoorError, Listed, Token, Visitor};
+use super::serve::daemon_of;
 use crate::args::{RpcCallArgs, RpcListArgs};
 use crate::error::CliError;
 use crate::output::print;
 use crate::status::folder;
 use crate::style::Style;
 use crate::table::{Align, Table};
+use rustix::process::{Pid, test_kill_process};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -78,16 +80,18 @@ fn latest() -> Result<PathBuf, CliError> {
         for entry in fs::read_dir(folder()?)? {
             let entry = entry?;
             let name = entry.file_name();
-            let is_token = name.to_str().is_some_and(|name| {
-                name.starts_with("door-")
-                    && Path::new(name).extension().is_some_and(|e| e == "token")
-            });
+            let Some(daemon) = name.to_str().and_then(daemon_of) else { continue };
+            if !is_there(daemon) {
+                // It was killed, and could not remove its token.
+                let _ = fs::remove_file(entry.path());
+                continue;
+            }
             // It may have ended since.
             let Ok(written) = entry.metadata().and_then(|metadata| metadata.modified()) else {
                 continue;
             };
             let candidate = (written, entry.path());
-            if is_token && found.as_ref().is_none_or(|found| *found < candidate) {
+            if found.as_ref().is_none_or(|found| *found < candidate) {
                 found = Some(candidate);
             }
         }
@@ -95,4 +99,9 @@ fn latest() -> Result<PathBuf, CliError> {
     };
     let found = find().map_err(CliError::system("look for this user's daemons"))?;
     found.ok_or(CliError::NoDoor)
+}
+
+/// Whether a process of this user is there.
+fn is_there(process: i32) -> bool {
+    Pid::from_raw(process).is_some_and(|pid| test_kill_process(pid).is_ok())
 }

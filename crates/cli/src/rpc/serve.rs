@@ -53,12 +53,18 @@ fn options(args: &RpcServeArgs) -> Result<ServeOptions, CliError> {
         None => {
             let is_kept = args.token.is_some();
             let token = args.token.clone().map_or_else(own_token, Ok)?;
-            let door = DoorOptions { listen: args.listen, token, is_kept };
+            let (listen, advertise) = (args.listen, args.advertise);
+            let door = DoorOptions { listen, advertise, token, is_kept };
             if args.registry { Role::Registry(door) } else { Role::Daemon(door) }
         }
     };
     let pes = args.pes.map_or_else(|| cores() as u32, std::num::NonZeroU32::get);
     Ok(ServeOptions { name, pes, speed: args.speed, role })
+}
+
+/// The process whose own token a file is, by its name.
+pub(super) fn daemon_of(file: &str) -> Option<i32> {
+    file.strip_prefix("door-")?.strip_suffix(".token")?.parse().ok()
 }
 
 /// The token of this process, where other processes of the same user look for it.

@@ -7,7 +7,7 @@ use super::registry::RegistryMessage;
 use super::request::DeskMessage;
 use super::server::{Answer, ServerMessage};
 use super::sessions::SessionId;
-use crate::block::Arriving;
+use crate::block::{Arriving, SEGMENTS_MAX};
 use gridspan_runtime::{Context, Ix1, Numbers};
 
 impl<C: Catalogue> Desk<C> {
@@ -68,6 +68,9 @@ impl<C: Catalogue> Desk<C> {
         count: u32,
         cx: &mut Context<'_, Self>,
     ) {
+        if count as usize > SEGMENTS_MAX {
+            return self.is_late(id, cx);
+        }
         let Some(ongoing) = self.calls.get_mut(&id) else { return };
         ongoing.results = Some(Arriving::new(count as usize));
         let (attempt, server) = (ongoing.attempt, ongoing.current.map(|offer| offer.number));

@@ -1,13 +1,12 @@
 //! Which functions there are: the part of a program that servers are made of.
 
-use super::function::{Body, Function, Work};
+use super::function::{Body, Function, Work, guarded};
 use crate::block::{Block, CALL_SEGMENT_BYTES};
 use crate::group::parts::Parts;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::any::type_name;
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The functions of a program. All nodes of a job have the same.
 pub trait Catalogue: Send + Sync + 'static {
@@ -20,6 +19,9 @@ type Run = Box<dyn Fn(&[u8], &mut Work) -> Result<Block, String> + Send>;
 /// Results one by one, and how long they computed by the function's formula, in seconds.
 type Made = (Vec<Vec<u8>>, Option<f64>);
 type RunParts = Box<dyn Fn(&[u8], &mut Work) -> Result<Made, String> + Send>;
+
+/// What reads arguments and writes results may be of the user as well.
+const CODING: &str = "what reads arguments or writes results";
 
 /// A function, from its arguments to its results in each form.
 struct Entry {
@@ -98,11 +100,11 @@ impl Functions {
         bytes: &[u8],
         work: &mut Work,
     ) -> Result<Block, String> {
-        match self.entries.get(name) {
-            Some(entry) if form == Form::Text => (entry.text)(bytes, work),
-            Some(entry) => (entry.encoded)(bytes, work),
-            None => Err(format!("the server's program has no function `{name}`")),
-        }
+        let entry = self.entries.get(name);
+        let entry =
+            entry.ok_or_else(|| format!("the server's program has no function `{name}`"))?;
+        let run = if form == Form::Text { &entry.text } else { &entry.encoded };
+        guarded(CODING, || run(bytes, work))?
     }
 
     /// Executes a function on arguments that are encoded one after the other, for so many results.
@@ -116,7 +118,7 @@ impl Functions {
         let run = self.in_parts.get(name).ok_or_else(|| {
             format!("`{name}` cannot be called in a group; add it to the catalogue by `with_parts`")
         })?;
-        let made = run(bytes, work)?;
+        let made = guarded(CODING, || run(bytes, work))??;
         match made.0.len() == results {
             true => Ok(made),
             false => Err(format!("`{name}` has {} results, not {results}", made.0.len())),
@@ -167,12 +169,5 @@ fn decode<I: DeserializeOwned>(bytes: &[u8]) -> Result<I, String> {
 }
 
 fn execute<I, O>(body: Body<I, O>, arguments: I, work: &mut Work) -> Result<O, String> {
-    // Nothing that the function could have left half done outlives it: it has its arguments for itself.
-    let outcome = catch_unwind(AssertUnwindSafe(|| body(arguments, work)));
-    outcome.map_err(|panic| format!("the function panicked: {}", text(&*panic)))?
-}
-
-fn text(panic: &(dyn std::any::Any + Send)) -> &str {
-    let literal = panic.downcast_ref::<&str>().copied();
-    literal.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason")
+    guarded("the function", || body(arguments, work))?
 }

@@ -13,7 +13,10 @@ use crate::block::{Block, CALL_SEGMENT_BYTES};
 use gridspan_runtime::{Member, Reply};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::future::poll_fn;
 use std::marker::PhantomData;
+use std::pin::pin;
+use std::task::Poll;
 
 /// A function that this client calls, on any server or bound to one (the standard's function handle).
 #[derive(Debug)]
@@ -145,7 +148,7 @@ impl<C: Catalogue> GridRpc<C> {
         }
         let other = |reason: String| RpcError::Other { reason };
         let work_s = handle.function.work_s(arguments);
-        let work_s = work_s.map_err(|error| other(format!("the formula of the cost: {error}")))?;
+        let work_s = work_s.map_err(|error| other(error.to_string()))?;
         let arguments = Block::encode("the tuple of its arguments", arguments, CALL_SEGMENT_BYTES)
             .map_err(|reason| RpcError::RpcRefused { reason })?;
         let function = handle.name().to_owned();
@@ -166,15 +169,35 @@ impl<C: Catalogue> GridRpc<C> {
 
     /// Calls a function by its name, with arguments in JSON, and waits for the results in JSON.
     pub async fn call_text(&self, function: &str, arguments: &str) -> Result<String, RpcError> {
-        let arguments = arguments.as_bytes().to_vec();
-        let arguments = Block::cut("the text of its arguments", arguments, CALL_SEGMENT_BYTES)
-            .map_err(|reason| RpcError::RpcRefused { reason })?;
-        let function = function.to_owned();
-        let wanted = Wanted { function, arguments, form: Form::Text, work_s: None, bound: None };
+        let wanted = wanted_text(function, arguments)?;
         let results =
             self.ask(|reply| DeskMessage::Begin(wanted, Caller::Results(reply))).await??;
-        String::from_utf8(results.contiguous().into_owned())
-            .map_err(|error| RpcError::Other { reason: error.to_string() })
+        text(&results)
+    }
+
+    /// The same, as long as `given_up` does not resolve. Then the call is taken back, and this ends with
+    /// [`RpcError::SessionFailed`] once no server has anything to do with it: a function that is executed
+    /// already is executed to its end. To be awaited to its own end.
+    pub async fn call_text_until(
+        &self,
+        function: &str,
+        arguments: &str,
+        given_up: impl Future<Output = ()>,
+    ) -> Result<String, RpcError> {
+        let wanted = wanted_text(function, arguments)?;
+        let id = self.ask(|reply| DeskMessage::Begin(wanted, Caller::Session(reply))).await??;
+        let (ids, mut given_up) = ([id], pin!(given_up));
+        let mut waiting = pin!(self.wait_and(&ids));
+        let is_given_up = poll_fn(|cx| match waiting.as_mut().poll(cx) {
+            // How it ended is said where the results are taken.
+            Poll::Ready(_) => Poll::Ready(false),
+            Poll::Pending => given_up.as_mut().poll(cx).map(|()| true),
+        });
+        if is_given_up.await {
+            self.ask(move |reply| DeskMessage::GiveUp(id, reply)).await?;
+            return Err(RpcError::SessionFailed { reason: "it was given up".to_owned() });
+        }
+        text(&self.ask(move |reply| DeskMessage::Take(id, reply)).await??)
     }
 
     /// Calls, and gives the session once the call is on its way (`grpc_call_async`).
@@ -286,6 +309,19 @@ impl<C: Catalogue> Drop for GridRpc<C> {
             open.desk.send(DeskMessage::Close(None));
         }
     }
+}
+
+fn wanted_text(function: &str, arguments: &str) -> Result<Wanted, RpcError> {
+    let arguments = arguments.as_bytes().to_vec();
+    let arguments = Block::cut("the text of its arguments", arguments, CALL_SEGMENT_BYTES)
+        .map_err(|reason| RpcError::RpcRefused { reason })?;
+    let function = function.to_owned();
+    Ok(Wanted { function, arguments, form: Form::Text, work_s: None, bound: None })
+}
+
+fn text(results: &Block) -> Result<String, RpcError> {
+    String::from_utf8(results.contiguous().into_owned())
+        .map_err(|error| RpcError::Other { reason: error.to_string() })
 }
 
 fn decode<O: DeserializeOwned>(results: &Block) -> Result<O, RpcError> {

@@ -24,6 +24,8 @@ pub struct Desk<C: Catalogue> {
     attempts: u32,
     sessions: Sessions<Block, Reply<Waited>>,
     pub(super) calls: BTreeMap<SessionId, Ongoing>,
+    /// Who waits until the server of an attempt has nothing to do with it any more.
+    given_up: BTreeMap<(SessionId, u32), Reply<()>>,
     /// How many calls each server has from here.
     at_servers: BTreeMap<u32, u32>,
     /// The client is gone; the desk stays until no server has anything of it.
@@ -85,6 +87,7 @@ impl<C: Catalogue> Actor for Desk<C> {
             attempts: start.attempts,
             sessions: Sessions::new(cx.index().0 as u32),
             calls: BTreeMap::new(),
+            given_up: BTreeMap::new(),
             at_servers: BTreeMap::new(),
             is_closing: false,
         }
@@ -126,7 +129,13 @@ impl<C: Catalogue> Actor for Desk<C> {
             DeskMessage::Function(id, reply) => cx.reply(reply, self.sessions.function(id)),
             DeskMessage::Error(id, reply) => cx.reply(reply, self.sessions.error(id)),
             DeskMessage::Failed(reply) => cx.reply(reply, self.sessions.pop_failed()),
-            DeskMessage::Released(offer) => self.released(offer, cx),
+            DeskMessage::GiveUp(id, reply) => self.give_up(id, reply, cx),
+            DeskMessage::Released(id, attempt, offer) => {
+                if let Some(reply) = self.given_up.remove(&(id, attempt)) {
+                    cx.reply(reply, ());
+                }
+                self.released(offer, cx);
+            }
             DeskMessage::Close(reply) => {
                 let calls: Vec<SessionId> = self.calls.keys().copied().collect();
                 calls.into_iter().for_each(|id| self.cancel(id, cx));
@@ -277,7 +286,7 @@ impl<C: Catalogue> Desk<C> {
             let ticket = self.ticket(id, attempt, cx);
             let server = self.servers.at(Ix1(offer.number as i32));
             let cancel = |reply| ServerMessage::Cancel(ticket, reply);
-            let released = move |_: Result<(), _>| DeskMessage::Released(offer);
+            let released = move |_: Result<(), _>| DeskMessage::Released(id, attempt, offer);
             cx.ask(&server, FOREVER, cancel, released);
         }
     }
@@ -311,6 +320,18 @@ impl<C: Catalogue> Desk<C> {
     ) {
         if let Some(waited) = self.sessions.wait(reply, ids, until) {
             cx.reply(reply, waited);
+        }
+    }
+
+    fn give_up(&mut self, id: SessionId, reply: Reply<()>, cx: &mut Context<'_, Self>) {
+        let ongoing = self.calls.get(&id);
+        let at_server = ongoing.filter(|call| call.current.is_some()).map(|call| call.attempt);
+        self.cancel(id, cx);
+        // Nobody asks for its results.
+        let _ = self.sessions.take(id);
+        match at_server {
+            Some(attempt) => drop(self.given_up.insert((id, attempt), reply)),
+            None => cx.reply(reply, ()),
         }
     }
 

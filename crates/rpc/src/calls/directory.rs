@@ -58,9 +58,18 @@ impl Directory {
         self.servers.insert(card.number, Listed { card, load_s: 0.0, late: 0 });
     }
 
-    /// A server takes no more calls.
-    pub fn leave(&mut self, number: u32) {
-        self.servers.remove(&number);
+    /// A server takes no more calls; what it said of itself, if it was there.
+    pub fn leave(&mut self, number: u32) -> Option<ServerCard> {
+        self.servers.remove(&number).map(|listed| listed.card)
+    }
+
+    /// Who takes over from a server that has left: one that offers all that it did, at the same site if there is one.
+    /// Each is named after the one before it was let go, so none is ever its own heir's heir.
+    pub fn heir(&self, left: &ServerCard) -> Option<u32> {
+        let others = self.servers.values().map(|listed| &listed.card);
+        let direct = others.filter(|card| left.is_direct && card.is_direct);
+        let able = direct.filter(|card| card.functions.is_superset(&left.functions));
+        able.min_by_key(|card| (card.site != left.site, card.number)).map(|card| card.number)
     }
 
     /// What all servers say of themselves, by number.

@@ -1,7 +1,33 @@
 //! Typed functions that servers execute.
 
 use crate::performance::{Formula, FormulaError};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
+use thiserror::Error;
+
+/// Why it cannot be said how long a call computes. The function was not executed; correct what it is said to cost.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CostError {
+    /// The text is no formula.
+    #[error("the formula of the cost: {0}")]
+    Formula(#[from] FormulaError),
+    /// The scalars for the formula could not be taken from the arguments.
+    #[error("the scalars of the cost: {0}")]
+    Panicked(String),
+}
+
+/// Does what a user's program says; why not, if that panics.
+pub(super) fn guarded<T>(what: &str, program: impl FnOnce() -> T) -> Result<T, String> {
+    // Nothing that it could have left half done outlives it: it has its arguments for itself.
+    let outcome = catch_unwind(AssertUnwindSafe(program));
+    outcome.map_err(|panic| format!("{what} panicked: {}", text(&*panic)))
+}
+
+fn text(panic: &(dyn Any + Send)) -> &str {
+    let literal = panic.downcast_ref::<&str>().copied();
+    literal.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason")
+}
 
 /// What a function can do while it is executed, besides computing.
 #[derive(Debug)]
@@ -158,9 +184,10 @@ impl<I, O> Function<I, O> {
     }
 
     /// How long a call with these arguments computes on a server of speed 1, in seconds; `None` if that is learned.
-    pub fn work_s(&self, arguments: &I) -> Result<Option<f64>, FormulaError> {
+    pub fn work_s(&self, arguments: &I) -> Result<Option<f64>, CostError> {
         let Some(cost) = &self.cost else { return Ok(None) };
         let formula = Formula::parse(cost.formula, cost.names)?;
-        Ok(Some(formula.value(&(cost.values)(arguments))))
+        let values = guarded("what gives them", || (cost.values)(arguments));
+        Ok(Some(formula.value(&values.map_err(CostError::Panicked)?)))
     }
 }

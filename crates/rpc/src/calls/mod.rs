@@ -6,7 +6,7 @@
 //! | `client` | what `main` calls: the verbs of the standard (GFD-R.P.052) as futures |
 //! | `desk` | the actor beside `main` that keeps its sessions; `request`: what it is asked; `answers`: and what it hears of servers; `sessions`: their states |
 //! | `registry` | the actor that knows servers and what they offer; `directory`: what it knows |
-//! | `server` | the actor that executes calls; `stage`: and what groups order |
+//! | `server` | the actor that executes calls; `stage`: and what groups order; `handover`: and how it leaves |
 //! | `services` | starts and ends them; `roll`: and knows what has become of them |
 //! | `error` | the standard's errors |
 //!
@@ -34,6 +34,7 @@ mod desk;
 mod directory;
 mod error;
 mod function;
+mod handover;
 mod registry;
 mod request;
 mod roll;
@@ -49,7 +50,7 @@ pub use desk::Desk;
 pub use directory::{Directory, Offer, ServerCard};
 pub use error::{RpcError, UNKNOWN_CODE_TEXT, error_string};
 pub(crate) use function::Volumes;
-pub use function::{Function, Work};
+pub use function::{CostError, Function, Work};
 pub use registry::Registry;
 pub use server::Server;
 pub(crate) use server::ServerMessage;

@@ -16,8 +16,15 @@ pub struct Registry {
 pub enum RegistryMessage {
     /// A server is there.
     Join(ServerCard, Reply<()>),
-    /// A server takes no more calls.
-    Leave(u32, Reply<()>),
+    /// A server takes no more calls. Who takes over what it keeps for groups, if anybody is to and can?
+    Leave {
+        /// The server.
+        number: u32,
+        /// Whether it hands over at all.
+        hands_over: bool,
+        /// Where the answer goes; an error if the server is not there.
+        reply: Reply<Result<Option<u32>, RpcError>>,
+    },
     /// Which servers are there?
     List(Reply<Vec<ServerCard>>),
     /// Which servers offer a function, best first?
@@ -78,9 +85,11 @@ impl Actor for Registry {
                 self.directory.join(card);
                 cx.reply(reply, ());
             }
-            RegistryMessage::Leave(number, reply) => {
-                self.directory.leave(number);
-                cx.reply(reply, ());
+            RegistryMessage::Leave { number, hands_over, reply } => {
+                let gone = || RpcError::ServerNotFound { server: "that has left".to_owned() };
+                let left = self.directory.leave(number).ok_or_else(gone);
+                let heir = left.map(|card| self.directory.heir(&card).filter(|_| hands_over));
+                cx.reply(reply, heir);
             }
             RegistryMessage::List(reply) => cx.reply(reply, self.directory.cards()),
             RegistryMessage::Find { function, bytes, work_s, only, reply } => {

@@ -64,8 +64,10 @@ pub enum DeskMessage {
     Error(SessionId, Reply<Result<Option<RpcError>, RpcError>>),
     /// Which failed?
     Failed(Reply<Option<SessionId>>),
-    /// A server has nothing to do any more with a call that it did not answer.
-    Released(Offer),
+    /// A session is of no use any more, nor its results; answered once no server has anything to do with it.
+    GiveUp(SessionId, Reply<()>),
+    /// A server has nothing to do any more with an attempt at a call that it did not answer.
+    Released(SessionId, u32, Offer),
     /// The client is finalised, or was dropped.
     Close(Option<Reply<()>>),
 }

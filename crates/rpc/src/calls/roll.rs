@@ -42,9 +42,11 @@ impl Roll {
         self.handed_over += 1;
     }
 
-    /// It has handed over, to nobody if it is lost.
-    pub(super) fn end_leave(&mut self, number: u32, heir: Option<u32>) {
-        self.leave(number, heir);
+    /// It has handed over, to nobody if it is lost; or the registry has not let it go at all.
+    pub(super) fn end_leave(&mut self, number: u32, outcome: Option<Option<u32>>) {
+        if let Some(heir) = outcome {
+            self.leave(number, heir);
+        }
         self.handing_over -= 1;
         self.waiting.drain(..).for_each(Waker::wake);
     }

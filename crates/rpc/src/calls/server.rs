@@ -3,6 +3,7 @@
 use super::catalogue::{Catalogue, Form, Functions};
 use super::directory::ServerCard;
 use super::function::Work;
+use super::handover::Handover;
 use crate::block::Block;
 use crate::group::Room;
 use crate::group::order::{Done, GroupMessage, Piece};
@@ -27,8 +28,8 @@ pub struct Server<C> {
     /// Segments of results that the client has not taken yet.
     results: BTreeMap<(Ticket, u32), Numbers<u8>>,
     pub(super) store: Store,
-    /// Who has taken over what was kept for groups.
-    pub(super) heir: Option<u32>,
+    /// Who takes over what was kept for groups.
+    pub(super) handover: Option<Handover>,
     /// The order that was executed, as long as nobody was told.
     pub(super) pending: Option<Pending>,
     /// Whether a message to go on is under way.
@@ -125,6 +126,8 @@ pub enum ServerMessage {
     Cancel(Ticket, Reply<()>),
     /// Take no more calls, give back those that wait, and hand on what is kept for groups, if there is somebody.
     Leave(Option<u32>, Reply<()>),
+    /// The heir has what was handed on last.
+    HandOn,
     /// Something for a group.
     Group(GroupMessage),
 }
@@ -141,7 +144,7 @@ impl<C: Catalogue> Actor for Server<C> {
             arriving: BTreeMap::new(),
             results: BTreeMap::new(),
             store: Store::default(),
-            heir: None,
+            handover: None,
             pending: None,
             is_going: false,
             functions: None,
@@ -176,6 +179,7 @@ impl<C: Catalogue> Actor for Server<C> {
             ServerMessage::Leave(heir, reply) => {
                 self.leave(heir, reply, cx);
             }
+            ServerMessage::HandOn => self.hand_on(cx),
             ServerMessage::Group(message) => {
                 self.group(message, cx);
                 self.go_on(cx);
@@ -276,6 +280,14 @@ impl<C: Catalogue> Server<C> {
 
     pub(super) fn functions(&mut self) -> &Functions {
         self.functions.get_or_insert_with(C::functions)
+    }
+
+    /// Bytes that are kept: for groups, of calls that wait, and of results that were not taken.
+    pub(super) fn kept_bytes(&self) -> u64 {
+        let arriving = self.arriving.values().flatten().map(|segment| segment.len());
+        let waiting = self.waiting.iter().map(|call| call.arguments.len());
+        let results = self.results.values().map(|segment| segment.len());
+        arriving.chain(waiting).chain(results).sum::<usize>() as u64 + self.store.bytes()
     }
 
     pub(super) fn is_open(&self) -> bool {

@@ -227,7 +227,7 @@ impl<C: Catalogue> Services<C> {
         load_s.map_err(|error| from_grid(&error))
     }
 
-    /// How many bytes all servers keep for groups, those that have left among them.
+    /// How many bytes all servers keep for groups and of calls, those that have left among them.
     pub async fn kept_bytes(&self) -> Result<u64, RpcError> {
         let servers = self.roll().ever_started(self.grid.layout().pe_count());
         let mut bytes = 0;
@@ -258,19 +258,18 @@ impl<C: Catalogue> Services<C> {
         let card = cards.iter().find(|card| card.name == name);
         let card = card.ok_or_else(|| RpcError::ServerNotFound { server: name.to_owned() })?;
         let (number, registry) = (card.number, self.registry());
-        let heir = if hands_over { heir(card, &cards) } else { None };
         self.roll().begin_leave();
-        let mut leaving = Leaving { services: self, number, heir: None };
+        let mut leaving = Leaving { services: self, number, outcome: None };
+        // First nobody new is sent there, nor named as heir to another.
+        let question = move |reply| RegistryMessage::Leave { number, hands_over, reply };
+        let heir = registry.ask(FOREVER, question).await.map_err(|error| from_grid(&error))??;
+        // The heir may have been lost since.
+        let heir = heir.filter(|&heir| self.standing(heir).is_some());
+        leaving.outcome = Some(heir);
         if heir.is_none() {
             // What it keeps is lost from now on.
             self.roll().leave(number, None);
         }
-        // First nobody new is sent there.
-        let left = registry.ask(FOREVER, move |reply| RegistryMessage::Leave(number, reply));
-        left.await.map_err(|error| from_grid(&error))?;
-        // Others may have left while the registry was asked.
-        leaving.heir = heir.and_then(|heir| self.standing(heir));
-        let heir = leaving.heir;
         self.ask_server(number, move |reply| ServerMessage::Leave(heir, reply)).await
     }
 
@@ -294,18 +293,12 @@ impl<C: Catalogue> Services<C> {
 struct Leaving<'a, C: Catalogue> {
     services: &'a Services<C>,
     number: u32,
-    heir: Option<u32>,
+    /// Who takes over, once the registry has let the server go.
+    outcome: Option<Option<u32>>,
 }
 
 impl<C: Catalogue> Drop for Leaving<'_, C> {
     fn drop(&mut self) {
-        self.services.roll().end_leave(self.number, self.heir);
+        self.services.roll().end_leave(self.number, self.outcome);
     }
-}
-
-/// Who takes over from a server.
-fn heir(left: &ServerCard, cards: &[ServerCard]) -> Option<u32> {
-    let others = cards.iter().filter(|card| card.number != left.number && card.is_direct);
-    let able = others.filter(|card| left.is_direct && card.functions.is_superset(&left.functions));
-    able.min_by_key(|card| (card.site != left.site, card.number)).map(|card| card.number)
 }

@@ -7,16 +7,13 @@ use crate::block::{Block, DATA_SEGMENT_BYTES};
 use crate::group::order::{
     DataKey, Done, Fault, GroupMessage, Held, Order, Parcel, Piece, Route, pieces,
 };
-use gridspan_runtime::{Context, Ix1, Reply};
+use gridspan_runtime::{Context, Ix1};
 use std::time::Duration;
 
 impl<C: Catalogue> Server<C> {
     /// A group wants something.
     pub(super) fn group(&mut self, message: GroupMessage, cx: &mut Context<'_, Self>) {
-        if let Some(heir) = self.heir.filter(|_| !matches!(message, GroupMessage::Kept(_))) {
-            let heir = cx.collection().at(Ix1(heir as i32));
-            return cx.send(&heir, ServerMessage::Group(message));
-        }
+        let Some(message) = self.pass_by(message, cx) else { return };
         match message {
             GroupMessage::Order(order) if self.store.is_over(order.group) => {
                 give_up(&order, "its group has ended", cx);
@@ -48,14 +45,14 @@ impl<C: Catalogue> Server<C> {
                 }
             }
             GroupMessage::Fetch(key, index, reply) => cx.reply(reply, self.store.piece(key, index)),
-            GroupMessage::Free(keys) => self.store.free(&keys),
+            GroupMessage::Free { group, data } => self.store.free(group, &data),
             GroupMessage::End { group, floor } => {
                 for order in self.store.end(group, floor) {
                     give_up(&order, "its group has ended", cx);
                 }
             }
             GroupMessage::Handed(reply) => cx.reply(reply, ()),
-            GroupMessage::Kept(reply) => cx.reply(reply, self.store.bytes()),
+            GroupMessage::Kept(reply) => cx.reply(reply, self.kept_bytes()),
         }
     }
 
@@ -103,24 +100,10 @@ impl<C: Catalogue> Server<C> {
 
     /// Gives up all orders, and forgets all data.
     pub(super) fn give_up_orders(&mut self, cx: &mut Context<'_, Self>) {
-        let (_, orders) = self.store.drain();
-        for order in orders {
+        self.store.clear();
+        for order in self.store.take_orders() {
             give_up(&order, "its server has left", cx);
         }
-    }
-
-    /// Hands all data and orders to another server, and from now on whatever comes for groups.
-    pub(super) fn hand_over(&mut self, heir: u32, reply: Reply<()>, cx: &mut Context<'_, Self>) {
-        self.heir = Some(heir);
-        let heir = cx.collection().at(Ix1(heir as i32));
-        let (data, orders) = self.store.drain();
-        for piece in data {
-            cx.send(&heir, ServerMessage::Group(GroupMessage::Data(piece)));
-        }
-        for order in orders {
-            cx.send(&heir, ServerMessage::Group(GroupMessage::Order(order)));
-        }
-        cx.send(&heir, ServerMessage::Group(GroupMessage::Handed(reply)));
     }
 }
 
@@ -150,7 +133,7 @@ fn send<C: Catalogue>(piece: Piece, to: u32, cx: &mut Context<'_, Server<C>>) {
 }
 
 /// Nobody executes the order here.
-fn give_up<C: Catalogue>(order: &Order, reason: &str, cx: &mut Context<'_, Server<C>>) {
+pub(super) fn give_up<C: Catalogue>(order: &Order, reason: &str, cx: &mut Context<'_, Server<C>>) {
     let reason = format!("`{}` was not executed: {reason}", order.function);
     let outcome = Err(Fault::Lost(reason));
     cx.reply(order.reply, Done { outcome, input_bytes: 0, work_s: None, took_s: None });

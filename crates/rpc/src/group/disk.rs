@@ -1,13 +1,14 @@
-//! Where a server keeps data beyond its memory: a directory of its own, which goes with it.
+//! Where a server keeps data beyond its memory: one file without a name, which ends with the process, however that ends.
 
+use super::extents::Extents;
 use super::order::DataKey;
 use crate::block::Block;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use tempfile::TempDir;
 
 /// How much a server keeps for groups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,7 +17,7 @@ pub struct Room {
     pub memory_bytes: u64,
     /// On disk; what is more fails with whatever needs it. Default 64 GiB.
     pub disk_bytes: u64,
-    /// Where the server makes its directory. Default: where the system keeps what is temporary.
+    /// The folder on whose disk the server keeps it, without a name. Default: where the system keeps what is temporary.
     pub folder: Option<PathBuf>,
 }
 
@@ -26,11 +27,14 @@ impl Default for Room {
     }
 }
 
-/// A directory with a file for each data in it.
+/// A file with all data in it. Parts that are free take no space.
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
-    /// Made when something is first written; removed when this is dropped.
-    folder: Option<TempDir>,
+    /// Made when something is first written. Nothing names it, so the system frees it with the process.
+    file: Option<File>,
+    extents: Extents,
+    /// From where, and how long.
+    places: BTreeMap<DataKey, (u64, u64)>,
     used_bytes: u64,
 }
 
@@ -47,49 +51,66 @@ impl Disk {
             let limit = room.disk_bytes;
             return Err(refused(&format_args!("it may keep {limit} bytes on disk")));
         }
-        self.try_write(room, key, block).map_err(|error| refused(&error))?;
+        let offset = self.extents.take(bytes);
+        self.places.insert(key, (offset, bytes));
         self.used_bytes += bytes;
+        self.try_write(room, offset, block).map_err(|error| {
+            self.remove(key);
+            refused(&error)
+        })
+    }
+
+    fn try_write(&mut self, room: &Room, mut offset: u64, block: &Block) -> io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => {
+                let folder = room.folder.clone().unwrap_or_else(std::env::temp_dir);
+                none.insert(tempfile::tempfile_in(folder)?)
+            }
+        };
+        for segment in block.segments() {
+            file.write_all_at(segment, offset)?;
+            offset += segment.len() as u64;
+        }
         Ok(())
-    }
-
-    fn try_write(&mut self, room: &Room, key: DataKey, block: &Block) -> io::Result<()> {
-        if self.folder.is_none() {
-            let mut builder = tempfile::Builder::new();
-            let builder = builder.prefix("gridspan-server-");
-            let parent = room.folder.clone().unwrap_or_else(std::env::temp_dir);
-            self.folder = Some(builder.tempdir_in(parent)?);
-        }
-        let path = self.path(key)?;
-        let written = File::create(&path).and_then(|mut file| {
-            block.segments().iter().try_for_each(|segment| file.write_all(segment))
-        });
-        if written.is_err() {
-            // There may be nothing to remove.
-            let _ = std::fs::remove_file(path);
-        }
-        written
-    }
-
-    fn path(&self, key: DataKey) -> io::Result<PathBuf> {
-        let missing = || io::Error::other("the server's directory is gone");
-        let folder = self.folder.as_ref().ok_or_else(missing)?;
-        Ok(folder.path().join(format!("{}-{}", key.group, key.data)))
     }
 
     /// Reads so many bytes of data that was written, from an offset.
     pub(crate) fn read(&self, key: DataKey, offset: u64, bytes: usize) -> Result<Vec<u8>, String> {
         let read = || {
+            let missing = || io::Error::other("it was not written");
+            let (file, (first, _)) =
+                self.file.as_ref().zip(self.places.get(&key)).ok_or_else(missing)?;
             let mut buffer = vec![0; bytes];
-            File::open(self.path(key)?)?.read_exact_at(&mut buffer, offset)?;
+            file.read_exact_at(&mut buffer, first + offset)?;
             Ok(buffer)
         };
         read().map_err(|error: io::Error| format!("the server cannot read its data again: {error}"))
     }
 
     /// Removes data that was written.
-    pub(crate) fn remove(&mut self, key: DataKey, bytes: u64) {
-        // What cannot be removed now goes with the directory.
-        let _ = self.path(key).and_then(std::fs::remove_file);
-        self.used_bytes = self.used_bytes.saturating_sub(bytes);
+    pub(crate) fn remove(&mut self, key: DataKey) {
+        let Some((offset, bytes)) = self.places.remove(&key) else { return };
+        self.used_bytes -= bytes;
+        let before = self.extents.end();
+        self.extents.give_back(offset, bytes);
+        let Some(file) = &self.file else { return };
+        if self.extents.end() < before {
+            // Where this cannot be, the space is used again, or free with the file.
+            let _ = file.set_len(self.extents.end());
+        } else if bytes > 0 {
+            punch(file, offset, bytes);
+        }
     }
 }
+
+/// Has a part of a file take no space. Where the system cannot, it is used again, or free with the file.
+#[cfg(target_os = "linux")]
+fn punch(file: &File, offset: u64, bytes: u64) {
+    use rustix::fs::{FallocateFlags, fallocate};
+    let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    let _ = fallocate(file, hole, offset, bytes);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn punch(_file: &File, _offset: u64, _bytes: u64) {}

@@ -8,6 +8,7 @@ use super::discovery::Gathered;
 use super::dispatch::{Ways, ways};
 use super::map::{failed, nowhere};
 use super::order::{Done, Fault, GroupMessage, Order, Parcel, Route};
+use super::progress::Progress;
 use super::windows::Window;
 use crate::calls::{Catalogue, RpcError, ServerMessage};
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
@@ -110,6 +111,8 @@ impl<C: Catalogue> Window<'_, '_, C> {
         number: usize,
         ways: Option<Vec<Ways>>,
     ) {
+        // Before anything is sent there: should the group end meanwhile, the server is told.
+        self.touch(&Ways::default(), Some(server));
         if ways.is_none() {
             for &data in &self.graph.task(task).inputs {
                 if let Err(error) = self.ensure(data, server).await {
@@ -158,21 +161,41 @@ impl<C: Catalogue> Window<'_, '_, C> {
         if progress.has_ended(task) || progress.servers_of(task).next().is_some() {
             return;
         }
-        let services = &self.group.mapper.services;
-        let is_there = |server: &ServerId| {
-            let number = self.number(*server);
-            services.standing(number) == Some(number)
-        };
-        let able = self.platform.server_ids().filter(|&id| self.graph.task(task).can_run_on(id));
+        let is_wanted =
+            self.best_for(task, &progress).is_some_and(|server| progress.want(task, server));
+        drop(progress);
+        if !is_wanted {
+            self.fail_task(task, error);
+        }
+    }
+
+    /// The server that offers a task's function and would end it first, by what each has to do.
+    fn best_for(&self, task: TaskId, progress: &Progress) -> Option<ServerId> {
         let end_s = |server: &ServerId| {
             let time_s = self.platform.time_s(self.graph.task(task).work_s, *server);
             (progress.load(*server) + 1) as f64 * time_s
         };
-        let best = able.filter(is_there).min_by(|one, other| end_s(one).total_cmp(&end_s(other)));
-        let is_wanted = best.is_some_and(|server| progress.want(task, server));
-        drop(progress);
-        if !is_wanted {
-            self.fail_task(task, error);
+        let able = self.platform.server_ids().filter(|&server| self.may_run(task, server));
+        able.min_by(|one, other| end_s(one).total_cmp(&end_s(other)))
+    }
+
+    /// Whether a server is there, and offers the function of a task.
+    fn may_run(&self, task: TaskId, server: ServerId) -> bool {
+        let number = self.number(server);
+        let is_there = self.group.mapper.services.standing(number) == Some(number);
+        is_there && self.graph.task(task).can_run_on(server)
+    }
+
+    /// What a task made is lost: it is done again, where it is needed if that server can; otherwise where it ends first.
+    pub(super) fn make_again(&self, task: TaskId, needed_at: ServerId, error: RpcError) {
+        let mut progress = self.progress.borrow_mut();
+        progress.undo(task);
+        let at = match self.may_run(task, needed_at) {
+            true => Some(needed_at),
+            false => self.best_for(task, &progress),
+        };
+        if !at.is_some_and(|at| progress.want(task, at)) {
+            progress.fail(task, error);
         }
     }
 

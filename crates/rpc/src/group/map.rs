@@ -9,7 +9,7 @@ use super::pace::Pace;
 use super::parts::{Arguments, Parts};
 use super::turns::Turns;
 use super::view::{Declared, platform};
-use crate::block::{Arriving, Block, DATA_SEGMENT_BYTES};
+use crate::block::{Arriving, Block, DATA_SEGMENT_BYTES, SEGMENTS_MAX};
 use crate::calls::{Catalogue, Function, RpcError, ServerCard, ServerMessage, Services};
 use crate::graph::TaskGraph;
 use crate::heuristics::Heuristic;
@@ -249,6 +249,9 @@ impl<C: Catalogue> Group<'_, C> {
     /// Brings data to the client from a server that has it.
     pub(super) async fn fetch_from(&self, server: u32, data: u32) -> Result<Block, RpcError> {
         let first = self.fetch_piece(server, data, 0).await?;
+        if first.count as usize > SEGMENTS_MAX {
+            return Err(failed(format!("the data is to come in {} segments", first.count)));
+        }
         let mut arriving = Arriving::new(first.count as usize);
         let mut whole = arriving.arrive(0, first.bytes.map_err(failed)?);
         let rest = (1..first.count).map(|index| self.fetch_piece(server, data, index)).collect();

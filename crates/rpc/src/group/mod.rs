@@ -12,7 +12,8 @@
 //! | `supply` | brings data to who needs it |
 //! | `guard` | has tasks of slow servers tried elsewhere |
 //! | `turns` | one window at a time, whoever asks |
-//! | `order`, `store` | orders, and what a server keeps for them; `stock`, `disk`: where it keeps data |
+//! | `order`, `store` | orders, and what a server keeps for them; `stock`, `disk`, `extents`: where it keeps data |
+//! | `spans` | sets of data by number |
 //!
 //! **Discovery** takes one pass. A call inside a group returns at once, with results that are names of data;
 //! giving them to further calls makes dependencies. Code between calls runs once, as it stands; a result that decides how to
@@ -28,7 +29,8 @@
 //! again within its window, as far as what it is made from is there; otherwise the window says so. Servers that turn out to
 //! be slow may lose tasks to others, if the mapper [is told to](Mapper::with_rescue).
 //!
-//! **End.** When a group has ended, or was dropped, servers are told its number, and drop what is still on its way.
+//! **End.** All servers that something of a group may reach are told what nobody needs any more, and of its end, or that it
+//! was dropped: they refuse what comes late, of attempts that came to nothing.
 //!
 //! ```
 //! use gridspan_rpc::calls::{Catalogue, Function, Functions, Services, with_rpc};
@@ -70,6 +72,7 @@ mod discovery;
 pub(crate) mod disk;
 mod dispatch;
 mod execution;
+mod extents;
 mod guard;
 mod lazy;
 mod map;
@@ -77,6 +80,7 @@ pub(crate) mod order;
 mod pace;
 pub(crate) mod parts;
 mod progress;
+pub(crate) mod spans;
 mod stock;
 pub(crate) mod store;
 mod supply;

@@ -1,5 +1,6 @@
 //! What servers are told to execute, to keep and to pass on.
 
+use super::spans::Spans;
 use crate::block::Block;
 use gridspan_runtime::{Numbers, Reply};
 use serde::{Deserialize, Serialize};
@@ -130,9 +131,14 @@ pub enum GroupMessage {
     Fetch(DataKey, u32, Reply<Piece>),
     /// The order whose first result this is need not be executed, if it has not begun.
     Withdraw(DataKey),
-    /// Nobody needs these any more.
-    Free(Vec<DataKey>),
-    /// Answered when all is there that another server has handed over before.
+    /// Nobody needs these any more: they are neither kept nor accepted.
+    Free {
+        /// The group.
+        group: u32,
+        /// The versions.
+        data: Spans,
+    },
+    /// Answered when all is there that another server has handed on before.
     Handed(Reply<()>),
     /// A group has ended, and so have all before a number: nothing of them is kept or accepted any more.
     End {

@@ -2,7 +2,7 @@
 
 use super::disk::{Disk, Room};
 use super::order::{DataKey, Held, Piece, pieces};
-use crate::block::{Arriving, Block, DATA_SEGMENT_BYTES};
+use crate::block::{Arriving, Block, DATA_SEGMENT_BYTES, SEGMENTS_MAX};
 use gridspan_runtime::Numbers;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +29,8 @@ pub(crate) struct Stock {
     /// What is in memory, what was not used for the longest time in front.
     by_use: BTreeSet<(u64, DataKey)>,
     uses: u64,
+    /// Which segment of the first data is given away next, if some of it was.
+    given: Option<(DataKey, u32)>,
     #[serde(skip)]
     disk: Disk,
 }
@@ -50,6 +52,9 @@ impl Stock {
         }
         let held = match bytes {
             Err(reason) => Err(reason),
+            Ok(_) if count as usize > SEGMENTS_MAX => Err(format!(
+                "it was to come in {count} segments, and at most {SEGMENTS_MAX} are taken"
+            )),
             Ok(segment) => {
                 let arriving = self.arriving.entry((key, attempt));
                 let arriving = arriving.or_insert_with(|| Arriving::new(count as usize));
@@ -140,7 +145,7 @@ impl Stock {
                 self.here_bytes -= block.len() as u64;
                 self.by_use.remove(&(used, key));
             }
-            Some(Kept::There(bytes)) => self.disk.remove(key, bytes),
+            Some(Kept::There(_)) => self.disk.remove(key),
             Some(Kept::Failed(_)) | None => {}
         }
     }
@@ -153,6 +158,15 @@ impl Stock {
         self.arriving.retain(|(key, _), _| is_wanted(*key));
     }
 
+    /// Forgets what is not wanted any more of one group.
+    pub(crate) fn retain_of(&mut self, group: u32, is_wanted: impl Fn(u32) -> bool) {
+        let all = DataKey { group, data: 0 }..=DataKey { group, data: u32::MAX };
+        let kept = self.kept.range(all.clone()).map(|(key, _)| *key);
+        let unwanted: Vec<DataKey> = kept.filter(|key| !is_wanted(key.data)).collect();
+        unwanted.into_iter().for_each(|key| self.remove(key));
+        self.arriving.retain(|(key, _), _| key.group != group || is_wanted(key.data));
+    }
+
     /// Bytes that are kept, in memory and on disk.
     pub(crate) fn bytes(&self) -> u64 {
         let on_disk = self.kept.values().map(|kept| match kept {
@@ -163,25 +177,23 @@ impl Stock {
         self.here_bytes + on_disk.sum::<u64>() + arriving.sum::<u64>()
     }
 
-    /// Gives everything away.
-    pub(crate) fn drain(&mut self) -> Vec<Piece> {
-        let keys: Vec<DataKey> = self.kept.keys().copied().collect();
-        let mut all = Vec::new();
-        for key in keys {
-            all.extend(pieces(key, 0, &self.get(key)));
+    /// Gives a piece away, and forgets data with its last; in the order of keys, until nothing is left. Pieces that have
+    /// come without the others go first.
+    pub(crate) fn give(&mut self) -> Option<Piece> {
+        if let Some(((key, attempt), mut arriving)) = self.arriving.pop_first() {
+            let Some((index, count, segment)) = arriving.give() else { return self.give() };
+            self.arriving.insert((key, attempt), arriving);
+            let bytes = Ok(segment);
+            return Some(Piece { key, attempt, index, count, bytes, then: Vec::new() });
+        }
+        let key = *self.kept.first_key_value()?.0;
+        let index = self.given.filter(|(of, _)| *of == key).map_or(0, |(_, index)| index);
+        let piece = self.piece(key, index);
+        self.given = Some((key, index + 1));
+        if index + 1 >= piece.count {
             self.remove(key);
         }
-        for ((key, attempt), arriving) in std::mem::take(&mut self.arriving) {
-            all.extend(arriving.into_pieces().into_iter().map(|(index, count, segment)| Piece {
-                key,
-                attempt,
-                index,
-                count,
-                bytes: Ok(segment),
-                then: Vec::new(),
-            }));
-        }
-        all
+        Some(piece)
     }
 }
 
@@ -220,11 +232,13 @@ mod tests {
         for data in 0..3 {
             assert_eq!(stock.get(key(data)), Ok(block(data as u8, 100)));
         }
+        assert_eq!(
+            folder.path().read_dir().unwrap().count(),
+            0,
+            "who kills the server leaves no file"
+        );
         stock.retain(|of| of != key(1));
-        let own = folder.path().read_dir().unwrap().next().unwrap().unwrap();
-        assert_eq!((own.path().read_dir().unwrap().count(), stock.bytes()), (0, 200));
-        drop(stock);
-        assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+        assert_eq!(stock.bytes(), 200);
     }
 
     #[test]
@@ -262,6 +276,44 @@ mod tests {
         nowhere.put(key(0), Ok(block(0, 60)));
         assert!(nowhere.get(key(0)).unwrap_err().contains("no room for 60 bytes more"));
         assert_eq!(nowhere.bytes(), 0);
+    }
+
+    #[test]
+    fn what_is_given_away_is_given_by_the_piece_and_forgotten_as_it_goes() {
+        let (mut stock, _folder) = stock(&Room { memory_bytes: 0, ..Room::default() });
+        for data in 0..3 {
+            stock.put(key(data), Ok(block(data as u8, 2 * DATA_SEGMENT_BYTES + 1)));
+        }
+        let half = pieces(key(9), 4, &Ok(block(9, DATA_SEGMENT_BYTES + 1))).next().unwrap();
+        assert!(!stock.arrive(half.clone()));
+        assert_eq!(stock.give(), Some(half));
+
+        let (mut other, before) = (Stock::default(), stock.bytes());
+        let mut next = || stock.give().map(|piece| (other.arrive(piece), stock.bytes())).unwrap();
+        assert_eq!([next().0, next().0], [false, false]);
+        let (is_there, left) = next();
+        assert!(is_there && left == before - (2 * DATA_SEGMENT_BYTES as u64 + 1));
+        // What is freed under way is not given any further.
+        next();
+        stock.remove(key(1));
+        while let Some(piece) = stock.give() {
+            assert_eq!(piece.key, key(2));
+            other.arrive(piece);
+        }
+        assert_eq!(other.get(key(0)), Ok(block(0, 2 * DATA_SEGMENT_BYTES + 1)));
+        assert!(other.has(key(2)) && !other.has(key(1)));
+        assert_eq!(stock.bytes(), 0);
+    }
+
+    #[test]
+    fn what_claims_more_segments_than_there_may_be_fails() {
+        let mut stock = Stock::default();
+        let piece =
+            Piece { count: u32::MAX, ..pieces(key(0), 0, &Ok(block(1, 1))).next().unwrap() };
+
+        assert!(stock.arrive(piece));
+
+        assert!(stock.get(key(0)).unwrap_err().contains("4294967295 segments"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::disk::Room;
 use super::order::{DataKey, Held, Order, Piece};
+use super::spans::Spans;
 use super::stock::Stock;
 use crate::block::Block;
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,8 @@ pub(crate) struct Store {
     /// All groups below have ended, and some others.
     floor: u32,
     ended: BTreeSet<u32>,
+    /// What nobody needs any more of groups that go on.
+    freed: BTreeMap<u32, Spans>,
 }
 
 impl Store {
@@ -50,6 +53,12 @@ impl Store {
         self.orders.insert(number, Waiting { order, missing: missing.len() });
     }
 
+    /// Whether data may still be needed: what comes late of an attempt that came to nothing is not wanted.
+    pub(crate) fn is_wanted(&self, key: DataKey) -> bool {
+        let is_free = self.freed.get(&key.group).is_some_and(|freed| freed.contains(key.data));
+        !is_free && !self.is_over(key.group)
+    }
+
     /// Whether a group has ended: what is on its way for it is not wanted.
     pub(crate) fn is_over(&self, group: u32) -> bool {
         group < self.floor || self.ended.contains(&group)
@@ -63,6 +72,7 @@ impl Store {
         let (floor, ended) = (self.floor, &self.ended);
         let is_over = |group: u32| group < floor || ended.contains(&group);
         self.stock.retain(|key| !is_over(key.group));
+        self.freed.retain(|&group, _| !is_over(group));
         self.needed_by.retain(|key, _| !is_over(key.group));
         let all = std::mem::take(&mut self.orders).into_iter();
         let (over, rest): (Vec<_>, Vec<_>) =
@@ -75,14 +85,14 @@ impl Store {
     /// A piece of data comes.
     pub(crate) fn arrive(&mut self, piece: Piece) {
         let key = piece.key;
-        if !self.is_over(key.group) && self.stock.arrive(piece) {
+        if self.is_wanted(key) && self.stock.arrive(piece) {
             self.is_there(key);
         }
     }
 
     /// Data comes. What is there stays as it is.
     pub(crate) fn put(&mut self, key: DataKey, held: Held) {
-        if !self.is_over(key.group) {
+        if self.is_wanted(key) {
             self.stock.put(key, held);
             self.is_there(key);
         }
@@ -125,7 +135,14 @@ impl Store {
         let found = self.orders.iter().find(|(_, waiting)| is_it(&waiting.order));
         let number = found.map(|(number, _)| *number)?;
         self.ready.retain(|(_, ready)| *ready != number);
-        Some(self.orders.remove(&number)?.order)
+        let order = self.orders.remove(&number)?.order;
+        for key in &order.inputs {
+            if let Some(orders) = self.needed_by.get_mut(key) {
+                orders.retain(|needed| *needed != number);
+            }
+        }
+        self.needed_by.retain(|_, orders| !orders.is_empty());
+        Some(order)
     }
 
     pub(crate) fn has(&self, key: DataKey) -> bool {
@@ -141,8 +158,12 @@ impl Store {
         self.stock.piece(key, index)
     }
 
-    pub(crate) fn free(&mut self, keys: &[DataKey]) {
-        keys.iter().for_each(|&key| self.stock.remove(key));
+    /// Data of a group is not needed any more.
+    pub(crate) fn free(&mut self, group: u32, data: &Spans) {
+        if !self.is_over(group) {
+            self.freed.entry(group).or_default().merge(data);
+            self.stock.retain_of(group, |version| !data.contains(version));
+        }
     }
 
     /// Bytes that are kept.
@@ -150,11 +171,20 @@ impl Store {
         self.stock.bytes()
     }
 
-    /// Gives all data and orders away.
-    pub(crate) fn drain(&mut self) -> (Vec<Piece>, Vec<Order>) {
+    /// Gives all orders away.
+    pub(crate) fn take_orders(&mut self) -> Vec<Order> {
         self.ready.clear();
         self.needed_by.clear();
-        let orders = std::mem::take(&mut self.orders).into_values();
-        (self.stock.drain(), orders.map(|waiting| waiting.order).collect())
+        std::mem::take(&mut self.orders).into_values().map(|waiting| waiting.order).collect()
+    }
+
+    /// Gives a piece of data away, until nothing is left.
+    pub(crate) fn give(&mut self) -> Option<Piece> {
+        self.stock.give()
+    }
+
+    /// Forgets all data.
+    pub(crate) fn clear(&mut self) {
+        self.stock.retain(|_| false);
     }
 }

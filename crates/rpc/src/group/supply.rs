@@ -138,12 +138,9 @@ impl<C: Catalogue> Window<'_, '_, C> {
             }
             let name = self.names[data.index()];
             let Some(task) = producer else { return Err(nowhere(name)) };
-            let mut progress = self.progress.borrow_mut();
-            if progress.is_done(task) {
-                progress.undo(task);
-                if !progress.want(task, at) {
-                    progress.fail(task, nowhere(name));
-                }
+            let is_done = self.progress.borrow().is_done(task);
+            if is_done {
+                self.make_again(task, at, nowhere(name));
             }
         }
     }

@@ -1,9 +1,10 @@
 //! Windows of a group: calls that are gathered become a graph, are mapped, and executed.
 
 use super::discovery::{Discovered, Gathered, discover};
-use super::map::{Draft, Group, Matter, nowhere, other};
-use super::order::{DataKey, GroupMessage};
+use super::map::{Group, Matter, nowhere, other};
+use super::order::GroupMessage;
 use super::progress::Progress;
+use super::spans::Spans;
 use crate::calls::{Catalogue, RpcError, ServerCard, ServerMessage};
 use crate::graph::TaskGraph;
 use crate::id::ServerId;
@@ -12,7 +13,7 @@ use crate::mapping::Mapping;
 use crate::platform::Platform;
 use crate::rescue::Watch;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Calls that are executed together.
@@ -117,33 +118,27 @@ impl<C: Catalogue> Group<'_, C> {
     /// Has servers forget data that no handle names any more.
     fn free_dropped(&self) {
         let mut draft = self.draft.borrow_mut();
-        // What calls of the next window need has no handle any more, perhaps.
-        let needed: BTreeSet<u32> =
-            draft.calls.iter().flat_map(|call| call.inputs.iter().copied()).collect();
-        let dropped: Vec<u32> = draft
-            .tokens
-            .iter()
-            .filter(|(data, token)| Arc::strong_count(token) == 1 && !needed.contains(data))
-            .map(|(data, _)| *data)
-            .collect();
-        for &data in &dropped {
-            draft.tokens.remove(&data);
-            draft.values.remove(&data);
+        // What calls of the next window need has no handle any more, perhaps, nor what they make.
+        let of_calls = |call: &Gathered| call.inputs.iter().chain(&call.outputs).copied().collect();
+        let needed: BTreeSet<u32> = draft.calls.iter().flat_map::<Vec<u32>, _>(of_calls).collect();
+        let is_dropped = |(data, token): &(&u32, &Arc<_>)| {
+            Arc::strong_count(token) == 1 && !needed.contains(data)
+        };
+        let dropped: Vec<u32> =
+            draft.tokens.iter().filter(is_dropped).map(|(data, _)| *data).collect();
+        for data in &dropped {
+            draft.tokens.remove(data);
+            draft.values.remove(data);
+            draft.known.remove(data);
         }
-        self.free(&mut draft, &dropped);
-    }
-
-    fn free(&self, draft: &mut Draft, data: &[u32]) {
-        let mut by_server: BTreeMap<u32, Vec<DataKey>> = BTreeMap::new();
-        for data in data {
-            let known = draft.known.remove(data).unwrap_or_default();
-            for server in known.servers {
-                by_server.entry(server).or_default().push(self.key(*data));
-            }
+        if dropped.is_empty() {
+            return;
         }
-        for (server, keys) in by_server {
-            let message = ServerMessage::Group(GroupMessage::Free(keys));
-            self.mapper.services.tell_server(server, message);
+        let (group, data): (_, Spans) = (self.number, dropped.into_iter().collect());
+        // To all, since attempts that came to nothing may make some of it yet, and send it to whoever waited for it.
+        for &server in &draft.touched {
+            let message = GroupMessage::Free { group, data: data.clone() };
+            self.mapper.services.tell_server(server, ServerMessage::Group(message));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::fixture::{ADD, SLEEP, client, code, servers, simulated, stranger};
 use gridspan_rpc::calls::{Config, GridRpc, SessionId};
+use std::time::Duration;
 
 #[test]
 fn a_session_that_is_cancelled_has_failed() {
@@ -57,4 +58,31 @@ fn what_waits_at_a_server_is_not_executed_once_it_is_cancelled() {
     });
 
     assert!(report.virtual_time.as_secs_f64() < 2.0, "{}", report.virtual_time);
+}
+
+#[test]
+fn a_call_in_text_that_is_given_up_ends_when_no_server_has_anything_to_do_with_it() {
+    let report = simulated(async |grid| {
+        let mut rpc = GridRpc::new(&servers(&grid).await?);
+        rpc.initialize(&Config::default())?;
+        let after = async |ms| drop(grid.sleep(Duration::from_millis(ms)).await);
+        let begin = grid.now().await.unwrap();
+        // It is executed, by the server that is twice as fast, when it is given up.
+        let given_up = rpc.call_text_until("sleep", "4000", after(100)).await;
+        assert_eq!(code(given_up), 10);
+        let ended_s = grid.now().await.unwrap().since(begin).as_secs_f64();
+        assert!((2.0..2.1).contains(&ended_s), "{ended_s}");
+        assert_eq!(rpc.call_text_until("add", "[1, 2]", after(1_000)).await?, "3");
+        assert_eq!(code(rpc.wait_all().await), 0);
+        // One that waits behind another is never executed.
+        let handle = rpc.handle(&SLEEP).await?;
+        for _ in 0..2 {
+            rpc.call_async(&handle, &1000).await?;
+        }
+        let waiting = rpc.call_text_until("sleep", "100000", after(10)).await;
+        assert_eq!(code(waiting), 10);
+        Ok(())
+    });
+
+    assert!(report.virtual_time.as_secs_f64() < 6.0, "{}", report.virtual_time);
 }

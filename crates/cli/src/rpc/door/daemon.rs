@@ -1,19 +1,24 @@
 //! A daemon: opens a door and answers, until it is told to end.
 
+use super::budget::Budget;
 use super::hall::Hall;
 use super::token::{DoorError, Key, Token, key_path};
-use super::wire::{Answer, Question, TextCall, ask, hear, say};
+use super::wire::{Answer, Question, TextCall, WAITING_BYTES_MAX, ask, hear, say};
 use gridspan_rpc::calls::{Catalogue, GridRpc, Offer, RpcError, ServerCard};
-use quinn::{Connection, Endpoint, Incoming, VarInt};
+use quinn::{Connection, Endpoint, Incoming, RecvStream, SendStream, VarInt};
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::{Semaphore, oneshot};
 
 /// So many servers are tried for a call at most.
 const ATTEMPTS: usize = 3;
+/// So many others may be connected; further ones are told to come again.
+const CONNECTIONS_MAX: usize = 1024;
 /// How long calls may go on when the daemon is told to end.
 const GRACE: Duration = Duration::from_secs(10);
 /// How often it looks whether they have ended.
@@ -24,6 +29,8 @@ const GLANCE: Duration = Duration::from_millis(20);
 pub(crate) struct DoorOptions {
     /// Where it listens. With port 0 the system chooses one.
     pub(crate) listen: SocketAddr,
+    /// By which address others reach it, if not by that.
+    pub(crate) advertise: Option<IpAddr>,
     /// Where it writes its token.
     pub(crate) token: PathBuf,
     /// Whether it takes over the certificates and the address of a daemon that had the same token before, and leaves
@@ -59,6 +66,9 @@ struct Daemon<C: Catalogue> {
     hall: Mutex<Hall<Way<C>>>,
     /// Questions that are being answered.
     open: AtomicUsize,
+    /// Of calls that were passed on.
+    numbers: AtomicU64,
+    connections: Arc<Semaphore>,
 }
 
 impl DoorPlan {
@@ -73,12 +83,16 @@ impl DoorPlan {
                 (None, key, endpoint.map_err(DoorError::Listen)?)
             }
             None => {
+                let ip = options.advertise.unwrap_or(options.listen.ip());
+                if ip.is_unspecified() {
+                    return Err(DoorError::Nowhere(options.listen));
+                }
                 // The certificates do not name the address, which is known once the socket is there.
                 let (token, key) = Token::new(options.listen)?;
                 let endpoint = Endpoint::server(key.server()?, options.listen);
                 let endpoint = endpoint.map_err(DoorError::Listen)?;
                 let address = endpoint.local_addr().map_err(DoorError::Listen)?;
-                (Some(token.at(address)), key.at(address), endpoint)
+                (Some(token.at((ip, address.port()).into())), key.at(address), endpoint)
             }
         };
         if options.is_kept {
@@ -106,9 +120,14 @@ pub(super) async fn daemon<C: Catalogue>(
     let DoorPlan { options, endpoint } = plan;
     let mut hall = Hall::new();
     if let Some((card, rpc)) = own {
-        hall.join(card, Way::Here(rpc));
+        hall.join(card, Way::Here(rpc)).map_err(DoorError::Unwelcome)?;
     }
-    let daemon = Arc::new(Daemon { hall: Mutex::new(hall), open: AtomicUsize::new(0) });
+    let daemon = Arc::new(Daemon {
+        hall: Mutex::new(hall),
+        open: AtomicUsize::new(0),
+        numbers: AtomicU64::new(0),
+        connections: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+    });
     let mut end = std::pin::pin!(end);
     loop {
         tokio::select! {
@@ -140,31 +159,55 @@ impl<C: Catalogue> Daemon<C> {
 
     /// Attends to one connection, to its end.
     async fn receive(self: Arc<Self>, incoming: Incoming) {
+        let Ok(_place) = self.connections.clone().try_acquire_owned() else {
+            return incoming.refuse();
+        };
         // Who cannot prove that he has the token has been told so.
         let Ok(connection) = incoming.await else { return };
         let joined = Arc::new(Mutex::new(BTreeSet::new()));
-        while let Ok((mut send, mut receive)) = connection.accept_bi().await {
+        let budget = Budget::new(WAITING_BYTES_MAX);
+        while let Ok((send, receive)) = connection.accept_bi().await {
             let (daemon, connection, joined) = (self.clone(), connection.clone(), joined.clone());
+            let budget = budget.clone();
             daemon.open.fetch_add(1, Ordering::SeqCst);
             tokio::spawn(async move {
-                if let Ok(question) = hear(&mut receive).await {
-                    let stopped = send.stopped();
-                    let answered = tokio::select! {
-                        // Nobody waits for the answer any more.
-                        _ = stopped => None,
-                        answer = daemon.answer(question, &connection, &joined) => Some(answer),
-                    };
-                    if let Some(answer) = answered {
-                        // He may be gone now.
-                        let _ = say(&mut send, &answer).await;
-                        let _ = send.stopped().await;
-                    }
-                }
+                daemon.attend((send, receive), &budget, &connection, &joined).await;
                 daemon.open.fetch_sub(1, Ordering::SeqCst);
             });
         }
         let gone = std::mem::take(&mut *joined.lock().unwrap_or_else(PoisonError::into_inner));
         gone.into_iter().for_each(|number| self.hall().leave(number));
+    }
+
+    /// Hears a question, and answers it.
+    async fn attend(
+        self: &Arc<Self>,
+        (mut send, mut receive): (SendStream, RecvStream),
+        budget: &Budget,
+        connection: &Connection,
+        joined: &Mutex<BTreeSet<u32>>,
+    ) {
+        // What was heard counts until it is answered.
+        let (answer, _claim) = match hear(&mut receive, budget).await {
+            Ok((question, claim)) => {
+                let stopped = send.stopped();
+                let answered = tokio::select! {
+                    // Nobody waits for the answer any more.
+                    _ = stopped => return,
+                    answer = self.answer(question, connection, joined) => answer,
+                };
+                (answered, Some(claim))
+            }
+            Err(error @ DoorError::TooMuch) => {
+                let refused = RpcError::RpcRefused { reason: error.to_string() };
+                (Answer::Called(Err(refused)), None)
+            }
+            Err(_) => return,
+        };
+        // The rest of a question that was not heard. He may be gone now.
+        let _ = receive.stop(VarInt::from_u32(0));
+        let _ = say(&mut send, &answer).await;
+        let _ = send.stopped().await;
     }
 
     async fn answer(
@@ -177,10 +220,20 @@ impl<C: Catalogue> Daemon<C> {
             Question::List => Answer::Servers(self.hall().list()),
             Question::Call(call) => Answer::Called(self.call(call).await),
             Question::Join(card) => {
-                let number = self.hall().join(card, Way::There(connection.clone()));
-                joined.lock().unwrap_or_else(PoisonError::into_inner).insert(number);
-                Answer::Joined
+                let mut joined = joined.lock().unwrap_or_else(PoisonError::into_inner);
+                if !joined.is_empty() {
+                    return Answer::Refused("a server has joined here already".to_owned());
+                }
+                match self.hall().join(card, Way::There(connection.clone())) {
+                    Ok(number) => {
+                        joined.insert(number);
+                        Answer::Joined
+                    }
+                    Err(why) => Answer::Refused(why),
+                }
             }
+            // Whoever calls goes away instead.
+            Question::Cancel(_) => Answer::Cancelled,
         }
     }
 
@@ -208,7 +261,8 @@ impl<C: Catalogue> Daemon<C> {
         Err(problem)
     }
 
-    /// Sends a call to a server. It counts as the server's load until that has answered, though in time or not.
+    /// Sends a call to a server. It counts as the server's load until that has answered, though in time or not. If nobody
+    /// waits for it any more, or too long, it is taken back.
     async fn attempt(
         self: &Arc<Self>,
         offer: Offer,
@@ -216,11 +270,14 @@ impl<C: Catalogue> Daemon<C> {
         call: Arc<TextCall>,
     ) -> Result<String, RpcError> {
         let (daemon, timeout, begun) = (self.clone(), call.timeout, Instant::now());
+        // Dropped when this ends.
+        let (_wanted, unwanted) = oneshot::channel::<()>();
         // Locked while the hall is. Empty once the server has answered.
         let late = Arc::new(Mutex::new(Some(offer)));
         let of_task = late.clone();
         let going = tokio::spawn(async move {
-            let outcome = way.call(&call).await;
+            let number = daemon.numbers.fetch_add(1, Ordering::SeqCst);
+            let outcome = way.call(&call, number, async { drop(unwanted.await) }).await;
             let mut hall = daemon.hall();
             if outcome.is_ok() {
                 let (bytes, took_s) = (call.arguments.len() as u64, begun.elapsed().as_secs_f64());
@@ -244,14 +301,33 @@ impl<C: Catalogue> Daemon<C> {
 }
 
 impl<C: Catalogue> Way<C> {
-    async fn call(&self, call: &TextCall) -> Result<String, RpcError> {
-        match self {
-            Self::Here(rpc) => rpc.call_text(&call.function, &call.arguments).await,
-            Self::There(connection) => match ask(connection, &Question::Call(call.clone())).await {
-                Ok(Answer::Called(outcome)) => outcome,
-                Ok(_) => Err(RpcError::CommunicationFailed),
-                Err(error) => Err(RpcError::Other { reason: error.to_string() }),
-            },
+    /// Calls, as long as `unwanted` does not resolve. Then the call is taken back, and this ends when nothing is done for it.
+    async fn call(
+        &self,
+        call: &TextCall,
+        number: u64,
+        unwanted: impl Future<Output = ()>,
+    ) -> Result<String, RpcError> {
+        let connection = match self {
+            Self::Here(rpc) => {
+                return rpc.call_text_until(&call.function, &call.arguments, unwanted).await;
+            }
+            Self::There(connection) => connection,
+        };
+        let question = Question::Call(TextCall { number, ..call.clone() });
+        let mut answer = pin!(ask(connection, &question));
+        let answered = tokio::select! {
+            answered = &mut answer => answered,
+            () = unwanted => {
+                // He may be gone, which the answer says as well.
+                let _ = ask(connection, &Question::Cancel(number)).await;
+                answer.await
+            }
+        };
+        match answered {
+            Ok(Answer::Called(outcome)) => outcome,
+            Ok(_) => Err(RpcError::CommunicationFailed),
+            Err(error) => Err(RpcError::Other { reason: error.to_string() }),
         }
     }
 }

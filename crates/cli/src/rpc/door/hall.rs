@@ -4,6 +4,14 @@ use super::wire::Listed;
 use gridspan_rpc::calls::{Directory, Offer, RpcError, ServerCard};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// So many servers may have joined.
+const SERVERS_MAX: usize = 4096;
+/// What a server may say of itself: letters of a name, and functions.
+const NAME_MAX: usize = 200;
+const FUNCTIONS_MAX: usize = 10_000;
+/// How fast a server may say it is.
+const SPEEDS: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
+
 /// Servers that are reached by a way `W`.
 #[derive(Debug)]
 pub(super) struct Hall<W> {
@@ -19,13 +27,17 @@ impl<W: Clone> Hall<W> {
         Self { directory: Directory::default(), ways, calls, next: 0 }
     }
 
-    /// A server comes; its number here.
-    pub(super) fn join(&mut self, card: ServerCard, way: W) -> u32 {
+    /// A server comes; its number here, or why it may not.
+    pub(super) fn join(&mut self, card: ServerCard, way: W) -> Result<u32, String> {
+        check(&card)?;
+        if self.ways.len() >= SERVERS_MAX {
+            return Err(format!("{SERVERS_MAX} servers have joined already"));
+        }
         let number = self.next;
         self.next += 1;
         self.directory.join(ServerCard { number, ..card });
         self.ways.insert(number, way);
-        number
+        Ok(number)
     }
 
     /// A server is gone.
@@ -79,6 +91,28 @@ impl<W: Clone> Hall<W> {
     }
 }
 
+/// Whether a server may say this of itself: it decides where calls go, and is shown on terminals.
+fn check(card: &ServerCard) -> Result<(), String> {
+    let is_name = |name: &str| {
+        !name.is_empty() && name.chars().count() <= NAME_MAX && !name.chars().any(char::is_control)
+    };
+    match card {
+        card if !is_name(&card.name) => {
+            Err(format!("a name has 1 to {NAME_MAX} letters, and none that controls terminals"))
+        }
+        card if !SPEEDS.contains(&card.speed) => {
+            Err(format!("a speed is from {} to {}", SPEEDS.start(), SPEEDS.end()))
+        }
+        card if card.functions.len() > FUNCTIONS_MAX => {
+            Err(format!("a server has {FUNCTIONS_MAX} functions at most"))
+        }
+        card if !card.functions.iter().all(|name| is_name(name)) => Err(format!(
+            "the name of a function has 1 to {NAME_MAX} letters, and none that controls terminals"
+        )),
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +127,7 @@ mod tests {
         let mut hall = Hall::new();
         let [slow, fast] =
             [("slow", 1.0), ("fast", 2.0)].map(|(name, speed)| hall.join(card(name, speed), name));
+        let (slow, fast) = (slow.unwrap(), fast.unwrap());
         let mut tried = BTreeSet::new();
         let mut ways = Vec::new();
         while let Some((offer, way)) = hall.place("f", 8, &tried).unwrap() {
@@ -107,5 +142,19 @@ mod tests {
 
         let error = hall.place("f", 8, &BTreeSet::new()).unwrap_err();
         assert_eq!(error.code(), 4);
+    }
+
+    #[test]
+    fn what_a_server_says_of_itself_is_checked() {
+        let mut hall = Hall::new();
+        let mut join = |card| hall.join(card, ()).map_err(|why| why[..12].to_owned());
+        for (name, speed) in [("", 1.0), ("a\u{1b}[2J", 1.0), ("a", 0.0), ("a", -1.0), ("a", 1e300)]
+        {
+            assert!(join(card(name, speed)).is_err(), "{name:?} {speed}");
+        }
+        assert!(join(card("a", f64::NAN)).is_err());
+        let functions = [String::from("f\n")].into();
+        assert!(join(ServerCard { functions, ..card("a", 1.0) }).is_err());
+        assert_eq!(join(card("Ä 1", 1.0)), Ok(0));
     }
 }

@@ -1,13 +1,16 @@
 //! A server that joins the door of a daemon, and joins again when that is back.
 
+use super::budget::Budget;
 use super::token::{DoorError, Token};
 use super::visitor::Visitor;
-use super::wire::{Answer, Question, ask, hear, say};
+use super::wire::{Answer, Question, TextCall, WAITING_BYTES_MAX, ask, hear, say};
 use gridspan_rpc::calls::{Catalogue, GridRpc, RpcError, ServerCard};
 use quinn::{Connection, VarInt};
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
 
 /// How long to wait before looking for a door again, at first and at most.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -61,31 +64,96 @@ async fn enter(visitor: &Visitor, card: &ServerCard) -> Result<Connection, DoorE
     let connection = visitor.connect().await?;
     match ask(&connection, &Question::Join(card.clone())).await? {
         Answer::Joined => Ok(connection),
+        Answer::Refused(why) => Err(DoorError::Unwelcome(why)),
         _ => Err(DoorError::Malformed("another answer than that to joining".to_owned())),
     }
 }
 
-/// Executes the calls that come, until the connection ends.
+/// So many calls that were taken back before they came are known at most.
+const EARLY_MAX: usize = 1000;
+
+/// The calls that are being executed, by number: dropping its sender takes a call back.
+#[derive(Debug, Default)]
+struct Calls {
+    wanted: BTreeMap<u64, oneshot::Sender<()>>,
+    /// Taken back before they came, for streams overtake each other.
+    early: BTreeSet<u64>,
+}
+
+impl Calls {
+    /// A call comes; what resolves when it is taken back, which it may be already.
+    fn begin(&mut self, number: u64) -> oneshot::Receiver<()> {
+        let (wanted, unwanted) = oneshot::channel();
+        if !self.early.remove(&number) {
+            self.wanted.insert(number, wanted);
+        }
+        unwanted
+    }
+
+    fn cancel(&mut self, number: u64) {
+        if self.wanted.remove(&number).is_none() {
+            self.early.insert(number);
+            if self.early.len() > EARLY_MAX {
+                self.early.pop_first();
+            }
+        }
+    }
+}
+
+/// Executes the calls that come, until the connection ends. What has not ended then is taken back.
 async fn serve<C: Catalogue>(
     connection: &Connection,
     rpc: &Arc<GridRpc<C>>,
     open: &Arc<AtomicUsize>,
 ) {
+    let calls = Arc::new(Mutex::new(Calls::default()));
+    let budget = Budget::new(WAITING_BYTES_MAX);
     while let Ok((mut send, mut receive)) = connection.accept_bi().await {
-        let (rpc, open) = (rpc.clone(), open.clone());
+        let (rpc, open, calls) = (rpc.clone(), open.clone(), calls.clone());
+        let budget = budget.clone();
         open.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {
-            if let Ok(Question::Call(call)) = hear(&mut receive).await {
-                let outcome = rpc.call_text(&call.function, &call.arguments).await;
-                // The door may be gone.
-                let _ = say(&mut send, &Answer::Called(outcome)).await;
-                let _ = send.stopped().await;
-            } else {
-                let refused =
-                    RpcError::RpcRefused { reason: "a server takes calls only".to_owned() };
-                let _ = say(&mut send, &Answer::Called(Err(refused))).await;
-            }
+            let (answer, _claim) = match hear(&mut receive, &budget).await {
+                Ok((question, claim)) => (answer(question, &rpc, &calls).await, Some(claim)),
+                Err(error) => {
+                    let refused = RpcError::RpcRefused { reason: error.to_string() };
+                    (Answer::Called(Err(refused)), None)
+                }
+            };
+            // The door may be gone.
+            let _ = receive.stop(VarInt::from_u32(0));
+            let _ = say(&mut send, &answer).await;
+            let _ = send.stopped().await;
             open.fetch_sub(1, Ordering::SeqCst);
         });
     }
+    lock(&calls).wanted.clear();
+}
+
+async fn answer<C: Catalogue>(
+    question: Question,
+    rpc: &GridRpc<C>,
+    calls: &Mutex<Calls>,
+) -> Answer {
+    match question {
+        Question::Call(TextCall { number, function, arguments, .. }) => {
+            let unwanted = lock(calls).begin(number);
+            let unwanted = async { drop(unwanted.await) };
+            let outcome = rpc.call_text_until(&function, &arguments, unwanted).await;
+            lock(calls).wanted.remove(&number);
+            Answer::Called(outcome)
+        }
+        Question::Cancel(number) => {
+            lock(calls).cancel(number);
+            Answer::Cancelled
+        }
+        Question::List | Question::Join(_) => {
+            let reason = "a server takes calls only".to_owned();
+            Answer::Called(Err(RpcError::RpcRefused { reason }))
+        }
+    }
+}
+
+fn lock(calls: &Mutex<Calls>) -> MutexGuard<'_, Calls> {
+    calls.lock().unwrap_or_else(PoisonError::into_inner)
 }

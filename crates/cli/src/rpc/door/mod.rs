@@ -3,7 +3,7 @@
 //! | part | is |
 //! | --- | --- |
 //! | `token` | where a door is, and the certificates by which both sides know each other |
-//! | `wire` | what is asked and answered: one stream for each question |
+//! | `wire`, `budget` | what is asked and answered: one stream for each question; and how much of it may wait |
 //! | `hall` | the servers behind a door: its own, and those that have joined |
 //! | `daemon` | opens the door, and answers |
 //! | `member` | a server that joins the door of another |
@@ -20,10 +20,12 @@
 //!
 //! **Failure.** A server whose connection ends or is silent for some seconds is forgotten, and its calls are made
 //! elsewhere. Servers whose registry is gone look for it at the same address until it is back; the registry keeps
-//! its certificates beside the token if that has a path of its own. A call whose caller is gone is not sent on.
+//! its certificates beside the token if that has a path of its own. A call whose caller is gone, or that
+//! was late, is taken back from its server, which ends what it executes of it and begins nothing else.
 //!
 //! **End.** A daemon that is told to end takes no more calls, answers those it has, and says good-bye.
 
+mod budget;
 mod daemon;
 mod hall;
 mod member;

@@ -2,12 +2,12 @@
 
 use gridspan_runtime::NodeId;
 use gridspan_runtime::net::{Authority, Identity, IdentityError};
-use quinn::{ClientConfig, ServerConfig, TransportConfig, VarInt};
+use quinn::{ClientConfig, ConnectionError, ServerConfig, TransportConfig, VarInt};
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +20,11 @@ const SILENCE: Duration = Duration::from_secs(6);
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// So many questions of one connection may be open at the same time; further ones wait.
 const STREAMS_MAX: u32 = 1000;
+/// So much of one connection may have come that nobody has heard yet.
+const UNHEARD_BYTES_MAX: u32 = 16 << 20;
+/// The codes of QUIC by which one side does not accept the other's certificate, among others of TLS (RFC 9001,
+/// section 4.8).
+const TLS_CODES: std::ops::Range<u64> = 0x100..0x200;
 
 /// Why a door cannot be opened or reached.
 #[derive(Debug, Error)]
@@ -49,9 +54,48 @@ pub(crate) enum DoorError {
         /// What was seen.
         reason: String,
     },
+    /// Who is there does not know the token, or is not known by it.
+    #[error(
+        "the token is stale: who answers at {address} is not the daemon that wrote it, or has written another since \
+         ({reason}); take the token that it has now"
+    )]
+    Stale {
+        /// Where the token says the door is.
+        address: SocketAddr,
+        /// What was seen.
+        reason: String,
+    },
+    /// Nobody can be told where the door is.
+    #[error(
+        "nobody finds a door that is at {0}; say with --advertise by which address others reach this machine, or \
+         listen there"
+    )]
+    Nowhere(SocketAddr),
+    /// The door does not let a server join.
+    #[error("the daemon does not let the server join: {0}")]
+    Unwelcome(String),
+    /// More is said than may be waiting.
+    #[error("more is asked at once than the daemon may keep; ask again later, or for less")]
+    TooMuch,
     /// What is said cannot be understood.
     #[error("the other side of the door says what cannot be understood: {0}")]
     Malformed(String),
+}
+
+impl DoorError {
+    /// What became of a connection.
+    pub(super) fn away(address: SocketAddr, error: &ConnectionError) -> Self {
+        let code = match error {
+            ConnectionError::TransportError(error) => u64::from(error.code),
+            ConnectionError::ConnectionClosed(close) => u64::from(close.error_code),
+            _ => 0,
+        };
+        let reason = error.to_string();
+        match TLS_CODES.contains(&code) {
+            true => Self::Stale { address, reason },
+            false => Self::Away { address, reason },
+        }
+    }
 }
 
 /// Where a door is, and the certificate of its guests. It holds a private key.
@@ -145,7 +189,10 @@ impl Key {
 
 /// Where the daemon's key is, beside its token.
 pub(super) fn key_path(token: &Path) -> PathBuf {
-    token.with_extension("key")
+    // Appended, so that no two tokens have the same, and none has itself.
+    let mut name = OsString::from(token);
+    name.push(".key");
+    name.into()
 }
 
 fn transport() -> Arc<TransportConfig> {
@@ -154,6 +201,7 @@ fn transport() -> Arc<TransportConfig> {
     transport.max_idle_timeout(Some(silence.into())).keep_alive_interval(Some(KEEP_ALIVE));
     transport.max_concurrent_bidi_streams(VarInt::from_u32(STREAMS_MAX));
     transport.max_concurrent_uni_streams(VarInt::from_u32(0));
+    transport.receive_window(VarInt::from_u32(UNHEARD_BYTES_MAX));
     Arc::new(transport)
 }
 
@@ -169,12 +217,40 @@ fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, DoorError> {
 
 fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), DoorError> {
     let written = || {
-        // Whole or not at all: somebody may be waiting for it.
-        let new = path.with_extension("new");
-        let mut options = fs::OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600);
-        options.open(&new)?.write_all(&serde_json::to_vec(value)?)?;
-        fs::rename(new, path)
+        // Whole or not at all: somebody may be waiting for it. Its own file, which nobody else could open before.
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let mut file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+        file.write_all(&serde_json::to_vec(value)?)?;
+        file.persist(path).map(drop).map_err(|error| error.error)
     };
     written().map_err(of_token(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn every_token_has_a_key_of_its_own() {
+        let keys = ["grid", "grid.token", "grid.key"].map(|token| key_path(Path::new(token)));
+
+        assert_eq!(keys, ["grid.key", "grid.token.key", "grid.key.key"].map(PathBuf::from));
+    }
+
+    #[test]
+    fn a_token_is_its_users_alone_whatever_lay_in_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("grid.token");
+        for before in ["grid.token", "grid.new"] {
+            fs::write(folder.path().join(before), "open to all").unwrap();
+        }
+        let (token, _) = Token::new(([127, 0, 0, 1], 7).into()).unwrap();
+
+        token.write(&path).unwrap();
+
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(Token::read(&path).unwrap().address.port(), 7);
+        assert_eq!(fs::read(folder.path().join("grid.new")).unwrap(), b"open to all");
+    }
 }

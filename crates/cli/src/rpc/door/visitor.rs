@@ -29,10 +29,10 @@ impl Visitor {
     /// Comes in.
     pub(super) async fn connect(&self) -> Result<Connection, DoorError> {
         let address = self.token.address;
-        let away = |reason: String| DoorError::Away { address, reason };
         let connecting = self.endpoint.connect(address, &self.token.door_name());
-        let connecting = connecting.map_err(|error| away(error.to_string()))?;
-        connecting.await.map_err(|error| away(error.to_string()))
+        let connecting =
+            connecting.map_err(|error| DoorError::Away { address, reason: error.to_string() })?;
+        connecting.await.map_err(|error| DoorError::away(address, &error))
     }
 
     /// The servers behind the door.
@@ -52,7 +52,7 @@ impl Visitor {
         timeout: Duration,
     ) -> Result<Result<String, RpcError>, DoorError> {
         let (function, arguments) = (function.to_owned(), arguments.to_owned());
-        let call = Question::Call(TextCall { function, arguments, timeout });
+        let call = Question::Call(TextCall { number: 0, function, arguments, timeout });
         match ask(&self.connect().await?, &call).await? {
             Answer::Called(outcome) => Ok(outcome),
             _ => Err(DoorError::Malformed("another answer than results".to_owned())),

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-const WIDTH: f64 = 640.0;
-const HEIGHT: f64 = 420.0;
+const WIDTH: f64 = 520.0;
+const HEIGHT: f64 = 360.0;
 const LEFT: f64 = 70.0;
-const RIGHT: f64 = 130.0;
+const RIGHT: f64 = 90.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 50.0;
 /// Colours that people who see no red or green can tell apart.
@@ -51,14 +51,12 @@ pub(crate) fn svg(title: &str, (across, up): (&str, &str), curves: &[Curve<'_>])
     }
     for decade in bottom as i32..=top as i32 {
         let value = 10_f64.powi(decade);
-        text(LEFT - 8.0, y(value) + 4.0, "text-anchor=\"end\"", &format!("{value}"));
+        text(LEFT - 8.0, y(value) + 4.0, "text-anchor=\"end\"", &short(value));
     }
-    for (number, (name, points)) in curves.iter().enumerate() {
-        let colour = COLOURS[number % COLOURS.len()];
-        if let Some(&(_, value)) = points.last() {
-            let fill = format!("fill=\"{colour}\"");
-            text(WIDTH - RIGHT + 8.0, y(value) + 4.0, &fill, name);
-        }
+    let ends = curves.iter().map(|(_, points)| points.last().map_or(0.0, |&(_, value)| y(value)));
+    for (number, at) in apart(ends.collect()) {
+        let fill = format!("fill=\"{}\"", COLOURS[number % COLOURS.len()]);
+        text(WIDTH - RIGHT + 8.0, at + 4.0, &fill, curves[number].0);
     }
     for decade in bottom as i32..=top as i32 {
         let (y, right) = (y(10_f64.powi(decade)), WIDTH - RIGHT);
@@ -78,4 +76,47 @@ pub(crate) fn svg(title: &str, (across, up): (&str, &str), curves: &[Curve<'_>])
         );
     }
     picture + "</svg>\n"
+}
+
+/// A power of ten in few letters.
+fn short(value: f64) -> String {
+    match value {
+        1e6.. => format!("{} M", value / 1e6),
+        1e4.. => format!("{} k", value / 1e3),
+        _ => format!("{value}"),
+    }
+}
+
+/// The heights at which the curves that end at these are named, from top to bottom, with enough room for each name.
+fn apart(ends: Vec<f64>) -> Vec<(usize, f64)> {
+    const LINE: f64 = 14.0;
+    let mut names: Vec<(usize, f64)> = ends.into_iter().enumerate().collect();
+    names.sort_by(|one, other| one.1.total_cmp(&other.1));
+    let lowest = HEIGHT - BOTTOM;
+    for at in 1..names.len() {
+        names[at].1 = names[at].1.max(names[at - 1].1 + LINE);
+    }
+    let mut room = lowest;
+    for (_, height) in names.iter_mut().rev() {
+        *height = height.min(room);
+        room = *height - LINE;
+    }
+    names
+}
+
+/// Pictures in rows, as one.
+#[allow(dead_code, reason = "each bench uses a part")]
+pub(crate) fn sheet(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
+    let (width, height) = (WIDTH * columns as f64, HEIGHT * rows.len() as f64);
+    let mut sheet = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n"
+    );
+    for (row, pictures) in rows.iter().enumerate() {
+        for (column, picture) in pictures.iter().enumerate() {
+            let (x, y) = (WIDTH * column as f64, HEIGHT * row as f64);
+            let _ = write!(sheet, "<g transform=\"translate({x} {y})\">\n{picture}</g>\n");
+        }
+    }
+    sheet + "</svg>\n"
 }

@@ -130,6 +130,46 @@ fn other_nodes_get_tasks_while_all_pes_compute() {
     }
 }
 
+/// Short tasks, one after the other, and many at the end.
+#[derive(Serialize, Deserialize)]
+struct Late {
+    alone: u32,
+    together: u32,
+}
+
+impl Search for Late {
+    type Total = Nodes;
+
+    fn visit(self, cx: &mut SearchContext<'_, Self>) {
+        cx.charge(Duration::from_micros(2));
+        cx.total().0 += 1;
+        match self.alone {
+            0 => (0..self.together).for_each(|_| cx.spawn(Self { alone: 0, together: 0 })),
+            more => cx.spawn(Self { alone: more - 1, ..self }),
+        }
+    }
+}
+
+#[test]
+fn other_nodes_hear_of_short_tasks_that_a_busy_node_has_late() {
+    let (out, result) = mpsc::channel();
+    let job = Job::new("late").search::<Late>().main(async move |grid| {
+        let pool = grid.search_pool().await?;
+        let begin = grid.now().await?;
+        let nodes = pool.run(Late { alone: 1_000, together: 20_000 }).await?;
+        assert_eq!(nodes, Nodes(21_001));
+        out.send(grid.now().await?.since(begin)).map_err(|_| "nobody listens")?;
+        Ok(())
+    });
+    let spec = GridSpec::from_layout(&Layout::new(vec![("a".to_owned(), vec![1, 1])]));
+    let spec = spec.expect("a valid layout");
+    let report = Simulation::new(job, spec, SimOptions::default()).expect("a valid job").run();
+    assert_eq!(report.outcome, Ok(()));
+    // One node takes 42 ms; two could do it in 22 ms.
+    let took = result.recv().expect("main has sent it");
+    assert!(took < Duration::from_millis(30), "{took:?}");
+}
+
 #[test]
 fn the_pes_of_a_node_share_few_long_tasks() {
     for (pes, tasks, at_most) in [(2, 2, 1), (4, 4, 1), (4, 8, 3), (3, 9, 4)] {

@@ -197,6 +197,8 @@ impl<W: Work> Worker<W> {
         self.take_arrivals(cx);
         let begin = cx.core.clock_ns();
         let (mut chunk, mut done) = (CHUNK, 0);
+        // Of short tasks the steward hears as a slice begins, since a busy PE's slices are over when their time is.
+        let is_begun = !self.engine.are_long && self.engine.publish();
         let mut is_news = false;
         'slice: loop {
             for step in 0..chunk {
@@ -236,7 +238,7 @@ impl<W: Work> Worker<W> {
         // Of a root that has come to a dry node the steward hears with what it has spawned. After a long task it hears in the
         // next slice: in virtual time this one is not over yet.
         let is_over = elapsed < SLICE_NS && (self.engine.publish() || self.is_news());
-        if is_news || is_over {
+        if is_begun || is_news || is_over {
             (self.is_new, self.has_run) = (false, false);
             say(Word::Look, cx);
         }

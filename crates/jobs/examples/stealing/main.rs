@@ -1,0 +1,159 @@
+//! Paper 3's experiment (section 5.1) with the scheduler of the runtime itself, in virtual time: workers, stewards,
+//! loans and totals as in every job, on nodes of one PE each.
+//!
+//! `cargo run --release -p gridspan-jobs --example stealing [-- --nodes 32,64 --sites 1,4 --wan-ms 20 --out FOLDER]`
+//!
+//! Where tasks appear is what `cargo bench --bench stealing` uses for its study of the policies alone. An attempt is
+//! what an idle node sends to get tasks, also in vain, from the beginning of the first batch to the end of the last;
+//! messages are all between stewards but the packets with tasks and results. The makespan of a batch is from when its tasks
+//! appear, on all nodes at once, until the last is done, as in the paper. At the end the last policy is compared with the others, by geometric
+//! means. Pictures like the paper's figures 4 to 8 go to FOLDER, one for each load: a row for each number of sites, and in it
+//! attempts, messages and makespans with one curve for each policy.
+
+#[path = "../../../../benches/support/log_chart.rs"]
+mod log_chart;
+
+mod compare;
+mod experiment;
+
+use clap::Parser;
+use compare::{Measure, Row, attempts, compare, messages, time};
+use experiment::run;
+use gridspan_balance::study::stealing::{Experiment, Spread};
+use gridspan_runtime::StealStatistics;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+#[derive(Parser)]
+struct Options {
+    /// How many nodes.
+    #[arg(long, value_delimiter = ',', default_value = "32,64,128,256,512,1024")]
+    nodes: Vec<u32>,
+    /// In how many sites.
+    #[arg(long, value_delimiter = ',', default_value = "1")]
+    sites: Vec<u32>,
+    /// One way between sites, in milliseconds.
+    #[arg(long, default_value_t = 20)]
+    wan_ms: u64,
+    /// The policies.
+    #[arg(long, value_delimiter = ',', default_value = "random,shis,transitive,directory")]
+    policies: Vec<String>,
+    /// Where tasks appear: all, half, 1/8, 1/3b, 1/8b; the last two are binomial.
+    #[arg(long, value_delimiter = ',', default_value = "all,half,1/8,1/3b,1/8b")]
+    loads: Vec<String>,
+    /// The dice of loads.
+    #[arg(long, default_value_t = 2)]
+    seed: u64,
+    /// Where pictures go.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    match table(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("{reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn spread(name: &str) -> Result<Spread, String> {
+    match name {
+        "all" => Ok(Spread::All),
+        "half" => Ok(Spread::Half),
+        "1/8" => Ok(Spread::Eighth),
+        "1/3b" => Ok(Spread::BinomialThird),
+        "1/8b" => Ok(Spread::BinomialEighth),
+        _ => Err(format!("there is no load `{name}`: all, half, 1/8, 1/3b or 1/8b")),
+    }
+}
+
+/// What a picture shows side by side, each with a curve for each policy.
+const MEASURES: [(&str, Measure); 3] =
+    [("steal attempts", attempts), ("messages between nodes", messages), ("makespan, ms", time)];
+
+fn table(options: &Options) -> Result<(), String> {
+    let spreads: Vec<Spread> =
+        options.loads.iter().map(|load| spread(load)).collect::<Result<_, _>>()?;
+    let mut sheets: Vec<Vec<Vec<String>>> = vec![Vec::new(); spreads.len()];
+    for &sites in &options.sites {
+        println!("{sites} sites: attempts / messages (between sites) / efficiency");
+        let heads: String = options.policies.iter().map(|name| format!("{name:>36}")).collect();
+        println!("{:>6} {:10}{heads}", "nodes", "load");
+        let mut found = Vec::new();
+        for (&spread, sheet) in spreads.iter().zip(&mut sheets) {
+            let rows = rows(options, sites, spread)?;
+            sheet.push(charts((sites, options.wan_ms), &rows, &options.policies));
+            found.extend(rows);
+        }
+        compare(&found, &options.policies);
+    }
+    match &options.out {
+        Some(folder) => write(folder, &spreads, &sheets),
+        None => Ok(()),
+    }
+}
+
+/// One load on all numbers of nodes.
+fn rows(options: &Options, sites: u32, spread: Spread) -> Result<Vec<Row>, String> {
+    let mut rows = Vec::new();
+    for &nodes in &options.nodes {
+        let way = Duration::from_millis(options.wan_ms);
+        let experiment = Experiment { seed: options.seed, ..Experiment::new(nodes, spread) }
+            .on_sites(sites, way);
+        let mut line = format!("{nodes:>6} {:10}", spread.name());
+        let mut row = Vec::new();
+        for policy in &options.policies {
+            let found = run(&experiment, policy)?;
+            let StealStatistics { attempts, messages, far_messages, .. } = found.statistics;
+            let efficiency = ideal(&experiment).as_secs_f64() / found.makespan.as_secs_f64();
+            let cell = format!("{attempts} / {messages} ({far_messages}) / {efficiency:.3}");
+            line += &format!("{cell:>36}");
+            row.push(found);
+        }
+        println!("{line}");
+        rows.push(Row { nodes, spread, found: row });
+    }
+    Ok(rows)
+}
+
+/// The time if all nodes had worked all of the time.
+fn ideal(experiment: &Experiment) -> Duration {
+    experiment.task * (experiment.tasks_per_node * experiment.batches as u64) as u32
+}
+
+/// One load on so many sites, by each measure.
+fn charts((sites, wan_ms): (u32, u64), rows: &[Row], policies: &[String]) -> Vec<String> {
+    let place = match sites {
+        1 => "one site".to_owned(),
+        _ => format!("{sites} sites, {wan_ms} ms"),
+    };
+    let chart = |&(label, measure): &(&str, Measure)| {
+        let curve = |(at, policy): (usize, &'_ String)| {
+            let points = rows.iter().map(|row| (f64::from(row.nodes), measure(&row.found[at])));
+            (policy.clone(), points.collect())
+        };
+        let curves: Vec<(String, Vec<(f64, f64)>)> =
+            policies.iter().enumerate().map(curve).collect();
+        let named = curves.iter().map(|(name, points)| (name.as_str(), points.clone()));
+        let curves: Vec<log_chart::Curve<'_>> = named.collect();
+        let spread = rows.first().map_or("", |row| row.spread.name());
+        log_chart::svg(&format!("{place}, load {spread}"), ("nodes", label), &curves)
+    };
+    MEASURES.iter().map(chart).collect()
+}
+
+/// Writes a picture for each load, with a row for each number of sites.
+fn write(folder: &Path, spreads: &[Spread], sheets: &[Vec<Vec<String>>]) -> Result<(), String> {
+    for (spread, sheet) in spreads.iter().zip(sheets) {
+        let load = spread.name().replace(['/', '(', ')', ','], "-");
+        let path = folder.join(format!("stealing-{}.svg", load.trim_matches('-')));
+        std::fs::create_dir_all(folder)
+            .and_then(|()| std::fs::write(&path, log_chart::sheet(sheet)))
+            .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    }
+    Ok(())
+}

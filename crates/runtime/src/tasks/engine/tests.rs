@@ -1,0 +1,90 @@
+//! What becomes of tasks and outputs on one PE and between PEs of a node.
+
+use super::super::{Joining, Merge, Search, SearchContext, Searching, Step, Task, TaskContext};
+use super::*;
+use serde::Deserialize;
+
+/// A task or search with so many children that have none.
+#[derive(Serialize, Deserialize)]
+struct Parent(u32);
+
+#[derive(Default, Serialize, Deserialize)]
+struct Count(u64);
+
+impl Merge for Count {
+    fn merge(&mut self, other: Self) {
+        self.0 += other.0;
+    }
+}
+
+impl Search for Parent {
+    type Total = Count;
+
+    fn visit(self, cx: &mut SearchContext<'_, Self>) {
+        cx.total().0 += 1;
+        (0..self.0).for_each(|_| cx.spawn(Self(0)));
+    }
+}
+
+impl Task for Parent {
+    type Output = u64;
+    type Join = u64;
+
+    fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        (0..self.0).for_each(|_| cx.spawn(Self(0)));
+        if self.0 == 0 { Step::Done(1) } else { Step::Sync(1) }
+    }
+
+    fn collect(sum: &mut u64, _: u32, output: u64) {
+        *sum += output;
+    }
+
+    fn joined(sum: u64, _: &mut TaskContext<'_, Self>) -> Step<Self> {
+        Step::Done(sum)
+    }
+}
+
+fn alone<W: Work>(item: W::Item) -> Engine<W> {
+    let mut engine = Engine::new(PeId(0), 0, Arc::new(Deques::new(1)), true);
+    engine.submit(item, 7);
+    engine
+}
+
+#[test]
+fn an_output_that_comes_more_often_than_it_should_is_dropped() {
+    let mut engine = alone::<Joining<Parent>>(Parent(2));
+    engine.step();
+    let frame = engine.kept[0].frame;
+    for _ in 0..5 {
+        Joining::report(&mut engine, frame, 0, u64::MAX, 1);
+    }
+    while engine.step() {}
+    let [Finished::Root(7, 3)] = engine.finished[..] else { panic!("not one output of 3") };
+    assert_eq!(engine.frames.len(), 0);
+
+    let mut engine = alone::<Searching<Parent>>(Parent(2));
+    engine.step();
+    let frame = engine.kept[0].frame;
+    for items in [0, u64::MAX, 1, 0] {
+        Searching::report(&mut engine, frame, 0, items, Count(1));
+    }
+    while engine.step() {}
+    assert_eq!((engine.finished.len(), engine.frames.len()), (1, 0));
+}
+
+#[test]
+fn long_tasks_that_wait_are_laid_out_for_those_that_sleep() {
+    let node = Arc::new(Deques::new(3));
+    let mut engine = Engine::<Searching<Parent>>::new(PeId(0), 0, node.clone(), false);
+    assert!(!node.fall_asleep(1) && !node.fall_asleep(2));
+    engine.submit(Parent(3), 0);
+    engine.step();
+    engine.share();
+    // One runs here next, and one is for each of the others, of whom the first is to wake the second.
+    assert_eq!((engine.kept.len(), node.offered(0), &engine.wakes[..]), (1, 2, &[1][..]));
+
+    let mut second = Engine::<Searching<Parent>>::new(PeId(1), 1, node.clone(), false);
+    assert!(second.steal());
+    second.share();
+    assert_eq!((second.kept.len(), node.offered(0), &second.wakes[..]), (1, 1, &[2][..]));
+}

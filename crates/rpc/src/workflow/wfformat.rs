@@ -101,6 +101,10 @@ struct Executed {
     runtime_in_seconds: Option<f64>,
 }
 
+/// No file is larger, nor does a task take longer, than this: a thousand of them together are still numbers.
+const BYTES_MAX: f64 = 1e15;
+const SECONDS_MAX: f64 = 1e12;
+
 /// Reads a workflow from the text of its file.
 pub fn load(text: &str) -> Result<Workflow, WorkflowError> {
     let Document { name, workflow } = serde_json::from_str(text)?;
@@ -125,11 +129,11 @@ impl<'a> Reader<'a> {
     fn new(from: &'a Specification, execution: &'a Execution) -> Result<Self, WorkflowError> {
         let size = |file: &'a File| {
             let bytes = file.size_in_bytes.unwrap_or_default();
-            (file.id.as_str(), bytes.max(0.0) as u64)
+            (file.id.as_str(), bytes.clamp(0.0, BYTES_MAX) as u64)
         };
         let time = |task: &'a Executed| {
             let seconds = task.runtime_in_seconds.unwrap_or_default();
-            (task.id.as_str(), if seconds.is_finite() { seconds.max(0.0) } else { 0.0 })
+            (task.id.as_str(), seconds.clamp(0.0, SECONDS_MAX))
         };
         let times: BTreeMap<_, _> = execution.tasks.iter().map(time).collect();
         let mut builder = GraphBuilder::default();
@@ -210,6 +214,7 @@ impl<'a> Reader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const SMALL: &str = r#"{
         "name": "small", "schemaVersion": "1.5", "unknown": {"x": 1},
@@ -265,5 +270,35 @@ mod tests {
         let circle = r#"{"workflow": {"specification": {"tasks": [
             {"id": "a", "parents": ["b"]}, {"id": "b", "parents": ["a"]}]}}}"#;
         assert!(refused(circle).contains("waits for what it makes itself"));
+    }
+
+    #[test]
+    fn what_no_file_and_no_task_can_be_is_the_most_that_they_can_be() {
+        let text = SMALL.replace("20.0", "1e300").replace("1.5, \"core", "1e308, \"core");
+
+        let graph = load(&text).unwrap().graph;
+
+        assert_eq!(graph.data().iter().map(|data| data.bytes).max(), Some(1_000_000_000_000_000));
+        assert_eq!(graph.task(TaskId(0)).work_s, 1e12);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_cut_out_of_a_workflow_or_put_in_is_read_or_refused(
+            at in 0..SMALL.len(),
+            length in 0_usize..40,
+            other in prop::collection::vec(any::<u8>(), 0..12),
+        ) {
+            let end = (at + length).min(SMALL.len());
+            let bytes = [&SMALL.as_bytes()[..at], &other, &SMALL.as_bytes()[end..]].concat();
+            let text = String::from_utf8_lossy(&bytes);
+            match load(&text) {
+                Ok(workflow) => {
+                    prop_assert!(workflow.graph.tasks().len() <= text.len());
+                    prop_assert!(workflow.graph.work_s().is_finite());
+                }
+                Err(error) => prop_assert!(!error.to_string().is_empty()),
+            }
+        }
     }
 }

@@ -150,10 +150,21 @@ impl Token {
         Ok(config)
     }
 
-    /// What the daemon's certificate names.
-    pub(super) fn door_name(&self) -> String {
-        self.identity.name_of(NodeId(0))
+    /// How a server that has joined lets others in that have the token, or the daemon.
+    pub(super) fn server(&self) -> Result<ServerConfig, DoorError> {
+        let mut config = ServerConfig::with_crypto(self.identity.quic_server()?);
+        config.transport_config(transport());
+        Ok(config)
     }
+
+    /// What the certificates of the daemon, and of whoever has the token, name.
+    pub(super) fn names(&self) -> [String; 2] {
+        names(&self.identity)
+    }
+}
+
+fn names(identity: &Identity) -> [String; 2] {
+    [0, 1].map(|node| identity.name_of(NodeId(node)))
 }
 
 impl Key {
@@ -177,6 +188,18 @@ impl Key {
 
     pub(super) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// How the daemon reaches servers that have joined.
+    pub(super) fn client(&self) -> Result<ClientConfig, DoorError> {
+        let mut config = ClientConfig::new(self.identity.quic_client()?);
+        config.transport_config(transport());
+        Ok(config)
+    }
+
+    /// What the certificates of the daemon, and of whoever has the token, name.
+    pub(super) fn names(&self) -> [String; 2] {
+        names(&self.identity)
     }
 
     /// How the door lets guests in.

@@ -49,6 +49,9 @@ pub(crate) enum CliError {
     /// There is no token to take where none is named.
     #[error("no daemon of this user is there")]
     NoDoor,
+    /// There is no server behind a door, or none can be reached.
+    #[error("no server behind the door can be reached")]
+    NobodyServes,
     /// The servers that are left cannot execute a workflow.
     #[error("no server is left for `{task}`, or too many were lost with it")]
     Stuck {
@@ -284,6 +287,7 @@ impl CliError {
                  /etc/hosts knows it, for the nodes do not ask ssh for addresses"
                     .into()
             }
+            Self::NobodyServes => "start some with `gridctl rpc serve --join TOKEN`".into(),
             Self::Stuck { .. } => "start more servers, or look why those ended".into(),
             Self::Individual => "take one of the other heuristics".into(),
             Self::NoDoor => {
@@ -382,6 +386,7 @@ impl CliError {
             Self::Identity(_)
             | Self::Door(_)
             | Self::NoDoor
+            | Self::NobodyServes
             | Self::Stuck { .. }
             | Self::Failed { .. }
             | Self::Call { .. }

@@ -62,6 +62,15 @@ impl Grid {
         Self { folder, registry, members }
     }
 
+    fn restart_registry(&mut self) {
+        self.registry.child.kill().unwrap();
+        self.registry.wait(LIMIT).unwrap();
+        let token = self.token();
+        let flags = ["rpc", "serve", "--registry", "--token", token.to_str().unwrap()];
+        self.registry = Running::start(&flags);
+        self.registry.await_line("its token is");
+    }
+
     fn token(&self) -> PathBuf {
         self.folder.path().join("grid.token")
     }
@@ -124,7 +133,7 @@ fn a_workflow_goes_from_server_to_server_and_not_through_the_client() {
 }
 
 #[test]
-fn when_a_server_is_killed_in_mid_group_others_do_again_what_it_had() {
+fn when_a_server_is_killed_in_mid_group_and_the_registry_others_do_again_what_it_had() {
     let mut grid = Grid::new(3);
     let going = grid.start(&workflow(3, 4, 1_000_000), &["--faster", "10"]);
     // Some steps of a second have been made by then.
@@ -132,6 +141,8 @@ fn when_a_server_is_killed_in_mid_group_others_do_again_what_it_had() {
     let mut killed = grid.members.remove(1);
     killed.child.kill().unwrap();
     killed.wait(LIMIT).unwrap();
+    // Servers find it again, and the group does not need it.
+    grid.restart_registry();
 
     let document: Value = serde_json::from_str(&going.await_line("trials")).unwrap();
 
@@ -142,10 +153,34 @@ fn when_a_server_is_killed_in_mid_group_others_do_again_what_it_had() {
     until(|| {
         let token = grid.token();
         let list = gridctl(&["rpc", "ls", "--json", "--token", token.to_str().unwrap()]);
-        (!finish(list).stdout.contains("m1")).then_some(())
+        let listed = finish(list).stdout;
+        let is_listed = |name| listed.contains(name);
+        (is_listed("m0") && is_listed("m2") && !is_listed("m1")).then_some(())
     });
     assert_eq!(grid.run(&workflow(1, 1, 10), &["--faster", "100"]).code, Some(0));
     grid.end();
+}
+
+#[test]
+fn a_daemon_alone_executes_a_workflow_and_says_how_it_went() {
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("alone.token");
+    let token = token.to_str().unwrap();
+    let mut daemon = Running::start(&["rpc", "serve", "-n", "2", "--token", token]);
+    daemon.await_line("its token is");
+    let path = folder.path().join("workflow.json");
+    fs::write(&path, workflow(2, 1, 1000)).unwrap();
+
+    let run = ["rpc", "run", path.to_str().unwrap(), "--token", token, "--faster", "20"];
+    let output = finish(gridctl(&run));
+
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    assert!(output.stdout.contains("executed on these servers"), "{}", output.stdout);
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.wait(LIMIT).and_then(|status| status.code()), Some(0));
+    let nobody = finish(gridctl(&run));
+    assert_eq!(nobody.code, Some(1), "{}", nobody.stdout);
+    assert!(nobody.stderr.contains("nobody answers"), "{}", nobody.stderr);
 }
 
 /// Resident memory of a process, in bytes.

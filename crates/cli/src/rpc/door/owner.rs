@@ -23,22 +23,29 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// Begins a group on servers behind a door. `data` is what it has itself: so many bytes each.
+    /// Begins a group on servers behind a door, of which those that cannot be reached are left out. `data` is what it has
+    /// itself: so many bytes each.
     pub(crate) async fn begin(
         visitor: &Visitor,
-        servers: &[Listed],
+        servers: &mut Vec<Listed>,
         data: BTreeMap<u32, u64>,
     ) -> Result<Self, DoorError> {
         let mut dice = [0; 8];
         let no_dice = |_| DoorError::Listen(io::Error::other("the system has no random numbers"));
         SystemRandom::new().fill(&mut dice).map_err(no_dice)?;
         let (group, data) = (u64::from_le_bytes(dice), Arc::new(data));
-        let mut connections = Vec::with_capacity(servers.len());
-        for server in servers {
-            let connection = visitor.connect_to(server.address).await?;
-            tokio::spawn(answer(connection.clone(), group, data.clone()));
-            connections.push(connection);
+        let (mut connections, mut there) = (Vec::new(), Vec::new());
+        for server in servers.drain(..) {
+            match visitor.connect_to(server.address).await {
+                Ok(connection) => {
+                    tokio::spawn(answer(connection.clone(), group, data.clone()));
+                    connections.push(connection);
+                    there.push(server);
+                }
+                Err(error) => tracing::warn!(server = server.card.name, %error, "left out"),
+            }
         }
+        *servers = there;
         Ok(Self { group, connections })
     }
 

@@ -20,8 +20,10 @@ const SILENCE: Duration = Duration::from_secs(6);
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// So many questions of one connection may be open at the same time; further ones wait.
 const STREAMS_MAX: u32 = 1000;
-/// So much of one connection may have come that nobody has heard yet.
-const UNHEARD_BYTES_MAX: u32 = 16 << 20;
+/// So much of one connection, and of one stream, may have come that nobody has heard yet: what a gigabit link carries in a
+/// round trip of 100 ms, and more of it if several speak.
+const UNHEARD_BYTES_MAX: u32 = 32 << 20;
+const UNHEARD_STREAM_BYTES_MAX: u32 = 12 << 20;
 /// The codes of QUIC by which one side does not accept the other's certificate, among others of TLS (RFC 9001,
 /// section 4.8).
 const TLS_CODES: std::ops::Range<u64> = 0x100..0x200;
@@ -225,6 +227,7 @@ fn transport() -> Arc<TransportConfig> {
     transport.max_concurrent_bidi_streams(VarInt::from_u32(STREAMS_MAX));
     transport.max_concurrent_uni_streams(VarInt::from_u32(0));
     transport.receive_window(VarInt::from_u32(UNHEARD_BYTES_MAX));
+    transport.stream_receive_window(VarInt::from_u32(UNHEARD_STREAM_BYTES_MAX));
     Arc::new(transport)
 }
 

@@ -31,15 +31,15 @@ pub(super) async fn run(
     visitor: &Visitor,
     args: &RpcRunArgs,
 ) -> Result<(Scene, Vec<Trial>), CliError> {
-    let servers = visitor.list().await?;
-    if servers.is_empty() {
-        return Err(CliError::NoServers);
-    }
+    let mut servers = visitor.list().await?;
     let Workflow { name, graph, recorded_s } = workflow(args)?;
     let external = graph.data().iter().zip(0..).filter(|(data, _)| data.producer.is_none());
     let external: BTreeMap<u32, u64> =
         external.map(|(data, number)| (number, data.bytes)).collect();
-    let owner = Owner::begin(visitor, &servers, external.clone()).await?;
+    let owner = Owner::begin(visitor, &mut servers, external.clone()).await?;
+    if servers.is_empty() {
+        return Err(CliError::NobodyServes);
+    }
     let latency = (0..servers.len()).map(|server| owner.rtt(server)).max().unwrap_or_default() / 2;
     drop(owner);
     let scene = Scene {
@@ -58,7 +58,11 @@ pub(super) async fn run(
         let begin = Instant::now();
         let mapping = heuristic.map(&scene.graph, &scene.platform)?;
         let mapped_in = begin.elapsed();
-        let owner = Owner::begin(visitor, &servers, external.clone()).await?;
+        let mut still = servers.clone();
+        let owner = Owner::begin(visitor, &mut still, external.clone()).await?;
+        if still != servers {
+            return Err(CliError::Stuck { task: scene.name });
+        }
         let execution = execute(&scene.graph, &mapping, &servers, visitor, &owner).await?;
         let predicted_s = Some(mapping.predicted_s).filter(|time_s| *time_s > 0.0);
         trials.push(Trial {

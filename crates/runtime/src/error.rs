@@ -2,6 +2,7 @@
 
 use gridspan_topology::{NodeId, PeId};
 use serde::{Deserialize, Serialize};
+use std::any::Any;
 
 /// Why a job ended without success. All nodes of the job report the same.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -52,6 +53,13 @@ pub enum JobError {
     /// A peer sent something that does not decode; the programs of the nodes differ.
     #[error("{0}")]
     Protocol(String),
+}
+
+/// What a panic says.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned())
 }
 
 /// Why an ask got no answer. The question may or may not have been handled.

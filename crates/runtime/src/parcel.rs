@@ -34,14 +34,14 @@ impl Parcel {
     }
 
     /// The parcel as bytes, ready to be sent to several nodes without encoding it again.
-    pub(crate) fn into_bytes(self) -> Bytes {
+    pub(crate) fn to_bytes(&self) -> Bytes {
         match self {
             Self::Value(value) => {
                 let mut bytes = Vec::new();
                 value.append(&mut bytes);
                 bytes.into()
             }
-            Self::Bytes(bytes) => bytes,
+            Self::Bytes(bytes) => bytes.clone(),
         }
     }
 

@@ -139,12 +139,16 @@ impl<A: Actor> Kind for Typed<A> {
         &self,
         core: &mut Core,
         kind: KindId,
-        headers: Vec<Header>,
+        mut headers: Vec<Header>,
         message: Parcel,
     ) -> Result<(), DecodeError> {
         let message: A::Message = message.open()?;
+        let last = headers.pop();
         for header in headers {
             core.arrive::<A>(kind, Envelope { header, message: message.clone() });
+        }
+        if let Some(header) = last {
+            core.arrive::<A>(kind, Envelope { header, message });
         }
         Ok(())
     }

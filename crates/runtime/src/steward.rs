@@ -14,6 +14,9 @@ pub(crate) trait Steward: Send {
     /// A worker of the node says something.
     fn hear(&mut self, now: Time, word: Word, out: &mut Vec<Deed>);
 
+    /// Something has become of a guest.
+    fn learn(&mut self, now: Time, news: News, out: &mut Vec<Deed>);
+
     /// The steward of another node says something. Notes between two nodes come once and in order.
     fn receive(
         &mut self,
@@ -40,12 +43,6 @@ pub(crate) enum Word {
     Given { to: NodeId, gift: Gift, tasks: u64, note: Bytes },
     /// Tasks that a worker wants to be rid of, in a note.
     Hand { to: NodeId, note: Bytes },
-    /// A guest takes part, in the site of that founder.
-    Came { guest: NodeId, near: NodeId },
-    /// A guest takes no more tasks and gives none.
-    Left(NodeId),
-    /// A guest is gone.
-    Gone(NodeId),
     /// The places are known better.
     Measured(Arc<Places>),
     /// This node is a guest, and may ask for tasks now.
@@ -56,6 +53,17 @@ pub(crate) enum Word {
     Close,
 }
 
+/// What all stewards of a founder are told of guests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// It takes part.
+    Came(NodeId),
+    /// It takes no more tasks and gives none.
+    Left(NodeId),
+    /// It is gone. Its number is not used again.
+    Gone(NodeId),
+}
+
 /// What a steward wants done.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Deed {
@@ -63,4 +71,6 @@ pub(crate) enum Deed {
     Send { to: NodeId, note: Vec<u8> },
     /// Give an order to the worker on a PE of this node.
     Tell { pe: PeId, order: Bytes },
+    /// End the job: the code of a type of tasks has panicked.
+    Panicked { task: &'static str, reason: String },
 }

@@ -103,7 +103,7 @@ fn ten_thousand_frames_arrive_and_one_of_them_has_twenty_megabytes() {
         }
         let mut frame = vec![0; 4 + number as usize % 200];
         frame[..4].copy_from_slice(&number.to_le_bytes());
-        a.transport().send(B, FrameClass::Auto, frame.into()).unwrap();
+        a.transport().send(B, FrameClass::Auto, frame).unwrap();
         if number % 100 == 0 {
             a.turn(Some(Duration::ZERO), &mut |_| {}).unwrap();
         }

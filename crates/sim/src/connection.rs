@@ -185,7 +185,7 @@ impl Connections {
                     return;
                 }
                 let Some((number, frame)) = direction.sender.next(class) else { break };
-                self.put_on_the_way(now, way, life, (class, number, frame), network);
+                self.put_on_the_way(now, way, life, (class, number, frame.into_bytes()), network);
             }
         }
     }

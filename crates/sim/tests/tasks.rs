@@ -5,7 +5,7 @@ use gridspan_balance::victim::VICTIMS;
 use gridspan_runtime::{Grid, Job, JobError, Merge, PeId, Search, SearchContext, StealStatistics};
 use gridspan_sim::{SimOptions, SimReport, Simulation};
 use gridspan_topology::{GridSpec, Latency, Layout, Link};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -136,6 +136,45 @@ fn the_pes_of_a_node_share_few_long_tasks() {
         let took = seconds("directory", &[pes], tasks);
         assert!(took < Duration::from_millis(at_most * 1000 + 100), "{tasks} on {pes}: {took:?}");
     }
+}
+
+/// Tasks of which those below the root cannot be turned into bytes.
+#[derive(Deserialize)]
+struct Shy {
+    depth: u32,
+}
+
+impl Serialize for Shy {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        assert_eq!(self.depth, 0, "shy");
+        serializer.serialize_u32(self.depth)
+    }
+}
+
+impl Search for Shy {
+    type Total = Nodes;
+
+    fn visit(self, cx: &mut SearchContext<'_, Self>) {
+        cx.charge(Duration::from_millis(10));
+        if self.depth < 6 {
+            (0..2).for_each(|_| cx.spawn(Self { depth: self.depth + 1 }));
+        }
+    }
+}
+
+#[test]
+fn tasks_that_panic_on_their_way_to_another_node_end_the_job_and_are_named() {
+    let job = Job::new("shy").search::<Shy>().main(async |grid| {
+        grid.run_search(Shy { depth: 0 }).await?;
+        Ok(())
+    });
+    let report =
+        Simulation::new(job, sites(2, 1), SimOptions::default()).expect("a valid job").run();
+    let Err(JobError::Panicked { actor, reason, .. }) = report.outcome else {
+        panic!("{:?}", report.outcome)
+    };
+    assert!(actor.ends_with("Shy"), "{actor}");
+    assert!(reason.contains("shy"), "{reason}");
 }
 
 #[test]

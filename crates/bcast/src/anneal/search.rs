@@ -1,7 +1,7 @@
 //! Annealing relative to cost: temperatures are shares of what the tree costs, so that neither the
 //! unit nor the size of the problem matters.
 
-use super::start::start_tree;
+use super::start::{is_sampled, start_tree};
 use super::state::State;
 use crate::dice::Dice;
 use crate::effort::Effort;
@@ -14,6 +14,9 @@ const HEAT_MAX: f64 = 0.15;
 const HEAT: f64 = 1.2;
 /// In the course of a round the temperature falls by this factor.
 const COOLING: f64 = 1e-3;
+/// The share of the effort that goes into further start trees where they depend on samples: the best of many is further
+/// from the first than a search of that length comes.
+const STARTS: f64 = 0.3;
 /// Moves of a round, and further ones for each node: the first rounds are short, and each is longer than
 /// the one before.
 const ROUND: u64 = 1_000;
@@ -46,6 +49,8 @@ pub fn anneal(model: &CostModel, root: u32, seed: u64, effort: &Effort<'_>) -> A
     }
     let limit = effort.limit().is_none().then_some(UNLIMITED_PER_NODE * model.len() as f64);
     let part = limit.map(|limit| Effort::evaluations(limit as u64));
+    let effort = part.as_ref().unwrap_or(effort);
+    let start = best_start(model, root, (start, seed), &effort.fraction(STARTS));
     let mut search = Search {
         state: State::new(model, &start),
         senders: Senders::new(model),
@@ -56,7 +61,6 @@ pub fn anneal(model: &CostModel, root: u32, seed: u64, effort: &Effort<'_>) -> A
         moves: 0,
     };
     search.keep_if_best();
-    let effort = part.as_ref().unwrap_or(effort);
     let mut length = (ROUND + ROUND_PER_NODE * model.len() as u64) as f64;
     let mut round = 0;
     while !effort.is_over() {
@@ -68,6 +72,29 @@ pub fn anneal(model: &CostModel, root: u32, seed: u64, effort: &Effort<'_>) -> A
         round += 1;
     }
     Annealed { cost_s: search.best_s, parents: search.best, moves: search.moves }
+}
+
+/// The best of several start trees, the given one among them, which has this seed.
+fn best_start(
+    model: &CostModel,
+    root: u32,
+    (mut best, seed): (Vec<u32>, u64),
+    effort: &Effort<'_>,
+) -> Vec<u32> {
+    let mut best_s = model.completion_s(&best);
+    for seed in (1..).map(|more| seed.wrapping_add(more)) {
+        if !is_sampled(model) || effort.is_over() {
+            break;
+        }
+        let other = start_tree(model, root, seed);
+        // It takes about as long as a move for each node.
+        (0..model.len()).for_each(|_| effort.spend());
+        let other_s = model.completion_s(&other);
+        if other_s < best_s {
+            (best, best_s) = (other, other_s);
+        }
+    }
+    best
 }
 
 struct Search<'a> {

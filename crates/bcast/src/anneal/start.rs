@@ -14,6 +14,11 @@ const SAMPLE: usize = 64;
 /// fetching what is compared.
 const LOOKS: usize = 48;
 
+/// Whether [`start_tree`] compares samples, so that another seed may lead to a better tree.
+pub(super) fn is_sampled(model: &CostModel) -> bool {
+    model.classes() > SAMPLE
+}
+
 /// The parents of all nodes in a tree from `root`; the seed matters for more than 64 clusters only.
 ///
 /// Two trees are grown, and the better one is taken: in one only the first node of a cluster sends to other

@@ -64,7 +64,8 @@ pub fn plan_broadcast(
 ) -> (Draft, f64) {
     let mut planner = Planner { network, root, bytes, best: None };
     let home = network.cluster_of(root) as u32;
-    let is_pipelined = config.is_segmented && bytes > WHOLE_MAX;
+    // With two nodes there is nobody who could pass anything on meanwhile.
+    let is_pipelined = config.is_segmented && bytes > WHOLE_MAX && network.len() > 2;
     let segment = if is_pipelined { segment_guess(network, bytes) } else { bytes.max(1) };
     let coarse = segment.max(bytes.div_ceil(COARSE));
     let costs = ClusterCosts::new(network, bytes, segment);

@@ -1,7 +1,8 @@
 //! What drivers do for carriers.
 
+use crate::frame::Frame;
+use crate::pe::Action;
 use crate::wire::Packet;
-use bytes::Bytes;
 use gridspan_topology::{NodeId, PeId};
 
 /// What a driver has to do for a carrier.
@@ -11,7 +12,7 @@ pub enum Carriage {
         /// The other node.
         to: NodeId,
         /// What `Carrier::receive` takes there.
-        frame: Bytes,
+        frame: Frame,
         /// Whether it is part of something large, and should hold up no others.
         is_bulk: bool,
     },
@@ -24,4 +25,6 @@ pub enum Carriage {
         /// The packet.
         packet: Packet,
     },
+    /// Have the first PE of this node do something: what another node has sent makes no sense, or the job cannot go on.
+    Act(Action),
 }

@@ -6,6 +6,7 @@
 use super::assembly::Assembly;
 use super::{BULK_BYTES, Carriage, Carrier};
 use crate::codec::DecodeError;
+use crate::frame::Frame;
 use crate::wire::{
     Announced, Announcement, CastHead, Control, FlowId, Packet, REPORTED_BYTES_MIN, SpreadFrame,
 };
@@ -63,7 +64,7 @@ impl Carrier {
             cast.add(offset, total, payload)?;
             cast.note(now, stripe, from, frame.len() as u64);
         }
-        send_to(tree.children(self.node), frame, total, out);
+        send_to(tree.children(self.node), &frame.clone().into(), total, out);
         if !self.casts.get(&(root, flow)).is_some_and(Assembly::is_complete) {
             return Ok(());
         }
@@ -80,7 +81,7 @@ impl Carrier {
     }
 }
 
-fn send_to(nodes: &[NodeId], frame: &Bytes, total: u64, out: &mut Vec<Carriage>) {
+fn send_to(nodes: &[NodeId], frame: &Frame, total: u64, out: &mut Vec<Carriage>) {
     for &to in nodes {
         let (frame, is_bulk) = (frame.clone(), total >= BULK_BYTES);
         out.push(Carriage::Send { to, frame, is_bulk });

@@ -17,6 +17,7 @@ mod assembly;
 mod branches;
 mod carriage;
 mod casts;
+mod lines;
 mod plans;
 mod stewards;
 
@@ -88,8 +89,12 @@ impl Carrier {
         let Content::Spread(spread) = packet.0 else { return };
         match *spread {
             Spread::Word { pool, word } => {
-                let Self { node, layout, stewards, .. } = self;
-                stewards.hear(pool, word, &mut Post { node: *node, layout, now, out });
+                let (stewards, mut post) = self.stewards(now, out);
+                stewards.hear(pool, word, &mut post);
+            }
+            Spread::News(news) => {
+                let (stewards, mut post) = self.stewards(now, out);
+                stewards.learn(news, &mut post);
             }
             _ if self.layout.is_guest(self.node) => {}
             Spread::Multicast(multicast) => self.pass_on(multicast, out),
@@ -114,9 +119,8 @@ impl Carrier {
     ) -> Result<(), DecodeError> {
         match SpreadFrame::decode(frame)? {
             SpreadFrame::Note { head, note } => {
-                let Self { node, layout, stewards, bytes_max, .. } = self;
-                let post = &mut Post { node: *node, layout, now, out };
-                stewards.receive(from, head, note, (*bytes_max, post))
+                let (stewards, mut post) = self.stewards(now, out);
+                stewards.receive(from, head, note, &mut post)
             }
             _ if self.layout.is_guest(from) || self.layout.is_guest(self.node) => {
                 let reason = "guests pass nothing on, and get nothing that is passed on";
@@ -159,14 +163,24 @@ impl Carrier {
 
     /// Does what is due by now.
     pub fn wake(&mut self, now: Time, out: &mut Vec<Carriage>) {
-        let Self { node, layout, stewards, .. } = self;
-        stewards.wake(&mut Post { node: *node, layout, now, out });
+        let (stewards, mut post) = self.stewards(now, out);
+        stewards.wake(&mut post);
     }
 
     /// Bytes of announcements, multicasts and notes that are not complete, or came too early.
     pub fn bytes(&self) -> usize {
         let flows = self.flows.values().chain(self.casts.values());
         flows.map(|flow| flow.bytes() as usize).sum::<usize>() + self.stewards.bytes()
+    }
+
+    /// The stewards, and what they need.
+    fn stewards<'a>(
+        &'a mut self,
+        now: Time,
+        out: &'a mut Vec<Carriage>,
+    ) -> (&'a mut Stewards, Post<'a>) {
+        let Self { node, layout, stewards, bytes_max, .. } = self;
+        (stewards, Post { node: *node, layout, now, bytes_max: *bytes_max, out })
     }
 
     fn check(&self, pe: PeId) -> Result<(), DecodeError> {
@@ -180,11 +194,11 @@ impl Carrier {
     fn pass_on(&self, multicast: Multicast, out: &mut Vec<Carriage>) {
         let branches = branches::branches(&self.layout, self.node, &multicast.targets);
         let Multicast { message, .. } = multicast;
-        let message = message.into_bytes();
+        let message = message.to_bytes();
         let head =
             Multicast { targets: Vec::new(), message: Parcel::Bytes(message.clone()), ..multicast };
         for (to, targets) in branches.nodes {
-            let frame = SpreadFrame::multicast(&head, targets, &message);
+            let frame = SpreadFrame::multicast(&head, targets, message.clone());
             out.push(Carriage::Send { to, frame, is_bulk: false });
         }
         for target in branches.here {
@@ -251,25 +265,32 @@ impl Carrier {
         if self.plans.is_complete(root, number) {
             return refuse(format!("announcement {number} is complete already"));
         }
-        let flow = self.flows.entry((root, number)).or_insert_with(|| Assembly::new(head.total));
-        flow.add(head.offset, head.total, payload)?;
-        flow.note(now, head.stripe, from, frame.len() as u64);
+        let is_whole = payload.len() as u64 == head.total && head.offset == 0;
+        let complete = if is_whole && !self.flows.contains_key(&(root, number)) {
+            Some((payload, Vec::new()))
+        } else {
+            let flow = self.flows.entry((root, number));
+            let flow = flow.or_insert_with(|| Assembly::new(head.total));
+            flow.add(head.offset, head.total, payload)?;
+            flow.note(now, head.stripe, from, frame.len() as u64);
+            let whole = if flow.is_complete() { self.flows.remove(&(root, number)) } else { None };
+            whole.map(|flow| {
+                let arrivals = flow.arrivals();
+                (flow.into_bytes(), arrivals)
+            })
+        };
         for &to in tree.children(self.node) {
-            let (frame, is_bulk) = (frame.clone(), head.total >= BULK_BYTES);
+            let (frame, is_bulk) = (frame.clone().into(), head.total >= BULK_BYTES);
             out.push(Carriage::Send { to, frame, is_bulk });
         }
-        if !flow.is_complete() {
-            return Ok(());
-        }
-        let Some(flow) = self.flows.remove(&(root, number)) else { return Ok(()) };
+        let Some((payload, arrivals)) = complete else { return Ok(()) };
         self.plans.note_complete(root, number);
         if head.total >= REPORTED_BYTES_MIN {
-            let flow_id = FlowId::Announcement(number);
-            let report = Control::Carried { flow: flow_id, arrivals: flow.arrivals() };
-            out.push(self.report(origin, report));
+            let flow = FlowId::Announcement(number);
+            out.push(self.report(origin, Control::Carried { flow, arrivals }));
         }
         let here = self.layout.place(self.node).pes.clone().map(PeId);
-        for (to, control) in Announced::from_bytes(&flow.into_bytes())?.controls(here)? {
+        for (to, control) in Announced::from_bytes(&payload)?.controls(here)? {
             out.push(Carriage::Deliver { from: origin, to, packet: Packet::control(control) });
         }
         Ok(())
@@ -307,7 +328,7 @@ impl Carrier {
         }
         self.plans.learn(&self.layout, head.plan, &head.retired)?;
         for &to in self.tree().children(self.node) {
-            out.push(Carriage::Send { to, frame: frame.clone(), is_bulk: false });
+            out.push(Carriage::Send { to, frame: frame.clone().into(), is_bulk: false });
         }
         let root = self.layout.leader(plan.root);
         out.push(self.report(root, Control::PlanKnown { plan }));

@@ -2,9 +2,8 @@
 
 use super::ending::Ending;
 use super::switch::Switch;
-use super::worker::panic_message;
 use crate::MainFuture;
-use crate::error::JobError;
+use crate::error::{JobError, panic_message};
 use crate::grid::MainPort;
 use crate::program::end;
 use gridspan_topology::PeId;

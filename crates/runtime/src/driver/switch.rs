@@ -3,6 +3,7 @@
 use super::ending::Ending;
 use super::inbox::Inbox;
 use crate::carrier::{Carriage, Carrier};
+use crate::frame::Frame;
 use crate::pe::{Core, Thought};
 use crate::probe::ProbeOrder;
 use crate::wire::Packet;
@@ -18,7 +19,7 @@ use std::time::{Duration, Instant};
 pub(crate) trait Network: Send + Sync {
     /// Takes a frame for another node; one that `is_bulk` holds up no others whatever its size. May be called by all
     /// PEs of the node.
-    fn send(&self, to: NodeId, frame: Bytes, is_bulk: bool);
+    fn send(&self, to: NodeId, frame: Frame, is_bulk: bool);
     /// Says where a guest can be reached, before anything is sent to it.
     fn meet(&self, guest: NodeId, contact: &str);
     /// Has this node measure something; the first PE gets the results.
@@ -153,6 +154,7 @@ impl Switch {
                     }
                 }
                 Carriage::Deliver { from, to, packet } => self.inbox(to).push([(from, packet)]),
+                Carriage::Act(action) => self.inbox(PeId(self.first_pe)).push_action(action),
             }
         }
         self.carried_bytes.store(carrier.bytes(), Ordering::Relaxed);

@@ -10,10 +10,10 @@ use super::inbox::Inbox;
 use super::switch::{Network, Switch};
 use super::worker::Idle;
 use crate::error::JobError;
+use crate::frame::Frame;
 use crate::net::{FrameClass, LossReason, NetLoop, SendError, TransportEvent, Waker};
 use crate::pe::Core;
 use crate::probe::ProbeOrder;
-use bytes::Bytes;
 use gridspan_topology::NodeId;
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -38,7 +38,7 @@ const FLUSH: Duration = Duration::from_secs(3);
 /// A node's way to the other nodes.
 pub(super) struct Uplink {
     /// Where to, whether it is bulk whatever its size, and what.
-    frames: Mutex<VecDeque<(NodeId, bool, Bytes)>>,
+    frames: Mutex<VecDeque<(NodeId, bool, Frame)>>,
     orders: Mutex<Vec<ProbeOrder>>,
     /// Where guests can be reached of which the transport has not heard.
     contacts: Mutex<Vec<(NodeId, SocketAddr)>>,
@@ -64,7 +64,7 @@ pub(super) struct Uplink {
 }
 
 impl Network for Uplink {
-    fn send(&self, to: NodeId, frame: Bytes, is_bulk: bool) {
+    fn send(&self, to: NodeId, frame: Frame, is_bulk: bool) {
         lock(&self.frames).push_back((to, is_bulk, frame));
         self.announce();
     }

@@ -3,11 +3,10 @@
 use super::inbox::{Inbox, Taken};
 use super::share::Share;
 use super::switch::Switch;
-use crate::error::JobError;
+use crate::error::{JobError, panic_message};
 use crate::pe::Pe;
 use crate::wire::Packet;
 use gridspan_topology::{PeId, Time};
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -198,11 +197,4 @@ fn handle_messages(pe: &mut Pe, begin: Instant, now: Time) {
         }
         chunk = if elapsed < TURN / 8 { chunk * 2 } else { 1 };
     }
-}
-
-/// What a panic said.
-pub(super) fn panic_message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "no message".to_owned())
 }

@@ -38,7 +38,7 @@ pub(super) struct Outgoing {
 #[derive(Debug)]
 struct BulkWrite {
     stream: StreamId,
-    /// Header and frame, as far as not yet written.
+    /// Header and head of the frame, and its body, as far as not yet written.
     rest: [Bytes; 2],
     blocked: bool,
 }
@@ -118,7 +118,8 @@ impl Outgoing {
                 self.buffer.reserve((HEADER_BYTES_MAX + frame.len()).max(2 * CHUNK_BYTES));
             }
             Header { number, bytes: frame.len() as u64 }.write(&mut self.buffer);
-            self.buffer.extend_from_slice(&frame);
+            self.buffer.extend_from_slice(&frame.head);
+            self.buffer.extend_from_slice(&frame.body);
         }
         self.chunk = self.buffer.split().freeze();
         !self.chunk.is_empty()
@@ -147,10 +148,12 @@ impl Outgoing {
                 return Ok(());
             };
             let Some((number, frame)) = sender.next(Class::Bulk) else { return Ok(()) };
-            let mut header = BytesMut::with_capacity(1 + HEADER_BYTES_MAX);
+            let mut header = BytesMut::with_capacity(1 + HEADER_BYTES_MAX + frame.head.len());
             header.put_u8(STREAM_BULK);
             Header { number, bytes: frame.len() as u64 }.write(&mut header);
-            self.bulk.push(BulkWrite { stream, rest: [header.freeze(), frame], blocked: false });
+            header.put_slice(&frame.head);
+            let rest = [header.freeze(), frame.body];
+            self.bulk.push(BulkWrite { stream, rest, blocked: false });
         }
     }
 }

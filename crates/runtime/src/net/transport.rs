@@ -36,8 +36,9 @@ use super::peer::{DIAL_TIMEOUT, Peer, Phase};
 use super::peers::Peers;
 use super::stopwatch::take_least;
 use super::wire::write_beat;
+use crate::frame::Frame;
 use crate::session::{Class, Detector, Health, LocalHealth};
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use gridspan_topology::{NodeId, Time};
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
@@ -172,7 +173,13 @@ impl Transport {
 
     /// Sends a frame: it is kept until `to` has it. Costs a reference now, and a copy later if it
     /// is small.
-    pub fn send(&mut self, to: NodeId, class: FrameClass, frame: Bytes) -> Result<(), SendError> {
+    pub fn send(
+        &mut self,
+        to: NodeId,
+        class: FrameClass,
+        frame: impl Into<Frame>,
+    ) -> Result<(), SendError> {
+        let frame = frame.into();
         let limits = &self.config.limits;
         let bytes = frame.len() as u64;
         let class = match class {

@@ -43,20 +43,30 @@ impl Core {
     /// Sends a control packet to every PE, this one, the root, as well: `make` is asked for each copy that moves as a
     /// value. Other nodes get it from the carrier.
     pub(super) fn post_to_all(&mut self, make: impl Fn() -> Control) {
-        let layout = self.common.layout.clone();
-        let here = layout.place(layout.node_of(self.me)).pes.clone();
-        let others = layout.pe_count() - here.len() as u32;
-        for pe in here.map(PeId) {
+        for pe in self.pes_here() {
             self.post(pe, make());
         }
+        self.post_to_others(&make());
+    }
+
+    /// Sends a control packet to every PE of other nodes. Runs on the root.
+    pub(super) fn post_to_others(&mut self, control: &Control) {
+        let others = self.common.layout.pe_count() - self.pes_here().len() as u32;
         if others == 0 {
             return;
         }
-        let control = make();
         if control.is_counted() {
             self.created += u64::from(others);
         }
         self.announce(Announcement::new(control));
+    }
+
+    /// The PEs of this node.
+    pub(super) fn pes_here(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = PeId> + ExactSizeIterator + use<> {
+        let layout = &self.common.layout;
+        layout.place(layout.node_of(self.me)).pes.clone().map(PeId)
     }
 
     /// Hands an announcement to the carrier, with the plan for its size. Runs on the root.

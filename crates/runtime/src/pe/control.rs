@@ -16,6 +16,11 @@ impl Pe {
         if let Some(collection) = control.needs_collection()
             && self.core.collections.get(collection).is_none()
         {
+            if self.core.is_stray(from, &control) {
+                let reason =
+                    format_args!("an errand for collection {}, which is not known", collection.0);
+                return self.core.blame(self.core.common.layout.node_of(from), reason);
+            }
             let bytes = size_of::<Control>() + control.bytes();
             let control = self.core.gauge.keep(Box::new(control), bytes);
             return self.core.keep_early(collection, Early::Control(from, control));

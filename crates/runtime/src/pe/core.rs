@@ -172,7 +172,7 @@ pub struct Core {
     /// Bytes that wait outside of the machine.
     pub(super) waiting_bytes: usize,
     /// Counts what waits inside and is not ready.
-    pub(super) gauge: Gauge,
+    pub(crate) gauge: Gauge,
     // Members and their places.
     pub(super) members: Vec<Vec<Option<Member>>>,
     pub(super) free: Vec<Vec<u32>>,

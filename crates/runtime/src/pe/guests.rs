@@ -22,13 +22,12 @@ use super::core::Core;
 use super::guest_event::GuestEvent;
 use super::state::{Crew, Entry, IsProper, Notice, Stage, Tell, Visiting};
 use crate::codec;
-use crate::envelope::Header;
 use crate::error::JobError;
-use crate::id::{ActorId, CollectionId, Sender};
+use crate::id::CollectionId;
 use crate::index::{ActorIndex, Ix1};
 use crate::parcel::Parcel;
-use crate::wire::{Control, Packet, Visit};
-use bytes::Bytes;
+use crate::steward::News;
+use crate::wire::{Control, Packet, Spread, Visit};
 use gridspan_topology::{GUEST_PES_MAX, Hierarchy, NodeId, PeId};
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -127,50 +126,8 @@ impl Core {
         }
     }
 
-    /// Sends something to the member of a collection on another PE, outside of the order of messages.
-    pub(crate) fn send_errand(&mut self, to: PeId, collection: CollectionId, order: Vec<u8>) {
-        self.post(to, Control::Errand { collection, order: order.into() });
-    }
-
-    /// Hands an errand to the member here. One for a member that is no more is dropped; from another node, so is one that it
-    /// may not give.
-    pub(super) fn handle_errand(&mut self, from: PeId, collection: CollectionId, order: Bytes) {
-        let layout = &self.common.layout;
-        let node = layout.node_of(from);
-        if node != layout.node_of(self.me) {
-            if self.guests.gone.contains(&node) {
-                return;
-            }
-            let crew = self.guests.crews.get(&collection);
-            if crew.is_some_and(|crew| !(crew.is_proper)(layout, node, &order)) {
-                return self.blame(node, "it gave an order that is not its to give");
-            }
-        }
-        let id = ActorId { collection, key: Ix1(self.me.0 as i32).key() };
-        let Some((number, _)) = self.resident(id) else { return };
-        let Some(kind) = self.kind(number) else { return };
-        let header = Header {
-            to: id,
-            source: ActorId::system(self.me),
-            sequence: self.channels(Sender::Pe).take_next(id, 0),
-            priority: 0,
-            epoch: 0,
-            hops: 0,
-            is_broadcast: false,
-            origin: self.me,
-            after: 0,
-        };
-        match kind.envelope(header, Parcel::Bytes(order)) {
-            Ok(envelope) => {
-                self.created += 1;
-                kind.arrive(self, number, envelope);
-            }
-            Err(error) => self.fail(JobError::Protocol(error.to_string())),
-        }
-    }
-
     /// Something that a node has sent makes no sense: a guest is lost with that, and with a founder the job.
-    pub(crate) fn blame(&mut self, node: NodeId, reason: impl Display) {
+    pub fn blame(&mut self, node: NodeId, reason: impl Display) {
         let error = JobError::Protocol(format!("from {node}: {reason}"));
         match self.common.layout.is_guest(node) && node != self.common.layout.node_of(self.me) {
             true => self.node_lost(node, error),
@@ -206,16 +163,19 @@ impl Core {
             Visit::Came { guest, contact } => {
                 self.guests.present.insert(guest);
                 self.guests.contacts.push((guest, contact));
-                self.notify(Notice::Came(guest));
+                // Before the root hears that this node knows the guest, so that no steward drops what the guest asks for.
+                self.tell_stewards(News::Came(guest));
+                self.notify(Notice::Came);
                 self.post(Self::ROOT, Control::Visit(Visit::Noted { guest }));
             }
             Visit::Left { guest } => {
                 self.guests.present.remove(&guest);
-                self.notify(Notice::Left(guest));
+                self.tell_stewards(News::Left(guest));
             }
             Visit::Gone { guest } => {
                 self.guests.present.remove(&guest);
                 self.guests.gone.insert(guest);
+                self.tell_stewards(News::Gone(guest));
                 self.notify(Notice::Gone(guest));
             }
             Visit::Begin if self.guests.visit == Visiting::Coming => {
@@ -225,6 +185,11 @@ impl Core {
             Visit::Leave if self.is_guest() => self.begin_to_leave(),
             _ => {}
         }
+    }
+
+    /// Tells the stewards of this node, open or not, in the order in which they are opened.
+    fn tell_stewards(&mut self, news: News) {
+        self.outbox.packet(self.me, Packet::spread(Spread::News(news)));
     }
 
     pub(super) fn notify(&mut self, notice: Notice) {

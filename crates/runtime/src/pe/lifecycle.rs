@@ -1,11 +1,12 @@
 //! Members that end or may not move; budgets; the end of the job.
 
 use super::core::Core;
-use super::state::{Then, TwinSeat};
+use super::state::{Member, Then, TwinSeat};
 use crate::collection::PlanEntry;
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId};
 use crate::wire::Control;
+use bytes::Bytes;
 use gridspan_topology::PeId;
 
 impl Core {
@@ -52,19 +53,29 @@ impl Core {
 
     /// Forgets a member that was destroyed, and the messages in its mailbox.
     pub(super) fn unseat(&mut self, id: ActorId, kind: KindId, slot: u32) {
-        let Some(mut member) = self.members[kind.index()][slot as usize].take() else { return };
-        if let Some(local) = self.collections.get_mut(id.collection) {
-            local.slots.remove(id.key);
-        }
+        let Some((member, mailbox)) = self.take_out(kind, slot) else { return };
         self.free[kind.index()].push(slot);
-        let (queue, lanes) = self.split_queue(kind);
-        let (mailbox, bytes) = queue.extract(kind, slot, lanes);
-        self.ready_bytes -= bytes;
         for _ in mailbox {
             self.dead_letter(id, "it was destroyed");
         }
-        self.keep_talks(&mut member);
         self.announce_death(kind, member);
+    }
+
+    /// Takes a member from its slot, which is not free yet, and its messages from the queue: rank and encoded message.
+    pub(super) fn take_out(
+        &mut self,
+        kind: KindId,
+        slot: u32,
+    ) -> Option<(Member, Vec<(i32, Bytes)>)> {
+        let mut member = self.members[kind.index()][slot as usize].take()?;
+        self.keep_talks(&mut member);
+        if let Some(local) = self.collections.get_mut(member.id.collection) {
+            local.slots.remove(member.id.key);
+        }
+        let (queue, lanes) = self.split_queue(kind);
+        let (mailbox, bytes) = queue.extract(kind, slot, lanes);
+        self.ready_bytes -= bytes;
+        Some((member, mailbox))
     }
 
     /// A plan moves an actor that ended before: the PE where others believe it now learns better,

@@ -43,15 +43,8 @@ pub(super) fn depart(
     to: PeId,
     plan: Option<CollectionId>,
 ) {
-    let Some(mut member) = core.members[kind.index()][slot as usize].take() else { return };
+    let Some((member, mailbox)) = core.take_out(kind, slot) else { return };
     let id = member.id;
-    core.keep_talks(&mut member);
-    if let Some(local) = core.collections.get_mut(id.collection) {
-        local.slots.remove(id.key);
-    }
-    let (queue, lanes) = core.split_queue(kind);
-    let (mailbox, bytes) = queue.extract(kind, slot, lanes);
-    core.ready_bytes -= bytes;
     let migrant = Migrant {
         id,
         kind,

@@ -9,7 +9,7 @@
 //! - `send`: the way of a message. `order`: when it passes, and `keep` what waits. `migrate`: the way of an actor. `twin`: actors that sit on
 //!   two PEs, and `seats` the messages to and from them. `post`: what PEs tell each other beside messages.
 //! - `collective`: collections, broadcasts, reductions, quiescence, sync points.
-//! - `guests`: nodes that join while the job runs, and leave or are lost.
+//! - `guests`: nodes that join while the job runs, and leave or are lost. `errand`: what workers tell theirs.
 //! - `borders`: how near actors are to another site, which orders messages of steps.
 //! - `queue`, `store`: messages and actors of one type, which `core` knows as a `Kind`.
 
@@ -21,6 +21,7 @@ mod collective;
 mod control;
 mod core;
 mod early;
+mod errand;
 mod fault;
 mod graves;
 mod guest_event;
@@ -57,7 +58,7 @@ pub(crate) use links::OnLinks;
 pub use outbox::Outbox;
 pub(crate) use queue::{TypedQueue, message_bytes};
 pub use standing::Standing;
-pub(crate) use state::{Notice, Queue, Request, Until, Visiting, Wish};
+pub(crate) use state::{Gauge, Kept, Notice, Queue, Request, Until, Visiting, Wish};
 pub use state::{Places, Spent, TRIAL, Thought};
 pub use statistics::Statistics;
 pub(crate) use store::TypedStore;
@@ -118,7 +119,7 @@ impl Pe {
                 }
             }
             Content::Control(control) => {
-                if from == self.core.me {
+                if from == self.core.me && control.is_of_pe() {
                     self.core.own_controls = self.core.own_controls.saturating_sub(1);
                 }
                 self.handle_control(from, *control);

@@ -109,7 +109,7 @@ impl Core {
             // Each of these PEs gets one packet.
             self.created += elsewhere.len() as u64;
             // Encoded here, where it keeps nobody waiting but this PE.
-            let message = multicast.message.into_bytes();
+            let message = multicast.message.to_bytes();
             let is_large = message.len() as u64 >= REPORTED_BYTES_MIN;
             let message = Parcel::Bytes(message);
             let others = Multicast { targets: elsewhere, message, ..multicast };
@@ -125,7 +125,7 @@ impl Core {
         let layout = &self.common.layout;
         let nodes: BTreeSet<NodeId> =
             multicast.targets.iter().map(|target| layout.node_of(target.pe)).collect();
-        let multicast = Announcement::new(Control::Multicast(multicast));
+        let multicast = Announcement::new(&Control::Multicast(multicast));
         let (course, report) = self.course(multicast.bytes() as u64, nodes);
         self.outbox.packet(self.me, Packet::spread(Spread::Cast { multicast, course, report }));
     }

@@ -11,7 +11,7 @@ impl Core {
         if control.is_counted() {
             self.created += 1;
         }
-        self.own_controls += u64::from(to == self.me);
+        self.own_controls += u64::from(to == self.me && control.is_of_pe());
         self.outbox.packet(to, Packet::control(control));
     }
 

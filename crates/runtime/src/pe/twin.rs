@@ -153,7 +153,7 @@ pub(super) fn settle(core: &mut Core, stores: &mut [Box<dyn Store>]) {
         let Some((kind, slot)) = core.resident(id) else { continue };
         let Some(TwinSeat { other, epoch, .. }) = core.twins.remove(id) else { continue };
         stores[kind.index()].remove(slot);
-        let sent = core.vacate_second(id, (kind, slot));
+        let sent = core.vacate_second((kind, slot));
         core.directory.learn(id, Place::at(other, epoch + 1), core.common.fault);
         core.converse(other, TwinTalk::Ended { id, epoch, sent });
     }
@@ -282,21 +282,12 @@ impl Core {
     }
 
     /// Forgets a second seat. What waits for it has come to the first one too. Returns to whom the actor has sent.
-    fn vacate_second(&mut self, id: ActorId, (kind, slot): (KindId, u32)) -> Vec<(ActorId, i32)> {
-        let Some(mut member) = self.members[kind.index()][slot as usize].take() else {
-            return Vec::new();
-        };
-        if let Some(local) = self.collections.get_mut(id.collection) {
-            local.slots.remove(id.key);
-        }
+    fn vacate_second(&mut self, (kind, slot): (KindId, u32)) -> Vec<(ActorId, i32)> {
+        let Some((member, mailbox)) = self.take_out(kind, slot) else { return Vec::new() };
         self.free[kind.index()].push(slot);
-        let (queue, lanes) = self.split_queue(kind);
-        let (mailbox, bytes) = queue.extract(kind, slot, lanes);
-        self.ready_bytes -= bytes;
         let held = member.channels.as_ref().map_or(0, |channels| channels.held.len());
         self.processed += (mailbox.len() + held) as u64;
         self.twins.doubled -= (mailbox.len() as u64).min(self.twins.doubled);
-        self.keep_talks(&mut member);
         let channels = member.channels.as_ref();
         let mut sent: Vec<(ActorId, i32)> =
             channels.map_or_else(Vec::new, |channels| channels.next.keys().copied().collect());

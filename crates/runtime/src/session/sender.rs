@@ -2,7 +2,7 @@
 
 use super::fault::PlantedFault;
 use super::received::{Class, Received};
-use bytes::Bytes;
+use crate::frame::Frame;
 use std::collections::VecDeque;
 use thiserror::Error;
 
@@ -55,7 +55,8 @@ impl Sender {
 
     /// Takes a frame. A frame is always taken when nothing else waits, so that the limit can never
     /// stop a job whose frames are larger than it.
-    pub fn push(&mut self, class: Class, frame: Bytes) -> Result<(), Backlog> {
+    pub fn push(&mut self, class: Class, frame: impl Into<Frame>) -> Result<(), Backlog> {
+        let frame = frame.into();
         let bytes = frame.len() as u64;
         if self.bytes > 0 && self.bytes + bytes > self.bytes_max {
             return Err(Backlog { unacknowledged: self.bytes, limit: self.bytes_max });
@@ -67,7 +68,7 @@ impl Sender {
 
     /// The next frame of `class` to write to the connection, with its number. None, too, while
     /// the bulk frames under way are so many that the receiver would refuse another.
-    pub fn next(&mut self, class: Class) -> Option<(u64, Bytes)> {
+    pub fn next(&mut self, class: Class) -> Option<(u64, Frame)> {
         if self.has_next(class) { self.lane(class).next() } else { None }
     }
 
@@ -148,7 +149,7 @@ impl Sender {
 struct Lane {
     /// The number of the first frame in `frames`.
     first: u64,
-    frames: VecDeque<Option<Bytes>>,
+    frames: VecDeque<Option<Frame>>,
     /// The number of the next frame to write. Never below `first`.
     written: u64,
     /// The highest `written` of all connections: a packet of an earlier one may still arrive.
@@ -160,7 +161,7 @@ impl Lane {
         self.first + self.frames.len() as u64 - self.written
     }
 
-    fn next(&mut self) -> Option<(u64, Bytes)> {
+    fn next(&mut self) -> Option<(u64, Frame)> {
         while self.unwritten() > 0 {
             let number = self.written;
             self.written += 1;
@@ -207,8 +208,8 @@ impl Lane {
 mod tests {
     use super::*;
 
-    fn frame(byte: u8) -> Bytes {
-        Bytes::from(vec![byte; 10])
+    fn frame(byte: u8) -> Frame {
+        vec![byte; 10].into()
     }
 
     #[test]
@@ -229,7 +230,7 @@ mod tests {
     #[test]
     fn a_full_sender_refuses_and_an_empty_one_never_does() {
         let mut sender = Sender::new(15, PlantedFault::None);
-        sender.push(Class::Small, Bytes::from(vec![0; 100])).unwrap();
+        sender.push(Class::Small, vec![0; 100]).unwrap();
         let refused = sender.push(Class::Small, frame(1)).unwrap_err();
         assert_eq!(refused, Backlog { unacknowledged: 100, limit: 15 });
     }

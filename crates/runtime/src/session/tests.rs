@@ -1,7 +1,7 @@
 //! Random runs of a session against a reference model, and planted bugs that they must find.
 
 use super::{Class, PlantedFault, Received, Session, Verdict};
-use bytes::Bytes;
+use crate::frame::Frame;
 use std::collections::BTreeSet;
 
 /// SplitMix64: small, portable, good enough to choose actions.
@@ -23,8 +23,8 @@ impl Dice {
 /// What a connection carries: an ordered queue, and bulk frames of which some have begun to arrive.
 #[derive(Default)]
 struct Wire {
-    small: Vec<(u64, Bytes)>,
-    bulk: Vec<(u64, Bytes)>,
+    small: Vec<(u64, Frame)>,
+    bulk: Vec<(u64, Frame)>,
     acknowledgements: Vec<Received>,
 }
 
@@ -33,7 +33,7 @@ struct Model {
     to: Session,
     wire: Wire,
     /// Frames of earlier connections that may still turn up.
-    late: Vec<(Class, u64, Bytes)>,
+    late: Vec<(Class, u64, Frame)>,
     sent: [u64; 2],
     small_delivered: Vec<u64>,
     bulk_delivered: Vec<u64>,
@@ -117,7 +117,7 @@ impl Model {
 
     fn send(&mut self, class: Class) {
         let count = &mut self.sent[class as usize];
-        let frame = Bytes::copy_from_slice(&count.to_le_bytes());
+        let frame = count.to_le_bytes().to_vec();
         *count += 1;
         self.from.sender.push(class, frame).unwrap();
     }
@@ -147,10 +147,10 @@ impl Model {
         self.accept(Class::Bulk, number, &frame)
     }
 
-    fn accept(&mut self, class: Class, number: u64, frame: &Bytes) -> Result<(), String> {
+    fn accept(&mut self, class: Class, number: u64, frame: &Frame) -> Result<(), String> {
         match self.to.receiver.accept(class, number, frame.len() as u64) {
             Verdict::Deliver => {
-                let content = u64::from_le_bytes(frame[..].try_into().unwrap());
+                let content = u64::from_le_bytes(frame.body[..].try_into().unwrap());
                 match class {
                     Class::Small => self.small_delivered.push(content),
                     Class::Bulk => self.bulk_delivered.push(content),

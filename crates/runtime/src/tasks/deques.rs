@@ -8,6 +8,7 @@
 use super::frame::Token;
 use super::order::Loan;
 use super::statistics::StealStatistics;
+use crate::pe::Kept;
 use crossbeam_deque::{Steal, Stealer, Worker};
 use gridspan_topology::NodeId;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
@@ -17,13 +18,23 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 pub(super) struct Deques<I> {
     seats: Vec<Seat<I>>,
     asleep: AtomicUsize,
-    /// What other nodes have lent and no PE has taken yet.
-    arrivals: Mutex<Vec<(NodeId, Loan)>>,
+    /// What the steward has laid down and no PE has taken yet.
+    arrivals: Mutex<Vec<Arrival<I>>>,
     has_arrivals: AtomicBool,
+    /// Whether there is a steward to tell anything.
+    has_steward: AtomicBool,
     /// Of what size the stock was when the steward was last told.
     told: AtomicU32,
     /// What the steward has sent.
     statistics: Mutex<StealStatistics>,
+}
+
+/// What a steward lays down for the PEs of its node.
+pub(super) enum Arrival<I> {
+    /// Another node has lent it.
+    Lent(NodeId, Kept<Loan>),
+    /// A task for a frame of the PE in this seat, which has not left the node after all.
+    Back(usize, Token<I>),
 }
 
 struct Seat<I> {
@@ -46,6 +57,7 @@ impl<I> Deques<I> {
             asleep: AtomicUsize::new(0),
             arrivals: Mutex::default(),
             has_arrivals: AtomicBool::new(false),
+            has_steward: AtomicBool::new(false),
             told: AtomicU32::new(0),
             statistics: Mutex::default(),
         }
@@ -109,23 +121,34 @@ impl<I> Deques<I> {
         self.told.load(Ordering::Relaxed) != size && self.told.swap(size, Ordering::Relaxed) != size
     }
 
-    /// Lays down what another node has lent. Returns a seat that was asleep, and is to be told.
-    pub(super) fn arrive(&self, from: NodeId, loans: Vec<Loan>) -> Option<usize> {
+    /// There is a steward from now on, which will look: of it and a PE that falls asleep, one sees the other.
+    pub(super) fn expect_steward(&self) {
+        self.has_steward.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether there is a steward. It looks for itself when it begins.
+    #[inline]
+    pub(super) fn has_steward(&self) -> bool {
+        self.has_steward.load(Ordering::SeqCst)
+    }
+
+    /// Lays down what PEs are to take. Returns a seat that was asleep, and is to be told.
+    pub(super) fn arrive(&self, new: impl IntoIterator<Item = Arrival<I>>) -> Option<usize> {
         let mut arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
-        arrivals.extend(loans.into_iter().map(|loan| (from, loan)));
+        arrivals.extend(new);
         self.has_arrivals.store(!arrivals.is_empty(), Ordering::SeqCst);
         drop(arrivals);
         self.wake_other(usize::MAX)
     }
 
-    /// Whether other nodes have lent anything that nobody has taken.
+    /// Whether anything lies there that nobody has taken.
     #[inline]
     pub(super) fn has_arrivals(&self) -> bool {
         self.has_arrivals.load(Ordering::SeqCst)
     }
 
     /// Takes all of it.
-    pub(super) fn take_arrivals(&self) -> Vec<(NodeId, Loan)> {
+    pub(super) fn take_arrivals(&self) -> Vec<Arrival<I>> {
         let mut arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
         self.has_arrivals.store(false, Ordering::SeqCst);
         std::mem::take(&mut *arrivals)
@@ -134,7 +157,8 @@ impl<I> Deques<I> {
     /// Drops what a node has lent that is gone.
     pub(super) fn forget_arrivals(&self, from: NodeId) {
         let mut arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
-        arrivals.retain(|(lender, _)| *lender != from);
+        let is_his = |arrival: &Arrival<I>| matches!(arrival, Arrival::Lent(by, _) if *by == from);
+        arrivals.retain(|arrival| !is_his(arrival));
     }
 
     /// How many PEs sleep.

@@ -169,7 +169,7 @@ impl<W: Work> Engine<W> {
 
     /// Keeps the task that is run next, and says how much could be taken away from the node; whether its steward is to be told.
     pub(super) fn publish(&mut self) -> bool {
-        if self.alone {
+        if !self.node.has_steward() {
             return false;
         }
         if self.kept.is_empty() {
@@ -247,13 +247,13 @@ impl<W: Work> Engine<W> {
     }
 
     /// Takes the oldest task that lies open in this node, or else of those kept here but the newest, with
-    /// the PE whose frame it works for.
-    pub(super) fn take_oldest(&mut self) -> Option<(PeId, Token<W::Item>)> {
-        if let Some((seat, token)) = self.node.steal_any() {
-            return Some((self.pe_of(seat), token));
+    /// the seat of the PE whose frame it works for.
+    pub(super) fn take_oldest(&mut self) -> Option<(usize, Token<W::Item>)> {
+        if let Some(open) = self.node.steal_any() {
+            return Some(open);
         }
         self.lay_out((self.kept.len() / 2).min(OFFER_MAX));
-        Some((self.pe, self.node.steal(self.seat)?))
+        Some((self.seat, self.node.steal(self.seat)?))
     }
 
     /// Has somebody woken for what was laid out to be taken by others, and was not.
@@ -264,15 +264,17 @@ impl<W: Work> Engine<W> {
     }
 
     /// Keeps a task that was taken after all.
-    pub(super) fn put_back(&mut self, pe: PeId, token: Token<W::Item>) {
-        if pe == self.pe {
+    pub(super) fn put_back(&mut self, seat: usize, token: Token<W::Item>) {
+        if seat == self.seat {
             return self.kept.insert(0, token);
         }
         let Token { item, frame, child } = token;
+        let pe = self.pe_of(seat);
         self.borrow(Lender { pe, frame, child, items: 1 }, std::iter::once(item));
     }
 
-    fn pe_of(&self, seat: usize) -> PeId {
+    /// The PE in a seat of this node.
+    pub(super) fn pe_of(&self, seat: usize) -> PeId {
         PeId(self.pe.0 - self.seat as u32 + seat as u32)
     }
 

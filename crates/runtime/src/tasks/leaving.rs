@@ -1,7 +1,7 @@
 //! What a worker knows of its guest's leaving, and how it hears of guests.
 
-use super::order::{Crew, Order, at};
-use crate::codec;
+use super::order::{Crew, Order, at, is_of};
+use crate::envelope::{AnyEnvelope, Envelope};
 use crate::id::{ActorId, CollectionId, Sender};
 use crate::index::ActorIndex;
 use crate::pe::{Core, Notice};
@@ -24,12 +24,12 @@ pub(super) fn notify<A: Crew>(core: &mut Core, collection: CollectionId, notice:
 }
 
 /// Whether an errand of this kind may come from another node: results of its own, and its own loans.
-pub(super) fn is_proper(layout: &Layout, from: NodeId, order: &[u8]) -> bool {
-    let of = |pe: PeId| layout.may_contain(pe) && layout.node_of(pe) == from;
-    match codec::decode("an order", order) {
-        Ok(Order::Done { by, .. }) => of(by),
-        Ok(Order::Return { loan, .. }) => of(loan.lender.pe),
-        Ok(Order::Close) => !layout.is_guest(from),
+pub(super) fn is_proper(layout: &Layout, from: NodeId, order: &dyn AnyEnvelope) -> bool {
+    let Some(order) = order.as_any().downcast_ref::<Envelope<Order>>() else { return false };
+    match &order.message {
+        Order::Done { by, .. } => is_of(layout, *by, from),
+        Order::Return { loan, .. } => loan.is_of(layout, from),
+        Order::Close => !layout.is_guest(from),
         _ => false,
     }
 }

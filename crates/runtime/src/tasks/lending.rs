@@ -14,31 +14,33 @@ pub(super) const GIFT_BYTES: usize = 512 << 10;
 /// What the name of a task's frame takes beside it, at most.
 pub(super) const LENDER_BYTES: usize = 32;
 
-/// A task with the PE whose frame it works for.
-pub(super) type Owned<W> = (PeId, Token<<W as Work>::Item>);
+/// A task with the seat of the PE whose frame it works for.
+pub(super) type Owned<W> = (usize, Token<<W as Work>::Item>);
 
 /// Has `take` take the oldest tasks of a node, up to `limit`, to be lent. Returns them, and those that stay after all: too large for
 /// the network, in which case others go instead of them, or for this packet.
 pub(super) fn lend<W: Work>(
     limit: u64,
     mut take: impl FnMut() -> Option<Owned<W>>,
+    pe_of: impl Fn(usize) -> PeId,
 ) -> (Vec<Loan>, Vec<Owned<W>>) {
     let mut loans: Vec<(Lender, Vec<W::Item>)> = Vec::new();
     let mut left = Vec::new();
     let (mut tasks, mut bytes) = (0, 0);
     while tasks < limit {
-        let Some((pe, token)) = take() else { break };
+        let Some((seat, token)) = take() else { break };
         let size = codec::encoded_len(&token.item).saturating_add(LENDER_BYTES);
         if size > PIECE_BYTES_MAX {
-            left.push((pe, token));
+            left.push((seat, token));
             continue;
         }
         if tasks > 0 && bytes + size > GIFT_BYTES {
-            left.push((pe, token));
+            left.push((seat, token));
             break;
         }
         (tasks, bytes) = (tasks + 1, bytes + size);
         let Token { item, frame, child } = token;
+        let pe = pe_of(seat);
         match loans.last_mut() {
             Some((lender, items)) if W::SHARES_LOANS && lender.works_for(pe, frame) => {
                 lender.items += 1;
@@ -90,7 +92,7 @@ mod tests {
         for (root, &bytes) in bytes.iter().enumerate().rev() {
             engine.submit(Text("x".repeat(bytes)), root as u64);
         }
-        let (loans, left) = lend::<Joining<Text>>(limit, || engine.take_oldest());
+        let (loans, left) = lend::<Joining<Text>>(limit, || engine.take_oldest(), |_| PeId(0));
         let text = |loan: &Loan| codec::decode::<Vec<Text>>("tasks", &loan.items).unwrap();
         let lent = loans.iter().flat_map(text).map(|text| text.0.len()).collect();
         let rest = std::iter::from_fn(|| engine.take_oldest()).count() + left.len();

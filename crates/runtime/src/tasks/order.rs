@@ -1,6 +1,6 @@
 //! What workers are told.
 
-use super::frame::{Lender, Token};
+use super::frame::Lender;
 use crate::index::Ix1;
 use crate::pe::Notice;
 use crate::reference::Reply;
@@ -9,7 +9,7 @@ use crate::wire::{Packet, Spread};
 use crate::{Actor, Context, codec};
 use bytes::Bytes;
 use gridspan_balance::victim::{Gift, StealMessage};
-use gridspan_topology::{NodeId, PeId};
+use gridspan_topology::{Layout, NodeId, PeId};
 use serde::{Deserialize, Serialize};
 
 /// What a worker is told.
@@ -59,16 +59,20 @@ pub(crate) struct Loan {
 }
 
 impl Loan {
-    /// One task that works for a frame of `pe`.
-    pub(super) fn back<I: Serialize>(pe: PeId, token: &Token<I>) -> Self {
-        let lender = Lender { pe, frame: token.frame, child: token.child, items: 1 };
-        Self { lender, items: codec::encode(std::slice::from_ref(&token.item)).into() }
-    }
-
     /// How large it is, for the memory budget.
     pub(super) fn bytes(&self) -> usize {
-        self.items.len()
+        size_of::<Self>() + self.items.len()
     }
+
+    /// Whether its result goes to a PE of this node.
+    pub(super) fn is_of(&self, layout: &Layout, node: NodeId) -> bool {
+        is_of(layout, self.lender.pe, node)
+    }
+}
+
+/// Whether a PE that another node has named is one of this node's.
+pub(super) fn is_of(layout: &Layout, pe: PeId, node: NodeId) -> bool {
+    layout.may_contain(pe) && layout.node_of(pe) == node
 }
 
 /// The actor that takes orders, one on each PE.

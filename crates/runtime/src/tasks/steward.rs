@@ -5,20 +5,21 @@
 //! are left to PEs: to give away what they keep, when nothing lies open since tasks are short, and to lend to
 //! guests, whose loans are in a PE's [`Ledger`](super::ledger::Ledger).
 
-use super::deques::Deques;
+use super::deques::{Arrival, Deques};
 use super::engine::Work;
 use super::lending::lend;
 use super::order::{Crew, Loan, Note, Order};
 use crate::Context;
 use crate::codec::{self, DecodeError};
-use crate::pe::Visiting;
-use crate::steward::{Deed, Steward, Word};
+use crate::error::panic_message;
+use crate::pe::{Gauge, Visiting};
+use crate::steward::{Deed, News, Steward, Word};
 use bytes::Bytes;
 use gridspan_balance::victim::{
     Amount, Command, Gift, Places, StealMessage, Stealing, victim_by_name,
 };
 use gridspan_topology::{Hierarchy, Layout, NodeId, PeId, Time};
-use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// The stealing of a node, for the tasks of one pool.
@@ -27,12 +28,12 @@ pub(super) struct PoolSteward<W: Work> {
     node: Arc<Deques<W::Item>>,
     layout: Arc<Layout>,
     me: NodeId,
-    /// Guests that are gone.
-    gone: BTreeSet<NodeId>,
+    /// Counts what was lent and no PE has taken, on the node's first PE.
+    gauge: Gauge,
     /// Whether it may ask for tasks: everybody knows it, and it does not leave.
     may_ask: bool,
-    /// Whether it is a guest that leaves: it says nothing to other stewards any more.
-    is_leaving: bool,
+    /// Whether it says nothing to other stewards any more: it is a guest that leaves, or the job ends.
+    is_silent: bool,
     due: Option<Time>,
 }
 
@@ -58,9 +59,9 @@ impl<W: Work> PoolSteward<W> {
             stealing: Stealing::new(policy, me, workers, places(cx), common.seed),
             node: node.clone(),
             me,
-            gone: guests.gone.clone(),
+            gauge: cx.core.gauge.clone(),
             may_ask: !layout.is_guest(me) || guests.visit == Visiting::Working,
-            is_leaving: matches!(guests.visit, Visiting::Leaving(_)),
+            is_silent: matches!(guests.visit, Visiting::Leaving(_)),
             due: None,
             layout,
         });
@@ -106,17 +107,28 @@ impl<W: Work> PoolSteward<W> {
         (from, gift): (NodeId, Gift),
         loans: Vec<Loan>,
         out: &mut Vec<Deed>,
-    ) {
+    ) -> Result<(), DecodeError> {
+        if let Some(Loan { lender, .. }) = loans.iter().find(|loan| !loan.is_of(&self.layout, from))
+        {
+            let reason =
+                format_args!("it lends what {} waits for, which is not of {from}", lender.pe);
+            return Err(DecodeError::new("a gift of tasks", reason));
+        }
         let tasks = loans.iter().fold(0u64, |sum, loan| sum.saturating_add(loan.lender.items));
         // Those who sleep take one each.
         let stock = (self.node.stock().saturating_add(tasks)).saturating_sub(self.node.sleepers());
-        self.arrive(from, loans, out);
+        let lent = |loan: Loan| {
+            let bytes = loan.bytes();
+            Arrival::Lent(from, self.gauge.keep(loan, bytes))
+        };
+        self.arrive(loans.into_iter().map(lent), out);
         self.node.note_told(stock);
         self.stealing.handle_received(now, from, tasks, stock, gift);
+        Ok(())
     }
 
-    fn arrive(&self, from: NodeId, loans: Vec<Loan>, out: &mut Vec<Deed>) {
-        if let Some(seat) = self.node.arrive(from, loans) {
+    fn arrive(&self, new: impl IntoIterator<Item = Arrival<W::Item>>, out: &mut Vec<Deed>) {
+        if let Some(seat) = self.node.arrive(new) {
             out.push(self.tell(seat, &Order::Wake));
         }
     }
@@ -134,7 +146,7 @@ impl<W: Work> PoolSteward<W> {
     fn carry_out(&mut self, now: Time, out: &mut Vec<Deed>) {
         loop {
             let commands: Vec<_> = self.stealing.commands().collect();
-            if commands.is_empty() || self.is_leaving {
+            if commands.is_empty() || self.is_silent {
                 return;
             }
             for command in commands {
@@ -163,13 +175,21 @@ impl<W: Work> PoolSteward<W> {
         if self.layout.is_guest(to) {
             return out.push(self.tell(0, &order));
         }
-        let (loans, left) = lend::<W>(limit, || {
-            let (seat, token) = self.node.steal_any()?;
-            Some((self.pe_of(seat), token))
-        });
+        let node = &self.node;
+        let pack = || lend::<W>(limit, || node.steal_any(), |seat| self.pe_of(seat));
+        // The tasks' own code turns them into bytes, and this is the thread of the network.
+        let (loans, left) = match catch_unwind(AssertUnwindSafe(pack)) {
+            Ok(packed) => packed,
+            Err(panic) => {
+                self.is_silent = true;
+                let reason = panic_message(&*panic);
+                return out.push(Deed::Panicked { task: W::name(), reason });
+            }
+        };
         if !left.is_empty() {
-            let left = left.into_iter().map(|(pe, token)| Loan::back(pe, &token)).collect();
-            self.arrive(self.me, left, out);
+            // Each goes to the old end, the oldest last.
+            let left = left.into_iter().rev();
+            self.arrive(left.map(|(seat, token)| Arrival::Back(seat, token)), out);
         }
         let tasks = loans.iter().map(|loan| loan.lender.items).sum();
         if tasks == 0
@@ -220,20 +240,29 @@ impl<W: Work> Steward for PoolSteward<W> {
                 self.ship(now, (to, gift), tasks, note.into(), out);
             }
             Word::Hand { to, note } => out.push(Deed::Send { to, note: note.into() }),
-            Word::Came { guest, near } => self.stealing.handle_joined(now, guest, near),
-            Word::Left(guest) => self.stealing.handle_lost(now, guest),
-            Word::Gone(guest) => {
-                self.gone.insert(guest);
-                self.node.forget_arrivals(guest);
-                self.stealing.handle_lost(now, guest);
-            }
             Word::Measured(places) => self.move_to(now, &places),
             Word::Begin => {
                 self.may_ask = true;
                 self.look(now);
             }
-            Word::Leave => (self.may_ask, self.is_leaving, self.due) = (false, true, None),
+            Word::Leave => (self.may_ask, self.is_silent, self.due) = (false, true, None),
             Word::Open(_) | Word::Close => {}
+        }
+        self.carry_out(now, out);
+    }
+
+    fn learn(&mut self, now: Time, news: News, out: &mut Vec<Deed>) {
+        match news {
+            News::Came(guest) => {
+                if let Some(near) = near(&self.layout, guest) {
+                    self.stealing.handle_joined(now, guest, near);
+                }
+            }
+            News::Left(guest) => self.stealing.handle_lost(now, guest),
+            News::Gone(guest) => {
+                self.node.forget_arrivals(guest);
+                self.stealing.handle_lost(now, guest);
+            }
         }
         self.carry_out(now, out);
     }
@@ -245,13 +274,9 @@ impl<W: Work> Steward for PoolSteward<W> {
         note: &Bytes,
         out: &mut Vec<Deed>,
     ) -> Result<(), DecodeError> {
-        if self.gone.contains(&from) {
-            // Who lent it anything has queued that again.
-            return Ok(());
-        }
         match codec::decode("a note about tasks", note)? {
             Note::Steal(message) => self.stealing.handle_message(now, from, message),
-            Note::Gift { gift, loans } => self.take_gift(now, (from, gift), loans, out),
+            Note::Gift { gift, loans } => self.take_gift(now, (from, gift), loans, out)?,
         }
         self.carry_out(now, out);
         Ok(())
@@ -279,3 +304,6 @@ pub(super) fn places(cx: &Context<'_, impl Crew>) -> Arc<Places> {
 pub(super) fn near(layout: &Layout, guest: NodeId) -> Option<NodeId> {
     layout.nodes_in(layout.site_of_node(guest)).next()
 }
+
+#[cfg(test)]
+mod tests;

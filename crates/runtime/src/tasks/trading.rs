@@ -1,5 +1,6 @@
 //! What workers do for the steward of their node, and with what it has got from others.
 
+use super::deques::Arrival;
 use super::engine::Work;
 use super::lending::lend;
 use super::order::{Loan, Note, say};
@@ -8,7 +9,7 @@ use super::worker::Worker;
 use crate::steward::Word;
 use crate::{Context, codec};
 use gridspan_balance::victim::Gift;
-use gridspan_topology::NodeId;
+use gridspan_topology::{NodeId, PeId};
 
 impl<W: Work> Worker<W> {
     /// Has the carrier of the node share its tasks with other nodes, if there are any.
@@ -17,6 +18,7 @@ impl<W: Work> Worker<W> {
             && let Some(steward) = PoolSteward::<W>::new(&self.engine.node, cx)
         {
             self.has_steward = true;
+            self.engine.node.expect_steward();
             say(Word::Open(steward), cx);
         }
     }
@@ -30,9 +32,11 @@ impl<W: Work> Worker<W> {
     ) {
         let is_gone = cx.core.guests.gone.contains(&to);
         let limit = if is_gone { 0 } else { limit };
-        let (mut loans, left) = lend::<W>(limit, || self.engine.take_oldest());
-        for (pe, token) in left.into_iter().rev() {
-            self.engine.put_back(pe, token);
+        let first = cx.layout().leader(cx.node()).0;
+        let pe_of = |seat| PeId(first + seat as u32);
+        let (mut loans, left) = lend::<W>(limit, || self.engine.take_oldest(), pe_of);
+        for (seat, token) in left.into_iter().rev() {
+            self.engine.put_back(seat, token);
         }
         if cx.layout().is_guest(to) {
             for loan in &mut loans {
@@ -45,14 +49,22 @@ impl<W: Work> Worker<W> {
         self.engine.share_rest();
     }
 
-    /// Takes what other nodes have lent to this one. Returns whether there was anything.
+    /// Takes what the steward has laid down. Returns whether there was anything.
     pub(super) fn take_arrivals(&mut self, cx: &mut Context<'_, Self>) -> bool {
         if !self.engine.node.has_arrivals() {
             return false;
         }
         let arrivals = self.engine.node.take_arrivals();
         let any = !arrivals.is_empty();
-        for (from, Loan { lender, items }) in arrivals {
+        for arrival in arrivals {
+            let (from, loan) = match arrival {
+                Arrival::Lent(from, loan) => (from, loan.into_inner()),
+                Arrival::Back(seat, token) => {
+                    self.engine.put_back(seat, token);
+                    continue;
+                }
+            };
+            let Loan { lender, items } = loan;
             let items: Vec<W::Item> = match codec::decode(W::name(), &items) {
                 Ok(items) => items,
                 Err(error) => {

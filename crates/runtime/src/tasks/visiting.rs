@@ -26,16 +26,11 @@ impl<W: Work> Worker<W> {
     pub(super) fn handle_notice(&mut self, notice: Notice, cx: &mut Context<'_, Self>) {
         let place = cx.layout().place(cx.node()).pes.clone().map(PeId);
         match notice {
-            Notice::Came(guest) => {
+            Notice::Came => {
                 self.engine.expect_thieves();
-                match near(cx.layout(), guest) {
-                    Some(near) if self.has_steward => say(Word::Came { guest, near }, cx),
-                    _ => self.open_steward(cx),
-                }
+                self.open_steward(cx);
             }
-            Notice::Left(guest) => say(Word::Left(guest), cx),
             Notice::Gone(guest) => {
-                say(Word::Gone(guest), cx);
                 if let Err(error) = self.ledger.recall(guest, &mut self.engine) {
                     cx.fail(format!("tasks that {guest} owed: {error}"));
                 }

@@ -201,8 +201,7 @@ impl<W: Work> Worker<W> {
         'slice: loop {
             for step in 0..chunk {
                 self.engine.share();
-                is_news =
-                    self.engine.are_long && self.engine.publish() || self.is_new && self.has_run;
+                is_news = self.engine.are_long && self.engine.publish() || self.is_news();
                 if is_news || !self.engine.wakes.is_empty() {
                     done += step;
                     break 'slice;
@@ -236,7 +235,7 @@ impl<W: Work> Worker<W> {
         }
         // Of a root that has come to a dry node the steward hears with what it has spawned. After a long task it hears in the
         // next slice: in virtual time this one is not over yet.
-        let is_over = elapsed < SLICE_NS && (self.engine.publish() || self.is_new && self.has_run);
+        let is_over = elapsed < SLICE_NS && (self.engine.publish() || self.is_news());
         if is_news || is_over {
             (self.is_new, self.has_run) = (false, false);
             say(Word::Look, cx);
@@ -294,7 +293,7 @@ impl<W: Work> Worker<W> {
             let is_dry = self.engine.fall_asleep();
             // Somebody may have laid out something just before, and not seen this PE asleep.
             if !self.find(cx) {
-                if is_dry {
+                if is_dry && self.engine.node.has_steward() {
                     say(Word::Look, cx);
                 }
                 return;
@@ -304,6 +303,11 @@ impl<W: Work> Worker<W> {
             (self.is_new, self.has_run) = (true, false);
         }
         self.run_again(cx);
+    }
+
+    /// Whether the steward is to hear of work that has come to a dry node.
+    fn is_news(&self) -> bool {
+        self.is_new && self.has_run && self.engine.node.has_steward()
     }
 
     fn run_again(&mut self, cx: &mut Context<'_, Self>) {

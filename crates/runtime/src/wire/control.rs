@@ -326,6 +326,7 @@ impl Control {
                 message.wire_len()
             }
             Self::MigrateOffer(migrant) => migrant.bytes(),
+            Self::Errand { order, .. } => order.len(),
             Self::Twin(talk) => talk.bytes(),
             Self::InsertRequest { init, .. } => init.wire_len(),
             Self::Insert(insertion) => {
@@ -333,6 +334,12 @@ impl Control {
             }
             _ => 0,
         }
+    }
+
+    /// Whether the PE itself has sent it that it comes from: errands inside of a node come from its carrier, in the name of
+    /// its first PE.
+    pub(crate) fn is_of_pe(&self) -> bool {
+        !matches!(self, Self::Errand { .. })
     }
 
     /// Whether handling it can lead to messages, so that the job is not quiescent before.

@@ -4,7 +4,7 @@ use super::control::{Asked, Control, Multicast, MulticastTarget};
 use crate::codec::{self, DecodeError};
 use crate::id::{ActorId, CollectionId, KindId};
 use crate::parcel::Parcel;
-use crate::steward::Word;
+use crate::steward::{News, Word};
 use bytes::Bytes;
 use gridspan_bcast::{Course, Plan, PlanId};
 use gridspan_topology::PeId;
@@ -43,6 +43,8 @@ pub(crate) enum Spread {
     Plan { plan: Box<Plan>, retired: Vec<PlanId> },
     /// For the steward of a pool on this node.
     Word { pool: CollectionId, word: Word },
+    /// For all stewards of this node.
+    News(News),
 }
 
 /// A control packet for many PEs, on its way out: what it is, and what may be large in it.
@@ -102,19 +104,20 @@ impl MulticastHead {
 }
 
 impl Announcement {
-    pub(crate) fn new(control: Control) -> Self {
+    pub(crate) fn new(control: &Control) -> Self {
         let (head, payload) = match control {
             Control::Broadcast { kind, collection, number, asked, message, priority } => {
+                let (asked, priority) = (asked.clone(), *priority);
+                let (kind, collection, number) = (*kind, *collection, *number);
                 let head = Head::Broadcast { kind, collection, number, asked, priority };
-                (head, message.into_bytes())
+                (head, message.to_bytes())
             }
-            Control::Publish { id, value } => (Head::Publish { id }, value),
-            Control::Multicast(mut multicast) => {
-                let targets = std::mem::take(&mut multicast.targets);
-                let head = MulticastHead::new(&multicast, targets);
-                (Head::Multicast(head), multicast.message.into_bytes())
+            Control::Publish { id, value } => (Head::Publish { id: *id }, value.clone()),
+            Control::Multicast(multicast) => {
+                let head = MulticastHead::new(multicast, multicast.targets.clone());
+                (Head::Multicast(head), multicast.message.to_bytes())
             }
-            control => (Head::Control, codec::encode(&control).into()),
+            control => (Head::Control, codec::encode(control).into()),
         };
         let is_internal = matches!(head, Head::Control);
         Self { front: codec::encode(&head), payload, is_internal }
@@ -131,11 +134,11 @@ impl Announcement {
     }
 
     /// Some of these bytes: what is of the head, and what is of the payload.
-    pub(crate) fn part(&self, range: Range<usize>) -> [&[u8]; 2] {
+    pub(crate) fn part(&self, range: Range<usize>) -> (&[u8], Bytes) {
         let front = self.front.len();
         let head = range.start.min(front)..range.end.min(front);
         let payload = range.start.max(front) - front..range.end.max(front) - front;
-        [&self.front[head], &self.payload[payload]]
+        (&self.front[head], self.payload.slice(payload))
     }
 }
 

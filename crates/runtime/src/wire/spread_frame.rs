@@ -4,6 +4,7 @@ use super::control::{Multicast, MulticastTarget};
 use super::packet::write_ends;
 use super::spread::MulticastHead;
 use crate::codec::{self, DecodeError};
+use crate::frame::Frame;
 use crate::id::CollectionId;
 use crate::parcel::Parcel;
 use bytes::Bytes;
@@ -120,43 +121,44 @@ impl SpreadFrame {
     pub(crate) fn multicast(
         multicast: &Multicast,
         targets: Vec<MulticastTarget>,
-        message: &[u8],
-    ) -> Bytes {
+        message: Bytes,
+    ) -> Frame {
         let head = MulticastHead::new(multicast, targets);
-        frame(MULTICAST, multicast.origin, &head, [message, &[]])
+        frame(MULTICAST, multicast.origin, &head, (&[], message))
     }
 
     /// A part of a large multicast, as a frame.
-    pub(crate) fn cast(origin: PeId, head: &CastHead, payload: [&[u8]; 2]) -> Bytes {
+    pub(crate) fn cast(origin: PeId, head: &CastHead, payload: (&[u8], Bytes)) -> Frame {
         frame(CAST, origin, head, payload)
     }
 
     /// A note between stewards, as a frame.
-    pub(crate) fn note(origin: PeId, head: &NoteHead, note: &[u8]) -> Bytes {
-        frame(NOTE, origin, head, [note, &[]])
+    pub(crate) fn note(origin: PeId, head: &NoteHead, note: Bytes) -> Frame {
+        frame(NOTE, origin, head, (&[], note))
     }
 
     /// A part of an announcement, as a frame.
-    pub(crate) fn segment(origin: PeId, head: &SegmentHead, payload: [&[u8]; 2]) -> Bytes {
+    pub(crate) fn segment(origin: PeId, head: &SegmentHead, payload: (&[u8], Bytes)) -> Frame {
         frame(SEGMENT, origin, head, payload)
     }
 }
 
 impl PlanHead {
-    pub(crate) fn into_frame(self, origin: PeId) -> Bytes {
-        frame(PLAN, origin, &self, [&[], &[]])
+    pub(crate) fn into_frame(self, origin: PeId) -> Frame {
+        frame(PLAN, origin, &self, (&[], Bytes::new()))
     }
 }
 
-fn frame<T: Serialize>(tag: u8, origin: PeId, head: &T, payload: [&[u8]; 2]) -> Bytes {
+/// A frame whose payload begins with a piece that is copied, and goes on with one that is shared.
+fn frame<T: Serialize>(tag: u8, origin: PeId, head: &T, payload: (&[u8], Bytes)) -> Frame {
     /// A head without targets is smaller.
     const HEAD_BYTES: usize = 64;
-    let bytes: usize = payload.iter().map(|part| part.len()).sum();
-    let mut frame = Vec::with_capacity(HEAD_BYTES + bytes);
+    let (front, body) = payload;
+    let mut frame = Vec::with_capacity(HEAD_BYTES + front.len());
     frame.resize(8, 0);
     write_ends(origin, NOBODY, &mut frame);
     frame.push(tag);
     codec::append(head, &mut frame);
-    payload.iter().for_each(|part| frame.extend_from_slice(part));
-    frame.into()
+    frame.extend_from_slice(front);
+    Frame { head: frame.into(), body }
 }

@@ -4,7 +4,7 @@ use super::{Arrival, Event, Outgoing, Simulation};
 use bytes::Bytes;
 use gridspan_runtime::carrier::{Carriage, Carrier};
 use gridspan_runtime::wire::Packet;
-use gridspan_runtime::{DecodeError, JobError, NodeId, PeId, Time};
+use gridspan_runtime::{DecodeError, NodeId, PeId, Time};
 
 impl Simulation {
     /// Gives the carrier of a PE's node what the PE has for many nodes; each frame takes the PE as long to send
@@ -21,12 +21,14 @@ impl Simulation {
         for carriage in out {
             match carriage {
                 Carriage::Send { to, frame, .. } => {
+                    let frame = frame.into_bytes();
                     *leaves += self.options.remote_send_cost;
                     frames.push(Outgoing { leaves: *leaves, from: node, to, frame });
                 }
                 Carriage::Deliver { from, to, packet } => {
                     self.send_local(*leaves, from, to, packet);
                 }
+                Carriage::Act(action) => self.act(self.layout.leader(node), action),
             }
         }
         self.plan_carrier(node);
@@ -55,7 +57,7 @@ impl Simulation {
             })
         };
         if let Err(error) = result {
-            self.broken.get_or_insert(JobError::Protocol(error.to_string()));
+            self.have(self.layout.leader(to), move |core| core.blame(from, error));
         }
     }
 
@@ -79,10 +81,12 @@ impl Simulation {
         for carriage in out {
             match carriage {
                 Carriage::Send { to, frame, .. } => {
+                    let frame = frame.into_bytes();
                     leaves += self.options.remote_send_cost;
                     frames.push(Outgoing { leaves, from: node, to, frame });
                 }
                 Carriage::Deliver { from, to, packet } => self.deliver(from, to, packet),
+                Carriage::Act(action) => self.act(self.layout.leader(node), action),
             }
         }
         self.nodes[node].carrier_free = leaves;

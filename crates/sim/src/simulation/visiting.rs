@@ -6,7 +6,7 @@ use crate::node::Node;
 use crate::report::SimError;
 use crate::station::Station;
 use gridspan_runtime::carrier::Carrier;
-use gridspan_runtime::pe::{Core, Pe};
+use gridspan_runtime::pe::{Action, Core, Pe};
 use gridspan_runtime::{JobError, NodeId, PeId, Program, SiteId, Time};
 use std::collections::BTreeMap;
 
@@ -83,8 +83,13 @@ impl Simulation {
     }
 
     /// Has a PE do something.
-    fn have(&mut self, pe: PeId, action: impl FnOnce(&mut Core) + Send + 'static) {
-        self.stations[pe].actions.push(Box::new(action));
+    pub(super) fn have(&mut self, pe: PeId, action: impl FnOnce(&mut Core) + Send + 'static) {
+        self.act(pe, Box::new(action));
+    }
+
+    /// The same, of what is an action already.
+    pub(super) fn act(&mut self, pe: PeId, action: Action) {
+        self.stations[pe].actions.push(action);
         self.schedule_turn(pe);
     }
 }

@@ -113,14 +113,21 @@ impl Core {
         family.broadcasts += 1;
         let BroadcastRequest { kind, asked, message, priority } = request;
         let Some(copies) = self.kind(kind) else { return };
-        self.post_to_all(|| Control::Broadcast {
-            kind,
-            collection,
-            number,
-            asked: asked.clone(),
-            message: copies.copy(&message),
-            priority,
-        });
+        let broadcast = |message| {
+            let asked = asked.clone();
+            Control::Broadcast { kind, collection, number, asked, message, priority }
+        };
+        // The last PE of this node gets the message itself, and all others copies of it.
+        let mut here = self.pes_here();
+        let last = here.next_back();
+        for pe in here {
+            self.post(pe, broadcast(copies.copy(&message)));
+        }
+        let control = broadcast(message);
+        self.post_to_others(&control);
+        if let Some(last) = last {
+            self.post(last, control);
+        }
     }
 
     /// Takes a broadcast, or keeps it until its turn.
@@ -134,39 +141,38 @@ impl Core {
         if self.collections.get(collection).is_some_and(|local| local.info.kind != kind_id) {
             return self.fail_type_mismatch(kind.name());
         }
-        let earlier = broadcast.0.earlier.bytes();
-        let bytes = size_of_val(&broadcast) + self.parcel_bytes(kind_id, &broadcast.1) + earlier;
-        let broadcast = self.gauge.keep(broadcast, bytes);
-        let gauge = self.gauge.clone();
         let Some(local) = self.collections.get_mut(collection) else { return };
-        local.broadcasts.early.insert(number, broadcast);
+        if local.broadcasts.next != number {
+            let earlier = broadcast.0.earlier.bytes();
+            let bytes = size_of_val(&broadcast) + kind.parcel_bytes(&broadcast.1) + earlier;
+            local.broadcasts.early.insert(number, self.gauge.keep(broadcast, bytes));
+            return;
+        }
+        self.take_broadcast((kind_id, collection), broadcast);
         while let Some(local) = self.collections.get_mut(collection)
             && let Some(broadcast) = local.broadcasts.early.remove(&local.broadcasts.next)
         {
-            let (asked, message, priority) = broadcast.into_inner();
-            let number = local.broadcasts.next;
-            local.broadcasts.next += 1;
-            if asked.count > 0 {
-                let seen = Seen { count: asked.count, number };
-                if local.broadcasts.seen.insert(asked.source, seen).is_none() {
-                    gauge.keep_forever(SEEN_BYTES);
-                }
-            }
-            self.take_broadcast((kind_id, collection), number, &asked, &message, priority);
-            self.note_taken(collection);
+            self.take_broadcast((kind_id, collection), broadcast.into_inner());
         }
     }
 
-    /// Gives a broadcast to the members that live here, and sends it after those that should have it and do not.
+    /// Takes the broadcast whose turn it is: gives it to the members that live here, and sends it after those that
+    /// should have it and do not.
     fn take_broadcast(
         &mut self,
         (kind_id, collection): (KindId, CollectionId),
-        number: u64,
-        asked: &Asked,
-        message: &Parcel,
-        priority: i32,
+        (asked, message, priority): (Asked, Parcel, i32),
     ) {
         let Some(kind) = self.kind(kind_id) else { return };
+        let Some(local) = self.collections.get_mut(collection) else { return };
+        let number = local.broadcasts.next;
+        local.broadcasts.next += 1;
+        if asked.count > 0 {
+            let seen = Seen { count: asked.count, number };
+            if local.broadcasts.seen.insert(asked.source, seen).is_none() {
+                self.gauge.keep_forever(SEEN_BYTES);
+            }
+        }
         let origin = self.me;
         let header = |to: ActorId, epoch| Header {
             to,
@@ -186,13 +192,10 @@ impl Core {
             .map(|member| header(member.id, 0))
             .collect();
         self.created += headers.len() as u64;
-        if let Err(error) = kind.broadcast(self, kind_id, headers, kind.copy(message)) {
-            return self.fail(JobError::Protocol(error.to_string()));
-        }
         for to in self.owed(collection, number) {
             let epoch = self.directory.place(to).map_or(0, |place| place.epoch);
             self.created += 1;
-            match kind.envelope(header(to, epoch), kind.copy(message)) {
+            match kind.envelope(header(to, epoch), kind.copy(&message)) {
                 Ok(envelope) if self.arriving.contains(&to) => {
                     self.hold_boxed(to, kind_id, envelope);
                 }
@@ -202,6 +205,10 @@ impl Core {
                 }
             }
         }
+        if let Err(error) = kind.broadcast(self, kind_id, headers, message) {
+            return self.fail(JobError::Protocol(error.to_string()));
+        }
+        self.note_taken(collection);
     }
 
     /// Members that are arriving, are leaving or have left, and get a broadcast wherever they are.

@@ -1,5 +1,6 @@
 //! Who takes part beside the founders, as one PE knows.
 
+use crate::envelope::AnyEnvelope;
 use crate::id::CollectionId;
 use gridspan_topology::{Layout, NodeId, PeId};
 use serde::{Deserialize, Serialize};
@@ -9,9 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Notice {
     /// A guest takes part.
-    Came(NodeId),
-    /// A guest takes no more tasks and gives none.
-    Left(NodeId),
+    Came,
     /// A guest is gone with all that it owes.
     Gone(NodeId),
     /// The places were measured.
@@ -26,7 +25,7 @@ pub(crate) enum Notice {
 pub(crate) type Tell<C> = fn(&mut C, CollectionId, Notice);
 
 /// Whether an errand may come from another node.
-pub(crate) type IsProper = fn(&Layout, NodeId, &[u8]) -> bool;
+pub(crate) type IsProper = fn(&Layout, NodeId, &dyn AnyEnvelope) -> bool;
 
 /// How the member of a collection on a PE works with other nodes.
 pub(crate) struct Crew<C> {

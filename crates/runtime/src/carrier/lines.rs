@@ -1,0 +1,165 @@
+//! What comes from the stewards of other nodes: in which order it is taken, and how much of it may wait.
+//!
+//! A gift of tasks may be large, and what is large may be overtaken on its way. So notes between two nodes have numbers,
+//! and one that comes too early waits. So does one for a pool that is not known here yet. What waits is bounded for each
+//! node: whoever passes its bound is refused, and nobody else.
+
+use crate::codec::DecodeError;
+use crate::id::CollectionId;
+use bytes::Bytes;
+use gridspan_topology::{Layout, NodeId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a note takes that waits, beside its bytes: its entry in a map, and the head of its allocation.
+const ENTRY_BYTES: usize = 128;
+
+/// The largest share of the bytes that may wait here which is one guest's: with the default limits, 128 MiB, which
+/// are two of the largest tasks.
+const GUEST_SHARE: u64 = 16;
+/// The same for all guests together, so that however many there are, founders find room.
+const GUESTS_SHARE: u64 = 4;
+
+/// The notes between this node and others.
+#[derive(Default)]
+pub(super) struct Lines {
+    lines: BTreeMap<NodeId, Line>,
+    /// Guests that are gone. Their numbers are not used again.
+    gone: BTreeSet<NodeId>,
+    /// What all that waits counts.
+    bytes: usize,
+}
+
+/// What two nodes have told each other.
+#[derive(Default)]
+struct Line {
+    sent: u64,
+    heard: u64,
+    /// What came before what it follows.
+    held: BTreeMap<u64, (CollectionId, Bytes)>,
+    /// What came for pools that are not known here yet.
+    early: BTreeMap<CollectionId, Vec<Bytes>>,
+    /// What all of it counts.
+    bytes: usize,
+}
+
+impl Lines {
+    /// The number of the next note to a node.
+    pub(super) fn next_number(&mut self, to: NodeId) -> u64 {
+        let line = self.lines.entry(to).or_default();
+        line.sent += 1;
+        line.sent - 1
+    }
+
+    /// Whether a node is a guest that is gone: what it has said late is for nobody.
+    pub(super) fn is_gone(&self, node: NodeId) -> bool {
+        self.gone.contains(&node)
+    }
+
+    /// A guest is gone, with all of its notes that wait.
+    pub(super) fn forget(&mut self, guest: NodeId) {
+        self.gone.insert(guest);
+        let line = self.lines.remove(&guest);
+        self.bytes -= line.map_or(0, |line| line.bytes);
+    }
+
+    /// Takes a note. Refused if it came before, or if it has to wait and too much would.
+    pub(super) fn enter(
+        &mut self,
+        from: NodeId,
+        number: u64,
+        (pool, note): (CollectionId, Bytes),
+        room: &Room<'_>,
+    ) -> Result<(), DecodeError> {
+        let line = self.lines.entry(from).or_default();
+        let heard = line.heard;
+        if number < heard || line.held.contains_key(&number) {
+            return Err(refusal(format_args!("note {number} has come twice")));
+        }
+        if number > heard {
+            self.check_room(from, &note, room)?;
+        }
+        let line = self.lines.entry(from).or_default();
+        line.bytes += cost(&note);
+        self.bytes += cost(&note);
+        line.held.insert(number, (pool, note));
+        Ok(())
+    }
+
+    /// The next note of a node in the order in which it wrote them, once that has come.
+    pub(super) fn next(&mut self, from: NodeId) -> Option<(CollectionId, Bytes)> {
+        let line = self.lines.get_mut(&from)?;
+        let (pool, note) = line.held.remove(&line.heard)?;
+        line.heard += 1;
+        line.bytes -= cost(&note);
+        self.bytes -= cost(&note);
+        Some((pool, note))
+    }
+
+    /// Keeps a note for a pool that is not known here yet. Refused if too much would wait.
+    pub(super) fn keep(
+        &mut self,
+        from: NodeId,
+        (pool, note): (CollectionId, Bytes),
+        room: &Room<'_>,
+    ) -> Result<(), DecodeError> {
+        self.check_room(from, &note, room)?;
+        let line = self.lines.entry(from).or_default();
+        line.bytes += cost(&note);
+        self.bytes += cost(&note);
+        line.early.entry(pool).or_default().push(note);
+        Ok(())
+    }
+
+    /// Takes what has come for a pool that was not known here.
+    pub(super) fn take_early(&mut self, pool: CollectionId) -> Vec<(NodeId, Bytes)> {
+        let mut all = Vec::new();
+        for (&from, line) in &mut self.lines {
+            let notes = line.early.remove(&pool).unwrap_or_default();
+            let bytes = notes.iter().map(cost).sum::<usize>();
+            line.bytes -= bytes;
+            self.bytes -= bytes;
+            all.extend(notes.into_iter().map(|note| (from, note)));
+        }
+        all
+    }
+
+    /// What all that waits counts.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn check_room(&self, from: NodeId, note: &Bytes, room: &Room<'_>) -> Result<(), DecodeError> {
+        let is_guest = |node: NodeId| room.layout.is_guest(node);
+        let own = self.lines.get(&from).map_or(0, |line| line.bytes);
+        let fits = |bytes: usize, most: u64| bytes as u64 + cost(note) as u64 <= most;
+        let has_room = match is_guest(from) {
+            true => {
+                let all = self.lines.iter().filter(|&(&node, _)| is_guest(node));
+                let all = all.map(|(_, line)| line.bytes).sum();
+                fits(own, room.bytes_max / GUEST_SHARE) && fits(all, room.bytes_max / GUESTS_SHARE)
+            }
+            false => fits(own, room.bytes_max),
+        };
+        match has_room {
+            true => Ok(()),
+            false => Err(refusal(format_args!(
+                "{own} bytes of them wait already for others before them or for pools that are not known here"
+            ))),
+        }
+    }
+}
+
+/// How much may wait.
+pub(super) struct Room<'a> {
+    pub(super) layout: &'a Layout,
+    /// From one founder.
+    pub(super) bytes_max: u64,
+}
+
+fn cost(note: &Bytes) -> usize {
+    note.len() + ENTRY_BYTES
+}
+
+fn refusal(reason: impl std::fmt::Display) -> DecodeError {
+    DecodeError::new("a note about tasks", reason)
+}

@@ -1,0 +1,178 @@
+//! What comes from other nodes, and waits.
+
+use super::*;
+use crate::Job;
+use crate::pe::Pe;
+use crate::program::Program;
+use crate::wire::{Content, Visit};
+use gridspan_topology::{PeId, SiteId};
+use std::sync::{Arc, Mutex};
+
+const POOL: CollectionId = CollectionId(3);
+const BYTES_MAX: u64 = 1 << 20;
+
+/// Writes down what it is told, and takes no note that begins with an `x`.
+struct Scribe(Arc<Mutex<Vec<(u32, Bytes)>>>);
+
+impl Steward for Scribe {
+    fn hear(&mut self, _: Time, _: Word, _: &mut Vec<Deed>) {}
+
+    fn learn(&mut self, _: Time, _: News, _: &mut Vec<Deed>) {}
+
+    fn receive(
+        &mut self,
+        _: Time,
+        from: NodeId,
+        note: &Bytes,
+        _: &mut Vec<Deed>,
+    ) -> Result<(), DecodeError> {
+        if note.starts_with(b"x") {
+            return Err(DecodeError::new("a note", "it makes no sense"));
+        }
+        self.0.lock().unwrap().push((from.0, note.clone()));
+        Ok(())
+    }
+
+    fn due(&self) -> Option<Time> {
+        None
+    }
+
+    fn wake(&mut self, _: Time, _: &mut Vec<Deed>) {}
+}
+
+/// The stewards of node 0, beside another founder and a guest.
+struct Node {
+    stewards: Stewards,
+    program: Program,
+    heard: Arc<Mutex<Vec<(u32, Bytes)>>>,
+    out: Vec<Carriage>,
+}
+
+const FOUNDER: NodeId = NodeId(1);
+
+impl Node {
+    fn new() -> Self {
+        let job = Job::new("notes").main(async |_| Ok::<(), JobError>(()));
+        let layout = Layout::new(vec![("a".to_owned(), vec![1, 1])]);
+        let program = Program::new(job, layout).unwrap();
+        let (stewards, heard) = (Stewards::default(), Arc::default());
+        Self { stewards, program, heard, out: Vec::new() }
+    }
+
+    fn guest(&self, number: u32) -> NodeId {
+        self.program.layout().guest(SiteId(0), number).unwrap()
+    }
+
+    fn with<R>(&mut self, act: impl FnOnce(&mut Stewards, &mut Post<'_>) -> R) -> R {
+        let Self { stewards, program, out, .. } = self;
+        let (node, layout) = (NodeId(0), &**program.layout());
+        let mut post = Post { node, layout, now: Time(0), bytes_max: BYTES_MAX, out };
+        act(stewards, &mut post)
+    }
+
+    fn open(&mut self) {
+        let steward = Box::new(Scribe(self.heard.clone()));
+        self.with(|stewards, post| stewards.hear(POOL, Word::Open(steward), post));
+    }
+
+    fn receive(
+        &mut self,
+        from: NodeId,
+        (number, pool): (u64, CollectionId),
+        note: &[u8],
+    ) -> Result<(), DecodeError> {
+        let note = Bytes::copy_from_slice(note);
+        self.with(|stewards, post| stewards.receive(from, NoteHead { pool, number }, note, post))
+    }
+
+    fn heard(&self) -> Vec<(u32, Bytes)> {
+        std::mem::take(&mut self.heard.lock().unwrap())
+    }
+}
+
+#[test]
+fn notes_of_a_node_are_taken_once_in_its_order_however_they_come() {
+    let mut node = Node::new();
+    node.receive(FOUNDER, (1, POOL), b"b").unwrap();
+    node.open();
+    node.receive(FOUNDER, (2, POOL), b"c").unwrap();
+    assert!(node.heard().is_empty());
+    node.receive(FOUNDER, (0, POOL), b"a").unwrap();
+    let notes = [b"a", b"b", b"c"].map(|note| (FOUNDER.0, Bytes::from_static(note)));
+    assert_eq!(node.heard(), notes);
+
+    for number in [0, 2] {
+        assert!(node.receive(FOUNDER, (number, POOL), b"again").is_err());
+    }
+    node.receive(FOUNDER, (4, POOL), b"e").unwrap();
+    assert!(node.receive(FOUNDER, (4, POOL), b"again").is_err());
+    node.receive(FOUNDER, (3, POOL), b"d").unwrap();
+    assert_eq!((node.heard().len(), node.stewards.bytes()), (2, 0));
+}
+
+/// How many notes of a node are taken that wait, if each is `note`, up to a bound.
+fn taken(node: &mut Node, from: NodeId, first: u64, pool: CollectionId, note: &[u8]) -> u64 {
+    let bound = 4 * BYTES_MAX;
+    let refused = (0..bound).find(|at| node.receive(from, (first + at, pool), note).is_err());
+    refused.unwrap_or(bound)
+}
+
+#[test]
+fn a_guest_that_has_much_waiting_is_refused_and_others_are_not() {
+    let unknown = CollectionId(9);
+    let mut node = Node::new();
+    node.open();
+    // Notes of no bytes before which one is missing, and large ones for a pool that there never is.
+    let (sparse, strange) = (node.guest(0), node.guest(1));
+    let empty = taken(&mut node, sparse, 1, POOL, b"");
+    let large = taken(&mut node, strange, 0, unknown, &[7; 1000]);
+    assert!((100..10_000).contains(&empty), "{empty}");
+    assert!((10..100).contains(&large), "{large}");
+    assert!(node.stewards.bytes() as u64 <= BYTES_MAX / 8);
+
+    // What does not wait is taken, of whatever size; and founders may have more.
+    let other = node.guest(2);
+    node.receive(other, (0, POOL), &vec![7; BYTES_MAX as usize]).unwrap();
+    node.receive(FOUNDER, (1, POOL), &vec![7; BYTES_MAX as usize / 2]).unwrap();
+    node.receive(FOUNDER, (0, POOL), b"").unwrap();
+    assert_eq!(node.heard().len(), 3);
+
+    for guest in [sparse, strange] {
+        node.with(|stewards, post| stewards.learn(News::Gone(guest), post));
+        node.receive(guest, (77, POOL), b"late").unwrap();
+    }
+    assert_eq!((node.stewards.bytes(), node.heard().len()), (0, 0));
+}
+
+#[test]
+fn however_many_guests_there_are_founders_find_room() {
+    let mut node = Node::new();
+    for number in 0..100 {
+        let guest = node.guest(number);
+        taken(&mut node, guest, 1, POOL, &[7; 1000]);
+    }
+    assert!(node.stewards.bytes() as u64 <= BYTES_MAX / 4, "{}", node.stewards.bytes());
+    assert!(node.receive(FOUNDER, (1, POOL), &vec![7; BYTES_MAX as usize / 2]).is_ok());
+}
+
+#[test]
+fn a_note_that_made_no_sense_before_its_pool_was_known_is_held_against_who_sent_it() {
+    for (is_guest, ends_job) in [(true, false), (false, true)] {
+        let mut node = Node::new();
+        let from = if is_guest { node.guest(0) } else { FOUNDER };
+        node.receive(from, (0, POOL), b"x").unwrap();
+        node.open();
+
+        let mut pe: Pe = node.program.pe(PeId(0));
+        for carriage in std::mem::take(&mut node.out) {
+            let Carriage::Act(action) = carriage else { panic!("not something to do") };
+            pe.act(action);
+        }
+        assert_eq!(pe.has_failed(), ends_job);
+        let told: Vec<_> = pe.outbox().drain().collect();
+        let [(PeId(0), Packet(Content::Control(control)))] = &told[..] else { panic!("not one") };
+        let is_lost =
+            matches!(&**control, Control::Visit(Visit::Lost { guest, .. }) if *guest == from);
+        assert_eq!(is_lost, is_guest, "{control:?}");
+    }
+}

@@ -1,0 +1,68 @@
+//! Errands: what workers of guests and founders tell each other, outside of the order of messages.
+//!
+//! Errands have no numbers, and are no part of what quiescence counts. Inside of a node, its carrier gives them to PEs in
+//! the name of the first one.
+
+use super::core::Core;
+use crate::envelope::Header;
+use crate::id::{ActorId, CollectionId, Sender};
+use crate::index::{ActorIndex, Ix1};
+use crate::parcel::Parcel;
+use crate::wire::Control;
+use bytes::Bytes;
+use gridspan_topology::PeId;
+
+impl Core {
+    /// Sends something to the member of a collection on another PE, outside of the order of messages.
+    pub(crate) fn send_errand(&mut self, to: PeId, collection: CollectionId, order: Vec<u8>) {
+        self.post(to, Control::Errand { collection, order: order.into() });
+    }
+
+    /// Hands an errand to the member here. One for a member that is no more is dropped; from another node, so is one that it
+    /// may not give.
+    pub(super) fn handle_errand(&mut self, from: PeId, collection: CollectionId, order: Bytes) {
+        let layout = self.common.layout.clone();
+        let node = layout.node_of(from);
+        let is_foreign = node != layout.node_of(self.me);
+        if is_foreign && self.guests.gone.contains(&node) {
+            return;
+        }
+        let id = ActorId { collection, key: Ix1(self.me.0 as i32).key() };
+        let Some((number, _)) = self.resident(id) else { return };
+        let Some(kind) = self.kind(number) else { return };
+        let header = Header {
+            to: id,
+            source: ActorId::system(self.me),
+            sequence: 0,
+            priority: 0,
+            epoch: 0,
+            hops: 0,
+            is_broadcast: false,
+            origin: self.me,
+            after: 0,
+        };
+        let mut envelope = match kind.envelope(header, Parcel::Bytes(order)) {
+            Ok(envelope) => envelope,
+            Err(error) => return self.blame(node, error),
+        };
+        let crew = self.guests.crews.get(&collection);
+        if is_foreign && crew.is_some_and(|crew| !(crew.is_proper)(&layout, node, &*envelope)) {
+            return self.blame(node, "it gave an order that is not its to give");
+        }
+        // Numbered only now: behind a number that never comes, others would wait forever.
+        envelope.header_mut().sequence = self.channels(Sender::Pe).take_next(id, 0);
+        self.created += 1;
+        kind.arrive(self, number, envelope);
+    }
+
+    /// Whether an errand comes from a guest for a collection that is not known here: nothing that a guest answers is older
+    /// than the workers of founders, so it would wait forever.
+    pub(super) fn is_stray(&self, from: PeId, control: &Control) -> bool {
+        let layout = &self.common.layout;
+        let is_guest = !layout.contains(from) && layout.node_of(from) != layout.node_of(self.me);
+        is_guest && matches!(control, Control::Errand { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! What a steward does with what other nodes send and with tasks that misbehave.
+
+use super::super::{Merge, Search, SearchContext, Searching};
+use super::*;
+use crate::tasks::engine::Engine;
+use crate::tasks::frame::{FrameId, Frames, Lender};
+use serde::{Deserialize, Serialize, Serializer};
+
+/// A node of a tree that does not like to be turned into bytes.
+#[derive(Deserialize)]
+struct Shy;
+
+impl Serialize for Shy {
+    fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        panic!("not me")
+    }
+}
+
+/// One of so many bytes.
+#[derive(Serialize, Deserialize)]
+struct Text(String);
+
+#[derive(Default, Serialize, Deserialize)]
+struct Nothing;
+
+impl Merge for Nothing {
+    fn merge(&mut self, Self: Self) {}
+}
+
+impl Search for Shy {
+    type Total = Nothing;
+
+    fn visit(self, _: &mut SearchContext<'_, Self>) {}
+}
+
+impl Search for Text {
+    type Total = Nothing;
+
+    fn visit(self, _: &mut SearchContext<'_, Self>) {}
+}
+
+const OTHER: NodeId = NodeId(1);
+
+/// The steward of the first of two nodes with two PEs each, and the tasks of its first PE, which all lie open.
+fn steward<S: Search>(tasks: Vec<S>) -> (PoolSteward<Searching<S>>, Engine<Searching<S>>) {
+    let layout = Arc::new(Layout::new(vec![("a".to_owned(), vec![2, 2])]));
+    let node = Arc::new(Deques::new(2));
+    let mut engine = Engine::new(PeId(0), 0, node.clone(), false);
+    for (root, task) in tasks.into_iter().enumerate() {
+        engine.submit(task, root as u64);
+    }
+    engine.share();
+    let (me, places) = (NodeId(0), Places::new(&Hierarchy::from_layout(&layout)));
+    let policy = victim_by_name("random").unwrap();
+    let stealing = Stealing::new(policy, me, 2, Arc::new(places), 0);
+    let (gauge, due) = (Gauge::default(), None);
+    (
+        PoolSteward { stealing, node, gauge, me, may_ask: true, is_silent: false, due, layout },
+        engine,
+    )
+}
+
+fn receive<S: Search>(
+    steward: &mut PoolSteward<Searching<S>>,
+    note: &Note,
+) -> Result<Vec<Deed>, DecodeError> {
+    let mut out = Vec::new();
+    let note = codec::encode(note).into();
+    steward.hear(Time(0), Word::Look, &mut out);
+    out.clear();
+    steward.receive(Time(0), OTHER, &note, &mut out).map(|()| out)
+}
+
+fn gift(pe: PeId, text: &str) -> Note {
+    let frame: FrameId = Frames::<()>::default().reserve();
+    let lender = Lender { pe, frame, child: 0, items: 1 };
+    let items = codec::encode(&[Text(text.to_owned())]).into();
+    Note::Gift { gift: Gift::Answer, loans: vec![Loan { lender, items }] }
+}
+
+#[test]
+fn a_task_whose_serialize_panics_ends_the_job_and_is_named_and_the_thread_lives() {
+    let (mut steward, _engine) = steward(vec![Shy, Shy, Shy]);
+    let out = receive(&mut steward, &Note::Steal(StealMessage::Request)).unwrap();
+    let [Deed::Panicked { task, reason }] = &out[..] else { panic!("{out:?}") };
+    assert!(task.ends_with("Shy"), "{task}");
+    assert_eq!(reason, "not me");
+    // It is asked again, and says nothing any more.
+    assert_eq!(receive(&mut steward, &Note::Steal(StealMessage::Request)), Ok(Vec::new()));
+}
+
+#[test]
+fn tasks_that_do_not_leave_after_all_are_back_where_they_were() {
+    let too_large = "x".repeat(crate::limits::PIECE_BYTES_MAX);
+    let tasks = vec![Text("young".to_owned()), Text("middle".to_owned()), Text(too_large)];
+    let (mut steward, mut engine) = steward(tasks);
+
+    let out = receive(&mut steward, &Note::Steal(StealMessage::Request)).unwrap();
+
+    let [Deed::Send { to: OTHER, note }] = &out[..] else { panic!("{out:?}") };
+    let Ok(Note::Gift { loans, .. }) = codec::decode("a note", note) else { panic!("no gift") };
+    assert_eq!(loans[0].lender.items, 1);
+    for arrival in steward.node.take_arrivals() {
+        let Arrival::Back(seat, token) = arrival else { panic!("it was never lent") };
+        engine.put_back(seat, token);
+    }
+    let kept: Vec<usize> = engine.kept.iter().map(|token| token.item.0.len()).collect();
+    assert_eq!(kept, [crate::limits::PIECE_BYTES_MAX, "young".len()]);
+}
+
+#[test]
+fn a_gift_may_name_no_lender_but_who_sends_it() {
+    let (mut steward, _engine) = steward::<Text>(Vec::new());
+    for stranger in [PeId(0), PeId(1), PeId(4), PeId(u32::MAX)] {
+        let error = receive(&mut steward, &gift(stranger, "mine")).unwrap_err();
+        assert!(error.to_string().contains("not of node1"), "{error}");
+    }
+    assert!(!steward.node.has_arrivals());
+    assert!(receive(&mut steward, &gift(PeId(3), "mine")).is_ok());
+}
+
+#[test]
+fn what_was_lent_counts_in_the_budget_until_a_pe_takes_it_or_its_lender_is_gone() {
+    let (mut steward, _engine) = steward::<Text>(Vec::new());
+    let text = "x".repeat(5000);
+    for takes in [true, false] {
+        receive(&mut steward, &gift(PeId(2), &text)).unwrap();
+        receive(&mut steward, &gift(PeId(3), &text)).unwrap();
+        assert!((10_000..11_000).contains(&steward.gauge.bytes()), "{}", steward.gauge.bytes());
+        match takes {
+            true => drop(steward.node.take_arrivals()),
+            false => steward.node.forget_arrivals(OTHER),
+        }
+        assert_eq!(steward.gauge.bytes(), 0);
+    }
+}

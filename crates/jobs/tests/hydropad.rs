@@ -66,7 +66,9 @@ fn the_data_of_a_group_does_not_go_through_the_client() {
 #[test]
 fn the_client_of_a_group_keeps_no_more_after_many_steps_than_after_few() {
     let (tell, told) = mpsc::channel();
-    let plan = Plan { problem: Problem::cube(12, 12), steps: 60, window: 5 };
+    // It begins earlier than others, so that it takes more steps.
+    let problem = Problem { begins_at: 0.02, ..Problem::cube(12, 12) };
+    let plan = Plan { problem, steps: 60, window: 5 };
     let job = with_rpc::<Hydropad>(Job::new("hydropad")).main(async move |grid: Grid| {
         let failed = |error: RpcError| error.to_string();
         let services = serve(&grid, &[1.0, 1.0]).await.map_err(failed)?;

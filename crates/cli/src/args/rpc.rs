@@ -14,7 +14,7 @@ pub(crate) const INDIVIDUAL: &str = "gridrpc";
 /// What to do with remote calls.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RpcVerb {
-    /// Map a workflow to the servers of a grid, heuristic by heuristic, and execute it in simulated time.
+    /// Map a workflow to the servers of a grid, heuristic by heuristic, and execute it in simulated time; or on real servers.
     Run(RpcRunArgs),
     /// Serve functions, or be the registry of those who do, until it is told to end.
     Serve(RpcServeArgs),

@@ -49,6 +49,26 @@ pub(crate) enum CliError {
     /// There is no token to take where none is named.
     #[error("no daemon of this user is there")]
     NoDoor,
+    /// There is no server behind a door, or none can be reached.
+    #[error("no server behind the door can be reached")]
+    NobodyServes,
+    /// The servers that are left cannot execute a workflow.
+    #[error("no server is left for `{task}`, or too many were lost with it")]
+    Stuck {
+        /// The task, or all.
+        task: String,
+    },
+    /// A server has not executed a task.
+    #[error("`{task}` failed: {reason}")]
+    Failed {
+        /// The task.
+        task: String,
+        /// Why.
+        reason: String,
+    },
+    /// Calls one by one are not a group.
+    #[error("on real servers a workflow is a group, which `gridrpc` does not map")]
+    Individual,
     /// A remote call failed.
     #[error("{failure} ({})", gridspan_rpc::calls::error_string(failure.code()))]
     Call {
@@ -267,6 +287,9 @@ impl CliError {
                  /etc/hosts knows it, for the nodes do not ask ssh for addresses"
                     .into()
             }
+            Self::NobodyServes => "start some with `gridctl rpc serve --join TOKEN`".into(),
+            Self::Stuck { .. } => "start more servers, or look why those ended".into(),
+            Self::Individual => "take one of the other heuristics".into(),
             Self::NoDoor => {
                 "start one with `gridctl rpc serve`, or name the `--token` of another".into()
             }
@@ -333,6 +356,7 @@ impl CliError {
             Self::Grid(GridLoadError::Content { .. })
             | Self::Arguments(_)
             | Self::Door(_)
+            | Self::Failed { .. }
             | Self::Call { .. }
             | Self::Emulate(_)
             | Self::Nodes(_)
@@ -362,6 +386,9 @@ impl CliError {
             Self::Identity(_)
             | Self::Door(_)
             | Self::NoDoor
+            | Self::NobodyServes
+            | Self::Stuck { .. }
+            | Self::Failed { .. }
             | Self::Call { .. }
             | Self::System { .. }
             | Self::Write { .. }

@@ -4,9 +4,19 @@
 mod common;
 
 use common::{SITES, built_in, emulated, everywhere, simulate};
+use gridspan_jobs::hydropad::clock::Plan;
+use gridspan_jobs::hydropad::functions::Hydropad;
+use gridspan_jobs::hydropad::grouped::{self, Start};
+use gridspan_jobs::hydropad::job::serve;
+use gridspan_jobs::hydropad::problem::Problem;
+use gridspan_rpc::calls::{RpcError, with_rpc};
+use gridspan_rpc::group::Mapper;
+use gridspan_rpc::heuristics::HeftC;
 use gridspan_runtime::driver::embedded;
+use gridspan_runtime::{Grid, Job};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
+use std::sync::mpsc;
 
 #[test]
 fn all_forms_agree_bit_for_bit_under_every_driver() {
@@ -51,6 +61,31 @@ fn the_data_of_a_group_does_not_go_through_the_client() {
     assert!(plain > 11 * 30 * 8 * cells, "{plain}");
     assert!(sent < 13 * 8 * cells + 50_000, "{sent}");
     assert!(made < 50_000, "{made}");
+}
+
+#[test]
+fn the_client_of_a_group_keeps_no_more_after_many_steps_than_after_few() {
+    let (tell, told) = mpsc::channel();
+    // It begins earlier than others, so that it takes more steps.
+    let problem = Problem { begins_at: 0.02, ..Problem::cube(12, 12) };
+    let plan = Plan { problem, steps: 60, window: 5 };
+    let job = with_rpc::<Hydropad>(Job::new("hydropad")).main(async move |grid: Grid| {
+        let failed = |error: RpcError| error.to_string();
+        let services = serve(&grid, &[1.0, 1.0]).await.map_err(failed)?;
+        let mapper = Mapper::<Hydropad>::new(&services);
+        let outcome = grouped::run(&grid, &mapper, &HeftC::default(), &plan, Start::Sent).await;
+        tell.send(outcome.map_err(failed)?).map_err(|error| error.to_string())?;
+        Ok(())
+    });
+    let report = Simulation::new(job, GridSpec::single(3), SimOptions::default()).unwrap().run();
+    assert_eq!(report.outcome, Ok(()));
+    let outcome = told.recv().unwrap();
+
+    let (first, later) = outcome.held_bytes.split_first().unwrap();
+    assert!(outcome.steps() >= 50 && later.len() >= 10, "{}", outcome.steps());
+    // The start has thirteen numbers for each cell, and a step a few of all.
+    assert!(*first > 13 * 8 * 12_u64.pow(3), "{first}");
+    assert!(later.iter().all(|&held| held == later[0] && held < 5_000), "{later:?}");
 }
 
 #[test]

@@ -10,6 +10,11 @@ pub struct Frame {
 }
 
 impl Frame {
+    /// A frame whose pieces arrive one behind the other.
+    pub fn new(head: impl Into<Bytes>, body: impl Into<Bytes>) -> Self {
+        Self { head: head.into(), body: body.into() }
+    }
+
     /// Its length in bytes.
     pub fn len(&self) -> usize {
         self.head.len() + self.body.len()
@@ -35,7 +40,7 @@ impl Frame {
 
 impl From<Bytes> for Frame {
     fn from(body: Bytes) -> Self {
-        Self { head: Bytes::new(), body }
+        Self::new(Bytes::new(), body)
     }
 }
 

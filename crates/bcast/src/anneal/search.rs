@@ -81,9 +81,12 @@ fn best_start(
     (mut best, seed): (Vec<u32>, u64),
     effort: &Effort<'_>,
 ) -> Vec<u32> {
+    if !is_sampled(model) {
+        return best;
+    }
     let mut best_s = model.completion_s(&best);
     for seed in (1..).map(|more| seed.wrapping_add(more)) {
-        if !is_sampled(model) || effort.is_over() {
+        if effort.is_over() {
             break;
         }
         let other = start_tree(model, root, seed);
@@ -335,6 +338,22 @@ mod tests {
         assert_eq!(one, other);
         assert!(one.cost_s <= start_s);
         assert_eq!(one.parents[9], NONE);
+    }
+
+    #[test]
+    fn of_many_start_trees_the_best_is_taken() {
+        let model = CostModel::new(&uniform_links(200, 5), 1_000_000, Serialisation::Transfer);
+        let cost_s = |seed| model.completion_s(&start_tree(&model, 0, seed));
+        // Each counts as much as a move for each node.
+        let found = |trees: u64| {
+            let first = (start_tree(&model, 0, 1), 1);
+            best_start(&model, 0, first, &Effort::evaluations(200 * trees))
+        };
+
+        let best_s = (1..=9).map(cost_s).fold(f64::INFINITY, f64::min);
+        assert_eq!(model.completion_s(&found(8)), best_s);
+        assert!(best_s < cost_s(1));
+        assert_eq!(found(0), start_tree(&model, 0, 1));
     }
 
     #[test]

@@ -16,7 +16,8 @@ const LOOKS: usize = 48;
 
 /// Whether [`start_tree`] compares samples, so that another seed may lead to a better tree.
 pub(super) fn is_sampled(model: &CostModel) -> bool {
-    model.classes() > SAMPLE
+    // The root's own class waits for nobody.
+    model.classes() > SAMPLE + 1
 }
 
 /// The parents of all nodes in a tree from `root`; the seed matters for more than 64 clusters only.

@@ -14,7 +14,7 @@ pub(crate) const INDIVIDUAL: &str = "gridrpc";
 /// What to do with remote calls.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RpcVerb {
-    /// Map a workflow to the servers of a grid, heuristic by heuristic, and execute it in simulated time.
+    /// Map a workflow to the servers of a grid, heuristic by heuristic, and execute it in simulated time; or on real servers.
     Run(RpcRunArgs),
     /// Serve functions, or be the registry of those who do, until it is told to end.
     Serve(RpcServeArgs),
@@ -102,6 +102,12 @@ Examples:
 
 Exit codes: 0 done, 1 the call failed or nobody answers, 2 usage.";
 
+fn times(text: &str) -> Result<f64, &'static str> {
+    let times: f64 = text.parse().unwrap_or(0.0);
+    let is_sensible = (1e-6..=1e6).contains(&times);
+    is_sensible.then_some(times).ok_or("write a number from 0.000001 to 1000000")
+}
+
 fn speed(text: &str) -> Result<f64, &'static str> {
     let speed: f64 = text.parse().unwrap_or(0.0);
     let is_sensible = (1e-3..=1e3).contains(&speed);
@@ -121,6 +127,13 @@ pub(crate) struct RpcRunArgs {
     /// grid file.
     #[arg(short, long, value_name = "SPEC", group = "place")]
     pub(crate) emulate: Option<String>,
+    /// Execute it on the servers behind the door whose token this is. They compute for as long as is said, data as large as
+    /// is said goes from one to the other, and the heuristic is `heft-c` if none is named.
+    #[arg(long, value_name = "TOKEN", group = "place", conflicts_with_all = ["client", "star", "slow", "rescue"])]
+    pub(crate) token: Option<PathBuf>,
+    /// Tasks compute so many times as fast as was recorded.
+    #[arg(long, value_name = "TIMES", value_parser = times)]
+    pub(crate) faster: Option<f64>,
     /// Map by these heuristics; `gridrpc` places each call by itself. Default: all but `exhaustive`.
     #[arg(short = 'H', long, value_name = "NAME,…", value_delimiter = ',', value_parser = heuristics())]
     pub(crate) heuristic: Vec<String>,
@@ -172,6 +185,7 @@ Examples:
   gridctl rpc run -e 4x4x4,wan=40ms,rate=50mbit w.json           all heuristics
   gridctl rpc run -g grid.toml -H heft-c w.json --svg chart.svg  one, drawn
   gridctl rpc run -e 2x4 --slow a1=3 --rescue none w.json        with a host that is slow
+  gridctl rpc run --token grid.token --faster 100 w.json         on servers that have joined a registry
 
 Exit codes: 0 done, 1 a picture cannot be written, 2 usage or a file that cannot be read.";
 

@@ -1,6 +1,6 @@
 //! `gridctl rpc ls` and `gridctl rpc call`: what somebody before a door asks.
 
-use super::door::{DoorError, Listed, Token, Visitor};
+use super::door::{Listed, Token, Visitor};
 use super::serve::daemon_of;
 use crate::args::{RpcCallArgs, RpcListArgs};
 use crate::error::CliError;
@@ -33,7 +33,7 @@ fn table(servers: &[Listed]) -> String {
     let titles = ["server", "speed", "calls", "load", "functions"].map(str::to_owned);
     let align = |column| if (1..4).contains(&column) { Align::Right } else { Align::Left };
     let mut table = Table::new(titles.into(), align);
-    for Listed { card, calls, load_s } in servers {
+    for Listed { card, calls, load_s, .. } in servers {
         let functions: Vec<&str> = card.functions.iter().map(String::as_str).collect();
         table.row(vec![
             card.name.clone(),
@@ -55,10 +55,13 @@ pub(crate) fn call(args: &RpcCallArgs) -> Result<ExitCode, CliError> {
 }
 
 /// Goes to a door with a token, or with that of the daemon that came last.
-fn visit<T>(
+pub(super) fn visit<T, E>(
     token: Option<&Path>,
-    ask: impl AsyncFnOnce(&Visitor) -> Result<T, DoorError>,
-) -> Result<T, CliError> {
+    ask: impl AsyncFnOnce(&Visitor) -> Result<T, E>,
+) -> Result<T, CliError>
+where
+    CliError: From<E>,
+{
     let token = match token {
         Some(path) => Token::read(path)?,
         None => Token::read(&latest()?)?,

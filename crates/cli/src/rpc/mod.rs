@@ -1,9 +1,11 @@
-//! `gridctl rpc`: maps a workflow to servers, and shows how its execution would go; serves functions, and calls them.
+//! `gridctl rpc`: maps a workflow to servers, and shows how its execution would go, or goes; serves functions, and calls
+//! them.
 //!
 //! | part | what it does |
 //! | --- | --- |
 //! | `scene` | from files and flags to a task graph and a platform |
 //! | `trial` | one heuristic's mapping, executed |
+//! | `live` | the same on real servers |
 //! | `text` | for people |
 //! | `json` | for scripts |
 //! | `door` | calls from outside of a job, over QUIC |
@@ -15,6 +17,7 @@
 mod call;
 pub(crate) mod door;
 mod json;
+mod live;
 mod scene;
 mod serve;
 mod svg;
@@ -26,6 +29,7 @@ use crate::args::{INDIVIDUAL, RpcRunArgs, RpcVerb};
 use crate::error::CliError;
 use crate::output::show;
 use crate::style::Style;
+use door::Visitor;
 use gridspan_rpc::heuristics::NAMES;
 use scene::Scene;
 use std::process::ExitCode;
@@ -45,6 +49,11 @@ pub(crate) fn run(verb: &RpcVerb) -> Result<ExitCode, CliError> {
 }
 
 fn map(args: &RpcRunArgs) -> Result<ExitCode, CliError> {
+    if let Some(token) = &args.token {
+        let on_servers = async |visitor: &Visitor| live::run(visitor, args).await;
+        let (scene, trials) = call::visit(Some(token), on_servers)?;
+        return tell(args, &scene, &trials);
+    }
     let scene = Scene::new(args)?;
     let names: Vec<&str> = match args.heuristic.is_empty() {
         true => {
@@ -53,16 +62,20 @@ fn map(args: &RpcRunArgs) -> Result<ExitCode, CliError> {
         false => args.heuristic.iter().map(String::as_str).collect(),
     };
     let trials = names.into_iter().map(|name| Trial::new(&scene, name, args));
-    let trials = trials.collect::<Result<Vec<_>, _>>()?;
+    tell(args, &scene, &trials.collect::<Result<Vec<_>, _>>()?)
+}
+
+/// Shows how it went.
+fn tell(args: &RpcRunArgs, scene: &Scene, trials: &[Trial]) -> Result<ExitCode, CliError> {
     let by_time = |one: &&Trial, other: &&Trial| {
         one.execution.makespan_s.total_cmp(&other.execution.makespan_s)
     };
     let shortest = trials.iter().min_by(by_time);
     let picture = args.svg.as_ref().zip(shortest);
-    let picture = picture.map(|(path, trial)| (path, svg::render(&scene, trial)));
+    let picture = picture.map(|(path, trial)| (path, svg::render(scene, trial)));
     let text = || match args.json {
-        true => json::render(&scene, &trials, shortest),
-        false => text::render(&scene, &trials, shortest, Style::of_stdout()),
+        true => json::render(scene, trials, shortest),
+        false => text::render(scene, trials, shortest, Style::of_stdout()),
     };
     show(picture, text, "print the mappings")
 }

@@ -25,19 +25,14 @@ pub(super) struct Scene {
     pub(super) source: String,
     /// What the heuristics do not know.
     pub(super) surprises: Surprises,
+    /// Whether it is executed by those servers, and not in simulated time.
+    pub(super) is_real: bool,
 }
 
 impl Scene {
     /// The workflow and the servers that the flags name.
     pub(super) fn new(args: &RpcRunArgs) -> Result<Self, CliError> {
-        let path = args.file.clone();
-        let text = fs::read_to_string(&path).map_err(|error| {
-            let reason = format!("cannot be read: {error}");
-            CliError::Workflow { path: path.clone(), reason }
-        })?;
-        let Workflow { name, graph, recorded_s } = load(&text).map_err(|error| {
-            CliError::Workflow { path: path.clone(), reason: error.to_string() }
-        })?;
+        let Workflow { name, graph, recorded_s } = workflow(args)?;
         let (file, short) = (args.grid.as_deref(), args.emulate.as_deref());
         let described = described(file, short)?.ok_or(CliError::NoServers)?;
         let servers = described.spec.layout().node_count() as usize;
@@ -49,11 +44,25 @@ impl Scene {
             platform = platform.star();
         }
         let surprises = surprises(args, &platform)?;
-        let fallback = || path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let name = if name.is_empty() { fallback() } else { name };
         let source = described.variable.1.to_string_lossy().into_owned();
-        Ok(Self { name, recorded_s, graph, platform, source, surprises })
+        Ok(Self { name, recorded_s, graph, platform, source, surprises, is_real: false })
     }
+}
+
+/// The workflow that the flags name, called after its file if it has no name.
+pub(super) fn workflow(args: &RpcRunArgs) -> Result<Workflow, CliError> {
+    let path = args.file.clone();
+    let wrong = |reason: String| CliError::Workflow { path: path.clone(), reason };
+    let text = fs::read_to_string(&path);
+    let text = text.map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let mut workflow = load(&text).map_err(|error| wrong(error.to_string()))?;
+    if workflow.name.is_empty() {
+        workflow.name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    }
+    if let Some(times) = args.faster {
+        workflow.graph = workflow.graph.faster(times);
+    }
+    Ok(workflow)
 }
 
 fn surprises(args: &RpcRunArgs, platform: &Platform) -> Result<Surprises, CliError> {

@@ -56,7 +56,8 @@ pub(super) fn platform(scene: &Scene) -> String {
 }
 
 fn heading(scene: &Scene) -> String {
-    format!("{}\n{}; executed in simulated time\n", workflow(scene), platform(scene))
+    let how = if scene.is_real { "on these servers" } else { "in simulated time" };
+    format!("{}\n{}; executed {how}\n", workflow(scene), platform(scene))
 }
 
 fn heuristics(scene: &Scene, trials: &[Trial], style: Style) -> String {

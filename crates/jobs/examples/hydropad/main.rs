@@ -13,7 +13,7 @@
 //! The second command is nearer to the paper's machines, and the third is in real time over QUIC and emulated links.
 //!
 //! A step's time is that of the whole run over its steps, the first window with its transfers included; *settled* leaves
-//! that out. The size of a problem is that of particles, gas, potential and density together. The client has the start
+//! that out. What the client of a group keeps is the most of the first window, and of any later one. The size of a problem is that of particles, gas, potential and density together. The client has the start
 //! and sends it, unless `--made` has servers make it.
 
 #[path = "../grid_latency/chart.rs"]
@@ -73,7 +73,7 @@ type Row = [[Measured; 2]; 2];
 
 fn show(arguments: &Arguments) -> Result<(), String> {
     println!(
-        "{:>5} {:>7} {:>7} {:>19} {:>19} {:>11} {:>21} {:>7}",
+        "{:>5} {:>7} {:>7} {:>19} {:>19} {:>11} {:>21} {:>7} {:>19}",
         "edge",
         "MB",
         "client",
@@ -81,7 +81,8 @@ fn show(arguments: &Arguments) -> Result<(), String> {
         "group (settled) s",
         "plain/group",
         "client bytes per step",
-        "fewer"
+        "fewer",
+        "client keeps, later"
     );
     let mut rows = Vec::new();
     for &edge in &arguments.edges {
@@ -122,7 +123,7 @@ fn line(edge: u32, link: u32, plain: &Measured, group: &Measured) -> String {
     let bytes = |bytes: Option<f64>| bytes.map_or("?".to_owned(), |bytes| format!("{bytes:.3e}"));
     let fewer = sent.zip(few).map_or("?".to_owned(), |(sent, few)| ratio(sent, few));
     format!(
-        "{edge:>5} {:>7.1} {:>7} {:>19} {:>19} {:>11} {:>21} {fewer:>7}",
+        "{edge:>5} {:>7.1} {:>7} {:>19} {:>19} {:>11} {:>21} {fewer:>7} {:>19}",
         size_mb(edge),
         format!("{link}M"),
         time(plain),
@@ -133,6 +134,7 @@ fn line(edge: u32, link: u32, plain: &Measured, group: &Measured) -> String {
             ratio(plain.settled_s, group.settled_s)
         ),
         format!("{} / {}", bytes(sent), bytes(few)),
+        format!("{:.1e} / {:.1e}", group.held_bytes[0] as f64, group.held_bytes[1] as f64),
     )
 }
 

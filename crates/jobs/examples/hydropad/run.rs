@@ -57,6 +57,8 @@ pub(crate) struct Measured {
     pub(crate) settled_s: f64,
     /// In virtual time: what the client sent and got.
     pub(crate) client_bytes_per_step: Option<f64>,
+    /// The most that the client of a group kept in its first window, and in any later one, in bytes.
+    pub(crate) held_bytes: [u64; 2],
     pub(crate) digests: [u64; 2],
 }
 
@@ -151,6 +153,10 @@ pub(crate) fn measure(setup: &Setup, how: How) -> Result<Measured, String> {
         step_s: outcome.took().as_secs_f64() / steps,
         settled_s: outcome.settled_step().as_secs_f64(),
         client_bytes_per_step: client_bytes.map(|bytes| bytes as f64 / steps),
+        held_bytes: {
+            let held = outcome.held_bytes.iter().copied();
+            [held.clone().take(1).max(), held.skip(1).max()].map(Option::unwrap_or_default)
+        },
         digests: outcome.end.digests,
     })
 }

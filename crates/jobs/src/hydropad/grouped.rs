@@ -125,6 +125,7 @@ pub async fn run(
                     (universe, last) = (moved, Some((step, reports)));
                 }
                 let Some((step, reports)) = last else { break };
+                let gathered = group.held_bytes();
                 let gravity = group.get(&reports.gravity).await?;
                 let of_matter = group.get(&reports.of_matter).await?;
                 let of_gas = group.get(&reports.of_gas).await?;
@@ -132,6 +133,7 @@ pub async fn run(
                 speed = of_matter.speed.max(of_gas.speed);
                 let end = now().await?;
                 outcome.windows.push((steps.len() as u32, end.since(begin)));
+                outcome.held_bytes.push(gathered.max(group.held_bytes()));
                 begin = end;
             }
             outcome.end = universe.survey(group, &plan.problem, clock.scale()).await?;

@@ -8,6 +8,8 @@ use std::time::Duration;
 pub struct Outcome {
     /// Of each window, how many steps it had and how long it took.
     pub windows: Vec<(u32, Duration)>,
+    /// Of each window of a group, the most that the client kept for it, in bytes.
+    pub held_bytes: Vec<u64>,
     /// What was kept.
     pub account: Account,
     /// How it was at the end.

@@ -70,5 +70,5 @@ pub async fn run(
     let (density, momentum) = (gas_density.to_vec(), flow.0.to_vec());
     let gas = Gas { density, momentum, energy: flow.1.to_vec(), entropy: flow.2.to_vec() };
     let end = survey(&plan.problem, clock.scale(), &matter, &gas).map_err(wrong)?;
-    Ok(Outcome { windows, account, end })
+    Ok(Outcome { windows, account, end, ..Outcome::default() })
 }

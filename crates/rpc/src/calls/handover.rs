@@ -6,22 +6,13 @@
 
 use super::catalogue::Catalogue;
 use super::config::FOREVER;
-use super::server::{Server, ServerMessage};
+use super::server::{Handover, Server, ServerMessage};
 use super::stage::give_up;
 use crate::group::order::GroupMessage;
 use gridspan_runtime::{ActorRef, Context, Ix1, Reply};
-use serde::{Deserialize, Serialize};
 
 /// So much data is on its way to the heir, and in memory for that.
 const WINDOW_BYTES: usize = 64 << 20;
-
-/// Who takes over from a server.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Handover {
-    heir: u32,
-    /// Who hears that the heir has all, as long as it does not.
-    reply: Option<Reply<()>>,
-}
 
 impl<C: Catalogue> Server<C> {
     /// Hands on all orders and data from now on, and whatever comes for groups.

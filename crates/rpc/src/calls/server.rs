@@ -3,7 +3,6 @@
 use super::catalogue::{Catalogue, Form, Functions};
 use super::directory::ServerCard;
 use super::function::Work;
-use super::handover::Handover;
 use crate::block::Block;
 use crate::group::Room;
 use crate::group::order::{Done, GroupMessage, Piece};
@@ -46,6 +45,14 @@ pub(super) struct Pending {
     pub(super) reply: Reply<Done>,
     pub(super) done: Done,
     pub(super) begun: Time,
+}
+
+/// Who takes over from a server.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Handover {
+    pub(super) heir: u32,
+    /// Who hears that the heir has all, as long as it does not.
+    pub(super) reply: Option<Reply<()>>,
 }
 
 /// What a server offers from now on.

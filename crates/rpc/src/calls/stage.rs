@@ -23,8 +23,8 @@ impl<C: Catalogue> Server<C> {
             }
             GroupMessage::Order(order) => self.store.add(order),
             GroupMessage::Data(mut piece) => {
-                for to in std::mem::take(&mut piece.then) {
-                    send(piece.clone(), to, cx);
+                for Route { to, then } in Route::of_hops(&std::mem::take(&mut piece.then)) {
+                    send(Piece { then, ..piece.clone() }, to, cx);
                 }
                 if self.is_open() {
                     self.store.arrive(piece);

@@ -1,6 +1,7 @@
 //! From a mapping to who sends what to whom.
 
-use super::order::Route;
+use super::order::{Hop, Route};
+use super::trees::Trees;
 use crate::graph::TaskGraph;
 use crate::id::{DataId, Endpoint, ServerId};
 use crate::mapping::Mapping;
@@ -19,8 +20,8 @@ pub(super) struct Ways {
 /// The ways of each data from who makes or has it, to the servers whose tasks read it and that do not have it. The
 /// routes name servers by their positions in the platform.
 pub(super) fn ways(graph: &TaskGraph, platform: &Platform, mapping: &Mapping) -> Vec<Ways> {
-    let data = (0..graph.data().len() as u32).map(DataId);
-    data.map(|data| of_data(graph, platform, mapping, data)).collect()
+    let (data, mut trees) = ((0..graph.data().len() as u32).map(DataId), Trees::default());
+    data.map(|data| of_data(graph, platform, mapping, data, &mut trees)).collect()
 }
 
 /// Who sends data: its maker, or the first that has it.
@@ -32,7 +33,13 @@ pub(super) fn source(graph: &TaskGraph, mapping: &Mapping, data: DataId) -> Opti
     }
 }
 
-fn of_data(graph: &TaskGraph, platform: &Platform, mapping: &Mapping, data: DataId) -> Ways {
+fn of_data(
+    graph: &TaskGraph,
+    platform: &Platform,
+    mapping: &Mapping,
+    data: DataId,
+    trees: &mut Trees,
+) -> Ways {
     let datum = graph.datum(data);
     let Some(from) = source(graph, mapping, data) else { return Ways::default() };
     let readers = datum.consumers.iter().map(|task| mapping.servers[task.index()]);
@@ -42,10 +49,13 @@ fn of_data(graph: &TaskGraph, platform: &Platform, mapping: &Mapping, data: Data
     let needs: BTreeSet<ServerId> = readers.filter(|server| !has(server)).collect();
     let (direct, bridged): (Vec<_>, Vec<_>) =
         needs.into_iter().partition(|&server| platform.is_direct(from, Endpoint::Server(server)));
-    Ways {
-        direct: routes(platform, mapping.relays, from, &direct),
-        bridged: routes(platform, mapping.relays, Endpoint::Client, &bridged),
-    }
+    let mut planned = |from, servers: &[ServerId]| {
+        let routes = routes(platform, mapping.relays, from, servers);
+        let may = mapping.relays && servers.iter().all(|&server| platform.server(server).is_direct);
+        let tree = may.then(|| trees.plan(platform, from, datum.bytes, &routes)).flatten();
+        tree.unwrap_or(routes)
+    };
+    Ways { direct: planned(from, &direct), bridged: planned(Endpoint::Client, &bridged) }
 }
 
 /// One way to each server; or one to each other site, from where the others of it have the data.
@@ -57,12 +67,12 @@ fn routes(platform: &Platform, relays: bool, from: Endpoint, servers: &[ServerId
         let listed = platform.server(server);
         if relays && is_far && listed.is_direct {
             if let Some(&head) = heads.get(&listed.site) {
-                routes[head].then.push(server.0);
+                routes[head].then.push(Hop { to: server.0, below: 0 });
                 continue;
             }
             heads.insert(listed.site, routes.len());
         }
-        routes.push(Route { to: server.0, then: Vec::new() });
+        routes.push(Route::to(server.0));
     }
     routes
 }

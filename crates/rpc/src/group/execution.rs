@@ -25,7 +25,7 @@ impl<C: Catalogue> Window<'_, '_, C> {
     /// All servers that something concerns.
     fn touch(&self, ways: &Ways, server: Option<ServerId>) {
         let routes = ways.direct.iter().chain(&ways.bridged);
-        let routed = routes.flat_map(|route| route.then.iter().copied().chain([route.to]));
+        let routed = routes.flat_map(Route::servers);
         let concerned = routed.map(ServerId).chain(server).map(|server| self.number(server));
         self.group.draft.borrow_mut().touched.extend(concerned);
     }
@@ -219,7 +219,7 @@ impl<C: Catalogue> Window<'_, '_, C> {
         let servers: BTreeSet<ServerId> =
             open.flat_map(|&task| progress.servers_of(task).collect::<Vec<_>>()).collect();
         let others = servers.into_iter().filter(|&server| Some(server) != but);
-        others.map(|server| Route { to: server.0, then: Vec::new() }).collect()
+        others.map(|server| Route::to(server.0)).collect()
     }
 
     /// The ways of data that is made elsewhere than it was mapped.

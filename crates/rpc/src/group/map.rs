@@ -213,6 +213,12 @@ impl<C: Catalogue> Group<'_, C> {
         function.work_s(&postcard::from_bytes(&bytes).ok()?).ok()?
     }
 
+    /// How many bytes the client itself keeps for the group: values that it sends, or that came by way of it or to it, as long
+    /// as a handle names them.
+    pub fn held_bytes(&self) -> u64 {
+        self.draft.borrow().values.values().map(|block| block.len() as u64).sum()
+    }
+
     /// Executes what was gathered, and brings a result to the client.
     pub async fn get<T: DeserializeOwned>(&self, lazy: &Lazy<T>) -> Result<T, RpcError> {
         if lazy.token.0 != self.number {

@@ -6,7 +6,7 @@
 //! | `lazy`, `parts` | results that are not there yet, and functions of several arguments |
 //! | `discovery` | from gathered calls to a task graph, with volumes and times as learned |
 //! | `along` | mapped as a graph says that was given |
-//! | `dispatch` | from a mapping to orders: who executes what, and who sends what to whom |
+//! | `dispatch`, `trees` | from a mapping to orders: who executes what, and who sends what to whom |
 //! | `view`, `pace` | what the mapping sees of servers and links |
 //! | `execution`, `progress` | carries them out, and again where a server is lost; how far that is |
 //! | `supply` | brings data to who needs it |
@@ -21,7 +21,8 @@
 //!
 //! **Execution.** Every server gets its orders at once. It begins one when its data is there, the one
 //! that the mapping prefers first, keeps the results, and sends them to the servers that the mapping names, once to each
-//! other site, where they are passed on; in segments, so that what is passed on need not have come as a whole. What is
+//! other site, where they are passed on, or over a tree that was planned for large data; in segments, so that what is passed
+//! on need not have come as a whole. What is
 //! beyond the memory of a server goes to its disk. The client gets what it asks for, and nothing else.
 //!
 //! **Failure.** A function that fails is not tried again: its failure is sent on, so that all that depends on it ends
@@ -84,6 +85,7 @@ pub(crate) mod spans;
 mod stock;
 pub(crate) mod store;
 mod supply;
+mod trees;
 mod turns;
 mod view;
 mod windows;

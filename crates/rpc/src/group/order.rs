@@ -31,7 +31,7 @@ pub struct Piece {
     /// The segment; or why the data will never be.
     pub bytes: Result<Numbers<u8>, String>,
     /// Who gets it next.
-    pub then: Vec<u32>,
+    pub then: Vec<Hop>,
 }
 
 impl Piece {
@@ -59,13 +59,51 @@ pub(crate) fn pieces(key: DataKey, attempt: u32, held: &Held) -> impl Iterator<I
     (0..).zip(segments).map(piece).chain(failure)
 }
 
-/// Who gets data, and to whom he passes it on.
+/// Who gets data, and to whom it is passed on from there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
     /// The server.
     pub to: u32,
-    /// Servers near it.
-    pub then: Vec<u32>,
+    /// What is below it.
+    pub then: Vec<Hop>,
+}
+
+/// A server in a tree, of which each stands before those below it: however deep, it is as flat as a list to whoever reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hop {
+    /// The server.
+    pub to: u32,
+    /// So many that follow are below it.
+    pub below: u32,
+}
+
+impl Route {
+    /// To one server.
+    pub(crate) fn to(to: u32) -> Self {
+        Self { to, then: Vec::new() }
+    }
+
+    /// Those that come first among hops, each with what is below it.
+    pub(crate) fn of_hops(mut hops: &[Hop]) -> Vec<Self> {
+        let mut routes = Vec::new();
+        while let Some((hop, rest)) = hops.split_first() {
+            let (below, others) = rest.split_at((hop.below as usize).min(rest.len()));
+            routes.push(Self { to: hop.to, then: below.to_vec() });
+            hops = others;
+        }
+        routes
+    }
+
+    /// All that it reaches.
+    pub(crate) fn servers(&self) -> impl Iterator<Item = u32> + '_ {
+        [self.to].into_iter().chain(self.then.iter().map(|hop| hop.to))
+    }
+
+    /// The same for servers of other numbers.
+    pub(crate) fn renamed(&self, number: &dyn Fn(u32) -> u32) -> Self {
+        let hop = |hop: &Hop| Hop { to: number(hop.to), ..*hop };
+        Self { to: number(self.to), then: self.then.iter().map(hop).collect() }
+    }
 }
 
 /// Data that goes ways.

@@ -161,7 +161,7 @@ impl Stock {
     /// Forgets what is not wanted any more of one group.
     pub(crate) fn retain_of(&mut self, group: u32, is_wanted: impl Fn(u32) -> bool) {
         let all = DataKey { group, data: 0 }..=DataKey { group, data: u32::MAX };
-        let kept = self.kept.range(all.clone()).map(|(key, _)| *key);
+        let kept = self.kept.range(all).map(|(key, _)| *key);
         let unwanted: Vec<DataKey> = kept.filter(|key| !is_wanted(key.data)).collect();
         unwanted.into_iter().for_each(|key| self.remove(key));
         self.arriving.retain(|(key, _), _| key.group != group || is_wanted(key.data));

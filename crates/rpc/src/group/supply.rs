@@ -18,12 +18,8 @@ impl<C: Catalogue> Window<'_, '_, C> {
 
     /// Routes by the numbers of servers instead of their positions.
     pub(super) fn numbered(&self, routes: &[Route]) -> Vec<Route> {
-        let number = |&place: &u32| self.number(ServerId(place));
-        let route = |route: &Route| Route {
-            to: number(&route.to),
-            then: route.then.iter().map(number).collect(),
-        };
-        routes.iter().map(route).collect()
+        let number = |place| self.number(ServerId(place));
+        routes.iter().map(|route| route.renamed(&number)).collect()
     }
 
     /// Has data that is there sent to the servers that need it.
@@ -45,9 +41,9 @@ impl<C: Catalogue> Window<'_, '_, C> {
 
     /// Has data brought to all servers of routes, or word that it will never be.
     pub(super) async fn ensure_all(&self, data: DataId, routes: &[Route]) {
-        for server in routes.iter().flat_map(|route| route.then.iter().copied().chain([route.to])) {
+        for server in routes.iter().flat_map(Route::servers) {
             if let Err(error) = self.ensure(data, ServerId(server)).await {
-                let routes = [Route { to: server, then: Vec::new() }];
+                let routes = [Route::to(server)];
                 self.send(data, &Err(error.to_string()), &routes);
             }
         }
@@ -70,8 +66,7 @@ impl<C: Catalogue> Window<'_, '_, C> {
             known.servers.insert(maker);
         }
         for route in self.numbered(routes) {
-            known.servers.insert(route.to);
-            known.servers.extend(route.then);
+            known.servers.extend(route.servers());
         }
     }
 
@@ -111,7 +106,7 @@ impl<C: Catalogue> Window<'_, '_, C> {
     /// Has data brought to a server: from the client, from who has it, or by making it again.
     pub(super) async fn ensure(&self, data: DataId, at: ServerId) -> Result<(), RpcError> {
         let producer = self.graph.datum(data).producer;
-        let routes = [Route { to: at.0, then: Vec::new() }];
+        let routes = [Route::to(at.0)];
         loop {
             if let Some(task) = producer {
                 self.ended(task).await;

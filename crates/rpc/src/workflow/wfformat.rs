@@ -210,6 +210,7 @@ impl<'a> Reader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const SMALL: &str = r#"{
         "name": "small", "schemaVersion": "1.5", "unknown": {"x": 1},
@@ -265,5 +266,34 @@ mod tests {
         let circle = r#"{"workflow": {"specification": {"tasks": [
             {"id": "a", "parents": ["b"]}, {"id": "b", "parents": ["a"]}]}}}"#;
         assert!(refused(circle).contains("waits for what it makes itself"));
+    }
+
+    #[test]
+    fn sizes_and_times_that_nothing_has_are_refused() {
+        let refused =
+            |from: &str, to: &str| load(&SMALL.replace(from, to)).unwrap_err().to_string();
+
+        assert!(refused("20.0", "1e300").contains("data"));
+        assert!(refused("1.5, \"core", "1e308, \"core").contains("tasks"));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_cut_out_of_a_workflow_or_put_in_is_read_or_refused(
+            at in 0..SMALL.len(),
+            length in 0_usize..40,
+            other in prop::collection::vec(any::<u8>(), 0..12),
+        ) {
+            let end = (at + length).min(SMALL.len());
+            let bytes = [&SMALL.as_bytes()[..at], &other, &SMALL.as_bytes()[end..]].concat();
+            let text = String::from_utf8_lossy(&bytes);
+            match load(&text) {
+                Ok(workflow) => {
+                    prop_assert!(workflow.graph.tasks().len() <= text.len());
+                    prop_assert!(workflow.graph.work_s().is_finite());
+                }
+                Err(error) => prop_assert!(!error.to_string().is_empty()),
+            }
+        }
     }
 }

@@ -116,6 +116,8 @@ async fn calls(services: &Services<Vectors>, dice: &mut Dice) -> Result<(), RpcE
 enum Disturbance {
     None,
     Leaves,
+    /// And another at the same time.
+    TwoLeave,
     IsLost,
 }
 
@@ -141,11 +143,24 @@ async fn disturbed(
         let _ = grid.sleep(pause).await;
         let cards = services.list().await.unwrap();
         // Nobody takes over from a server that speaks with the client only, or where no other does not.
-        let has_heir = cards[0].is_direct && cards[1..].iter().any(|card| card.is_direct);
+        let leaving = if disturbance == Disturbance::TwoLeave { 2 } else { 1 };
+        let are_direct = cards[..leaving].iter().all(|card| card.is_direct);
+        let has_heir = are_direct && cards[leaving..].iter().any(|card| card.is_direct);
         may_fail.set(disturbance == Disturbance::IsLost || !has_heir);
         match disturbance {
             Disturbance::None => {}
             Disturbance::Leaves => services.leave(&cards[0].name).await.unwrap(),
+            Disturbance::TwoLeave => {
+                let mut one = pin!(services.leave(&cards[0].name));
+                let mut other = pin!(services.leave(&cards[1].name));
+                let (mut first, mut second) = (false, false);
+                std::future::poll_fn(|cx| {
+                    first = first || one.as_mut().poll(cx).map(Result::unwrap).is_ready();
+                    second = second || other.as_mut().poll(cx).map(Result::unwrap).is_ready();
+                    if first && second { Poll::Ready(()) } else { Poll::Pending }
+                })
+                .await;
+            }
             Disturbance::IsLost => services.lose(&cards[0].name).await.unwrap(),
         }
     });
@@ -192,6 +207,7 @@ fn count(
     match disturbance {
         Disturbance::None => {}
         Disturbance::Leaves => counts.left += 1,
+        Disturbance::TwoLeave => counts.left += 2,
         Disturbance::IsLost => counts.lost += 1,
     }
 }
@@ -199,8 +215,9 @@ fn count(
 async fn main(grid: Grid, mut dice: Dice, counts: Arc<Mutex<Counts>>) -> Result<(), RpcError> {
     let services: Services<Vectors> = Services::on_all_pes(&grid).await?;
     for round in 0..6 {
-        let disturbances = [Disturbance::None, Disturbance::Leaves, Disturbance::IsLost];
-        let disturbance = disturbances[dice.below(3) as usize];
+        let disturbances =
+            [Disturbance::None, Disturbance::Leaves, Disturbance::TwoLeave, Disturbance::IsLost];
+        let disturbance = disturbances[dice.below(4) as usize];
         let pause = Duration::from_millis(dice.below(400));
         let limit = (dice.below(4) == 0).then(|| Duration::from_millis(dice.below(400)));
         let what = (disturbance, pause, limit);
@@ -212,10 +229,12 @@ async fn main(grid: Grid, mut dice: Dice, counts: Arc<Mutex<Counts>>) -> Result<
         if disturbance == Disturbance::None {
             continue;
         }
-        let pe = PeId(1 + dice.below(u64::from(grid.layout().pe_count()) - 1) as u32);
-        let is_direct = dice.below(3) > 0;
-        let name = format!("new{round}");
-        services.join(ServerPlan { is_direct, ..ServerPlan::new(name, pe) }).await?;
+        for which in 0..1 + u32::from(disturbance == Disturbance::TwoLeave) {
+            let pe = PeId(1 + dice.below(u64::from(grid.layout().pe_count()) - 1) as u32);
+            let is_direct = dice.below(3) > 0;
+            let name = format!("new{round}-{which}");
+            services.join(ServerPlan { is_direct, ..ServerPlan::new(name, pe) }).await?;
+        }
     }
     // Long enough for what is being executed, and for what the network holds back.
     let _ = grid.sleep(Duration::from_secs(20)).await;

@@ -10,8 +10,10 @@ use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a note takes that waits, beside its bytes: its entry in a map, and the head of its allocation.
-const ENTRY_BYTES: usize = 128;
+/// What a note takes that waits, beside its bytes: its entry in maps, and its allocation.
+const ENTRY_BYTES: usize = 256;
+/// A smaller one that waits is copied: it shares an allocation with all that came in its packets.
+const SHARED_BYTES_MAX: usize = 64 << 10;
 
 /// The largest share of the bytes that may wait here which is one guest's: with the default limits, 128 MiB, which
 /// are two of the largest tasks.
@@ -75,8 +77,10 @@ impl Lines {
         if number < heard || line.held.contains_key(&number) {
             return Err(refusal(format_args!("note {number} has come twice")));
         }
+        let mut note = note;
         if number > heard {
             self.check_room(from, &note, room)?;
+            note = alone(note);
         }
         let line = self.lines.entry(from).or_default();
         line.bytes += cost(&note);
@@ -106,7 +110,7 @@ impl Lines {
         let line = self.lines.entry(from).or_default();
         line.bytes += cost(&note);
         self.bytes += cost(&note);
-        line.early.entry(pool).or_default().push(note);
+        line.early.entry(pool).or_default().push(alone(note));
         Ok(())
     }
 
@@ -158,6 +162,11 @@ pub(super) struct Room<'a> {
 
 fn cost(note: &Bytes) -> usize {
     note.len() + ENTRY_BYTES
+}
+
+/// A note that holds no more memory than it counts.
+fn alone(note: Bytes) -> Bytes {
+    if note.len() < SHARED_BYTES_MAX { Bytes::copy_from_slice(&note) } else { note }
 }
 
 fn refusal(reason: impl std::fmt::Display) -> DecodeError {

@@ -46,15 +46,21 @@ impl Core {
         for pe in self.pes_here() {
             self.post(pe, make());
         }
-        self.post_to_others(&make());
+        if self.has_others() {
+            self.post_to_others(&make());
+        }
+    }
+
+    fn has_others(&self) -> bool {
+        self.common.layout.node_count() > 1
     }
 
     /// Sends a control packet to every PE of other nodes. Runs on the root.
     pub(super) fn post_to_others(&mut self, control: &Control) {
-        let others = self.common.layout.pe_count() - self.pes_here().len() as u32;
-        if others == 0 {
+        if !self.has_others() {
             return;
         }
+        let others = self.common.layout.pe_count() - self.pes_here().len() as u32;
         if control.is_counted() {
             self.created += u64::from(others);
         }

@@ -41,11 +41,15 @@ impl Core {
             origin: self.me,
             after: 0,
         };
+        let crew = self.guests.crews.get(&collection);
+        if is_foreign && crew.is_none() {
+            return self
+                .blame(node, "it gave an order to an actor that takes none from other nodes");
+        }
         let mut envelope = match kind.envelope(header, Parcel::Bytes(order)) {
             Ok(envelope) => envelope,
             Err(error) => return self.blame(node, error),
         };
-        let crew = self.guests.crews.get(&collection);
         if is_foreign && crew.is_some_and(|crew| !(crew.is_proper)(&layout, node, &*envelope)) {
             return self.blame(node, "it gave an order that is not its to give");
         }

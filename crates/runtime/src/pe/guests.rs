@@ -187,7 +187,7 @@ impl Core {
         }
     }
 
-    /// Tells the stewards of this node, open or not, in the order in which they are opened.
+    /// Tells the stewards of this node; by the same way as their opening, so that none that is opened misses it.
     fn tell_stewards(&mut self, news: News) {
         self.outbox.packet(self.me, Packet::spread(Spread::News(news)));
     }

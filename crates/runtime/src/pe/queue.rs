@@ -137,9 +137,29 @@ impl Core {
         queue.downcast_mut()
     }
 
-    /// Puts a message into a mailbox.
+    /// Puts a message into a mailbox. What nearly all messages take is kept short.
     #[inline]
     pub(crate) fn push_ready<A: Actor>(
+        &mut self,
+        kind: KindId,
+        slot: u32,
+        priority: i32,
+        message: A::Message,
+    ) {
+        if priority != Rank::NORMAL.priority {
+            return self.push_ranked::<A>(kind, slot, priority, message);
+        }
+        let bytes = message_bytes::<A>(&message);
+        match self.queue::<A>(kind) {
+            Some(queue) => queue.normal.push_back(Ready { slot, message }),
+            None => return self.fail_type_mismatch(type_name::<A>()),
+        }
+        self.ready_bytes += bytes;
+        self.lanes.push_normal(kind);
+    }
+
+    #[inline(never)]
+    fn push_ranked<A: Actor>(
         &mut self,
         kind: KindId,
         slot: u32,

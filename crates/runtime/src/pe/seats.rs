@@ -58,7 +58,7 @@ impl Core {
             || !(self.is_twin(Sender::Actor(Seat { kind, slot })) || self.is_twin(sender))
     }
 
-    #[inline]
+    #[inline(never)]
     fn is_twin(&self, sender: Sender) -> bool {
         let Sender::Actor(Seat { kind, slot }) = sender else { return false };
         let member = self.members.get(kind.index()).and_then(|members| members.get(slot as usize));

@@ -34,16 +34,21 @@ impl Core {
         }
     }
 
-    /// Whether a message may need more than a place in its receiver's mailbox.
-    #[inline]
-    fn is_ordered(&mut self, sender: Sender, to: ActorId, priority: i32) -> bool {
-        match sender {
-            Sender::Actor(Seat { kind, slot }) => self
-                .member(kind, slot)
-                .and_then(|member| member.channels.as_ref())
-                .is_some_and(|channels| channels.is_ordered(to, priority)),
-            Sender::Pe => self.system.is_ordered(to, priority),
-        }
+    /// Whether a message may need more than a place in its receiver's mailbox. Always inlined: most senders have never
+    /// sent elsewhere, and a call would cost as much as finding that out.
+    #[inline(always)]
+    fn is_ordered(&self, sender: Sender, to: ActorId, priority: i32) -> bool {
+        let channels = match sender {
+            Sender::Actor(Seat { kind, slot }) => {
+                let members = self.members.get(kind.index());
+                match members.and_then(|members| members.get(slot as usize)) {
+                    Some(Some(member)) => member.channels.as_deref(),
+                    _ => None,
+                }
+            }
+            Sender::Pe => Some(&self.system),
+        };
+        channels.is_some_and(|channels| channels.is_ordered(to, priority))
     }
 
     /// Sends one message.

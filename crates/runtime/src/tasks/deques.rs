@@ -154,6 +154,16 @@ impl<I> Deques<I> {
         std::mem::take(&mut *arrivals)
     }
 
+    /// The bytes of what another node has lent and no PE has taken.
+    pub(super) fn arrived_bytes(&self, from: NodeId) -> usize {
+        let arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = |arrival: &Arrival<I>| match arrival {
+            Arrival::Lent(by, loan) if *by == from => loan.bytes(),
+            _ => 0,
+        };
+        arrivals.iter().map(bytes).sum()
+    }
+
     /// Drops what a node has lent that is gone.
     pub(super) fn forget_arrivals(&self, from: NodeId) {
         let mut arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);

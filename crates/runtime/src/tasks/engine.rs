@@ -272,7 +272,11 @@ impl<W: Work> Engine<W> {
     /// Keeps a task that was taken after all.
     pub(super) fn put_back(&mut self, seat: usize, token: Token<W::Item>) {
         if seat == self.seat {
-            return self.kept.insert(0, token);
+            // Whom nobody waits for any more was lent by a guest that is gone.
+            if self.frames.get(token.frame).is_some() {
+                self.kept.insert(0, token);
+            }
+            return;
         }
         let Token { item, frame, child } = token;
         let pe = self.pe_of(seat);
@@ -280,7 +284,7 @@ impl<W: Work> Engine<W> {
     }
 
     /// The PE in a seat of this node.
-    pub(super) fn pe_of(&self, seat: usize) -> PeId {
+    fn pe_of(&self, seat: usize) -> PeId {
         PeId(self.pe.0 - self.seat as u32 + seat as u32)
     }
 

@@ -41,6 +41,11 @@ impl Ledger {
         loan.lender = Lender { pe: engine.pe, frame, child: 0, items };
     }
 
+    /// Whether a guest has been lent what the frame waits for.
+    pub(super) fn is_owed(&self, frame: FrameId, guest: NodeId) -> bool {
+        self.0.get(&frame).is_some_and(|entry| entry.guest == guest)
+    }
+
     /// A result of a node has come to a frame, perhaps that of a loan. Others, which work on what was handed back, may
     /// report to the same frame.
     pub(super) fn settle(&mut self, frame: FrameId, by: NodeId) {

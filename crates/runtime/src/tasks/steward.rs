@@ -22,6 +22,9 @@ use gridspan_topology::{Hierarchy, Layout, NodeId, PeId, Time};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+/// The part of the memory of a PE that one guest's gifts may take before a PE takes them.
+const GUEST_SHARE: usize = 16;
+
 /// The stealing of a node, for the tasks of one pool.
 pub(super) struct PoolSteward<W: Work> {
     stealing: Stealing,
@@ -30,6 +33,8 @@ pub(super) struct PoolSteward<W: Work> {
     me: NodeId,
     /// Counts what was lent and no PE has taken, on the node's first PE.
     gauge: Gauge,
+    /// So many bytes of what a guest has lent may lie here.
+    guest_bytes_max: usize,
     /// Whether it may ask for tasks: everybody knows it, and it does not leave.
     may_ask: bool,
     /// Whether it says nothing to other stewards any more: it is a guest that leaves, or the job ends.
@@ -60,6 +65,7 @@ impl<W: Work> PoolSteward<W> {
             node: node.clone(),
             me,
             gauge: cx.core.gauge.clone(),
+            guest_bytes_max: common.limits.hard_bytes / GUEST_SHARE,
             may_ask: !layout.is_guest(me) || guests.visit == Visiting::Working,
             is_silent: matches!(guests.visit, Visiting::Leaving(_)),
             due: None,
@@ -114,6 +120,13 @@ impl<W: Work> PoolSteward<W> {
                 format_args!("it lends what {} waits for, which is not of {from}", lender.pe);
             return Err(DecodeError::new("a gift of tasks", reason));
         }
+        let bytes: usize = loans.iter().map(Loan::bytes).sum();
+        if self.layout.is_guest(from)
+            && self.node.arrived_bytes(from) + bytes > self.guest_bytes_max
+        {
+            let reason = format_args!("{bytes} bytes more than nobody here has begun yet");
+            return Err(DecodeError::new("a gift of tasks", reason));
+        }
         let tasks = loans.iter().fold(0u64, |sum, loan| sum.saturating_add(loan.lender.items));
         // Those who sleep take one each.
         let stock = (self.node.stock().saturating_add(tasks)).saturating_sub(self.node.sleepers());
@@ -146,10 +159,13 @@ impl<W: Work> PoolSteward<W> {
     fn carry_out(&mut self, now: Time, out: &mut Vec<Deed>) {
         loop {
             let commands: Vec<_> = self.stealing.commands().collect();
-            if commands.is_empty() || self.is_silent {
+            if commands.is_empty() {
                 return;
             }
             for command in commands {
+                if self.is_silent {
+                    return;
+                }
                 match command {
                     Command::Send { to, message } => self.say(to, message, out),
                     Command::Give { to, amount, gift } => self.give(now, (to, gift), amount, out),

@@ -53,6 +53,9 @@ impl<W: Work> Worker<W> {
 
     /// Takes back tasks that another PE has not begun, as tasks of the frame that they work for.
     pub(super) fn take_back(&mut self, to: &Lender, loan: &Loan, cx: &mut Context<'_, Self>) {
+        if !self.may_answer(to.frame, loan.lender.pe, cx) {
+            return;
+        }
         let items: Vec<W::Item> = match codec::decode(W::name(), &loan.items) {
             Ok(items) => items,
             Err(error) => {

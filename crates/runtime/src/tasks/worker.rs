@@ -2,7 +2,7 @@
 
 use super::deques::Deques;
 use super::engine::{Engine, Finished, Work};
-use super::frame::Lender;
+use super::frame::{FrameId, Lender};
 use super::leaving::{Leaving, is_proper, notify};
 use super::ledger::Ledger;
 use super::order::{Order, say, tell};
@@ -153,6 +153,9 @@ impl<W: Work> Worker<W> {
         cx: &mut Context<'_, Self>,
     ) {
         let &Lender { frame, child, items, .. } = lender;
+        if !self.may_answer(frame, by, cx) {
+            return;
+        }
         match codec::decode(W::name(), output) {
             Ok(output) => W::report(&mut self.engine, frame, child, items, output),
             Err(error) => {
@@ -161,6 +164,13 @@ impl<W: Work> Worker<W> {
             }
         }
         self.ledger.settle(frame, cx.layout().node_of(by));
+    }
+
+    /// Whether a PE may say something about what a frame waits for: a guest only about what it was lent.
+    pub(super) fn may_answer(&self, frame: FrameId, by: PeId, cx: &Context<'_, Self>) -> bool {
+        let node = cx.layout().node_of(by);
+        let is_own = node == cx.node() || !cx.layout().is_guest(node);
+        is_own || self.ledger.is_owed(frame, node)
     }
 
     /// Sees to what has changed: tasks to run, to lay out, to take or to give, and outputs.

@@ -160,5 +160,5 @@ fn frame<T: Serialize>(tag: u8, origin: PeId, head: &T, payload: (&[u8], Bytes))
     frame.push(tag);
     codec::append(head, &mut frame);
     frame.extend_from_slice(front);
-    Frame { head: frame.into(), body }
+    Frame::new(frame, body)
 }

@@ -3,7 +3,8 @@
 use super::budget::Budget;
 use super::hall::Hall;
 use super::token::{DoorError, Key, Token, key_path};
-use super::wire::{Answer, Question, TextCall, WAITING_BYTES_MAX, ask, hear, say};
+use super::wire::{Answer, Question, TextCall, Trouble, WAITING_BYTES_MAX, ask, hear, say};
+use super::workshop::{Groups, Own, Workshop};
 use gridspan_rpc::calls::{Catalogue, GridRpc, Offer, RpcError, ServerCard};
 use quinn::{Connection, Endpoint, Incoming, RecvStream, SendStream, VarInt};
 use std::collections::BTreeSet;
@@ -43,6 +44,8 @@ pub(crate) struct DoorOptions {
 pub(super) struct DoorPlan {
     options: DoorOptions,
     endpoint: Endpoint,
+    /// What the certificates of daemons, and of those that join them, name.
+    names: [String; 2],
 }
 
 /// How a server is reached.
@@ -69,6 +72,16 @@ struct Daemon<C: Catalogue> {
     /// Of calls that were passed on.
     numbers: AtomicU64,
     connections: Arc<Semaphore>,
+    /// If it executes anything itself.
+    workshop: Option<Arc<Workshop<C>>>,
+}
+
+/// Who is at the other end of a connection.
+struct Guest {
+    connection: Connection,
+    /// As which server it has joined.
+    joined: Mutex<Option<u32>>,
+    groups: Groups,
 }
 
 impl DoorPlan {
@@ -77,7 +90,7 @@ impl DoorPlan {
         let kept = key_path(&options.token);
         let is_there = options.is_kept && options.token.exists();
         let before = if is_there { Key::read(&kept)? } else { None };
-        let (token, key, endpoint) = match before {
+        let (token, key, mut endpoint) = match before {
             Some(key) => {
                 let endpoint = Endpoint::server(key.server()?, key.address());
                 (None, key, endpoint.map_err(DoorError::Listen)?)
@@ -95,13 +108,14 @@ impl DoorPlan {
                 (Some(token.at((ip, address.port()).into())), key.at(address), endpoint)
             }
         };
+        endpoint.set_default_client_config(key.client()?);
         if options.is_kept {
             key.write(&kept)?;
         }
         if let Some(token) = token {
             token.write(&options.token)?;
         }
-        Ok(Self { options, endpoint })
+        Ok(Self { options, endpoint, names: key.names() })
     }
 
     /// Where the door is.
@@ -110,23 +124,24 @@ impl DoorPlan {
     }
 }
 
-/// Answers at the door until `end` resolves, and then what is being asked. `own` are the servers of this process: what
-/// they are called, and how to call them.
+/// Answers at the door until `end` resolves, and then what is being asked. `own` are the servers of this process.
 pub(super) async fn daemon<C: Catalogue>(
     plan: DoorPlan,
-    own: Option<(ServerCard, Arc<GridRpc<C>>)>,
+    own: Option<Own<C>>,
     end: impl Future<Output = ()>,
 ) -> Result<(), DoorError> {
-    let DoorPlan { options, endpoint } = plan;
+    let DoorPlan { options, endpoint, names } = plan;
     let mut hall = Hall::new();
-    if let Some((card, rpc)) = own {
-        hall.join(card, Way::Here(rpc)).map_err(DoorError::Unwelcome)?;
+    let workshop = own.as_ref().map(|own| Arc::new(Workshop::new(own, endpoint.clone(), names)));
+    if let Some(Own { card, rpc, pes, .. }) = own {
+        hall.join(card, (pes, None), Way::Here(rpc)).map_err(DoorError::Unwelcome)?;
     }
     let daemon = Arc::new(Daemon {
         hall: Mutex::new(hall),
         open: AtomicUsize::new(0),
         numbers: AtomicU64::new(0),
         connections: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+        workshop,
     });
     let mut end = std::pin::pin!(end);
     loop {
@@ -164,19 +179,20 @@ impl<C: Catalogue> Daemon<C> {
         };
         // Who cannot prove that he has the token has been told so.
         let Ok(connection) = incoming.await else { return };
-        let joined = Arc::new(Mutex::new(BTreeSet::new()));
+        let (joined, groups) = (Mutex::default(), Groups::default());
+        let guest = Arc::new(Guest { connection, joined, groups });
         let budget = Budget::new(WAITING_BYTES_MAX);
-        while let Ok((send, receive)) = connection.accept_bi().await {
-            let (daemon, connection, joined) = (self.clone(), connection.clone(), joined.clone());
-            let budget = budget.clone();
+        while let Ok((send, receive)) = guest.connection.accept_bi().await {
+            let (daemon, guest, budget) = (self.clone(), guest.clone(), budget.clone());
             daemon.open.fetch_add(1, Ordering::SeqCst);
             tokio::spawn(async move {
-                daemon.attend((send, receive), &budget, &connection, &joined).await;
+                daemon.attend((send, receive), &budget, &guest).await;
                 daemon.open.fetch_sub(1, Ordering::SeqCst);
             });
         }
-        let gone = std::mem::take(&mut *joined.lock().unwrap_or_else(PoisonError::into_inner));
+        let gone = guest.joined.lock().unwrap_or_else(PoisonError::into_inner).take();
         gone.into_iter().for_each(|number| self.hall().leave(number));
+        self.workshop.iter().for_each(|workshop| workshop.forget(&guest.groups));
     }
 
     /// Hears a question, and answers it.
@@ -184,17 +200,22 @@ impl<C: Catalogue> Daemon<C> {
         self: &Arc<Self>,
         (mut send, mut receive): (SendStream, RecvStream),
         budget: &Budget,
-        connection: &Connection,
-        joined: &Mutex<BTreeSet<u32>>,
+        guest: &Guest,
     ) {
         // What was heard counts until it is answered.
         let (answer, _claim) = match hear(&mut receive, budget).await {
+            Ok((Question::Give { group, data }, _)) => {
+                if let Some(workshop) = &self.workshop {
+                    workshop.give(group, data, &mut send).await;
+                }
+                return;
+            }
             Ok((question, claim)) => {
                 let stopped = send.stopped();
                 let answered = tokio::select! {
                     // Nobody waits for the answer any more.
                     _ = stopped => return,
-                    answer = self.answer(question, connection, joined) => answer,
+                    answer = self.answer(question, guest) => answer,
                 };
                 (answered, Some(claim))
             }
@@ -210,30 +231,35 @@ impl<C: Catalogue> Daemon<C> {
         let _ = send.stopped().await;
     }
 
-    async fn answer(
-        self: &Arc<Self>,
-        question: Question,
-        connection: &Connection,
-        joined: &Mutex<BTreeSet<u32>>,
-    ) -> Answer {
+    async fn answer(self: &Arc<Self>, question: Question, guest: &Guest) -> Answer {
         match question {
             Question::List => Answer::Servers(self.hall().list()),
             Question::Call(call) => Answer::Called(self.call(call).await),
-            Question::Join(card) => {
-                let mut joined = joined.lock().unwrap_or_else(PoisonError::into_inner);
-                if !joined.is_empty() {
-                    return Answer::Refused("a server has joined here already".to_owned());
+            Question::Join(card, pes) => self.join(card, pes, guest),
+            Question::Task(order) => match &self.workshop {
+                Some(workshop) => workshop.task(order, &guest.connection, &guest.groups).await,
+                None => {
+                    let reason = "a registry executes nothing".to_owned();
+                    Answer::Done(Err(Trouble::Failed(reason)))
                 }
-                match self.hall().join(card, Way::There(connection.clone())) {
-                    Ok(number) => {
-                        joined.insert(number);
-                        Answer::Joined
-                    }
-                    Err(why) => Answer::Refused(why),
-                }
-            }
+            },
             // Whoever calls goes away instead.
-            Question::Cancel(_) => Answer::Cancelled,
+            Question::Cancel(_) | Question::Give { .. } => Answer::Cancelled,
+        }
+    }
+
+    fn join(&self, card: ServerCard, pes: u32, guest: &Guest) -> Answer {
+        let mut joined = guest.joined.lock().unwrap_or_else(PoisonError::into_inner);
+        if joined.is_some() {
+            return Answer::Refused("a server has joined here already".to_owned());
+        }
+        let seat = (pes, Some(guest.connection.remote_address()));
+        match self.hall().join(card, seat, Way::There(guest.connection.clone())) {
+            Ok(number) => {
+                *joined = Some(number);
+                Answer::Joined
+            }
+            Err(why) => Answer::Refused(why),
         }
     }
 

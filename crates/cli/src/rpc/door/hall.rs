@@ -3,7 +3,10 @@
 use super::wire::Listed;
 use gridspan_rpc::calls::{Directory, Offer, RpcError, ServerCard};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
+/// So many calls a server may execute at the same time.
+const CORES_MAX: u32 = 65_536;
 /// So many servers may have joined.
 const SERVERS_MAX: usize = 4096;
 /// What a server may say of itself: letters of a name, and functions.
@@ -12,24 +15,32 @@ const FUNCTIONS_MAX: usize = 10_000;
 /// How fast a server may say it is.
 const SPEEDS: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 
+/// How many calls a server executes at once, and where it is if not at the door.
+pub(super) type Seat = (u32, Option<SocketAddr>);
+
 /// Servers that are reached by a way `W`.
 #[derive(Debug)]
 pub(super) struct Hall<W> {
     directory: Directory,
     ways: BTreeMap<u32, W>,
+    /// On how many PEs each executes calls, and where it is if not at the door.
+    seats: BTreeMap<u32, Seat>,
     calls: BTreeMap<u32, u32>,
     next: u32,
 }
 
 impl<W: Clone> Hall<W> {
     pub(super) fn new() -> Self {
-        let (ways, calls) = (BTreeMap::new(), BTreeMap::new());
-        Self { directory: Directory::default(), ways, calls, next: 0 }
+        let (ways, seats, calls) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { directory: Directory::default(), ways, seats, calls, next: 0 }
     }
 
     /// A server comes; its number here, or why it may not.
-    pub(super) fn join(&mut self, card: ServerCard, way: W) -> Result<u32, String> {
+    pub(super) fn join(&mut self, card: ServerCard, seat: Seat, way: W) -> Result<u32, String> {
         check(&card)?;
+        if !(1..=CORES_MAX).contains(&seat.0) {
+            return Err(format!("a server has 1 to {CORES_MAX} PEs"));
+        }
         if self.ways.len() >= SERVERS_MAX {
             return Err(format!("{SERVERS_MAX} servers have joined already"));
         }
@@ -37,6 +48,7 @@ impl<W: Clone> Hall<W> {
         self.next += 1;
         self.directory.join(ServerCard { number, ..card });
         self.ways.insert(number, way);
+        self.seats.insert(number, seat);
         Ok(number)
     }
 
@@ -44,13 +56,16 @@ impl<W: Clone> Hall<W> {
     pub(super) fn leave(&mut self, number: u32) {
         self.directory.leave(number);
         self.ways.remove(&number);
+        self.seats.remove(&number);
         self.calls.remove(&number);
     }
 
     pub(super) fn list(&self) -> Vec<Listed> {
         let listed = |card: ServerCard| {
             let calls = self.calls.get(&card.number).copied().unwrap_or_default();
-            Listed { calls, load_s: self.directory.load_of_s(card.number), card }
+            let (cores, address) = self.seats.get(&card.number).copied().unwrap_or((1, None));
+            let load_s = self.directory.load_of_s(card.number);
+            Listed { calls, load_s, cores, address, card }
         };
         self.directory.cards().into_iter().map(listed).collect()
     }
@@ -125,8 +140,8 @@ mod tests {
     #[test]
     fn a_call_goes_to_one_server_after_the_other_until_none_is_left() {
         let mut hall = Hall::new();
-        let [slow, fast] =
-            [("slow", 1.0), ("fast", 2.0)].map(|(name, speed)| hall.join(card(name, speed), name));
+        let [slow, fast] = [("slow", 1.0), ("fast", 2.0)]
+            .map(|(name, speed)| hall.join(card(name, speed), (1, None), name));
         let (slow, fast) = (slow.unwrap(), fast.unwrap());
         let mut tried = BTreeSet::new();
         let mut ways = Vec::new();
@@ -147,7 +162,7 @@ mod tests {
     #[test]
     fn what_a_server_says_of_itself_is_checked() {
         let mut hall = Hall::new();
-        let mut join = |card| hall.join(card, ()).map_err(|why| why[..12].to_owned());
+        let mut join = |card| hall.join(card, (1, None), ()).map_err(|why| why[..12].to_owned());
         for (name, speed) in [("", 1.0), ("a\u{1b}[2J", 1.0), ("a", 0.0), ("a", -1.0), ("a", 1e300)]
         {
             assert!(join(card(name, speed)).is_err(), "{name:?} {speed}");

@@ -4,13 +4,14 @@ use super::budget::Budget;
 use super::token::{DoorError, Token};
 use super::visitor::Visitor;
 use super::wire::{Answer, Question, TextCall, WAITING_BYTES_MAX, ask, hear, say};
+use super::workshop::{Groups, Own, Workshop};
 use gridspan_rpc::calls::{Catalogue, GridRpc, RpcError, ServerCard};
-use quinn::{Connection, VarInt};
+use quinn::{Connection, Endpoint, VarInt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 /// How long to wait before looking for a door again, at first and at most.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -19,19 +20,23 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 const GRACE: Duration = Duration::from_secs(10);
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// Serves behind a door until `end` resolves. `told` hears each time the server has joined. Fails if nobody answers
-/// at the door the first time.
+/// Serves behind a door until `end` resolves, and tasks of groups for whoever has the token. `told` hears each time the
+/// server has joined. Fails if nobody answers at the door the first time.
 pub(super) async fn join<C: Catalogue>(
     token: Token,
-    card: ServerCard,
-    rpc: Arc<GridRpc<C>>,
+    own: Own<C>,
     end: impl Future<Output = ()>,
     mut told: impl FnMut(),
 ) -> Result<(), DoorError> {
-    let mut end = std::pin::pin!(end);
+    let (server, names) = (token.server()?, token.names());
     let visitor = Visitor::new(token)?;
-    let mut connection = Some(enter(&visitor, &card).await?);
+    visitor.endpoint().set_server_config(Some(server));
     let open = Arc::new(AtomicUsize::new(0));
+    let workshop = Arc::new(Workshop::new(&own, visitor.endpoint().clone(), names));
+    tokio::spawn(receive(visitor.endpoint().clone(), workshop, open.clone()));
+    let Own { card, rpc, pes, .. } = own;
+    let mut end = std::pin::pin!(end);
+    let mut connection = Some(enter(&visitor, &card, pes).await?);
     let mut pause = PAUSE;
     loop {
         let Some(joined) = connection.take() else {
@@ -40,7 +45,7 @@ pub(super) async fn join<C: Catalogue>(
                 () = tokio::time::sleep(pause) => {}
             }
             pause = (pause * 2).min(PAUSE_MAX);
-            connection = enter(&visitor, &card).await.ok();
+            connection = enter(&visitor, &card, pes).await.ok();
             continue;
         };
         told();
@@ -60,13 +65,68 @@ pub(super) async fn join<C: Catalogue>(
     }
 }
 
-async fn enter(visitor: &Visitor, card: &ServerCard) -> Result<Connection, DoorError> {
+async fn enter(visitor: &Visitor, card: &ServerCard, pes: u32) -> Result<Connection, DoorError> {
     let connection = visitor.connect().await?;
-    match ask(&connection, &Question::Join(card.clone())).await? {
+    match ask(&connection, &Question::Join(card.clone(), pes)).await? {
         Answer::Joined => Ok(connection),
         Answer::Refused(why) => Err(DoorError::Unwelcome(why)),
         _ => Err(DoorError::Malformed("another answer than that to joining".to_owned())),
     }
+}
+
+/// So many others may be connected for tasks of groups.
+const CONNECTIONS_MAX: usize = 1024;
+
+/// Lets in whoever has the token, for tasks of groups.
+async fn receive<C: Catalogue>(
+    endpoint: Endpoint,
+    workshop: Arc<Workshop<C>>,
+    open: Arc<AtomicUsize>,
+) {
+    let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    while let Some(incoming) = endpoint.accept().await {
+        let Ok(place) = connections.clone().try_acquire_owned() else {
+            incoming.refuse();
+            continue;
+        };
+        let (workshop, open) = (workshop.clone(), open.clone());
+        tokio::spawn(async move {
+            let _place = place;
+            // Who cannot prove that he has the token has been told so.
+            let Ok(connection) = incoming.await else { return };
+            work(&connection, &workshop, &open).await;
+        });
+    }
+}
+
+/// Executes tasks for one connection, to its end.
+async fn work<C: Catalogue>(
+    connection: &Connection,
+    workshop: &Arc<Workshop<C>>,
+    open: &Arc<AtomicUsize>,
+) {
+    let (groups, budget) = (Arc::new(Groups::default()), Budget::new(WAITING_BYTES_MAX));
+    while let Ok((mut send, mut receive)) = connection.accept_bi().await {
+        let (workshop, open, groups) = (workshop.clone(), open.clone(), groups.clone());
+        let (connection, budget) = (connection.clone(), budget.clone());
+        open.fetch_add(1, Ordering::SeqCst);
+        tokio::spawn(async move {
+            match hear(&mut receive, &budget).await {
+                Ok((Question::Give { group, data }, _)) => {
+                    workshop.give(group, data, &mut send).await;
+                }
+                Ok((Question::Task(order), _claim)) => {
+                    let answer = workshop.task(order, &connection, &groups).await;
+                    // Who asked may be gone.
+                    let _ = say(&mut send, &answer).await;
+                    let _ = send.stopped().await;
+                }
+                Ok(_) | Err(_) => {}
+            }
+            open.fetch_sub(1, Ordering::SeqCst);
+        });
+    }
+    workshop.forget(&groups);
 }
 
 /// So many calls that were taken back before they came are known at most.
@@ -147,7 +207,7 @@ async fn answer<C: Catalogue>(
             lock(calls).cancel(number);
             Answer::Cancelled
         }
-        Question::List | Question::Join(_) => {
+        _ => {
             let reason = "a server takes calls only".to_owned();
             Answer::Called(Err(RpcError::RpcRefused { reason }))
         }

@@ -6,9 +6,10 @@
 //! | `wire`, `budget` | what is asked and answered: one stream for each question; and how much of it may wait |
 //! | `hall` | the servers behind a door: its own, and those that have joined |
 //! | `daemon` | opens the door, and answers |
+//! | `workshop`, `shelf`, `gate` | executes tasks of groups whose data goes from server to server |
 //! | `member` | a server that joins the door of another |
 //! | `serve` | a process that does either |
-//! | `visitor` | whoever calls |
+//! | `visitor`, `owner` | whoever calls, and whoever begins a group |
 //!
 //! **Start.** A daemon makes a certificate authority that is forgotten at once, certificates for itself and for its
 //! guests, and writes the latter with its address as a *token*, a file that its user alone can read. Whoever
@@ -27,15 +28,20 @@
 
 mod budget;
 mod daemon;
+mod gate;
 mod hall;
 mod member;
+mod owner;
 mod serve;
+mod shelf;
 mod token;
 mod visitor;
 mod wire;
+mod workshop;
 
 pub(crate) use daemon::DoorOptions;
+pub(crate) use owner::Owner;
 pub(crate) use serve::{Role, ServeOptions, serve};
 pub(crate) use token::{DoorError, Token};
 pub(crate) use visitor::Visitor;
-pub(crate) use wire::Listed;
+pub(crate) use wire::{Input, Listed, Order, Source, Times, Trouble};

@@ -3,6 +3,7 @@
 use super::daemon::{DoorOptions, DoorPlan, daemon};
 use super::member::join;
 use super::token::{DoorError, Token};
+use super::workshop::Own;
 use gridspan_rpc::calls::{Catalogue, Config, GridRpc, RpcError, ServerCard, Services, with_rpc};
 use gridspan_runtime::{Grid, Job, JobError, driver};
 use std::net::SocketAddr;
@@ -59,7 +60,7 @@ pub(crate) fn serve<C: Catalogue>(
     let outcome = Arc::new(Mutex::new(Ok(())));
     let (of_job, pes) = (outcome.clone(), options.pes);
     let job = with_rpc::<C>(Job::new("serve")).main(async move |grid: Grid| {
-        let (rpc, card) = start::<C>(&grid, &options)
+        let own = start::<C>(&grid, &options)
             .await
             .map_err(|error| JobError::Failed(error.to_string()))?;
         let (resolve, over) = oneshot::channel();
@@ -67,12 +68,12 @@ pub(crate) fn serve<C: Catalogue>(
             let served = match options.role {
                 Role::Member(token) => {
                     let address = token.address;
-                    join(token, card, rpc, ended, || told(address)).await
+                    join(token, own, ended, || told(address)).await
                 }
                 Role::Daemon(door) | Role::Registry(door) => match DoorPlan::open(door) {
                     Ok(plan) => {
                         plan.address().into_iter().for_each(&told);
-                        daemon(plan, Some((card, rpc)), ended).await
+                        daemon(plan, Some(own), ended).await
                     }
                     Err(error) => Err(error),
                 },
@@ -91,10 +92,7 @@ pub(crate) fn serve<C: Catalogue>(
 }
 
 /// Servers on all PEs but the first, and a client of them.
-async fn start<C: Catalogue>(
-    grid: &Grid,
-    options: &ServeOptions,
-) -> Result<(Arc<GridRpc<C>>, ServerCard), RpcError> {
+async fn start<C: Catalogue>(grid: &Grid, options: &ServeOptions) -> Result<Own<C>, RpcError> {
     let services: Services<C> = Services::on_all_pes(grid).await?;
     let mut rpc = GridRpc::new(&services);
     rpc.initialize(&Config { timeout: PATIENCE, ..Config::default() })?;
@@ -106,5 +104,5 @@ async fn start<C: Catalogue>(
         is_direct: false,
         functions: C::functions().names().map(str::to_owned).collect(),
     };
-    Ok((Arc::new(rpc), card))
+    Ok(Own { card, rpc: Arc::new(rpc), pes: options.pes, speed: options.speed })
 }

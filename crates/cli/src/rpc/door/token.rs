@@ -20,8 +20,10 @@ const SILENCE: Duration = Duration::from_secs(6);
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// So many questions of one connection may be open at the same time; further ones wait.
 const STREAMS_MAX: u32 = 1000;
-/// So much of one connection may have come that nobody has heard yet.
-const UNHEARD_BYTES_MAX: u32 = 16 << 20;
+/// So much of one connection, and of one stream, may have come that nobody has heard yet: what a gigabit link carries in a
+/// round trip of 100 ms, and more of it if several speak.
+const UNHEARD_BYTES_MAX: u32 = 32 << 20;
+const UNHEARD_STREAM_BYTES_MAX: u32 = 12 << 20;
 /// The codes of QUIC by which one side does not accept the other's certificate, among others of TLS (RFC 9001,
 /// section 4.8).
 const TLS_CODES: std::ops::Range<u64> = 0x100..0x200;
@@ -150,10 +152,21 @@ impl Token {
         Ok(config)
     }
 
-    /// What the daemon's certificate names.
-    pub(super) fn door_name(&self) -> String {
-        self.identity.name_of(NodeId(0))
+    /// How a server that has joined lets others in that have the token, or the daemon.
+    pub(super) fn server(&self) -> Result<ServerConfig, DoorError> {
+        let mut config = ServerConfig::with_crypto(self.identity.quic_server()?);
+        config.transport_config(transport());
+        Ok(config)
     }
+
+    /// What the certificates of the daemon, and of whoever has the token, name.
+    pub(super) fn names(&self) -> [String; 2] {
+        names(&self.identity)
+    }
+}
+
+fn names(identity: &Identity) -> [String; 2] {
+    [0, 1].map(|node| identity.name_of(NodeId(node)))
 }
 
 impl Key {
@@ -179,6 +192,18 @@ impl Key {
         self.address
     }
 
+    /// How the daemon reaches servers that have joined.
+    pub(super) fn client(&self) -> Result<ClientConfig, DoorError> {
+        let mut config = ClientConfig::new(self.identity.quic_client()?);
+        config.transport_config(transport());
+        Ok(config)
+    }
+
+    /// What the certificates of the daemon, and of whoever has the token, name.
+    pub(super) fn names(&self) -> [String; 2] {
+        names(&self.identity)
+    }
+
     /// How the door lets guests in.
     pub(super) fn server(&self) -> Result<ServerConfig, DoorError> {
         let mut config = ServerConfig::with_crypto(self.identity.quic_server()?);
@@ -202,6 +227,7 @@ fn transport() -> Arc<TransportConfig> {
     transport.max_concurrent_bidi_streams(VarInt::from_u32(STREAMS_MAX));
     transport.max_concurrent_uni_streams(VarInt::from_u32(0));
     transport.receive_window(VarInt::from_u32(UNHEARD_BYTES_MAX));
+    transport.stream_receive_window(VarInt::from_u32(UNHEARD_STREAM_BYTES_MAX));
     Arc::new(transport)
 }
 

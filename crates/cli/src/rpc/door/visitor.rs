@@ -4,7 +4,7 @@ use super::token::{DoorError, Token};
 use super::wire::{Answer, Listed, Question, TextCall, ask};
 use gridspan_rpc::calls::RpcError;
 use quinn::{Connection, Endpoint};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 /// Somebody before a door.
@@ -26,10 +26,28 @@ impl Visitor {
         Ok(Self { token, endpoint })
     }
 
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Where the door is.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.token.address
+    }
+
     /// Comes in.
     pub(super) async fn connect(&self) -> Result<Connection, DoorError> {
-        let address = self.token.address;
-        let connecting = self.endpoint.connect(address, &self.token.door_name());
+        self.connect_to(None).await
+    }
+
+    /// Comes to a server that has joined, or to the door itself.
+    pub(crate) async fn connect_to(
+        &self,
+        server: Option<SocketAddr>,
+    ) -> Result<Connection, DoorError> {
+        let address = server.unwrap_or(self.token.address);
+        let name = &self.token.names()[usize::from(server.is_some())];
+        let connecting = self.endpoint.connect(address, name);
         let connecting =
             connecting.map_err(|error| DoorError::Away { address, reason: error.to_string() })?;
         connecting.await.map_err(|error| DoorError::away(address, &error))

@@ -4,10 +4,12 @@
 
 use super::budget::{Budget, Claim};
 use super::token::DoorError;
+use bytes::Bytes;
 use gridspan_rpc::calls::{RpcError, ServerCard};
 use quinn::{Connection, RecvStream, SendStream};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Longer texts are refused.
@@ -26,8 +28,77 @@ pub(super) enum Question {
     Call(TextCall),
     /// The call of this number is not wanted any more. It is answered all the same, once nothing is done for it.
     Cancel(u64),
-    /// Send calls to me, through this connection.
-    Join(ServerCard),
+    /// Send calls to me, through this connection, and tasks of groups to my address: so many at once.
+    Join(ServerCard, u32),
+    /// Execute a task of a group.
+    Task(Order),
+    /// What is this data of a group? It is answered by itself, not in JSON.
+    Give {
+        /// The group.
+        group: u64,
+        /// The data.
+        data: u32,
+    },
+}
+
+/// A task of a group, and what it computes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Order {
+    /// A number that no other group has: dice of who begins it.
+    pub(crate) group: u64,
+    /// Of those that could begin, the one with the lowest place does.
+    pub(crate) place: u32,
+    /// How long it computes on a server of speed 1, in seconds.
+    pub(crate) work_s: f64,
+    pub(crate) inputs: Vec<Input>,
+    /// The results, and how large they are, in bytes.
+    pub(crate) outputs: Vec<(u32, u64)>,
+}
+
+/// An argument of a task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Input {
+    pub(crate) data: u32,
+    pub(crate) bytes: u64,
+    pub(crate) from: Source,
+}
+
+/// Where an argument is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Source {
+    /// With whoever gave the order.
+    Client,
+    /// On a server.
+    Server {
+        address: SocketAddr,
+        /// Whether it is a daemon, and has not joined one.
+        is_door: bool,
+    },
+}
+
+/// When a task was executed, in seconds since its order came.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Times {
+    pub(crate) start_s: f64,
+    pub(crate) end_s: f64,
+    pub(crate) fetched: Vec<Fetched>,
+}
+
+/// An argument that came from elsewhere.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Fetched {
+    pub(crate) data: u32,
+    pub(crate) start_s: f64,
+    pub(crate) end_s: f64,
+}
+
+/// Why a task was not executed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Trouble {
+    /// These arguments are not where they were said to be.
+    Missing(Vec<u32>),
+    /// Another reason.
+    Failed(String),
 }
 
 /// A call in text.
@@ -52,6 +123,10 @@ pub(crate) struct Listed {
     pub(crate) calls: u32,
     /// How long they compute, in seconds, as far as is known.
     pub(crate) load_s: f64,
+    /// How many calls, or tasks of groups, it executes at the same time.
+    pub(crate) cores: u32,
+    /// Where it is, if that is not at the door.
+    pub(crate) address: Option<SocketAddr>,
 }
 
 /// What comes of it.
@@ -65,6 +140,8 @@ pub(super) enum Answer {
     Refused(String),
     /// The call is taken back.
     Cancelled,
+    /// How a task went.
+    Done(Result<Times, Trouble>),
 }
 
 /// Asks, and waits for the answer.
@@ -112,4 +189,64 @@ pub(super) async fn hear<T: DeserializeOwned>(
 /// Understands a text.
 pub(super) fn read<T: DeserializeOwned>(text: &[u8]) -> Result<T, DoorError> {
     serde_json::from_slice(text).map_err(|error| DoorError::Malformed(error.to_string()))
+}
+
+/// Takes as many bytes as there must be, and no more.
+pub(super) async fn take(from: &mut RecvStream, bytes: u64) -> Option<Bytes> {
+    let mut taken = Vec::new();
+    while let Some(chunk) = from.read_chunk(CHUNK_BYTES, true).await.ok()? {
+        if taken.len() as u64 + chunk.bytes.len() as u64 > bytes {
+            return None;
+        }
+        taken.extend_from_slice(&chunk.bytes);
+    }
+    (taken.len() as u64 == bytes).then(|| taken.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn question() -> Question {
+        let inputs = vec![Input { data: 1, bytes: 8, from: Source::Client }];
+        let order = Order { group: 7, place: 0, work_s: 1.5, inputs, outputs: vec![(2, 8)] };
+        Question::Task(order)
+    }
+
+    #[test]
+    fn questions_are_understood_as_they_were_asked() {
+        let text = serde_json::to_vec(&question()).unwrap();
+
+        let Ok(Question::Task(order)) = read(&text) else { panic!("it is a task") };
+
+        assert_eq!(order.outputs, [(2, 8)]);
+        let deep = [b"[".repeat(100_000), b"]".repeat(100_000)].concat();
+        assert!(read::<Question>(&deep).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_is_a_question_and_an_answer_or_is_refused(
+            bytes in prop::collection::vec(any::<u8>(), 0..200)
+        ) {
+            let refused = |error: DoorError| assert!(error.to_string().contains("understood"));
+            read::<Question>(&bytes).map_or_else(refused, drop);
+            read::<Answer>(&bytes).map_or_else(refused, drop);
+        }
+
+        #[test]
+        fn a_question_of_which_something_is_changed_is_one_or_is_refused(
+            at in any::<prop::sample::Index>(),
+            other in prop::collection::vec(any::<u8>(), 0..8),
+        ) {
+            let text = serde_json::to_vec(&question()).unwrap();
+            let at = at.index(text.len());
+            let end = (at + other.len()).min(text.len());
+            let text = [&text[..at], &other, &text[end..]].concat();
+            if let Ok(Question::Task(order)) = read(&text) {
+                prop_assert!(order.inputs.len() + order.outputs.len() <= text.len());
+            }
+        }
+    }
 }

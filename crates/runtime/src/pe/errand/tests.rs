@@ -2,17 +2,39 @@
 
 use super::*;
 use crate::Job;
+use crate::collection::Map;
 use crate::error::JobError;
 use crate::pe::Pe;
 use crate::program::Program;
 use crate::wire::{Content, Packet, Visit};
+use crate::{Actor, Context};
 use gridspan_topology::{Layout, NodeId, SiteId};
+use serde::{Deserialize, Serialize};
+use std::any::TypeId;
+
+/// An actor that is no worker of a pool.
+#[derive(Serialize, Deserialize)]
+struct Bystander;
+
+impl Actor for Bystander {
+    type Index = Ix1;
+    type Init = ();
+    type Message = u8;
+
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
+        Self
+    }
+
+    fn handle(&mut self, message: u8, cx: &mut Context<'_, Self>) {
+        cx.fail(format!("a stranger said {message}"));
+    }
+}
 
 /// Two founders of one PE each; and the first PE of a guest.
 fn program() -> (Program, PeId) {
     let layout = Layout::new(vec![("a".to_owned(), vec![1, 1])]);
     let guest = layout.leader(layout.guest(SiteId(0), 0).unwrap());
-    let job = Job::new("errands").main(async |_| Ok::<(), JobError>(()));
+    let job = Job::new("errands").actor::<Bystander>().main(async |_| Ok::<(), JobError>(()));
     (Program::new(job, layout).unwrap(), guest)
 }
 
@@ -43,6 +65,32 @@ fn a_guests_errand_for_a_collection_that_nobody_knows_loses_the_guest_and_waits_
         };
         assert_eq!(*lost, program.layout().node_of(guest));
     }
+}
+
+#[test]
+fn an_errand_reaches_no_actor_but_the_workers_of_pools() {
+    let (program, guest) = program();
+    let mut pe = program.pe(PeId(0));
+    let kind = pe.core.common.kind_of(TypeId::of::<Bystander>()).unwrap();
+    let members = vec![(Ix1(0).key(), ())];
+    let shape = None;
+    let made = pe.core.create_collection::<Bystander>(kind, Map::Block, shape, members, |_, _| ());
+    made.unwrap();
+    for (to, packet) in pe.outbox().drain().collect::<Vec<_>>() {
+        if to == PeId(0) {
+            pe.handle(PeId(0), packet);
+        }
+    }
+    let collection = CollectionId(0);
+    assert!(pe.core.resident(ActorId { collection, key: Ix1(0).key() }).is_some());
+    pe.outbox().drain().for_each(drop);
+
+    pe.handle(guest, Packet::control(Control::Errand { collection, order: vec![7].into() }));
+    while pe.run(10) > 0 {}
+
+    assert!(!pe.has_failed());
+    let told = controls(&mut pe);
+    assert!(matches!(told[..], [Control::Visit(Visit::Lost { .. })]), "{told:?}");
 }
 
 #[test]

@@ -102,9 +102,12 @@ impl Channels {
     /// after a broadcast. Who broadcasts has numbered his requests.
     #[inline]
     pub(crate) fn is_ordered(&self, to: ActorId, priority: i32) -> bool {
-        !self.next.is_empty()
-            && (self.next.contains_key(&(to, channel(priority)))
-                || self.after(to.collection, priority) > 0)
+        !self.next.is_empty() && self.has_order(to, priority)
+    }
+
+    #[inline(never)]
+    fn has_order(&self, to: ActorId, priority: i32) -> bool {
+        self.next.contains_key(&(to, channel(priority))) || self.after(to.collection, priority) > 0
     }
 
     /// How many broadcasts a message to the collection comes after.

@@ -93,6 +93,10 @@ impl Lane {
 
 impl Lanes {
     #[inline]
+    pub(crate) fn push_normal(&mut self, kind: KindId) {
+        self.normal.push(kind);
+    }
+
     pub(crate) fn push(&mut self, kind: KindId, rank: Rank) {
         match rank {
             Rank::NORMAL => self.normal.push(kind),

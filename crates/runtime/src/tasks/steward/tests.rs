@@ -4,6 +4,7 @@ use super::super::{Merge, Search, SearchContext, Searching};
 use super::*;
 use crate::tasks::engine::Engine;
 use crate::tasks::frame::{FrameId, Frames, Lender};
+use gridspan_topology::SiteId;
 use serde::{Deserialize, Serialize, Serializer};
 
 /// A node of a tree that does not like to be turned into bytes.
@@ -55,7 +56,17 @@ fn steward<S: Search>(tasks: Vec<S>) -> (PoolSteward<Searching<S>>, Engine<Searc
     let stealing = Stealing::new(policy, me, 2, Arc::new(places), 0);
     let (gauge, due) = (Gauge::default(), None);
     (
-        PoolSteward { stealing, node, gauge, me, may_ask: true, is_silent: false, due, layout },
+        PoolSteward {
+            stealing,
+            node,
+            gauge,
+            guest_bytes_max: 10_000,
+            me,
+            may_ask: true,
+            is_silent: false,
+            due,
+            layout,
+        },
         engine,
     )
 }
@@ -133,4 +144,26 @@ fn what_was_lent_counts_in_the_budget_until_a_pe_takes_it_or_its_lender_is_gone(
         }
         assert_eq!(steward.gauge.bytes(), 0);
     }
+}
+
+#[test]
+fn what_a_guest_gives_unasked_is_bounded_and_what_founders_give_is_not() {
+    let (mut steward, _engine) = steward::<Text>(Vec::new());
+    let text = "x".repeat(4000);
+    let guest = steward.layout.guest(SiteId(0), 0).unwrap();
+    let near = near(&steward.layout, guest).unwrap();
+    steward.stealing.handle_joined(Time(0), guest, near);
+    let give = |steward: &mut PoolSteward<_>, from: NodeId| {
+        let note = codec::encode(&gift(steward.layout.leader(from), &text)).into();
+        steward.receive(Time(0), from, &note, &mut Vec::new())
+    };
+
+    for _ in 0..3 {
+        give(&mut steward, OTHER).unwrap();
+    }
+    give(&mut steward, guest).unwrap();
+    give(&mut steward, guest).unwrap();
+    assert!(give(&mut steward, guest).is_err());
+    drop(steward.node.take_arrivals());
+    give(&mut steward, guest).unwrap();
 }

@@ -1,0 +1,103 @@
+//! Who computes next, where several want to and few may at once.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::oneshot;
+
+/// Lets so many in at the same time; of those that wait, the one with the lowest place first. Clones are of the same.
+#[derive(Clone, Debug)]
+pub(super) struct Gate {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    free: u32,
+    /// By place, and in the order in which they came.
+    waiting: BTreeMap<(u32, u64), oneshot::Sender<Pass>>,
+    count: u64,
+}
+
+/// Somebody is in, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Pass {
+    gate: Gate,
+}
+
+impl Gate {
+    pub(super) fn new(free: u32) -> Self {
+        let state = State { free, waiting: BTreeMap::new(), count: 0 };
+        Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits to be let in.
+    pub(super) async fn enter(&self, place: u32) -> Pass {
+        let waiting = {
+            let mut state = self.state();
+            if state.free > 0 {
+                state.free -= 1;
+                None
+            } else {
+                let (sender, receiver) = oneshot::channel();
+                state.count += 1;
+                let number = state.count;
+                state.waiting.insert((place, number), sender);
+                Some(receiver)
+            }
+        };
+        let pass = match waiting {
+            Some(waiting) => waiting.await.ok(),
+            None => None,
+        };
+        // A sender is dropped with its gate only, which this has.
+        pass.unwrap_or_else(|| Pass { gate: self.clone() })
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        let next = {
+            let mut state = self.gate.state();
+            let next = state.waiting.pop_first();
+            state.free += u32::from(next.is_none());
+            next
+        };
+        if let Some((_, sender)) = next {
+            // Who does not wait any more drops the pass, which goes to the one after him.
+            drop(sender.send(Pass { gate: self.gate.clone() }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    #[test]
+    fn the_lowest_place_goes_first_and_who_has_given_up_is_passed_over() {
+        let gate = Gate::new(1);
+        let mut cx = Context::from_waker(Waker::noop());
+        let Poll::Ready(inside) = pin!(gate.enter(9)).poll(&mut cx) else { panic!("it is free") };
+        let (mut last, mut first) = (pin!(gate.enter(3)), pin!(gate.enter(1)));
+        let mut given_up = Box::pin(gate.enter(0));
+        assert!(
+            last.as_mut().poll(&mut cx).is_pending() && first.as_mut().poll(&mut cx).is_pending()
+        );
+        assert!(given_up.as_mut().poll(&mut cx).is_pending());
+        drop(given_up);
+
+        drop(inside);
+
+        assert!(last.as_mut().poll(&mut cx).is_pending());
+        let Poll::Ready(inside) = first.as_mut().poll(&mut cx) else { panic!("it is its turn") };
+        drop(inside);
+        assert!(last.as_mut().poll(&mut cx).is_ready());
+        assert_eq!(gate.state().free, 1);
+    }
+}

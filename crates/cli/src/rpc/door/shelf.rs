@@ -1,0 +1,73 @@
+//! What a server keeps of groups that others execute on it: data by group, as long as who began the group is connected.
+
+use super::budget::{Budget, Claim};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::OnceCell;
+
+/// Data that is there, or is being brought; whoever comes second waits for the first.
+pub(super) type Place = Arc<OnceCell<(Bytes, Claim)>>;
+
+/// Data of groups.
+#[derive(Debug)]
+pub(super) struct Shelf {
+    groups: BTreeMap<u64, BTreeMap<u32, Place>>,
+    budget: Budget,
+}
+
+impl Shelf {
+    /// Room for so many bytes.
+    pub(super) fn new(bytes: usize) -> Self {
+        Self { groups: BTreeMap::new(), budget: Budget::new(bytes) }
+    }
+
+    /// A group begins here; nothing is kept of those that have not begun, or have ended.
+    pub(super) fn begin(&mut self, group: u64) {
+        self.groups.entry(group).or_default();
+    }
+
+    /// A group has ended. What is being brought for it goes nowhere.
+    pub(super) fn end(&mut self, group: u64) {
+        self.groups.remove(&group);
+    }
+
+    /// The place of data of a group that goes on.
+    pub(super) fn place(&mut self, group: u64, data: u32) -> Option<Place> {
+        Some(self.groups.get_mut(&group)?.entry(data).or_default().clone())
+    }
+
+    /// Data that is there.
+    pub(super) fn get(&self, group: u64, data: u32) -> Option<Bytes> {
+        let place = self.groups.get(&group)?.get(&data)?;
+        place.get().map(|(bytes, _)| bytes.clone())
+    }
+
+    /// Room for so many bytes more, if there is any.
+    pub(super) fn room(&self, bytes: u64) -> Option<Claim> {
+        let mut claim = self.budget.claim();
+        claim.grow(usize::try_from(bytes).ok()?).then_some(claim)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_group_has_goes_with_it_and_makes_room() {
+        let mut shelf = Shelf::new(10);
+        assert!(shelf.place(1, 0).is_none(), "it has not begun");
+        shelf.begin(1);
+        let place = shelf.place(1, 0).unwrap();
+        let claim = shelf.room(8).unwrap();
+        place.set((Bytes::from_static(&[0; 8]), claim)).unwrap();
+        assert_eq!(shelf.get(1, 0).map(|bytes| bytes.len()), Some(8));
+        assert!(shelf.room(3).is_none());
+        drop(place);
+
+        shelf.end(1);
+
+        assert!(shelf.get(1, 0).is_none() && shelf.room(10).is_some());
+    }
+}

@@ -7,7 +7,6 @@ use crate::frame::Frame;
 use crate::pe::{Core, Thought};
 use crate::probe::ProbeOrder;
 use crate::wire::Packet;
-use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId, PeId, Time};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -234,7 +233,11 @@ impl Switch {
     #[cfg(feature = "net")]
     /// Delivers a frame from another node. A frame that does not decode, or is for or from no PE
     /// that it can be, is refused.
-    pub(super) fn receive(&self, from: NodeId, frame: &Bytes) -> Result<(), crate::DecodeError> {
+    pub(super) fn receive(
+        &self,
+        from: NodeId,
+        frame: &bytes::Bytes,
+    ) -> Result<(), crate::DecodeError> {
         if Carrier::is_concerned(frame) {
             return self.carry(|carrier, now, out| carrier.receive(now, from, frame, out));
         }

@@ -259,113 +259,6 @@ impl CliError {
         move |error| Self::System { what, error }
     }
 
-    /// What to do next; nothing where the error says it already.
-    pub(crate) fn hint(&self) -> Option<String> {
-        Some(match self {
-            Self::NoProgram => {
-                "name a built-in job (`gridctl jobs` lists them) or the path of a program".into()
-            }
-            Self::UnknownJob { name, is_file: true, .. } => {
-                format!("write `./{name}` to run the program in this directory")
-            }
-            Self::UnknownJob { near, .. } if !near.is_empty() => {
-                format!("did you mean {}?", quoted(near))
-            }
-            Self::UnknownJob { .. } => {
-                "`gridctl jobs` lists the jobs; the path of a program contains a `/`".into()
-            }
-            Self::NotText => "write the argument in UTF-8".into(),
-            Self::Start { error, .. } => match error.kind() {
-                io::ErrorKind::NotFound => "check the path".into(),
-                io::ErrorKind::PermissionDenied => {
-                    "is it a program? `chmod +x` makes it one".into()
-                }
-                _ => "is it a program for this machine?".into(),
-            },
-            Self::Address { .. } => {
-                "`--emulate FILE` runs all its nodes here; else write the name as the DNS or \
-                 /etc/hosts knows it, for the nodes do not ask ssh for addresses"
-                    .into()
-            }
-            Self::NobodyServes => "start some with `gridctl rpc serve --join TOKEN`".into(),
-            Self::Stuck { .. } => "start more servers, or look why those ended".into(),
-            Self::Individual => "take one of the other heuristics".into(),
-            Self::NoDoor => {
-                "start one with `gridctl rpc serve`, or name the `--token` of another".into()
-            }
-            Self::Read { error, .. } if error.kind() == io::ErrorKind::InvalidData => {
-                "a matrix is text: rows of round trips, separated by blanks or commas".into()
-            }
-            Self::Grid(GridLoadError::Read { .. }) | Self::Read { .. } | Self::Write { .. } => {
-                "check the path".into()
-            }
-            Self::Matrix { .. } | Self::EmptyMatrix { .. } => {
-                "a matrix has a row of round trips for each node; the name of a grid file ends in \
-                 `.toml`"
-                    .into()
-            }
-            Self::NoGrid | Self::NoServers => {
-                "name a grid file with `--grid FILE`, or write one in short, such as \
-                 `--emulate 4x8,wan=32ms`"
-                    .into()
-            }
-            Self::TooManyServers { limit, .. } => format!("name a grid of at most {limit} nodes"),
-            Self::Workflow { .. } => {
-                "workflows are JSON files in WfFormat, such as those of wfcommons.org".into()
-            }
-            Self::NoHost { .. } => "`--json` lists the servers".into(),
-            Self::NoRoot { nodes, .. } => format!("write a number or a host of {nodes}"),
-            Self::Alone => "`--emulate 2x4` has two sites with four nodes each".into(),
-            Self::TooLarge { limits: [nodes, clusters], .. } => format!(
-                "plan for at most {nodes} nodes in {clusters} clusters; a site without clusters is one"
-            ),
-            Self::Snapshot { .. } => {
-                "write such a file with `gridctl run --balance-dump FILE`, by the same build".into()
-            }
-            Self::Output(_) => "name a file".into(),
-            Self::Variable(_) => "`unset` the variable to have the default".into(),
-            Self::NoPlace => {
-                "name a grid file (`.toml`), or write `--nodes N`, `--site NAME` or `--emulate SPEC`"
-                    .into()
-            }
-            Self::NotMeasured { .. } => {
-                "what stands above says why; `--driver cluster` and `-v` may say more".into()
-            }
-            Self::NoJob { running, .. } if !running.is_empty() => {
-                format!("running: {}", running.join(", "))
-            }
-            Self::NoJob { .. } => {
-                "name a file, or measure with `--emulate SPEC` or `--grid FILE --probe`; jobs are \
-                 seen while their `gridctl run` runs, by the same user on the same machine"
-                    .into()
-            }
-            Self::NotInvited { .. } => {
-                "run jobs with `--guests N` for N nodes to join at each site once its nodes have met".into()
-            }
-            Self::Invitation { .. } => {
-                "bring a file `ID.invitation-N` from the folder where the launcher keeps its jobs (`$XDG_RUNTIME_DIR/gridspan`), made by the same build of gridctl".into()
-            }
-            Self::OtherProgram { .. } => {
-                "it was rebuilt since, or is of another build; use the job's own, or start the job again".into()
-            }
-            Self::NoLinks { .. } => "run it with `--nodes`, `--grid` or `--emulate`".into(),
-            Self::NotMeasuredYet { .. } => "try again once its nodes have met".into(),
-            Self::System { .. } => {
-                "see the limits of this shell with `ulimit -a`, or start fewer nodes".into()
-            }
-            Self::Grid(GridLoadError::Content { .. })
-            | Self::Arguments(_)
-            | Self::Door(_)
-            | Self::Failed { .. }
-            | Self::Call { .. }
-            | Self::Emulate(_)
-            | Self::Nodes(_)
-            | Self::Sites(_)
-            | Self::Map(_)
-            | Self::Identity(_) => return None,
-        })
-    }
-
     /// Prints the error and the next step.
     pub(crate) fn report(&self) {
         // With standard error closed there is nobody to tell.
@@ -409,9 +302,6 @@ fn no_job(id: Option<&str>) -> String {
     }
 }
 
-fn quoted(names: &[&str]) -> String {
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ")
-}
-
+mod hint;
 #[cfg(test)]
 mod tests;

@@ -359,13 +359,6 @@ impl Transport {
         }
     }
 
-    /// The last acknowledgement to everyone, for a caller that is about to [`close`](Self::close).
-    pub fn acknowledge_all(&mut self) {
-        for node in self.peers.nodes() {
-            self.send_beat(node);
-        }
-    }
-
     /// Breaks the connection to `node`, as a network might, for tests of what follows.
     #[doc(hidden)]
     pub fn break_connection(&mut self, now: Instant, node: NodeId) {

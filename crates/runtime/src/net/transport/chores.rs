@@ -6,6 +6,13 @@ use super::*;
 use quinn_proto::TransportErrorCode;
 
 impl Transport {
+    /// The last acknowledgement to everyone, for a caller that is about to [`close`](Self::close).
+    pub fn acknowledge_all(&mut self) {
+        for node in self.peers.nodes() {
+            self.send_beat(node);
+        }
+    }
+
     /// Has the chores done at `due`, at the latest.
     pub(super) fn chores_at(&mut self, due: Instant) {
         if !self.is_closed {

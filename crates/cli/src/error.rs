@@ -1,7 +1,7 @@
 //! What can be wrong with a command, and the next step.
 
-use crate::rpc::door::DoorError;
 use gridspan::variables::{GridLoadError, VariableError};
+use gridspan_door::{DoorError, PartyError};
 use gridspan_rpc::calls::RpcError;
 use gridspan_runtime::net::IdentityError;
 use gridspan_topology::{EmulateError, MatrixTextError, SiteError};
@@ -52,15 +52,9 @@ pub(crate) enum CliError {
     /// There is no server behind a door, or none can be reached.
     #[error("no server behind the door can be reached")]
     NobodyServes,
-    /// The servers that are left cannot execute a workflow.
-    #[error("no server is left for `{task}`, or too many were lost with it")]
+    /// Servers cannot execute a workflow to its end.
+    #[error("`{task}` was not executed: {reason}")]
     Stuck {
-        /// The task, or all.
-        task: String,
-    },
-    /// A server has not executed a task.
-    #[error("`{task}` failed: {reason}")]
-    Failed {
         /// The task.
         task: String,
         /// Why.
@@ -281,7 +275,6 @@ impl CliError {
             | Self::NoDoor
             | Self::NobodyServes
             | Self::Stuck { .. }
-            | Self::Failed { .. }
             | Self::Call { .. }
             | Self::System { .. }
             | Self::Write { .. }
@@ -305,3 +298,12 @@ fn no_job(id: Option<&str>) -> String {
 mod hint;
 #[cfg(test)]
 mod tests;
+
+impl From<PartyError> for CliError {
+    fn from(error: PartyError) -> Self {
+        match error {
+            PartyError::Door(error) => Self::Door(error),
+            PartyError::GivenUp { task, reason } => Self::Stuck { task, reason },
+        }
+    }
+}

@@ -72,7 +72,7 @@ fn the_client_of_a_group_keeps_no_more_after_many_steps_than_after_few() {
     let job = with_rpc::<Hydropad>(Job::new("hydropad")).main(async move |grid: Grid| {
         let failed = |error: RpcError| error.to_string();
         let services = serve(&grid, &[1.0, 1.0]).await.map_err(failed)?;
-        let mapper = Mapper::<Hydropad>::new(&services);
+        let mapper = Mapper::new(&services);
         let outcome = grouped::run(&grid, &mapper, &HeftC::default(), &plan, Start::Sent).await;
         tell.send(outcome.map_err(failed)?).map_err(|error| error.to_string())?;
         Ok(())

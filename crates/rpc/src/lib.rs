@@ -9,6 +9,7 @@
 //!   [described](described()) by a grid file.
 //! - [`heuristics`]: from the two to a [`Mapping`].
 //! - [`judge`]: what a mapping is worth, in a simulated execution over shared links.
+//! - [`rescue`]: what is done about servers that turn out to be slow.
 //! - [`performance`]: how long a call takes, by formula or as learned.
 //!
 //! **To compare**
@@ -28,7 +29,7 @@ mod mapping;
 mod moment;
 pub mod performance;
 mod platform;
-mod rescue;
+pub mod rescue;
 pub mod study;
 pub mod workflow;
 

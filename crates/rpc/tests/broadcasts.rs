@@ -55,7 +55,7 @@ const PLACE: &str = "
 /// All four servers read the same data; how long that takes, in seconds.
 async fn readers(
     grid: &Grid,
-    group: &Group<'_, Looks>,
+    group: &Group<'_, Services<Looks>>,
     data: &Lazy<Bytes>,
 ) -> Result<f64, RpcError> {
     let begin = grid.now().await.unwrap();

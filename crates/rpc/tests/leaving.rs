@@ -244,7 +244,10 @@ fn lost_data_is_made_again_only_where_its_function_is_offered() {
 }
 
 /// Chains side by side, of which those take long where they begin that have a new multiple of 50.
-fn chains(group: &Group<'_, All>, seeds: &[(u8, u8)]) -> Result<Vec<Lazy<Bytes>>, RpcError> {
+fn chains(
+    group: &Group<'_, Services<All>>,
+    seeds: &[(u8, u8)],
+) -> Result<Vec<Lazy<Bytes>>, RpcError> {
     let mut results = Vec::new();
     for &(first, second) in seeds {
         let value = group.value::<Bytes>(&[vec![first, second], vec![0; 998]].concat().into())?;

@@ -77,8 +77,48 @@ fn bytes(value: u8) -> Bytes {
     vec![value; 64].into()
 }
 
+#[test]
+fn servers_register_again_with_a_registry_that_begins_anew_and_clients_go_on() {
+    run("2x2,wan=20ms", async |grid, services| {
+        let before = services.list().await?;
+        let mut rpc = GridRpc::new(&services);
+        rpc.initialize(&Config::default())?;
+        let handle = rpc.handle(&QUICK).await?;
+        let going = rpc.call_async(&handle, &(bytes(1),)).await?;
+        let (mapper, heuristic) = (Mapper::new(&services), HeftC::default());
+        let value = mapper.map(&heuristic, async |group| {
+            let (one,) = group.call(&STEP, (group.value(&bytes(1))?,));
+            group.run().await?;
+
+            services.restart_registry().await?;
+
+            let (two,) = group.call(&STEP, (one,));
+            group.get(&two).await
+        });
+        assert_eq!(value.await?[0], 3);
+        assert_eq!(rpc.wait(&going).await?.0, bytes(1));
+        // What is asked before they have registered waits for them.
+        services.restart_registry().await?;
+        assert_eq!(services.list().await?, before);
+        assert_eq!(rpc.call(&handle, &(bytes(7),)).await?.0, bytes(7));
+        // Who leaves at the same time is not there afterwards, nor is it awaited for ever.
+        let mut leaving = pin!(services.leave(&before[0].name));
+        let mut restarting = pin!(services.restart_registry());
+        let mut ended = [false, false];
+        std::future::poll_fn(|cx| {
+            ended[0] = ended[0] || leaving.as_mut().poll(cx).map(Result::unwrap).is_ready();
+            ended[1] = ended[1] || restarting.as_mut().poll(cx).map(Result::unwrap).is_ready();
+            if ended == [true, true] { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        let _ = grid.sleep(Duration::from_secs(1)).await;
+        assert_eq!(services.list().await?, before[1..]);
+        rpc.finalize().await
+    });
+}
+
 /// How long nine tasks of a second take on three servers, one of which is busy for others.
-async fn nine(grid: &Grid, mapper: &Mapper<Steps>) -> Result<f64, RpcError> {
+async fn nine(grid: &Grid, mapper: &Mapper<Services<Steps>>) -> Result<f64, RpcError> {
     let begin = grid.now().await.unwrap();
     mapper
         .map(&HeftC::default(), async |group| {
@@ -200,7 +240,7 @@ fn without_any_server_left_the_group_says_so() {
 }
 
 /// Eight short tasks on data of the client, who is told that links cost nothing.
-async fn short(mapper: Mapper<Steps>) -> Result<(), RpcError> {
+async fn short(mapper: Mapper<Services<Steps>>) -> Result<(), RpcError> {
     mapper
         .map(&Greedy, async |group| {
             for value in 0..8 {

@@ -128,8 +128,8 @@ pub(crate) struct RpcRunArgs {
     #[arg(short, long, value_name = "SPEC", group = "place")]
     pub(crate) emulate: Option<String>,
     /// Execute it on the servers behind the door whose token this is. They compute for as long as is said, data as large as
-    /// is said goes from one to the other, and the heuristic is `heft-c` if none is named.
-    #[arg(long, value_name = "TOKEN", group = "place", conflicts_with_all = ["client", "star", "slow", "rescue"])]
+    /// is said goes from one to the other over links as they were measured, and the heuristic is `heft-c` if none is named.
+    #[arg(long, value_name = "TOKEN", group = "place", conflicts_with_all = ["client", "star", "slow"])]
     pub(crate) token: Option<PathBuf>,
     /// Tasks compute so many times as fast as was recorded.
     #[arg(long, value_name = "TIMES", value_parser = times)]

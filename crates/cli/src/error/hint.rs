@@ -102,7 +102,6 @@ impl CliError {
             Self::Grid(GridLoadError::Content { .. })
             | Self::Arguments(_)
             | Self::Door(_)
-            | Self::Failed { .. }
             | Self::Call { .. }
             | Self::Emulate(_)
             | Self::Nodes(_)

@@ -1,13 +1,14 @@
 //! `gridctl rpc ls` and `gridctl rpc call`: what somebody before a door asks.
 
-use super::door::{Listed, Token, Visitor};
 use super::serve::daemon_of;
 use crate::args::{RpcCallArgs, RpcListArgs};
 use crate::error::CliError;
 use crate::output::print;
+use crate::quantity::{UNKNOWN, bandwidth, milliseconds};
 use crate::status::folder;
 use crate::style::Style;
 use crate::table::{Align, Table};
+use gridspan_door::{Listed, Token, Visitor};
 use rustix::process::{Pid, test_kill_process};
 use std::fs;
 use std::io;
@@ -24,7 +25,7 @@ pub(crate) fn list(args: &RpcListArgs) -> Result<ExitCode, CliError> {
             let text = text.map_err(|error| CliError::system("write JSON")(error.into()))?;
             format!("{text}\n")
         }
-        false => table(&servers),
+        false => format!("{}{}", table(&servers), links(&servers)),
     };
     print(&text, "print the servers")
 }
@@ -44,6 +45,31 @@ fn table(servers: &[Listed]) -> String {
         ]);
     }
     table.render(Style::of_stdout().is_coloured)
+}
+
+/// What is known of the ways between servers; nothing if that is nothing.
+fn links(servers: &[Listed]) -> String {
+    let titles = ["from", "to", "latency", "bandwidth"].map(str::to_owned);
+    let align = |column| if column < 2 { Align::Left } else { Align::Right };
+    let mut table = Table::new(titles.into(), align);
+    let name = |number: u32| {
+        let found = servers.iter().find(|listed| listed.card.number == number);
+        found.map(|listed| listed.card.name.clone())
+    };
+    let mut is_empty = true;
+    for listed in servers {
+        for (from, link) in &listed.links {
+            let Some(from) = name(*from) else { continue };
+            let rate = link.bandwidth.map_or_else(|| UNKNOWN.to_owned(), bandwidth);
+            let latency = milliseconds(link.latency.duration());
+            table.row(vec![from, listed.card.name.clone(), latency, rate]);
+            is_empty = false;
+        }
+    }
+    match is_empty {
+        true => String::new(),
+        false => format!("\n{}", table.render(Style::of_stdout().is_coloured)),
+    }
 }
 
 /// Calls a function, and prints its results.

@@ -8,14 +8,12 @@
 //! | `live` | the same on real servers |
 //! | `text` | for people |
 //! | `json` | for scripts |
-//! | `door` | calls from outside of a job, over QUIC |
 //! | `serve` | a daemon: a server or a registry |
 //! | `toolbox` | the functions that it serves |
 //! | `call` | lists servers, and calls |
 //! | `svg` | a picture: when each server computed |
 
 mod call;
-pub(crate) mod door;
 mod json;
 mod live;
 mod scene;
@@ -29,7 +27,7 @@ use crate::args::{INDIVIDUAL, RpcRunArgs, RpcVerb};
 use crate::error::CliError;
 use crate::output::show;
 use crate::style::Style;
-use door::Visitor;
+use gridspan_door::Visitor;
 use gridspan_rpc::heuristics::NAMES;
 use scene::Scene;
 use std::process::ExitCode;

@@ -1,12 +1,12 @@
 //! `gridctl rpc serve`: a daemon that serves functions, or is the registry of those who do.
 
-use super::door::{DoorOptions, Role, ServeOptions, Token, serve};
 use super::toolbox::Toolbox;
 use crate::args::RpcServeArgs;
 use crate::error::CliError;
 use crate::output::print;
 use crate::status::folder;
 use gridspan::variables::cores;
+use gridspan_door::{DoorOptions, Role, ServeOptions, Token, serve};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::path::PathBuf;

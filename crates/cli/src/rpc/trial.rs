@@ -7,6 +7,15 @@ use gridspan_rpc::heuristics::by_name;
 use gridspan_rpc::judge::{Execution, Rescue, execute, execute_calls};
 use std::time::{Duration, Instant};
 
+/// What is done about slow servers.
+pub(super) fn rescue(name: RescueName) -> Rescue {
+    match name {
+        RescueName::None => Rescue::None,
+        RescueName::Steal => Rescue::Steal,
+        RescueName::Copy => Rescue::StealAndCopy,
+    }
+}
+
 /// How a workflow went.
 pub(super) struct Trial {
     /// What mapped it.
@@ -36,11 +45,7 @@ impl Trial {
             }
         };
         let mapped_in = begin.elapsed();
-        let rescue = match args.rescue {
-            RescueName::None => Rescue::None,
-            RescueName::Steal => Rescue::Steal,
-            RescueName::Copy => Rescue::StealAndCopy,
-        };
+        let rescue = rescue(args.rescue);
         let execution = match &mapping {
             Some(mapping) => execute(graph, platform, mapping, surprises, rescue),
             None => execute_calls(graph, platform, surprises),

@@ -105,11 +105,15 @@ impl Running {
 
     /// Waits for a line, of either stream, that contains `text`.
     pub fn await_line(&self, text: &str) -> String {
+        let mut others = Vec::new();
         loop {
-            let line = self.lines.recv_timeout(LIMIT).expect("the line should have come");
+            let Ok(line) = self.lines.recv_timeout(LIMIT) else {
+                panic!("a line with `{text}` should have come, not {others:?}");
+            };
             if line.contains(text) {
                 return line;
             }
+            others.push(line);
         }
     }
 

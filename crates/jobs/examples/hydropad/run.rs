@@ -115,7 +115,7 @@ async fn outcome(grid: &Grid, setup: &Setup, how: How) -> Result<Outcome, RpcErr
         How::Made => Start::Made,
     };
     let (lan, wan) = (Link::new(LATENCY, rate(BETWEEN)), Link::new(LATENCY, rate(link)));
-    let mapper = Mapper::<Hydropad>::new(&services).with_links(lan, wan);
+    let mapper = Mapper::new(&services).with_links(lan, wan);
     let heuristic = by_name(&setup.heuristic, 0);
     let heuristic = heuristic.map_err(|error| RpcError::Other { reason: error.to_string() })?;
     grouped::run(grid, &mapper, &*heuristic, &plan, start).await

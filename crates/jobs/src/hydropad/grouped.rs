@@ -11,7 +11,7 @@ use super::plain::{of_grid, wrong};
 use super::problem::{Problem, State};
 use super::step::Report;
 use clap::ValueEnum;
-use gridspan_rpc::calls::RpcError;
+use gridspan_rpc::calls::{RpcError, Services};
 use gridspan_rpc::group::{Group, Lazy, Mapper};
 use gridspan_rpc::heuristics::Heuristic;
 use gridspan_runtime::{Grid, Numbers};
@@ -38,7 +38,7 @@ struct Universe {
 
 impl Universe {
     async fn new(
-        group: &Group<'_, Hydropad>,
+        group: &Group<'_, Services<Hydropad>>,
         problem: &Problem,
         start: Start,
     ) -> Result<Self, RpcError> {
@@ -63,7 +63,11 @@ impl Universe {
     }
 
     /// The three calls of a step, and what will be reported of it.
-    fn step(self, group: &Group<'_, Hydropad>, step: &Step) -> Result<(Self, Reports), RpcError> {
+    fn step(
+        self,
+        group: &Group<'_, Services<Hydropad>>,
+        step: &Step,
+    ) -> Result<(Self, Reports), RpcError> {
         let Self { positions, velocities, dark, gas, momentum, energy, entropy } = self;
         let at = group.value(step)?;
         let (potential, gravity) = group.call(&GRAVITY, (dark, &gas, &at));
@@ -78,7 +82,7 @@ impl Universe {
     /// How it is at a scale factor.
     async fn survey(
         self,
-        group: &Group<'_, Hydropad>,
+        group: &Group<'_, Services<Hydropad>>,
         problem: &Problem,
         scale: f64,
     ) -> Result<End, RpcError> {
@@ -105,7 +109,7 @@ struct Reports {
 /// If the problem is not one, or a call fails.
 pub async fn run(
     grid: &Grid,
-    mapper: &Mapper<Hydropad>,
+    mapper: &Mapper<Services<Hydropad>>,
     heuristic: &dyn Heuristic,
     plan: &Plan,
     start: Start,

@@ -3,6 +3,7 @@
 use super::function::{Body, Function, Work, guarded};
 use crate::block::{Block, CALL_SEGMENT_BYTES};
 use crate::group::parts::Parts;
+use gridspan_runtime::Numbers;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::any::type_name;
@@ -38,6 +39,8 @@ pub enum Form {
     Encoded,
     /// In JSON.
     Text,
+    /// As programs write them, and each of so many results in one segment of its own, for groups.
+    Parts(u32),
 }
 
 /// Functions by name.
@@ -100,6 +103,10 @@ impl Functions {
         bytes: &[u8],
         work: &mut Work,
     ) -> Result<Block, String> {
+        if let Form::Parts(results) = form {
+            let (parts, _) = self.run_parts(name, bytes, results as usize, work)?;
+            return Ok(Block::of(parts.into_iter().map(Numbers::from).collect()));
+        }
         let entry = self.entries.get(name);
         let entry =
             entry.ok_or_else(|| format!("the server's program has no function `{name}`"))?;

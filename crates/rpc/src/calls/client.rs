@@ -10,7 +10,7 @@ use super::request::{Caller, DeskMessage, Wanted};
 use super::services::{Services, from_grid};
 use super::sessions::{SessionId, Until};
 use crate::block::{Block, CALL_SEGMENT_BYTES};
-use gridspan_runtime::{Member, Reply};
+use gridspan_runtime::{Member, Numbers, Reply};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::future::poll_fn;
@@ -185,6 +185,34 @@ impl<C: Catalogue> GridRpc<C> {
         given_up: impl Future<Output = ()>,
     ) -> Result<String, RpcError> {
         let wanted = wanted_text(function, arguments)?;
+        text(&self.call_until(wanted, given_up).await?)
+    }
+
+    /// Calls a function of a group by its name, with its arguments encoded one after the other, for so many results, each
+    /// encoded by itself; as long as `given_up` does not resolve, as [`call_text_until`](Self::call_text_until) does.
+    pub async fn call_parts_until(
+        &self,
+        function: &str,
+        arguments: Vec<u8>,
+        results: u32,
+        given_up: impl Future<Output = ()>,
+    ) -> Result<Vec<Numbers<u8>>, RpcError> {
+        let arguments = Block::cut("the tuple of its arguments", arguments, CALL_SEGMENT_BYTES)
+            .map_err(|reason| RpcError::RpcRefused { reason })?;
+        let (function, form) = (function.to_owned(), Form::Parts(results));
+        let wanted = Wanted { function, arguments, form, work_s: None, bound: None };
+        let made = self.call_until(wanted, given_up).await?.into_segments();
+        match made.len() == results as usize {
+            true => Ok(made),
+            false => Err(RpcError::Other { reason: format!("{} results came", made.len()) }),
+        }
+    }
+
+    async fn call_until(
+        &self,
+        wanted: Wanted,
+        given_up: impl Future<Output = ()>,
+    ) -> Result<Block, RpcError> {
         let id = self.ask(|reply| DeskMessage::Begin(wanted, Caller::Session(reply))).await??;
         let (ids, mut given_up) = ([id], pin!(given_up));
         let mut waiting = pin!(self.wait_and(&ids));
@@ -197,7 +225,7 @@ impl<C: Catalogue> GridRpc<C> {
             self.ask(move |reply| DeskMessage::GiveUp(id, reply)).await?;
             return Err(RpcError::SessionFailed { reason: "it was given up".to_owned() });
         }
-        text(&self.ask(move |reply| DeskMessage::Take(id, reply)).await??)
+        self.ask(move |reply| DeskMessage::Take(id, reply)).await?
     }
 
     /// Calls, and gives the session once the call is on its way (`grpc_call_async`).

@@ -4,11 +4,19 @@ use super::directory::{Directory, Offer, ServerCard};
 use super::error::RpcError;
 use gridspan_runtime::{Actor, Context, Ix1, Reply};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// Knows servers, the functions that they offer, and their load. There is one, beside the client.
+///
+/// One that begins anew knows nothing. Servers register with it again, and until all have, what is asked waits: whoever asks sees
+/// no difference but time. How long functions take is learned again, and calls that go on count as no load.
 #[derive(Serialize, Deserialize)]
 pub struct Registry {
     directory: Directory,
+    /// The servers that have not registered again.
+    awaited: BTreeSet<u32>,
+    /// What was asked meanwhile.
+    held: Vec<RegistryMessage>,
 }
 
 /// What the registry is told and asked.
@@ -16,6 +24,10 @@ pub struct Registry {
 pub enum RegistryMessage {
     /// A server is there.
     Join(ServerCard, Reply<()>),
+    /// What was known is lost. These servers may be there.
+    Restart(BTreeSet<u32>, Reply<()>),
+    /// What a server of this number offers, after the registry was lost; nothing if it takes no calls.
+    Register(u32, Option<ServerCard>),
     /// A server takes no more calls. Who takes over what it keeps for groups, if anybody is to and can?
     Leave {
         /// The server.
@@ -25,6 +37,8 @@ pub enum RegistryMessage {
         /// Where the answer goes; an error if the server is not there.
         reply: Reply<Result<Option<u32>, RpcError>>,
     },
+    /// A server has left for good, whatever it said when the registry began anew.
+    Left(u32),
     /// Which servers are there?
     List(Reply<Vec<ServerCard>>),
     /// Which servers offer a function, best first?
@@ -76,11 +90,26 @@ impl Actor for Registry {
     type Message = RegistryMessage;
 
     fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
-        Self { directory: Directory::default() }
+        Self { directory: Directory::default(), awaited: BTreeSet::new(), held: Vec::new() }
     }
 
     fn handle(&mut self, message: RegistryMessage, cx: &mut Context<'_, Self>) {
+        if !self.awaited.is_empty() && message.asks_for_servers() {
+            return self.held.push(message);
+        }
         match message {
+            RegistryMessage::Restart(awaited, reply) => {
+                (self.directory, self.awaited) = (Directory::default(), awaited);
+                cx.reply(reply, ());
+                self.go_on(cx);
+            }
+            RegistryMessage::Register(number, card) => {
+                // One that has left since it said so, or said it already, is not awaited.
+                if self.awaited.remove(&number) {
+                    card.into_iter().for_each(|card| self.directory.join(card));
+                    self.go_on(cx);
+                }
+            }
             RegistryMessage::Join(card, reply) => {
                 self.directory.join(card);
                 cx.reply(reply, ());
@@ -90,6 +119,11 @@ impl Actor for Registry {
                 let left = self.directory.leave(number).ok_or_else(gone);
                 let heir = left.map(|card| self.directory.heir(&card).filter(|_| hands_over));
                 cx.reply(reply, heir);
+            }
+            RegistryMessage::Left(number) => {
+                self.directory.leave(number);
+                self.awaited.remove(&number);
+                self.go_on(cx);
             }
             RegistryMessage::List(reply) => cx.reply(reply, self.directory.cards()),
             RegistryMessage::Find { function, bytes, work_s, only, reply } => {
@@ -106,5 +140,30 @@ impl Actor for Registry {
                 self.directory.observe(&function, number, bytes, took_s);
             }
         }
+    }
+}
+
+impl Registry {
+    /// Answers what was held, once all servers have registered again.
+    fn go_on(&mut self, cx: &mut Context<'_, Self>) {
+        if self.awaited.is_empty() {
+            for message in std::mem::take(&mut self.held) {
+                self.handle(message, cx);
+            }
+        }
+    }
+}
+
+impl RegistryMessage {
+    /// Whether the answer depends on which servers there are.
+    fn asks_for_servers(&self) -> bool {
+        matches!(
+            self,
+            Self::Leave { .. }
+                | Self::List(_)
+                | Self::Find { .. }
+                | Self::Bound { .. }
+                | Self::Load(_)
+        )
     }
 }

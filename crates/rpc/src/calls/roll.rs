@@ -36,6 +36,12 @@ impl Roll {
         self.started.iter().flat_map(of_pe).collect()
     }
 
+    /// The numbers of those that have not left, of a job with so many PEs.
+    pub(super) fn standing_servers(&self, pe_count: u32) -> BTreeSet<u32> {
+        let started = self.ever_started(pe_count).into_iter();
+        started.filter(|number| !self.left.contains_key(number)).collect()
+    }
+
     /// A server begins to hand over: it is not on the registry's list any more, and another does not have all yet.
     pub(super) fn begin_leave(&mut self) {
         self.handing_over += 1;

@@ -3,11 +3,12 @@
 use super::catalogue::{Catalogue, Form, Functions};
 use super::directory::ServerCard;
 use super::function::Work;
+use super::registry::{Registry, RegistryMessage};
 use crate::block::Block;
 use crate::group::Room;
 use crate::group::order::{Done, GroupMessage, Piece};
 use crate::group::store::Store;
-use gridspan_runtime::{Actor, Context, Ix1, Numbers, Reply, Time};
+use gridspan_runtime::{Actor, ActorRef, Context, Ix1, Numbers, Reply, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::marker::PhantomData;
@@ -19,8 +20,8 @@ const WAITING_MAX: usize = 10_000;
 #[derive(Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct Server<C> {
-    /// While the server is open.
-    speed: Option<f64>,
+    /// What it says of itself, while it is open.
+    card: Option<ServerCard>,
     waiting: VecDeque<Call>,
     /// Arguments of calls that have not come yet.
     arriving: BTreeMap<Ticket, Vec<Numbers<u8>>>,
@@ -119,6 +120,8 @@ pub enum Answer {
 pub enum ServerMessage {
     /// Take calls from now on.
     Open(Opening, Reply<ServerCard>),
+    /// The registry has begun anew: tell it what you offer, if you do.
+    Register(ActorRef<Registry>),
     /// A segment of the arguments of a call that comes after all but its last.
     Argument(Ticket, Numbers<u8>),
     /// Execute this.
@@ -146,7 +149,7 @@ impl<C: Catalogue> Actor for Server<C> {
 
     fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
         Self {
-            speed: None,
+            card: None,
             waiting: VecDeque::new(),
             arriving: BTreeMap::new(),
             results: BTreeMap::new(),
@@ -162,6 +165,10 @@ impl<C: Catalogue> Actor for Server<C> {
     fn handle(&mut self, message: ServerMessage, cx: &mut Context<'_, Self>) {
         match message {
             ServerMessage::Open(opening, reply) => self.open(opening, reply, cx),
+            ServerMessage::Register(registry) => {
+                let number = cx.index().0.unsigned_abs();
+                cx.send(&registry, RegistryMessage::Register(number, self.card.clone()));
+            }
             ServerMessage::Argument(ticket, segment) => {
                 if self.is_open() {
                     self.arriving.entry(ticket).or_default().push(segment);
@@ -219,7 +226,7 @@ impl<C: Catalogue> Server<C> {
             is_direct,
             functions: functions.names().filter(is_offered).map(str::to_owned).collect(),
         };
-        self.speed = Some(speed);
+        self.card = Some(card.clone());
         self.functions = Some(functions);
         cx.reply(reply, card);
     }
@@ -229,7 +236,7 @@ impl<C: Catalogue> Server<C> {
             segments.extend(call.arguments.into_segments());
             call.arguments = Block::of(segments);
         }
-        if self.speed.is_none() {
+        if !self.is_open() {
             cx.reply(call.reply, Answer::Gone);
         } else if self.waiting.len() >= WAITING_MAX {
             let reason = format!("{WAITING_MAX} calls wait at the server already");
@@ -252,7 +259,7 @@ impl<C: Catalogue> Server<C> {
     /// Calls that somebody waits for go before groups.
     fn next(&mut self, cx: &mut Context<'_, Self>) {
         self.is_going = false;
-        let Some(speed) = self.speed else { return };
+        let Some(speed) = self.card.as_ref().map(|card| card.speed) else { return };
         match self.waiting.pop_front() {
             Some(call) => self.execute(&call, speed, cx),
             None => self.execute_order(speed, cx),
@@ -298,11 +305,11 @@ impl<C: Catalogue> Server<C> {
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.speed.is_some()
+        self.card.is_some()
     }
 
     fn leave(&mut self, heir: Option<u32>, reply: Reply<()>, cx: &mut Context<'_, Self>) {
-        self.speed = None;
+        self.card = None;
         self.arriving.clear();
         for call in self.waiting.drain(..) {
             cx.reply(call.reply, Answer::Gone);

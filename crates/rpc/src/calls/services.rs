@@ -121,12 +121,12 @@ impl<C: Catalogue> Services<C> {
     }
 
     /// A number that no other group has.
-    pub(crate) fn begin_group(&self) -> u32 {
+    pub(crate) fn next_group(&self) -> u32 {
         self.roll().begin()
     }
 
     /// Has servers forget a group that has ended, and drop what is still on its way.
-    pub(crate) fn end_group(&self, group: u32, servers: impl IntoIterator<Item = u32>) {
+    pub(crate) fn forget_group(&self, group: u32, servers: impl IntoIterator<Item = u32>) {
         let floor = self.roll().end(group);
         for server in servers {
             let over = GroupMessage::End { group, floor };
@@ -135,7 +135,7 @@ impl<C: Catalogue> Services<C> {
     }
 
     /// Who has what a server kept: itself, or who took over from it; nobody if that is lost.
-    pub(crate) fn standing(&self, number: u32) -> Option<u32> {
+    pub(crate) fn heir_of(&self, number: u32) -> Option<u32> {
         self.roll().standing(number)
     }
 
@@ -227,6 +227,20 @@ impl<C: Catalogue> Services<C> {
         load_s.map_err(|error| from_grid(&error))
     }
 
+    /// Has the registry begin anew, with nothing: servers register with it again, and what clients ask waits until they have. How
+    /// long functions take, and how much servers have to do, is learned again.
+    pub async fn restart_registry(&self) -> Result<(), RpcError> {
+        let standing = self.roll().standing_servers(self.grid.layout().pe_count());
+        let (awaited, registry) = (standing.clone(), self.registry());
+        let restarted = registry.ask(FOREVER, |reply| RegistryMessage::Restart(awaited, reply));
+        restarted.await.map_err(|error| from_grid(&error))?;
+        let registry = registry.reference();
+        for server in standing {
+            self.tell_server(server, ServerMessage::Register(registry));
+        }
+        Ok(())
+    }
+
     /// How many bytes all servers keep for groups and of calls, those that have left among them.
     pub async fn kept_bytes(&self) -> Result<u64, RpcError> {
         let servers = self.roll().ever_started(self.grid.layout().pe_count());
@@ -264,13 +278,15 @@ impl<C: Catalogue> Services<C> {
         let question = move |reply| RegistryMessage::Leave { number, hands_over, reply };
         let heir = registry.ask(FOREVER, question).await.map_err(|error| from_grid(&error))??;
         // The heir may have been lost since.
-        let heir = heir.filter(|&heir| self.standing(heir).is_some());
+        let heir = heir.filter(|&heir| self.heir_of(heir).is_some());
         leaving.outcome = Some(heir);
         if heir.is_none() {
             // What it keeps is lost from now on.
             self.roll().leave(number, None);
         }
-        self.ask_server(number, move |reply| ServerMessage::Leave(heir, reply)).await
+        let left = self.ask_server(number, move |reply| ServerMessage::Leave(heir, reply)).await;
+        self.registry().send(RegistryMessage::Left(number));
+        left
     }
 
     /// The servers that take calls, at a time when none of them is handing over.

@@ -4,15 +4,14 @@
 //! by another elsewhere: its arguments are sent there by whoever has them, or made again, and its results go to all
 //! who wait for them. Who has data already drops what comes a second time.
 
-use super::discovery::Gathered;
+use super::carried::Carried;
 use super::dispatch::{Ways, ways};
 use super::map::{failed, nowhere};
 use super::order::{Done, Fault, GroupMessage, Order, Parcel, Route};
 use super::progress::Progress;
-use super::windows::Window;
-use crate::calls::{Catalogue, RpcError, ServerMessage};
+use super::windows::{Execute, Window};
+use crate::calls::{Catalogue, RpcError, ServerMessage, Services};
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
-use crate::performance::History;
 use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -21,9 +20,15 @@ use std::task::Poll;
 /// Something that goes on while a window is executed.
 type Going<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-impl<C: Catalogue> Window<'_, '_, C> {
+impl<C: Catalogue> Execute for Services<C> {
+    async fn execute(window: &Window<'_, '_, Self>) -> Result<(), RpcError> {
+        Carried::new(window).carry_out().await
+    }
+}
+
+impl<C: Catalogue> Carried<'_, '_, '_, C> {
     /// All servers that something concerns.
-    fn touch(&self, ways: &Ways, server: Option<ServerId>) {
+    fn concern(&self, ways: &Ways, server: Option<ServerId>) {
         let routes = ways.direct.iter().chain(&ways.bridged);
         let routed = routes.flat_map(Route::servers);
         let concerned = routed.map(ServerId).chain(server).map(|server| self.number(server));
@@ -31,9 +36,9 @@ impl<C: Catalogue> Window<'_, '_, C> {
     }
 
     /// Executes the window, to its end.
-    pub(super) async fn execute(&self) -> Result<(), RpcError> {
+    async fn carry_out(&self) -> Result<(), RpcError> {
         let ways = ways(&self.graph, &self.platform, &self.mapping);
-        ways.iter().for_each(|ways| self.touch(ways, None));
+        ways.iter().for_each(|ways| self.concern(ways, None));
         let mut going: Vec<Going<'_>> = Vec::new();
         for (data, ways) in (0..).map(DataId).zip(&ways) {
             if self.graph.datum(data).producer.is_none() {
@@ -74,7 +79,7 @@ impl<C: Catalogue> Window<'_, '_, C> {
     /// Has results made again that were lost after they were made, and that somebody may ask for; whether there are any.
     fn makes_up(&self) -> bool {
         let services = &self.group.mapper.services;
-        if self.cards.iter().all(|card| services.standing(card.number).is_some()) {
+        if self.cards.iter().all(|card| services.heir_of(card.number).is_some()) {
             return false;
         }
         let mut is_missing = false;
@@ -112,7 +117,7 @@ impl<C: Catalogue> Window<'_, '_, C> {
         ways: Option<Vec<Ways>>,
     ) {
         // Before anything is sent there: should the group end meanwhile, the server is told.
-        self.touch(&Ways::default(), Some(server));
+        self.concern(&Ways::default(), Some(server));
         if ways.is_none() {
             for &data in &self.graph.task(task).inputs {
                 if let Err(error) = self.ensure(data, server).await {
@@ -124,13 +129,14 @@ impl<C: Catalogue> Window<'_, '_, C> {
         let outputs = &self.graph.task(task).outputs;
         let ways = ways
             .unwrap_or_else(|| outputs.iter().map(|&data| self.ways_from(server, data)).collect());
-        ways.iter().for_each(|ways| self.touch(ways, Some(server)));
+        ways.iter().for_each(|ways| self.concern(ways, Some(server)));
         let done = self.ask(task, server, number, &ways).await;
         self.over(number).await;
         match done.map(|done| (done.outcome.clone(), done)) {
             Ok((Ok(sizes), done)) => {
                 if self.progress.borrow_mut().done(task) {
                     self.learn(task, server, &done, &sizes);
+                    self.seen(task, server, &done);
                     self.withdraw(task);
                 }
                 for (&data, ways) in outputs.iter().zip(&ways) {
@@ -182,7 +188,7 @@ impl<C: Catalogue> Window<'_, '_, C> {
     /// Whether a server is there, and offers the function of a task.
     fn may_run(&self, task: TaskId, server: ServerId) -> bool {
         let number = self.number(server);
-        let is_there = self.group.mapper.services.standing(number) == Some(number);
+        let is_there = self.group.mapper.services.heir_of(number) == Some(number);
         is_there && self.graph.task(task).can_run_on(server)
     }
 
@@ -267,28 +273,5 @@ impl<C: Catalogue> Window<'_, '_, C> {
         let message = GroupMessage::Withdraw(self.key(first_output));
         let services = &self.group.mapper.services;
         services.tell_server(self.number(server), ServerMessage::Group(message));
-    }
-
-    fn learn(&self, task: TaskId, server: ServerId, done: &Done, sizes: &[u64]) {
-        let call: &Gathered = &self.calls[task.index()];
-        let mut draft = self.group.draft.borrow_mut();
-        let mut learned = self.group.mapper.learned.borrow_mut();
-        let learned = learned.entry(call.function).or_default();
-        learned.outputs.resize(sizes.len(), History::default());
-        for ((output, &bytes), history) in call.outputs.iter().zip(sizes).zip(&mut learned.outputs)
-        {
-            draft.known.entry(*output).or_default().bytes = bytes;
-            history.observe(done.input_bytes, bytes as f64);
-        }
-        let speed = self.cards[server.index()].speed;
-        let by_clock = done.took_s.map(|took_s| took_s * speed);
-        if let Some(work_s) = done.work_s.or(by_clock) {
-            learned.time.observe(done.input_bytes, work_s);
-        }
-        if let (Some(took_s), Some(work_s)) = (done.took_s, done.work_s) {
-            let mut paces = self.group.mapper.paces.borrow_mut();
-            paces.entry(self.number(server)).or_default().observe(took_s, work_s / speed);
-        }
-        self.seen(task, server, done);
     }
 }

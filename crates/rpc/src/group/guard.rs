@@ -1,7 +1,7 @@
 //! Watches the servers of a window, and has tasks of slow ones tried elsewhere.
 
+use super::carried::Carried;
 use super::order::Done;
-use super::windows::Window;
 use crate::calls::Catalogue;
 use crate::id::{Endpoint, ServerId, TaskId};
 use crate::rescue::Scene;
@@ -12,7 +12,7 @@ const GLANCES_PER_TASK: f64 = 4.0;
 const GLANCE_MIN: Duration = Duration::from_millis(1);
 const GLANCE_MAX: Duration = Duration::from_secs(1);
 
-impl<C: Catalogue> Window<'_, '_, C> {
+impl<C: Catalogue> Carried<'_, '_, '_, C> {
     /// The job's time, in seconds.
     pub(super) async fn now_s(&self) -> f64 {
         match self.watch {

@@ -69,12 +69,16 @@
 
 mod all_of;
 mod along;
+mod begin;
+mod carried;
+mod crew;
 mod discovery;
 pub(crate) mod disk;
 mod dispatch;
 mod execution;
 mod extents;
 mod guard;
+mod in_job;
 mod lazy;
 mod map;
 pub(crate) mod order;
@@ -90,7 +94,10 @@ mod turns;
 mod view;
 mod windows;
 
+pub use crew::{Beliefs, Crew, Encoded, Freed, Segment};
 pub use disk::Room;
 pub use lazy::Lazy;
 pub use map::{Group, Mapper};
+pub use order::{Done, Fault};
 pub use parts::{Arguments, Parts};
+pub use windows::{Execute, Window};

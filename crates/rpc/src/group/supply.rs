@@ -1,17 +1,13 @@
 //! How data of a window reaches the servers that need it: from the client, from who has it, or made again.
 
+use super::carried::Carried;
 use super::dispatch::{Ways, source};
 use super::map::nowhere;
 use super::order::{DataKey, GroupMessage, Held, Parcel, Piece, Route, pieces};
-use super::windows::Window;
 use crate::calls::{Catalogue, RpcError, ServerMessage};
 use crate::id::{DataId, Endpoint, ServerId};
 
-impl<C: Catalogue> Window<'_, '_, C> {
-    pub(super) fn number(&self, server: ServerId) -> u32 {
-        self.cards[server.index()].number
-    }
-
+impl<C: Catalogue> Carried<'_, '_, '_, C> {
     pub(super) fn key(&self, data: DataId) -> DataKey {
         self.group.key(self.names[data.index()])
     }
@@ -146,7 +142,7 @@ impl<C: Catalogue> Window<'_, '_, C> {
         let Some(known) = draft.known.get(&self.names[data.index()]) else { return Vec::new() };
         let numbers = known.maker.into_iter().chain(known.servers.iter().copied());
         let mut holders = Vec::new();
-        for number in numbers.filter_map(|number| self.group.mapper.services.standing(number)) {
+        for number in numbers.filter_map(|number| self.group.mapper.services.heir_of(number)) {
             let place = self.cards.iter().position(|card| card.number == number);
             let server = place.map(|place| ServerId(place as u32));
             holders.extend(server.filter(|server| !holders.contains(server)));

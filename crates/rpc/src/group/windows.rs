@@ -1,36 +1,38 @@
 //! Windows of a group: calls that are gathered become a graph, are mapped, and executed.
 
+use super::crew::{Crew, Encoded, Freed};
 use super::discovery::{Discovered, Gathered, discover};
 use super::map::{Group, Matter, nowhere, other};
-use super::order::GroupMessage;
-use super::progress::Progress;
+use super::order::Done;
 use super::spans::Spans;
-use crate::calls::{Catalogue, RpcError, ServerCard, ServerMessage};
+use crate::calls::{RpcError, ServerCard};
 use crate::graph::TaskGraph;
-use crate::id::ServerId;
+use crate::id::{DataId, ServerId, TaskId};
 use crate::judge::Rescue;
 use crate::mapping::Mapping;
+use crate::performance::History;
 use crate::platform::Platform;
-use crate::rescue::Watch;
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Calls that are executed together.
-pub(super) struct Window<'a, 'b, C: Catalogue> {
-    pub(super) group: &'a Group<'b, C>,
+/// Servers that execute windows.
+pub trait Execute: Crew + Sized {
+    /// Executes a window, to its end: all its tasks are done then, or have failed, and the first failure is given.
+    fn execute(window: &Window<'_, '_, Self>) -> impl Future<Output = Result<(), RpcError>>;
+}
+
+/// Calls that are executed together: a graph of tasks, each mapped to a server.
+pub struct Window<'a, 'b, S: Crew> {
+    pub(super) group: &'a Group<'b, S>,
     pub(super) cards: Vec<ServerCard>,
     pub(super) platform: Platform,
     pub(super) graph: TaskGraph,
     pub(super) names: Vec<u32>,
     pub(super) mapping: Mapping,
     pub(super) calls: Vec<Gathered>,
-    pub(super) progress: RefCell<Progress>,
-    /// What is seen of the servers, if something is done about slow ones.
-    pub(super) watch: Option<RefCell<Watch>>,
 }
 
-impl<C: Catalogue> Group<'_, C> {
+impl<S: Execute> Group<'_, S> {
     /// Maps what was gathered as one window, and executes it. While another window is executed it waits for its end.
     pub async fn run(&self) -> Result<(), RpcError> {
         let _turn = self.turns.take(Matter::Window).await;
@@ -46,24 +48,8 @@ impl<C: Catalogue> Group<'_, C> {
         Ok(())
     }
 
-    /// Data that nobody has will never be.
-    pub(super) fn fail(&self, data: &[u32], error: &RpcError) {
-        let mut draft = self.draft.borrow_mut();
-        for &data in data {
-            let known = draft.known.entry(data).or_default();
-            if known.servers.is_empty() {
-                known.failure = Some(error.clone());
-            }
-        }
-    }
-
-    /// Data was made.
-    pub(super) fn succeed(&self, data: u32) {
-        self.draft.borrow_mut().known.entry(data).or_default().failure = None;
-    }
-
     async fn run_window(&self, calls: Vec<Gathered>) -> Result<(), RpcError> {
-        let cards = self.mapper.services.settled_list().await?;
+        let cards = self.mapper.services.cards().await?;
         let platform = self.mapper.platform(&cards).await?;
         let place_of = |number: u32| {
             let number = self.mapper.services.standing(number)?;
@@ -97,22 +83,8 @@ impl<C: Catalogue> Group<'_, C> {
             None => map(),
         }
         .map_err(|error| other(&error))?;
-        let rescue = self.mapper.rescue;
-        let is_copying = rescue == Rescue::StealAndCopy;
-        let watch = (rescue != Rescue::None)
-            .then(|| RefCell::new(Watch::new(&graph, &platform, is_copying)));
-        let progress = Progress::new(graph.tasks().len(), platform.servers().len());
-        let progress = RefCell::new(progress);
-        let group = self;
-        let window =
-            Window { group, cards, platform, graph, names, mapping, calls, progress, watch };
-        window.execute().await
-    }
-
-    /// Whether a handle names data.
-    pub(super) fn is_named(&self, data: u32) -> bool {
-        let draft = self.draft.borrow();
-        draft.tokens.get(&data).is_some_and(|token| Arc::strong_count(token) > 1)
+        let window = Window { group: self, cards, platform, graph, names, mapping, calls };
+        S::execute(&window).await
     }
 
     /// Has servers forget data that no handle names any more.
@@ -136,9 +108,161 @@ impl<C: Catalogue> Group<'_, C> {
         }
         let (group, data): (_, Spans) = (self.number, dropped.into_iter().collect());
         // To all, since attempts that came to nothing may make some of it yet, and send it to whoever waited for it.
-        for &server in &draft.touched {
-            let message = GroupMessage::Free { group, data: data.clone() };
-            self.mapper.services.tell_server(server, ServerMessage::Group(message));
+        self.mapper.services.free(group, &Freed(data), &draft.touched);
+    }
+}
+
+impl<S: Crew> Group<'_, S> {
+    /// Data that nobody has will never be.
+    pub(super) fn fail(&self, data: &[u32], error: &RpcError) {
+        let mut draft = self.draft.borrow_mut();
+        for &data in data {
+            let known = draft.known.entry(data).or_default();
+            if known.servers.is_empty() {
+                known.failure = Some(error.clone());
+            }
+        }
+    }
+
+    /// Data was made.
+    pub(super) fn succeed(&self, data: u32) {
+        self.draft.borrow_mut().known.entry(data).or_default().failure = None;
+    }
+
+    /// Whether a handle names data.
+    pub(super) fn is_named(&self, data: u32) -> bool {
+        let draft = self.draft.borrow();
+        draft.tokens.get(&data).is_some_and(|token| Arc::strong_count(token) > 1)
+    }
+}
+
+impl<S: Crew> Window<'_, '_, S> {
+    /// The servers.
+    pub fn crew(&self) -> &S {
+        &self.group.mapper.services
+    }
+
+    /// The calls and their data. Data that no task makes has no name but its number.
+    pub fn graph(&self) -> &TaskGraph {
+        &self.graph
+    }
+
+    /// What the mapping has seen of the servers.
+    pub fn platform(&self) -> &Platform {
+        &self.platform
+    }
+
+    /// The servers, by their positions in the platform.
+    pub fn cards(&self) -> &[ServerCard] {
+        &self.cards
+    }
+
+    /// Where each task goes.
+    pub fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
+    /// The function that a task calls.
+    pub fn function(&self, task: TaskId) -> &'static str {
+        self.calls[task.index()].function
+    }
+
+    /// The arguments of a task in order, by their numbers in the group.
+    pub fn arguments(&self, task: TaskId) -> &[u32] {
+        &self.calls[task.index()].inputs
+    }
+
+    /// What is done about servers that turn out to be slow.
+    pub fn rescue(&self) -> Rescue {
+        self.group.mapper.rescue
+    }
+
+    /// The group's number.
+    pub fn group(&self) -> u32 {
+        self.group.number
+    }
+
+    /// The number in the group of data.
+    pub fn version(&self, data: DataId) -> u32 {
+        self.names[data.index()]
+    }
+
+    /// Data that the client has.
+    pub fn value(&self, data: DataId) -> Option<Encoded> {
+        self.group.draft.borrow().values.get(&self.version(data)).cloned().map(Encoded)
+    }
+
+    /// Whether somebody may ask for data when the window has ended.
+    pub fn is_named(&self, data: DataId) -> bool {
+        self.group.is_named(self.version(data))
+    }
+
+    /// A server may have something of the group from now on, and is told of its end.
+    pub fn touch(&self, server: ServerId) {
+        self.group.draft.borrow_mut().touched.insert(self.number(server));
+    }
+
+    /// The number of a server.
+    pub fn number(&self, server: ServerId) -> u32 {
+        self.cards[server.index()].number
+    }
+
+    /// A server has made what a task makes: of these sizes, in bytes.
+    pub fn made(&self, task: TaskId, server: ServerId, done: &Done, sizes: &[u64]) {
+        self.learn(task, server, done, sizes);
+        for &data in &self.graph.task(task).outputs {
+            self.has(data, server, true);
+            self.group.succeed(self.version(data));
+        }
+    }
+
+    /// A server has data, which it may have made itself.
+    pub fn has(&self, data: DataId, server: ServerId, is_maker: bool) {
+        let number = self.number(server);
+        let mut draft = self.group.draft.borrow_mut();
+        let known = draft.known.entry(self.version(data)).or_default();
+        if is_maker {
+            known.maker = Some(number);
+        }
+        known.servers.insert(number);
+    }
+
+    /// A server does not have data any more.
+    pub fn has_not(&self, data: DataId, server: ServerId) {
+        let number = self.number(server);
+        let mut draft = self.group.draft.borrow_mut();
+        let known = draft.known.entry(self.version(data)).or_default();
+        known.maker = known.maker.filter(|maker| *maker != number);
+        known.servers.remove(&number);
+    }
+
+    /// What a task makes will never be.
+    pub fn failed(&self, task: TaskId, error: &RpcError) {
+        for &data in &self.graph.task(task).outputs {
+            self.group.fail(&[self.version(data)], error);
+        }
+    }
+
+    /// What is known of a function after a call of it.
+    pub(super) fn learn(&self, task: TaskId, server: ServerId, done: &Done, sizes: &[u64]) {
+        let call = &self.calls[task.index()];
+        let mut draft = self.group.draft.borrow_mut();
+        let mut learned = self.group.mapper.learned.borrow_mut();
+        let learned = learned.entry(call.function).or_default();
+        learned.outputs.resize(sizes.len(), History::default());
+        for ((output, &bytes), history) in call.outputs.iter().zip(sizes).zip(&mut learned.outputs)
+        {
+            draft.known.entry(*output).or_default().bytes = bytes;
+            history.observe(done.input_bytes, bytes as f64);
+        }
+        let speed = self.cards[server.index()].speed;
+        let by_clock = done.took_s.map(|took_s| took_s * speed);
+        if let Some(work_s) = done.work_s.or(by_clock) {
+            learned.time.observe(done.input_bytes, work_s);
+        }
+        if let (Some(took_s), Some(work_s)) = (done.took_s, done.work_s) {
+            let mut paces = self.group.mapper.paces.borrow_mut();
+            paces.entry(self.number(server)).or_default().observe(took_s, work_s / speed);
         }
     }
 }

@@ -10,7 +10,7 @@ mod watch;
 use crate::graph::TaskGraph;
 use crate::id::{ServerId, TaskId};
 use crate::platform::Platform;
-pub(crate) use watch::Watch;
+pub use watch::Watch;
 
 /// A server is much slower than another if its tasks take so many times as long as they should, measured by
 /// how long those of the other take.
@@ -23,7 +23,7 @@ const BELIEF_TASKS: f64 = 1.0;
 
 /// How far an attempt is whose inputs exist.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Standing {
+pub enum Standing {
     /// Its inputs are on their way.
     Coming,
     /// It could begin.
@@ -37,39 +37,49 @@ pub(crate) enum Standing {
 
 /// An attempt at a task that is not over.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Ongoing {
-    pub(crate) number: usize,
-    pub(crate) task: TaskId,
-    pub(crate) server: ServerId,
+pub struct Ongoing {
+    /// Its number.
+    pub number: usize,
+    /// What is attempted.
+    pub task: TaskId,
+    /// Where.
+    pub server: ServerId,
     /// Nothing as long as an input does not exist.
-    pub(crate) standing: Option<Standing>,
+    pub standing: Option<Standing>,
     /// Whether it is the only one at its task.
-    pub(crate) is_alone: bool,
+    pub is_alone: bool,
 }
 
 /// A task that could run elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Offer {
+pub struct Offer {
     gain_s: f64,
     /// The number of the attempt.
-    pub(crate) attempt: usize,
-    pub(crate) task: TaskId,
-    pub(crate) to: ServerId,
+    pub attempt: usize,
+    /// The task.
+    pub task: TaskId,
+    /// Where it could run.
+    pub to: ServerId,
     /// Whether the attempt goes on beside the new one.
-    pub(crate) is_copy: bool,
+    pub is_copy: bool,
 }
 
 /// An execution as it stands.
-pub(crate) struct Scene<'a> {
-    pub(crate) graph: &'a TaskGraph,
-    pub(crate) platform: &'a Platform,
-    pub(crate) watch: &'a Watch,
-    pub(crate) now_s: f64,
-    pub(crate) ongoing: Vec<Ongoing>,
+pub struct Scene<'a> {
+    /// The tasks.
+    pub graph: &'a TaskGraph,
+    /// The servers.
+    pub platform: &'a Platform,
+    /// What was seen of them.
+    pub watch: &'a Watch,
+    /// The time, in seconds.
+    pub now_s: f64,
+    /// All attempts that are not over.
+    pub ongoing: Vec<Ongoing>,
     /// How many cores of each server have nothing to do.
-    pub(crate) free: Vec<u32>,
+    pub free: Vec<u32>,
     /// How long the inputs of a task take to a server, in seconds.
-    pub(crate) inputs_s: &'a dyn Fn(TaskId, ServerId) -> f64,
+    pub inputs_s: &'a dyn Fn(TaskId, ServerId) -> f64,
 }
 
 impl Scene<'_> {
@@ -79,7 +89,7 @@ impl Scene<'_> {
 
     /// How many times as long as they should tasks take on each server, with what those that run show already;
     /// nothing if no server is much slower than another.
-    pub(crate) fn slowness(&self) -> Option<Vec<f64>> {
+    pub fn slowness(&self) -> Option<Vec<f64>> {
         let mut seen_s = self.watch.seen_s.clone();
         for attempt in &self.ongoing {
             if let Some(Standing::Running { since_s }) = attempt.standing {
@@ -114,7 +124,7 @@ impl Scene<'_> {
     }
 
     /// The move that gains most.
-    pub(crate) fn best_offer(&self, slowness: &[f64]) -> Option<Offer> {
+    pub fn best_offer(&self, slowness: &[f64]) -> Option<Offer> {
         let idle = self.idle_cores();
         let waits_s = self.waits_s(slowness);
         let mut best: Option<Offer> = None;

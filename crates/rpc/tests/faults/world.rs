@@ -59,7 +59,7 @@ async fn group(services: &Services<Vectors>, dice: &mut Dice) -> Result<(), RpcE
     let heuristic = by_name(HEURISTICS[dice.below(5) as usize], dice.below(9)).unwrap();
     let rescue = [Rescue::None, Rescue::Steal, Rescue::StealAndCopy][dice.below(3) as usize];
     let mapper = Mapper::new(services).with_rescue(rescue);
-    let body = async |group: &gridspan_rpc::group::Group<'_, Vectors>| {
+    let body = async |group: &gridspan_rpc::group::Group<'_, Services<Vectors>>| {
         let mut there: Vec<(Lazy<Vector>, Vector)> = Vec::new();
         for number in 0..3 {
             let vector = vec![number + 1; LENGTH];
@@ -119,6 +119,8 @@ enum Disturbance {
     /// And another at the same time.
     TwoLeave,
     IsLost,
+    /// The registry begins anew, again and again.
+    RegistryRestarts,
 }
 
 /// How many of what there was.
@@ -129,6 +131,7 @@ pub(crate) struct Counts {
     pub(crate) dropped: u32,
     pub(crate) left: u32,
     pub(crate) lost: u32,
+    pub(crate) restarted: u32,
 }
 
 /// Goes on with something while a server leaves, until it has ended, or its time is up.
@@ -146,7 +149,8 @@ async fn disturbed(
         let leaving = if disturbance == Disturbance::TwoLeave { 2 } else { 1 };
         let are_direct = cards[..leaving].iter().all(|card| card.is_direct);
         let has_heir = are_direct && cards[leaving..].iter().any(|card| card.is_direct);
-        may_fail.set(disturbance == Disturbance::IsLost || !has_heir);
+        let is_harmless = matches!(disturbance, Disturbance::None | Disturbance::RegistryRestarts);
+        may_fail.set(!is_harmless && (disturbance == Disturbance::IsLost || !has_heir));
         match disturbance {
             Disturbance::None => {}
             Disturbance::Leaves => services.leave(&cards[0].name).await.unwrap(),
@@ -162,6 +166,12 @@ async fn disturbed(
                 .await;
             }
             Disturbance::IsLost => services.lose(&cards[0].name).await.unwrap(),
+            Disturbance::RegistryRestarts => {
+                for _ in 0..5 {
+                    services.restart_registry().await.unwrap();
+                    let _ = grid.sleep(Duration::from_millis(30)).await;
+                }
+            }
         }
     });
     let mut limit = pin!(async {
@@ -209,15 +219,21 @@ fn count(
         Disturbance::Leaves => counts.left += 1,
         Disturbance::TwoLeave => counts.left += 2,
         Disturbance::IsLost => counts.lost += 1,
+        Disturbance::RegistryRestarts => counts.restarted += 1,
     }
 }
 
 async fn main(grid: Grid, mut dice: Dice, counts: Arc<Mutex<Counts>>) -> Result<(), RpcError> {
     let services: Services<Vectors> = Services::on_all_pes(&grid).await?;
     for round in 0..6 {
-        let disturbances =
-            [Disturbance::None, Disturbance::Leaves, Disturbance::TwoLeave, Disturbance::IsLost];
-        let disturbance = disturbances[dice.below(4) as usize];
+        let disturbances = [
+            Disturbance::None,
+            Disturbance::Leaves,
+            Disturbance::TwoLeave,
+            Disturbance::IsLost,
+            Disturbance::RegistryRestarts,
+        ];
+        let disturbance = disturbances[dice.below(5) as usize];
         let pause = Duration::from_millis(dice.below(400));
         let limit = (dice.below(4) == 0).then(|| Duration::from_millis(dice.below(400)));
         let what = (disturbance, pause, limit);
@@ -226,7 +242,7 @@ async fn main(grid: Grid, mut dice: Dice, counts: Arc<Mutex<Counts>>) -> Result<
             _ => disturbed((&grid, &services), what, group(&services, &mut dice)).await,
         };
         count(&mut counts.lock().unwrap(), disturbance, ended);
-        if disturbance == Disturbance::None {
+        if matches!(disturbance, Disturbance::None | Disturbance::RegistryRestarts) {
             continue;
         }
         for which in 0..1 + u32::from(disturbance == Disturbance::TwoLeave) {

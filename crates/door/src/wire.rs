@@ -4,8 +4,8 @@
 
 use super::budget::{Budget, Claim};
 use super::token::DoorError;
-use bytes::Bytes;
 use gridspan_rpc::calls::{RpcError, ServerCard};
+use gridspan_topology::{LinkEstimate, LinkSample};
 use quinn::{Connection, RecvStream, SendStream};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,13 @@ pub(super) enum Question {
     Cancel(u64),
     /// Send calls to me, through this connection, and tasks of groups to my address: so many at once.
     Join(ServerCard, u32),
-    /// Execute a task of a group.
+    /// This is what a server that has joined has seen of the ways from others to it; which should it measure?
+    Survey(Vec<Sighting>),
+    /// Are you there?
+    Echo,
+    /// Send so many bytes. They are answered by themselves, not in JSON.
+    Pour(u64),
+    /// Execute a task of a group. Before the answer comes [`BEGUN`].
     Task(Order),
     /// What is this data of a group? It is answered by itself, not in JSON.
     Give {
@@ -39,37 +45,86 @@ pub(super) enum Question {
         /// The data.
         data: u32,
     },
+    /// Nobody needs this data of a group any more.
+    Free {
+        /// The group.
+        group: u64,
+        /// The data, as the first and what comes after the last of each range.
+        data: Vec<(u32, u32)>,
+    },
+    /// A group has ended.
+    End(u64),
+}
+
+/// Comes before the answer to a task, when it begins.
+pub(super) const BEGUN: u8 = b'!';
+
+/// What a server has seen of the way from another to it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Sighting {
+    /// The other, by its number at the door.
+    pub(super) from: u32,
+    pub(super) sample: LinkSample,
+}
+
+/// Another server, the way from which is to be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Peer {
+    pub(super) number: u32,
+    /// Where it is, if that is not at the door.
+    pub(super) address: Option<SocketAddr>,
+    /// Whether nothing has shown for long what the way can carry.
+    pub(super) wants_rate: bool,
 }
 
 /// A task of a group, and what it computes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Order {
+pub(super) struct Order {
     /// A number that no other group has: dice of who begins it.
-    pub(crate) group: u64,
+    pub(super) group: u64,
     /// Of those that could begin, the one with the lowest place does.
-    pub(crate) place: u32,
-    /// How long it computes on a server of speed 1, in seconds.
-    pub(crate) work_s: f64,
-    pub(crate) inputs: Vec<Input>,
-    /// The results, and how large they are, in bytes.
-    pub(crate) outputs: Vec<(u32, u64)>,
+    pub(super) place: u32,
+    /// What to do.
+    pub(super) work: Work,
+    /// The arguments, in order.
+    pub(super) inputs: Vec<Input>,
+    /// The results, in order.
+    pub(super) outputs: Vec<u32>,
+}
+
+/// What a task does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) enum Work {
+    /// Computes for a time, and gives results of so many bytes each.
+    Emulated {
+        /// How long on a server of speed 1, in seconds.
+        work_s: f64,
+        /// How large the results are, in bytes.
+        bytes: Vec<u64>,
+    },
+    /// Calls the function of this name.
+    Function(String),
 }
 
 /// An argument of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Input {
-    pub(crate) data: u32,
-    pub(crate) bytes: u64,
-    pub(crate) from: Source,
+pub(super) struct Input {
+    /// Its number in the group.
+    pub(super) data: u32,
+    /// How large it is.
+    pub(super) bytes: u64,
+    /// Who has it.
+    pub(super) from: Source,
 }
 
 /// Where an argument is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Source {
+pub(super) enum Source {
     /// With whoever gave the order.
     Client,
     /// On a server.
     Server {
+        /// Where that is.
         address: SocketAddr,
         /// Whether it is a daemon, and has not joined one.
         is_door: bool,
@@ -78,27 +133,37 @@ pub(crate) enum Source {
 
 /// When a task was executed, in seconds since its order came.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Times {
-    pub(crate) start_s: f64,
-    pub(crate) end_s: f64,
-    pub(crate) fetched: Vec<Fetched>,
+pub(super) struct Times {
+    /// When it began to compute.
+    pub(super) start_s: f64,
+    /// When it was done.
+    pub(super) end_s: f64,
+    /// The arguments that came from elsewhere.
+    pub(super) fetched: Vec<Fetched>,
+    /// How large the results are, in bytes.
+    pub(super) sizes: Vec<u64>,
 }
 
 /// An argument that came from elsewhere.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Fetched {
-    pub(crate) data: u32,
-    pub(crate) start_s: f64,
-    pub(crate) end_s: f64,
+pub(super) struct Fetched {
+    /// Its number in the group.
+    pub(super) data: u32,
+    /// When it was asked for.
+    pub(super) start_s: f64,
+    /// When it was there.
+    pub(super) end_s: f64,
 }
 
 /// Why a task was not executed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Trouble {
+pub(super) enum Trouble {
     /// These arguments are not where they were said to be.
     Missing(Vec<u32>),
-    /// Another reason.
+    /// The function has failed, which it would elsewhere as well.
     Failed(String),
+    /// The server does not do it; another may.
+    Refused(String),
 }
 
 /// A call in text.
@@ -116,17 +181,19 @@ pub(super) struct TextCall {
 
 /// A server behind a door.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Listed {
+pub struct Listed {
     /// What it says of itself.
-    pub(crate) card: ServerCard,
+    pub card: ServerCard,
     /// How many calls it has from here.
-    pub(crate) calls: u32,
+    pub calls: u32,
     /// How long they compute, in seconds, as far as is known.
-    pub(crate) load_s: f64,
+    pub load_s: f64,
     /// How many calls, or tasks of groups, it executes at the same time.
-    pub(crate) cores: u32,
+    pub cores: u32,
     /// Where it is, if that is not at the door.
-    pub(crate) address: Option<SocketAddr>,
+    pub address: Option<SocketAddr>,
+    /// What is known of the ways from others to it, which are named by their numbers.
+    pub links: Vec<(u32, LinkEstimate)>,
 }
 
 /// What comes of it.
@@ -138,8 +205,10 @@ pub(super) enum Answer {
     Joined,
     /// A server that may not join, and why.
     Refused(String),
-    /// The call is taken back.
-    Cancelled,
+    /// The call is taken back, or what else was told is noted.
+    Noted,
+    /// The others whose ways should be measured.
+    Peers(Vec<Peer>),
     /// How a task went.
     Done(Result<Times, Trouble>),
 }
@@ -173,7 +242,16 @@ pub(super) async fn hear<T: DeserializeOwned>(
     from: &mut RecvStream,
     budget: &Budget,
 ) -> Result<(T, Claim), DoorError> {
-    let (mut text, mut claim) = (Vec::new(), budget.claim());
+    hear_after(&[], from, budget).await
+}
+
+/// The same after what has been heard already.
+pub(super) async fn hear_after<T: DeserializeOwned>(
+    before: &[u8],
+    from: &mut RecvStream,
+    budget: &Budget,
+) -> Result<(T, Claim), DoorError> {
+    let (mut text, mut claim) = (before.to_vec(), budget.claim());
     loop {
         let chunk = from.read_chunk(CHUNK_BYTES, true).await;
         let chunk = chunk.map_err(|error| DoorError::Malformed(error.to_string()))?;
@@ -191,18 +269,6 @@ pub(super) fn read<T: DeserializeOwned>(text: &[u8]) -> Result<T, DoorError> {
     serde_json::from_slice(text).map_err(|error| DoorError::Malformed(error.to_string()))
 }
 
-/// Takes as many bytes as there must be, and no more.
-pub(super) async fn take(from: &mut RecvStream, bytes: u64) -> Option<Bytes> {
-    let mut taken = Vec::new();
-    while let Some(chunk) = from.read_chunk(CHUNK_BYTES, true).await.ok()? {
-        if taken.len() as u64 + chunk.bytes.len() as u64 > bytes {
-            return None;
-        }
-        taken.extend_from_slice(&chunk.bytes);
-    }
-    (taken.len() as u64 == bytes).then(|| taken.into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,7 +276,8 @@ mod tests {
 
     fn question() -> Question {
         let inputs = vec![Input { data: 1, bytes: 8, from: Source::Client }];
-        let order = Order { group: 7, place: 0, work_s: 1.5, inputs, outputs: vec![(2, 8)] };
+        let work = Work::Function("f".to_owned());
+        let order = Order { group: 7, place: 0, work, inputs, outputs: vec![2] };
         Question::Task(order)
     }
 
@@ -220,7 +287,7 @@ mod tests {
 
         let Ok(Question::Task(order)) = read(&text) else { panic!("it is a task") };
 
-        assert_eq!(order.outputs, [(2, 8)]);
+        assert_eq!(order.outputs, [2]);
         let deep = [b"[".repeat(100_000), b"]".repeat(100_000)].concat();
         assert!(read::<Question>(&deep).is_err());
     }

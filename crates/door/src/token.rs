@@ -30,7 +30,7 @@ const TLS_CODES: std::ops::Range<u64> = 0x100..0x200;
 
 /// Why a door cannot be opened or reached.
 #[derive(Debug, Error)]
-pub(crate) enum DoorError {
+pub enum DoorError {
     /// A token cannot be read or written.
     #[error("cannot use the token {path}: {error}")]
     Token {
@@ -102,10 +102,10 @@ impl DoorError {
 
 /// Where a door is, and the certificate of its guests. It holds a private key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Token {
+pub struct Token {
     version: u32,
     /// Where the door is.
-    pub(crate) address: SocketAddr,
+    pub address: SocketAddr,
     identity: Identity,
 }
 
@@ -132,7 +132,7 @@ impl Token {
     }
 
     /// Reads a token from its file.
-    pub(crate) fn read(path: &Path) -> Result<Self, DoorError> {
+    pub fn read(path: &Path) -> Result<Self, DoorError> {
         let token: Self = read(path)?;
         match token.version == VERSION {
             true => Ok(token),

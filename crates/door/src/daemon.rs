@@ -1,16 +1,21 @@
 //! A daemon: opens a door and answers, until it is told to end.
 
+use super::attend::{answer as say_to, attend};
 use super::budget::Budget;
+use super::chart::Chart;
 use super::hall::Hall;
 use super::token::{DoorError, Key, Token, key_path};
-use super::wire::{Answer, Question, TextCall, Trouble, WAITING_BYTES_MAX, ask, hear, say};
+use super::way::Way;
+use super::wire::{
+    Answer, Listed, Peer, Question, Sighting, TextCall, Trouble, WAITING_BYTES_MAX, hear,
+};
 use super::workshop::{Groups, Own, Workshop};
-use gridspan_rpc::calls::{Catalogue, GridRpc, Offer, RpcError, ServerCard};
+use gridspan_rpc::calls::{Catalogue, Offer, RpcError, ServerCard};
+use gridspan_topology::Time;
 use quinn::{Connection, Endpoint, Incoming, RecvStream, SendStream, VarInt};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::pin::pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -27,16 +32,16 @@ const GLANCE: Duration = Duration::from_millis(20);
 
 /// What a daemon is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DoorOptions {
+pub struct DoorOptions {
     /// Where it listens. With port 0 the system chooses one.
-    pub(crate) listen: SocketAddr,
+    pub listen: SocketAddr,
     /// By which address others reach it, if not by that.
-    pub(crate) advertise: Option<IpAddr>,
+    pub advertise: Option<IpAddr>,
     /// Where it writes its token.
-    pub(crate) token: PathBuf,
+    pub token: PathBuf,
     /// Whether it takes over the certificates and the address of a daemon that had the same token before, and leaves
     /// its own for the next.
-    pub(crate) is_kept: bool,
+    pub is_kept: bool,
 }
 
 /// A door that is open.
@@ -48,23 +53,6 @@ pub(super) struct DoorPlan {
     names: [String; 2],
 }
 
-/// How a server is reached.
-enum Way<C: Catalogue> {
-    /// It is of this process.
-    Here(Arc<GridRpc<C>>),
-    /// It has joined.
-    There(Connection),
-}
-
-impl<C: Catalogue> Clone for Way<C> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Here(rpc) => Self::Here(rpc.clone()),
-            Self::There(connection) => Self::There(connection.clone()),
-        }
-    }
-}
-
 struct Daemon<C: Catalogue> {
     hall: Mutex<Hall<Way<C>>>,
     /// Questions that are being answered.
@@ -72,8 +60,15 @@ struct Daemon<C: Catalogue> {
     /// Of calls that were passed on.
     numbers: AtomicU64,
     connections: Arc<Semaphore>,
+    /// What is known of the ways between servers, and when the door was opened.
+    chart: Mutex<Chart>,
+    begun: Instant,
     /// If it executes anything itself.
     workshop: Option<Arc<Workshop<C>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Who is at the other end of a connection.
@@ -133,14 +128,16 @@ pub(super) async fn daemon<C: Catalogue>(
     let DoorPlan { options, endpoint, names } = plan;
     let mut hall = Hall::new();
     let workshop = own.as_ref().map(|own| Arc::new(Workshop::new(own, endpoint.clone(), names)));
-    if let Some(Own { card, rpc, pes, .. }) = own {
-        hall.join(card, (pes, None), Way::Here(rpc)).map_err(DoorError::Unwelcome)?;
+    if let Some(Own { card, bench, pes }) = own {
+        hall.join(card, (pes, None), Way::Here(bench)).map_err(DoorError::Unwelcome)?;
     }
     let daemon = Arc::new(Daemon {
         hall: Mutex::new(hall),
         open: AtomicUsize::new(0),
         numbers: AtomicU64::new(0),
         connections: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+        chart: Mutex::default(),
+        begun: Instant::now(),
         workshop,
     });
     let mut end = std::pin::pin!(end);
@@ -169,7 +166,7 @@ pub(super) async fn daemon<C: Catalogue>(
 
 impl<C: Catalogue> Daemon<C> {
     fn hall(&self) -> MutexGuard<'_, Hall<Way<C>>> {
-        self.hall.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.hall)
     }
 
     /// Attends to one connection, to its end.
@@ -190,8 +187,8 @@ impl<C: Catalogue> Daemon<C> {
                 daemon.open.fetch_sub(1, Ordering::SeqCst);
             });
         }
-        let gone = guest.joined.lock().unwrap_or_else(PoisonError::into_inner).take();
-        gone.into_iter().for_each(|number| self.hall().leave(number));
+        let gone = lock(&guest.joined).take();
+        gone.into_iter().for_each(|number| self.leave(number));
         self.workshop.iter().for_each(|workshop| workshop.forget(&guest.groups));
     }
 
@@ -204,13 +201,10 @@ impl<C: Catalogue> Daemon<C> {
     ) {
         // What was heard counts until it is answered.
         let (answer, _claim) = match hear(&mut receive, budget).await {
-            Ok((Question::Give { group, data }, _)) => {
-                if let Some(workshop) = &self.workshop {
-                    workshop.give(group, data, &mut send).await;
-                }
-                return;
-            }
             Ok((question, claim)) => {
+                let of_guest = (&guest.connection, &guest.groups);
+                let question = attend(question, self.workshop.as_ref(), of_guest, &mut send).await;
+                let Some(question) = question else { return };
                 let stopped = send.stopped();
                 let answered = tokio::select! {
                     // Nobody waits for the answer any more.
@@ -227,29 +221,64 @@ impl<C: Catalogue> Daemon<C> {
         };
         // The rest of a question that was not heard. He may be gone now.
         let _ = receive.stop(VarInt::from_u32(0));
-        let _ = say(&mut send, &answer).await;
-        let _ = send.stopped().await;
+        say_to(&mut send, &answer).await;
     }
 
     async fn answer(self: &Arc<Self>, question: Question, guest: &Guest) -> Answer {
         match question {
-            Question::List => Answer::Servers(self.hall().list()),
+            Question::List => Answer::Servers(self.list()),
             Question::Call(call) => Answer::Called(self.call(call).await),
             Question::Join(card, pes) => self.join(card, pes, guest),
-            Question::Task(order) => match &self.workshop {
-                Some(workshop) => workshop.task(order, &guest.connection, &guest.groups).await,
-                None => {
-                    let reason = "a registry executes nothing".to_owned();
-                    Answer::Done(Err(Trouble::Failed(reason)))
-                }
-            },
-            // Whoever calls goes away instead.
-            Question::Cancel(_) | Question::Give { .. } => Answer::Cancelled,
+            Question::Survey(sightings) => self.survey(&sightings, guest),
+            Question::Task(_) => {
+                let reason = "a registry executes nothing".to_owned();
+                Answer::Done(Err(Trouble::Refused(reason)))
+            }
+            // Whoever calls goes away instead, and a registry keeps nothing.
+            _ => Answer::Noted,
         }
     }
 
+    fn list(&self) -> Vec<Listed> {
+        let links = lock(&self.chart).estimates(self.now());
+        let mut listed = self.hall().list();
+        for listed in &mut listed {
+            let to_it = links.iter().filter(|((_, to), _)| *to == listed.card.number);
+            listed.links = to_it.map(|((from, _), estimate)| (*from, *estimate)).collect();
+        }
+        listed
+    }
+
+    /// Notes what a server has seen; what it should measure.
+    fn survey(&self, sightings: &[Sighting], guest: &Guest) -> Answer {
+        let Some(own) = *lock(&guest.joined) else {
+            return Answer::Refused("it has not joined".to_owned());
+        };
+        let seats = self.hall().seats();
+        let mut chart = lock(&self.chart);
+        let known = sightings.iter().filter(|sighting| seats.contains_key(&sighting.from));
+        known.for_each(|seen| chart.observe(self.now(), (seen.from, own), seen.sample));
+        let others: Vec<u32> = seats.keys().copied().filter(|&other| other != own).collect();
+        let due = chart.due(self.now(), own, &others).into_iter();
+        let peer = |(number, wants_rate)| {
+            let address = seats.get(&number).copied().flatten();
+            Peer { number, address, wants_rate }
+        };
+        Answer::Peers(due.map(peer).collect())
+    }
+
+    /// How long the door is open.
+    fn now(&self) -> Time {
+        Time::ZERO + self.begun.elapsed()
+    }
+
+    fn leave(&self, number: u32) {
+        self.hall().leave(number);
+        lock(&self.chart).leave(number);
+    }
+
     fn join(&self, card: ServerCard, pes: u32, guest: &Guest) -> Answer {
-        let mut joined = guest.joined.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut joined = lock(&guest.joined);
         if joined.is_some() {
             return Answer::Refused("a server has joined here already".to_owned());
         }
@@ -309,7 +338,7 @@ impl<C: Catalogue> Daemon<C> {
                 let (bytes, took_s) = (call.arguments.len() as u64, begun.elapsed().as_secs_f64());
                 hall.observe(&call.function, offer.number, bytes, took_s);
             }
-            let ended = of_task.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let ended = lock(&of_task).take();
             ended.into_iter().for_each(|offer| hall.ended(offer));
             outcome
         });
@@ -318,42 +347,10 @@ impl<C: Catalogue> Daemon<C> {
             Ok(Err(_)) => Err(RpcError::CommunicationFailed),
             Err(_) => {
                 let mut hall = self.hall();
-                let mut late = late.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut late = lock(&late);
                 *late = late.take().map(|offer| hall.late(offer));
                 Err(RpcError::CommunicationFailed)
             }
-        }
-    }
-}
-
-impl<C: Catalogue> Way<C> {
-    /// Calls, as long as `unwanted` does not resolve. Then the call is taken back, and this ends when nothing is done for it.
-    async fn call(
-        &self,
-        call: &TextCall,
-        number: u64,
-        unwanted: impl Future<Output = ()>,
-    ) -> Result<String, RpcError> {
-        let connection = match self {
-            Self::Here(rpc) => {
-                return rpc.call_text_until(&call.function, &call.arguments, unwanted).await;
-            }
-            Self::There(connection) => connection,
-        };
-        let question = Question::Call(TextCall { number, ..call.clone() });
-        let mut answer = pin!(ask(connection, &question));
-        let answered = tokio::select! {
-            answered = &mut answer => answered,
-            () = unwanted => {
-                // He may be gone, which the answer says as well.
-                let _ = ask(connection, &Question::Cancel(number)).await;
-                answer.await
-            }
-        };
-        match answered {
-            Ok(Answer::Called(outcome)) => outcome,
-            Ok(_) => Err(RpcError::CommunicationFailed),
-            Err(error) => Err(RpcError::Other { reason: error.to_string() }),
         }
     }
 }

@@ -32,6 +32,15 @@ impl Shelf {
         self.groups.remove(&group);
     }
 
+    /// Nobody needs this data of a group any more: ranges by their first, and what comes after their last.
+    pub(super) fn free(&mut self, group: u64, data: &[(u32, u32)]) {
+        if let Some(kept) = self.groups.get_mut(&group) {
+            kept.retain(|version, _| {
+                !data.iter().any(|(first, end)| (*first..*end).contains(version))
+            });
+        }
+    }
+
     /// The place of data of a group that goes on.
     pub(super) fn place(&mut self, group: u64, data: u32) -> Option<Place> {
         Some(self.groups.get_mut(&group)?.entry(data).or_default().clone())
@@ -53,6 +62,24 @@ impl Shelf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_nobody_needs_goes_before_its_group_ends() {
+        let mut shelf = Shelf::new(10);
+        shelf.begin(1);
+        for data in 0..4 {
+            let (place, claim) = (shelf.place(1, data).unwrap(), shelf.room(2).unwrap());
+            place.set((Bytes::from_static(&[0; 2]), claim)).unwrap();
+        }
+
+        shelf.free(1, &[(0, 1), (2, 4)]);
+
+        assert_eq!(
+            [0, 1, 2, 3].map(|data| shelf.get(1, data).is_some()),
+            [false, true, false, false]
+        );
+        assert!(shelf.room(8).is_some());
+    }
 
     #[test]
     fn what_a_group_has_goes_with_it_and_makes_room() {

@@ -60,12 +60,17 @@ impl<W: Clone> Hall<W> {
         self.calls.remove(&number);
     }
 
+    /// Where each server is, if that is not at the door.
+    pub(super) fn seats(&self) -> BTreeMap<u32, Option<SocketAddr>> {
+        self.seats.iter().map(|(number, (_, address))| (*number, *address)).collect()
+    }
+
     pub(super) fn list(&self) -> Vec<Listed> {
         let listed = |card: ServerCard| {
             let calls = self.calls.get(&card.number).copied().unwrap_or_default();
             let (cores, address) = self.seats.get(&card.number).copied().unwrap_or((1, None));
             let load_s = self.directory.load_of_s(card.number);
-            Listed { calls, load_s, cores, address, card }
+            Listed { calls, load_s, cores, address, card, links: Vec::new() }
         };
         self.directory.cards().into_iter().map(listed).collect()
     }

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
+/// So many may wait; further ones are refused and tried elsewhere.
+const WAITING_MAX: usize = 10_000;
+
 /// Lets so many in at the same time; of those that wait, the one with the lowest place first. Clones are of the same.
 #[derive(Clone, Debug)]
 pub(super) struct Gate {
@@ -34,11 +37,17 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits to be let in.
-    pub(super) async fn enter(&self, place: u32) -> Pass {
+    /// Waits to be let in; why not, if too many do.
+    pub(super) async fn enter(&self, place: u32) -> Result<Pass, String> {
         let waiting = {
             let mut state = self.state();
-            if state.free > 0 {
+            if state.waiting.len() >= WAITING_MAX {
+                // Those that have given up need no place.
+                state.waiting.retain(|_, sender| !sender.is_closed());
+            }
+            if state.waiting.len() >= WAITING_MAX {
+                return Err(format!("{WAITING_MAX} calls and tasks wait at the server already"));
+            } else if state.free > 0 {
                 state.free -= 1;
                 None
             } else {
@@ -54,7 +63,7 @@ impl Gate {
             None => None,
         };
         // A sender is dropped with its gate only, which this has.
-        pass.unwrap_or_else(|| Pass { gate: self.clone() })
+        Ok(pass.unwrap_or_else(|| Pass { gate: self.clone() }))
     }
 }
 
@@ -83,7 +92,9 @@ mod tests {
     fn the_lowest_place_goes_first_and_who_has_given_up_is_passed_over() {
         let gate = Gate::new(1);
         let mut cx = Context::from_waker(Waker::noop());
-        let Poll::Ready(inside) = pin!(gate.enter(9)).poll(&mut cx) else { panic!("it is free") };
+        let Poll::Ready(Ok(inside)) = pin!(gate.enter(9)).poll(&mut cx) else {
+            panic!("it is free")
+        };
         let (mut last, mut first) = (pin!(gate.enter(3)), pin!(gate.enter(1)));
         let mut given_up = Box::pin(gate.enter(0));
         assert!(
@@ -95,7 +106,9 @@ mod tests {
         drop(inside);
 
         assert!(last.as_mut().poll(&mut cx).is_pending());
-        let Poll::Ready(inside) = first.as_mut().poll(&mut cx) else { panic!("it is its turn") };
+        let Poll::Ready(Ok(inside)) = first.as_mut().poll(&mut cx) else {
+            panic!("it is its turn")
+        };
         drop(inside);
         assert!(last.as_mut().poll(&mut cx).is_ready());
         assert_eq!(gate.state().free, 1);

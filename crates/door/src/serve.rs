@@ -1,5 +1,6 @@
 //! A process that serves behind a door: as a daemon of its own, or as a member of another's.
 
+use super::bench::Bench;
 use super::daemon::{DoorOptions, DoorPlan, daemon};
 use super::member::join;
 use super::token::{DoorError, Token};
@@ -16,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(365 * 86_400);
 
 /// What a process does at a door.
 #[derive(Clone, Debug)]
-pub(crate) enum Role {
+pub enum Role {
     /// Opens one, and serves behind it.
     Daemon(DoorOptions),
     /// Opens one for servers of other processes.
@@ -27,20 +28,20 @@ pub(crate) enum Role {
 
 /// A process that serves.
 #[derive(Clone, Debug)]
-pub(crate) struct ServeOptions {
+pub struct ServeOptions {
     /// What it is called.
-    pub(crate) name: String,
+    pub name: String,
     /// On how many PEs it executes calls, each one at a time.
-    pub(crate) pes: u32,
+    pub pes: u32,
     /// How fast each is: a call takes its work divided by it.
-    pub(crate) speed: f64,
+    pub speed: f64,
     /// What it does.
-    pub(crate) role: Role,
+    pub role: Role,
 }
 
 /// Serves the functions of a catalogue until `end` says something, or is dropped. `told` hears where the door is once
 /// it is open, and each time a member has joined.
-pub(crate) fn serve<C: Catalogue>(
+pub fn serve<C: Catalogue>(
     options: ServeOptions,
     end: oneshot::Receiver<()>,
     told: impl Fn(SocketAddr) + Send + Sync + 'static,
@@ -104,5 +105,6 @@ async fn start<C: Catalogue>(grid: &Grid, options: &ServeOptions) -> Result<Own<
         is_direct: false,
         functions: C::functions().names().map(str::to_owned).collect(),
     };
-    Ok(Own { card, rpc: Arc::new(rpc), pes: options.pes, speed: options.speed })
+    let bench = Arc::new(Bench::new(rpc, options.pes, options.speed));
+    Ok(Own { card, bench, pes: options.pes })
 }

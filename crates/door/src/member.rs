@@ -1,11 +1,14 @@
 //! A server that joins the door of a daemon, and joins again when that is back.
 
+use super::attend::{answer as say_to, attend};
+use super::bench::Bench;
 use super::budget::Budget;
+use super::survey::survey;
 use super::token::{DoorError, Token};
 use super::visitor::Visitor;
-use super::wire::{Answer, Question, TextCall, WAITING_BYTES_MAX, ask, hear, say};
+use super::wire::{Answer, Question, TextCall, WAITING_BYTES_MAX, ask, hear};
 use super::workshop::{Groups, Own, Workshop};
-use gridspan_rpc::calls::{Catalogue, GridRpc, RpcError, ServerCard};
+use gridspan_rpc::calls::{Catalogue, RpcError, ServerCard};
 use quinn::{Connection, Endpoint, VarInt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,8 +36,9 @@ pub(super) async fn join<C: Catalogue>(
     visitor.endpoint().set_server_config(Some(server));
     let open = Arc::new(AtomicUsize::new(0));
     let workshop = Arc::new(Workshop::new(&own, visitor.endpoint().clone(), names));
-    tokio::spawn(receive(visitor.endpoint().clone(), workshop, open.clone()));
-    let Own { card, rpc, pes, .. } = own;
+    tokio::spawn(receive(visitor.endpoint().clone(), workshop.clone(), open.clone()));
+    let address = visitor.address();
+    let Own { card, bench, pes } = own;
     let mut end = std::pin::pin!(end);
     let mut connection = Some(enter(&visitor, &card, pes).await?);
     let mut pause = PAUSE;
@@ -60,7 +64,8 @@ pub(super) async fn join<C: Catalogue>(
                 visitor.leave().await;
                 return Ok(());
             }
-            () = serve(&joined, &rpc, &open) => {}
+            () = serve(&joined, &bench, &open) => {}
+            () = survey(&joined, &workshop, address) => {}
         }
     }
 }
@@ -111,17 +116,10 @@ async fn work<C: Catalogue>(
         let (connection, budget) = (connection.clone(), budget.clone());
         open.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {
-            match hear(&mut receive, &budget).await {
-                Ok((Question::Give { group, data }, _)) => {
-                    workshop.give(group, data, &mut send).await;
-                }
-                Ok((Question::Task(order), _claim)) => {
-                    let answer = workshop.task(order, &connection, &groups).await;
-                    // Who asked may be gone.
-                    let _ = say(&mut send, &answer).await;
-                    let _ = send.stopped().await;
-                }
-                Ok(_) | Err(_) => {}
+            if let Ok((question, _claim)) = hear(&mut receive, &budget).await {
+                let of_guest = (&connection, &*groups);
+                // What else may be asked is for doors.
+                attend(question, Some(&workshop), of_guest, &mut send).await;
             }
             open.fetch_sub(1, Ordering::SeqCst);
         });
@@ -163,18 +161,18 @@ impl Calls {
 /// Executes the calls that come, until the connection ends. What has not ended then is taken back.
 async fn serve<C: Catalogue>(
     connection: &Connection,
-    rpc: &Arc<GridRpc<C>>,
+    bench: &Arc<Bench<C>>,
     open: &Arc<AtomicUsize>,
 ) {
     let calls = Arc::new(Mutex::new(Calls::default()));
     let budget = Budget::new(WAITING_BYTES_MAX);
     while let Ok((mut send, mut receive)) = connection.accept_bi().await {
-        let (rpc, open, calls) = (rpc.clone(), open.clone(), calls.clone());
+        let (bench, open, calls) = (bench.clone(), open.clone(), calls.clone());
         let budget = budget.clone();
         open.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {
             let (answer, _claim) = match hear(&mut receive, &budget).await {
-                Ok((question, claim)) => (answer(question, &rpc, &calls).await, Some(claim)),
+                Ok((question, claim)) => (answer(question, &bench, &calls).await, Some(claim)),
                 Err(error) => {
                     let refused = RpcError::RpcRefused { reason: error.to_string() };
                     (Answer::Called(Err(refused)), None)
@@ -182,8 +180,7 @@ async fn serve<C: Catalogue>(
             };
             // The door may be gone.
             let _ = receive.stop(VarInt::from_u32(0));
-            let _ = say(&mut send, &answer).await;
-            let _ = send.stopped().await;
+            say_to(&mut send, &answer).await;
             open.fetch_sub(1, Ordering::SeqCst);
         });
     }
@@ -192,20 +189,20 @@ async fn serve<C: Catalogue>(
 
 async fn answer<C: Catalogue>(
     question: Question,
-    rpc: &GridRpc<C>,
+    bench: &Bench<C>,
     calls: &Mutex<Calls>,
 ) -> Answer {
     match question {
         Question::Call(TextCall { number, function, arguments, .. }) => {
             let unwanted = lock(calls).begin(number);
             let unwanted = async { drop(unwanted.await) };
-            let outcome = rpc.call_text_until(&function, &arguments, unwanted).await;
+            let outcome = bench.call(&function, &arguments, unwanted).await;
             lock(calls).wanted.remove(&number);
             Answer::Called(outcome)
         }
         Question::Cancel(number) => {
             lock(calls).cancel(number);
-            Answer::Cancelled
+            Answer::Noted
         }
         _ => {
             let reason = "a server takes calls only".to_owned();

@@ -1,0 +1,63 @@
+//! A workflow on real servers: those behind a door, over the links that there are. Computing is emulated, and data is as
+//! large as was recorded.
+//!
+//! Servers fetch data from each other. The client gives orders when arguments are made, and has the files at first that no
+//! task writes; what was on a server that is lost is made again, and what slow servers have to do may be done elsewhere.
+
+use super::scene::{Scene, workflow};
+use super::trial::{Trial, rescue};
+use crate::args::RpcRunArgs;
+use crate::error::CliError;
+use gridspan_door::{Party, Visitor};
+use gridspan_rpc::heuristics::by_name;
+use gridspan_rpc::judge::Surprises;
+use gridspan_rpc::workflow::Workflow;
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// What maps where no heuristic is named.
+const DEFAULT: &str = "heft-c";
+
+/// Executes the workflow on the servers behind a door, by one heuristic after the other.
+pub(super) async fn run(
+    visitor: &Visitor,
+    args: &RpcRunArgs,
+) -> Result<(Scene, Vec<Trial>), CliError> {
+    let Workflow { name, graph, recorded_s } = workflow(args)?;
+    let external = graph.data().iter().zip(0..).filter(|(data, _)| data.producer.is_none());
+    let external: BTreeMap<u32, u64> =
+        external.map(|(data, number)| (number, data.bytes)).collect();
+    let party = Party::gather(visitor, external).await?;
+    if party.servers().is_empty() {
+        return Err(CliError::NobodyServes);
+    }
+    let scene = Scene {
+        name,
+        recorded_s,
+        graph,
+        platform: party.platform(),
+        source: format!("the door at {}", visitor.address()),
+        surprises: Surprises::default(),
+        is_real: true,
+    };
+    let mut trials = Vec::new();
+    let names = args.heuristic.iter().map(String::as_str);
+    for name in names.chain(args.heuristic.is_empty().then_some(DEFAULT)) {
+        let heuristic = by_name(name, args.seed).map_err(|_| CliError::Individual)?;
+        let begin = Instant::now();
+        let mapping = heuristic.map(&scene.graph, &scene.platform)?;
+        let mapped_in = begin.elapsed();
+        let Scene { graph, platform, .. } = &scene;
+        let execution = party.execute(graph, platform, &mapping, rescue(args.rescue)).await?;
+        let predicted_s = Some(mapping.predicted_s).filter(|time_s| *time_s > 0.0);
+        trials.push(Trial {
+            name: name.to_owned(),
+            predicted_s,
+            mapped_in,
+            between_sites: execution.bytes_between_sites(graph, platform),
+            of_client: execution.bytes_of_client(graph),
+            execution,
+        });
+    }
+    Ok((scene, trials))
+}

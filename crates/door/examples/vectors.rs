@@ -1,0 +1,85 @@
+//! Typed functions in processes that find each other by a registry, and a group of calls that is mapped to them as a whole.
+//!
+//! ```sh
+//! cargo run --example vectors -p gridspan-door -- registry grid.token &
+//! cargo run --example vectors -p gridspan-door -- serve grid.token one &
+//! cargo run --example vectors -p gridspan-door -- serve grid.token other &
+//! cargo run --example vectors -p gridspan-door -- map grid.token
+//! ```
+//!
+//! The token lets whoever has it in: copy it to other machines as you would a private key, and have the registry listen where
+//! they reach it.
+
+use gridspan_door::{DoorOptions, Remote, Role, ServeOptions, Token, serve};
+use gridspan_rpc::calls::{Catalogue, Function, Functions};
+use gridspan_rpc::heuristics::HeftC;
+use std::error::Error;
+use std::path::Path;
+use tokio::sync::oneshot;
+
+const FILL: Function<(u64,), (Vec<f64>,)> =
+    Function::new("fill", |(count,), _| Ok(((0..count).map(|number| number as f64).collect(),)));
+const SCALE: Function<(f64, Vec<f64>), (Vec<f64>,)> =
+    Function::new("scale", |(factor, numbers), _| {
+        Ok((numbers.into_iter().map(|number| factor * number).collect(),))
+    });
+const DOT: Function<(Vec<f64>, Vec<f64>), (f64,)> = Function::new("dot", |(one, other), _| {
+    Ok((one.iter().zip(&other).map(|(one, other)| one * other).sum(),))
+});
+
+/// What the servers of this program can do.
+struct Vectors;
+
+impl Catalogue for Vectors {
+    fn functions() -> Functions {
+        Functions::new().with_parts(&FILL).with_parts(&SCALE).with_parts(&DOT)
+    }
+}
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// Is the registry, or serves, until the process is ended.
+fn stay(name: &str, role: Role) -> Outcome<()> {
+    let name = name.to_owned();
+    let (_keep, end) = oneshot::channel();
+    let options = ServeOptions { name: name.clone(), pes: 1, speed: 1.0, role };
+    let told = move |address| println!("{name} is there, behind the door at {address}");
+    Ok(serve::<Vectors>(options, end, told)?)
+}
+
+/// Two vectors are made and scaled on servers, and only their product comes here.
+async fn map(token: &Path) -> Outcome<f64> {
+    let servers = Remote::new(Token::read(token)?)?;
+    let (mapper, heuristic) = (servers.mapper(), HeftC::default());
+    let group = mapper.map(&heuristic, async |group| {
+        let count = group.value(&1_000_u64)?;
+        let (numbers,) = group.call(&FILL, (&count,));
+        let (doubled,) = group.call(&SCALE, (group.value(&2.0)?, &numbers));
+        let (tripled,) = group.call(&SCALE, (group.value(&3.0)?, &numbers));
+        let (product,) = group.call(&DOT, (doubled, tripled));
+        group.get(&product).await
+    });
+    let product = group.await?;
+    servers.leave().await;
+    Ok(product)
+}
+
+fn main() -> Outcome<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        ["registry", token] => {
+            let (listen, token) = ("127.0.0.1:0".parse()?, token.into());
+            let door = DoorOptions { listen, advertise: None, token, is_kept: true };
+            stay("the registry", Role::Registry(door))
+        }
+        ["serve", token, name] => stay(name, Role::Member(Token::read(Path::new(token))?)),
+        ["map", token] => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let product = runtime.block_on(map(Path::new(token)))?;
+            println!("the product of the scaled vectors is {product}");
+            Ok(())
+        }
+        _ => Err("write `registry TOKEN`, `serve TOKEN NAME` or `map TOKEN`".into()),
+    }
+}

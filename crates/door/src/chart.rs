@@ -1,0 +1,113 @@
+//! What is known of the ways between the servers behind a door, and which of them to measure next. Pure: time is an argument.
+
+use gridspan_topology::{LinkEstimate, LinkMonitor, LinkSample, NodeId, Time};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// So many ways a server is to measure at once.
+const DUE_MAX: usize = 8;
+/// A way is measured again after this time, for each of so many servers: with more of them less often, so that a server does not
+/// measure more.
+const AGE: Duration = Duration::from_secs(20);
+const SERVERS_PER_AGE: u32 = 8;
+/// What a way can carry is measured again after so many times that, if no transfer shows it.
+const RATE_AGES: u32 = 10;
+
+/// Ways by the numbers of the servers that they go from and to.
+#[derive(Debug, Default)]
+pub(super) struct Chart {
+    monitor: LinkMonitor,
+    /// When each way was to be measured last, and what it can carry.
+    asked: BTreeMap<(u32, u32), Time>,
+    rated: BTreeMap<(u32, u32), Time>,
+}
+
+impl Chart {
+    /// A server has seen something of the way from another.
+    pub(super) fn observe(&mut self, now: Time, way: (u32, u32), sample: LinkSample) {
+        self.monitor.observe(now, way, (NodeId(way.0), NodeId(way.1)), sample);
+        if sample.rate.is_some() {
+            self.rated.insert(way, now);
+        }
+        // Samples of now are remembered when it looks for changes.
+        self.monitor.changes(now);
+    }
+
+    /// The ways to a server, from these others, that it should measure now; and whether what they can carry, too. Those that were
+    /// measured least recently come first.
+    pub(super) fn due(&mut self, now: Time, to: u32, others: &[u32]) -> Vec<(u32, bool)> {
+        let servers = others.len() as u32 + 1;
+        let age = AGE * servers.div_ceil(SERVERS_PER_AGE);
+        let last = |from: u32| self.asked.get(&(from, to)).copied();
+        let is_due = |from: &u32| last(*from).is_none_or(|asked| now.since(asked) >= age);
+        let mut due: Vec<u32> = others.iter().copied().filter(is_due).collect();
+        due.sort_by_key(|&from| (last(from), from));
+        due.truncate(DUE_MAX);
+        self.asked.extend(due.iter().map(|&from| ((from, to), now)));
+        let is_rated = |from| {
+            let rated = self.rated.get(&(from, to));
+            rated.is_some_and(|&rated| now.since(rated) < age * RATE_AGES)
+        };
+        due.into_iter().map(|from| (from, !is_rated(from))).collect()
+    }
+
+    /// All that is known.
+    pub(super) fn estimates(&self, now: Time) -> Vec<((u32, u32), LinkEstimate)> {
+        self.monitor.estimates(now).collect()
+    }
+
+    /// A server is gone.
+    pub(super) fn leave(&mut self, number: u32) {
+        self.monitor.forget(number);
+        let is_other = |way: &(u32, u32)| way.0 != number && way.1 != number;
+        self.asked.retain(|way, _| is_other(way));
+        self.rated.retain(|way, _| is_other(way));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_topology::Bandwidth;
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO + Duration::from_secs(seconds)
+    }
+
+    fn sample(millis: u64, mbit: Option<u64>) -> LinkSample {
+        let rate = mbit.map(|mbit| Bandwidth::from_bits_per_second(mbit * 1_000_000));
+        let round_trip = Some(Duration::from_millis(millis));
+        LinkSample { round_trip, rate, is_full: true, ..LinkSample::default() }
+    }
+
+    #[test]
+    fn what_was_measured_is_known_in_both_directions_and_long_after() {
+        let mut chart = Chart::default();
+        chart.observe(at(1), (0, 1), sample(40, Some(50)));
+
+        let known: BTreeMap<_, _> = chart.estimates(at(100)).into_iter().collect();
+
+        let there = known[&(0, 1)];
+        assert_eq!(there.latency.duration(), Duration::from_millis(20));
+        assert_eq!(there.bandwidth, Some(Bandwidth::from_bits_per_second(50_000_000)));
+        assert_eq!(known[&(1, 0)].latency, there.latency);
+        chart.leave(0);
+        assert!(chart.estimates(at(100)).is_empty());
+    }
+
+    #[test]
+    fn every_way_is_measured_in_turn_and_then_not_for_a_while() {
+        let mut chart = Chart::default();
+        let others: Vec<u32> = (1..=10).collect();
+
+        let first = chart.due(at(0), 0, &others);
+        let second = chart.due(at(1), 0, &others);
+
+        assert_eq!(first.len(), DUE_MAX);
+        assert_eq!(second, [(9, true), (10, true)]);
+        assert!(chart.due(at(2), 0, &others).is_empty());
+        chart.observe(at(2), (1, 0), sample(1, Some(10)));
+        let again = chart.due(at(60), 0, &others);
+        assert_eq!(again[0], (1, false), "what it carries is known");
+    }
+}

@@ -1,0 +1,359 @@
+//! Has servers carry out a group: orders its tasks as their arguments are made, where they were mapped, and elsewhere where servers
+//! are lost or slow.
+
+use super::course::{Course, Given, Stuck};
+use super::owner::order;
+use super::stuff::fetch;
+use super::token::DoorError;
+use super::wire::{Input, Order, Source, Times, Trouble, Work};
+use gridspan_rpc::judge::{Execution, Rescue, TaskRun, Transfer};
+use gridspan_rpc::rescue::Watch;
+use gridspan_rpc::{DataId, Endpoint, Mapping, Platform, ServerId, TaskGraph, TaskId};
+use quinn::Connection;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+
+/// How often servers are looked at, as a part of the time of a mean task; and in which bounds.
+const GLANCES_PER_TASK: f64 = 4.0;
+const GLANCE_MIN: Duration = Duration::from_millis(10);
+const GLANCE_MAX: Duration = Duration::from_secs(1);
+
+/// A server that executes tasks of groups.
+#[derive(Clone, Debug)]
+pub(super) struct Contact {
+    pub(super) connection: Connection,
+    /// How other servers find it.
+    pub(super) source: Source,
+}
+
+/// What is to be carried out.
+#[derive(Clone, Copy)]
+pub(super) struct Plan<'a> {
+    pub(super) graph: &'a TaskGraph,
+    pub(super) platform: &'a Platform,
+    pub(super) mapping: &'a Mapping,
+    pub(super) rescue: Rescue,
+    /// The group's number, which no other has.
+    pub(super) group: u64,
+}
+
+/// What the tasks of a group are, and who hears what becomes of them.
+pub(super) trait Errand {
+    /// What a task does.
+    fn work(&self, task: TaskId) -> Work;
+    /// Its arguments, in order.
+    fn inputs(&self, task: TaskId) -> Vec<DataId>;
+    /// The number of data in the group.
+    fn version(&self, data: DataId) -> u32;
+    /// How large data is that was made, or is there.
+    fn bytes(&self, data: DataId) -> u64;
+    /// Whether a server is to have data at the end.
+    fn is_kept(&self, data: DataId) -> bool;
+    /// A server has made what a task makes.
+    fn made(&mut self, task: TaskId, server: ServerId, times: &Times);
+    /// A server has fetched data.
+    fn has(&mut self, data: DataId, server: ServerId);
+    /// A server does not have data any more.
+    fn has_not(&mut self, data: DataId, server: ServerId);
+    /// A task has failed, for this reason or because it depends on one that has.
+    fn failed(&mut self, task: TaskId, reason: &str);
+}
+
+/// Why a group was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct GivenUp {
+    pub(super) task: TaskId,
+    pub(super) reason: String,
+}
+
+/// How a group went, and the first task that failed, with its reason.
+pub(super) type Conducted = (Execution, Option<(TaskId, String)>);
+
+/// Something that has happened.
+enum Event {
+    /// A server has answered an order.
+    Answered(usize, Result<Result<Times, Trouble>, DoorError>),
+    /// The client has asked for data, since that time, and got it or not.
+    Brought(DataId, ServerId, f64, bool),
+}
+
+struct Conductor<'a, E> {
+    plan: Plan<'a>,
+    contacts: &'a [Contact],
+    errand: &'a mut E,
+    course: Course<'a>,
+    watch: Option<Watch>,
+    /// Orders by attempt: when they were given, and where tasks were told to fetch their arguments.
+    given: BTreeMap<usize, Ordered>,
+    events: JoinSet<Event>,
+    begin: Instant,
+    execution: Execution,
+    failure: Option<(TaskId, String)>,
+    /// Why a task was not executed last.
+    reasons: BTreeMap<TaskId, String>,
+}
+
+struct Ordered {
+    order: Given,
+    at_s: f64,
+    sources: BTreeMap<DataId, Endpoint>,
+    going: AbortHandle,
+}
+
+/// Carries a group out on servers, by their positions.
+pub(super) async fn conduct<E: Errand>(
+    plan: Plan<'_>,
+    contacts: &[Contact],
+    errand: &mut E,
+) -> Result<Conducted, GivenUp> {
+    let Plan { graph, platform, mapping, rescue, .. } = plan;
+    let course = Course::new(graph, mapping, contacts.len(), |data| errand.is_kept(data));
+    let is_copying = rescue == Rescue::StealAndCopy;
+    let watch = (rescue != Rescue::None).then(|| Watch::new(graph, platform, is_copying));
+    let mut conductor = Conductor {
+        plan,
+        contacts,
+        errand,
+        course,
+        watch,
+        given: BTreeMap::new(),
+        events: JoinSet::new(),
+        begin: Instant::now(),
+        execution: Execution::default(),
+        failure: None,
+        reasons: BTreeMap::new(),
+    };
+    conductor.run().await?;
+    let mut execution = conductor.execution;
+    execution.makespan_s = conductor.begin.elapsed().as_secs_f64();
+    execution.runs.sort_by(|one, other| one.end_s.total_cmp(&other.end_s));
+    execution.transfers.sort_by(|one, other| one.end_s.total_cmp(&other.end_s));
+    Ok((execution, conductor.failure))
+}
+
+impl<E: Errand> Conductor<'_, E> {
+    async fn run(&mut self) -> Result<(), GivenUp> {
+        let tasks = self.plan.graph.tasks().len().max(1) as f64;
+        let glance_s = self.plan.graph.work_s() / tasks / GLANCES_PER_TASK;
+        let glance = Duration::try_from_secs_f64(glance_s).unwrap_or(GLANCE_MAX);
+        let mut glances = tokio::time::interval(glance.clamp(GLANCE_MIN, GLANCE_MAX));
+        let (tell, mut begun) = mpsc::unbounded_channel();
+        loop {
+            self.go_on(&tell);
+            if self.course.is_over() {
+                return Ok(());
+            }
+            tokio::select! {
+                Some((attempt, at)) = begun.recv() => {
+                    let at: Instant = at;
+                    self.course.begun(attempt, at.duration_since(self.begin).as_secs_f64());
+                }
+                event = self.events.join_next() => match event {
+                    Some(Ok(event)) => self.happens(event).map_err(|stuck| self.given_up(stuck))?,
+                    // An order that was taken back.
+                    Some(Err(error)) if error.is_cancelled() => {}
+                    Some(Err(_)) | None => return Err(self.given_up(Stuck { task: TaskId(0) })),
+                },
+                _ = glances.tick(), if self.watch.is_some() => self.look_after(&tell),
+            }
+        }
+    }
+
+    fn given_up(&self, Stuck { task }: Stuck) -> GivenUp {
+        let unknown = "servers were lost, and others cannot do what they did";
+        let reason = self.reasons.get(&task).map_or(unknown, String::as_str).to_owned();
+        GivenUp { task, reason }
+    }
+
+    fn now_s(&self) -> f64 {
+        self.begin.elapsed().as_secs_f64()
+    }
+
+    /// Orders what can be, and asks for what is wanted.
+    fn go_on(&mut self, tell: &mpsc::UnboundedSender<(usize, Instant)>) {
+        let now_s = self.now_s();
+        let (plan, errand) = (self.plan, &*self.errand);
+        let inputs_s = |course: &Course<'_>, task, to| inputs_s(plan, errand, course, task, to);
+        for given in self.course.take_orders(now_s, &inputs_s) {
+            let (order_of_task, sources) = self.order(given.task);
+            let connection = self.contacts[given.server.index()].connection.clone();
+            let tell = tell.clone();
+            let going = self.events.spawn(async move {
+                let begun = || {
+                    // He may not be there any more.
+                    let _ = tell.send((given.attempt, Instant::now()));
+                };
+                Event::Answered(given.attempt, order(&connection, order_of_task, begun).await)
+            });
+            let ordered = Ordered { order: given, at_s: now_s, sources, going };
+            self.given.insert(given.attempt, ordered);
+        }
+        for (data, server) in self.course.take_wishes() {
+            let (version, bytes) = (self.errand.version(data), self.errand.bytes(data));
+            let connection = self.contacts[server.index()].connection.clone();
+            let group = self.plan.group;
+            self.events.spawn(async move {
+                let brought = fetch(&connection, group, version, bytes).await;
+                Event::Brought(data, server, now_s, brought.is_some())
+            });
+        }
+    }
+
+    fn order(&self, task: TaskId) -> (Order, BTreeMap<DataId, Endpoint>) {
+        let mut sources = BTreeMap::new();
+        let mut inputs = Vec::new();
+        for data in self.errand.inputs(task) {
+            let source = self.course.source(data);
+            sources.insert(data, source);
+            let from = match source {
+                Endpoint::Client => Source::Client,
+                Endpoint::Server(server) => self.contacts[server.index()].source,
+            };
+            let bytes = self.errand.bytes(data);
+            inputs.push(Input { data: self.errand.version(data), bytes, from });
+        }
+        let outputs = self.plan.graph.task(task).outputs.iter();
+        let order = Order {
+            group: self.plan.group,
+            place: self.plan.mapping.places[task.index()],
+            work: self.errand.work(task),
+            inputs,
+            outputs: outputs.map(|&data| self.errand.version(data)).collect(),
+        };
+        (order, sources)
+    }
+
+    /// Has tasks of slow servers done elsewhere.
+    fn look_after(&mut self, tell: &mpsc::UnboundedSender<(usize, Instant)>) {
+        loop {
+            let (now_s, plan, errand) = (self.now_s(), self.plan, &*self.errand);
+            let inputs_s = |course: &Course<'_>, task, to| inputs_s(plan, errand, course, task, to);
+            let Some(watch) = &self.watch else { return };
+            let moved = self.course.rescue(now_s, plan.platform, watch, &inputs_s);
+            let Some(taken_back) = moved else { return };
+            if let Some(attempt) = taken_back {
+                self.execution.moved += 1;
+                self.take_back(attempt);
+            }
+            // Who gets it is not idle any more.
+            self.go_on(tell);
+        }
+    }
+
+    /// Nobody waits for an attempt any more, which its server sees.
+    fn take_back(&mut self, attempt: usize) {
+        if let Some(ordered) = self.given.remove(&attempt) {
+            ordered.going.abort();
+        }
+    }
+
+    fn happens(&mut self, event: Event) -> Result<(), Stuck> {
+        match event {
+            Event::Answered(attempt, answer) => {
+                let Some(ordered) = self.given.remove(&attempt) else { return Ok(()) };
+                if !self.course.is_open(attempt) {
+                    return Ok(());
+                }
+                let Given { task, server, .. } = ordered.order;
+                match answer {
+                    Ok(Ok(times)) => self.done(&ordered, &times),
+                    Ok(Err(Trouble::Missing(versions))) => {
+                        self.course.again(attempt)?;
+                        for (&data, &from) in &ordered.sources {
+                            if versions.contains(&self.errand.version(data)) {
+                                if let Endpoint::Server(from) = from {
+                                    self.errand.has_not(data, from);
+                                }
+                                self.course.missing(data, from)?;
+                            }
+                        }
+                    }
+                    Ok(Err(Trouble::Failed(reason))) => self.fail(task, &reason),
+                    Ok(Err(Trouble::Refused(reason))) => {
+                        self.reasons.insert(task, reason);
+                        self.execution.moved += 1;
+                        self.course.refused(attempt)?;
+                    }
+                    Err(error) => {
+                        self.reasons.insert(task, error.to_string());
+                        self.lost(server, &error)?;
+                    }
+                }
+            }
+            Event::Brought(data, server, start_s, is_there) => {
+                if !is_there {
+                    return self.course.missing(data, Endpoint::Server(server));
+                }
+                let (from, end_s) = (Endpoint::Server(server), self.now_s());
+                let transfer = Transfer { data, from, to: Endpoint::Client, start_s, end_s };
+                self.execution.transfers.push(transfer);
+                self.course.granted(data);
+            }
+        }
+        Ok(())
+    }
+
+    fn lost(&mut self, server: ServerId, error: &DoorError) -> Result<(), Stuck> {
+        tracing::info!(%server, %error, "lost");
+        self.execution.moved += 1;
+        for data in (0..self.plan.graph.data().len() as u32).map(DataId) {
+            self.errand.has_not(data, server);
+        }
+        self.course.lost(server)
+    }
+
+    fn fail(&mut self, task: TaskId, reason: &str) {
+        for failed in self.course.fail(task) {
+            self.errand.failed(failed, reason);
+        }
+        self.failure.get_or_insert_with(|| (task, reason.to_owned()));
+    }
+
+    fn done(&mut self, ordered: &Ordered, times: &Times) {
+        let Ordered { order: Given { attempt, task, server }, at_s, sources, .. } = ordered;
+        let (start_s, end_s) = (at_s + times.start_s, at_s + times.end_s);
+        self.execution.runs.push(TaskRun { task: *task, server: *server, start_s, end_s });
+        let mut has = Vec::new();
+        for fetched in &times.fetched {
+            let is_it = |data: &&DataId| self.errand.version(**data) == fetched.data;
+            let Some(&data) = sources.keys().find(is_it) else { continue };
+            let (from, to) = (sources[&data], Endpoint::Server(*server));
+            let (start_s, end_s) = (at_s + fetched.start_s, at_s + fetched.end_s);
+            self.execution.transfers.push(Transfer { data, from, to, start_s, end_s });
+            has.push(data);
+            self.errand.has(data, *server);
+        }
+        if let Some(watch) = &mut self.watch {
+            let work_s = self.plan.graph.task(*task).work_s;
+            let should_s = self.plan.platform.time_s(work_s, *server);
+            watch.observe(*server, times.end_s - times.start_s, should_s, true);
+        }
+        self.errand.made(*task, *server, times);
+        for other in self.course.done(*attempt, has) {
+            let end_s = self.now_s();
+            if let Some(Ordered { order, at_s, .. }) = self.given.get(&other) {
+                let (task, server, start_s) = (order.task, order.server, *at_s);
+                self.execution.wasted.push(TaskRun { task, server, start_s, end_s });
+            }
+            self.take_back(other);
+        }
+    }
+}
+
+/// How long the inputs of a task take to a server, over idle links, in seconds.
+fn inputs_s<E: Errand>(
+    plan: Plan<'_>,
+    errand: &E,
+    course: &Course<'_>,
+    task: TaskId,
+    to: ServerId,
+) -> f64 {
+    let nearest_s = |&data: &DataId| {
+        let bytes = errand.bytes(data);
+        let time_s = |from| plan.platform.transfer_s(bytes, from, Endpoint::Server(to));
+        course.holders(data).map(time_s).fold(f64::INFINITY, f64::min)
+    };
+    plan.graph.task(task).inputs.iter().map(nearest_s).fold(0.0, f64::max)
+}

@@ -1,0 +1,395 @@
+//! How far a group is on servers that may be lost: which tasks can be ordered, where their arguments are, and what is done
+//! again, or elsewhere. Pure: it is told what happens.
+
+use gridspan_rpc::rescue::{Ongoing, Scene, Standing, Watch};
+use gridspan_rpc::{DataId, Endpoint, Mapping, Platform, ServerId, TaskGraph, TaskId};
+use std::collections::BTreeSet;
+
+/// A task is ordered so many times at most, for servers that are lost or slow.
+const ATTEMPTS_MAX: u32 = 8;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Waiting,
+    Ordered,
+    Done,
+    Failed,
+}
+
+/// Where a result is that the client wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    Open,
+    Asked(ServerId),
+    Granted,
+}
+
+/// An order that a server has.
+#[derive(Clone, Copy, Debug)]
+struct Attempt {
+    task: TaskId,
+    server: ServerId,
+    /// When its arguments are there, about; and since when it computes.
+    ready_s: f64,
+    begun_s: Option<f64>,
+    is_open: bool,
+}
+
+/// An order to give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Given {
+    pub(super) attempt: usize,
+    pub(super) task: TaskId,
+    pub(super) server: ServerId,
+}
+
+/// A group on its way.
+#[derive(Debug)]
+pub(super) struct Course<'a> {
+    graph: &'a TaskGraph,
+    /// Where each task goes next.
+    servers: Vec<ServerId>,
+    states: Vec<State>,
+    counts: Vec<u32>,
+    attempts: Vec<Attempt>,
+    /// Tasks that are begun again elsewhere while they are late.
+    copies: Vec<(TaskId, ServerId)>,
+    /// The servers that have each data.
+    holders: Vec<BTreeSet<ServerId>>,
+    /// For data that the client wants and does not have from the beginning.
+    wishes: Vec<Option<Wish>>,
+    /// Data that some server is to have at the end.
+    kept: Vec<bool>,
+    is_there: Vec<bool>,
+}
+
+/// There is no server left that could execute a task, or too many were lost with it, or what it reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stuck {
+    /// The task.
+    pub(super) task: TaskId,
+}
+
+impl<'a> Course<'a> {
+    /// At its beginning, on so many servers. `kept` says of which data a server is to have some at the end.
+    pub(super) fn new(
+        graph: &'a TaskGraph,
+        mapping: &Mapping,
+        servers: usize,
+        kept: impl Fn(DataId) -> bool,
+    ) -> Self {
+        let wish = |data: &gridspan_rpc::Data| {
+            (data.is_wanted && data.producer.is_some()).then_some(Wish::Open)
+        };
+        let holders = graph.data().iter().map(|data| {
+            let of_servers = data.held_by.iter().filter_map(|holder| match holder {
+                Endpoint::Server(server) => Some(*server),
+                Endpoint::Client => None,
+            });
+            of_servers.collect()
+        });
+        Self {
+            graph,
+            servers: mapping.servers.clone(),
+            states: vec![State::Waiting; graph.tasks().len()],
+            counts: vec![0; graph.tasks().len()],
+            attempts: Vec::new(),
+            copies: Vec::new(),
+            holders: holders.collect(),
+            wishes: graph.data().iter().map(wish).collect(),
+            kept: (0..graph.data().len() as u32).map(|data| kept(DataId(data))).collect(),
+            is_there: vec![true; servers],
+        }
+    }
+
+    fn tasks(&self) -> impl Iterator<Item = TaskId> + use<> {
+        (0..self.states.len() as u32).map(TaskId)
+    }
+
+    fn is_at_client(&self, data: DataId) -> bool {
+        self.graph.datum(data).held_by.contains(&Endpoint::Client)
+    }
+
+    /// The orders to give now: of tasks whose arguments are there. `inputs_s` says how long those take to a server.
+    pub(super) fn take_orders(
+        &mut self,
+        now_s: f64,
+        inputs_s: &dyn Fn(&Self, TaskId, ServerId) -> f64,
+    ) -> Vec<Given> {
+        let is_there =
+            |data: &DataId| self.is_at_client(*data) || !self.holders[data.index()].is_empty();
+        let can = |task: &TaskId| {
+            let is_waiting = self.states[task.index()] == State::Waiting;
+            is_waiting && self.graph.task(*task).inputs.iter().all(is_there)
+        };
+        let first: Vec<TaskId> = self.tasks().filter(can).collect();
+        let first = first.into_iter().map(|task| (task, self.servers[task.index()]));
+        let orders: Vec<_> = first.chain(std::mem::take(&mut self.copies)).collect();
+        let mut given = Vec::new();
+        for (task, server) in orders {
+            let ready_s = now_s + inputs_s(self, task, server);
+            self.states[task.index()] = State::Ordered;
+            self.counts[task.index()] += 1;
+            let attempt = self.attempts.len();
+            self.attempts.push(Attempt { task, server, ready_s, begun_s: None, is_open: true });
+            given.push(Given { attempt, task, server });
+        }
+        given
+    }
+
+    /// Where to fetch data: from a server that has it, or from the client.
+    pub(super) fn source(&self, data: DataId) -> Endpoint {
+        let server = self.holders[data.index()].first();
+        server.map_or(Endpoint::Client, |&server| Endpoint::Server(server))
+    }
+
+    /// Who has data.
+    pub(super) fn holders(&self, data: DataId) -> impl Iterator<Item = Endpoint> + '_ {
+        let client = self.is_at_client(data).then_some(Endpoint::Client);
+        self.holders[data.index()].iter().copied().map(Endpoint::Server).chain(client)
+    }
+
+    /// What the client wants and can have, and from which server.
+    pub(super) fn take_wishes(&mut self) -> Vec<(DataId, ServerId)> {
+        let mut taken = Vec::new();
+        for (data, wish) in (0..).map(DataId).zip(&mut self.wishes) {
+            if let (Some(Wish::Open), Some(&server)) = (*wish, self.holders[data.index()].first()) {
+                *wish = Some(Wish::Asked(server));
+                taken.push((data, server));
+            }
+        }
+        taken
+    }
+
+    /// Whether somebody still waits for an attempt.
+    pub(super) fn is_open(&self, attempt: usize) -> bool {
+        self.attempts[attempt].is_open
+    }
+
+    /// An attempt computes.
+    pub(super) fn begun(&mut self, attempt: usize, now_s: f64) {
+        self.attempts[attempt].begun_s = Some(now_s);
+    }
+
+    /// An attempt is done, for which its server has fetched data; the others at the task, which are not needed any more.
+    pub(super) fn done(
+        &mut self,
+        attempt: usize,
+        fetched: impl IntoIterator<Item = DataId>,
+    ) -> Vec<usize> {
+        let Attempt { task, server, .. } = self.attempts[attempt];
+        self.attempts[attempt].is_open = false;
+        self.states[task.index()] = State::Done;
+        for data in self.graph.task(task).outputs.iter().copied().chain(fetched) {
+            self.holders[data.index()].insert(server);
+        }
+        self.copies.retain(|(of, _)| *of != task);
+        let others: Vec<usize> = self.open_at(task).collect();
+        others.iter().for_each(|&other| self.attempts[other].is_open = false);
+        others
+    }
+
+    fn open_at(&self, task: TaskId) -> impl Iterator<Item = usize> + '_ {
+        let all = self.attempts.iter().enumerate();
+        all.filter(move |(_, attempt)| attempt.is_open && attempt.task == task).map(|(at, _)| at)
+    }
+
+    /// A task has failed for good, and with it all that depend on it: those that had not before.
+    pub(super) fn fail(&mut self, task: TaskId) -> Vec<TaskId> {
+        let (mut failing, mut failed) = (vec![task], Vec::new());
+        while let Some(task) = failing.pop() {
+            let state = &mut self.states[task.index()];
+            if matches!(*state, State::Done | State::Failed) {
+                continue;
+            }
+            *state = State::Failed;
+            failed.push(task);
+            for attempt in self.attempts.iter_mut().filter(|attempt| attempt.task == task) {
+                attempt.is_open = false;
+            }
+            for &data in &self.graph.task(task).outputs {
+                failing.extend(&self.graph.datum(data).consumers);
+            }
+        }
+        failed
+    }
+
+    /// Data that the client wants has come.
+    pub(super) fn granted(&mut self, data: DataId) {
+        self.wishes[data.index()] = Some(Wish::Granted);
+    }
+
+    /// Data is not where it was said to be.
+    pub(super) fn missing(&mut self, data: DataId, from: Endpoint) -> Result<(), Stuck> {
+        if let Endpoint::Server(server) = from {
+            self.holders[data.index()].remove(&server);
+        }
+        if let Some(wish @ Wish::Asked(_)) = &mut self.wishes[data.index()] {
+            *wish = Wish::Open;
+        }
+        self.make_up()
+    }
+
+    /// An attempt came to nothing; if there is no other, the task is ordered again.
+    pub(super) fn again(&mut self, attempt: usize) -> Result<(), Stuck> {
+        self.attempts[attempt].is_open = false;
+        let task = self.attempts[attempt].task;
+        match self.states[task.index()] == State::Ordered && self.open_at(task).next().is_none() {
+            true => self.wait(task),
+            false => Ok(()),
+        }
+    }
+
+    /// A server does not execute an attempt; another may.
+    pub(super) fn refused(&mut self, attempt: usize) -> Result<(), Stuck> {
+        let Attempt { task, server, .. } = self.attempts[attempt];
+        self.again(attempt)?;
+        if self.states[task.index()] == State::Waiting {
+            self.servers[task.index()] = self.next_for(task, Some(server)).unwrap_or(server);
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, task: TaskId) -> Result<(), Stuck> {
+        self.states[task.index()] = State::Waiting;
+        match self.counts[task.index()] < ATTEMPTS_MAX {
+            true => Ok(()),
+            false => Err(Stuck { task }),
+        }
+    }
+
+    /// A server is lost, with all it had and had to do.
+    pub(super) fn lost(&mut self, server: ServerId) -> Result<(), Stuck> {
+        if !std::mem::replace(&mut self.is_there[server.index()], false) {
+            return Ok(());
+        }
+        for holders in &mut self.holders {
+            holders.remove(&server);
+        }
+        for wish in self.wishes.iter_mut().flatten().filter(|wish| **wish == Wish::Asked(server)) {
+            *wish = Wish::Open;
+        }
+        self.copies.retain(|(_, to)| *to != server);
+        let of_server = |attempt: &&usize| {
+            let attempt = &self.attempts[**attempt];
+            attempt.is_open && attempt.server == server
+        };
+        let all: Vec<usize> = (0..self.attempts.len()).collect();
+        let given: Vec<usize> = all.iter().filter(of_server).copied().collect();
+        given.into_iter().try_for_each(|attempt| self.again(attempt))?;
+        self.make_up()
+    }
+
+    /// Has tasks done again whose results are needed and lost, and those on servers that are lost done elsewhere.
+    fn make_up(&mut self) -> Result<(), Stuck> {
+        let is_open = |state: State| matches!(state, State::Waiting | State::Ordered);
+        // Whoever is done again may need what others made.
+        for &task in self.graph.order().iter().rev() {
+            let is_lost = |data: &DataId| {
+                let datum = self.graph.datum(*data);
+                let mut readers = datum.consumers.iter();
+                let is_read = readers.any(|reader| is_open(self.states[reader.index()]));
+                let is_wished = self.wishes[data.index()].is_some_and(|wish| wish != Wish::Granted);
+                let is_needed = is_read || is_wished || self.kept[data.index()];
+                self.holders[data.index()].is_empty() && is_needed
+            };
+            let is_done = self.states[task.index()] == State::Done;
+            if is_done && self.graph.task(task).outputs.iter().any(is_lost) {
+                self.wait(task)?;
+            }
+            let is_nowhere = |data: &&DataId| {
+                let is_made = self.graph.datum(**data).producer.is_some();
+                !is_made && !self.is_at_client(**data) && self.holders[data.index()].is_empty()
+            };
+            let is_waiting = self.states[task.index()] == State::Waiting;
+            if is_waiting && self.graph.task(task).inputs.iter().any(|data| is_nowhere(&data)) {
+                return Err(Stuck { task });
+            }
+        }
+        let is_homeless = |task: &TaskId| {
+            self.states[task.index()] == State::Waiting
+                && !self.is_there[self.servers[task.index()].index()]
+        };
+        let homeless: Vec<TaskId> = self.tasks().filter(is_homeless).collect();
+        for task in homeless {
+            self.servers[task.index()] = self.next_for(task, None).ok_or(Stuck { task })?;
+        }
+        Ok(())
+    }
+
+    /// The server that has least to do of those that could execute a task.
+    fn next_for(&self, task: TaskId, but: Option<ServerId>) -> Option<ServerId> {
+        let able = (0..self.is_there.len() as u32).map(ServerId).filter(|&server| {
+            let is_there = self.is_there[server.index()] && Some(server) != but;
+            is_there && self.graph.task(task).can_run_on(server)
+        });
+        let load = |server: &ServerId| {
+            let open = self.states.iter().zip(&self.servers);
+            let is_open = |state: State| matches!(state, State::Waiting | State::Ordered);
+            open.filter(|&(state, of)| is_open(*state) && of == server).count()
+        };
+        able.min_by_key(load)
+    }
+
+    /// Has a task of a slow server done elsewhere, if that gains something; the attempt that is taken back for it, if there is
+    /// one. Call it until it gives nothing.
+    pub(super) fn rescue(
+        &mut self,
+        now_s: f64,
+        platform: &Platform,
+        watch: &Watch,
+        inputs_s: &dyn Fn(&Self, TaskId, ServerId) -> f64,
+    ) -> Option<Option<usize>> {
+        let mut free: Vec<u32> = platform.servers().iter().map(|server| server.cores).collect();
+        let mut ongoing = Vec::new();
+        for (number, attempt) in self.attempts.iter().enumerate().filter(|(_, one)| one.is_open) {
+            let Attempt { task, server, ready_s, begun_s, .. } = *attempt;
+            let standing = match begun_s {
+                Some(since_s) => Standing::Running { since_s },
+                None if ready_s > now_s => Standing::Coming,
+                None => Standing::Ready,
+            };
+            if begun_s.is_some() {
+                free[server.index()] = free[server.index()].saturating_sub(1);
+            }
+            let is_copied = self.copies.iter().any(|(of, _)| *of == task);
+            let is_alone = !is_copied && self.open_at(task).count() == 1;
+            ongoing.push(Ongoing { number, task, server, standing: Some(standing), is_alone });
+        }
+        for (server, is_there) in self.is_there.iter().enumerate() {
+            free[server] = if *is_there { free[server] } else { 0 };
+        }
+        for (_, to) in &self.copies {
+            free[to.index()] = free[to.index()].saturating_sub(1);
+        }
+        let of_input = |task, to| inputs_s(self, task, to);
+        let (graph, inputs_s) = (self.graph, &of_input);
+        let scene = Scene { graph, platform, watch, now_s, ongoing, free, inputs_s };
+        let offer = scene.best_offer(&scene.slowness()?)?;
+        if self.counts[offer.task.index()] >= ATTEMPTS_MAX {
+            return None;
+        }
+        if offer.is_copy {
+            self.copies.push((offer.task, offer.to));
+            return Some(None);
+        }
+        self.attempts[offer.attempt].is_open = false;
+        self.states[offer.task.index()] = State::Waiting;
+        self.servers[offer.task.index()] = offer.to;
+        Some(Some(offer.attempt))
+    }
+
+    /// Whether all is done that has not failed, and the client has what it wants of that.
+    pub(super) fn is_over(&self) -> bool {
+        let is_settled = |state: &State| matches!(state, State::Done | State::Failed);
+        let is_granted = |(data, wish): (&gridspan_rpc::Data, &Option<Wish>)| {
+            let producer = data.producer.map(|task| self.states[task.index()]);
+            wish.is_none_or(|wish| wish == Wish::Granted) || producer == Some(State::Failed)
+        };
+        self.states.iter().all(is_settled)
+            && self.graph.data().iter().zip(&self.wishes).all(is_granted)
+    }
+}
+
+#[cfg(test)]
+mod tests;

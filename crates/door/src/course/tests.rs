@@ -1,0 +1,189 @@
+//! Groups whose servers are lost and slow.
+
+use super::*;
+use gridspan_rpc::GraphBuilder;
+
+/// `first` reads data of the client; `left` and `right` read what it makes, and `last` what they make, which the
+/// client wants.
+fn diamond() -> TaskGraph {
+    let mut graph = GraphBuilder::default();
+    let [first, left, right, last] =
+        ["first", "left", "right", "last"].map(|name| graph.task(name, 1.0));
+    let start = graph.external("start", 8, [Endpoint::Client]);
+    graph.read(first, start);
+    let made = graph.write(first, "made", 8);
+    for (number, task) in [left, right].into_iter().enumerate() {
+        graph.read(task, made);
+        let part = graph.write(task, number.to_string(), 8);
+        graph.read(last, part);
+    }
+    let end = graph.write(last, "end", 8);
+    graph.want(end);
+    graph.build().unwrap()
+}
+
+fn mapping() -> Mapping {
+    let servers = [0, 0, 1, 1].map(ServerId).into();
+    Mapping { servers, places: vec![0, 1, 2, 3], relays: false, predicted_s: 0.0 }
+}
+
+fn orders(course: &mut Course<'_>) -> Vec<(u32, u32)> {
+    let given = course.take_orders(0.0, &|_, _, _| 0.0).into_iter();
+    given.map(|given| (given.task.0, given.server.0)).collect()
+}
+
+/// The latest attempt at a task is done.
+fn done(course: &mut Course<'_>, task: u32, fetched: &[DataId]) -> Vec<usize> {
+    let attempt = attempt_at(course, task);
+    course.done(attempt, fetched.iter().copied())
+}
+
+fn attempt_at(course: &Course<'_>, task: u32) -> usize {
+    course.attempts.iter().rposition(|attempt| attempt.task == TaskId(task)).unwrap()
+}
+
+#[test]
+fn tasks_are_ordered_when_their_arguments_are_made_and_data_comes_from_servers_first() {
+    let graph = diamond();
+    let mut course = Course::new(&graph, &mapping(), 2, |_| false);
+    let made = graph.task(TaskId(0)).outputs[0];
+    assert_eq!(orders(&mut course), [(0, 0)]);
+    assert_eq!(orders(&mut course), []);
+    done(&mut course, 0, &[]);
+    assert_eq!(course.source(made), Endpoint::Server(ServerId(0)));
+    assert_eq!(orders(&mut course), [(1, 0), (2, 1)]);
+    done(&mut course, 2, &[made]);
+    assert_eq!(orders(&mut course), []);
+    done(&mut course, 1, &[]);
+    assert_eq!(orders(&mut course), [(3, 1)]);
+    done(&mut course, 3, &[]);
+    let wishes = course.take_wishes();
+    assert_eq!((wishes.len(), wishes[0].1, course.is_over()), (1, ServerId(1), false));
+
+    course.granted(wishes[0].0);
+
+    assert!(course.is_over());
+}
+
+#[test]
+fn what_a_lost_server_had_is_made_again_as_far_as_it_is_needed() {
+    let graph = diamond();
+    let mut course = Course::new(&graph, &mapping(), 2, |_| false);
+    let made = graph.task(TaskId(0)).outputs[0];
+    orders(&mut course);
+    done(&mut course, 0, &[]);
+    orders(&mut course);
+    done(&mut course, 1, &[]);
+    assert!(course.is_open(attempt_at(&course, 2)));
+
+    // The right part is being made, for which `made` was not fetched yet.
+    course.lost(ServerId(0)).unwrap();
+
+    assert_eq!(
+        orders(&mut course),
+        [(0, 1)],
+        "the left part was made of it, and the right will be"
+    );
+    course.again(attempt_at(&course, 2)).unwrap();
+    course.missing(made, Endpoint::Server(ServerId(0))).unwrap();
+    done(&mut course, 0, &[]);
+    assert_eq!(orders(&mut course), [(1, 1), (2, 1)]);
+    for task in [1, 2] {
+        done(&mut course, task, &[]);
+    }
+    assert_eq!(orders(&mut course), [(3, 1)]);
+    assert_eq!(course.lost(ServerId(1)), Err(Stuck { task: TaskId(0) }));
+}
+
+#[test]
+fn what_a_server_is_to_have_at_the_end_is_made_again_when_it_is_lost() {
+    let graph = diamond();
+    let left = graph.task(TaskId(1)).outputs[0];
+    let mut course = Course::new(&graph, &mapping(), 2, |data| data == left);
+    for task in 0..4 {
+        orders(&mut course);
+        done(&mut course, task, &[]);
+    }
+
+    course.lost(ServerId(0)).unwrap();
+
+    assert_eq!(orders(&mut course), [(0, 1)], "the left part needs what the first made");
+    done(&mut course, 0, &[]);
+    assert_eq!(orders(&mut course), [(1, 1)]);
+}
+
+#[test]
+fn what_depends_on_a_task_that_failed_fails_with_it_and_the_rest_goes_on() {
+    let graph = diamond();
+    let mut course = Course::new(&graph, &mapping(), 2, |_| false);
+    orders(&mut course);
+    done(&mut course, 0, &[]);
+    orders(&mut course);
+
+    let failed = course.fail(TaskId(1));
+
+    assert_eq!(failed, [TaskId(1), TaskId(3)]);
+    assert!(!course.is_over() && course.is_open(attempt_at(&course, 2)));
+    done(&mut course, 2, &[]);
+    assert!(course.is_over(), "what the client wanted will never be");
+}
+
+/// Two servers alike, and eight tasks of a second, all of them mapped to the first.
+fn all_on_one() -> (TaskGraph, Mapping, Platform) {
+    let mut graph = GraphBuilder::default();
+    for number in 0..8 {
+        let task = graph.task(number.to_string(), 1.0);
+        graph.write(task, "made", 8);
+    }
+    let link = gridspan_topology::Link::lan();
+    let server = |name: &str| gridspan_rpc::Server {
+        name: name.to_owned(),
+        site: 0,
+        cores: 1,
+        speed: 1.0,
+        is_direct: true,
+    };
+    let site = gridspan_rpc::Site { name: "here".to_owned(), lan: link, uplink: link };
+    let client = gridspan_rpc::Client { site: Some(0), link };
+    let platform = Platform::new(vec![server("one"), server("other")], vec![site], client);
+    let places = (0..8).collect();
+    let servers = vec![ServerId(0); 8];
+    (graph.build().unwrap(), Mapping { servers, places, relays: false, predicted_s: 0.0 }, platform)
+}
+
+#[test]
+fn tasks_of_a_slow_server_go_to_one_without_work_and_what_is_late_is_begun_again() {
+    let (graph, mapping, platform) = all_on_one();
+    let mut course = Course::new(&graph, &mapping, 2, |_| false);
+    let mut watch = Watch::new(&graph, &platform, true);
+    let rescue = |course: &mut Course<'_>, watch: &Watch, now_s| {
+        course.rescue(now_s, &platform, watch, &|_, _, _| 0.0)
+    };
+    assert_eq!(orders(&mut course).len(), 8);
+    course.begun(0, 0.0);
+    assert_eq!(rescue(&mut course, &watch, 0.5), None, "nobody is slow");
+
+    // What should have taken a second took six.
+    done(&mut course, 0, &[]);
+    watch.observe(ServerId(0), 6.0, 1.0, true);
+    course.begun(1, 6.0);
+    let taken_back = rescue(&mut course, &watch, 6.1).unwrap().unwrap();
+
+    assert!(!course.is_open(taken_back));
+    let moved = course.attempts[taken_back].task;
+    assert_eq!(orders(&mut course), [(moved.0, 1)]);
+    assert_eq!(rescue(&mut course, &watch, 6.1), None, "the other has work now");
+    done(&mut course, moved.0, &[]);
+    // All that waited have gone there one after the other; the one that is late is copied.
+    for _ in 0..5 {
+        let taken_back = rescue(&mut course, &watch, 6.2).unwrap().unwrap();
+        let task = course.attempts[taken_back].task;
+        assert_eq!(orders(&mut course), [(task.0, 1)]);
+        done(&mut course, task.0, &[]);
+    }
+    assert_eq!(rescue(&mut course, &watch, 12.0), Some(None));
+    assert_eq!(orders(&mut course), [(1, 1)]);
+    assert!(course.is_open(1), "the first may still end before");
+    assert_eq!(done(&mut course, 1, &[]), [1]);
+    assert!(course.is_over());
+}

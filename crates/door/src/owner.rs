@@ -1,0 +1,71 @@
+//! Whoever begins a group: gives orders to servers, and data to those that ask for it.
+
+use super::budget::Budget;
+use super::stuff::give;
+use super::token::DoorError;
+use super::wire::{Answer, BEGUN, Order, Question, Times, Trouble, hear, hear_after, say};
+use bytes::Bytes;
+use quinn::Connection;
+use ring::rand::{SecureRandom, SystemRandom};
+use std::io;
+use std::sync::Arc;
+
+/// A question for data is short.
+const QUESTION_BYTES_MAX: usize = 1 << 20;
+/// And so is the answer to an order.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// What a client has of a group: of this group and of this number, in segments.
+pub(super) type Supply = Arc<dyn Fn(u64, u32) -> Option<Vec<Bytes>> + Send + Sync>;
+
+/// A number that no other group has.
+pub(super) fn dice() -> Result<u64, DoorError> {
+    let mut dice = [0; 8];
+    let no_dice = |_| DoorError::Listen(io::Error::other("the system has no random numbers"));
+    SystemRandom::new().fill(&mut dice).map_err(no_dice)?;
+    Ok(u64::from_le_bytes(dice))
+}
+
+/// Has a server execute a task. `begun` hears when it begins to compute. Dropping this takes the order back.
+pub(super) async fn order(
+    connection: &Connection,
+    order: Order,
+    begun: impl FnOnce(),
+) -> Result<Result<Times, Trouble>, DoorError> {
+    let away = |error| DoorError::away(connection.remote_address(), &error);
+    let (mut send, mut receive) = connection.open_bi().await.map_err(away)?;
+    say(&mut send, &Question::Task(order)).await?;
+    let lost = |error: String| match connection.close_reason() {
+        Some(reason) => DoorError::away(connection.remote_address(), &reason),
+        None => DoorError::Malformed(error),
+    };
+    let mut first = [0];
+    receive.read_exact(&mut first).await.map_err(|error| lost(error.to_string()))?;
+    let before: &[u8] = if first == [BEGUN] {
+        begun();
+        &[]
+    } else {
+        &first
+    };
+    let answer = hear_after(before, &mut receive, &Budget::new(ANSWER_BYTES_MAX)).await;
+    match answer.map_err(|error| lost(error.to_string()))?.0 {
+        Answer::Done(outcome) => Ok(outcome),
+        _ => Err(DoorError::Malformed("another answer than that to a task".to_owned())),
+    }
+}
+
+/// Gives data to a server that asks for it, as long as it is connected.
+pub(super) async fn supply(connection: Connection, data: Supply) {
+    let budget = Budget::new(QUESTION_BYTES_MAX);
+    while let Ok((mut send, mut receive)) = connection.accept_bi().await {
+        let (data, budget) = (data.clone(), budget.clone());
+        tokio::spawn(async move {
+            if let Ok((Question::Give { group, data: asked }, _claim)) =
+                hear(&mut receive, &budget).await
+            {
+                // Who asked may be gone.
+                let _ = give(data(group, asked), &mut send).await;
+            }
+        });
+    }
+}

@@ -1,0 +1,337 @@
+//! Groups of typed functions on the servers behind a door.
+
+use super::conduct::{Contact, Errand, Plan, conduct};
+use super::owner::{Supply, dice, supply};
+use super::party::{end, meet};
+use super::stuff::fetch;
+use super::token::{DoorError, Token};
+use super::view::platform;
+use super::visitor::Visitor;
+use super::wire::{Listed, Question, Times, Work, ask};
+use bytes::Bytes;
+use gridspan_rpc::calls::{RpcError, ServerCard};
+use gridspan_rpc::group::{Beliefs, Crew, Done, Encoded, Execute, Freed, Mapper, Window};
+use gridspan_rpc::{DataId, Platform, ServerId, TaskId};
+use gridspan_topology::LinkSample;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// The servers behind a door, as a client sees them that maps groups to them. Clones are of the same. Needs a runtime of
+/// tokio.
+///
+/// Servers that the registry lists are reached once, and from then on without it: groups go on while it is away.
+#[derive(Clone)]
+pub struct Remote {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    visitor: Visitor,
+    /// The first group's number; those of others follow.
+    first: u64,
+    state: Mutex<State>,
+    /// What servers may fetch from here.
+    values: Arc<Mutex<Values>>,
+}
+
+/// How long news of servers are waited for, if some are known, and if none are.
+const NEWS: Duration = Duration::from_secs(2);
+const FIRST_NEWS: Duration = Duration::from_secs(30);
+/// The number of servers that the registry does not list at the moment.
+const UNLISTED: u32 = u32::MAX;
+
+/// Data of the client by group and number.
+type Values = BTreeMap<(u64, u32), Encoded>;
+
+#[derive(Default)]
+struct State {
+    /// By their numbers here: those at the door begin anew when a registry is restarted.
+    members: Vec<Member>,
+    groups: u32,
+    /// How large data is that was made.
+    sizes: BTreeMap<(u32, u32), u64>,
+}
+
+#[derive(Clone)]
+struct Member {
+    listed: Listed,
+    contact: Contact,
+    sample: LinkSample,
+}
+
+impl Member {
+    fn is_there(&self) -> bool {
+        self.contact.connection.close_reason().is_none()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn other(error: &DoorError) -> RpcError {
+    match error {
+        DoorError::Away { .. } => RpcError::CommunicationFailed,
+        error => RpcError::Other { reason: error.to_string() },
+    }
+}
+
+impl Remote {
+    /// The servers behind the door that a token names.
+    pub fn new(token: Token) -> Result<Self, DoorError> {
+        let (visitor, first) = (Visitor::new(token)?, dice()?);
+        let (state, values) = (Mutex::default(), Arc::default());
+        Ok(Self { inner: Arc::new(Inner { visitor, first, state, values }) })
+    }
+
+    /// A mapper of groups to these servers.
+    pub fn mapper(&self) -> Mapper<Self> {
+        Mapper::to(self.clone())
+    }
+
+    /// Says good-bye. Servers forget what they keep for its groups.
+    pub async fn leave(&self) {
+        self.inner.visitor.leave().await;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.inner.state)
+    }
+
+    fn group(&self, group: u32) -> u64 {
+        self.inner.first.wrapping_add(u64::from(group))
+    }
+
+    fn member(&self, number: u32) -> Option<Member> {
+        let member = self.state().members.get(number as usize).cloned();
+        member.filter(Member::is_there)
+    }
+
+    /// Reaches the servers that are listed and were not reached before.
+    async fn meet(&self, listed: Vec<Listed>) {
+        for member in &mut self.state().members {
+            // What is known of it goes by numbers that may be those of others now.
+            member.listed.links.clear();
+            member.listed.card.number = UNLISTED;
+        }
+        let mut meeting = JoinSet::new();
+        for listed in listed {
+            let mut state = self.state();
+            let is_it = |member: &&mut Member| {
+                let (known, new) = (&member.listed, &listed);
+                let is_same = known.address == new.address && known.card.name == new.card.name;
+                is_same && member.is_there()
+            };
+            if let Some(member) = state.members.iter_mut().find(is_it) {
+                member.listed = listed;
+                continue;
+            }
+            let remote = self.clone();
+            meeting.spawn(async move {
+                let met = meet(&remote.inner.visitor, &listed).await;
+                (listed, met)
+            });
+        }
+        while let Some(Ok((listed, met))) = meeting.join_next().await {
+            match met {
+                Ok((contact, sample)) => {
+                    let values = self.inner.values.clone();
+                    let supplied: Supply = Arc::new(move |group, data| {
+                        let value = lock(&values).get(&(group, data)).cloned()?;
+                        Some(value.into_segments().map(Bytes::from_owner).collect())
+                    });
+                    tokio::spawn(supply(contact.connection.clone(), supplied));
+                    self.state().members.push(Member { listed, contact, sample });
+                }
+                Err(error) => tracing::warn!(server = listed.card.name, %error, "left out"),
+            }
+        }
+    }
+}
+
+impl Crew for Remote {
+    async fn cards(&self) -> Result<Vec<ServerCard>, RpcError> {
+        let is_somebody_there = self.state().members.iter().any(Member::is_there);
+        // Whoever was reached before is there without a registry.
+        let patience = if is_somebody_there { NEWS } else { FIRST_NEWS };
+        match tokio::time::timeout(patience, self.inner.visitor.list()).await {
+            Ok(Ok(listed)) => self.meet(listed).await,
+            _ if is_somebody_there => tracing::warn!("no news of servers"),
+            Ok(Err(error)) => return Err(other(&error)),
+            Err(_) => return Err(RpcError::CommunicationFailed),
+        }
+        let state = self.state();
+        let there = (0..).zip(&state.members).filter(|(_, member)| member.is_there());
+        let card = |(number, Member { listed, .. }): (u32, &Member)| {
+            let speed = listed.card.speed / f64::from(listed.cores.max(1));
+            ServerCard { number, speed, is_direct: true, ..listed.card.clone() }
+        };
+        Ok(there.map(card).collect())
+    }
+
+    async fn platform(
+        &self,
+        cards: &[ServerCard],
+        beliefs: &Beliefs,
+        pace: &dyn Fn(u32) -> f64,
+    ) -> Result<Platform, RpcError> {
+        let state = self.state();
+        let of = |card: &ServerCard| state.members[card.number as usize].clone();
+        let (listed, samples): (Vec<_>, Vec<_>) =
+            cards.iter().map(of).map(|member| (member.listed, member.sample)).unzip();
+        Ok(platform(&listed, &samples, beliefs, &|place| pace(cards[place].number)))
+    }
+
+    fn standing(&self, server: u32) -> Option<u32> {
+        self.member(server).map(|_| server)
+    }
+
+    fn begin_group(&self) -> u32 {
+        let mut state = self.state();
+        state.groups += 1;
+        state.groups
+    }
+
+    fn free(&self, group: u32, data: &Freed, servers: &BTreeSet<u32>) {
+        let ranges: Vec<(u32, u32)> = data.ranges().map(|range| (range.start, range.end)).collect();
+        let is_free = |of: u32, version: u32| {
+            of == group && ranges.iter().any(|(first, end)| (*first..*end).contains(&version))
+        };
+        self.state().sizes.retain(|(of, version), _| !is_free(*of, *version));
+        let wire = self.group(group);
+        lock(&self.inner.values)
+            .retain(|(of, version), _| *of != wire || !is_free(group, *version));
+        for member in servers.iter().filter_map(|&server| self.member(server)) {
+            let question = Question::Free { group: wire, data: ranges.clone() };
+            // It may be lost.
+            tokio::spawn(async move { drop(ask(&member.contact.connection, &question).await) });
+        }
+    }
+
+    fn end_group(&self, group: u32, servers: BTreeSet<u32>) {
+        self.state().sizes.retain(|(of, _), _| *of != group);
+        let wire = self.group(group);
+        lock(&self.inner.values).retain(|(of, _), _| *of != wire);
+        for member in servers.iter().filter_map(|&server| self.member(server)) {
+            end(&member.contact.connection, wire);
+        }
+    }
+
+    async fn fetch(&self, group: u32, data: u32, server: u32) -> Result<Encoded, RpcError> {
+        let bytes = self.state().sizes.get(&(group, data)).copied();
+        let (Some(member), Some(bytes)) = (self.member(server), bytes) else {
+            return Err(RpcError::CommunicationFailed);
+        };
+        let fetched = fetch(&member.contact.connection, self.group(group), data, bytes).await;
+        let (bytes, _) = fetched.ok_or(RpcError::CommunicationFailed)?;
+        Encoded::new(bytes)
+    }
+}
+
+impl Execute for Remote {
+    async fn execute(window: &Window<'_, '_, Self>) -> Result<(), RpcError> {
+        let remote = window.crew();
+        let contact =
+            |card: &ServerCard| remote.state().members[card.number as usize].contact.clone();
+        let contacts: Vec<Contact> = window.cards().iter().map(contact).collect();
+        let (graph, group) = (window.graph(), remote.group(window.group()));
+        for data in (0..graph.data().len() as u32).map(DataId) {
+            if let Some(value) = window.value(data) {
+                let version = window.version(data);
+                remote.state().sizes.insert((window.group(), version), value.bytes());
+                lock(&remote.inner.values).insert((group, version), value);
+            }
+        }
+        for &server in &window.mapping().servers {
+            window.touch(server);
+        }
+        let (platform, mapping) = (window.platform(), window.mapping());
+        let plan = Plan { graph, platform, mapping, rescue: window.rescue(), group };
+        let mut calls = Calls::new(window, remote);
+        let conducted = conduct(plan, &contacts, &mut calls).await;
+        // Values that tasks have read may be read again in later windows.
+        let failed = |reason: String| RpcError::SessionFailed { reason };
+        match conducted {
+            Ok((_, None)) => Ok(()),
+            Ok((_, Some((_, reason)))) => Err(failed(reason)),
+            Err(given) => {
+                let name = window.function(given.task);
+                Err(failed(format!("`{name}` was not executed: {}", given.reason)))
+            }
+        }
+    }
+}
+
+/// The calls of a window.
+struct Calls<'w, 'a, 'b> {
+    window: &'w Window<'a, 'b, Remote>,
+    remote: &'w Remote,
+    /// Data by its number in the group.
+    data: BTreeMap<u32, DataId>,
+}
+
+impl<'w, 'a, 'b> Calls<'w, 'a, 'b> {
+    fn new(window: &'w Window<'a, 'b, Remote>, remote: &'w Remote) -> Self {
+        let all = (0..window.graph().data().len() as u32).map(DataId);
+        let data = all.map(|data| (window.version(data), data)).collect();
+        Self { window, remote, data }
+    }
+
+    fn size(&self, data: DataId) -> Option<u64> {
+        let key = (self.window.group(), self.window.version(data));
+        self.remote.state().sizes.get(&key).copied()
+    }
+}
+
+impl Errand for Calls<'_, '_, '_> {
+    fn work(&self, task: TaskId) -> Work {
+        Work::Function(self.window.function(task).to_owned())
+    }
+
+    fn inputs(&self, task: TaskId) -> Vec<DataId> {
+        let arguments = self.window.arguments(task).iter();
+        arguments.filter_map(|version| self.data.get(version)).copied().collect()
+    }
+
+    fn version(&self, data: DataId) -> u32 {
+        self.window.version(data)
+    }
+
+    fn bytes(&self, data: DataId) -> u64 {
+        self.size(data).unwrap_or(self.window.graph().datum(data).bytes)
+    }
+
+    fn is_kept(&self, data: DataId) -> bool {
+        self.window.is_named(data)
+    }
+
+    fn made(&mut self, task: TaskId, server: ServerId, times: &Times) {
+        let inputs = self.inputs(task);
+        let input_bytes = inputs.iter().map(|&data| self.bytes(data)).sum();
+        let outputs = &self.window.graph().task(task).outputs;
+        for (&data, &bytes) in outputs.iter().zip(&times.sizes) {
+            let key = (self.window.group(), self.window.version(data));
+            self.remote.state().sizes.insert(key, bytes);
+        }
+        let took_s = Some(times.end_s - times.start_s);
+        let outcome = Ok(times.sizes.clone());
+        let done = Done { outcome, input_bytes, work_s: None, took_s };
+        self.window.made(task, server, &done, &times.sizes);
+    }
+
+    fn has(&mut self, data: DataId, server: ServerId) {
+        self.window.touch(server);
+        self.window.has(data, server, false);
+    }
+
+    fn has_not(&mut self, data: DataId, server: ServerId) {
+        self.window.has_not(data, server);
+    }
+
+    fn failed(&mut self, task: TaskId, reason: &str) {
+        let error = RpcError::SessionFailed { reason: reason.to_owned() };
+        self.window.failed(task, &error);
+    }
+}

@@ -1,0 +1,107 @@
+//! A server measures the ways from others to it, as the registry asks it to, and says what it sees.
+
+use super::stuff::{Flow, pour};
+use super::wire::{Answer, Peer, Question, Sighting, ask};
+use super::workshop::Workshop;
+use gridspan_rpc::calls::Catalogue;
+use gridspan_topology::{Bandwidth, LinkSample};
+use quinn::Connection;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often it asks what to measure.
+const PAUSE: Duration = Duration::from_secs(1);
+/// So many round trips are taken of each way; the least counts.
+const ROUND_TRIPS: u32 = 4;
+/// How many bytes are sent to see what a way carries: at first, and at most. Each time so many times as many, until they take long
+/// enough to tell.
+const POUR_BYTES: u64 = 64 << 10;
+const POUR_BYTES_MAX: u64 = 16 << 20;
+const POUR_GROWTH: u64 = 4;
+const TELLING: Duration = Duration::from_millis(50);
+/// A transfer shows what a way can carry once it lasts so many round trips: the connection does not know it before.
+const ROUND_TRIPS_TO_TELL: u32 = 5;
+/// Shorter transfers show nothing.
+const FLOW_BYTES_MIN: u64 = 256 << 10;
+/// A way on which nothing comes for so long is not measured.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Measures until the connection to the door ends, and then waits without end.
+pub(super) async fn survey<C: Catalogue>(
+    door: &Connection,
+    workshop: &Arc<Workshop<C>>,
+    address_of_door: SocketAddr,
+) {
+    let (mut sightings, mut known) = (Vec::new(), BTreeMap::new());
+    loop {
+        for (address, flow) in workshop.take_flows() {
+            if let Some(&(from, round_trip)) = known.get(&address) {
+                let sample = of_flow(flow, round_trip);
+                sightings.extend(sample.map(|sample| Sighting { from, sample }));
+            }
+        }
+        let said = ask(door, &Question::Survey(std::mem::take(&mut sightings))).await;
+        let Ok(Answer::Peers(peers)) = said else { break };
+        for Peer { number, address, wants_rate } in peers {
+            let is_door = address.is_none();
+            let address = address.unwrap_or(address_of_door);
+            let measure = async {
+                let peer = workshop.peer(address, is_door).await?;
+                measured(&peer, wants_rate).await
+            };
+            if let Ok(Some(sample)) = tokio::time::timeout(PATIENCE, measure).await {
+                let round_trip = sample.round_trip.unwrap_or_default();
+                known.insert(address, (number, round_trip));
+                sightings.push(Sighting { from: number, sample });
+            }
+        }
+        // What was seen is said at once.
+        if sightings.is_empty() {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+    std::future::pending().await
+}
+
+/// A round trip over a connection, and what its way carries from the other end if that is wanted.
+pub(super) async fn measured(connection: &Connection, wants_rate: bool) -> Option<LinkSample> {
+    let mut round_trip = Duration::MAX;
+    for _ in 0..ROUND_TRIPS {
+        let begun = Instant::now();
+        ask(connection, &Question::Echo).await.ok()?;
+        round_trip = round_trip.min(begun.elapsed());
+    }
+    let mut sample = LinkSample { round_trip: Some(round_trip), ..LinkSample::default() };
+    if wants_rate {
+        sample.rate = rate(telling(connection, round_trip).await?);
+        sample.is_full = true;
+    }
+    Some(sample)
+}
+
+/// A flow that is long enough to tell what a way carries, or as long as may be.
+async fn telling(connection: &Connection, round_trip: Duration) -> Option<Flow> {
+    let mut bytes = POUR_BYTES;
+    loop {
+        let flow = pour(connection, bytes).await?;
+        let is_telling = flow.all >= TELLING.max(round_trip * ROUND_TRIPS_TO_TELL);
+        if is_telling || bytes >= POUR_BYTES_MAX {
+            return Some(flow);
+        }
+        bytes *= POUR_GROWTH;
+    }
+}
+
+fn rate(flow: Flow) -> Option<Bandwidth> {
+    let bits_per_s = flow.bytes as f64 * 8.0 / flow.took.as_secs_f64();
+    bits_per_s.is_finite().then(|| Bandwidth::from_bits_per_second(bits_per_s as u64))
+}
+
+/// What a transfer shows: what the way can do, or at least that much.
+fn of_flow(flow: Flow, round_trip: Duration) -> Option<LinkSample> {
+    let rate = rate(flow).filter(|_| flow.bytes >= FLOW_BYTES_MIN)?;
+    let is_full = flow.all >= TELLING.max(round_trip * ROUND_TRIPS_TO_TELL);
+    Some(LinkSample { rate: Some(rate), is_full, ..LinkSample::default() })
+}

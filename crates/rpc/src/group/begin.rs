@@ -1,0 +1,91 @@
+//! Begins groups, and brings results to the client.
+
+use super::along::Along;
+use super::lazy::Lazy;
+use super::map::{Group, Mapper, Matter, failed, nowhere, other};
+use super::turns::Turns;
+use super::windows::Execute;
+use crate::block::Block;
+use crate::calls::RpcError;
+use crate::graph::TaskGraph;
+use crate::heuristics::Heuristic;
+use serde::de::DeserializeOwned;
+use std::cell::RefCell;
+
+impl<S: Execute> Mapper<S> {
+    /// Maps the calls that `body` makes by a heuristic, window by window, and executes them. Ends when all have ended,
+    /// with what `body` gives, or with the first error.
+    pub async fn map<R>(
+        &self,
+        heuristic: &dyn Heuristic,
+        body: impl AsyncFnOnce(&Group<'_, S>) -> Result<R, RpcError>,
+    ) -> Result<R, RpcError> {
+        self.map_as(heuristic, None, body).await
+    }
+
+    /// The same, mapped along a graph that is like the group: each call goes where the heuristic has mapped the next
+    /// task of the function's name. For groups whose calls depend on results (paper 5, section 4), which are many small
+    /// windows otherwise. Its data is at the client, or on servers by their position among those that there are.
+    pub async fn map_along<R>(
+        &self,
+        heuristic: &dyn Heuristic,
+        graph: &TaskGraph,
+        body: impl AsyncFnOnce(&Group<'_, S>) -> Result<R, RpcError>,
+    ) -> Result<R, RpcError> {
+        let cards = self.services.cards().await?;
+        let platform = self.platform(&cards).await?;
+        let along = Along::new(graph, heuristic, &platform, &cards);
+        self.map_as(heuristic, Some(along.map_err(|error| other(&error))?), body).await
+    }
+
+    async fn map_as<R>(
+        &self,
+        heuristic: &dyn Heuristic,
+        along: Option<Along>,
+        body: impl AsyncFnOnce(&Group<'_, S>) -> Result<R, RpcError>,
+    ) -> Result<R, RpcError> {
+        let number = self.services.begin_group();
+        let (draft, turns, along) = (RefCell::default(), Turns::default(), RefCell::new(along));
+        let group = Group { mapper: self, heuristic, number, draft, turns, along };
+        let given = body(&group).await;
+        if given.is_ok() {
+            group.run().await?;
+        }
+        given
+    }
+}
+
+impl<S: Execute> Group<'_, S> {
+    /// Executes what was gathered, and brings a result to the client.
+    pub async fn get<T: DeserializeOwned>(&self, lazy: &Lazy<T>) -> Result<T, RpcError> {
+        if lazy.token.0 != self.number {
+            return Err(RpcError::Other { reason: "the data is of another group".to_owned() });
+        }
+        self.run().await?;
+        let data = lazy.token.1;
+        let _turn = self.turns.take(Matter::Data(data)).await;
+        let held = self.draft.borrow().values.get(&data).cloned();
+        let block = match held {
+            Some(block) => block,
+            None => self.fetch(data).await?,
+        };
+        postcard::from_bytes(&block.contiguous()).map_err(|error| failed(error.to_string()))
+    }
+
+    async fn fetch(&self, data: u32) -> Result<Block, RpcError> {
+        let known = self.draft.borrow().known.get(&data).cloned().unwrap_or_default();
+        if let Some(failure) = known.failure {
+            return Err(failure);
+        }
+        let services = &self.mapper.services;
+        for server in known.maker.into_iter().chain(known.servers) {
+            let Some(server) = services.standing(server) else { continue };
+            let fetched = self.fetch_from(server, data).await;
+            // Who was lost meanwhile says that the data was freed.
+            if fetched.is_ok() || services.standing(server).is_some() {
+                return fetched;
+            }
+        }
+        Err(nowhere(data))
+    }
+}

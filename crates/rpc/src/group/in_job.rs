@@ -1,0 +1,77 @@
+//! Groups on the servers of a job.
+
+use super::all_of::AllOf;
+use super::crew::{Beliefs, Crew, Encoded, Freed};
+use super::map::failed;
+use super::order::{DataKey, GroupMessage, Piece};
+use super::view::{Declared, platform};
+use crate::block::{Arriving, SEGMENTS_MAX};
+use crate::calls::{Catalogue, RpcError, ServerCard, ServerMessage, Services};
+use crate::platform::Platform;
+use std::collections::BTreeSet;
+
+impl<C: Catalogue> Crew for Services<C> {
+    async fn cards(&self) -> Result<Vec<ServerCard>, RpcError> {
+        self.settled_list().await
+    }
+
+    async fn platform(
+        &self,
+        cards: &[ServerCard],
+        beliefs: &Beliefs,
+        pace: &dyn Fn(u32) -> f64,
+    ) -> Result<Platform, RpcError> {
+        let links = match beliefs.measures {
+            true => Some(self.links().await?),
+            false => None,
+        };
+        let declared = Declared { lan: beliefs.lan, wan: beliefs.wan };
+        Ok(platform(self.layout(), cards, declared, links.as_ref(), pace))
+    }
+
+    fn standing(&self, server: u32) -> Option<u32> {
+        self.heir_of(server)
+    }
+
+    fn begin_group(&self) -> u32 {
+        self.next_group()
+    }
+
+    fn free(&self, group: u32, data: &Freed, servers: &BTreeSet<u32>) {
+        for &server in servers {
+            let message = GroupMessage::Free { group, data: data.0.clone() };
+            self.tell_server(server, ServerMessage::Group(message));
+        }
+    }
+
+    fn end_group(&self, group: u32, servers: BTreeSet<u32>) {
+        // Those that have left pass it on to who took over.
+        self.forget_group(group, servers);
+    }
+
+    async fn fetch(&self, group: u32, data: u32, server: u32) -> Result<Encoded, RpcError> {
+        let key = DataKey { group, data };
+        let first = fetch_piece(self, server, key, 0).await?;
+        if first.count as usize > SEGMENTS_MAX {
+            return Err(failed(format!("the data is to come in {} segments", first.count)));
+        }
+        let mut arriving = Arriving::new(first.count as usize);
+        let mut whole = arriving.arrive(0, first.bytes.map_err(failed)?);
+        let rest = (1..first.count).map(|index| fetch_piece(self, server, key, index)).collect();
+        for piece in AllOf::new(rest).await {
+            let Piece { index, bytes, .. } = piece?;
+            whole = whole.or(arriving.arrive(index as usize, bytes.map_err(failed)?));
+        }
+        whole.map(Encoded).ok_or_else(|| failed("the data came in part only".to_owned()))
+    }
+}
+
+async fn fetch_piece<C: Catalogue>(
+    services: &Services<C>,
+    server: u32,
+    key: DataKey,
+    index: u32,
+) -> Result<Piece, RpcError> {
+    let question = move |reply| ServerMessage::Group(GroupMessage::Fetch(key, index, reply));
+    services.ask_server(server, question).await
+}

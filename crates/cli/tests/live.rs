@@ -206,3 +206,38 @@ fn of_a_client_that_is_gone_servers_keep_nothing() {
     // Nor is anything computed for it, after what was begun.
     drop(grid);
 }
+
+#[test]
+fn what_a_busy_server_does_not_begin_is_done_by_another() {
+    let grid = Grid::new(2);
+    let token = grid.token();
+    let token = token.to_str().unwrap();
+    let _busy = Running::start(&["rpc", "call", "sleep", "300", "--token", token]);
+    let busy = until(|| {
+        let listed = finish(gridctl(&["rpc", "ls", "--json", "--token", token])).stdout;
+        let listed: Value = serde_json::from_str(&listed).ok()?;
+        listed.as_array()?.iter().position(|server| server["calls"] == 1)
+    });
+
+    let output = grid.run(&workflow(2, 2, 1000), &["--faster", "20"]);
+
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let document: Value = serde_json::from_str(&output.stdout).unwrap();
+    let done = tasks(&document);
+    assert_eq!(done.len(), 5, "{document}");
+    assert!(done.iter().all(|(_, server)| *server != busy as u64), "{document}");
+    // It is at its call to the end.
+    drop(grid);
+}
+
+#[test]
+fn links_of_servers_are_measured_and_shown() {
+    let grid = Grid::new(2);
+    let token = grid.token();
+    let list = || finish(gridctl(&["rpc", "ls", "--token", token.to_str().unwrap()])).stdout;
+
+    let listed = until(|| Some(list()).filter(|listed| listed.matches("bit/s").count() == 2));
+
+    assert!(listed.contains("latency") && listed.contains("m0"), "{listed}");
+    grid.end();
+}

@@ -1,14 +1,15 @@
 //! Answers what is asked of a workshop, at a door or at a server that has joined one.
 
+use super::groups::Groups;
 use super::stuff::give;
 use super::token::DoorError;
 use super::wire::{Answer, BEGUN, Order, Question, say};
-use super::workshop::{Groups, Workshop};
+use super::workshop::Workshop;
 use bytes::Bytes;
 use gridspan_rpc::calls::Catalogue;
 use quinn::{Connection, SendStream};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
 
 /// More bytes of nothing are not sent to whoever measures a way.
@@ -19,7 +20,7 @@ const POUR_SEGMENT: &[u8] = &[0; 64 << 10];
 pub(super) async fn attend<C: Catalogue>(
     question: Question,
     workshop: Option<&Arc<Workshop<C>>>,
-    (connection, groups): (&Connection, &Groups),
+    (connection, groups): (&Connection, &Mutex<Groups>),
     send: &mut SendStream,
 ) -> Option<Question> {
     match (question, workshop) {
@@ -54,7 +55,7 @@ pub(super) async fn answer(send: &mut SendStream, answer: &Answer) {
 async fn task<C: Catalogue>(
     order: Order,
     workshop: &Arc<Workshop<C>>,
-    (connection, groups): (&Connection, &Groups),
+    (connection, groups): (&Connection, &Mutex<Groups>),
     send: &mut SendStream,
 ) {
     let (tell, begun) = oneshot::channel();

@@ -331,7 +331,7 @@ impl<E: Errand> Conductor<'_, E> {
             watch.observe(*server, times.end_s - times.start_s, should_s, true);
         }
         self.errand.made(*task, *server, times);
-        for other in self.course.done(*attempt, has) {
+        for other in self.course.done(*attempt, self.begin.elapsed().as_secs_f64(), has) {
             let end_s = self.now_s();
             if let Some(Ordered { order, at_s, .. }) = self.given.get(&other) {
                 let (task, server, start_s) = (order.task, order.server, *at_s);

@@ -1,8 +1,7 @@
 //! How far a group is on servers that may be lost: which tasks can be ordered, where their arguments are, and what is done
 //! again, or elsewhere. Pure: it is told what happens.
 
-use gridspan_rpc::rescue::{Ongoing, Scene, Standing, Watch};
-use gridspan_rpc::{DataId, Endpoint, Mapping, Platform, ServerId, TaskGraph, TaskId};
+use gridspan_rpc::{DataId, Endpoint, Mapping, ServerId, TaskGraph, TaskId};
 use std::collections::BTreeSet;
 
 /// A task is ordered so many times at most, for servers that are lost or slow.
@@ -61,6 +60,10 @@ pub(super) struct Course<'a> {
     /// Data that some server is to have at the end.
     kept: Vec<bool>,
     is_there: Vec<bool>,
+    /// Of those that could begin, the one with the lowest place does.
+    places: Vec<u32>,
+    /// When each server ended its last task, in seconds.
+    last_end_s: Vec<f64>,
 }
 
 /// There is no server left that could execute a task, or too many were lost with it, or what it reads.
@@ -99,6 +102,8 @@ impl<'a> Course<'a> {
             wishes: graph.data().iter().map(wish).collect(),
             kept: (0..graph.data().len() as u32).map(|data| kept(DataId(data))).collect(),
             is_there: vec![true; servers],
+            places: mapping.places.clone(),
+            last_end_s: vec![0.0; servers],
         }
     }
 
@@ -175,10 +180,12 @@ impl<'a> Course<'a> {
     pub(super) fn done(
         &mut self,
         attempt: usize,
+        now_s: f64,
         fetched: impl IntoIterator<Item = DataId>,
     ) -> Vec<usize> {
         let Attempt { task, server, .. } = self.attempts[attempt];
         self.attempts[attempt].is_open = false;
+        self.last_end_s[server.index()] = now_s;
         self.states[task.index()] = State::Done;
         for data in self.graph.task(task).outputs.iter().copied().chain(fetched) {
             self.holders[data.index()].insert(server);
@@ -331,54 +338,6 @@ impl<'a> Course<'a> {
         able.min_by_key(load)
     }
 
-    /// Has a task of a slow server done elsewhere, if that gains something; the attempt that is taken back for it, if there is
-    /// one. Call it until it gives nothing.
-    pub(super) fn rescue(
-        &mut self,
-        now_s: f64,
-        platform: &Platform,
-        watch: &Watch,
-        inputs_s: &dyn Fn(&Self, TaskId, ServerId) -> f64,
-    ) -> Option<Option<usize>> {
-        let mut free: Vec<u32> = platform.servers().iter().map(|server| server.cores).collect();
-        let mut ongoing = Vec::new();
-        for (number, attempt) in self.attempts.iter().enumerate().filter(|(_, one)| one.is_open) {
-            let Attempt { task, server, ready_s, begun_s, .. } = *attempt;
-            let standing = match begun_s {
-                Some(since_s) => Standing::Running { since_s },
-                None if ready_s > now_s => Standing::Coming,
-                None => Standing::Ready,
-            };
-            if begun_s.is_some() {
-                free[server.index()] = free[server.index()].saturating_sub(1);
-            }
-            let is_copied = self.copies.iter().any(|(of, _)| *of == task);
-            let is_alone = !is_copied && self.open_at(task).count() == 1;
-            ongoing.push(Ongoing { number, task, server, standing: Some(standing), is_alone });
-        }
-        for (server, is_there) in self.is_there.iter().enumerate() {
-            free[server] = if *is_there { free[server] } else { 0 };
-        }
-        for (_, to) in &self.copies {
-            free[to.index()] = free[to.index()].saturating_sub(1);
-        }
-        let of_input = |task, to| inputs_s(self, task, to);
-        let (graph, inputs_s) = (self.graph, &of_input);
-        let scene = Scene { graph, platform, watch, now_s, ongoing, free, inputs_s };
-        let offer = scene.best_offer(&scene.slowness()?)?;
-        if self.counts[offer.task.index()] >= ATTEMPTS_MAX {
-            return None;
-        }
-        if offer.is_copy {
-            self.copies.push((offer.task, offer.to));
-            return Some(None);
-        }
-        self.attempts[offer.attempt].is_open = false;
-        self.states[offer.task.index()] = State::Waiting;
-        self.servers[offer.task.index()] = offer.to;
-        Some(Some(offer.attempt))
-    }
-
     /// Whether all is done that has not failed, and the client has what it wants of that.
     pub(super) fn is_over(&self) -> bool {
         let is_settled = |state: &State| matches!(state, State::Done | State::Failed);
@@ -390,6 +349,8 @@ impl<'a> Course<'a> {
             && self.graph.data().iter().zip(&self.wishes).all(is_granted)
     }
 }
+
+mod slow;
 
 #[cfg(test)]
 mod tests;

@@ -3,13 +3,14 @@
 use super::attend::{answer as say_to, attend};
 use super::budget::Budget;
 use super::chart::Chart;
+use super::groups::Groups;
 use super::hall::Hall;
 use super::token::{DoorError, Key, Token, key_path};
 use super::way::Way;
 use super::wire::{
     Answer, Listed, Peer, Question, Sighting, TextCall, Trouble, WAITING_BYTES_MAX, hear,
 };
-use super::workshop::{Groups, Own, Workshop};
+use super::workshop::{Own, Workshop};
 use gridspan_rpc::calls::{Catalogue, Offer, RpcError, ServerCard};
 use gridspan_topology::Time;
 use quinn::{Connection, Endpoint, Incoming, RecvStream, SendStream, VarInt};
@@ -76,7 +77,7 @@ struct Guest {
     connection: Connection,
     /// As which server it has joined.
     joined: Mutex<Option<u32>>,
-    groups: Groups,
+    groups: Mutex<Groups>,
 }
 
 impl DoorPlan {
@@ -176,7 +177,7 @@ impl<C: Catalogue> Daemon<C> {
         };
         // Who cannot prove that he has the token has been told so.
         let Ok(connection) = incoming.await else { return };
-        let (joined, groups) = (Mutex::default(), Groups::default());
+        let (joined, groups) = (Mutex::default(), Mutex::default());
         let guest = Arc::new(Guest { connection, joined, groups });
         let budget = Budget::new(WAITING_BYTES_MAX);
         while let Ok((send, receive)) = guest.connection.accept_bi().await {

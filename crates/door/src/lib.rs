@@ -33,11 +33,11 @@
 //! | `hall`, `way` | the servers behind a door: its own, and those that have joined; and how calls get to them |
 //! | `daemon` | opens the door, and answers |
 //! | `bench`, `gate` | the servers of one process, and what they execute next |
-//! | `workshop`, `shelf`, `attend` | executes tasks of groups whose data goes from server to server |
+//! | `workshop`, `shelf`, `groups`, `attend` | executes tasks of groups whose data goes from server to server |
 //! | `member` | a server that joins the door of another |
 //! | `survey`, `chart` | servers measure the ways between them, and the door knows what they saw |
 //! | `serve` | a process that does either |
-//! | `visitor`, `owner` | whoever calls, and whoever begins a group |
+//! | `visitor`, `meeting`, `owner` | whoever calls, and whoever begins a group |
 //! | `view` | what a mapping sees of the servers |
 //! | `conduct`, `course` | has servers carry out a group; how far it is |
 //! | `remote`, `party` | groups of typed functions, and of emulated tasks |
@@ -70,7 +70,9 @@ mod conduct;
 mod course;
 mod daemon;
 mod gate;
+mod groups;
 mod hall;
+mod meeting;
 mod member;
 mod owner;
 mod party;

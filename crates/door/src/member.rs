@@ -3,11 +3,12 @@
 use super::attend::{answer as say_to, attend};
 use super::bench::Bench;
 use super::budget::Budget;
+use super::groups::Groups;
 use super::survey::survey;
 use super::token::{DoorError, Token};
 use super::visitor::Visitor;
 use super::wire::{Answer, Question, TextCall, WAITING_BYTES_MAX, ask, hear};
-use super::workshop::{Groups, Own, Workshop};
+use super::workshop::{Own, Workshop};
 use gridspan_rpc::calls::{Catalogue, RpcError, ServerCard};
 use quinn::{Connection, Endpoint, VarInt};
 use std::collections::{BTreeMap, BTreeSet};
@@ -110,7 +111,8 @@ async fn work<C: Catalogue>(
     workshop: &Arc<Workshop<C>>,
     open: &Arc<AtomicUsize>,
 ) {
-    let (groups, budget) = (Arc::new(Groups::default()), Budget::new(WAITING_BYTES_MAX));
+    let (groups, budget) =
+        (Arc::new(Mutex::new(Groups::default())), Budget::new(WAITING_BYTES_MAX));
     while let Ok((mut send, mut receive)) = connection.accept_bi().await {
         let (workshop, open, groups) = (workshop.clone(), open.clone(), groups.clone());
         let (connection, budget) = (connection.clone(), budget.clone());

@@ -1,18 +1,17 @@
 //! Servers behind a door, for a workflow whose computing is emulated.
 
 use super::conduct::{Contact, Errand, Plan, conduct};
-use super::owner::{dice, supply};
-use super::survey::measured;
+use super::meeting::{meet, tell};
+use super::owner::dice;
 use super::token::DoorError;
 use super::view::platform;
 use super::visitor::Visitor;
-use super::wire::{Listed, Question, Source, Times, Work, ask};
+use super::wire::{Listed, Question, Times, Work};
 use bytes::Bytes;
 use gridspan_rpc::group::Beliefs;
 use gridspan_rpc::judge::{Execution, Rescue};
 use gridspan_rpc::{DataId, Mapping, Platform, ServerId, TaskGraph, TaskId};
 use gridspan_topology::{Link, LinkSample};
-use quinn::Connection;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use thiserror::Error;
@@ -40,18 +39,6 @@ pub struct Party {
     samples: Vec<LinkSample>,
 }
 
-/// Connects to a server, and measures the way to it.
-pub(super) async fn meet(
-    visitor: &Visitor,
-    listed: &Listed,
-) -> Result<(Contact, LinkSample), DoorError> {
-    let connection = visitor.connect_to(listed.address).await?;
-    let sample = measured(&connection, true).await.unwrap_or_default();
-    let (is_door, address) = (listed.address.is_none(), listed.address);
-    let address = address.unwrap_or(visitor.address());
-    Ok((Contact { connection, source: Source::Server { address, is_door } }, sample))
-}
-
 impl Party {
     /// Connects to the servers behind a door, of which those that cannot be reached are left out. `data` is what the client has:
     /// so many bytes each.
@@ -63,16 +50,10 @@ impl Party {
         };
         let supplied: super::owner::Supply = Arc::new(supplied);
         let (mut servers, mut contacts, mut samples) = (Vec::new(), Vec::new(), Vec::new());
-        for listed in visitor.list().await? {
-            match meet(visitor, &listed).await {
-                Ok((contact, sample)) => {
-                    tokio::spawn(supply(contact.connection.clone(), supplied.clone()));
-                    servers.push(listed);
-                    contacts.push(contact);
-                    samples.push(sample);
-                }
-                Err(error) => tracing::warn!(server = listed.card.name, %error, "left out"),
-            }
+        for (listed, contact, sample) in meet(visitor, visitor.list().await?, &supplied).await {
+            servers.push(listed);
+            contacts.push(contact);
+            samples.push(sample);
         }
         Ok(Self { servers, contacts, samples })
     }
@@ -101,7 +82,7 @@ impl Party {
         let plan = Plan { graph, platform, mapping, rescue, group };
         let conducted = conduct(plan, &self.contacts, &mut Emulation { graph }).await;
         for contact in &self.contacts {
-            end(&contact.connection, group);
+            tell(&contact.connection, Question::End(group));
         }
         let given_up = |task: TaskId, reason: String| {
             let task = graph.task(task).name.clone();
@@ -118,13 +99,6 @@ impl Drop for Party {
     fn drop(&mut self) {
         self.contacts.iter().for_each(|contact| contact.connection.close(0_u32.into(), b""));
     }
-}
-
-/// Has a server forget a group.
-pub(super) fn end(connection: &Connection, group: u64) {
-    let connection = connection.clone();
-    // It may be lost.
-    tokio::spawn(async move { drop(ask(&connection, &Question::End(group)).await) });
 }
 
 /// Tasks that compute for as long as they are said to.

@@ -1,13 +1,13 @@
 //! Groups of typed functions on the servers behind a door.
 
 use super::conduct::{Contact, Errand, Plan, conduct};
-use super::owner::{Supply, dice, supply};
-use super::party::{end, meet};
+use super::meeting::{meet, tell};
+use super::owner::{Supply, dice};
 use super::stuff::fetch;
 use super::token::{DoorError, Token};
 use super::view::platform;
 use super::visitor::Visitor;
-use super::wire::{Listed, Question, Times, Work, ask};
+use super::wire::{Listed, Question, Times, Work};
 use bytes::Bytes;
 use gridspan_rpc::calls::{RpcError, ServerCard};
 use gridspan_rpc::group::{Beliefs, Crew, Done, Encoded, Execute, Freed, Mapper, Window};
@@ -16,7 +16,6 @@ use gridspan_topology::LinkSample;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::task::JoinSet;
 
 /// The servers behind a door, as a client sees them that maps groups to them. Clones are of the same. Needs a runtime of
 /// tokio.
@@ -116,37 +115,33 @@ impl Remote {
             member.listed.links.clear();
             member.listed.card.number = UNLISTED;
         }
-        let mut meeting = JoinSet::new();
+        let mut new = Vec::new();
         for listed in listed {
-            let mut state = self.state();
             let is_it = |member: &&mut Member| {
                 let (known, new) = (&member.listed, &listed);
                 let is_same = known.address == new.address && known.card.name == new.card.name;
                 is_same && member.is_there()
             };
-            if let Some(member) = state.members.iter_mut().find(is_it) {
-                member.listed = listed;
-                continue;
+            match self.state().members.iter_mut().find(is_it) {
+                Some(member) => member.listed = listed,
+                None => new.push(listed),
             }
-            let remote = self.clone();
-            meeting.spawn(async move {
-                let met = meet(&remote.inner.visitor, &listed).await;
-                (listed, met)
-            });
         }
-        while let Some(Ok((listed, met))) = meeting.join_next().await {
-            match met {
-                Ok((contact, sample)) => {
-                    let values = self.inner.values.clone();
-                    let supplied: Supply = Arc::new(move |group, data| {
-                        let value = lock(&values).get(&(group, data)).cloned()?;
-                        Some(value.into_segments().map(Bytes::from_owner).collect())
-                    });
-                    tokio::spawn(supply(contact.connection.clone(), supplied));
-                    self.state().members.push(Member { listed, contact, sample });
-                }
-                Err(error) => tracing::warn!(server = listed.card.name, %error, "left out"),
-            }
+        let values = self.inner.values.clone();
+        let supplied: Supply = Arc::new(move |group, data| {
+            let value = lock(&values).get(&(group, data)).cloned()?;
+            Some(value.into_segments().map(Bytes::from_owner).collect())
+        });
+        let met = meet(&self.inner.visitor, new, &supplied).await;
+        let member = |(listed, contact, sample)| Member { listed, contact, sample };
+        self.state().members.extend(met.into_iter().map(member));
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        for member in &lock(&self.state).members {
+            member.contact.connection.close(0_u32.into(), b"");
         }
     }
 }
@@ -205,8 +200,7 @@ impl Crew for Remote {
             .retain(|(of, version), _| *of != wire || !is_free(group, *version));
         for member in servers.iter().filter_map(|&server| self.member(server)) {
             let question = Question::Free { group: wire, data: ranges.clone() };
-            // It may be lost.
-            tokio::spawn(async move { drop(ask(&member.contact.connection, &question).await) });
+            tell(&member.contact.connection, question);
         }
     }
 
@@ -215,7 +209,7 @@ impl Crew for Remote {
         let wire = self.group(group);
         lock(&self.inner.values).retain(|(of, _), _| *of != wire);
         for member in servers.iter().filter_map(|&server| self.member(server)) {
-            end(&member.contact.connection, wire);
+            tell(&member.contact.connection, Question::End(wire));
         }
     }
 
@@ -251,7 +245,6 @@ impl Execute for Remote {
         let plan = Plan { graph, platform, mapping, rescue: window.rescue(), group };
         let mut calls = Calls::new(window, remote);
         let conducted = conduct(plan, &contacts, &mut calls).await;
-        // Values that tasks have read may be read again in later windows.
         let failed = |reason: String| RpcError::SessionFailed { reason };
         match conducted {
             Ok((_, None)) => Ok(()),

@@ -5,6 +5,7 @@ use super::wire::{Answer, Listed, Question, TextCall, ask};
 use gridspan_rpc::calls::RpcError;
 use quinn::{Connection, Endpoint};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
@@ -12,12 +13,12 @@ use tokio::sync::Mutex;
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Somebody before a door.
-#[derive(Debug)]
+/// Somebody before a door. Clones are the same.
+#[derive(Clone, Debug)]
 pub struct Visitor {
     token: Token,
     endpoint: Endpoint,
-    door: Mutex<Option<Connection>>,
+    door: Arc<Mutex<Option<Connection>>>,
 }
 
 impl Visitor {
@@ -29,7 +30,7 @@ impl Visitor {
         };
         let mut endpoint = Endpoint::client((any, 0).into()).map_err(DoorError::Listen)?;
         endpoint.set_default_client_config(token.client()?);
-        Ok(Self { token, endpoint, door: Mutex::default() })
+        Ok(Self { token, endpoint, door: Arc::default() })
     }
 
     pub(super) fn endpoint(&self) -> &Endpoint {

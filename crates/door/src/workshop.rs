@@ -6,6 +6,7 @@
 //! began the group ends, all of it is forgotten.
 
 use super::bench::Bench;
+use super::groups::Groups;
 use super::shelf::{Place, Shelf};
 use super::stuff::{Flow, fetch, give};
 use super::wire::{Answer, Fetched, Input, Order, Source, Times, Trouble, Work};
@@ -13,7 +14,7 @@ use bytes::Bytes;
 use gridspan_rpc::calls::{Catalogue, RpcError, ServerCard};
 use gridspan_runtime::Numbers;
 use quinn::{Connection, Endpoint, SendStream};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -22,8 +23,6 @@ use tokio::task::JoinSet;
 
 /// So much data of groups is kept.
 const SHELF_BYTES_MAX: usize = 8 << 30;
-/// So many groups of one connection go on at the same time.
-const GROUPS_MAX: usize = 1000;
 
 /// The servers of one process.
 pub(super) struct Own<C: Catalogue> {
@@ -33,9 +32,6 @@ pub(super) struct Own<C: Catalogue> {
     /// How many there are.
     pub(super) pes: u32,
 }
-
-/// The groups that one connection has begun.
-pub(super) type Groups = Mutex<BTreeSet<u64>>;
 
 /// What executes tasks in one process.
 pub(super) struct Workshop<C: Catalogue> {
@@ -71,21 +67,21 @@ impl<C: Catalogue> Workshop<C> {
     }
 
     /// The connection of who began these groups has ended.
-    pub(super) fn forget(&self, groups: &Groups) {
-        let groups = std::mem::take(&mut *lock(groups));
+    pub(super) fn forget(&self, groups: &Mutex<Groups>) {
+        let groups = lock(groups).take();
         groups.into_iter().for_each(|group| lock(&self.shelf).end(group));
     }
 
     /// A group of a connection has ended.
-    pub(super) fn end(&self, group: u64, groups: &Groups) {
-        if lock(groups).remove(&group) {
+    pub(super) fn end(&self, group: u64, groups: &Mutex<Groups>) {
+        if lock(groups).end(group) {
             lock(&self.shelf).end(group);
         }
     }
 
     /// Nobody needs this data of a group any more.
-    pub(super) fn free(&self, group: u64, data: &[(u32, u32)], groups: &Groups) {
-        if lock(groups).contains(&group) {
+    pub(super) fn free(&self, group: u64, data: &[(u32, u32)], groups: &Mutex<Groups>) {
+        if lock(groups).has(group) {
             lock(&self.shelf).free(group, data);
         }
     }
@@ -103,17 +99,12 @@ impl<C: Catalogue> Workshop<C> {
         self: &Arc<Self>,
         order: Order,
         connection: &Connection,
-        groups: &Groups,
+        groups: &Mutex<Groups>,
         begun: oneshot::Sender<()>,
     ) -> Answer {
         let group = order.group;
-        {
-            let mut groups = lock(groups);
-            if groups.len() >= GROUPS_MAX && !groups.contains(&group) {
-                let reason = format!("{GROUPS_MAX} groups go on already");
-                return Answer::Done(Err(Trouble::Refused(reason)));
-            }
-            groups.insert(group);
+        if let Err(reason) = lock(groups).begin(group) {
+            return Answer::Done(Err(Trouble::Refused(reason)));
         }
         lock(&self.shelf).begin(group);
         if connection.close_reason().is_some() {

@@ -1,7 +1,8 @@
 //! Groups whose servers are lost and slow.
 
 use super::*;
-use gridspan_rpc::GraphBuilder;
+use gridspan_rpc::rescue::Watch;
+use gridspan_rpc::{GraphBuilder, Platform};
 
 /// `first` reads data of the client; `left` and `right` read what it makes, and `last` what they make, which the
 /// client wants.
@@ -28,14 +29,18 @@ fn mapping() -> Mapping {
 }
 
 fn orders(course: &mut Course<'_>) -> Vec<(u32, u32)> {
-    let given = course.take_orders(0.0, &|_, _, _| 0.0).into_iter();
+    orders_at(course, 0.0)
+}
+
+fn orders_at(course: &mut Course<'_>, now_s: f64) -> Vec<(u32, u32)> {
+    let given = course.take_orders(now_s, &|_, _, _| 0.0).into_iter();
     given.map(|given| (given.task.0, given.server.0)).collect()
 }
 
 /// The latest attempt at a task is done.
 fn done(course: &mut Course<'_>, task: u32, fetched: &[DataId]) -> Vec<usize> {
     let attempt = attempt_at(course, task);
-    course.done(attempt, fetched.iter().copied())
+    course.done(attempt, 6.0, fetched.iter().copied())
 }
 
 fn attempt_at(course: &Course<'_>, task: u32) -> usize {
@@ -171,19 +176,33 @@ fn tasks_of_a_slow_server_go_to_one_without_work_and_what_is_late_is_begun_again
 
     assert!(!course.is_open(taken_back));
     let moved = course.attempts[taken_back].task;
-    assert_eq!(orders(&mut course), [(moved.0, 1)]);
+    assert_eq!(orders_at(&mut course, 6.1), [(moved.0, 1)]);
     assert_eq!(rescue(&mut course, &watch, 6.1), None, "the other has work now");
     done(&mut course, moved.0, &[]);
     // All that waited have gone there one after the other; the one that is late is copied.
     for _ in 0..5 {
         let taken_back = rescue(&mut course, &watch, 6.2).unwrap().unwrap();
         let task = course.attempts[taken_back].task;
-        assert_eq!(orders(&mut course), [(task.0, 1)]);
+        assert_eq!(orders_at(&mut course, 6.2), [(task.0, 1)]);
         done(&mut course, task.0, &[]);
     }
     assert_eq!(rescue(&mut course, &watch, 12.0), Some(None));
-    assert_eq!(orders(&mut course), [(1, 1)]);
+    assert_eq!(orders_at(&mut course, 12.0), [(1, 1)]);
     assert!(course.is_open(1), "the first may still end before");
     assert_eq!(done(&mut course, 1, &[]), [1]);
     assert!(course.is_over());
+}
+
+#[test]
+fn a_server_that_begins_nothing_is_as_slow_as_one_that_ends_nothing() {
+    let (graph, mapping, platform) = all_on_one();
+    let mut course = Course::new(&graph, &mapping, 2, |_| false);
+    let watch = Watch::new(&graph, &platform, true);
+    orders(&mut course);
+    let mut rescue = |now_s| course.rescue(now_s, &platform, &watch, &|_, _, _| 0.0);
+    assert_eq!(rescue(1.0), None, "it has just had the time to end one");
+
+    let taken_back = rescue(10.0).unwrap();
+
+    assert!(taken_back.is_some_and(|attempt| attempt > 0), "the first may be on its way");
 }

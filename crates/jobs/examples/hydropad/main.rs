@@ -120,8 +120,7 @@ fn line(edge: u32, link: u32, plain: &Measured, group: &Measured) -> String {
     let time = |of: &Measured| format!("{:.3} ({:.3})", of.step_s, of.settled_s);
     let ratio = |one: f64, other: f64| format!("{:.1}", one / other);
     let [sent, few] = [plain, group].map(|of| of.client_bytes_per_step);
-    let bytes = |bytes: Option<f64>| bytes.map_or("?".to_owned(), |bytes| format!("{bytes:.3e}"));
-    let fewer = sent.zip(few).map_or("?".to_owned(), |(sent, few)| ratio(sent, few));
+    let fewer = ratio(sent, few);
     format!(
         "{edge:>5} {:>7.1} {:>7} {:>19} {:>19} {:>11} {:>21} {fewer:>7} {:>19}",
         size_mb(edge),
@@ -133,7 +132,7 @@ fn line(edge: u32, link: u32, plain: &Measured, group: &Measured) -> String {
             ratio(plain.step_s, group.step_s),
             ratio(plain.settled_s, group.settled_s)
         ),
-        format!("{} / {}", bytes(sent), bytes(few)),
+        format!("{sent:.3e} / {few:.3e}"),
         format!("{:.1e} / {:.1e}", group.held_bytes[0] as f64, group.held_bytes[1] as f64),
     )
 }

@@ -55,8 +55,8 @@ pub(crate) struct Measured {
     pub(crate) step_s: f64,
     /// A step of the windows after the first, in seconds.
     pub(crate) settled_s: f64,
-    /// In virtual time: what the client sent and got.
-    pub(crate) client_bytes_per_step: Option<f64>,
+    /// What the client sent and got.
+    pub(crate) client_bytes_per_step: f64,
     /// The most that the client of a group kept in its first window, and in any later one, in bytes.
     pub(crate) held_bytes: [u64; 2],
     pub(crate) digests: [u64; 2],
@@ -133,14 +133,16 @@ pub(crate) fn measure(setup: &Setup, how: How) -> Result<Measured, String> {
     let spec = grid(setup)?;
     let client_bytes = match setup.real {
         true => {
-            embedded::run_emulated(job, &spec).map_err(|error| error.to_string())?;
-            None
+            let traffic = embedded::run_emulated_counted(job, &spec);
+            let traffic = traffic.map_err(|error| error.to_string())?;
+            let of_client = traffic.iter().filter(|((from, to), _)| from.0 == 0 || to.0 == 0);
+            of_client.map(|(_, bytes)| bytes).sum()
         }
         false => {
             let simulation = Simulation::new(job, spec, SimOptions::default());
             let report = simulation.map_err(|error| error.to_string())?.run();
             report.outcome.map_err(|error| error.to_string())?;
-            Some(report.wide_area_bytes)
+            report.wide_area_bytes
         }
     };
     let outcome = told.recv().map_err(|_| "main has told nothing".to_owned())?;
@@ -152,7 +154,7 @@ pub(crate) fn measure(setup: &Setup, how: How) -> Result<Measured, String> {
     Ok(Measured {
         step_s: outcome.took().as_secs_f64() / steps,
         settled_s: outcome.settled_step().as_secs_f64(),
-        client_bytes_per_step: client_bytes.map(|bytes| bytes as f64 / steps),
+        client_bytes_per_step: client_bytes as f64 / steps,
         held_bytes: {
             let held = outcome.held_bytes.iter().copied();
             [held.clone().take(1).max(), held.skip(1).max()].map(Option::unwrap_or_default)

@@ -2,13 +2,14 @@
 //!
 //! | part | is |
 //! | --- | --- |
-//! | `map`, `windows` | what `main` uses: [`Group`] gathers calls and hands them on as windows |
+//! | `map`, `begin`, `windows` | what `main` uses: [`Group`] gathers calls and hands them on as windows |
+//! | `crew` | what groups need of servers, whoever runs them; `in_job`: those of a job |
 //! | `lazy`, `parts` | results that are not there yet, and functions of several arguments |
 //! | `discovery` | from gathered calls to a task graph, with volumes and times as learned |
 //! | `along` | mapped as a graph says that was given |
 //! | `dispatch`, `trees` | from a mapping to orders: who executes what, and who sends what to whom |
 //! | `view`, `pace` | what the mapping sees of servers and links |
-//! | `execution`, `progress` | carries them out, and again where a server is lost; how far that is |
+//! | `carried`, `execution`, `progress` | carries them out, and again where a server is lost; how far that is |
 //! | `supply` | brings data to who needs it |
 //! | `guard` | has tasks of slow servers tried elsewhere |
 //! | `turns` | one window at a time, whoever asks |

@@ -27,6 +27,19 @@ pub fn run(job: Job, pes: u32) -> Result<(), JobError> {
 /// the links between sites emulated under it. Main runs on the calling thread.
 #[cfg(feature = "net")]
 pub fn run_emulated(job: Job, spec: &gridspan_topology::GridSpec) -> Result<(), JobError> {
+    run_emulated_counted(job, spec).map(drop)
+}
+
+/// Bytes of frames that one node sent to another and that were acknowledged, by the two.
+#[cfg(feature = "net")]
+pub type Traffic = std::collections::BTreeMap<(NodeId, NodeId), u64>;
+
+/// The same as [`run_emulated`], and what nodes sent to each other.
+#[cfg(feature = "net")]
+pub fn run_emulated_counted(
+    job: Job,
+    spec: &gridspan_topology::GridSpec,
+) -> Result<Traffic, JobError> {
     use super::uplink::Uplink;
     use crate::net::bootstrap::{Joined, issue};
     use crate::net::{Authority, TransportLimits, UdpPort};
@@ -53,7 +66,8 @@ pub fn run_emulated(job: Job, spec: &gridspan_topology::GridSpec) -> Result<(), 
         uplinks.push(Arc::new(Uplink::new(net)));
     }
     let begin = Instant::now();
-    thread::scope(|scope| {
+    let counting: Vec<_> = program.layout().nodes().zip(uplinks.iter().cloned()).collect();
+    let outcome = thread::scope(|scope| {
         let mut nodes: Vec<_> = program
             .layout()
             .nodes()
@@ -67,5 +81,9 @@ pub fn run_emulated(job: Job, spec: &gridspan_topology::GridSpec) -> Result<(), 
         let outcome = nodes.pop().map_or(Ok(()), Node::join);
         others.into_iter().for_each(|node| drop(node.join()));
         outcome
-    })
+    });
+    let sent = counting.into_iter().flat_map(|(from, uplink)| {
+        uplink.acknowledged_bytes().into_iter().map(move |(to, bytes)| ((from, to), bytes))
+    });
+    outcome.map(|()| sent.collect())
 }

@@ -124,6 +124,15 @@ impl Uplink {
         self.waker.clone()
     }
 
+    /// How many bytes of frames other nodes have acknowledged.
+    pub(super) fn acknowledged_bytes(&self) -> Vec<(NodeId, u64)> {
+        let mut net = lock(&self.net);
+        let transport = net.transport();
+        let others: Vec<NodeId> = transport.others().collect();
+        let of = |node| (node, transport.stats(node).bytes_acknowledged);
+        others.into_iter().map(of).collect()
+    }
+
     /// Opens the connection over which this node and the root watch each other.
     pub(super) fn connect(&self, node: NodeId) {
         lock(&self.net).transport().connect(node);

@@ -50,8 +50,8 @@ fn stay(name: &str, role: Role) -> Outcome<()> {
 /// Two vectors are made and scaled on servers, and only their product comes here.
 async fn map(token: &Path) -> Outcome<f64> {
     let servers = Remote::new(Token::read(token)?)?;
-    let (mapper, heuristic) = (servers.mapper(), HeftC::default());
-    let group = mapper.map(&heuristic, async |group| {
+    let heuristic = HeftC::default();
+    let group = servers.map(&heuristic, async |group| {
         let count = group.value(&1_000_u64)?;
         let (numbers,) = group.call(&FILL, (&count,));
         let (doubled,) = group.call(&SCALE, (group.value(&2.0)?, &numbers));

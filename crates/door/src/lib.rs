@@ -14,8 +14,7 @@
 //!
 //! # async fn sum() -> Result<(), Box<dyn std::error::Error>> {
 //! let servers = Remote::new(Token::read("grid.token".as_ref())?)?;
-//! let mapper = servers.mapper();
-//! let sum = mapper
+//! let sum = servers
 //!     .map(&HeftC::default(), async |group| {
 //!         let (sum,) = group.call(&SUM, (group.value(&vec![1, 2, 3])?,));
 //!         group.get(&sum).await

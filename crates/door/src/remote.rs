@@ -10,7 +10,8 @@ use super::visitor::Visitor;
 use super::wire::{Listed, Question, Times, Work};
 use bytes::Bytes;
 use gridspan_rpc::calls::{RpcError, ServerCard};
-use gridspan_rpc::group::{Beliefs, Crew, Done, Encoded, Execute, Freed, Mapper, Window};
+use gridspan_rpc::group::{Beliefs, Crew, Done, Encoded, Execute, Freed, Group, Mapper, Window};
+use gridspan_rpc::heuristics::Heuristic;
 use gridspan_rpc::{DataId, Platform, ServerId, TaskId};
 use gridspan_topology::LinkSample;
 use std::collections::{BTreeMap, BTreeSet};
@@ -88,6 +89,16 @@ impl Remote {
     /// A mapper of groups to these servers.
     pub fn mapper(&self) -> Mapper<Self> {
         Mapper::to(self.clone())
+    }
+
+    /// Maps the calls that `body` makes by a heuristic, and executes them, as [`Mapper::map`] does. What it learns of functions is
+    /// forgotten: programs that map several groups keep a [`mapper`](Self::mapper).
+    pub async fn map<R>(
+        &self,
+        heuristic: &dyn Heuristic,
+        body: impl AsyncFnOnce(&Group<'_, Self>) -> Result<R, RpcError>,
+    ) -> Result<R, RpcError> {
+        self.mapper().map(heuristic, body).await
     }
 
     /// Says good-bye. Servers forget what they keep for its groups.

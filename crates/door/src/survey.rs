@@ -105,3 +105,27 @@ fn of_flow(flow: Flow, round_trip: Duration) -> Option<LinkSample> {
     let is_full = flow.all >= TELLING.max(round_trip * ROUND_TRIPS_TO_TELL);
     Some(LinkSample { rate: Some(rate), is_full, ..LinkSample::default() })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(bytes: u64, took_ms: u64) -> Flow {
+        let took = Duration::from_millis(took_ms);
+        Flow { bytes, took, all: took * 2 }
+    }
+
+    #[test]
+    fn a_transfer_says_what_a_way_carries_once_it_outlasts_what_the_connection_has_to_learn() {
+        let trip = Duration::from_millis(40);
+
+        let [short, long] = [50, 400].map(|took_ms| of_flow(flow(1_000_000, took_ms), trip));
+
+        let (short, long) = (short.unwrap(), long.unwrap());
+        // A megabyte in 50 ms is 160 Mbit/s, which the way does at least, and in 400 ms 20 Mbit/s.
+        assert_eq!(short.rate, Some(Bandwidth::from_bits_per_second(160_000_000)));
+        assert_eq!(long.rate, Some(Bandwidth::from_bits_per_second(20_000_000)));
+        assert_eq!((short.is_full, long.is_full), (false, true));
+        assert_eq!(of_flow(flow(1000, 400), trip), None, "too little to tell");
+    }
+}

@@ -133,10 +133,9 @@ pub(crate) fn measure(setup: &Setup, how: How) -> Result<Measured, String> {
     let spec = grid(setup)?;
     let client_bytes = match setup.real {
         true => {
-            let traffic = embedded::run_emulated_counted(job, &spec);
-            let traffic = traffic.map_err(|error| error.to_string())?;
-            let of_client = traffic.iter().filter(|((from, to), _)| from.0 == 0 || to.0 == 0);
-            of_client.map(|(_, bytes)| bytes).sum()
+            let carried = embedded::run_emulated_counted(job, &spec);
+            let carried = carried.map_err(|error| error.to_string())?;
+            carried.first().map_or(0, |client| client.sent + client.received)
         }
         false => {
             let simulation = Simulation::new(job, spec, SimOptions::default());

@@ -30,16 +30,22 @@ pub fn run_emulated(job: Job, spec: &gridspan_topology::GridSpec) -> Result<(), 
     run_emulated_counted(job, spec).map(drop)
 }
 
-/// Bytes of frames that one node sent to another and that were acknowledged, by the two.
+/// Bytes of frames of one node.
 #[cfg(feature = "net")]
-pub type Traffic = std::collections::BTreeMap<(NodeId, NodeId), u64>;
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Carried {
+    /// That went to others, who have acknowledged them.
+    pub sent: u64,
+    /// That came from others.
+    pub received: u64,
+}
 
-/// The same as [`run_emulated`], and what nodes sent to each other.
+/// The same as [`run_emulated`], and what each node sent and got.
 #[cfg(feature = "net")]
 pub fn run_emulated_counted(
     job: Job,
     spec: &gridspan_topology::GridSpec,
-) -> Result<Traffic, JobError> {
+) -> Result<Vec<Carried>, JobError> {
     use super::uplink::Uplink;
     use crate::net::bootstrap::{Joined, issue};
     use crate::net::{Authority, TransportLimits, UdpPort};
@@ -65,8 +71,7 @@ pub fn run_emulated_counted(
         let net = joined.into_loop(TransportLimits::default()).map_err(|error| setup(&error))?;
         uplinks.push(Arc::new(Uplink::new(net)));
     }
-    let begin = Instant::now();
-    let counting: Vec<_> = program.layout().nodes().zip(uplinks.iter().cloned()).collect();
+    let (begin, counting) = (Instant::now(), uplinks.clone());
     let outcome = thread::scope(|scope| {
         let mut nodes: Vec<_> = program
             .layout()
@@ -82,8 +87,9 @@ pub fn run_emulated_counted(
         others.into_iter().for_each(|node| drop(node.join()));
         outcome
     });
-    let sent = counting.into_iter().flat_map(|(from, uplink)| {
-        uplink.acknowledged_bytes().into_iter().map(move |(to, bytes)| ((from, to), bytes))
+    let carried = counting.iter().map(|uplink| {
+        let (sent, received) = uplink.carried_bytes();
+        Carried { sent, received }
     });
-    outcome.map(|()| sent.collect())
+    outcome.map(|()| carried.collect())
 }

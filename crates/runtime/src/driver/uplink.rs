@@ -46,6 +46,8 @@ pub(super) struct Uplink {
     has_frames: AtomicBool,
     /// Bytes of frames that the transport did not take yet.
     backlog_bytes: AtomicUsize,
+    /// Bytes of frames that have come.
+    received_bytes: AtomicU64,
     /// How many of the frames, those at the front, are these.
     left: AtomicUsize,
     /// When the transport last took one of them, in nanoseconds since `begin`.
@@ -99,6 +101,7 @@ impl Uplink {
             contacts: Mutex::default(),
             has_frames: AtomicBool::new(false),
             backlog_bytes: AtomicUsize::new(0),
+            received_bytes: AtomicU64::new(0),
             left: AtomicUsize::new(0),
             drained_ns: AtomicU64::new(0),
             waiting: AtomicBool::new(false),
@@ -124,13 +127,12 @@ impl Uplink {
         self.waker.clone()
     }
 
-    /// How many bytes of frames other nodes have acknowledged.
-    pub(super) fn acknowledged_bytes(&self) -> Vec<(NodeId, u64)> {
+    /// How many bytes of frames went to other nodes, as far as they have acknowledged them, and came from them.
+    pub(super) fn carried_bytes(&self) -> (u64, u64) {
         let mut net = lock(&self.net);
         let transport = net.transport();
-        let others: Vec<NodeId> = transport.others().collect();
-        let of = |node| (node, transport.stats(node).bytes_acknowledged);
-        others.into_iter().map(of).collect()
+        let sent = transport.others().map(|node| transport.stats(node).bytes_acknowledged);
+        (sent.sum(), self.received_bytes.load(Ordering::Relaxed))
     }
 
     /// Opens the connection over which this node and the root watch each other.
@@ -249,6 +251,7 @@ impl Uplink {
     fn handle(&self, switch: &Switch, event: TransportEvent) {
         match event {
             TransportEvent::Frame { from, bytes } => {
+                self.received_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
                 if let Err(error) = switch.receive(from, &bytes) {
                     tell(switch, move |core| core.blame(from, error));
                 }

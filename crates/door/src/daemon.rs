@@ -28,7 +28,9 @@ const ATTEMPTS: usize = 3;
 const CONNECTIONS_MAX: usize = 1024;
 /// How long calls may go on when the daemon is told to end.
 const GRACE: Duration = Duration::from_secs(10);
-/// How often it looks whether they have ended.
+/// How long servers need at most to find a door that is back: they notice that it was away, and look for it now and then.
+const RETURN: Duration = Duration::from_secs(15);
+/// How often it looks whether something has happened.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// What a daemon is.
@@ -52,6 +54,8 @@ pub(super) struct DoorPlan {
     endpoint: Endpoint,
     /// What the certificates of daemons, and of those that join them, name.
     names: [String; 2],
+    /// Whether another was at this door before.
+    is_back: bool,
 }
 
 struct Daemon<C: Catalogue> {
@@ -64,6 +68,8 @@ struct Daemon<C: Catalogue> {
     /// What is known of the ways between servers, and when the door was opened.
     chart: Mutex<Chart>,
     begun: Instant,
+    /// Whether another was at this door before, whose servers will find it.
+    is_back: bool,
     /// If it executes anything itself.
     workshop: Option<Arc<Workshop<C>>>,
 }
@@ -86,6 +92,7 @@ impl DoorPlan {
         let kept = key_path(&options.token);
         let is_there = options.is_kept && options.token.exists();
         let before = if is_there { Key::read(&kept)? } else { None };
+        let is_back = before.is_some();
         let (token, key, mut endpoint) = match before {
             Some(key) => {
                 let endpoint = Endpoint::server(key.server()?, key.address());
@@ -111,7 +118,7 @@ impl DoorPlan {
         if let Some(token) = token {
             token.write(&options.token)?;
         }
-        Ok(Self { options, endpoint, names: key.names() })
+        Ok(Self { options, endpoint, names: key.names(), is_back })
     }
 
     /// Where the door is.
@@ -126,7 +133,7 @@ pub(super) async fn daemon<C: Catalogue>(
     own: Option<Own<C>>,
     end: impl Future<Output = ()>,
 ) -> Result<(), DoorError> {
-    let DoorPlan { options, endpoint, names } = plan;
+    let DoorPlan { options, endpoint, names, is_back } = plan;
     let mut hall = Hall::new();
     let workshop = own.as_ref().map(|own| Arc::new(Workshop::new(own, endpoint.clone(), names)));
     if let Some(Own { card, bench, pes }) = own {
@@ -139,6 +146,7 @@ pub(super) async fn daemon<C: Catalogue>(
         connections: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
         chart: Mutex::default(),
         begun: Instant::now(),
+        is_back,
         workshop,
     });
     let mut end = std::pin::pin!(end);
@@ -298,7 +306,7 @@ impl<C: Catalogue> Daemon<C> {
         let (bytes, call) = (call.arguments.len() as u64, Arc::new(call));
         let (mut tried, mut problem) = (BTreeSet::new(), RpcError::CommunicationFailed);
         for attempt in 0..ATTEMPTS {
-            let placed = self.hall().place(&call.function, bytes, &tried);
+            let placed = self.place(&call.function, bytes, &tried).await;
             let (offer, way) = match placed {
                 Ok(Some(placed)) => placed,
                 Ok(None) => break,
@@ -315,6 +323,23 @@ impl<C: Catalogue> Daemon<C> {
             }
         }
         Err(problem)
+    }
+
+    /// Finds a server for a call. Where a daemon was before, its servers come back one by one: then none may be there yet.
+    async fn place(
+        &self,
+        function: &str,
+        bytes: u64,
+        tried: &BTreeSet<u32>,
+    ) -> Result<Option<(Offer, Way<C>)>, RpcError> {
+        loop {
+            let placed = self.hall().place(function, bytes, tried);
+            let may_come = self.is_back && self.begun.elapsed() < RETURN;
+            if placed.is_ok() || !may_come || !tried.is_empty() {
+                return placed;
+            }
+            tokio::time::sleep(GLANCE).await;
+        }
     }
 
     /// Sends a call to a server. It counts as the server's load until that has answered, though in time or not. If nobody

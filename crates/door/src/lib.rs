@@ -54,10 +54,11 @@
 //! transfers do.
 //!
 //! **Failure.** A server whose connection ends or is silent for some seconds is forgotten, and its calls are made
-//! elsewhere; what it had of groups is made again by others. Servers whose registry is gone look for it at the same address until it is back; the registry keeps
-//! its certificates beside the token if that has a path of its own. Groups go on meanwhile, and whoever waits for a call looks for
-//! the door again and calls anew. A call whose caller is gone, or that
-//! was late, is taken back from its server, which ends what it executes of it and begins nothing else.
+//! elsewhere; what it had of groups is made again by others. Servers whose registry is gone look for it at the same address
+//! until it is back; the registry keeps its certificates beside the token if that has a path of its own. Groups go on
+//! meanwhile, and whoever waits for a call looks for the door again and calls anew; calls to one that is back wait for its
+//! servers to come. A call whose caller is gone, or that was late, is taken back from its server, which ends what it executes
+//! of it and begins nothing else.
 //!
 //! **End.** A daemon that is told to end takes no more calls, answers those it has, and says good-bye.
 

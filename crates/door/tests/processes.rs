@@ -321,6 +321,27 @@ async fn calls_that_nobody_waits_for_any_more_are_not_begun() {
 }
 
 #[tokio::test]
+async fn who_waits_for_a_call_finds_the_next_registry() {
+    let mut grid = Grid::new(&["one"]);
+    let go = grid.file("go");
+    let arguments = serde_json::to_string(&(&go, 7)).unwrap();
+    let visitor = grid.visitor();
+    let call = visitor.call("hold", &arguments, LIMIT);
+    let restart = async {
+        grid.listed(|listed| listed[0].calls == 1).await;
+        grid.registry = None;
+        grid.registry = Some(Process::start("registry", &grid.token()));
+        // The server has found it, and the call has come to it once more.
+        grid.listed(|listed| listed.first().is_some_and(|server| server.calls == 1)).await;
+        fs::write(&go, "").unwrap();
+    };
+
+    let (answer, ()) = within_limit(async { tokio::join!(call, restart) }).await;
+
+    assert_eq!(answer.unwrap(), Ok("[7]".to_owned()));
+}
+
+#[tokio::test]
 async fn links_between_servers_are_measured_and_listed() {
     let grid = Grid::new(&["one", "other"]);
     within_limit(grid.listed(|listed| {

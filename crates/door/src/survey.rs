@@ -5,7 +5,7 @@ use super::wire::{Answer, Peer, Question, Sighting, ask};
 use super::workshop::Workshop;
 use gridspan_rpc::calls::Catalogue;
 use gridspan_topology::{Bandwidth, LinkSample};
-use quinn::Connection;
+use quinn::{Connection, VarInt};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -48,8 +48,14 @@ pub(super) async fn survey<C: Catalogue>(
             let is_door = address.is_none();
             let address = address.unwrap_or(address_of_door);
             let measure = async {
-                let peer = workshop.peer(address, is_door).await?;
-                measured(&peer, wants_rate).await
+                if let Some(known) = workshop.known(address) {
+                    return measured(&known, wants_rate).await;
+                }
+                // Not kept: servers that have nothing else to say to each other may be many.
+                let peer = workshop.connect(address, is_door).await?;
+                let sample = measured(&peer, wants_rate).await;
+                peer.close(VarInt::from_u32(0), b"it was measured");
+                sample
             };
             if let Ok(Some(sample)) = tokio::time::timeout(PATIENCE, measure).await {
                 let round_trip = sample.round_trip.unwrap_or_default();

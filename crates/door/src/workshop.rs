@@ -273,16 +273,26 @@ impl<C: Catalogue> Workshop<C> {
         std::mem::take(&mut *lock(&self.flows))
     }
 
-    /// A connection to another server.
-    pub(super) async fn peer(&self, address: SocketAddr, is_door: bool) -> Option<Connection> {
-        let known = lock(&self.peers).get(&address).cloned();
-        if let Some(peer) = known.filter(|peer| peer.close_reason().is_none()) {
-            return Some(peer);
+    /// A connection to another server, kept for what else comes from there.
+    async fn peer(&self, address: SocketAddr, is_door: bool) -> Option<Connection> {
+        if let Some(known) = self.known(address) {
+            return Some(known);
         }
-        let name = &self.names[usize::from(!is_door)];
-        let connection = self.endpoint.connect(address, name).ok()?.await.ok()?;
+        let connection = self.connect(address, is_door).await?;
         lock(&self.peers).insert(address, connection.clone());
         Some(connection)
+    }
+
+    /// The connection to another server, if there is one.
+    pub(super) fn known(&self, address: SocketAddr) -> Option<Connection> {
+        let known = lock(&self.peers).get(&address).cloned();
+        known.filter(|peer| peer.close_reason().is_none())
+    }
+
+    /// A new connection to another server.
+    pub(super) async fn connect(&self, address: SocketAddr, is_door: bool) -> Option<Connection> {
+        let name = &self.names[usize::from(!is_door)];
+        self.endpoint.connect(address, name).ok()?.await.ok()
     }
 }
 

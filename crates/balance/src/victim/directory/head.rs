@@ -7,9 +7,11 @@
 //! requests back.
 
 use super::super::message::{Demand, Standing, StealMessage};
+use super::backlog::Backlog;
 use super::holders::quiet;
 use super::keeper::settling;
 use super::post::Post;
+use super::requests::{Pace, Requests};
 use super::shares::{Party, level, share};
 use super::task_time::blend;
 use gridspan_topology::{NodeId, Time};
@@ -20,15 +22,11 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Head {
     parts: BTreeMap<usize, Part>,
-    /// Requests of other sites, and when they came.
-    standing: BTreeMap<usize, (Standing, Time)>,
-    /// What was last sent to other sites, and when.
-    fed: BTreeMap<usize, (u64, Time)>,
+    requests: Requests,
     /// The sites where a request of this one stands.
     parked: BTreeSet<usize>,
     task_ns: u64,
-    /// Since when the site has had tasks that nobody runs.
-    rich_since: Option<Time>,
+    backlog: Backlog,
     /// Tasks are on their way here until then.
     fed_until: Time,
     /// Parts may have more to report until then.
@@ -60,9 +58,9 @@ impl Head {
             self.task_ns = blend(self.task_ns, demand.task_ns);
         }
         self.parts.insert(part, Part { demand, at: post.now });
-        let is_rich = self.parts.values().any(|part| part.demand.queued > 0);
-        self.rich_since = is_rich.then(|| self.rich_since.unwrap_or(post.now));
-        if is_rich {
+        let queued = self.queued();
+        self.backlog.observe(post.now, queued);
+        if queued > 0 {
             self.hear(post);
         }
         self.settle(post);
@@ -72,24 +70,16 @@ impl Head {
     pub(super) fn park(&mut self, from: NodeId, standing: Standing, post: &mut Post<'_>) {
         let (own, _) = post.own();
         let Some(site) = post.places.site_of(from).filter(|&site| site != own) else { return };
-        let mut standing = standing;
-        let round_trip = post.places.latency(own, site).duration() * 2;
-        if let Some(&(tasks, at)) = self.fed.get(&site)
-            && post.now < at + round_trip
-        {
-            // It asked before it knew what is on its way to it.
-            let each = tasks / u64::from(standing.nodes).max(1);
-            let lasts = Duration::from_nanos(self.task_ns.saturating_mul(each));
-            standing.backlog = standing.backlog.saturating_add(lasts);
-        }
-        self.standing.insert(site, (standing, post.now));
+        self.requests.park(site, standing, post);
         self.hear(post);
         self.settle(post);
     }
 
     /// Another site asks no more.
     pub(super) fn unpark(&mut self, from: NodeId, post: &Post<'_>) {
-        post.places.site_of(from).map(|site| self.standing.remove(&site));
+        if let Some(site) = post.places.site_of(from) {
+            self.requests.withdraw(site);
+        }
     }
 
     /// Another site has answered.
@@ -112,16 +102,14 @@ impl Head {
         let farthest = (0..post.places.site_count()).map(latency).max().unwrap_or_default();
         self.fed_until = post.now + settling(latency(own)).min(farthest);
         // Who sends tasks has work itself; what it asked for before is out of date.
-        self.standing.remove(&answering);
+        self.requests.withdraw(answering);
         let others = fed.iter().filter_map(|&head| post.places.site_of(head));
         for site in others {
             // A request that the other sent after it was fed stands.
             let way = |from, to| post.places.latency(from, to).duration();
             let since_fed = way(answering, site) + way(site, own);
             let is_old = |at: Time| at + way(answering, own) < post.now + since_fed;
-            if self.standing.get(&site).is_some_and(|&(_, at)| is_old(at)) {
-                self.standing.remove(&site);
-            }
+            self.requests.withdraw_if(site, is_old);
         }
         self.settle(post);
     }
@@ -148,7 +136,7 @@ impl Head {
                 // Requests stood with heads that may be gone; there they replace those that still stand.
                 self.parked.clear();
                 let has_nodes = |site: usize| !post.places.nodes_in(site).is_empty();
-                self.standing.retain(|&site, _| has_nodes(site));
+                self.requests.retain(has_nodes);
                 self.parts.retain(|&part, _| post.places.keeper(own, part).is_some());
                 self.settle(post);
             }
@@ -182,15 +170,19 @@ impl Head {
         }
     }
 
-    /// What a task takes. As long as nobody knows, the backlog is taken to last as long as it has lasted.
-    fn task_ns(&self, post: &Post<'_>) -> f64 {
-        if self.task_ns > 0 {
-            return self.task_ns as f64;
+    /// How long tasks take; 0 as long as nobody knows.
+    fn pace(&self, post: &Post<'_>) -> Pace {
+        let nodes = post.places.nodes_in(post.own().0).len() as u64;
+        Pace {
+            task_ns: self.backlog.task_ns(post.now, self.queued(), nodes, self.task_ns),
+            is_replenished: self.task_ns > 0
+                && self.backlog.is_replenished(post.now, nodes, self.task_ns),
         }
-        let lasted = self.rich_since.map_or(0, |since| post.now.0.saturating_sub(since.0)) as f64;
-        let nodes = post.places.nodes_in(post.own().0).len() as f64;
-        let queued: u64 = self.parts.values().map(|part| part.demand.queued).sum();
-        lasted * nodes / (queued as f64).max(1.0)
+    }
+
+    /// How many tasks wait in the site.
+    fn queued(&self) -> u64 {
+        self.parts.values().fold(0, |sum, part| sum.saturating_add(part.demand.queued))
     }
 
     /// Tasks of a part that run or wait to, and those alone that wait.
@@ -207,23 +199,11 @@ impl Head {
         (demand.queued as f64 + running, demand.queued as f64)
     }
 
-    /// Who takes part in levelling now, apart from the parts of the own site: sites, and when they can begin.
-    fn guests(&self, task_ns: f64, post: &Post<'_>) -> Vec<(usize, Party)> {
-        let (own, _) = post.own();
-        let guest = |(&site, (standing, at)): (&usize, &(Standing, Time))| {
-            let backlog = standing.backlog.saturating_sub(post.now.since(*at));
-            let from =
-                post.places.latency(own, site).duration().max(backlog).as_nanos() as f64 / task_ns;
-            let nodes = f64::from(standing.nodes).min(post.places.nodes_in(site).len() as f64);
-            (!standing.receivers.is_empty()).then_some((site, Party { nodes, from }))
-        };
-        self.standing.iter().filter_map(guest).collect()
-    }
-
     fn ship(&mut self, post: &mut Post<'_>) {
         let (own, _) = post.own();
-        let task_ns = self.task_ns(post);
-        let guests = if task_ns > 0.0 { self.guests(task_ns, post) } else { Vec::new() };
+        let pace = self.pace(post);
+        let guests =
+            if pace.task_ns > 0.0 { self.requests.parties(pace, post) } else { Vec::new() };
         let parts: Vec<(usize, Party, f64, f64)> = (0..post.places.part_count(own))
             .map(|part| {
                 let nodes = post.places.nodes_of_part(own, part).len() as f64;
@@ -242,7 +222,7 @@ impl Head {
         for &(site, party) in &guests {
             let tasks = share(party, level).round() as u64;
             if tasks > 0
-                && let Some((standing, _)) = self.standing.remove(&site)
+                && let Some(standing) = self.requests.answer(site)
             {
                 lacking.push((Some(site), tasks, standing.receivers));
             }
@@ -270,15 +250,19 @@ impl Head {
             (number, (work - share(party, level)).clamp(0.0, queued).round() as u64)
         };
         self.hand_out(lacking, parts.iter().map(spare).collect(), post);
-        if task_ns > 0.0 && self.task_ns > 0 {
-            return;
-        }
-        // Until something is known: look again when the backlog has lasted as long as the way would take.
-        let ways = self.standing.keys().map(|&site| post.places.latency(own, site).duration());
-        if let (Some(way), Some(since)) = (ways.min(), self.rich_since) {
-            let lasted = post.now.since(since);
-            self.wake(post.now + way.max(lasted), post);
-        }
+        self.wake_for_those_who_wait(post);
+    }
+
+    /// Looks again when what is known of tasks will have changed although nobody reports: once the backlog
+    /// is older than what nodes observed explains, and then whenever it has lasted twice as long, and
+    /// as long as the way takes.
+    fn wake_for_those_who_wait(&mut self, post: &Post<'_>) {
+        let Some(way) = self.requests.nearest(post) else { return };
+        let nodes = post.places.nodes_in(post.own().0).len() as u64;
+        let lasted = Duration::from_nanos(self.backlog.lasted_ns(post.now));
+        let outlasts = self.backlog.outlasts_at(nodes, self.task_ns).filter(|&at| at > post.now);
+        let again = outlasts.unwrap_or(post.now + lasted);
+        self.wake(again.max(post.now + way.saturating_sub(lasted)), post);
     }
 
     /// Has parts with something to spare send it to those that lack it.
@@ -307,7 +291,8 @@ impl Head {
                 post.send(keeper, StealMessage::Ship { tasks: now, to: to.clone() });
             }
             if let Some((site, head)) = site.zip(head(&site)).filter(|_| sent > 0) {
-                self.fed.insert(site, (sent, post.now));
+                self.requests.note_sent(site, sent, self.pace(post), post.now);
+                self.backlog.gave(post.now, sent);
                 // There, what this site asked for before is out of date now.
                 self.parked.remove(&site);
                 post.send(head, StealMessage::Shipped { tasks: sent, fed: fed.clone() });
@@ -326,8 +311,8 @@ impl Head {
         }
         let nodes = post.places.nodes_in(own).len();
         let work: f64 = (0..post.places.part_count(own)).map(|part| self.work(part, post).0).sum();
-        let backlog =
-            Duration::from_nanos((work * self.task_ns as f64 / nodes.max(1) as f64) as u64);
+        let task_ns = if self.task_ns > 0 { self.pace(post).task_ns } else { 0.0 };
+        let backlog = Duration::from_nanos((work * task_ns / nodes.max(1) as f64) as u64);
         let is_starving = self.parts.values().all(|part| part.demand.queued == 0)
             && self.parts.values().any(|part| part.demand.idle > 0);
         for site in (0..post.places.site_count()).filter(|&site| site != own) {

@@ -1,6 +1,8 @@
 //! Who holds tasks, as a directory believes.
 
+use super::backlog::Backlog;
 use gridspan_topology::{NodeId, Time};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -18,17 +20,28 @@ pub(super) struct Holder {
     tasks: u64,
     at: Time,
     pub(super) workers: u32,
+    backlog: Backlog,
 }
 
 impl Holder {
     /// When its last task will have been taken to run, in nanoseconds; who is latest can spare most.
-    fn dry_ns(&self, task_ns: u64) -> u128 {
+    fn dry_ns(&self, now: Time, task_ns: u64) -> u128 {
+        if self.is_replenished(now, task_ns) {
+            return u128::from(now.0) + u128::from(self.backlog.lasted_ns(now));
+        }
         let lasts = u128::from(self.tasks) * u128::from(known(task_ns)) / u128::from(self.workers);
         u128::from(self.at.0) + lasts
     }
 
+    fn is_replenished(&self, now: Time, task_ns: u64) -> bool {
+        self.backlog.is_replenished(now, u64::from(self.workers), known(task_ns))
+    }
+
     /// How many it should have by now. At least one: it says itself when there is none.
     pub(super) fn tasks(&self, now: Time, task_ns: u64) -> u64 {
+        if self.is_replenished(now, task_ns) {
+            return self.tasks.max(1);
+        }
         let elapsed = u128::from(now.0.saturating_sub(self.at.0)) * u128::from(self.workers);
         let taken = u64::try_from(elapsed / u128::from(known(task_ns))).unwrap_or(u64::MAX);
         self.tasks.saturating_sub(taken).max(1)
@@ -45,8 +58,19 @@ impl Holders {
         if tasks == 0 {
             self.0.remove(&node);
         } else {
-            self.0.insert(node, Holder { tasks, at: now, workers: workers.max(1) });
+            let mut backlog = self.0.get(&node).map(|holder| holder.backlog).unwrap_or_default();
+            backlog.observe(now, tasks);
+            self.0.insert(node, Holder { tasks, at: now, workers: workers.max(1), backlog });
         }
+    }
+
+    /// The node, which has `of`, is to give so many away.
+    pub(super) fn gives(&mut self, node: NodeId, tasks: u64, of: u64, now: Time) {
+        let Some(holder) = self.0.get_mut(&node).filter(|_| tasks < of) else {
+            return self.remove(node);
+        };
+        holder.backlog.gave(now, tasks);
+        (holder.tasks, holder.at) = (of - tasks, now);
     }
 
     pub(super) fn remove(&mut self, node: NodeId) {
@@ -70,21 +94,21 @@ impl Holders {
     /// Who will have some for longest, of those that may be asked.
     pub(super) fn richest(
         &self,
+        now: Time,
         task_ns: u64,
         is_meant: impl Fn(NodeId) -> bool,
     ) -> Option<(NodeId, Holder)> {
         // The lowest number among equals.
-        let rank =
-            |node: NodeId, holder: &Holder| (holder.dry_ns(task_ns), std::cmp::Reverse(node));
+        let rank = |node: NodeId, holder: &Holder| (holder.dry_ns(now, task_ns), Reverse(node));
         let all = self.0.iter().map(|(&node, &holder)| (node, holder));
         let all = all.filter(|&(node, _)| is_meant(node));
         all.max_by_key(|(node, holder)| rank(*node, holder))
     }
 
     /// All, those first that will have some for longest.
-    pub(super) fn richest_first(&self, task_ns: u64) -> Vec<(NodeId, Holder)> {
+    pub(super) fn richest_first(&self, now: Time, task_ns: u64) -> Vec<(NodeId, Holder)> {
         let mut all: Vec<_> = self.0.iter().map(|(&node, &holder)| (node, holder)).collect();
-        all.sort_by_key(|(node, holder)| (std::cmp::Reverse(holder.dry_ns(task_ns)), *node));
+        all.sort_by_key(|(node, holder)| (Reverse(holder.dry_ns(now, task_ns)), *node));
         all
     }
 }
@@ -109,12 +133,15 @@ mod tests {
         holders.set(NodeId(3), 2, 1, Time(15 * MS));
 
         let order: Vec<u32> =
-            holders.richest_first(10 * MS).iter().map(|(node, _)| node.0).collect();
+            holders.richest_first(Time(15 * MS), 10 * MS).iter().map(|(node, _)| node.0).collect();
 
         // Dry at 20, 30 and 35 ms.
         assert_eq!(order, [3, 2, 1]);
-        assert_eq!(holders.richest(10 * MS, |_| true).unwrap().0, NodeId(3));
-        assert_eq!(holders.richest(10 * MS, |node| node != NodeId(3)).unwrap().0, NodeId(2));
+        assert_eq!(holders.richest(Time(15 * MS), 10 * MS, |_| true).unwrap().0, NodeId(3));
+        assert_eq!(
+            holders.richest(Time(15 * MS), 10 * MS, |node| node != NodeId(3)).unwrap().0,
+            NodeId(2)
+        );
     }
 
     #[test]
@@ -124,6 +151,34 @@ mod tests {
 
         let at = |ms: u64| holders.tasks(Time(ms * MS), 10 * MS);
 
-        assert_eq!([at(0), at(10), at(35), at(1000)], [8, 6, 1, 1]);
+        assert_eq!([at(0), at(10), at(35), at(79)], [8, 6, 1, 1]);
+    }
+
+    #[test]
+    fn of_those_whose_tasks_spawn_others_the_richest_is_who_has_not_run_dry_for_longest() {
+        let mut holders = Holders::default();
+        holders.set(NodeId(1), 40, 1, Time(0));
+        holders.set(NodeId(2), 5, 1, Time(0));
+        // Tasks of 100 ns each; the first ran dry and has some again, the second never did.
+        holders.set(NodeId(1), 0, 1, Time(400 * MS));
+        holders.set(NodeId(1), 60, 1, Time(800 * MS));
+        holders.set(NodeId(2), 4, 1, Time(900 * MS));
+
+        let (node, holder) = holders.richest(Time(1000 * MS), 100, |_| true).unwrap();
+
+        assert_eq!((node, holder.tasks(Time(1000 * MS), 100)), (NodeId(2), 4));
+    }
+
+    #[test]
+    fn who_gave_most_away_is_not_the_richest_any_more() {
+        let mut holders = Holders::default();
+        holders.set(NodeId(1), 8, 1, Time(0));
+        holders.set(NodeId(2), 8, 1, Time(400 * MS));
+
+        holders.gives(NodeId(1), 6, 8, Time(1000 * MS));
+
+        let order = holders.richest_first(Time(1000 * MS), 100);
+        assert_eq!(order.iter().map(|(node, _)| node.0).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(order[1].1.tasks(Time(1000 * MS), 100), 2);
     }
 }

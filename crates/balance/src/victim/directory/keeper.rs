@@ -77,7 +77,7 @@ impl Keeper {
             return;
         }
         let may_give = |victim| post.places.may_trade(victim, from);
-        if let Some((victim, holder)) = self.holders.richest(self.task_ns, may_give) {
+        if let Some((victim, holder)) = self.holders.richest(post.now, self.task_ns, may_give) {
             let held = holder.tasks(post.now, self.task_ns);
             let tasks = even(held, u64::from(holder.workers), u64::from(workers));
             self.serve(victim, holder, vec![Share { to: from, tasks }], post);
@@ -113,7 +113,7 @@ impl Keeper {
     /// The head has so many tasks given to these.
     pub(super) fn ship(&mut self, tasks: u64, to: &[NodeId], post: &mut Post<'_>) {
         let (now, task_ns) = (post.now, self.task_ns);
-        let mut holders = self.holders.richest_first(task_ns);
+        let mut holders = self.holders.richest_first(now, task_ns);
         holders.retain(|(victim, _)| to.iter().all(|&to| post.places.may_trade(*victim, to)));
         let held = |holder: &Holder| holder.tasks(now, task_ns);
         let all: u64 = holders.iter().map(|(_, holder)| held(holder)).sum();
@@ -197,7 +197,7 @@ impl Keeper {
             _ => return,
         }
         self.gathering = None;
-        let holders = self.holders.richest_first(self.task_ns);
+        let holders = self.holders.richest_first(post.now, self.task_ns);
         let waiting: u64 = self.waiting.values().copied().map(u64::from).sum();
         let held = self.holders.tasks(post.now, self.task_ns);
         let workers = self.holders.workers();
@@ -234,7 +234,8 @@ impl Keeper {
             }
         }
         let has_more = self.waiting.keys().any(|&to| {
-            self.holders.richest(self.task_ns, |victim| post.places.may_trade(victim, to)).is_some()
+            let may_give = |victim| post.places.may_trade(victim, to);
+            self.holders.richest(post.now, self.task_ns, may_give).is_some()
         });
         if is_uneven && has_more {
             self.gather(post);
@@ -289,7 +290,7 @@ impl Keeper {
     fn serve(&mut self, victim: NodeId, holder: Holder, shares: Vec<Share>, post: &mut Post<'_>) {
         let of = holder.tasks(post.now, self.task_ns);
         let gives: u64 = shares.iter().map(|share| share.tasks).sum();
-        self.holders.set(victim, of.saturating_sub(gives), holder.workers, post.now);
+        self.holders.gives(victim, gives, of, post.now);
         for share in &shares {
             let workers = self.waiting.remove(&share.to).unwrap_or(0);
             self.served.insert(share.to, (victim, workers));

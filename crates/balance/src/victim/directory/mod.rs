@@ -18,12 +18,16 @@
 //!   nodes whose directory was lost tell the next one, which is the next node of the part. Directories have
 //!   those served that the lost node was to serve. Requests at other sites are parked again.
 
+mod backlog;
 mod head;
 mod holders;
 mod keeper;
 mod post;
+mod requests;
 mod shares;
 mod task_time;
+#[cfg(test)]
+mod tests;
 
 use super::command::{Amount, Gift};
 use super::message::{Share, StealMessage};

@@ -1,0 +1,138 @@
+//! How long tasks that wait will last, in a site or on one node.
+
+use gridspan_topology::Time;
+
+/// Since when some tasks have waited, and how many were seen to come since then.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Backlog {
+    since: Option<Time>,
+    queued: u64,
+    /// Those that waited at first, and by how many they became more.
+    came: u64,
+}
+
+impl Backlog {
+    /// So many tasks wait now.
+    pub(super) fn observe(&mut self, now: Time, queued: u64) {
+        if queued == 0 {
+            *self = Self::default();
+            return;
+        }
+        self.since.get_or_insert(now);
+        self.came = self.came.saturating_add(queued.saturating_sub(self.queued));
+        self.queued = queued;
+    }
+
+    /// So many tasks leave; the rest will last for so much less.
+    pub(super) fn gave(&mut self, now: Time, tasks: u64) {
+        if let Some(since) = &mut self.since {
+            let part = tasks as f64 / self.queued.max(tasks).max(1) as f64;
+            let lasted = now.0.saturating_sub(since.0) as f64;
+            since.0 = since.0.saturating_add((lasted * part) as u64);
+            self.queued = self.queued.saturating_sub(tasks);
+        }
+    }
+
+    /// For how long tasks have waited, in nanoseconds.
+    pub(super) fn lasted_ns(&self, now: Time) -> u64 {
+        self.since.map_or(0, |since| now.0.saturating_sub(since.0))
+    }
+
+    /// Whether tasks that wait must have come from others that were done, as so many workers would be through by
+    /// now if each took what was observed, in nanoseconds.
+    pub(super) fn is_replenished(&self, now: Time, workers: u64, observed: u64) -> bool {
+        self.outlasts_at(workers, observed).is_some_and(|time| time <= now)
+    }
+
+    /// When [`Backlog::is_replenished`] will hold if tasks wait until then.
+    pub(super) fn outlasts_at(&self, workers: u64, observed: u64) -> Option<Time> {
+        // They may have had to wait for one to end that ran already.
+        let rounds = self.came as f64 / workers.max(1) as f64 + 1.0;
+        let plausible = DOUBT * rounds * observed as f64;
+        self.since.map(|since| Time(since.0.saturating_add(plausible as u64).saturating_add(1)))
+    }
+
+    /// What each of so many tasks that wait takes one of so many workers, in nanoseconds; 0 as long as there is
+    /// nothing to tell it by.
+    ///
+    /// That is what nodes have observed, unless tasks spawn others: what was observed of those that
+    /// were done then says nothing of those that wait. Like anything whose life is unknown, these are
+    /// taken to last as long as they have lasted, and so they are while nothing was observed.
+    pub(super) fn task_ns(&self, now: Time, queued: u64, workers: u64, observed: u64) -> f64 {
+        if self.is_replenished(now, workers, observed) {
+            self.lasted_ns(now) as f64 * workers as f64 / queued.max(1) as f64
+        } else {
+            observed as f64
+        }
+    }
+}
+
+/// What is reported may be out by a factor of two.
+const DOUBT: f64 = 2.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn tasks_take_what_was_observed_while_that_explains_how_long_they_wait() {
+        let mut backlog = Backlog::default();
+        backlog.observe(Time(0), 64);
+        backlog.observe(Time(150 * MS), 2);
+
+        // 64 tasks of 10 ms are done by 4 workers after 160 ms.
+        assert_eq!(backlog.task_ns(Time(155 * MS), 2, 4, 10 * MS), 10e6);
+        assert!(!backlog.is_replenished(Time(160 * MS), 4, 10 * MS));
+    }
+
+    #[test]
+    fn a_backlog_that_outlasts_its_tasks_is_taken_to_last_as_long_again() {
+        let mut backlog = Backlog::default();
+        backlog.observe(Time(0), 50);
+
+        // 50 nodes of a tree of 100 ns each were there, and 40 are after a second.
+        backlog.observe(Time(1000 * MS), 40);
+
+        assert!(backlog.is_replenished(Time(1000 * MS), 2, 100));
+        assert_eq!(backlog.task_ns(Time(1000 * MS), 40, 2, 100), 1e9 * 2.0 / 40.0);
+    }
+
+    #[test]
+    fn tasks_that_are_seen_to_come_explain_that_some_still_wait() {
+        let (mut alone, mut fed) = (Backlog::default(), Backlog::default());
+        for time in [0, 40, 80, 120, 160] {
+            alone.observe(Time(time * MS), 4);
+            fed.observe(Time(time * MS), 4);
+            fed.observe(Time((time + 35) * MS), 1);
+        }
+
+        let after = Time(200 * MS);
+
+        assert!(alone.is_replenished(after, 1, 10 * MS));
+        assert!(!fed.is_replenished(after, 1, 10 * MS));
+    }
+
+    #[test]
+    fn half_of_the_tasks_last_for_half_as_long() {
+        let mut backlog = Backlog::default();
+        backlog.observe(Time(0), 40);
+        let before = backlog.task_ns(Time(800 * MS), 40, 1, 100);
+
+        backlog.gave(Time(800 * MS), 20);
+
+        assert_eq!(backlog.lasted_ns(Time(800 * MS)), 400 * MS);
+        assert_eq!(backlog.task_ns(Time(800 * MS), 20, 1, 100), before);
+    }
+
+    #[test]
+    fn the_age_of_a_backlog_ends_with_it() {
+        let mut backlog = Backlog::default();
+        backlog.observe(Time(0), 40);
+        backlog.observe(Time(10 * MS), 0);
+        backlog.observe(Time(20 * MS), 1);
+
+        assert_eq!(backlog.lasted_ns(Time(30 * MS)), 10 * MS);
+    }
+}

@@ -49,7 +49,7 @@ fn table(servers: &[Listed]) -> String {
 
 /// What is known of the ways between servers; nothing if that is nothing.
 fn links(servers: &[Listed]) -> String {
-    let titles = ["from", "to", "latency", "bandwidth"].map(str::to_owned);
+    let titles = ["from", "to", "latency (ms)", "bandwidth"].map(str::to_owned);
     let align = |column| if column < 2 { Align::Left } else { Align::Right };
     let mut table = Table::new(titles.into(), align);
     let name = |number: u32| {

@@ -28,6 +28,14 @@ pub struct ActorId {
 }
 
 impl ActorId {
+    /// The same actor, put together anew, for a call out of line on a way that is rarely taken. What is handed to such a
+    /// call lies in memory from the beginning, so that a way that does not call would read it from there.
+    #[inline(always)]
+    pub(crate) fn anew(self) -> Self {
+        let Self { collection, key: Key(key) } = self;
+        Self { collection, key: Key(key) }
+    }
+
     /// The sender that stands for what a PE itself sends.
     pub(crate) fn system(pe: PeId) -> Self {
         Self { collection: CollectionId::SYSTEM, key: Key(u128::from(pe.0)) }

@@ -28,9 +28,27 @@ impl Seats {
 impl Core {
     /// Where an actor sits as far as this PE knows. The root knows the homes of members whose collection is not known
     /// here yet.
+    #[inline]
     pub(super) fn seats(&self, id: ActorId) -> Seats {
+        let is_settled =
+            self.directory.is_empty() && self.departing.is_empty() && self.twins.is_empty();
+        // Nobody has moved as far as this PE knows, as in many jobs for ever.
+        if is_settled && let Some(local) = self.collections.get(id.collection) {
+            let first = match local.slots.get(id.key) {
+                Some(_) => self.me,
+                None => self.home_in(local, id.key),
+            };
+            return Seats { first, second: None, epoch: 0 };
+        }
+        self.known_seats(id)
+    }
+
+    #[inline(never)]
+    fn known_seats(&self, id: ActorId) -> Seats {
         let one = |first, epoch| Seats { first, second: None, epoch };
-        if self.resident(id).is_some() || self.departing.contains_key(&id) {
+        let local = self.collections.get(id.collection);
+        let is_here = local.is_some_and(|local| local.slots.get(id.key).is_some());
+        if is_here || !self.departing.is_empty() && self.departing.contains_key(&id) {
             return match self.twins.get(id).filter(|seat| seat.is_known()) {
                 Some(&TwinSeat { other, epoch, .. }) => {
                     Seats { first: self.me, second: Some(other), epoch }
@@ -40,7 +58,7 @@ impl Core {
         }
         match self.directory.place(id) {
             Some(Place { pe, epoch, twin, .. }) => Seats { first: pe, second: twin, epoch },
-            None => one(self.home(id).unwrap_or(Self::ROOT), 0),
+            None => one(local.map_or(Self::ROOT, |local| self.home_in(local, id.key)), 0),
         }
     }
 
@@ -97,12 +115,11 @@ impl Core {
         header.epoch = seats.epoch;
         if let Some(second) = seats.second {
             self.created += 1;
-            self.put_out::<A>(second, kind, Envelope { header, message: message.clone() });
+            self.put_out::<A>(second, kind, &header, message.clone());
         }
-        let envelope = Envelope { header, message };
         match seats.first == self.me {
-            true => self.arrive::<A>(kind, envelope),
-            false => self.put_out::<A>(seats.first, kind, envelope),
+            true => self.arrive::<A>(kind, Envelope { header, message }),
+            false => self.put_out::<A>(seats.first, kind, &header, message),
         }
     }
 
@@ -117,7 +134,7 @@ impl Core {
         let (is_known, is_second) = (seat.is_known(), seat.is_second());
         let header = Header { epoch, ..envelope.header };
         self.created += 1;
-        self.put_out::<A>(other, kind, Envelope { header, message: envelope.message.clone() });
+        self.put_out::<A>(other, kind, &header, envelope.message.clone());
         if is_known && origin != self.me {
             let (pe, twin) = if is_second { (other, self.me) } else { (self.me, other) };
             self.tell_place(origin, to, Place { twin: Some(twin), ..Place::at(pe, epoch) });

@@ -105,8 +105,8 @@ impl<M> EnvelopeBatch<M> {
         Self { kind, series: Vec::new(), messages: Vec::new(), heap_bytes: 0 }
     }
 
-    /// Adds a message, which owns `heap_bytes`.
-    #[inline]
+    /// Adds a message, which owns `heap_bytes`. Always inlined, so that the message is moved once.
+    #[inline(always)]
     pub(crate) fn push(&mut self, header: &Header, message: M, heap_bytes: usize) {
         let continues = self.series.last().is_some_and(|series| series.is_continued_by(header));
         self.add(continues, header, message);
@@ -114,7 +114,7 @@ impl<M> EnvelopeBatch<M> {
     }
 
     /// Adds a message that `continues` the last series, if there is one, or begins another.
-    #[inline]
+    #[inline(always)]
     fn add(&mut self, continues: bool, header: &Header, message: M) {
         match self.series.last_mut() {
             Some(series) if continues => series.messages += 1,

@@ -28,11 +28,16 @@ pub struct ActorId {
 }
 
 impl ActorId {
-    /// The same actor, put together anew, for a call out of line on a way that is rarely taken. What is handed to such a
-    /// call lies in memory from the beginning, so that a way that does not call would read it from there.
+    /// The actor taken apart, for a call out of line on a way that is rarely taken: what such a call takes by reference
+    /// lies in memory from the beginning, and those who do not call would look the actor up from there.
     #[inline(always)]
-    pub(crate) fn anew(self) -> Self {
-        let Self { collection, key: Key(key) } = self;
+    pub(crate) fn apart(self) -> (CollectionId, u128) {
+        (self.collection, self.key.0)
+    }
+
+    /// What [`apart`](Self::apart) took apart.
+    #[inline(always)]
+    pub(crate) fn joined((collection, key): (CollectionId, u128)) -> Self {
         Self { collection, key: Key(key) }
     }
 

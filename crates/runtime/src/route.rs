@@ -47,7 +47,7 @@ pub(crate) struct Header {
 
 impl Header {
     /// Whether it differs from another one in no more than the number.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let Self { to, source, sequence: _, priority, epoch, hops, is_broadcast, origin, after } =
             *self;

@@ -62,7 +62,7 @@ impl Core {
     /// Whether the turn of a message to the member in `slot`, and of `messages` in all with consecutive numbers, has
     /// come; counts them if so. Finds out only where that takes a look; otherwise the answer is no, and
     /// [`judge`](Self::judge) knows. Nothing waits for these: nothing is held.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pass_at_once(
         &mut self,
         kind: KindId,

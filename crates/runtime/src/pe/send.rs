@@ -40,21 +40,15 @@ impl Core {
         }
     }
 
-    /// Whether a message may need more than a place in its receiver's mailbox. Always inlined: most senders have never
-    /// sent elsewhere, and a call would cost as much as finding that out.
+    /// The sender's numbers, if it has any: most have never sent elsewhere. Always inlined, since a call would cost as
+    /// much as finding that out.
     #[inline(always)]
-    fn is_ordered(&self, sender: Sender, to: ActorId, priority: i32) -> bool {
-        let channels = match sender {
-            Sender::Actor(Seat { kind, slot }) => {
-                let members = self.members.get(kind.index());
-                match members.and_then(|members| members.get(slot as usize)) {
-                    Some(Some(member)) => member.channels.as_deref(),
-                    _ => None,
-                }
-            }
-            Sender::Pe => Some(&self.system),
-        };
-        channels.is_some_and(|channels| channels.is_ordered(to.anew(), priority))
+    fn known_channels(&self, sender: Sender) -> Option<&Channels> {
+        let Sender::Actor(Seat { kind, slot }) = sender else { return Some(&self.system) };
+        match self.members.get(kind.index())?.get(slot as usize) {
+            Some(Some(member)) => member.channels.as_deref(),
+            _ => None,
+        }
     }
 
     /// Sends one message.
@@ -66,24 +60,27 @@ impl Core {
         priority: i32,
         message: A::Message,
     ) {
+        // First, since the handler has just looked up its own actor.
+        let channels = self.known_channels(sender);
         if let Some((kind, slot)) = self.resident(to)
-            && !self.is_ordered(sender, to, priority)
+            && !channels.is_some_and(|channels| channels.is_ordered(to, priority))
             && self.is_single(sender, (kind, slot))
         {
-            self.note_sent::<A>(sender, to.anew(), &message);
+            self.note_sent::<A>(sender, to, &message);
             return self.push_ready::<A>(kind, slot, priority, message);
         }
-        self.send_ordered::<A>(sender, to.anew(), priority, message);
+        self.send_ordered::<A>(sender, to.apart(), priority, message);
     }
 
     #[inline(never)]
     fn send_ordered<A: Actor>(
         &mut self,
         sender: Sender,
-        to: ActorId,
+        to: (CollectionId, u128),
         priority: i32,
         message: A::Message,
     ) {
+        let to = ActorId::joined(to);
         let Some(kind) = self.kind_in::<A>(to.collection) else { return };
         let (source, channels) = self.conversations(sender);
         let after = channels.after(to.collection, priority);
@@ -112,11 +109,11 @@ impl Core {
     }
 
     /// A message leaves its sender.
-    #[inline]
+    #[inline(always)]
     fn note_sent<A: Actor>(&mut self, sender: Sender, to: ActorId, message: &A::Message) {
         self.created += 1;
         if self.measures.is_some() {
-            self.note_talk::<A>(sender, to, message);
+            self.note_talk::<A>(sender, to.apart(), message);
         }
     }
 

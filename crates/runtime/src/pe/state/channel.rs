@@ -85,7 +85,7 @@ impl Channels {
     }
 
     /// The number of the next message to `to`; every call takes one.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_next(&mut self, to: ActorId, priority: i32) -> u64 {
         let channel = channel(priority);
         let next = self.next.entry((to, channel));
@@ -105,11 +105,12 @@ impl Channels {
     /// after a broadcast. Who broadcasts has numbered his requests.
     #[inline]
     pub(crate) fn is_ordered(&self, to: ActorId, priority: i32) -> bool {
-        !self.next.is_empty() && self.has_order(to, priority)
+        !self.next.is_empty() && self.has_order(to.apart(), priority)
     }
 
     #[inline(never)]
-    fn has_order(&self, to: ActorId, priority: i32) -> bool {
+    fn has_order(&self, to: (CollectionId, u128), priority: i32) -> bool {
+        let to = ActorId::joined(to);
         self.next.contains((to, channel(priority))) || self.after(to.collection, priority) > 0
     }
 
@@ -172,7 +173,7 @@ impl Channels {
 
     /// Lets consecutive messages from one sender pass if it is the turn of the first, and counts them. Returns whether
     /// they passed. Only for those that wait for nothing else and for which nothing waits.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pass(&mut self, first: &Header, messages: u32) -> bool {
         let Header { source, priority, sequence, .. } = *first;
         let expected = self.expected.entry((source, channel(priority)));

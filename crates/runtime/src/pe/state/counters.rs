@@ -42,7 +42,7 @@ impl Counters {
     }
 
     /// The counter of a way, to use.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn entry(&mut self, way: Way) -> &mut u64 {
         self.last = match self.expected(way) {
             Some(position) => position,
@@ -57,7 +57,7 @@ impl Counters {
     }
 
     /// The position of a way if it is the one of the last use or the one after that.
-    #[inline]
+    #[inline(always)]
     fn expected(&self, way: Way) -> Option<u32> {
         let is_at =
             |position: u32| self.all.get(position as usize).is_some_and(|&(at, _)| at == way);

@@ -27,27 +27,28 @@ impl Seats {
 
 impl Core {
     /// Where an actor sits as far as this PE knows. The root knows the homes of members whose collection is not known
-    /// here yet. Always inlined: what is asked for every message that leaves is most often known without a search.
-    #[inline(always)]
+    /// here yet.
     pub(super) fn seats(&self, id: ActorId) -> Seats {
+        self.seats_of(id, self.resident(id).is_some())
+    }
+
+    /// The same, for who knows whether it lives here. Always inlined: what is asked for every message that leaves is most
+    /// often known without a search.
+    #[inline(always)]
+    fn seats_of(&self, id: ActorId, is_here: bool) -> Seats {
         let is_settled =
             self.directory.is_empty() && self.departing.is_empty() && self.twins.is_empty();
         // Nobody has moved as far as this PE knows, as in many jobs for ever.
         if is_settled && let Some(local) = self.collections.get(id.collection) {
-            let first = match local.slots.get(id.key) {
-                Some(_) => self.me,
-                None => self.home_in(local, id.key),
-            };
+            let first = if is_here { self.me } else { self.home_in(local, id.key) };
             return Seats { first, second: None, epoch: 0 };
         }
-        self.known_seats(id)
+        self.known_seats(id, is_here)
     }
 
     #[inline(never)]
-    fn known_seats(&self, id: ActorId) -> Seats {
+    fn known_seats(&self, id: ActorId, is_here: bool) -> Seats {
         let one = |first, epoch| Seats { first, second: None, epoch };
-        let local = self.collections.get(id.collection);
-        let is_here = local.is_some_and(|local| local.slots.get(id.key).is_some());
         if is_here || !self.departing.is_empty() && self.departing.contains_key(&id) {
             return match self.twins.get(id).filter(|seat| seat.is_known()) {
                 Some(&TwinSeat { other, epoch, .. }) => {
@@ -58,7 +59,7 @@ impl Core {
         }
         match self.directory.place(id) {
             Some(Place { pe, epoch, twin, .. }) => Seats { first: pe, second: twin, epoch },
-            None => one(local.map_or(Self::ROOT, |local| self.home_in(local, id.key)), 0),
+            None => one(self.home(id).unwrap_or(Self::ROOT), 0),
         }
     }
 
@@ -104,14 +105,15 @@ impl Core {
         self.twin_seat(sender).is_some_and(TwinSeat::is_second)
     }
 
-    /// Sends a message that has its number, to all seats of its receiver.
+    /// Sends a message that has its number, to all seats of its receiver; `is_here` tells whether that lives here.
+    #[inline]
     pub(super) fn send_to_seats<A: Actor>(
         &mut self,
-        kind: KindId,
+        (kind, is_here): (KindId, bool),
         mut header: Header,
         message: A::Message,
     ) {
-        let seats = self.seats(header.to);
+        let seats = self.seats_of(header.to, is_here);
         header.epoch = seats.epoch;
         if let Some(second) = seats.second {
             self.created += 1;

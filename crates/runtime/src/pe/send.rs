@@ -62,14 +62,15 @@ impl Core {
     ) {
         // First, since the handler has just looked up its own actor.
         let channels = self.known_channels(sender);
-        if let Some((kind, slot)) = self.resident(to)
+        let seat = self.resident(to);
+        if let Some((kind, slot)) = seat
             && !channels.is_some_and(|channels| channels.is_ordered(to, priority))
             && self.is_single(sender, (kind, slot))
         {
             self.note_sent::<A>(sender, to, &message);
             return self.push_ready::<A>(kind, slot, priority, message);
         }
-        self.send_ordered::<A>(sender, to.apart(), priority, message);
+        self.send_ordered::<A>(sender, to.apart(), seat.is_some(), priority, message);
     }
 
     #[inline(never)]
@@ -77,6 +78,7 @@ impl Core {
         &mut self,
         sender: Sender,
         to: (CollectionId, u128),
+        is_here: bool,
         priority: i32,
         message: A::Message,
     ) {
@@ -105,7 +107,7 @@ impl Core {
         let (origin, epoch, hops, is_broadcast) = (self.me, 0, 0, false);
         let header =
             Header { to, source, sequence, priority, epoch, hops, is_broadcast, origin, after };
-        self.send_to_seats::<A>(kind, header, message);
+        self.send_to_seats::<A>((kind, is_here), header, message);
     }
 
     /// A message leaves its sender.

@@ -56,11 +56,22 @@ pub(crate) struct CollectionInfo {
 
 impl CollectionInfo {
     /// The home of a member.
+    #[inline]
     pub(crate) fn home(&self, key: Key, layout: &Layout, maps: &[PlacementMap]) -> PeId {
+        if self.map == Map::Block
+            && let Some(shape) = &self.shape
+            && let Some(rank) = shape.rank(key)
+        {
+            return block(rank, shape.len(), u64::from(layout.pe_count()));
+        }
+        self.home_by_map(key, layout, maps)
+    }
+
+    #[inline(never)]
+    fn home_by_map(&self, key: Key, layout: &Layout, maps: &[PlacementMap]) -> PeId {
         let pes = u64::from(layout.pe_count());
         let ranked = self.shape.and_then(|shape| Some((shape.rank(key)?, shape.len())));
         match (self.map, ranked) {
-            (Map::Block, Some((rank, len))) => block(rank, len, pes),
             (Map::RoundRobin, Some((rank, _))) => PeId((rank % pes) as u32),
             (Map::BySite, Some((rank, len))) => {
                 let near = layout.pes_in(layout.site_of(block(rank, len, pes)));
@@ -90,8 +101,13 @@ impl CollectionInfo {
 }
 
 /// The PE whose run of `len` members holds `rank`.
+#[inline]
 fn block(rank: u64, len: u64, pes: u64) -> PeId {
-    PeId((u128::from(rank) * u128::from(pes) / u128::from(len.max(1))) as u32)
+    let len = len.max(1);
+    PeId(match rank.checked_mul(pes) {
+        Some(product) => (product / len) as u32,
+        None => (u128::from(rank) * u128::from(pes) / u128::from(len)) as u32,
+    })
 }
 
 /// An even spread that depends on the key alone (a finaliser of the splitmix family).

@@ -28,6 +28,19 @@ pub struct ActorId {
 }
 
 impl ActorId {
+    /// The actor taken apart, for a call out of line on a way that is rarely taken: what such a call takes by reference
+    /// lies in memory from the beginning, and those who do not call would look the actor up from there.
+    #[inline(always)]
+    pub(crate) fn apart(self) -> (CollectionId, u128) {
+        (self.collection, self.key.0)
+    }
+
+    /// What [`apart`](Self::apart) took apart.
+    #[inline(always)]
+    pub(crate) fn joined((collection, key): (CollectionId, u128)) -> Self {
+        Self { collection, key: Key(key) }
+    }
+
     /// The sender that stands for what a PE itself sends.
     pub(crate) fn system(pe: PeId) -> Self {
         Self { collection: CollectionId::SYSTEM, key: Key(u128::from(pe.0)) }

@@ -5,13 +5,29 @@ use std::fmt;
 use std::hash::Hash;
 
 /// An index in its fixed-size form, in which it travels and is looked up.
+///
+/// Packed, since every message and every actor carries some, and 128-bit numbers would otherwise have all of
+/// those rounded up to multiples of 16 bytes.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(from = "u128", into = "u128")]
+#[repr(Rust, packed(4))]
 pub struct Key(pub u128);
+
+impl From<u128> for Key {
+    fn from(key: u128) -> Self {
+        Self(key)
+    }
+}
+
+impl From<Key> for u128 {
+    fn from(key: Key) -> Self {
+        key.0
+    }
+}
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#x}", self.0)
+        write!(f, "{:#x}", { self.0 })
     }
 }
 
@@ -67,7 +83,11 @@ impl TryFrom<(u8, [u32; 4])> for Shape {
 
 impl Shape {
     /// How many indices the box holds.
+    #[inline]
     pub fn len(&self) -> u64 {
+        if self.dimensions == 1 {
+            return u64::from(self.extents[0]);
+        }
         self.extents[..usize::from(self.dimensions)].iter().map(|&n| u64::from(n)).product()
     }
 
@@ -91,24 +111,26 @@ impl Shape {
     /// The position of `key` in row-major order, or `None` outside of the box.
     #[inline]
     pub fn rank(&self, key: Key) -> Option<u64> {
+        // As a number, since what is called by reference has to lie in memory.
+        let Key(key) = key;
         match self.dimensions {
-            1 => (key.0 < u128::from(self.extents[0])).then_some(key.0 as u64),
+            1 => (key < u128::from(self.extents[0])).then_some(key as u64),
             _ => self.rank_of_many(key),
         }
     }
 
     /// The same for any number of dimensions.
-    fn rank_of_many(&self, key: Key) -> Option<u64> {
+    fn rank_of_many(&self, key: u128) -> Option<u64> {
         let dimensions = usize::from(self.dimensions);
         let mut rank = 0;
         for (axis, &extent) in self.extents[..dimensions].iter().enumerate() {
-            let coordinate = (key.0 >> (32 * (dimensions - 1 - axis))) as u32;
+            let coordinate = (key >> (32 * (dimensions - 1 - axis))) as u32;
             if coordinate >= extent {
                 return None;
             }
             rank = rank * u64::from(extent) + u64::from(coordinate);
         }
-        (key.0 >> (32 * dimensions - 1) >> 1 == 0).then_some(rank)
+        (key >> (32 * dimensions - 1) >> 1 == 0).then_some(rank)
     }
 }
 

@@ -2,15 +2,14 @@
 
 use crate::Actor;
 use crate::codec::DecodeError;
-use crate::envelope::{AnyEnvelope, Batch, Envelope, EnvelopeBatch, Header};
+use crate::envelope::{AnyEnvelope, Batch, Envelope, EnvelopeBatch, Header, TOO_LONG};
 use crate::id::{ActorId, KindId};
 use crate::parcel::Parcel;
 use crate::pe::{Core, Kind, Queue, Store, TypedQueue, TypedStore, message_bytes};
 use crate::reduce::Reduction;
-use crate::route::Route;
 use crate::wire::{EncodedBatch, Multicast, MulticastMember};
 use gridspan_topology::PeId;
-use std::any::{TypeId, type_name};
+use std::any::{Any, TypeId, type_name};
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
 
@@ -53,9 +52,6 @@ impl Registry {
     }
 }
 
-/// Why bytes are refused that hold more than they should.
-const TOO_LONG: &str = "bytes after the last message";
-
 /// An actor type, as far as those need it who do not know it.
 struct Typed<A>(PhantomData<fn() -> A>);
 
@@ -87,31 +83,16 @@ impl<A: Actor> Kind for Typed<A> {
     }
 
     fn deliver(&self, core: &mut Core, batch: Box<dyn Batch>) {
-        let Ok(batch) = batch.into_any().downcast::<EnvelopeBatch<A::Message>>() else {
+        let batch: Box<dyn Any> = batch;
+        let Ok(batch) = batch.downcast::<EnvelopeBatch<A::Message>>() else {
             return core.fail_type_mismatch(type_name::<A>());
         };
-        let EnvelopeBatch { kind, envelopes, .. } = *batch;
-        for envelope in envelopes {
-            core.arrive::<A>(kind, envelope);
-        }
+        core.arrive_all::<A>(*batch);
     }
 
     fn deliver_encoded(&self, core: &mut Core, batch: &EncodedBatch) -> Result<(), DecodeError> {
-        let mut rest: &[u8] = &batch.bytes;
-        let mut route = Route::begin();
-        // Decode all before delivering any: a malformed batch changes nothing.
-        let mut envelopes = Vec::with_capacity((batch.messages as usize).min(rest.len()));
-        for _ in 0..batch.messages {
-            let (envelope, tail) = Envelope::take(&mut route, rest)?;
-            envelopes.push(envelope);
-            rest = tail;
-        }
-        if !rest.is_empty() {
-            return Err(DecodeError::new(type_name::<A::Message>(), TOO_LONG));
-        }
-        for envelope in envelopes {
-            core.arrive::<A>(batch.kind, envelope);
-        }
+        // All are decoded before any is delivered: a malformed batch changes nothing.
+        core.arrive_all::<A>(EnvelopeBatch::decode(batch.kind, batch.messages, &batch.bytes)?);
         Ok(())
     }
 
@@ -181,7 +162,7 @@ impl<A: Actor> Kind for Typed<A> {
 
     fn forward(&self, core: &mut Core, kind: KindId, to: PeId, envelope: Box<dyn AnyEnvelope>) {
         if let Some(envelope) = open::<A>(core, envelope) {
-            core.put_out::<A>(to, kind, envelope);
+            core.put_out::<A>(to, kind, &envelope.header, envelope.message);
         }
     }
 
@@ -194,7 +175,7 @@ impl<A: Actor> Kind for Typed<A> {
     }
 
     fn decode_envelope(&self, bytes: &[u8]) -> Result<Box<dyn AnyEnvelope>, DecodeError> {
-        match Envelope::<A::Message>::take(&mut Route::begin(), bytes)? {
+        match Envelope::<A::Message>::take(bytes)? {
             (envelope, []) => Ok(Box::new(envelope)),
             _ => Err(DecodeError::new(type_name::<A::Message>(), TOO_LONG)),
         }

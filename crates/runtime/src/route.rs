@@ -45,6 +45,23 @@ pub(crate) struct Header {
     pub(crate) after: u64,
 }
 
+impl Header {
+    /// Whether it differs from another one in no more than the number.
+    #[inline(always)]
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let Self { to, source, sequence: _, priority, epoch, hops, is_broadcast, origin, after } =
+            *self;
+        to == other.to
+            && source == other.source
+            && priority == other.priority
+            && epoch == other.epoch
+            && hops == other.hops
+            && is_broadcast == other.is_broadcast
+            && origin == other.origin
+            && after == other.after
+    }
+}
+
 /// The header that the next one is compared with.
 pub(crate) struct Route(Header);
 
@@ -68,8 +85,17 @@ impl Route {
     /// Appends the next header.
     #[inline]
     pub(crate) fn append(&mut self, header: &Header, bytes: &mut Vec<u8>) {
-        let last = self.0;
-        self.0 = *header;
+        let sequence = self.0.sequence.wrapping_add(1);
+        if header.sequence == sequence && header.is_like(&self.0) {
+            self.0.sequence = sequence;
+            return bytes.push(0);
+        }
+        self.append_changed(header, bytes);
+    }
+
+    #[inline(never)]
+    fn append_changed(&mut self, header: &Header, bytes: &mut Vec<u8>) {
+        let last = std::mem::replace(&mut self.0, *header);
         let flag = |differs: bool, flag: u8| if differs { flag } else { 0 };
         let flags = flag(header.to != last.to, TO)
             | flag(header.source != last.source, SOURCE)
@@ -80,20 +106,34 @@ impl Route {
             | flag(header.origin != last.origin, ORIGIN)
             | flag(header.after != last.after, AFTER);
         bytes.push(flags);
-        if flags != 0 {
-            append_fields(flags, header, bytes);
-        }
+        append_fields(flags, header, bytes);
     }
 
     /// Reads the next header and gives back the rest.
-    #[inline]
     pub(crate) fn take<'a>(&mut self, bytes: &'a [u8]) -> Result<(Header, &'a [u8]), DecodeError> {
+        let (_, rest) = self.take_next(bytes)?;
+        Ok((self.0, rest))
+    }
+
+    /// Reads the next [`header`](Self::header). Returns whether it differs from the one before in nothing but the
+    /// number, which is the next, and the rest.
+    #[inline]
+    pub(crate) fn take_next<'a>(
+        &mut self,
+        bytes: &'a [u8],
+    ) -> Result<(bool, &'a [u8]), DecodeError> {
         let Some((&flags, rest)) = bytes.split_first() else {
             return Err(DecodeError::new(WHAT, "it ends before the header"));
         };
         self.0.sequence = self.0.sequence.wrapping_add(1);
         let rest = if flags == 0 { rest } else { self.take_fields(flags, rest)? };
-        Ok((self.0, rest))
+        Ok((flags == 0, rest))
+    }
+
+    /// The header that was read last.
+    #[inline]
+    pub(crate) fn header(&self) -> &Header {
+        &self.0
     }
 
     fn take_fields<'a>(&mut self, flags: u8, mut rest: &'a [u8]) -> Result<&'a [u8], DecodeError> {
@@ -207,8 +247,8 @@ mod tests {
     }
 
     #[test]
-    fn a_header_takes_a_line_and_a_half_of_memory() {
-        assert_eq!(size_of::<Header>(), 96);
+    fn a_header_takes_little_more_than_a_line_of_memory() {
+        assert_eq!(size_of::<Header>(), 72);
     }
 
     #[test]

@@ -16,7 +16,7 @@ impl Pe {
         if let Some(collection) = control.needs_collection()
             && self.core.collections.get(collection).is_none()
         {
-            if self.core.is_stray(from, &control) {
+            if self.core.is_errand_of_guest(from, &control) {
                 let reason =
                     format_args!("an errand for collection {}, which is not known", collection.0);
                 return self.core.blame(self.core.common.layout.node_of(from), reason);

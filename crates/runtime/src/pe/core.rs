@@ -10,7 +10,7 @@ use super::links::OnLinks;
 use super::outbox::Outbox;
 use super::state::{
     Accumulator, Channels, Collections, Departing, Directory, Early, Gauge, Graves, GroupState,
-    Guests, Held, Incomplete, Lanes, Measures, Member, NewMembers, Pieces, Published, Queue,
+    Guests, Held, Incomplete, Lanes, Local, Measures, Member, NewMembers, Pieces, Published, Queue,
     Request, Root, Thought, Timers, Twins, Waits,
 };
 use super::statistics::Statistics;
@@ -19,6 +19,7 @@ use crate::collection::PlacementMap;
 use crate::envelope::{AnyEnvelope, Batch, Header};
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId, Seat};
+use crate::index::Key;
 use crate::limits::Limits;
 use crate::parcel::Parcel;
 use crate::probe::ProbeOrder;
@@ -355,8 +356,13 @@ impl Core {
     }
 
     pub(super) fn home(&self, id: ActorId) -> Option<PeId> {
-        let info = &self.collections.get(id.collection)?.info;
-        Some(info.home(id.key, &self.common.layout, &self.common.maps))
+        Some(self.home_in(self.collections.get(id.collection)?, id.key))
+    }
+
+    /// The home of a member of a collection that is known here.
+    #[inline]
+    pub(super) fn home_in(&self, local: &Local, key: Key) -> PeId {
+        local.info.home(key, &self.common.layout, &self.common.maps)
     }
 
     /// Who sits in a seat.

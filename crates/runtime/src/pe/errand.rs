@@ -59,12 +59,10 @@ impl Core {
         kind.arrive(self, number, envelope);
     }
 
-    /// Whether an errand comes from a guest for a collection that is not known here: nothing that a guest answers is older
-    /// than the workers of founders, so it would wait forever.
-    pub(super) fn is_stray(&self, from: PeId, control: &Control) -> bool {
-        let layout = &self.common.layout;
-        let is_guest = !layout.contains(from) && layout.node_of(from) != layout.node_of(self.me);
-        is_guest && matches!(control, Control::Errand { .. })
+    /// Whether this is an errand of a guest. None waits for a collection that is not known here: nothing that a guest
+    /// answers is older than the workers of founders, so it would wait forever.
+    pub(super) fn is_errand_of_guest(&self, from: PeId, control: &Control) -> bool {
+        matches!(control, Control::Errand { .. }) && self.is_of_another_guest(from)
     }
 }
 

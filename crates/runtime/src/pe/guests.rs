@@ -43,15 +43,19 @@ impl Core {
         self.common.layout.is_guest(self.common.layout.node_of(self.me))
     }
 
-    /// Whether what has come is to be dropped: another node's guest sends nothing but this.
-    pub(super) fn is_uninvited(&self, from: PeId, control: Option<&Control>) -> bool {
+    /// Whether a PE is of a guest that is not this node.
+    pub(super) fn is_of_another_guest(&self, pe: PeId) -> bool {
         let layout = &self.common.layout;
-        let is_foreign = !layout.contains(from) && layout.node_of(from) != layout.node_of(self.me);
+        !layout.contains(pe) && layout.node_of(pe) != layout.node_of(self.me)
+    }
+
+    /// Whether what has come is to be dropped: a guest that is another node sends nothing but this.
+    pub(super) fn is_uninvited(&self, from: PeId, control: Option<&Control>) -> bool {
         let is_for_guests = matches!(
             control,
             Some(Control::Visit(_) | Control::Errand { .. } | Control::Failed { .. })
         );
-        is_foreign && !is_for_guests
+        !is_for_guests && self.is_of_another_guest(from)
     }
 
     /// Asks the root to take part, and has others told where this node can be reached, in a form that only drivers

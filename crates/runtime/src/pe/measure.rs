@@ -7,7 +7,7 @@ use super::core::{Core, Stopwatch, Store};
 use super::queue::message_bytes;
 use super::state::{Measures, Member, Ring, Spent};
 use crate::Actor;
-use crate::id::{ActorId, KindId, Seat, Sender};
+use crate::id::{ActorId, CollectionId, KindId, Seat, Sender};
 use crate::index::Key;
 use crate::wire::{Control, Talk};
 use gridspan_balance::{ActorKey, ActorLoad, PeLoad};
@@ -39,9 +39,10 @@ impl Core {
     pub(super) fn note_talk<A: Actor>(
         &mut self,
         sender: Sender,
-        to: ActorId,
+        to: (CollectionId, u128),
         message: &A::Message,
     ) {
+        let to = ActorId::joined(to);
         let (Sender::Actor(Seat { kind, slot }), Some(measures)) = (sender, &mut self.measures)
         else {
             return;

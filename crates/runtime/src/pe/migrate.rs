@@ -12,7 +12,7 @@
 //! lost in between delays the step at hand and nothing else.
 
 use super::core::{Core, Store};
-use super::state::{Casts, Channels, Departing, Kept, Member, Place, Ring};
+use super::state::{Casts, Channels, Counters, Departing, Kept, Member, Place, Ring};
 use crate::codec;
 use crate::envelope::AnyEnvelope;
 use crate::error::JobError;
@@ -95,9 +95,9 @@ pub(super) fn record(member: &Member) -> MemberRecord {
 
 /// Writes the counters of conversations into a record.
 pub(super) fn write_counters(channels: &Channels, record: &mut MemberRecord) {
-    let counters = |counters: &rustc_hash::FxHashMap<(ActorId, i32), u64>| {
+    let counters = |counters: &Counters| {
         let mut list: Vec<_> =
-            counters.iter().map(|(&(id, priority), &next)| (id, priority, next)).collect();
+            counters.iter().map(|((id, channel), next)| (id, channel, next)).collect();
         list.sort_unstable();
         list
     };
@@ -134,7 +134,7 @@ pub(super) fn channels(
         return Ok(None);
     }
     let counters = |list: &[(ActorId, i32, u64)]| {
-        list.iter().map(|&(id, priority, next)| ((id, priority), next)).collect()
+        list.iter().map(|&(id, channel, next)| ((id, channel), next)).collect()
     };
     let mut channels = Channels {
         expected: counters(expected),

@@ -1,11 +1,12 @@
 //! What a PE has to send at the end of its turn, with consecutive messages gathered into batches.
 
-use crate::envelope::{Envelope, EnvelopeBatch};
+use crate::envelope::{EnvelopeBatch, Header};
 use crate::id::KindId;
 use crate::wire::{Content, MessageFrame, Packet};
 use gridspan_topology::PeId;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
+use std::any::Any;
 use std::ops::Range;
 
 /// The size of a batch in memory, without what its messages own, at which the next is begun. A batch
@@ -32,74 +33,62 @@ impl Outbox {
     }
 
     /// Adds a message, which owns `heap_bytes`.
-    pub(crate) fn envelope<M: Serialize + Send + 'static>(
+    #[inline]
+    pub(crate) fn message<M: Serialize + Send + 'static>(
         &mut self,
         to: PeId,
         kind: KindId,
-        envelope: Envelope<M>,
+        header: &Header,
+        message: M,
         heap_bytes: usize,
     ) {
-        let open = match self.latest {
-            Some((pe, position)) if pe == to => Some(position),
-            _ => self.open.get(&to).copied(),
-        };
-        let new = match self.here.contains(&to.0) {
-            true => self.add_value(open, kind, envelope, heap_bytes),
-            false => self.add_encoded(open, kind, &envelope),
-        };
-        let position = match (new, open) {
-            (None, Some(position)) => position,
-            (new, _) => {
-                self.packets.extend(new.map(|content| (to, Packet(content))));
-                self.open.insert(to, self.packets.len() - 1);
-                self.packets.len() - 1
+        let is_here = self.here.contains(&to.0);
+        let open = self.open_for(to);
+        if !is_here {
+            if let Some(Content::Frame(frame)) = open
+                && frame.kind == kind
+                && !frame.is_full()
+            {
+                return frame.push(header, &message);
+            }
+            let mut frame = MessageFrame::new(kind);
+            frame.push(header, &message);
+            return self.begin(to, Content::Frame(frame));
+        }
+        if let Some(Content::Batch(batch)) = open
+            && let batch = &mut **batch as &mut dyn Any
+            && let Some(batch) = batch.downcast_mut::<EnvelopeBatch<M>>()
+            && batch.kind == kind
+            && batch.own_bytes() < BATCH_BYTES
+        {
+            return batch.push(header, message, heap_bytes);
+        }
+        let mut batch = EnvelopeBatch::new(kind);
+        batch.push(header, message, heap_bytes);
+        self.begin(to, Content::Batch(Box::new(batch)));
+    }
+
+    /// The packet of messages towards a PE that can still be appended to.
+    #[inline]
+    fn open_for(&mut self, to: PeId) -> Option<&mut Content> {
+        let position = match self.latest {
+            Some((pe, position)) if pe == to => position,
+            _ => {
+                let position = *self.open.get(&to)?;
+                self.latest = Some((to, position));
+                position
             }
         };
+        self.packets.get_mut(position).map(|(_, packet)| &mut packet.0)
+    }
+
+    /// Begins a packet of messages.
+    #[inline(never)]
+    fn begin(&mut self, to: PeId, content: Content) {
+        let position = self.packets.len();
+        self.packets.push((to, Packet(content)));
+        self.open.insert(to, position);
         self.latest = Some((to, position));
-    }
-
-    /// Adds a message to a batch, or gives back a new one.
-    #[inline]
-    fn add_value<M: Serialize + Send + 'static>(
-        &mut self,
-        open: Option<usize>,
-        kind: KindId,
-        envelope: Envelope<M>,
-        heap_bytes: usize,
-    ) -> Option<Content> {
-        if let Some(position) = open
-            && let Content::Batch(batch) = &mut self.packets[position].1.0
-            && let Some(batch) = batch.as_any_mut().downcast_mut::<EnvelopeBatch<M>>()
-            && batch.kind == kind
-            && size_of_val(&*batch.envelopes) < BATCH_BYTES
-        {
-            batch.envelopes.push(envelope);
-            batch.heap_bytes += heap_bytes;
-            return None;
-        }
-        let batch = EnvelopeBatch { kind, envelopes: vec![envelope], heap_bytes };
-        Some(Content::Batch(Box::new(batch)))
-    }
-
-    /// Adds a message to a frame, or gives back a new one.
-    #[inline]
-    fn add_encoded<M: Serialize>(
-        &mut self,
-        open: Option<usize>,
-        kind: KindId,
-        envelope: &Envelope<M>,
-    ) -> Option<Content> {
-        if let Some(position) = open
-            && let Content::Frame(frame) = &mut self.packets[position].1.0
-            && frame.kind == kind
-            && !frame.is_full()
-        {
-            frame.push(envelope);
-            return None;
-        }
-        let mut frame = MessageFrame::new(kind);
-        frame.push(envelope);
-        Some(Content::Frame(frame))
     }
 
     /// Adds anything else.

@@ -155,7 +155,41 @@ impl Core {
             None => return self.fail_type_mismatch(type_name::<A>()),
         }
         self.ready_bytes += bytes;
-        self.lanes.push_normal(kind);
+        self.lanes.push_normal(kind, 1);
+    }
+
+    /// Puts messages into a mailbox, in order.
+    pub(super) fn push_all_ready<A: Actor>(
+        &mut self,
+        kind: KindId,
+        slot: u32,
+        priority: i32,
+        mut messages: impl ExactSizeIterator<Item = A::Message>,
+    ) {
+        if messages.len() == 1
+            && let Some(message) = messages.next()
+        {
+            return self.push_ready::<A>(kind, slot, priority, message);
+        }
+        if priority != Rank::NORMAL.priority {
+            return messages
+                .for_each(|message| self.push_ranked::<A>(kind, slot, priority, message));
+        }
+        let mut bytes = 0;
+        let ready = messages.map(|message| {
+            bytes += message_bytes::<A>(&message);
+            Ready { slot, message }
+        });
+        let Some(queue) = self.queue::<A>(kind) else {
+            return self.fail_type_mismatch(type_name::<A>());
+        };
+        let before = queue.normal.len();
+        queue.normal.extend(ready);
+        let added = queue.normal.len() - before;
+        self.ready_bytes += bytes;
+        if added > 0 {
+            self.lanes.push_normal(kind, added as u32);
+        }
     }
 
     #[inline(never)]

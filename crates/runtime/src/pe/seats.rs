@@ -29,8 +29,27 @@ impl Core {
     /// Where an actor sits as far as this PE knows. The root knows the homes of members whose collection is not known
     /// here yet.
     pub(super) fn seats(&self, id: ActorId) -> Seats {
+        self.seats_of(id, self.resident(id).is_some())
+    }
+
+    /// The same, for who knows whether it lives here. Always inlined: what is asked for every message that leaves is most
+    /// often known without a search.
+    #[inline(always)]
+    fn seats_of(&self, id: ActorId, is_here: bool) -> Seats {
+        let is_settled =
+            self.directory.is_empty() && self.departing.is_empty() && self.twins.is_empty();
+        // Nobody has moved as far as this PE knows, as in many jobs for ever.
+        if is_settled && let Some(local) = self.collections.get(id.collection) {
+            let first = if is_here { self.me } else { self.home_in(local, id.key) };
+            return Seats { first, second: None, epoch: 0 };
+        }
+        self.known_seats(id, is_here)
+    }
+
+    #[inline(never)]
+    fn known_seats(&self, id: ActorId, is_here: bool) -> Seats {
         let one = |first, epoch| Seats { first, second: None, epoch };
-        if self.resident(id).is_some() || self.departing.contains_key(&id) {
+        if is_here || !self.departing.is_empty() && self.departing.contains_key(&id) {
             return match self.twins.get(id).filter(|seat| seat.is_known()) {
                 Some(&TwinSeat { other, epoch, .. }) => {
                     Seats { first: self.me, second: Some(other), epoch }
@@ -86,23 +105,23 @@ impl Core {
         self.twin_seat(sender).is_some_and(TwinSeat::is_second)
     }
 
-    /// Sends a message that has its number, to all seats of its receiver.
+    /// Sends a message that has its number, to all seats of its receiver; `is_here` tells whether that lives here.
+    #[inline]
     pub(super) fn send_to_seats<A: Actor>(
         &mut self,
-        kind: KindId,
+        (kind, is_here): (KindId, bool),
         mut header: Header,
         message: A::Message,
     ) {
-        let seats = self.seats(header.to);
+        let seats = self.seats_of(header.to, is_here);
         header.epoch = seats.epoch;
         if let Some(second) = seats.second {
             self.created += 1;
-            self.put_out::<A>(second, kind, Envelope { header, message: message.clone() });
+            self.put_out::<A>(second, kind, &header, message.clone());
         }
-        let envelope = Envelope { header, message };
         match seats.first == self.me {
-            true => self.arrive::<A>(kind, envelope),
-            false => self.put_out::<A>(seats.first, kind, envelope),
+            true => self.arrive::<A>(kind, Envelope { header, message }),
+            false => self.put_out::<A>(seats.first, kind, &header, message),
         }
     }
 
@@ -117,7 +136,7 @@ impl Core {
         let (is_known, is_second) = (seat.is_known(), seat.is_second());
         let header = Header { epoch, ..envelope.header };
         self.created += 1;
-        self.put_out::<A>(other, kind, Envelope { header, message: envelope.message.clone() });
+        self.put_out::<A>(other, kind, &header, envelope.message.clone());
         if is_known && origin != self.me {
             let (pe, twin) = if is_second { (other, self.me) } else { (self.me, other) };
             self.tell_place(origin, to, Place { twin: Some(twin), ..Place::at(pe, epoch) });

@@ -6,7 +6,7 @@
 use super::core::Core;
 use super::state::{Channels, Early, Place, Turn};
 use crate::Actor;
-use crate::envelope::{AnyEnvelope, Envelope, Header};
+use crate::envelope::{AnyEnvelope, Envelope, EnvelopeBatch, Header, Series};
 use crate::error::GridError;
 use crate::id::{ActorId, CollectionId, KindId, Seat, Sender};
 use gridspan_topology::PeId;
@@ -18,11 +18,17 @@ const HOPS_MAX: u8 = 8;
 
 impl Core {
     pub(super) fn channels(&mut self, sender: Sender) -> &mut Channels {
-        let Sender::Actor(Seat { kind, slot }) = sender else { return &mut self.system };
-        let members = &mut self.members[kind.index()];
-        match members.get_mut(slot as usize) {
-            Some(Some(member)) => member.channels.get_or_insert_default(),
-            _ => &mut self.system,
+        self.conversations(sender).1
+    }
+
+    /// The name under which the sender's messages are numbered, and the numbers.
+    #[inline(always)]
+    fn conversations(&mut self, sender: Sender) -> (ActorId, &mut Channels) {
+        let system = ActorId::system(self.me);
+        let Sender::Actor(Seat { kind, slot }) = sender else { return (system, &mut self.system) };
+        match self.members[kind.index()].get_mut(slot as usize) {
+            Some(Some(member)) => (member.id, member.channels.get_or_insert_default()),
+            _ => (system, &mut self.system),
         }
     }
 
@@ -34,21 +40,15 @@ impl Core {
         }
     }
 
-    /// Whether a message may need more than a place in its receiver's mailbox. Always inlined: most senders have never
-    /// sent elsewhere, and a call would cost as much as finding that out.
+    /// The sender's numbers, if it has any: most have never sent elsewhere. Always inlined, since a call would cost as
+    /// much as finding that out.
     #[inline(always)]
-    fn is_ordered(&self, sender: Sender, to: ActorId, priority: i32) -> bool {
-        let channels = match sender {
-            Sender::Actor(Seat { kind, slot }) => {
-                let members = self.members.get(kind.index());
-                match members.and_then(|members| members.get(slot as usize)) {
-                    Some(Some(member)) => member.channels.as_deref(),
-                    _ => None,
-                }
-            }
-            Sender::Pe => Some(&self.system),
-        };
-        channels.is_some_and(|channels| channels.is_ordered(to, priority))
+    fn known_channels(&self, sender: Sender) -> Option<&Channels> {
+        let Sender::Actor(Seat { kind, slot }) = sender else { return Some(&self.system) };
+        match self.members.get(kind.index())?.get(slot as usize) {
+            Some(Some(member)) => member.channels.as_deref(),
+            _ => None,
+        }
     }
 
     /// Sends one message.
@@ -60,39 +60,46 @@ impl Core {
         priority: i32,
         message: A::Message,
     ) {
-        if let Some((kind, slot)) = self.resident(to)
-            && !self.is_ordered(sender, to, priority)
+        // First, since the handler has just looked up its own actor.
+        let channels = self.known_channels(sender);
+        let seat = self.resident(to);
+        if let Some((kind, slot)) = seat
+            && !channels.is_some_and(|channels| channels.is_ordered(to, priority))
             && self.is_single(sender, (kind, slot))
         {
             self.note_sent::<A>(sender, to, &message);
             return self.push_ready::<A>(kind, slot, priority, message);
         }
-        self.send_ordered::<A>(sender, to, priority, message);
+        self.send_ordered::<A>(sender, to.apart(), seat.is_some(), priority, message);
     }
 
     #[inline(never)]
     fn send_ordered<A: Actor>(
         &mut self,
         sender: Sender,
-        to: ActorId,
+        to: (CollectionId, u128),
+        is_here: bool,
         priority: i32,
         message: A::Message,
     ) {
+        let to = ActorId::joined(to);
         let Some(kind) = self.kind_in::<A>(to.collection) else { return };
-        let source = self.sender_id(sender);
-        let channels = self.channels(sender);
+        let (source, channels) = self.conversations(sender);
         let after = channels.after(to.collection, priority);
-        if after > 0
-            && !channels.is_numbered(to, priority)
-            && let Some((kind, slot)) = self.resident(to)
-            && self.is_single(sender, (kind, slot))
-            && let Some(Some(member)) = self.members[kind.index()].get(slot as usize)
-            && self.has_taken(member, source, after)
-        {
-            self.note_sent::<A>(sender, to, &message);
-            return self.push_ready::<A>(kind, slot, priority, message);
-        }
-        let sequence = self.channels(sender).take_next(to, priority);
+        let sequence = if after == 0 {
+            channels.take_next(to, priority)
+        } else {
+            if !channels.is_numbered(to, priority)
+                && let Some((kind, slot)) = self.resident(to)
+                && self.is_single(sender, (kind, slot))
+                && let Some(Some(member)) = self.members[kind.index()].get(slot as usize)
+                && self.has_taken(member, source, after)
+            {
+                self.note_sent::<A>(sender, to, &message);
+                return self.push_ready::<A>(kind, slot, priority, message);
+            }
+            self.channels(sender).take_next(to, priority)
+        };
         if self.is_sent_elsewhere(sender, to) {
             return;
         }
@@ -100,15 +107,15 @@ impl Core {
         let (origin, epoch, hops, is_broadcast) = (self.me, 0, 0, false);
         let header =
             Header { to, source, sequence, priority, epoch, hops, is_broadcast, origin, after };
-        self.send_to_seats::<A>(kind, header, message);
+        self.send_to_seats::<A>((kind, is_here), header, message);
     }
 
     /// A message leaves its sender.
-    #[inline]
+    #[inline(always)]
     fn note_sent<A: Actor>(&mut self, sender: Sender, to: ActorId, message: &A::Message) {
         self.created += 1;
         if self.measures.is_some() {
-            self.note_talk::<A>(sender, to, message);
+            self.note_talk::<A>(sender, to.apart(), message);
         }
     }
 
@@ -126,14 +133,16 @@ impl Core {
     }
 
     /// Puts a message into the outbox.
+    #[inline]
     pub(crate) fn put_out<A: Actor>(
         &mut self,
         to: PeId,
         kind: KindId,
-        envelope: Envelope<A::Message>,
+        header: &Header,
+        message: A::Message,
     ) {
-        let heap_bytes = A::heap_bytes(&envelope.message);
-        self.outbox.envelope(to, kind, envelope, heap_bytes);
+        let heap_bytes = A::heap_bytes(&message);
+        self.outbox.message(to, kind, header, message, heap_bytes);
     }
 
     /// Takes a message that came to this PE.
@@ -145,12 +154,34 @@ impl Core {
         if !self.twins.is_empty() {
             self.pass_on::<A>(kind, &envelope);
         }
+        if self.pass_at_once(kind, slot, &header, 1) {
+            return self.push_ready::<A>(kind, slot, header.priority, envelope.message);
+        }
         match self.judge(kind, slot, &header) {
             Turn::Now => {
                 self.push_ready::<A>(kind, slot, header.priority, envelope.message);
                 self.release_held(kind, slot, &header);
             }
             turn => self.not_now(kind, slot, turn, Box::new(envelope)),
+        }
+    }
+
+    /// Takes all messages of a batch that came to this PE.
+    pub(crate) fn arrive_all<A: Actor>(&mut self, batch: EnvelopeBatch<A::Message>) {
+        let kind = batch.kind;
+        let (all, mut messages) = batch.into_series();
+        for series in &all {
+            let Series { first, messages: count } = series;
+            let of_series = messages.by_ref().take(*count as usize);
+            if let Some((kind, slot)) = self.resident(first.to)
+                && self.pass_at_once(kind, slot, first, *count)
+            {
+                self.push_all_ready::<A>(kind, slot, first.priority, of_series);
+                continue;
+            }
+            for (header, message) in series.headers().zip(of_series) {
+                self.arrive::<A>(kind, Envelope { header, message });
+            }
         }
     }
 

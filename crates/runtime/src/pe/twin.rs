@@ -25,7 +25,7 @@
 
 use super::core::{Core, Store};
 use super::migrate;
-use super::state::{Member, Place, Role, Seating, Then, TwinSeat, Until};
+use super::state::{Member, Place, Role, Seating, Then, TwinSeat, Until, Way};
 use crate::codec;
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId};
@@ -257,9 +257,9 @@ impl Core {
                 continue;
             };
             let channels = member.channels.as_deref();
-            let next = |to, channel| channels.and_then(|known| known.next.get(&(to, channel)));
-            let heard = |from, channel| channels.and_then(|it| it.expected.get(&(from, channel)));
-            let number = |counter: Option<&u64>| counter.copied().unwrap_or(0);
+            let next = |to, channel| channels.and_then(|known| known.next.get((to, channel)));
+            let heard = |from, channel| channels.and_then(|it| it.expected.get((from, channel)));
+            let number = |counter: Option<u64>| counter.unwrap_or(0);
             if until.is_sent(|to, channel| number(next(to, channel))) {
                 finished.push(id);
             } else if until
@@ -289,8 +289,8 @@ impl Core {
         self.processed += (mailbox.len() + held) as u64;
         self.twins.doubled -= (mailbox.len() as u64).min(self.twins.doubled);
         let channels = member.channels.as_ref();
-        let mut sent: Vec<(ActorId, i32)> =
-            channels.map_or_else(Vec::new, |channels| channels.next.keys().copied().collect());
+        let mut sent: Vec<Way> = channels
+            .map_or_else(Vec::new, |channels| channels.next.iter().map(|(way, _)| way).collect());
         sent.sort_unstable();
         sent
     }
@@ -314,7 +314,7 @@ impl Core {
         {
             let channels = member.channels.get_or_insert_default();
             for &way in sent {
-                channels.next.entry(way).or_default();
+                channels.next.entry(way);
             }
         }
         match role {

@@ -10,12 +10,14 @@ use super::order::Loan;
 use super::statistics::StealStatistics;
 use crate::pe::Kept;
 use crossbeam_deque::{Steal, Stealer, Worker};
-use gridspan_topology::NodeId;
+use gridspan_topology::{NodeId, PeId};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The tasks that a node's PEs offer each other and the node's steward.
 pub(super) struct Deques<I> {
+    first: PeId,
     seats: Vec<Seat<I>>,
     asleep: AtomicUsize,
     /// What the steward has laid down and no PE has taken yet.
@@ -46,14 +48,16 @@ struct Seat<I> {
 }
 
 impl<I> Deques<I> {
-    pub(super) fn new(pes: usize) -> Self {
+    /// Empty ones of a node with these PEs, which have their seats in this order.
+    pub(super) fn new(pes: Range<u32>) -> Self {
         let seat = |_| Seat {
             offered: OnceLock::new(),
             kept: AtomicUsize::new(0),
             asleep: AtomicBool::new(false),
         };
         Self {
-            seats: (0..pes).map(seat).collect(),
+            first: PeId(pes.start),
+            seats: pes.map(seat).collect(),
             asleep: AtomicUsize::new(0),
             arrivals: Mutex::default(),
             has_arrivals: AtomicBool::new(false),
@@ -61,6 +65,11 @@ impl<I> Deques<I> {
             told: AtomicU32::new(0),
             statistics: Mutex::default(),
         }
+    }
+
+    /// The PE in a seat.
+    pub(super) fn pe_of(&self, seat: usize) -> PeId {
+        PeId(self.first.0 + seat as u32)
     }
 
     /// The deque of the PE in `seat`, from which it takes the newest itself.

@@ -213,7 +213,7 @@ impl<W: Work> Engine<W> {
         let seats = self.node.len();
         for seat in (1..seats).map(|step| (self.seat + step) % seats) {
             let share = self.node.offered(seat).div_ceil(2).clamp(1, TAKE_MAX);
-            let pe = self.pe_of(seat);
+            let pe = self.node.pe_of(seat);
             let mut taken = (0..share).map_while(|_| self.node.steal(seat)).peekable();
             if taken.peek().is_none() {
                 continue;
@@ -279,13 +279,8 @@ impl<W: Work> Engine<W> {
             return;
         }
         let Token { item, frame, child } = token;
-        let pe = self.pe_of(seat);
+        let pe = self.node.pe_of(seat);
         self.borrow(Lender { pe, frame, child, items: 1 }, std::iter::once(item));
-    }
-
-    /// The PE in a seat of this node.
-    fn pe_of(&self, seat: usize) -> PeId {
-        PeId(self.pe.0 - self.seat as u32 + seat as u32)
     }
 
     /// Whether there is anything to run.

@@ -87,7 +87,7 @@ mod tests {
     /// The bytes of the tasks in a packet to a node that asked for so many, of tasks of these bytes, the oldest
     /// first; and how many tasks are left.
     fn lent(bytes: &[usize], limit: u64) -> (Vec<usize>, u64) {
-        let node = Arc::new(Deques::new(1));
+        let node = Arc::new(Deques::new(0..1));
         let mut engine = Engine::<Joining<Text>>::new(PeId(0), 0, node, false);
         for (root, &bytes) in bytes.iter().enumerate().rev() {
             engine.submit(Text("x".repeat(bytes)), root as u64);

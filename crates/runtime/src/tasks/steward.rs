@@ -18,7 +18,7 @@ use bytes::Bytes;
 use gridspan_balance::victim::{
     Amount, Command, Gift, Places, StealMessage, Stealing, victim_by_name,
 };
-use gridspan_topology::{Hierarchy, Layout, NodeId, PeId, Time};
+use gridspan_topology::{Hierarchy, Layout, NodeId, Time};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -148,11 +148,7 @@ impl<W: Work> PoolSteward<W> {
 
     /// An order for the worker in a seat.
     fn tell(&self, seat: usize, order: &Order) -> Deed {
-        Deed::Tell { pe: self.pe_of(seat), order: codec::encode(order).into() }
-    }
-
-    fn pe_of(&self, seat: usize) -> PeId {
-        PeId(self.layout.leader(self.me).0 + seat as u32)
+        Deed::Tell { pe: self.node.pe_of(seat), order: codec::encode(order).into() }
     }
 
     /// Does what the policy wants done.
@@ -192,7 +188,7 @@ impl<W: Work> PoolSteward<W> {
             return out.push(self.tell(0, &order));
         }
         let node = &self.node;
-        let pack = || lend::<W>(limit, || node.steal_any(), |seat| self.pe_of(seat));
+        let pack = || lend::<W>(limit, || node.steal_any(), |seat| node.pe_of(seat));
         // The tasks' own code turns them into bytes, and this is the thread of the network.
         let (loans, left) = match catch_unwind(AssertUnwindSafe(pack)) {
             Ok(packed) => packed,

@@ -9,15 +9,15 @@ use super::worker::Worker;
 use crate::steward::Word;
 use crate::{Context, codec};
 use gridspan_balance::victim::Gift;
-use gridspan_topology::{NodeId, PeId};
+use gridspan_topology::NodeId;
 
 impl<W: Work> Worker<W> {
     /// Has the carrier of the node share its tasks with other nodes, if there are any.
     pub(super) fn open_steward(&mut self, cx: &mut Context<'_, Self>) {
-        if !self.has_steward
+        if !self.opened_steward
             && let Some(steward) = PoolSteward::<W>::new(&self.engine.node, cx)
         {
-            self.has_steward = true;
+            self.opened_steward = true;
             self.engine.node.expect_steward();
             say(Word::Open(steward), cx);
         }
@@ -32,9 +32,9 @@ impl<W: Work> Worker<W> {
     ) {
         let is_gone = cx.core.guests.gone.contains(&to);
         let limit = if is_gone { 0 } else { limit };
-        let first = cx.layout().leader(cx.node()).0;
-        let pe_of = |seat| PeId(first + seat as u32);
-        let (mut loans, left) = lend::<W>(limit, || self.engine.take_oldest(), pe_of);
+        let node = self.engine.node.clone();
+        let take = || self.engine.take_oldest();
+        let (mut loans, left) = lend::<W>(limit, take, |seat| node.pe_of(seat));
         for (seat, token) in left.into_iter().rev() {
             self.engine.put_back(seat, token);
         }

@@ -37,8 +37,8 @@ const BEHIND_ALL: i32 = i32::MAX;
 /// Runs tasks on one PE.
 pub(crate) struct Worker<W: Work> {
     pub(super) engine: Engine<W>,
-    /// Whether this node's carrier has a steward for the pool that this PE has opened.
-    pub(super) has_steward: bool,
+    /// Whether it was this PE that gave the node's carrier a steward for the pool, and is to close it.
+    pub(super) opened_steward: bool,
     /// What guests owe, on the first PE of each node.
     pub(super) ledger: Ledger,
     /// If this node is a guest that leaves.
@@ -61,21 +61,21 @@ impl<W: Work> Actor for Worker<W> {
     fn create((): (), cx: &mut Context<'_, Self>) -> Self {
         let pe = cx.pe();
         let place = cx.layout().place(cx.node()).pes.clone();
-        let (seats, seat) = (place.len(), (pe.0 - place.start) as usize);
+        let seat = (pe.0 - place.start) as usize;
         let has_guests = !cx.core.guests.present.is_empty() || cx.core.is_guest();
         let alone = cx.layout().pe_count() == 1 && !has_guests;
         let at = (cx.node(), cx.collection().id());
-        let node = cx.core.common.shelf.share(at, || Deques::new(seats));
+        let node = cx.core.common.shelf.share(at, || Deques::new(place.clone()));
         let node = node.unwrap_or_else(|| {
             cx.fail("two kinds of work share a collection; this is a bug in Gridspan");
-            Deques::new(seats).into()
+            Deques::new(place).into()
         });
         let engine = Engine::new(pe, seat, node, alone);
         let is_leaving = matches!(cx.core.guests.visit, Visiting::Leaving(_));
         cx.core.join_crew(cx.collection().id, notify::<Self>, is_proper);
         let mut worker = Self {
             engine,
-            has_steward: false,
+            opened_steward: false,
             ledger: Ledger::default(),
             leaving: is_leaving.then(Leaving::default),
             is_running: false,
@@ -191,7 +191,7 @@ impl<W: Work> Worker<W> {
             cx.core.settled();
             cx.reply(reply, None);
         }
-        if self.has_steward {
+        if self.opened_steward {
             say(Word::Close, cx);
         }
         let collection = cx.collection().id;

@@ -3,9 +3,9 @@
 use super::control::Control;
 use super::spread::Spread;
 use crate::codec::{self, DecodeError};
-use crate::envelope::{Batch, Envelope};
+use crate::envelope::Batch;
 use crate::id::KindId;
-use crate::route::Route;
+use crate::route::{Header, Route};
 use bytes::Bytes;
 use gridspan_topology::PeId;
 use serde::Serialize;
@@ -153,8 +153,9 @@ impl MessageFrame {
 
     /// Adds a message.
     #[inline]
-    pub(crate) fn push<M: Serialize>(&mut self, envelope: &Envelope<M>) {
-        envelope.append_after(&mut self.route, &mut self.bytes);
+    pub(crate) fn push<M: Serialize>(&mut self, header: &Header, message: &M) {
+        self.route.append(header, &mut self.bytes);
+        codec::append(message, &mut self.bytes);
         self.messages += 1;
     }
 

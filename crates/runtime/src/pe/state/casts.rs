@@ -4,10 +4,10 @@
 //! noted that come between two broadcasts; what came before the earlier one needs no saying, since nobody
 //! takes the later one before.
 
+use super::counters::{Counters, Way};
 use crate::id::{ActorId, CollectionId};
 use crate::index::Key;
 use crate::wire::Earlier;
-use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A sender's broadcasts.
@@ -42,20 +42,20 @@ impl Casts {
         &mut self,
         (collection, channel): (CollectionId, i32),
         count: u64,
-        next: &FxHashMap<(ActorId, i32), u64>,
+        next: &Counters,
     ) -> Earlier {
         let since = match self.0.get_mut(&(collection, channel)) {
             Some(cast) => std::mem::take(&mut cast.since),
             None => {
                 let is_in =
-                    |&&(to, of): &&(ActorId, i32)| to.collection == collection && of == channel;
-                next.keys().filter(is_in).map(|(to, _)| to.key).collect()
+                    |&((to, of), _): &(Way, u64)| to.collection == collection && of == channel;
+                next.iter().filter(is_in).map(|((to, _), _)| to.key).collect()
             }
         };
         self.0.entry((collection, channel)).or_default().count = count;
         let sent = |key: Key| {
-            let next = next.get(&(ActorId { collection, key }, channel));
-            (key, next.copied().unwrap_or(0))
+            let next = next.get((ActorId { collection, key }, channel));
+            (key, next.unwrap_or(0))
         };
         Earlier::from_sorted(since.into_iter().map(sent))
     }

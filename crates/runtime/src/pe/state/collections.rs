@@ -125,7 +125,7 @@ impl Slots {
                 let slot = *table.get(shape.rank(key)? as usize)?;
                 (slot != NOBODY).then_some(slot)
             }
-            Self::Map(map) => look_up(map, key),
+            Self::Map(map) => look_up(map, key.0),
         }
     }
 
@@ -182,8 +182,8 @@ impl Slots {
 
 /// Out of line, so that the way of a message stays short where there is a table.
 #[inline(never)]
-fn look_up(map: &FxHashMap<Key, u32>, key: Key) -> Option<u32> {
-    map.get(&key).copied()
+fn look_up(map: &FxHashMap<Key, u32>, key: u128) -> Option<u32> {
+    map.get(&Key(key)).copied()
 }
 
 #[cfg(test)]

@@ -41,6 +41,11 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
     pub(crate) fn place(&self, id: ActorId) -> Option<Place> {
         self.places.get(&id).copied()
     }

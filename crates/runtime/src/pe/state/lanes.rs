@@ -37,19 +37,19 @@ struct Run {
 
 impl Lane {
     #[inline]
-    fn push(&mut self, kind: KindId) {
+    fn push(&mut self, kind: KindId, messages: u32) {
         if self.later.is_empty() && (self.next.kind == kind || self.next.messages == 0) {
-            self.next = Run { kind, messages: self.next.messages + 1 };
+            self.next = Run { kind, messages: self.next.messages + messages };
         } else {
-            self.push_later(kind);
+            self.push_later(kind, messages);
         }
     }
 
     #[inline(never)]
-    fn push_later(&mut self, kind: KindId) {
+    fn push_later(&mut self, kind: KindId, messages: u32) {
         match self.later.back_mut() {
-            Some(run) if run.kind == kind => run.messages += 1,
-            _ => self.later.push_back(Run { kind, messages: 1 }),
+            Some(run) if run.kind == kind => run.messages += messages,
+            _ => self.later.push_back(Run { kind, messages }),
         }
     }
 
@@ -92,15 +92,16 @@ impl Lane {
 }
 
 impl Lanes {
+    /// Adds consecutive messages of the normal rank, at least one.
     #[inline]
-    pub(crate) fn push_normal(&mut self, kind: KindId) {
-        self.normal.push(kind);
+    pub(crate) fn push_normal(&mut self, kind: KindId, messages: u32) {
+        self.normal.push(kind, messages);
     }
 
     pub(crate) fn push(&mut self, kind: KindId, rank: Rank) {
         match rank {
-            Rank::NORMAL => self.normal.push(kind),
-            _ => self.others.entry(rank).or_default().push(kind),
+            Rank::NORMAL => self.normal.push(kind, 1),
+            _ => self.others.entry(rank).or_default().push(kind, 1),
         }
     }
 

@@ -1,8 +1,8 @@
 //! What a PE keeps, part by part. Nothing in here knows the PE: what has to call it back is generic
 //! over it.
 //!
-//! - Messages: `lanes` of those that are ready, `waiting` those that are not, their numbers in `channel`,
-//!   and those of broadcasts in `casts`.
+//! - Messages: `lanes` of those that are ready, `waiting` those that are not, their numbers in `channel` with its
+//!   `counters`, and those of broadcasts in `casts`.
 //! - Members: `member`, their `collections`, the `directory` of those elsewhere, the `graves` of those
 //!   that are no more, `twins` of those that sit on two PEs.
 //! - What takes time: `timers`, questions in `waits`, contributions in `reductions`.
@@ -18,6 +18,7 @@ mod callback;
 mod casts;
 mod channel;
 mod collections;
+mod counters;
 mod directory;
 mod graves;
 mod guests;
@@ -44,7 +45,8 @@ pub(crate) use advice::{Advice, Flow, News, Unconfirmed, edges};
 pub(crate) use balance::{Balances, Occasion, Pulse};
 pub(crate) use casts::Casts;
 pub(crate) use channel::{BROADCAST, Channels, Turn, broadcasts_of, channel, judge};
-pub(crate) use collections::{Collections, Incomplete, Seen};
+pub(crate) use collections::{Collections, Incomplete, Local, Seen};
+pub(crate) use counters::{Counters, Way};
 pub(crate) use directory::{Directory, Place};
 pub(crate) use graves::Graves;
 pub(crate) use guests::{Crew, Entry, Guests, IsProper, Notice, Stage, Tell, Visiting};

@@ -45,7 +45,7 @@ impl Task for Parent {
 }
 
 fn alone<W: Work>(item: W::Item) -> Engine<W> {
-    let mut engine = Engine::new(PeId(0), 0, Arc::new(Deques::new(1)), true);
+    let mut engine = Engine::new(PeId(0), 0, Arc::new(Deques::new(0..1)), true);
     engine.submit(item, 7);
     engine
 }
@@ -74,7 +74,7 @@ fn an_output_that_comes_more_often_than_it_should_is_dropped() {
 
 #[test]
 fn long_tasks_that_wait_are_laid_out_for_those_that_sleep() {
-    let node = Arc::new(Deques::new(3));
+    let node = Arc::new(Deques::new(0..3));
     let mut engine = Engine::<Searching<Parent>>::new(PeId(0), 0, node.clone(), false);
     assert!(!node.fall_asleep(1) && !node.fall_asleep(2));
     engine.submit(Parent(3), 0);

@@ -4,7 +4,7 @@ use super::super::{Merge, Search, SearchContext, Searching};
 use super::*;
 use crate::tasks::engine::Engine;
 use crate::tasks::frame::{FrameId, Frames, Lender};
-use gridspan_topology::SiteId;
+use gridspan_topology::{PeId, SiteId};
 use serde::{Deserialize, Serialize, Serializer};
 
 /// A node of a tree that does not like to be turned into bytes.
@@ -45,7 +45,7 @@ const OTHER: NodeId = NodeId(1);
 /// The steward of the first of two nodes with two PEs each, and the tasks of its first PE, which all lie open.
 fn steward<S: Search>(tasks: Vec<S>) -> (PoolSteward<Searching<S>>, Engine<Searching<S>>) {
     let layout = Arc::new(Layout::new(vec![("a".to_owned(), vec![2, 2])]));
-    let node = Arc::new(Deques::new(2));
+    let node = Arc::new(Deques::new(0..2));
     let mut engine = Engine::new(PeId(0), 0, node.clone(), false);
     for (root, task) in tasks.into_iter().enumerate() {
         engine.submit(task, root as u64);

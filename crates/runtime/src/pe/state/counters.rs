@@ -1,0 +1,154 @@
+//! Counters of one actor's conversations, by the other end and channel.
+//!
+//! An actor of an iterative job hears from the same others in the same order, again and again, and writes to them in
+//! bursts. So the counters lie in the order of their first use, and the next one wanted is most often the one used
+//! last, or the one after it: no hash has to be computed, and few have to be compared.
+
+use crate::id::ActorId;
+use rustc_hash::FxHashMap;
+
+/// The other end of a conversation, and the channel.
+pub(crate) type Way = (ActorId, i32);
+
+/// Up to so many counters are searched one by one, more by hash.
+const SEARCHED_MAX: usize = 8;
+
+/// One counter for each way, zero where there is none yet.
+#[derive(Clone, Default)]
+pub(crate) struct Counters {
+    all: Vec<(Way, u64)>,
+    /// The counter that was used last.
+    last: u32,
+    /// Where each counter is, if there are many.
+    positions: FxHashMap<Way, u32>,
+}
+
+impl Counters {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// The counter of a way, if it was ever used.
+    pub(crate) fn get(&self, way: Way) -> Option<u64> {
+        let position = self.expected(way).or_else(|| self.find(way))?;
+        self.all.get(position as usize).map(|&(_, count)| count)
+    }
+
+    /// Whether a way was ever used.
+    #[inline]
+    pub(crate) fn contains(&self, way: Way) -> bool {
+        self.get(way).is_some()
+    }
+
+    /// The counter of a way, to use.
+    #[inline(always)]
+    pub(crate) fn entry(&mut self, way: Way) -> &mut u64 {
+        self.last = match self.expected(way) {
+            Some(position) => position,
+            None => self.find_or_add(way),
+        };
+        &mut self.all[self.last as usize].1
+    }
+
+    /// All ways that were used, in the order of their first use.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Way, u64)> {
+        self.all.iter().copied()
+    }
+
+    /// The position of a way if it is the one of the last use or the one after that.
+    #[inline(always)]
+    fn expected(&self, way: Way) -> Option<u32> {
+        let is_at =
+            |position: u32| self.all.get(position as usize).is_some_and(|&(at, _)| at == way);
+        if is_at(self.last) {
+            return Some(self.last);
+        }
+        let next = if self.last as usize + 1 < self.all.len() { self.last + 1 } else { 0 };
+        is_at(next).then_some(next)
+    }
+
+    #[inline(never)]
+    fn find(&self, way: Way) -> Option<u32> {
+        if self.all.len() > SEARCHED_MAX {
+            return self.positions.get(&way).copied();
+        }
+        self.all.iter().position(|&(at, _)| at == way).map(|position| position as u32)
+    }
+
+    #[inline(never)]
+    fn find_or_add(&mut self, way: Way) -> u32 {
+        self.find(way).unwrap_or_else(|| self.add(way, 0))
+    }
+
+    fn add(&mut self, way: Way, count: u64) -> u32 {
+        let position = self.all.len() as u32;
+        self.all.push((way, count));
+        if self.all.len() == SEARCHED_MAX + 1 {
+            let positions = self.all.iter().zip(0..).map(|(&(way, _), position)| (way, position));
+            self.positions = positions.collect();
+        } else if self.all.len() > SEARCHED_MAX {
+            self.positions.insert(way, position);
+        }
+        position
+    }
+}
+
+impl FromIterator<(Way, u64)> for Counters {
+    fn from_iter<T: IntoIterator<Item = (Way, u64)>>(counters: T) -> Self {
+        let mut all = Self::default();
+        for (way, count) in counters {
+            *all.entry(way) = count;
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::CollectionId;
+    use crate::index::Key;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn way(key: u128) -> Way {
+        (ActorId { collection: CollectionId(1), key: Key(key / 2) }, (key % 2) as i32)
+    }
+
+    proptest! {
+        #[test]
+        fn each_way_has_a_counter_of_its_own_in_whatever_order_they_are_used(
+            uses in prop::collection::vec(0..40u128, 0..200),
+        ) {
+            let mut counters = Counters::default();
+            let mut reference = BTreeMap::new();
+            for &key in &uses {
+                *counters.entry(way(key)) += 1;
+                *reference.entry(way(key)).or_insert(0u64) += 1;
+            }
+            for key in 0..40 {
+                prop_assert_eq!(counters.get(way(key)), reference.get(&way(key)).copied());
+            }
+            prop_assert_eq!(counters.iter().collect::<BTreeMap<_, _>>(), reference);
+        }
+    }
+
+    #[test]
+    fn counters_are_told_in_the_order_of_their_first_use() {
+        let mut counters = Counters::default();
+        for key in [7, 3, 7, 5, 3] {
+            *counters.entry(way(key)) += 1;
+        }
+        let all: Vec<_> = counters.iter().collect();
+        assert_eq!(all, [(way(7), 2), (way(3), 2), (way(5), 1)]);
+        assert!(!counters.contains(way(4)));
+    }
+
+    #[test]
+    fn a_counter_that_was_only_looked_up_does_not_exist() {
+        let counters = Counters::default();
+        assert_eq!(counters.get(way(1)), None);
+        assert!(counters.is_empty());
+    }
+}

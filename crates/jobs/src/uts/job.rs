@@ -4,7 +4,7 @@ use super::tree::{Census, Node, SAMPLES, Sample, Tree};
 use crate::entry::{Entry, parse};
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
-use gridspan_runtime::{Grid, Job, JobError, Merge, Search, SearchContext};
+use gridspan_runtime::{Grid, Job, JobError, Merge, Search, SearchContext, StealStatistics};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -88,6 +88,14 @@ async fn run(grid: &Grid, options: Options) -> Result<(), JobError> {
         elapsed.as_secs_f64(),
         census.nodes as f64 / elapsed.as_secs_f64() / 1e6
     );
+    if grid.layout().node_count() > 1 {
+        let StealStatistics { messages, far_messages, gifts, far_gifts, tasks, .. } =
+            pool.statistics().await?;
+        println!(
+            "stolen: {tasks} tasks in {gifts} packets ({far_gifts} between sites), by {messages} messages \
+             ({far_messages} between sites)"
+        );
+    }
     let Census { nodes, leaves, depth } = census;
     if census == sample.census {
         println!("verified: yes ({nodes} nodes, {leaves} leaves, depth {depth}, as published)");

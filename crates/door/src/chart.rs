@@ -10,6 +10,8 @@ const DUE_MAX: usize = 8;
 /// measure more.
 const AGE: Duration = Duration::from_secs(20);
 const SERVERS_PER_AGE: u32 = 8;
+/// What is said to take longer is not believed.
+const ROUND_TRIP_MAX: Duration = Duration::from_secs(3600);
 /// What a way can carry is measured again after so many times that, if no transfer shows it.
 const RATE_AGES: u32 = 10;
 
@@ -25,6 +27,8 @@ pub(super) struct Chart {
 impl Chart {
     /// A server has seen something of the way from another.
     pub(super) fn observe(&mut self, now: Time, way: (u32, u32), sample: LinkSample) {
+        let round_trip = sample.round_trip.filter(|round_trip| *round_trip <= ROUND_TRIP_MAX);
+        let sample = LinkSample { round_trip, ..sample };
         self.monitor.observe(now, way, (NodeId(way.0), NodeId(way.1)), sample);
         if sample.rate.is_some() {
             self.rated.insert(way, now);
@@ -93,6 +97,19 @@ mod tests {
         assert_eq!(known[&(1, 0)].latency, there.latency);
         chart.leave(0);
         assert!(chart.estimates(at(100)).is_empty());
+    }
+
+    #[test]
+    fn round_trips_that_no_way_has_are_not_believed() {
+        let mut chart = Chart::default();
+        let longest = LinkSample { round_trip: Some(Duration::MAX), ..sample(0, None) };
+        chart.observe(at(1), (0, 1), longest);
+        chart.observe(at(2), (0, 1), sample(40, None));
+
+        chart.observe(at(3), (0, 1), longest);
+
+        let known: BTreeMap<_, _> = chart.estimates(at(4)).into_iter().collect();
+        assert_eq!(known[&(0, 1)].latency.duration(), Duration::from_millis(20));
     }
 
     #[test]

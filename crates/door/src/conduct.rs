@@ -3,6 +3,7 @@
 
 use super::course::{Course, Given, Stuck};
 use super::owner::order;
+use super::plausible::check;
 use super::stuff::fetch;
 use super::token::DoorError;
 use super::wire::{Input, Order, Source, Times, Trouble, Work};
@@ -51,6 +52,8 @@ pub(super) trait Errand {
     fn bytes(&self, data: DataId) -> u64;
     /// Whether a server is to have data at the end.
     fn is_kept(&self, data: DataId) -> bool;
+    /// A server is given an order.
+    fn ordered(&mut self, server: ServerId);
     /// A server has made what a task makes.
     fn made(&mut self, task: TaskId, server: ServerId, times: &Times);
     /// A server has fetched data.
@@ -179,6 +182,7 @@ impl<E: Errand> Conductor<'_, E> {
         for given in self.course.take_orders(now_s, &inputs_s) {
             let (order_of_task, sources) = self.order(given.task);
             let connection = self.contacts[given.server.index()].connection.clone();
+            self.errand.ordered(given.server);
             let tell = tell.clone();
             let going = self.events.spawn(async move {
                 let begun = || {
@@ -257,6 +261,8 @@ impl<E: Errand> Conductor<'_, E> {
                     return Ok(());
                 }
                 let Given { task, server, .. } = ordered.order;
+                let answer =
+                    answer.map(|done| done.and_then(|times| self.checked(&ordered, times)));
                 match answer {
                     Ok(Ok(times)) => self.done(&ordered, &times),
                     Ok(Err(Trouble::Missing(versions))) => {
@@ -293,6 +299,13 @@ impl<E: Errand> Conductor<'_, E> {
             }
         }
         Ok(())
+    }
+
+    /// What a server says of a task, if it can be. Otherwise another may do better.
+    fn checked(&self, ordered: &Ordered, times: Times) -> Result<Times, Trouble> {
+        let outputs = self.plan.graph.task(ordered.order.task).outputs.len();
+        let checked = check(&times, outputs, self.now_s() - ordered.at_s);
+        checked.map(|()| times).map_err(Trouble::Refused)
     }
 
     fn lost(&mut self, server: ServerId, error: &DoorError) -> Result<(), Stuck> {

@@ -3,12 +3,13 @@
 use super::attend::{answer as say_to, attend};
 use super::budget::Budget;
 use super::chart::Chart;
+use super::counted::Counted;
 use super::groups::Groups;
 use super::hall::Hall;
 use super::token::{DoorError, Key, Token, key_path};
 use super::way::Way;
 use super::wire::{
-    Answer, Listed, Peer, Question, Sighting, TextCall, Trouble, WAITING_BYTES_MAX, hear,
+    ATTEMPTS, Answer, Listed, Peer, Question, Sighting, TextCall, Trouble, WAITING_BYTES_MAX, hear,
 };
 use super::workshop::{Own, Workshop};
 use gridspan_rpc::calls::{Catalogue, Offer, RpcError, ServerCard};
@@ -17,20 +18,18 @@ use quinn::{Connection, Endpoint, Incoming, RecvStream, SendStream, VarInt};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, oneshot};
 
-/// So many servers are tried for a call at most.
-const ATTEMPTS: usize = 3;
 /// So many others may be connected; further ones are told to come again.
 const CONNECTIONS_MAX: usize = 1024;
 /// How long calls may go on when the daemon is told to end.
 const GRACE: Duration = Duration::from_secs(10);
 /// How long servers need at most to find a door that is back: they notice that it was away, and look for it now and then.
 const RETURN: Duration = Duration::from_secs(15);
-/// How often it looks whether something has happened.
+/// How often it looks whether a server is back.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// What a daemon is.
@@ -61,7 +60,7 @@ pub(super) struct DoorPlan {
 struct Daemon<C: Catalogue> {
     hall: Mutex<Hall<Way<C>>>,
     /// Questions that are being answered.
-    open: AtomicUsize,
+    open: Counted,
     /// Of calls that were passed on.
     numbers: AtomicU64,
     connections: Arc<Semaphore>,
@@ -141,7 +140,7 @@ pub(super) async fn daemon<C: Catalogue>(
     }
     let daemon = Arc::new(Daemon {
         hall: Mutex::new(hall),
-        open: AtomicUsize::new(0),
+        open: Counted::default(),
         numbers: AtomicU64::new(0),
         connections: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
         chart: Mutex::default(),
@@ -160,10 +159,7 @@ pub(super) async fn daemon<C: Catalogue>(
         }
     }
     endpoint.set_server_config(None);
-    let begun = Instant::now();
-    while daemon.open.load(Ordering::SeqCst) > 0 && begun.elapsed() < GRACE {
-        tokio::time::sleep(GLANCE).await;
-    }
+    daemon.open.over(GRACE).await;
     endpoint.close(VarInt::from_u32(0), b"the daemon has ended");
     endpoint.wait_idle().await;
     if !options.is_kept {
@@ -190,10 +186,10 @@ impl<C: Catalogue> Daemon<C> {
         let budget = Budget::new(WAITING_BYTES_MAX);
         while let Ok((send, receive)) = guest.connection.accept_bi().await {
             let (daemon, guest, budget) = (self.clone(), guest.clone(), budget.clone());
-            daemon.open.fetch_add(1, Ordering::SeqCst);
+            let open = self.open.begin();
             tokio::spawn(async move {
+                let _open = open;
                 daemon.attend((send, receive), &budget, &guest).await;
-                daemon.open.fetch_sub(1, Ordering::SeqCst);
             });
         }
         let gone = lock(&guest.joined).take();
@@ -292,9 +288,15 @@ impl<C: Catalogue> Daemon<C> {
             return Answer::Refused("a server has joined here already".to_owned());
         }
         let seat = (pes, Some(guest.connection.remote_address()));
-        match self.hall().join(card, seat, Way::There(guest.connection.clone())) {
+        // The hall is not locked any more after this.
+        let seated = self.hall().join(card, seat, Way::There(guest.connection.clone()));
+        match seated {
             Ok(number) => {
                 *joined = Some(number);
+                // Who attends to the connection may have seen its end already, and does not look again.
+                if guest.connection.close_reason().is_some() {
+                    joined.take().into_iter().for_each(|number| self.leave(number));
+                }
                 Answer::Joined
             }
             Err(why) => Answer::Refused(why),
@@ -380,3 +382,6 @@ impl<C: Catalogue> Daemon<C> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,7 +24,8 @@ struct State {
 /// Somebody is in, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Pass {
-    gate: Gate,
+    /// Nothing if this has been passed on.
+    gate: Option<Gate>,
 }
 
 impl Gate {
@@ -63,21 +64,26 @@ impl Gate {
             None => None,
         };
         // A sender is dropped with its gate only, which this has.
-        Ok(pass.unwrap_or_else(|| Pass { gate: self.clone() }))
+        Ok(pass.unwrap_or_else(|| Pass { gate: Some(self.clone()) }))
     }
 }
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        let next = {
-            let mut state = self.gate.state();
-            let next = state.waiting.pop_first();
-            state.free += u32::from(next.is_none());
-            next
-        };
-        if let Some((_, sender)) = next {
-            // Who does not wait any more drops the pass, which goes to the one after him.
-            drop(sender.send(Pass { gate: self.gate.clone() }));
+        let Some(gate) = self.gate.take() else { return };
+        loop {
+            let next = {
+                let mut state = gate.state();
+                let next = state.waiting.pop_first();
+                state.free += u32::from(next.is_none());
+                next
+            };
+            let Some((_, sender)) = next else { return };
+            match sender.send(Pass { gate: Some(gate.clone()) }) {
+                Ok(()) => return,
+                // He does not wait any more. His pass must not look for the next within this: thousands may be like him.
+                Err(mut unused) => drop(unused.gate.take()),
+            }
         }
     }
 }
@@ -112,5 +118,31 @@ mod tests {
         drop(inside);
         assert!(last.as_mut().poll(&mut cx).is_ready());
         assert_eq!(gate.state().free, 1);
+    }
+
+    #[test]
+    fn any_number_that_have_given_up_are_passed_over_on_a_small_stack() {
+        let small = std::thread::Builder::new().stack_size(256 << 10);
+        let passed = small.spawn(|| {
+            let gate = Gate::new(1);
+            let mut cx = Context::from_waker(Waker::noop());
+            let Poll::Ready(Ok(inside)) = pin!(gate.enter(0)).poll(&mut cx) else {
+                panic!("it is free")
+            };
+            let enter = |place| Box::pin(gate.enter(place));
+            let mut given_up = (1..10_000).map(enter).collect::<Vec<_>>();
+            let mut last = enter(10_000);
+            for waiting in given_up.iter_mut().chain([&mut last]) {
+                assert!(waiting.as_mut().poll(&mut cx).is_pending());
+            }
+            drop(given_up);
+
+            drop(inside);
+
+            assert!(last.as_mut().poll(&mut cx).is_ready());
+            let state = gate.state();
+            assert!(state.free == 1 && state.waiting.is_empty());
+        });
+        passed.unwrap().join().unwrap();
     }
 }

@@ -30,7 +30,7 @@
 //! | `token` | where a door is, and the certificates by which both sides know each other |
 //! | `wire`, `stuff`, `budget` | what is asked and answered: one stream for each question; data by itself; and how much of it may wait |
 //! | `hall`, `way` | the servers behind a door: its own, and those that have joined; and how calls get to them |
-//! | `daemon` | opens the door, and answers |
+//! | `daemon`, `counted` | opens the door, and answers; how much is being answered |
 //! | `bench`, `gate` | the servers of one process, and what they execute next |
 //! | `workshop`, `shelf`, `groups`, `attend` | executes tasks of groups whose data goes from server to server |
 //! | `member` | a server that joins the door of another |
@@ -38,7 +38,7 @@
 //! | `serve` | a process that does either |
 //! | `visitor`, `meeting`, `owner` | whoever calls, and whoever begins a group |
 //! | `view` | what a mapping sees of the servers |
-//! | `conduct`, `course` | has servers carry out a group; how far it is |
+//! | `conduct`, `course`, `plausible` | has servers carry out a group; how far it is; whether what servers say can be |
 //! | `remote`, `party` | groups of typed functions, and of emulated tasks |
 //!
 //! **Start.** A daemon makes a certificate authority that is forgotten at once, certificates for itself and for its
@@ -67,6 +67,7 @@ mod bench;
 mod budget;
 mod chart;
 mod conduct;
+mod counted;
 mod course;
 mod daemon;
 mod gate;
@@ -76,6 +77,9 @@ mod meeting;
 mod member;
 mod owner;
 mod party;
+mod plausible;
+#[cfg(test)]
+mod rehearsal;
 mod remote;
 mod serve;
 mod shelf;

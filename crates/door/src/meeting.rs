@@ -9,12 +9,15 @@ use super::wire::{Listed, Question, Source, ask};
 use gridspan_topology::LinkSample;
 use quinn::Connection;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 /// So many are reached at once: what is measured at the same time shares the client's own way.
 const AT_ONCE: usize = 4;
+/// A server that is not reached and measured within this time is left out.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A server that was reached.
 pub(super) type Met = (Listed, Contact, LinkSample);
@@ -28,7 +31,7 @@ pub(super) async fn meet(visitor: &Visitor, servers: Vec<Listed>, supplied: &Sup
         meeting.spawn(async move {
             // It is never closed.
             let _place = places.acquire_owned().await;
-            let met = meet_one(&visitor, &listed).await;
+            let met = visitor.within(PATIENCE, meet_one(&visitor, &listed)).await;
             (position, listed, met)
         });
     }

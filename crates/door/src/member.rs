@@ -3,6 +3,7 @@
 use super::attend::{answer as say_to, attend};
 use super::bench::Bench;
 use super::budget::Budget;
+use super::counted::Counted;
 use super::groups::Groups;
 use super::survey::survey;
 use super::token::{DoorError, Token};
@@ -12,9 +13,8 @@ use super::workshop::{Own, Workshop};
 use gridspan_rpc::calls::{Catalogue, RpcError, ServerCard};
 use quinn::{Connection, Endpoint, VarInt};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 
 /// How long to wait before looking for a door again, at first and at most.
@@ -22,7 +22,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// How long calls may go on when the server is told to end.
 const GRACE: Duration = Duration::from_secs(10);
-const GLANCE: Duration = Duration::from_millis(20);
+/// How long a door may take to let it in.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Serves behind a door until `end` resolves, and tasks of groups for whoever has the token. `told` hears each time the
 /// server has joined. Fails if nobody answers at the door the first time.
@@ -35,32 +36,35 @@ pub(super) async fn join<C: Catalogue>(
     let (server, names) = (token.server()?, token.names());
     let visitor = Visitor::new(token)?;
     visitor.endpoint().set_server_config(Some(server));
-    let open = Arc::new(AtomicUsize::new(0));
+    let open = Counted::default();
     let workshop = Arc::new(Workshop::new(&own, visitor.endpoint().clone(), names));
     tokio::spawn(receive(visitor.endpoint().clone(), workshop.clone(), open.clone()));
     let address = visitor.address();
     let Own { card, bench, pes } = own;
     let mut end = std::pin::pin!(end);
-    let mut connection = Some(enter(&visitor, &card, pes).await?);
+    let mut connection = tokio::select! {
+        () = &mut end => return Ok(()),
+        entered = enter(&visitor, &card, pes) => Some(entered?),
+    };
     let mut pause = PAUSE;
     loop {
         let Some(joined) = connection.take() else {
+            let enter_again = async {
+                tokio::time::sleep(pause).await;
+                enter(&visitor, &card, pes).await.ok()
+            };
             tokio::select! {
                 () = &mut end => return Ok(()),
-                () = tokio::time::sleep(pause) => {}
+                entered = enter_again => connection = entered,
             }
             pause = (pause * 2).min(PAUSE_MAX);
-            connection = enter(&visitor, &card, pes).await.ok();
             continue;
         };
         told();
         pause = PAUSE;
         tokio::select! {
             () = &mut end => {
-                let begun = Instant::now();
-                while open.load(Ordering::SeqCst) > 0 && begun.elapsed() < GRACE {
-                    tokio::time::sleep(GLANCE).await;
-                }
+                open.over(GRACE).await;
                 joined.close(VarInt::from_u32(0), b"the server has left");
                 visitor.leave().await;
                 return Ok(());
@@ -72,8 +76,13 @@ pub(super) async fn join<C: Catalogue>(
 }
 
 async fn enter(visitor: &Visitor, card: &ServerCard, pes: u32) -> Result<Connection, DoorError> {
-    let connection = visitor.connect().await?;
-    match ask(&connection, &Question::Join(card.clone(), pes)).await? {
+    let entering = async {
+        let connection = visitor.connect().await?;
+        let answer = ask(&connection, &Question::Join(card.clone(), pes)).await?;
+        Ok((connection, answer))
+    };
+    let (connection, answer) = visitor.within(PATIENCE, entering).await?;
+    match answer {
         Answer::Joined => Ok(connection),
         Answer::Refused(why) => Err(DoorError::Unwelcome(why)),
         _ => Err(DoorError::Malformed("another answer than that to joining".to_owned())),
@@ -84,11 +93,7 @@ async fn enter(visitor: &Visitor, card: &ServerCard, pes: u32) -> Result<Connect
 const CONNECTIONS_MAX: usize = 1024;
 
 /// Lets in whoever has the token, for tasks of groups.
-async fn receive<C: Catalogue>(
-    endpoint: Endpoint,
-    workshop: Arc<Workshop<C>>,
-    open: Arc<AtomicUsize>,
-) {
+async fn receive<C: Catalogue>(endpoint: Endpoint, workshop: Arc<Workshop<C>>, open: Counted) {
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     while let Some(incoming) = endpoint.accept().await {
         let Ok(place) = connections.clone().try_acquire_owned() else {
@@ -106,24 +111,19 @@ async fn receive<C: Catalogue>(
 }
 
 /// Executes tasks for one connection, to its end.
-async fn work<C: Catalogue>(
-    connection: &Connection,
-    workshop: &Arc<Workshop<C>>,
-    open: &Arc<AtomicUsize>,
-) {
+async fn work<C: Catalogue>(connection: &Connection, workshop: &Arc<Workshop<C>>, open: &Counted) {
     let (groups, budget) =
         (Arc::new(Mutex::new(Groups::default())), Budget::new(WAITING_BYTES_MAX));
     while let Ok((mut send, mut receive)) = connection.accept_bi().await {
-        let (workshop, open, groups) = (workshop.clone(), open.clone(), groups.clone());
-        let (connection, budget) = (connection.clone(), budget.clone());
-        open.fetch_add(1, Ordering::SeqCst);
+        let (workshop, groups) = (workshop.clone(), groups.clone());
+        let (connection, budget, open) = (connection.clone(), budget.clone(), open.begin());
         tokio::spawn(async move {
+            let _open = open;
             if let Ok((question, _claim)) = hear(&mut receive, &budget).await {
                 let of_guest = (&connection, &*groups);
                 // What else may be asked is for doors.
                 attend(question, Some(&workshop), of_guest, &mut send).await;
             }
-            open.fetch_sub(1, Ordering::SeqCst);
         });
     }
     workshop.forget(&groups);
@@ -161,18 +161,14 @@ impl Calls {
 }
 
 /// Executes the calls that come, until the connection ends. What has not ended then is taken back.
-async fn serve<C: Catalogue>(
-    connection: &Connection,
-    bench: &Arc<Bench<C>>,
-    open: &Arc<AtomicUsize>,
-) {
+async fn serve<C: Catalogue>(connection: &Connection, bench: &Arc<Bench<C>>, open: &Counted) {
     let calls = Arc::new(Mutex::new(Calls::default()));
     let budget = Budget::new(WAITING_BYTES_MAX);
     while let Ok((mut send, mut receive)) = connection.accept_bi().await {
-        let (bench, open, calls) = (bench.clone(), open.clone(), calls.clone());
-        let budget = budget.clone();
-        open.fetch_add(1, Ordering::SeqCst);
+        let (bench, calls, budget) = (bench.clone(), calls.clone(), budget.clone());
+        let open = open.begin();
         tokio::spawn(async move {
+            let _open = open;
             let (answer, _claim) = match hear(&mut receive, &budget).await {
                 Ok((question, claim)) => (answer(question, &bench, &calls).await, Some(claim)),
                 Err(error) => {
@@ -183,7 +179,6 @@ async fn serve<C: Catalogue>(
             // The door may be gone.
             let _ = receive.stop(VarInt::from_u32(0));
             say_to(&mut send, &answer).await;
-            open.fetch_sub(1, Ordering::SeqCst);
         });
     }
     lock(&calls).wanted.clear();

@@ -2,7 +2,8 @@
 
 use super::conduct::{Contact, Errand, Plan, conduct};
 use super::meeting::{meet, tell};
-use super::owner::dice;
+use super::owner::{Supply, dice};
+use super::stuff::BYTES_MAX;
 use super::token::DoorError;
 use super::view::platform;
 use super::visitor::Visitor;
@@ -32,6 +33,9 @@ pub enum PartyError {
     },
 }
 
+/// What the client would have is sent in segments of so many bytes.
+const SEGMENT_BYTES: u64 = 1 << 20;
+
 /// Servers that were reached, and what is known of the ways to them. Once it is dropped they forget all groups.
 pub struct Party {
     servers: Vec<Listed>,
@@ -43,12 +47,12 @@ impl Party {
     /// Connects to the servers behind a door, of which those that cannot be reached are left out. `data` is what the client has:
     /// so many bytes each.
     pub async fn gather(visitor: &Visitor, data: BTreeMap<u32, u64>) -> Result<Self, DoorError> {
-        // What the client would have is made as it is sent.
-        let supplied = move |_, asked: u32| {
-            let bytes: &u64 = data.get(&asked)?;
-            Some(vec![Bytes::from(vec![0; *bytes as usize])])
-        };
-        let supplied: super::owner::Supply = Arc::new(supplied);
+        // All of it is the same segment, again and again.
+        let segment = Bytes::from(vec![0; SEGMENT_BYTES as usize]);
+        let supplied: Supply = Arc::new(move |_, asked| {
+            let bytes = data.get(&asked).filter(|bytes| **bytes <= BYTES_MAX)?;
+            Some(segments(&segment, *bytes))
+        });
         let (mut servers, mut contacts, mut samples) = (Vec::new(), Vec::new(), Vec::new());
         for (listed, contact, sample) in meet(visitor, visitor.list().await?, &supplied).await {
             servers.push(listed);
@@ -78,6 +82,7 @@ impl Party {
         mapping: &Mapping,
         rescue: Rescue,
     ) -> Result<Execution, PartyError> {
+        check(graph)?;
         let group = dice()?;
         let plan = Plan { graph, platform, mapping, rescue, group };
         let conducted = conduct(plan, &self.contacts, &mut Emulation { graph }).await;
@@ -99,6 +104,28 @@ impl Drop for Party {
     fn drop(&mut self) {
         self.contacts.iter().for_each(|contact| contact.connection.close(0_u32.into(), b""));
     }
+}
+
+/// So many bytes, in segments that are all the same.
+fn segments(segment: &Bytes, bytes: u64) -> Vec<Bytes> {
+    let begins = (0..bytes).step_by(segment.len().max(1));
+    let at = |begin: u64| segment.slice(..segment.len().min((bytes - begin) as usize));
+    begins.map(at).collect()
+}
+
+/// Fails if a task makes or reads what no server has room for.
+fn check(graph: &TaskGraph) -> Result<(), PartyError> {
+    for task in graph.tasks() {
+        let all = task.inputs.iter().chain(&task.outputs).map(|&data| graph.datum(data));
+        if let Some(data) = all.into_iter().find(|data| data.bytes > BYTES_MAX) {
+            let (name, bytes) = (&data.name, data.bytes);
+            let reason = format!(
+                "`{name}` has {bytes} bytes, and a server has room for {BYTES_MAX}; scale the workflow's data down"
+            );
+            return Err(PartyError::GivenUp { task: task.name.clone(), reason });
+        }
+    }
+    Ok(())
 }
 
 /// Tasks that compute for as long as they are said to.
@@ -129,6 +156,9 @@ impl Errand for Emulation<'_> {
         false
     }
 
+    // All are told when the group has ended.
+    fn ordered(&mut self, _server: ServerId) {}
+
     fn made(&mut self, _task: TaskId, _server: ServerId, _times: &Times) {}
 
     fn has(&mut self, _data: DataId, _server: ServerId) {}
@@ -136,4 +166,21 @@ impl Errand for Emulation<'_> {
     fn has_not(&mut self, _data: DataId, _server: ServerId) {}
 
     fn failed(&mut self, _task: TaskId, _reason: &str) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_of_the_client_has_its_bytes_and_no_memory_of_its_own() {
+        let segment = Bytes::from(vec![0; 10]);
+
+        let [none, exact, more] = [0, 20, 25].map(|bytes| segments(&segment, bytes));
+
+        let sizes = |all: &[Bytes]| all.iter().map(Bytes::len).collect::<Vec<_>>();
+        assert_eq!((sizes(&none), sizes(&exact)), (vec![], vec![10, 10]));
+        assert_eq!(sizes(&more), [10, 10, 5]);
+        assert!(more.iter().all(|part| part.as_ptr() == segment.as_ptr()));
+    }
 }

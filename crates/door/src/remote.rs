@@ -29,6 +29,8 @@ pub struct Remote {
 
 struct Inner {
     visitor: Visitor,
+    /// Held by who reaches servers: two at once would reach the same twice. What is waited for meanwhile has a limit.
+    meeting: tokio::sync::Mutex<()>,
     /// The first group's number; those of others follow.
     first: u64,
     state: Mutex<State>,
@@ -82,8 +84,8 @@ impl Remote {
     /// The servers behind the door that a token names.
     pub fn new(token: Token) -> Result<Self, DoorError> {
         let (visitor, first) = (Visitor::new(token)?, dice()?);
-        let (state, values) = (Mutex::default(), Arc::default());
-        Ok(Self { inner: Arc::new(Inner { visitor, first, state, values }) })
+        let (meeting, state, values) = Default::default();
+        Ok(Self { inner: Arc::new(Inner { visitor, meeting, first, state, values }) })
     }
 
     /// A mapper of groups to these servers.
@@ -128,14 +130,14 @@ impl Remote {
         }
         let mut new = Vec::new();
         for listed in listed {
-            let is_it = |member: &&mut Member| {
-                let (known, new) = (&member.listed, &listed);
-                let is_same = known.address == new.address && known.card.name == new.card.name;
-                is_same && member.is_there()
-            };
+            let is_it = |member: &&mut Member| member.listed.is_same(&listed) && member.is_there();
             match self.state().members.iter_mut().find(is_it) {
                 Some(member) => member.listed = listed,
-                None => new.push(listed),
+                // A registry that was away for a moment may list a server as it was, too: the last is it.
+                None => {
+                    new.retain(|other: &Listed| !other.is_same(&listed));
+                    new.push(listed);
+                }
             }
         }
         let values = self.inner.values.clone();
@@ -159,6 +161,7 @@ impl Drop for Inner {
 
 impl Crew for Remote {
     async fn cards(&self) -> Result<Vec<ServerCard>, RpcError> {
+        let _one_at_a_time = self.inner.meeting.lock().await;
         let is_somebody_there = self.state().members.iter().any(Member::is_there);
         // Whoever was reached before is there without a registry.
         let patience = if is_somebody_there { NEWS } else { FIRST_NEWS };
@@ -249,9 +252,6 @@ impl Execute for Remote {
                 lock(&remote.inner.values).insert((group, version), value);
             }
         }
-        for &server in &window.mapping().servers {
-            window.touch(server);
-        }
         let (platform, mapping) = (window.platform(), window.mapping());
         let plan = Plan { graph, platform, mapping, rescue: window.rescue(), group };
         let mut calls = Calls::new(window, remote);
@@ -311,9 +311,14 @@ impl Errand for Calls<'_, '_, '_> {
         self.window.is_named(data)
     }
 
+    fn ordered(&mut self, server: ServerId) {
+        // Whatever becomes of the order, something of the group may be there now.
+        self.window.touch(server);
+    }
+
     fn made(&mut self, task: TaskId, server: ServerId, times: &Times) {
         let inputs = self.inputs(task);
-        let input_bytes = inputs.iter().map(|&data| self.bytes(data)).sum();
+        let input_bytes = inputs.iter().map(|&data| self.bytes(data)).fold(0, u64::saturating_add);
         let outputs = &self.window.graph().task(task).outputs;
         for (&data, &bytes) in outputs.iter().zip(&times.sizes) {
             let key = (self.window.group(), self.window.version(data));

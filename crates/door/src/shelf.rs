@@ -32,12 +32,16 @@ impl Shelf {
         self.groups.remove(&group);
     }
 
-    /// Nobody needs this data of a group any more: ranges by their first, and what comes after their last.
+    /// Nobody needs this data of a group any more: ranges by their first, and what comes after their last. It costs what the
+    /// ranges hold, not what the group has.
     pub(super) fn free(&mut self, group: u64, data: &[(u32, u32)]) {
-        if let Some(kept) = self.groups.get_mut(&group) {
-            kept.retain(|version, _| {
-                !data.iter().any(|(first, end)| (*first..*end).contains(version))
-            });
+        let Some(kept) = self.groups.get_mut(&group) else { return };
+        // Of a range that ends before it begins there is nothing, and a map has no such range.
+        for &(first, end) in data.iter().filter(|(first, end)| first < end) {
+            let freed = kept.range(first..end).map(|(version, _)| *version).collect::<Vec<_>>();
+            for version in freed {
+                kept.remove(&version);
+            }
         }
     }
 
@@ -72,7 +76,9 @@ mod tests {
             place.set((Bytes::from_static(&[0; 2]), claim)).unwrap();
         }
 
-        shelf.free(1, &[(0, 1), (2, 4)]);
+        // The second and the third say nothing; the last says some again.
+        shelf.free(1, &[(0, 1), (3, 0), (1, 1), (2, 4), (3, u32::MAX)]);
+        shelf.free(2, &[(0, u32::MAX)]);
 
         assert_eq!(
             [0, 1, 2, 3].map(|data| shelf.get(1, data).is_some()),

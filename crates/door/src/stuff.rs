@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 /// So much of a stream is taken from the network at once.
 const CHUNK_BYTES: usize = 1 << 20;
+/// Larger data is not brought: no server has room for it.
+pub(super) const BYTES_MAX: u64 = 8 << 30;
 /// The first byte of an answer to whoever asks for data.
 const HERE: u8 = 1;
 const NOT_HERE: u8 = 0;
@@ -49,6 +51,9 @@ pub(super) async fn fetch(
     data: u32,
     bytes: u64,
 ) -> Option<(Vec<u8>, Flow)> {
+    if bytes > BYTES_MAX {
+        return None;
+    }
     let (_send, mut receive) = ask(from, &Question::Give { group, data }).await.ok()?;
     let mut is_here = [NOT_HERE];
     receive.read_exact(&mut is_here).await.ok()?;

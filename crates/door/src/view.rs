@@ -11,6 +11,8 @@ use std::time::Duration;
 
 /// Of more servers than this the sites are not told apart: the matrix of their round trips would be too large.
 const SERVERS_MAX: usize = 1024;
+/// No way is longer, whatever a server says.
+const LATENCY_MAX: Duration = Duration::from_secs(3600);
 
 /// The platform of these servers, by their positions, and of a client that has measured its own ways to them. `pace` says how
 /// fast each turned out to be, by its position.
@@ -64,7 +66,7 @@ impl Ways {
         for (to, listed) in servers.iter().enumerate() {
             for (from, estimate) in &listed.links {
                 let Some(&from) = places.get(from) else { continue };
-                latencies.insert((from, to), estimate.latency.duration());
+                latencies.insert((from, to), estimate.latency.duration().min(LATENCY_MAX));
                 bandwidths.extend(estimate.bandwidth.map(|bandwidth| ((from, to), bandwidth)));
             }
         }
@@ -85,7 +87,7 @@ impl Ways {
         }
         let rtt = |from: NodeId, to: NodeId| {
             let way = (from.index(), to.index());
-            self.latencies.get(&way).map(|latency| *latency * 2)
+            self.latencies.get(&way).map(|latency| latency.saturating_mul(2))
         };
         let hierarchy: Hierarchy = infer(&RttMatrix::from_fn(self.count, rtt));
         let level = hierarchy.depth().saturating_sub(1);

@@ -14,6 +14,8 @@ use std::time::Duration;
 
 /// Longer texts are refused.
 const TEXT_BYTES_MAX: usize = 256 << 20;
+/// So many servers are tried for a call at most.
+pub(super) const ATTEMPTS: u32 = 3;
 /// What one connection may have waiting: a text of the largest size, and another.
 pub(super) const WAITING_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX;
 /// So much of a text is taken from the network at once.
@@ -194,6 +196,13 @@ pub struct Listed {
     pub address: Option<SocketAddr>,
     /// What is known of the ways from others to it, which are named by their numbers.
     pub links: Vec<(u32, LinkEstimate)>,
+}
+
+impl Listed {
+    /// Whether this is the same server as another that was listed at another time.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.address == other.address && self.card.name == other.card.name
+    }
 }
 
 /// What comes of it.

@@ -5,7 +5,13 @@
 //! computes, and its results are kept here until another server or the client asks for them. When the connection of who
 //! began the group ends, all of it is forgotten.
 
+mod peers;
+#[cfg(test)]
+mod tests;
+
+use self::peers::Peers;
 use super::bench::Bench;
+use super::budget::Claim;
 use super::groups::Groups;
 use super::shelf::{Place, Shelf};
 use super::stuff::{Flow, fetch, give};
@@ -24,6 +30,10 @@ use tokio::task::JoinSet;
 /// So much data of groups is kept.
 const SHELF_BYTES_MAX: usize = 8 << 30;
 
+/// So many ranges of data that nobody needs are looked at before others may have the shelf again: a message may name
+/// millions.
+const RANGES_AT_ONCE: usize = 1024;
+
 /// The servers of one process.
 pub(super) struct Own<C: Catalogue> {
     /// What they say of themselves together.
@@ -33,14 +43,11 @@ pub(super) struct Own<C: Catalogue> {
     pub(super) pes: u32,
 }
 
-/// What executes tasks in one process.
+/// What executes tasks in one process. Whoever locks both the groups of a connection and the shelf locks the groups first.
 pub(super) struct Workshop<C: Catalogue> {
     bench: Arc<Bench<C>>,
     shelf: Mutex<Shelf>,
-    endpoint: Endpoint,
-    /// What the certificates of daemons, and of those that joined them, name.
-    names: [String; 2],
-    peers: Mutex<BTreeMap<SocketAddr, Connection>>,
+    peers: Peers,
     /// How fast data came from others, since somebody last asked.
     flows: Mutex<BTreeMap<SocketAddr, Flow>>,
 }
@@ -62,27 +69,39 @@ impl<C: Catalogue> Workshop<C> {
     /// On servers of this process, reaching others by an endpoint.
     pub(super) fn new(own: &Own<C>, endpoint: Endpoint, names: [String; 2]) -> Self {
         let (bench, shelf) = (own.bench.clone(), Mutex::new(Shelf::new(SHELF_BYTES_MAX)));
-        let (peers, flows) = (Mutex::default(), Mutex::default());
-        Self { bench, shelf, endpoint, names, peers, flows }
+        Self { bench, shelf, peers: Peers::new(endpoint, names), flows: Mutex::default() }
+    }
+
+    /// A group of a connection begins, unless it did before; why it is refused, if it is.
+    fn begin(&self, group: u64, groups: &Mutex<Groups>) -> Result<(), String> {
+        // Held over both here and below: an end in between would leave a group on the shelf that nobody ends.
+        let mut groups = lock(groups);
+        groups.begin(group)?;
+        lock(&self.shelf).begin(group);
+        Ok(())
     }
 
     /// The connection of who began these groups has ended.
     pub(super) fn forget(&self, groups: &Mutex<Groups>) {
-        let groups = lock(groups).take();
-        groups.into_iter().for_each(|group| lock(&self.shelf).end(group));
+        let mut groups = lock(groups);
+        groups.take().into_iter().for_each(|group| lock(&self.shelf).end(group));
     }
 
     /// A group of a connection has ended.
     pub(super) fn end(&self, group: u64, groups: &Mutex<Groups>) {
-        if lock(groups).end(group) {
+        let mut groups = lock(groups);
+        if groups.end(group) {
             lock(&self.shelf).end(group);
         }
     }
 
     /// Nobody needs this data of a group any more.
     pub(super) fn free(&self, group: u64, data: &[(u32, u32)], groups: &Mutex<Groups>) {
-        if lock(groups).has(group) {
-            lock(&self.shelf).free(group, data);
+        for data in data.chunks(RANGES_AT_ONCE) {
+            let groups = lock(groups);
+            if groups.has(group) {
+                lock(&self.shelf).free(group, data);
+            }
         }
     }
 
@@ -102,11 +121,9 @@ impl<C: Catalogue> Workshop<C> {
         groups: &Mutex<Groups>,
         begun: oneshot::Sender<()>,
     ) -> Answer {
-        let group = order.group;
-        if let Err(reason) = lock(groups).begin(group) {
+        if let Err(reason) = self.begin(order.group, groups) {
             return Answer::Done(Err(Trouble::Refused(reason)));
         }
-        lock(&self.shelf).begin(group);
         if connection.close_reason().is_some() {
             self.forget(groups);
         }
@@ -140,34 +157,53 @@ impl<C: Catalogue> Workshop<C> {
             fetched = self.fetch_all(&order, connection, begin) => fetched?,
             () = &mut unwanted => return Err(Trouble::Refused("it was given up".to_owned())),
         };
-        let arguments = self.arguments(&order)?;
         let place = Bench::<C>::place_of_task(order.place);
         let pass = self.bench.enter(place, &mut unwanted).await.map_err(trouble)?;
         let start_s = seconds();
-        // He may not want to know.
-        let _ = begun.send(());
-        let results = match order.work {
-            Work::Emulated { work_s, bytes } => {
-                self.bench.emulate(work_s, unwanted).await.map_err(trouble)?;
-                // In memory while they are kept, as real ones are.
-                bytes.iter().map(|&bytes| Bytes::from(vec![0; bytes as usize])).collect()
-            }
-            Work::Function(name) => {
-                let count = order.outputs.len() as u32;
-                let made = self.bench.execute(&name, arguments, count, unwanted).await;
-                let made = made.map_err(trouble)?.into_iter();
-                made.map(|part| Bytes::from_owner(Shared(part))).collect::<Vec<_>>()
-            }
-        };
+        let made = self.compute(&order, unwanted, begun).await?;
         drop(pass);
         let end_s = seconds();
-        let sizes = results.iter().map(|bytes| bytes.len() as u64).collect();
-        for (data, bytes) in order.outputs.into_iter().zip(results) {
-            let (place, claim) = self.place(order.group, data, bytes.len() as u64)?;
+        let sizes = made.iter().map(|(_, bytes, _)| bytes.len() as u64).collect();
+        for (place, bytes, claim) in made {
             // It may have been made before.
             let _ = place.set((bytes, claim));
         }
         Ok(Times { start_s, end_s, fetched, sizes })
+    }
+
+    /// Computes for a task, whose arguments are here and whose turn it is: its results, in order, and where they go.
+    async fn compute(
+        &self,
+        order: &Order,
+        unwanted: impl Future<Output = ()>,
+        begun: oneshot::Sender<()>,
+    ) -> Result<Vec<(Place, Bytes, Claim)>, Trouble> {
+        match &order.work {
+            Work::Emulated { work_s, bytes } => {
+                // Before there is anything in memory: the sizes are what somebody says.
+                let places = self.places(order, bytes)?;
+                // He may not want to know.
+                let _ = begun.send(());
+                self.bench.emulate(*work_s, unwanted).await.map_err(trouble)?;
+                let made = places.into_iter().zip(bytes).map(|((place, claim), &bytes)| {
+                    // In memory while they are kept, as real ones are.
+                    (place, Bytes::from(vec![0; bytes as usize]), claim)
+                });
+                Ok(made.collect())
+            }
+            Work::Function(name) => {
+                // Of those that wait for their turn there is no copy, and nobody waits for the shelf while one is made.
+                let arguments = self.arguments(order)?;
+                let _ = begun.send(());
+                let (arguments, count) = (arguments.concat(), order.outputs.len() as u32);
+                let made = self.bench.execute(name, arguments, count, unwanted).await;
+                let made = made.map_err(trouble)?.into_iter();
+                let made = made.map(|part| Bytes::from_owner(Shared(part))).collect::<Vec<_>>();
+                let sizes = made.iter().map(|bytes| bytes.len() as u64).collect::<Vec<_>>();
+                let places = self.places(order, &sizes)?.into_iter().zip(made);
+                Ok(places.map(|((place, claim), bytes)| (place, bytes, claim)).collect())
+            }
+        }
     }
 
     /// Has all arguments here; those that came from elsewhere.
@@ -205,33 +241,32 @@ impl<C: Catalogue> Workshop<C> {
         }
     }
 
-    /// The arguments of a function, one after the other.
-    fn arguments(&self, order: &Order) -> Result<Vec<u8>, Trouble> {
-        if let Work::Emulated { .. } = order.work {
-            return Ok(Vec::new());
-        }
+    /// The arguments of a task, in order.
+    fn arguments(&self, order: &Order) -> Result<Vec<Bytes>, Trouble> {
         let shelf = lock(&self.shelf);
-        let mut all = Vec::new();
-        for input in &order.inputs {
+        let argument = |input: &Input| {
             let missing = || Trouble::Missing(vec![input.data]);
-            all.extend_from_slice(&shelf.get(order.group, input.data).ok_or_else(missing)?);
-        }
-        Ok(all)
+            shelf.get(order.group, input.data).ok_or_else(missing)
+        };
+        order.inputs.iter().map(argument).collect()
     }
 
-    fn place(
-        &self,
-        group: u64,
-        data: u32,
-        bytes: u64,
-    ) -> Result<(Place, super::budget::Claim), Trouble> {
-        let refused = |reason: &str| Trouble::Refused(reason.to_owned());
+    /// Where the results of a task go that are of these sizes, and room for them: for all or for none.
+    fn places(&self, order: &Order, sizes: &[u64]) -> Result<Vec<(Place, Claim)>, Trouble> {
+        if sizes.len() != order.outputs.len() {
+            let (sizes, results) = (sizes.len(), order.outputs.len());
+            return Err(refused(&format!(
+                "{sizes} sizes were said of {results} results; say one of each"
+            )));
+        }
         let mut shelf = lock(&self.shelf);
-        let place = shelf.place(group, data).ok_or_else(|| refused("its group has ended"))?;
-        let claim = shelf.room(bytes).ok_or_else(|| {
-            refused("the server has no room for more data of groups; take more servers")
-        })?;
-        Ok((place, claim))
+        let claims = sizes.iter().map(|&bytes| shelf.room(bytes).ok_or_else(no_room));
+        let claims = claims.collect::<Result<Vec<_>, _>>()?;
+        let places = order.outputs.iter().zip(claims).map(|(&data, claim)| {
+            let place = shelf.place(order.group, data).ok_or_else(group_ended)?;
+            Ok((place, claim))
+        });
+        places.collect()
     }
 
     /// Has an input here; whether it had to come from elsewhere.
@@ -239,13 +274,15 @@ impl<C: Catalogue> Workshop<C> {
         if lock(&self.shelf).get(group, input.data).is_some() {
             return Ok(false);
         }
-        let (place, claim) = self.place(group, input.data, input.bytes)?;
+        let place = lock(&self.shelf).place(group, input.data).ok_or_else(group_ended)?;
         let missing = || Trouble::Missing(vec![input.data]);
         let bring = async || {
+            // Here and not before: whoever waits for the same data needs no room of his own.
+            let claim = lock(&self.shelf).room(input.bytes).ok_or_else(no_room)?;
             let from = match input.from {
                 Source::Client => client.clone(),
                 Source::Server { address, is_door } => {
-                    self.peer(address, is_door).await.ok_or_else(missing)?
+                    self.peers.to(address, is_door).await.ok_or_else(missing)?
                 }
             };
             let fetched = fetch(&from, group, input.data, input.bytes).await;
@@ -273,27 +310,27 @@ impl<C: Catalogue> Workshop<C> {
         std::mem::take(&mut *lock(&self.flows))
     }
 
-    /// A connection to another server, kept for what else comes from there.
-    async fn peer(&self, address: SocketAddr, is_door: bool) -> Option<Connection> {
-        if let Some(known) = self.known(address) {
-            return Some(known);
-        }
-        let connection = self.connect(address, is_door).await?;
-        lock(&self.peers).insert(address, connection.clone());
-        Some(connection)
-    }
-
     /// The connection to another server, if there is one.
     pub(super) fn known(&self, address: SocketAddr) -> Option<Connection> {
-        let known = lock(&self.peers).get(&address).cloned();
-        known.filter(|peer| peer.close_reason().is_none())
+        self.peers.known(address)
     }
 
     /// A new connection to another server.
     pub(super) async fn connect(&self, address: SocketAddr, is_door: bool) -> Option<Connection> {
-        let name = &self.names[usize::from(!is_door)];
-        self.endpoint.connect(address, name).ok()?.await.ok()
+        self.peers.connect(address, is_door).await
     }
+}
+
+fn refused(reason: &str) -> Trouble {
+    Trouble::Refused(reason.to_owned())
+}
+
+fn group_ended() -> Trouble {
+    refused("its group has ended")
+}
+
+fn no_room() -> Trouble {
+    refused("the server has no room for more data of groups; take more servers")
 }
 
 /// What an error of the servers means for a task.

@@ -61,7 +61,8 @@ impl<S: Crew> Mapper<S> {
     }
 
     /// The same, with something done about servers that turn out to be slow while a window is executed. A function may
-    /// be executed more than once then.
+    /// be executed more than once then. Without this it is executed again only if what it made is lost with its server, or if
+    /// servers of other processes do not answer for it, or not with what can be: these may have executed it.
     pub fn with_rescue(mut self, rescue: Rescue) -> Self {
         self.rescue = rescue;
         self

@@ -249,7 +249,8 @@ impl<S: Crew> Window<'_, '_, S> {
         let mut draft = self.group.draft.borrow_mut();
         let mut learned = self.group.mapper.learned.borrow_mut();
         let learned = learned.entry(call.function).or_default();
-        learned.outputs.resize(sizes.len(), History::default());
+        // Not as many as a server says.
+        learned.outputs.resize(call.outputs.len(), History::default());
         for ((output, &bytes), history) in call.outputs.iter().zip(sizes).zip(&mut learned.outputs)
         {
             draft.known.entry(*output).or_default().bytes = bytes;

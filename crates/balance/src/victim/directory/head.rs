@@ -180,6 +180,15 @@ impl Head {
         }
     }
 
+    /// From when on tasks of this site last longer than what nodes observed explains, those that wait and those that
+    /// run, if no more is heard until then.
+    fn surprising_at(&self, post: &Post<'_>) -> Option<Time> {
+        let nodes = post.places.nodes_in(post.own().0).len() as u64;
+        let running = || self.parts.values().map(|part| part.at).max();
+        let alone = || running().map(|at| at + Duration::from_nanos(self.task_ns) * 2);
+        self.backlog.outlasts_at(nodes, self.task_ns).or_else(alone)
+    }
+
     /// How many tasks wait in the site.
     fn queued(&self) -> u64 {
         self.parts.values().fold(0, |sum, part| sum.saturating_add(part.demand.queued))
@@ -220,7 +229,11 @@ impl Head {
         let level = level(&parties, parts.iter().map(|part| part.2).sum());
         let mut lacking: Vec<(Option<usize>, u64, Vec<NodeId>)> = Vec::new();
         for &(site, party) in &guests {
-            let tasks = share(party, level).round() as u64;
+            let mut tasks = share(party, level).round() as u64;
+            if pace.is_replenished {
+                // The oldest hold most of what is to come: half of all would leave the own site crumbs.
+                tasks = tasks.min(party.nodes as u64);
+            }
             if tasks > 0
                 && let Some(standing) = self.requests.answer(site)
             {
@@ -275,6 +288,7 @@ impl Head {
         let (own, _) = post.own();
         let head = |site: &Option<usize>| site.and_then(|site| post.places.head(site));
         let fed: Vec<NodeId> = lacking.iter().filter_map(|(site, ..)| head(site)).collect();
+        let pace = self.pace(post);
         for (site, mut tasks, to) in lacking {
             let mut sent = 0;
             for (part, left) in &mut spare {
@@ -291,7 +305,7 @@ impl Head {
                 post.send(keeper, StealMessage::Ship { tasks: now, to: to.clone() });
             }
             if let Some((site, head)) = site.zip(head(&site)).filter(|_| sent > 0) {
-                self.requests.note_sent(site, sent, self.pace(post), post.now);
+                self.requests.note_sent(site, sent, pace, post.now);
                 self.backlog.gave(post.now, sent);
                 // There, what this site asked for before is out of date now.
                 self.parked.remove(&site);
@@ -312,12 +326,18 @@ impl Head {
         let nodes = post.places.nodes_in(own).len();
         let work: f64 = (0..post.places.part_count(own)).map(|part| self.work(part, post).0).sum();
         let task_ns = if self.task_ns > 0 { self.pace(post).task_ns } else { 0.0 };
+        let surprising = self.surprising_at(post);
         let backlog = Duration::from_nanos((work * task_ns / nodes.max(1) as f64) as u64);
         let is_starving = self.parts.values().all(|part| part.demand.queued == 0)
             && self.parts.values().any(|part| part.demand.idle > 0);
         for site in (0..post.places.site_count()).filter(|&site| site != own) {
             let round_trip = post.places.latency(own, site).duration() * 2;
-            let is_low = self.task_ns > 0 && backlog <= round_trip;
+            // Who cannot know when it will run dry asks when it does.
+            let may_last = surprising.is_some_and(|at| at <= post.now + round_trip / SOON);
+            let is_low = self.task_ns > 0 && backlog <= round_trip && !may_last;
+            if let Some(at) = surprising.filter(|&at| may_last && at > post.now) {
+                self.wake(at, post);
+            }
             if self.parked.contains(&site) {
                 if !is_starving && backlog > round_trip * 2 {
                     // The site has found work of its own.
@@ -329,7 +349,7 @@ impl Head {
             }
             if !(is_starving || is_low) {
                 if self.task_ns > 0 {
-                    self.wake(post.now + (backlog - round_trip), post);
+                    self.wake(post.now + backlog.saturating_sub(round_trip), post);
                 }
                 continue;
             }
@@ -367,6 +387,9 @@ fn few(nodes: &[NodeId], post: &Post<'_>) -> Vec<NodeId> {
 /// A part that has this share of what would be even is left alone while it has some: what it reported
 /// may be out by a factor of two.
 const LEVEL_ENOUGH: f64 = 0.5;
+
+/// What will be known after such a part of a round trip is waited for.
+const SOON: u32 = 8;
 
 /// A request names so many nodes: tasks for a site go to few, in large packets, and are spread there.
 const RECEIVERS: usize = 16;

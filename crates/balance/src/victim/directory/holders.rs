@@ -88,7 +88,8 @@ impl Holders {
 
     /// How many tasks they should have by now.
     pub(super) fn tasks(&self, now: Time, task_ns: u64) -> u64 {
-        self.0.values().map(|holder| holder.tasks(now, task_ns)).sum()
+        let tasks = self.0.values().map(|holder| holder.tasks(now, task_ns));
+        tasks.fold(0, u64::saturating_add)
     }
 
     /// Who will have some for longest, of those that may be asked.

@@ -1,0 +1,194 @@
+//! Groups on servers that do what they should not: tests play such servers behind a door.
+
+use super::attend::{answer, attend};
+use super::daemon::{DoorOptions, DoorPlan, daemon};
+use super::groups::Groups;
+use super::remote::Remote;
+use super::token::Token;
+use super::visitor::Visitor;
+use super::wire::{Answer, Question, Times, Trouble, WAITING_BYTES_MAX, ask, hear};
+use gridspan_rpc::calls::{Catalogue, Function, Functions, RpcError, ServerCard};
+use gridspan_rpc::group::Crew;
+use gridspan_rpc::heuristics::HeftC;
+use quinn::Connection;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// No test waits longer.
+const LIMIT: Duration = Duration::from_secs(60);
+const PLAYED: Function<(u64,), (u64,)> = Function::new("played", |(value,), _| Ok((value,)));
+
+struct Nothing;
+
+impl Catalogue for Nothing {
+    fn functions() -> Functions {
+        Functions::new()
+    }
+}
+
+type Outcome = Result<Times, Trouble>;
+/// What the order of this number, of all that any server got, comes to.
+type Play = Arc<dyn Fn(u32) -> Outcome + Send + Sync>;
+
+/// A server's name, and what it was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Heard {
+    Order(&'static str),
+    End(&'static str),
+}
+
+/// What all servers of a test share.
+#[derive(Clone)]
+struct Stage {
+    play: Play,
+    orders: Arc<AtomicU32>,
+    heard: mpsc::UnboundedSender<Heard>,
+}
+
+fn done(sizes: Vec<u64>) -> Outcome {
+    Ok(Times { start_s: 0.0, end_s: 0.0, fetched: Vec::new(), sizes })
+}
+
+/// Joins a door, and answers as the play says.
+async fn join(token: Token, name: &'static str, stage: Stage) {
+    let server = token.server().unwrap();
+    let visitor = Visitor::new(token).unwrap();
+    visitor.endpoint().set_server_config(Some(server));
+    let door = visitor.connect().await.unwrap();
+    let functions = BTreeSet::from(["played".to_owned()]);
+    let (name_of, speed) = (name.to_owned(), 1.0);
+    let card = ServerCard { number: 0, name: name_of, site: 0, speed, is_direct: true, functions };
+    assert!(matches!(ask(&door, &Question::Join(card, 1)).await, Ok(Answer::Joined)));
+    tokio::spawn(async move {
+        while let Some(incoming) = visitor.endpoint().accept().await {
+            tokio::spawn(listen(incoming.await.unwrap(), name, stage.clone()));
+        }
+        drop(door);
+    });
+}
+
+async fn listen(connection: Connection, name: &'static str, stage: Stage) {
+    let groups = Mutex::new(Groups::default());
+    let budget = super::budget::Budget::new(WAITING_BYTES_MAX);
+    while let Ok((mut send, mut receive)) = connection.accept_bi().await {
+        let Ok((question, _claim)) = hear(&mut receive, &budget).await else { continue };
+        let other = attend::<Nothing>(question, None, (&connection, &groups), &mut send).await;
+        // A test that has ended hears nothing.
+        let _ = match &other {
+            Some(Question::Task(_)) => stage.heard.send(Heard::Order(name)),
+            Some(Question::End(_)) => stage.heard.send(Heard::End(name)),
+            _ => Ok(()),
+        };
+        match other {
+            Some(Question::Task(_)) => {
+                let number = stage.orders.fetch_add(1, Ordering::SeqCst);
+                answer(&mut send, &Answer::Done((stage.play)(number))).await;
+            }
+            Some(_) => answer(&mut send, &Answer::Noted).await,
+            None => {}
+        }
+    }
+}
+
+/// A client of two servers that play so, and what these hear.
+async fn grid(
+    play: impl Fn(u32) -> Outcome + Send + Sync + 'static,
+) -> (Remote, mpsc::UnboundedReceiver<Heard>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("grid.token");
+    let listen = "127.0.0.1:0".parse().unwrap();
+    let options = DoorOptions { listen, advertise: None, token: path.clone(), is_kept: false };
+    let plan = DoorPlan::open(options).unwrap();
+    tokio::spawn(daemon::<Nothing>(plan, None, std::future::pending()));
+    let (heard, hear) = mpsc::unbounded_channel();
+    let stage = Stage { play: Arc::new(play), orders: Arc::default(), heard };
+    for name in ["one", "other"] {
+        join(Token::read(&path).unwrap(), name, stage.clone()).await;
+    }
+    (Remote::new(Token::read(&path).unwrap()).unwrap(), hear)
+}
+
+/// Has two servers that play so execute a task; how that went, and what they heard until each that got an order heard of the end.
+async fn perform(
+    play: impl Fn(u32) -> Outcome + Send + Sync + 'static,
+) -> (Result<(), RpcError>, BTreeSet<Heard>) {
+    let (remote, mut hear) = grid(play).await;
+    let heuristic = HeftC::default();
+    let mapped = remote.map(&heuristic, async |group| {
+        let (_result,) = group.call(&PLAYED, (group.value(&7)?,));
+        group.run().await
+    });
+    let ended = tokio::time::timeout(LIMIT, mapped).await.unwrap();
+    let mut all = BTreeSet::new();
+    let is_open = |all: &BTreeSet<Heard>| {
+        let lacks = |name| all.contains(&Heard::Order(name)) && !all.contains(&Heard::End(name));
+        all.is_empty() || lacks("one") || lacks("other")
+    };
+    while is_open(&all) {
+        let next = tokio::time::timeout(LIMIT, hear.recv()).await;
+        all.insert(next.expect("who got an order should hear of the end").unwrap());
+    }
+    (ended, all)
+}
+
+const BOTH: [Heard; 4] =
+    [Heard::Order("one"), Heard::Order("other"), Heard::End("one"), Heard::End("other")];
+
+#[tokio::test]
+async fn a_server_that_got_a_task_of_another_hears_of_the_groups_end() {
+    let (ended, heard) = perform(|number| match number {
+        0 => Err(Trouble::Refused("not today".to_owned())),
+        _ => done(vec![8]),
+    })
+    .await;
+
+    assert_eq!((ended, heard), (Ok(()), BTreeSet::from(BOTH)));
+}
+
+#[tokio::test]
+async fn and_so_do_all_whose_orders_failed() {
+    let (ended, heard) = perform(|number| match number {
+        0 => Err(Trouble::Refused("not today".to_owned())),
+        _ => Err(Trouble::Failed("never".to_owned())),
+    })
+    .await;
+
+    let Err(RpcError::SessionFailed { reason }) = ended else { panic!("{ended:?}") };
+    assert!(reason.contains("never"), "{reason}");
+    assert_eq!(heard, BTreeSet::from(BOTH));
+}
+
+#[tokio::test]
+async fn a_server_that_says_what_cannot_be_is_not_believed_and_another_does_its_task() {
+    for sizes in [vec![], vec![8, 8], vec![u64::MAX]] {
+        let lie = sizes.clone();
+        let (ended, heard) = perform(move |number| match number {
+            0 => done(lie.clone()),
+            _ => done(vec![8]),
+        })
+        .await;
+
+        assert_eq!((ended, heard), (Ok(()), BTreeSet::from(BOTH)), "{sizes:?}");
+    }
+}
+
+#[tokio::test]
+async fn clones_that_map_at_the_same_time_reach_each_server_once() {
+    let (remote, _hear) = grid(|_| done(vec![8])).await;
+    let clone = remote.clone();
+
+    let both = async { tokio::join!(remote.cards(), clone.cards()) };
+    let (one, other) = tokio::time::timeout(LIMIT, both).await.unwrap();
+
+    let names = |cards: Result<Vec<ServerCard>, RpcError>| {
+        cards.unwrap().into_iter().map(|card| card.name).collect::<Vec<_>>()
+    };
+    assert_eq!((names(one), names(other)), (names_of_both(), names_of_both()));
+}
+
+fn names_of_both() -> Vec<String> {
+    ["one", "other"].map(str::to_owned).into()
+}

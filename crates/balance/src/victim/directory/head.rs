@@ -4,7 +4,8 @@
 //! answers all that stand with it at once and early: it computes when everything would be done if each site
 //! got what it can do by then (`shares.rs`), the latency being discounted from shares. It tells each site that
 //! it answers which others it answers, so that these do not feed each other. A site that is answered takes its other
-//! requests back.
+//! requests back. Where tasks spawn others, nobody knows when they will be done (`backlog.rs`): a site then asks when it has run
+//! dry, and gets one of the oldest for each of its nodes.
 
 use super::super::message::{Demand, Standing, StealMessage};
 use super::backlog::Backlog;
@@ -388,7 +389,7 @@ fn few(nodes: &[NodeId], post: &Post<'_>) -> Vec<NodeId> {
 /// may be out by a factor of two.
 const LEVEL_ENOUGH: f64 = 0.5;
 
-/// What will be known after such a part of a round trip is waited for.
+/// What will be known within this part of a round trip (one in so many) is waited for.
 const SOON: u32 = 8;
 
 /// A request names so many nodes: tasks for a site go to few, in large packets, and are spread there.

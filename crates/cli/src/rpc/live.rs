@@ -49,15 +49,7 @@ pub(super) async fn run(
         let mapped_in = begin.elapsed();
         let Scene { graph, platform, .. } = &scene;
         let execution = party.execute(graph, platform, &mapping, rescue(args.rescue)).await?;
-        let predicted_s = Some(mapping.predicted_s).filter(|time_s| *time_s > 0.0);
-        trials.push(Trial {
-            name: name.to_owned(),
-            predicted_s,
-            mapped_in,
-            between_sites: execution.bytes_between_sites(graph, platform),
-            of_client: execution.bytes_of_client(graph),
-            execution,
-        });
+        trials.push(Trial::of(name, &scene, (Some(&mapping), mapped_in), execution));
     }
     Ok((scene, trials))
 }

@@ -3,6 +3,7 @@
 use super::scene::Scene;
 use crate::args::{RescueName, RpcRunArgs};
 use crate::error::CliError;
+use gridspan_rpc::Mapping;
 use gridspan_rpc::heuristics::by_name;
 use gridspan_rpc::judge::{Execution, Rescue, execute, execute_calls};
 use std::time::{Duration, Instant};
@@ -50,15 +51,25 @@ impl Trial {
             Some(mapping) => execute(graph, platform, mapping, surprises, rescue),
             None => execute_calls(graph, platform, surprises),
         };
+        Ok(Self::of(name, scene, (mapping.as_ref(), mapped_in), execution))
+    }
+
+    /// What an execution has come to, and how it had been mapped.
+    pub(super) fn of(
+        name: &str,
+        Scene { graph, platform, .. }: &Scene,
+        (mapping, mapped_in): (Option<&Mapping>, Duration),
+        execution: Execution,
+    ) -> Self {
         let predicted_s = mapping.map(|mapping| mapping.predicted_s).filter(|time_s| *time_s > 0.0);
-        Ok(Self {
+        Self {
             name: name.to_owned(),
             predicted_s,
             mapped_in,
             between_sites: execution.bytes_between_sites(graph, platform),
             of_client: execution.bytes_of_client(graph),
             execution,
-        })
+        }
     }
 
     /// How many times as fast as one core of speed 1 with all data at hand; `None` for tasks that take no time.

@@ -49,6 +49,8 @@ pub struct Turn<'a> {
     pub is_idle: bool,
     /// How many tasks could be taken away; what was promised in this turn is gone already.
     pub stock: u64,
+    /// How many tasks the node has run so far.
+    pub done: u64,
     /// Who takes part.
     pub places: &'a Places,
     pub(super) dice: &'a mut Dice,

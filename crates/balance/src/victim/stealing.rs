@@ -16,6 +16,7 @@ pub struct Stealing {
     workers: u32,
     is_idle: bool,
     stock: u64,
+    done: u64,
     places: Arc<Places>,
     dice: Dice,
     commands: Vec<Command>,
@@ -34,7 +35,8 @@ impl Stealing {
         let own = seed ^ u64::from(me.0).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let dice = Dice::new(own);
         let workers = workers.max(1);
-        Self { policy, me, workers, is_idle: false, stock: 0, places, dice, commands: vec![] }
+        let (is_idle, stock, done) = (false, 0, 0);
+        Self { policy, me, workers, is_idle, stock, done, places, dice, commands: vec![] }
     }
 
     /// The name of the policy.
@@ -55,6 +57,12 @@ impl Stealing {
     /// What the host is to do now, in this order; it takes all of it after each call.
     pub fn commands(&mut self) -> std::vec::Drain<'_, Command> {
         self.commands.drain(..)
+    }
+
+    /// The node has run so many tasks so far. Said before anything else happens of which a policy may conclude what a
+    /// task takes: that the node is idle, or that its stock changed.
+    pub fn note_done(&mut self, tasks: u64) {
+        self.done = tasks;
     }
 
     /// The node has nothing to run and nothing to take. Said once, until it is busy again.
@@ -138,6 +146,7 @@ impl Stealing {
             workers: self.workers,
             is_idle: self.is_idle,
             stock: self.stock,
+            done: self.done,
             places: &self.places,
             dice: &mut self.dice,
             commands: &mut self.commands,

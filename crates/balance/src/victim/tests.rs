@@ -372,7 +372,10 @@ proptest! {
                     Event::Gift(from, tasks) => {
                         machine.handle_received(now, from, tasks, tasks / 2, Gift::Directory);
                     }
-                    Event::Stock(stock) => machine.handle_stock(now, stock),
+                    Event::Stock(stock) => {
+                        machine.note_done(later);
+                        machine.handle_stock(now, stock);
+                    }
                     Event::Idle => machine.handle_idle(now),
                     Event::Lost(node) => machine.handle_lost(now, node),
                     Event::Timeout => machine.handle_timeout(now),

@@ -12,7 +12,7 @@ use crate::pe::Kept;
 use crossbeam_deque::{Steal, Stealer, Worker};
 use gridspan_topology::{NodeId, PeId};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The tasks that a node's PEs offer each other and the node's steward.
@@ -44,6 +44,8 @@ struct Seat<I> {
     offered: OnceLock<Stealer<Token<I>>>,
     /// How many it keeps beside the one that it runs next, as it said last.
     kept: AtomicUsize,
+    /// How many it has run.
+    done: AtomicU64,
     asleep: AtomicBool,
 }
 
@@ -53,6 +55,7 @@ impl<I> Deques<I> {
         let seat = |_| Seat {
             offered: OnceLock::new(),
             kept: AtomicUsize::new(0),
+            done: AtomicU64::new(0),
             asleep: AtomicBool::new(false),
         };
         Self {
@@ -110,6 +113,16 @@ impl<I> Deques<I> {
     /// A PE keeps so many beside the one that it runs next.
     pub(super) fn note_kept(&self, seat: usize, tasks: usize) {
         self.seats[seat].kept.store(tasks, Ordering::Relaxed);
+    }
+
+    /// A PE has run so many more.
+    pub(super) fn note_done(&self, seat: usize, tasks: u64) {
+        self.seats[seat].done.fetch_add(tasks, Ordering::Relaxed);
+    }
+
+    /// How many tasks this node has run so far, but for those of slices that are not over.
+    pub(super) fn done(&self) -> u64 {
+        self.seats.iter().map(|seat| seat.done.load(Ordering::Relaxed)).sum()
     }
 
     /// Who keeps most tasks where nobody else can take them, if anybody does.

@@ -185,6 +185,11 @@ impl<W: Work> Engine<W> {
         self.node.note_told(self.node.stock())
     }
 
+    /// So many were run in a slice.
+    pub(super) fn note_done(&self, tasks: u64) {
+        self.node.note_done(self.seat, tasks);
+    }
+
     #[cold]
     fn offer(&mut self) {
         let (tasks, seats) = (self.kept.len(), self.node.len());

@@ -97,6 +97,7 @@ impl<W: Work> PoolSteward<W> {
         if !self.may_ask {
             return;
         }
+        self.stealing.note_done(self.node.done());
         if self.node.is_dry() && !self.node.has_arrivals() {
             self.node.note_told(0);
             return self.stealing.handle_idle(now);
@@ -136,6 +137,7 @@ impl<W: Work> PoolSteward<W> {
         };
         self.arrive(loans.into_iter().map(lent), out);
         self.node.note_told(stock);
+        self.stealing.note_done(self.node.done());
         self.stealing.handle_received(now, from, tasks, stock, gift);
         Ok(())
     }

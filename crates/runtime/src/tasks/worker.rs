@@ -237,6 +237,7 @@ impl<W: Work> Worker<W> {
         let elapsed = cx.core.clock_ns().saturating_sub(begin).max(self.engine.charged_ns);
         if let Some(mean_ns) = elapsed.checked_div(done) {
             self.has_run = true;
+            self.engine.note_done(done);
             let are_long = mean_ns > LONG_NS;
             if are_long || done >= SAMPLE {
                 self.engine.are_long = are_long;

@@ -60,6 +60,7 @@ enum Content {
 struct Node {
     machine: Stealing,
     queue: u64,
+    done: u64,
     is_busy: bool,
     is_lost: bool,
     /// When the handler is done with what it has.
@@ -93,7 +94,7 @@ impl<'a> Engine<'a> {
             let machine =
                 Stealing::new(policy, NodeId(node), 1, Arc::clone(&places), experiment.seed);
             let (is_busy, is_lost, free) = (false, false, Time::ZERO);
-            Ok(Node { machine, queue: 0, is_busy, is_lost, free, wakings: 0 })
+            Ok(Node { machine, queue: 0, done: 0, is_busy, is_lost, free, wakings: 0 })
         };
         let tasks = experiment.tasks_per_node * u64::from(experiment.nodes);
         let (batches, seed) = (experiment.batches, experiment.seed);
@@ -239,6 +240,8 @@ impl<'a> Engine<'a> {
         self.nodes[at.index()].is_busy = false;
         self.run_one(at);
         let node = &mut self.nodes[at.index()];
+        node.done += 1;
+        node.machine.note_done(node.done);
         if !node.is_busy {
             node.machine.handle_idle(self.now);
         } else if node.queue == 0 || (node.queue + 1).is_power_of_two() {

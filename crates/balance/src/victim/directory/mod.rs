@@ -174,16 +174,13 @@ impl Victim for Directory {
     }
 
     fn idle(&mut self, turn: &mut Turn<'_>) {
-        self.task_time.ended(turn.now, turn.workers);
+        self.task_time.ended(turn.now, turn.done, turn.workers);
         self.ask(turn);
         self.flush(turn);
     }
 
     fn stock(&mut self, turn: &mut Turn<'_>) {
-        if self.is_asleep {
-            self.task_time.got(turn.now, turn.stock.saturating_add(u64::from(turn.workers)));
-        }
-        if self.task_time.left(turn.now, turn.stock, turn.workers) {
+        if self.task_time.works(turn.now, turn.done, turn.workers) {
             self.advert(turn);
         }
         self.correct(turn);
@@ -196,7 +193,7 @@ impl Victim for Directory {
     }
 
     fn received(&mut self, from: NodeId, tasks: u64, _gift: Gift, turn: &mut Turn<'_>) {
-        self.task_time.got(turn.now, tasks);
+        self.task_time.works(turn.now, turn.done, turn.workers);
         let is_from_here = turn.places.place(from) == turn.places.place(turn.me);
         if is_from_here && self.is_asleep && !self.is_disowned {
             // The keeper had it sent.
@@ -208,7 +205,6 @@ impl Victim for Directory {
     }
 
     fn given(&mut self, to: NodeId, tasks: u64, gift: Gift, turn: &mut Turn<'_>) {
-        self.task_time.gave(tasks);
         if tasks == 0 && gift == Gift::Directory {
             self.out.extend(self.home.map(|keeper| (keeper, StealMessage::Unserved(vec![to]))));
             (self.is_disowned, self.told) = (true, 0);

@@ -1,9 +1,9 @@
-//! What a task that changes nodes takes, as one node has observed it.
+//! What a task takes, as one node has observed it.
 
 use gridspan_topology::Time;
 
-/// An estimate from the times between a gift and the next idleness. It counts what was stolen, not what
-/// was run: a stolen task that spawns a thousand others is worth all of them.
+/// An estimate from the tasks that are done in a time in which the node is not idle. Those that they spawn
+/// count like any others.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TaskTime {
     known_ns: u64,
@@ -14,8 +14,8 @@ pub(super) struct TaskTime {
 #[derive(Clone, Copy, Debug)]
 struct Spell {
     since: Time,
-    got: u64,
-    gave: u64,
+    /// How many tasks were done before.
+    done: u64,
 }
 
 impl TaskTime {
@@ -24,46 +24,33 @@ impl TaskTime {
         self.known_ns
     }
 
-    /// Tasks came, or were found when the node was idle.
-    pub(super) fn got(&mut self, now: Time, tasks: u64) {
-        let spell = self.spell.get_or_insert(Spell { since: now, got: 0, gave: 0 });
-        spell.got = spell.got.saturating_add(tasks);
-    }
-
-    /// Tasks left.
-    pub(super) fn gave(&mut self, tasks: u64) {
-        if let Some(spell) = &mut self.spell {
-            spell.gave = spell.gave.saturating_add(tasks);
+    /// The node has work, and so many tasks are done in all. Whether that shows for the first time what a task
+    /// takes. The first that each worker runs does not: roots are unlike what they spawn.
+    pub(super) fn works(&mut self, now: Time, done: u64, workers: u32) -> bool {
+        let spell = *self.spell.get_or_insert(Spell { since: now, done });
+        let roots = spell.done.saturating_add(workers.into());
+        let is_first = self.known_ns == 0 && done > roots;
+        if is_first {
+            self.known_ns = spell.sample(now, done, workers);
         }
-    }
-
-    /// So many tasks wait on the node. Whether that shows for the first time what a task takes: those that
-    /// neither wait nor run nor left are done.
-    pub(super) fn left(&mut self, now: Time, stock: u64, workers: u32) -> bool {
-        let Some(spell) = self.spell.filter(|_| self.known_ns == 0) else { return false };
-        let others = spell.gave.saturating_add(stock).saturating_add(u64::from(workers));
-        let done = spell.got.saturating_sub(others);
-        if done > 0 {
-            self.known_ns = sample(now, &spell, done, workers);
-        }
-        done > 0
+        is_first
     }
 
     /// The node has become idle.
-    pub(super) fn ended(&mut self, now: Time, workers: u32) {
-        let Some(spell) = self.spell.take() else { return };
-        // Who gave more than came gave parts of tasks: what was done here is then the least they took.
-        let done = if spell.gave < spell.got { spell.got - spell.gave } else { spell.got };
-        if done > 0 {
-            self.known_ns = blend(self.known_ns, sample(now, &spell, done, workers));
+    pub(super) fn ended(&mut self, now: Time, done: u64, workers: u32) {
+        if let Some(spell) = self.spell.take().filter(|spell| done > spell.done) {
+            self.known_ns = blend(self.known_ns, spell.sample(now, done, workers));
         }
     }
 }
 
-/// What each of the tasks took that were done since the spell began.
-fn sample(now: Time, spell: &Spell, done: u64, workers: u32) -> u64 {
-    let nanos = u128::from(now.0.saturating_sub(spell.since.0)) * u128::from(workers);
-    u64::try_from(nanos / u128::from(done)).unwrap_or(u64::MAX).max(1)
+impl Spell {
+    /// What each of the tasks took that were done since the spell began.
+    fn sample(&self, now: Time, done: u64, workers: u32) -> u64 {
+        let nanos = u128::from(now.0.saturating_sub(self.since.0)) * u128::from(workers);
+        let tasks = u128::from(done.saturating_sub(self.done).max(1));
+        u64::try_from(nanos / tasks).unwrap_or(u64::MAX).max(1)
+    }
 }
 
 /// An estimate moved a quarter of the way to a sample; the sample if there was none.
@@ -78,26 +65,36 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn five_tasks_of_which_one_was_given_away_in_forty_ms_take_ten_each() {
+    fn four_tasks_done_in_forty_ms_take_ten_each() {
         let mut time = TaskTime::default();
         assert_eq!(time.nanos(), 0);
 
-        time.got(Time(MS), 5);
-        time.gave(1);
-        time.ended(Time(41 * MS), 1);
+        assert!(!time.works(Time(MS), 7, 1));
+        time.ended(Time(41 * MS), 11, 1);
 
         assert_eq!(time.nanos(), 10 * MS);
     }
 
     #[test]
-    fn a_stolen_task_is_worth_what_it_spawned() {
+    fn the_first_that_are_done_show_what_a_task_takes() {
         let mut time = TaskTime::default();
 
-        time.got(Time(0), 1);
-        time.gave(100);
-        time.ended(Time(30 * MS), 2);
+        assert!(!time.works(Time(0), 0, 2));
+        assert!(!time.works(Time(20 * MS), 2, 2));
+        assert!(time.works(Time(30 * MS), 3, 2));
+        assert!(!time.works(Time(40 * MS), 4, 2));
 
-        assert_eq!(time.nanos(), 60 * MS);
+        assert_eq!(time.nanos(), 20 * MS);
+    }
+
+    #[test]
+    fn a_time_in_which_nothing_was_done_shows_nothing() {
+        let mut time = TaskTime::default();
+
+        time.works(Time(0), 5, 1);
+        time.ended(Time(30 * MS), 5, 1);
+
+        assert_eq!(time.nanos(), 0);
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! answers all that stand with it at once and early: it computes when everything would be done if each site
 //! got what it can do by then (`shares.rs`), the latency being discounted from shares. It tells each site that
 //! it answers which others it answers, so that these do not feed each other. A site that is answered takes its other
-//! requests back. Where tasks spawn others, nobody knows when they will be done (`backlog.rs`): a site then asks when it has run
-//! dry, and gets one of the oldest for each of its nodes.
+//! requests back. Where tasks spawn others, nobody knows when they will be done (`backlog.rs`): a site then asks as long as they
+//! have lasted for less than a round trip, and gets one of the oldest for each of its nodes.
 
 use super::super::message::{Demand, Standing, StealMessage};
 use super::backlog::Backlog;
@@ -181,15 +181,6 @@ impl Head {
         }
     }
 
-    /// From when on tasks of this site last longer than what nodes observed explains, those that wait and those that
-    /// run, if no more is heard until then.
-    fn surprising_at(&self, post: &Post<'_>) -> Option<Time> {
-        let nodes = post.places.nodes_in(post.own().0).len() as u64;
-        let running = || self.parts.values().map(|part| part.at).max();
-        let alone = || running().map(|at| at + Duration::from_nanos(self.task_ns) * 2);
-        self.backlog.outlasts_at(nodes, self.task_ns).or_else(alone)
-    }
-
     /// How many tasks wait in the site.
     fn queued(&self) -> u64 {
         self.parts.values().fold(0, |sum, part| sum.saturating_add(part.demand.queued))
@@ -327,18 +318,12 @@ impl Head {
         let nodes = post.places.nodes_in(own).len();
         let work: f64 = (0..post.places.part_count(own)).map(|part| self.work(part, post).0).sum();
         let task_ns = if self.task_ns > 0 { self.pace(post).task_ns } else { 0.0 };
-        let surprising = self.surprising_at(post);
         let backlog = Duration::from_nanos((work * task_ns / nodes.max(1) as f64) as u64);
         let is_starving = self.parts.values().all(|part| part.demand.queued == 0)
             && self.parts.values().any(|part| part.demand.idle > 0);
         for site in (0..post.places.site_count()).filter(|&site| site != own) {
             let round_trip = post.places.latency(own, site).duration() * 2;
-            // Who cannot know when it will run dry asks when it does.
-            let may_last = surprising.is_some_and(|at| at <= post.now + round_trip / SOON);
-            let is_low = self.task_ns > 0 && backlog <= round_trip && !may_last;
-            if let Some(at) = surprising.filter(|&at| may_last && at > post.now) {
-                self.wake(at, post);
-            }
+            let is_low = self.task_ns > 0 && backlog <= round_trip;
             if self.parked.contains(&site) {
                 if !is_starving && backlog > round_trip * 2 {
                     // The site has found work of its own.
@@ -388,9 +373,6 @@ fn few(nodes: &[NodeId], post: &Post<'_>) -> Vec<NodeId> {
 /// A part that has this share of what would be even is left alone while it has some: what it reported
 /// may be out by a factor of two.
 const LEVEL_ENOUGH: f64 = 0.5;
-
-/// What will be known within this part of a round trip (one in so many) is waited for.
-const SOON: u32 = 8;
 
 /// A request names so many nodes: tasks for a site go to few, in large packets, and are spread there.
 const RECEIVERS: usize = 16;

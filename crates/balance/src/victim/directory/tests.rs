@@ -68,3 +68,31 @@ fn short_tasks_that_are_done_in_time_stay() {
 
     assert_eq!(first_shipment(&mut head, Time(100 * MS)), None);
 }
+
+/// Whether the head parks a request at the other site by the end of this time, a busy site that holds so many tasks.
+fn asks(head: &mut Stealing, tasks: u64, until: Time) -> bool {
+    let advert = StealMessage::Advert { tasks, task_ns: 100, workers: 1 };
+    head.handle_message(Time(0), NodeId(1), advert);
+    let mut now = Time(0);
+    loop {
+        let mut next = None;
+        for command in head.commands().collect::<Vec<_>>() {
+            match command {
+                Command::Send { to: NodeId(2), message: StealMessage::Park(_) } => return true,
+                Command::WakeAt(time) => next = Some(time),
+                _ => {}
+            }
+        }
+        let Some(time) = next.filter(|&time| time <= until) else { return false };
+        now = now.max(time);
+        head.handle_timeout(now);
+    }
+}
+
+#[test]
+fn a_site_asks_before_it_is_dry_while_its_tasks_have_not_lasted_for_a_round_trip() {
+    // Whatever 40 tasks spawn: they may be done at once.
+    assert!(asks(&mut head(), 40, Time(MS)));
+    // At 100 ns each, a million last for longer than any way.
+    assert!(!asks(&mut head(), 1_000_000, Time(MS)));
+}

@@ -102,3 +102,16 @@ pub(crate) fn uts_serial(tree: &'static str) -> Sample {
     let (_, sample) = Visit::root(tree).expect("a sample tree");
     Sample::of(sample.census.nodes, || assert_eq!(sample.tree.census(), sample.census))
 }
+
+/// So many threads, each with a tree of its own.
+pub(crate) fn uts_apart(tree: &'static str, threads: u32) -> Sample {
+    let (_, sample) = Visit::root(tree).expect("a sample tree");
+    let nodes = sample.census.nodes * u64::from(threads);
+    Sample::of(nodes, || {
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| assert_eq!(sample.tree.census(), sample.census));
+            }
+        });
+    })
+}

@@ -41,6 +41,8 @@ struct Inner {
 /// How long news of servers are waited for, if some are known, and if none are.
 const NEWS: Duration = Duration::from_secs(2);
 const FIRST_NEWS: Duration = Duration::from_secs(30);
+/// How often a group looks for a server that it misses.
+const PAUSE: Duration = Duration::from_millis(50);
 /// The number of servers that the registry does not list at the moment.
 const UNLISTED: u32 = u32::MAX;
 
@@ -178,6 +180,10 @@ impl Crew for Remote {
             ServerCard { number, speed, is_direct: true, ..listed.card.clone() }
         };
         Ok(there.map(card).collect())
+    }
+
+    async fn pause(&self) {
+        tokio::time::sleep(PAUSE).await;
     }
 
     async fn platform(

@@ -69,6 +69,8 @@ pub(super) trait Errand {
 pub(super) struct GivenUp {
     pub(super) task: TaskId,
     pub(super) reason: String,
+    /// Whether the last server that could have executed it was there, and refused.
+    pub(super) is_refused: bool,
 }
 
 /// How a group went, and the first task that failed, with its reason.
@@ -94,8 +96,8 @@ struct Conductor<'a, E> {
     begin: Instant,
     execution: Execution,
     failure: Option<(TaskId, String)>,
-    /// Why a task was not executed last.
-    reasons: BTreeMap<TaskId, String>,
+    /// Why a task was not executed last, and whether that was a refusal.
+    reasons: BTreeMap<TaskId, (String, bool)>,
 }
 
 struct Ordered {
@@ -166,8 +168,9 @@ impl<E: Errand> Conductor<'_, E> {
 
     fn given_up(&self, Stuck { task }: Stuck) -> GivenUp {
         let unknown = "servers were lost, and others cannot do what they did";
-        let reason = self.reasons.get(&task).map_or(unknown, String::as_str).to_owned();
-        GivenUp { task, reason }
+        let known = self.reasons.get(&task).cloned();
+        let (reason, is_refused) = known.unwrap_or_else(|| (unknown.to_owned(), false));
+        GivenUp { task, reason, is_refused }
     }
 
     fn now_s(&self) -> f64 {
@@ -277,13 +280,13 @@ impl<E: Errand> Conductor<'_, E> {
                         }
                     }
                     Ok(Err(Trouble::Failed(reason))) => self.fail(task, &reason),
-                    Ok(Err(Trouble::Refused(reason))) => {
-                        self.reasons.insert(task, reason);
-                        self.execution.moved += 1;
-                        self.course.refused(attempt)?;
+                    Ok(Err(Trouble::Refused(reason))) => self.refused(attempt, reason)?,
+                    // Whatever it said: it is there, and what it has is too.
+                    Err(error) if self.is_connected(server) => {
+                        self.refused(attempt, error.to_string())?;
                     }
                     Err(error) => {
-                        self.reasons.insert(task, error.to_string());
+                        self.reasons.insert(task, (error.to_string(), false));
                         self.lost(server, &error)?;
                     }
                 }
@@ -306,6 +309,17 @@ impl<E: Errand> Conductor<'_, E> {
         let outputs = self.plan.graph.task(ordered.order.task).outputs.len();
         let checked = check(&times, outputs, self.now_s() - ordered.at_s);
         checked.map(|()| times).map_err(Trouble::Refused)
+    }
+
+    fn is_connected(&self, server: ServerId) -> bool {
+        self.contacts[server.index()].connection.close_reason().is_none()
+    }
+
+    /// A server does not execute an order; another may.
+    fn refused(&mut self, attempt: usize, reason: String) -> Result<(), Stuck> {
+        self.reasons.insert(self.course.task_of(attempt), (reason, true));
+        self.execution.moved += 1;
+        self.course.refused(attempt)
     }
 
     fn lost(&mut self, server: ServerId, error: &DoorError) -> Result<(), Stuck> {

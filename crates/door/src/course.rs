@@ -171,6 +171,11 @@ impl<'a> Course<'a> {
         self.attempts[attempt].is_open
     }
 
+    /// What an attempt is at.
+    pub(super) fn task_of(&self, attempt: usize) -> TaskId {
+        self.attempts[attempt].task
+    }
+
     /// An attempt computes.
     pub(super) fn begun(&mut self, attempt: usize, now_s: f64) {
         self.attempts[attempt].begun_s = Some(now_s);

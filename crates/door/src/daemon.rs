@@ -1,6 +1,6 @@
 //! A daemon: opens a door and answers, until it is told to end.
 
-use super::attend::{answer as say_to, attend};
+use super::attend::{answer as say_to, attend, heard};
 use super::budget::Budget;
 use super::chart::Chart;
 use super::counted::Counted;
@@ -9,7 +9,7 @@ use super::hall::Hall;
 use super::token::{DoorError, Key, Token, key_path};
 use super::way::Way;
 use super::wire::{
-    ATTEMPTS, Answer, Listed, Peer, Question, Sighting, TextCall, Trouble, WAITING_BYTES_MAX, hear,
+    ATTEMPTS, Answer, Listed, Peer, Question, Sighting, TextCall, Trouble, WAITING_BYTES_MAX,
 };
 use super::workshop::{Own, Workshop};
 use gridspan_rpc::calls::{Catalogue, Offer, RpcError, ServerCard};
@@ -205,27 +205,18 @@ impl<C: Catalogue> Daemon<C> {
         guest: &Guest,
     ) {
         // What was heard counts until it is answered.
-        let (answer, _claim) = match hear(&mut receive, budget).await {
-            Ok((question, claim)) => {
-                let of_guest = (&guest.connection, &guest.groups);
-                let question = attend(question, self.workshop.as_ref(), of_guest, &mut send).await;
-                let Some(question) = question else { return };
-                let stopped = send.stopped();
-                let answered = tokio::select! {
-                    // Nobody waits for the answer any more.
-                    _ = stopped => return,
-                    answer = self.answer(question, guest) => answer,
-                };
-                (answered, Some(claim))
-            }
-            Err(error @ DoorError::TooMuch) => {
-                let refused = RpcError::RpcRefused { reason: error.to_string() };
-                (Answer::Called(Err(refused)), None)
-            }
-            Err(_) => return,
+        let Some((question, _claim)) = heard((&mut send, &mut receive), budget).await else {
+            return;
         };
-        // The rest of a question that was not heard. He may be gone now.
-        let _ = receive.stop(VarInt::from_u32(0));
+        let of_guest = (&guest.connection, &guest.groups);
+        let question = attend(question, self.workshop.as_ref(), of_guest, &mut send).await;
+        let Some(question) = question else { return };
+        let stopped = send.stopped();
+        let answer = tokio::select! {
+            // Nobody waits for the answer any more.
+            _ = stopped => return,
+            answer = self.answer(question, guest) => answer,
+        };
         say_to(&mut send, &answer).await;
     }
 

@@ -1,6 +1,6 @@
 //! A server that joins the door of a daemon, and joins again when that is back.
 
-use super::attend::{answer as say_to, attend};
+use super::attend::{answer as say_to, attend, heard};
 use super::bench::Bench;
 use super::budget::Budget;
 use super::counted::Counted;
@@ -8,7 +8,7 @@ use super::groups::Groups;
 use super::survey::survey;
 use super::token::{DoorError, Token};
 use super::visitor::Visitor;
-use super::wire::{Answer, Question, TextCall, WAITING_BYTES_MAX, ask, hear};
+use super::wire::{Answer, Question, TextCall, WAITING_BYTES_MAX, ask};
 use super::workshop::{Own, Workshop};
 use gridspan_rpc::calls::{Catalogue, RpcError, ServerCard};
 use quinn::{Connection, Endpoint, VarInt};
@@ -119,7 +119,7 @@ async fn work<C: Catalogue>(connection: &Connection, workshop: &Arc<Workshop<C>>
         let (connection, budget, open) = (connection.clone(), budget.clone(), open.begin());
         tokio::spawn(async move {
             let _open = open;
-            if let Ok((question, _claim)) = hear(&mut receive, &budget).await {
+            if let Some((question, _claim)) = heard((&mut send, &mut receive), &budget).await {
                 let of_guest = (&connection, &*groups);
                 // What else may be asked is for doors.
                 attend(question, Some(&workshop), of_guest, &mut send).await;
@@ -169,16 +169,9 @@ async fn serve<C: Catalogue>(connection: &Connection, bench: &Arc<Bench<C>>, ope
         let open = open.begin();
         tokio::spawn(async move {
             let _open = open;
-            let (answer, _claim) = match hear(&mut receive, &budget).await {
-                Ok((question, claim)) => (answer(question, &bench, &calls).await, Some(claim)),
-                Err(error) => {
-                    let refused = RpcError::RpcRefused { reason: error.to_string() };
-                    (Answer::Called(Err(refused)), None)
-                }
-            };
-            // The door may be gone.
-            let _ = receive.stop(VarInt::from_u32(0));
-            say_to(&mut send, &answer).await;
+            if let Some((question, _claim)) = heard((&mut send, &mut receive), &budget).await {
+                say_to(&mut send, &answer(question, &bench, &calls).await).await;
+            }
         });
     }
     lock(&calls).wanted.clear();

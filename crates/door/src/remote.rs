@@ -268,7 +268,11 @@ impl Execute for Remote {
             Ok((_, Some((_, reason)))) => Err(failed(reason)),
             Err(given) => {
                 let name = window.function(given.task);
-                Err(failed(format!("`{name}` was not executed: {}", given.reason)))
+                let reason = format!("`{name}` was not executed: {}", given.reason);
+                Err(match given.is_refused {
+                    true => RpcError::RpcRefused { reason },
+                    false => failed(reason),
+                })
             }
         }
     }

@@ -38,7 +38,7 @@
 //! | `serve` | a process that does either |
 //! | `visitor`, `meeting`, `owner` | whoever calls, and whoever begins a group |
 //! | `view` | what a mapping sees of the servers |
-//! | `conduct`, `course`, `plausible` | has servers carry out a group; how far it is; whether what servers say can be |
+//! | `errand`, `conduct`, `course`, `plausible` | what servers are to do; has them do it; how far they are; whether what they say can be |
 //! | `remote`, `party` | groups of typed functions, and of emulated tasks |
 //!
 //! **Start.** A daemon makes a certificate authority that is forgotten at once, certificates for itself and for its
@@ -50,7 +50,7 @@
 //! next if that is lost, refuses or is late. So a function may be executed more than once.
 //!
 //! A client of groups reaches the servers that the registry lists, sends orders to each, and has the data that it gave them. Servers
-//! fetch the rest from each other. Links are as servers have measured them: round trips, what a burst of bytes shows, and what
+//! fetch the rest from each other, or have it by way of the client where one does not reach the other. Links are as servers have measured them: round trips, what a burst of bytes shows, and what
 //! transfers do.
 //!
 //! **Failure.** A server whose connection ends or is silent for some seconds is forgotten, and its calls are made
@@ -70,6 +70,7 @@ mod conduct;
 mod counted;
 mod course;
 mod daemon;
+mod errand;
 mod gate;
 mod groups;
 mod hall;

@@ -1,6 +1,6 @@
 //! A client reaches the servers behind a door, and measures the ways to them.
 
-use super::conduct::Contact;
+use super::errand::Contact;
 use super::owner::{Supply, supply};
 use super::survey::measured;
 use super::token::DoorError;

@@ -1,6 +1,7 @@
 //! Groups of typed functions on the servers behind a door.
 
-use super::conduct::{Contact, Errand, Plan, conduct};
+use super::conduct::conduct;
+use super::errand::{Contact, Errand, Plan};
 use super::meeting::{meet, tell};
 use super::owner::{Supply, dice};
 use super::stuff::fetch;
@@ -16,7 +17,7 @@ use gridspan_rpc::{DataId, Platform, ServerId, TaskId};
 use gridspan_topology::LinkSample;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The servers behind a door, as a client sees them that maps groups to them. Clones are of the same. Needs a runtime of
 /// tokio.
@@ -43,6 +44,8 @@ const NEWS: Duration = Duration::from_secs(2);
 const FIRST_NEWS: Duration = Duration::from_secs(30);
 /// How often a group looks for a server that it misses.
 const PAUSE: Duration = Duration::from_millis(50);
+/// Servers that did not reach each other are not to try again for this time: each time takes some seconds.
+const APART: Duration = Duration::from_secs(300);
 /// The number of servers that the registry does not list at the moment.
 const UNLISTED: u32 = u32::MAX;
 
@@ -56,6 +59,19 @@ struct State {
     groups: u32,
     /// How large data is that was made.
     sizes: BTreeMap<(u32, u32), u64>,
+    /// Members of which the second did not reach the first, and when.
+    apart: BTreeMap<(u32, u32), Instant>,
+}
+
+impl State {
+    /// Servers that are known not to reach each other, by their positions.
+    fn apart(&mut self, cards: &[ServerCard]) -> Vec<(ServerId, ServerId)> {
+        self.apart.retain(|_, since| since.elapsed() < APART);
+        let places = cards.iter().map(|card| card.number).zip((0..).map(ServerId));
+        let places: BTreeMap<u32, ServerId> = places.collect();
+        let of_both = |(from, to)| Some((*places.get(from)?, *places.get(to)?));
+        self.apart.keys().filter_map(|(from, to)| of_both((from, to))).collect()
+    }
 }
 
 #[derive(Clone)]
@@ -192,11 +208,13 @@ impl Crew for Remote {
         beliefs: &Beliefs,
         pace: &dyn Fn(u32) -> f64,
     ) -> Result<Platform, RpcError> {
-        let state = self.state();
+        let mut state = self.state();
+        let apart = state.apart(cards);
         let of = |card: &ServerCard| state.members[card.number as usize].clone();
         let (listed, samples): (Vec<_>, Vec<_>) =
             cards.iter().map(of).map(|member| (member.listed, member.sample)).unzip();
-        Ok(platform(&listed, &samples, beliefs, &|place| pace(cards[place].number)))
+        let platform = platform(&listed, &samples, beliefs, &|place| pace(cards[place].number));
+        Ok(platform.with_apart(apart))
     }
 
     fn standing(&self, server: u32) -> Option<u32> {
@@ -239,7 +257,7 @@ impl Crew for Remote {
             return Err(RpcError::CommunicationFailed);
         };
         let fetched = fetch(&member.contact.connection, self.group(group), data, bytes).await;
-        let (bytes, _) = fetched.ok_or(RpcError::CommunicationFailed)?;
+        let (bytes, _) = fetched.map_err(|_| RpcError::CommunicationFailed)?;
         Encoded::new(bytes)
     }
 }
@@ -291,6 +309,11 @@ impl<'w, 'a, 'b> Calls<'w, 'a, 'b> {
         let all = (0..window.graph().data().len() as u32).map(DataId);
         let data = all.map(|data| (window.version(data), data)).collect();
         Self { window, remote, data }
+    }
+
+    /// What servers know data by.
+    fn key(&self, data: DataId) -> (u64, u32) {
+        (self.remote.group(self.window.group()), self.window.version(data))
     }
 
     fn size(&self, data: DataId) -> Option<u64> {
@@ -347,6 +370,23 @@ impl Errand for Calls<'_, '_, '_> {
 
     fn has_not(&mut self, data: DataId, server: ServerId) {
         self.window.has_not(data, server);
+    }
+
+    fn part(&mut self, from: ServerId, to: ServerId) {
+        let pair = (self.window.number(from), self.window.number(to));
+        self.remote.state().apart.insert(pair, Instant::now());
+    }
+
+    fn relayed(&mut self, data: DataId, bytes: Vec<u8>) {
+        match Encoded::new(bytes) {
+            Ok(value) => drop(lock(&self.remote.inner.values).insert(self.key(data), value)),
+            // Whoever asks for it is told that it is not here.
+            Err(error) => tracing::warn!(%error, "cannot pass on"),
+        }
+    }
+
+    fn spent(&mut self, data: DataId) {
+        lock(&self.remote.inner.values).remove(&self.key(data));
     }
 
     fn failed(&mut self, task: TaskId, reason: &str) {

@@ -162,6 +162,13 @@ pub(super) struct Fetched {
 pub(super) enum Trouble {
     /// These arguments are not where they were said to be.
     Missing(Vec<u32>),
+    /// The servers that have these arguments cannot be reached from here; and others are not where they were said to be.
+    Unreached {
+        /// What is with servers that cannot be reached.
+        unreached: Vec<u32>,
+        /// What is not where it was said to be.
+        missing: Vec<u32>,
+    },
     /// The function has failed, which it would elsewhere as well.
     Failed(String),
     /// The server does not do it; another may.

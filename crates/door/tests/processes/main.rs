@@ -2,6 +2,9 @@
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod apart;
+mod nat;
+
 use gridspan_door::{DoorOptions, Listed, Remote, Role, ServeOptions, Token, Visitor, serve};
 use gridspan_rpc::calls::{Catalogue, Function, Functions, RpcError};
 use gridspan_rpc::heuristics::{HeftC, Random};
@@ -108,8 +111,14 @@ impl Grid {
         let folder = tempfile::tempdir().unwrap();
         let mut grid = Self { folder, registry: None, servers: Vec::new() };
         grid.registry = Some(Process::start("registry", &grid.token()));
-        grid.servers = servers.iter().map(|name| Process::start(name, &grid.token())).collect();
+        for name in servers {
+            grid.join(name, &grid.token());
+        }
         grid
+    }
+
+    fn join(&mut self, name: &str, token: &Path) {
+        self.servers.push(Process::start(name, token));
     }
 
     fn token(&self) -> PathBuf {

@@ -4,6 +4,7 @@ use super::attend::{answer as say_to, attend, heard};
 use super::budget::Budget;
 use super::chart::Chart;
 use super::counted::Counted;
+use super::entrance::Entrance;
 use super::groups::Groups;
 use super::hall::Hall;
 use super::token::{DoorError, Key, Token, key_path};
@@ -21,10 +22,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
-/// So many others may be connected; further ones are told to come again.
-const CONNECTIONS_MAX: usize = 1024;
 /// How long calls may go on when the daemon is told to end.
 const GRACE: Duration = Duration::from_secs(10);
 /// How long servers need at most to find a door that is back: they notice that it was away, and look for it now and then.
@@ -63,7 +62,7 @@ struct Daemon<C: Catalogue> {
     open: Counted,
     /// Of calls that were passed on.
     numbers: AtomicU64,
-    connections: Arc<Semaphore>,
+    entrance: Entrance,
     /// What is known of the ways between servers, and when the door was opened.
     chart: Mutex<Chart>,
     begun: Instant,
@@ -142,7 +141,7 @@ pub(super) async fn daemon<C: Catalogue>(
         hall: Mutex::new(hall),
         open: Counted::default(),
         numbers: AtomicU64::new(0),
-        connections: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+        entrance: Entrance::default(),
         chart: Mutex::default(),
         begun: Instant::now(),
         is_back,
@@ -176,11 +175,7 @@ impl<C: Catalogue> Daemon<C> {
 
     /// Attends to one connection, to its end.
     async fn receive(self: Arc<Self>, incoming: Incoming) {
-        let Ok(_place) = self.connections.clone().try_acquire_owned() else {
-            return incoming.refuse();
-        };
-        // Who cannot prove that he has the token has been told so.
-        let Ok(connection) = incoming.await else { return };
+        let Some((_place, connection)) = self.entrance.admit(incoming).await else { return };
         let (joined, groups) = (Mutex::default(), Mutex::default());
         let guest = Arc::new(Guest { connection, joined, groups });
         let budget = Budget::new(WAITING_BYTES_MAX);

@@ -30,7 +30,7 @@
 //! | `token` | where a door is, and the certificates by which both sides know each other |
 //! | `wire`, `stuff`, `budget` | what is asked and answered: one stream for each question; data by itself; and how much of it may wait |
 //! | `hall`, `way` | the servers behind a door: its own, and those that have joined; and how calls get to them |
-//! | `daemon`, `counted` | opens the door, and answers; how much is being answered |
+//! | `daemon`, `entrance`, `counted` | opens the door, and answers; who comes in; how much is being answered |
 //! | `bench`, `gate` | the servers of one process, and what they execute next |
 //! | `workshop`, `shelf`, `groups`, `attend` | executes tasks of groups whose data goes from server to server |
 //! | `member` | a server that joins the door of another |
@@ -70,6 +70,7 @@ mod conduct;
 mod counted;
 mod course;
 mod daemon;
+mod entrance;
 mod errand;
 mod gate;
 mod groups;

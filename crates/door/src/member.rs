@@ -4,6 +4,7 @@ use super::attend::{answer as say_to, attend, heard};
 use super::bench::Bench;
 use super::budget::Budget;
 use super::counted::Counted;
+use super::entrance::Entrance;
 use super::groups::Groups;
 use super::survey::survey;
 use super::token::{DoorError, Token};
@@ -15,7 +16,7 @@ use quinn::{Connection, Endpoint, VarInt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
 /// How long to wait before looking for a door again, at first and at most.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -89,22 +90,13 @@ async fn enter(visitor: &Visitor, card: &ServerCard, pes: u32) -> Result<Connect
     }
 }
 
-/// So many others may be connected for tasks of groups.
-const CONNECTIONS_MAX: usize = 1024;
-
 /// Lets in whoever has the token, for tasks of groups.
 async fn receive<C: Catalogue>(endpoint: Endpoint, workshop: Arc<Workshop<C>>, open: Counted) {
-    let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let entrance = Entrance::default();
     while let Some(incoming) = endpoint.accept().await {
-        let Ok(place) = connections.clone().try_acquire_owned() else {
-            incoming.refuse();
-            continue;
-        };
-        let (workshop, open) = (workshop.clone(), open.clone());
+        let (entrance, workshop, open) = (entrance.clone(), workshop.clone(), open.clone());
         tokio::spawn(async move {
-            let _place = place;
-            // Who cannot prove that he has the token has been told so.
-            let Ok(connection) = incoming.await else { return };
+            let Some((_place, connection)) = entrance.admit(incoming).await else { return };
             work(&connection, &workshop, &open).await;
         });
     }

@@ -24,7 +24,7 @@ async fn a_server_whose_connection_ends_before_it_is_let_in_does_not_stay() {
         hall: Mutex::new(Hall::new()),
         open: Counted::default(),
         numbers: AtomicU64::new(0),
-        connections: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+        entrance: Entrance::default(),
         chart: Mutex::default(),
         begun: Instant::now(),
         is_back: false,

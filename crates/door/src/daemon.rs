@@ -7,16 +7,18 @@ use super::counted::Counted;
 use super::entrance::Entrance;
 use super::groups::Groups;
 use super::hall::Hall;
+use super::owner::dice;
 use super::token::{DoorError, Key, Token, key_path};
 use super::way::Way;
 use super::wire::{
-    ATTEMPTS, Answer, Listed, Peer, Question, Sighting, TextCall, Trouble, WAITING_BYTES_MAX,
+    ATTEMPTS, Answer, Known, Listed, News, Peer, Question, Sighting, TextCall, Trouble,
+    WAITING_BYTES_MAX,
 };
 use super::workshop::{Own, Workshop};
 use gridspan_rpc::calls::{Catalogue, Offer, RpcError, ServerCard};
 use gridspan_topology::Time;
 use quinn::{Connection, Endpoint, Incoming, RecvStream, SendStream, VarInt};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -57,6 +59,8 @@ pub(super) struct DoorPlan {
 }
 
 struct Daemon<C: Catalogue> {
+    /// A number that no other door has, nor this one when it is opened again.
+    door: u64,
     hall: Mutex<Hall<Way<C>>>,
     /// Questions that are being answered.
     open: Counted,
@@ -138,6 +142,7 @@ pub(super) async fn daemon<C: Catalogue>(
         hall.join(card, (pes, None), Way::Here(bench)).map_err(DoorError::Unwelcome)?;
     }
     let daemon = Arc::new(Daemon {
+        door: dice()?,
         hall: Mutex::new(hall),
         open: Counted::default(),
         numbers: AtomicU64::new(0),
@@ -218,6 +223,7 @@ impl<C: Catalogue> Daemon<C> {
     async fn answer(self: &Arc<Self>, question: Question, guest: &Guest) -> Answer {
         match question {
             Question::List => Answer::Servers(self.list()),
+            Question::News(known) => Answer::News(self.news(known)),
             Question::Call(call) => Answer::Called(self.call(call).await),
             Question::Join(card, pes) => self.join(card, pes, guest),
             Question::Survey(sightings) => self.survey(&sightings, guest),
@@ -231,13 +237,30 @@ impl<C: Catalogue> Daemon<C> {
     }
 
     fn list(&self) -> Vec<Listed> {
-        let links = lock(&self.chart).estimates(self.now());
+        let ways = lock(&self.chart).estimates(self.now());
+        let mut links: BTreeMap<u32, Vec<_>> = BTreeMap::new();
+        for ((from, to), estimate) in ways {
+            links.entry(to).or_default().push((from, estimate));
+        }
         let mut listed = self.hall().list();
         for listed in &mut listed {
-            let to_it = links.iter().filter(|((_, to), _)| *to == listed.card.number);
-            listed.links = to_it.map(|((from, _), estimate)| (*from, *estimate)).collect();
+            listed.links = links.remove(&listed.card.number).unwrap_or_default();
         }
         listed
+    }
+
+    /// What is new for whoever knows this. It costs what is new: groups ask before each window.
+    fn news(&self, known: Known) -> News {
+        // Of another door it is worth nothing.
+        let known = if known.door == self.door { known } else { Known::default() };
+        let (of_servers, servers) = {
+            let hall = self.hall();
+            let is_known = known.door == self.door && known.servers == hall.version();
+            (hall.version(), (!is_known).then(|| hall.list()))
+        };
+        let (of_ways, ways) = lock(&self.chart).since(known.ways, self.now());
+        let known = Known { door: self.door, servers: of_servers, ways: of_ways };
+        News { known, servers, ways }
     }
 
     /// Notes what a server has seen; what it should measure.

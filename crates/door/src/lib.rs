@@ -36,10 +36,11 @@
 //! | `member` | a server that joins the door of another |
 //! | `survey`, `chart` | servers measure the ways between them, and the door knows what they saw |
 //! | `serve` | a process that does either |
-//! | `visitor`, `meeting`, `owner` | whoever calls, and whoever begins a group |
+//! | `visitor`, `owner` | whoever calls, and whoever begins a group |
+//! | `roster`, `membership`, `meeting` | what a client knows of servers; which it has reached; and how it does |
 //! | `view` | what a mapping sees of the servers |
 //! | `errand`, `conduct`, `course`, `plausible` | what servers are to do; has them do it; how far they are; whether what they say can be |
-//! | `remote`, `party` | groups of typed functions, and of emulated tasks |
+//! | `remote`, `calls`, `party` | groups of typed functions, what servers are to do for them, and groups of emulated tasks |
 //!
 //! **Start.** A daemon makes a certificate authority that is forgotten at once, certificates for itself and for its
 //! guests, and writes the latter with its address as a *token*, a file that its user alone can read. Whoever
@@ -65,6 +66,7 @@
 mod attend;
 mod bench;
 mod budget;
+mod calls;
 mod chart;
 mod conduct;
 mod counted;
@@ -77,12 +79,14 @@ mod groups;
 mod hall;
 mod meeting;
 mod member;
+mod membership;
 mod owner;
 mod party;
 mod plausible;
 #[cfg(test)]
 mod rehearsal;
 mod remote;
+mod roster;
 mod serve;
 mod shelf;
 mod stuff;

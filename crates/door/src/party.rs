@@ -2,7 +2,7 @@
 
 use super::conduct::conduct;
 use super::errand::{Contact, Errand, Plan};
-use super::meeting::{meet, tell};
+use super::meeting::{Meeting, tell};
 use super::owner::{Supply, dice};
 use super::stuff::BYTES_MAX;
 use super::token::DoorError;
@@ -69,7 +69,8 @@ impl Party {
             Some(segments(&segment, bytes))
         });
         let (mut servers, mut contacts, mut samples) = (Vec::new(), Vec::new(), Vec::new());
-        for (listed, contact, sample) in meet(visitor, visitor.list().await?, &supplied).await {
+        let meeting = Meeting::new(visitor.clone(), supplied);
+        for (listed, contact, sample) in meeting.with_all(visitor.list().await?).await {
             servers.push(listed);
             contacts.push(contact);
             samples.push(sample);

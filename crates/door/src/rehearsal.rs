@@ -61,16 +61,19 @@ fn too_much() -> Option<Answer> {
     Some(Answer::Called(Err(RpcError::RpcRefused { reason })))
 }
 
+fn card(name: &str) -> ServerCard {
+    let functions = BTreeSet::from(["played".to_owned()]);
+    let name = name.to_owned();
+    ServerCard { number: 0, name, site: 0, speed: 1.0, is_direct: true, functions }
+}
+
 /// Joins a door, and answers as the play says.
 async fn join(token: Token, name: &'static str, stage: Stage) {
     let server = token.server().unwrap();
     let visitor = Visitor::new(token).unwrap();
     visitor.endpoint().set_server_config(Some(server));
     let door = visitor.connect().await.unwrap();
-    let functions = BTreeSet::from(["played".to_owned()]);
-    let (name_of, speed) = (name.to_owned(), 1.0);
-    let card = ServerCard { number: 0, name: name_of, site: 0, speed, is_direct: true, functions };
-    assert!(matches!(ask(&door, &Question::Join(card, 1)).await, Ok(Answer::Joined)));
+    assert!(matches!(ask(&door, &Question::Join(card(name), 1)).await, Ok(Answer::Joined)));
     tokio::spawn(async move {
         while let Some(incoming) = visitor.endpoint().accept().await {
             tokio::spawn(listen(incoming.await.unwrap(), name, stage.clone()));
@@ -110,6 +113,15 @@ async fn grid(
     names: &[&'static str],
     play: impl Fn(u32) -> Option<Answer> + Send + Sync + 'static,
 ) -> (Remote, mpsc::UnboundedReceiver<Heard>) {
+    let (remote, _token, heard) = grid_of(names, play).await;
+    (remote, heard)
+}
+
+/// The same, and the door's token.
+async fn grid_of(
+    names: &[&'static str],
+    play: impl Fn(u32) -> Option<Answer> + Send + Sync + 'static,
+) -> (Remote, Token, mpsc::UnboundedReceiver<Heard>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("grid.token");
     let listen = "127.0.0.1:0".parse().unwrap();
@@ -121,7 +133,8 @@ async fn grid(
     for name in names {
         join(Token::read(&path).unwrap(), *name, stage.clone()).await;
     }
-    (Remote::new(Token::read(&path).unwrap()).unwrap(), hear)
+    let token = Token::read(&path).unwrap();
+    (Remote::new(token.clone()).unwrap(), token, hear)
 }
 
 /// Has two servers that play so execute a task; how that went, and what they heard until each that got an order heard of the end.
@@ -232,6 +245,26 @@ async fn clones_that_map_at_the_same_time_reach_each_server_once() {
         cards.unwrap().into_iter().map(|card| card.name).collect::<Vec<_>>()
     };
     assert_eq!((names(one), names(other)), (names_of_both(), names_of_both()));
+}
+
+#[tokio::test]
+async fn a_server_that_is_slow_to_come_delays_no_other() {
+    let (remote, token, _hear) = grid_of(&["one"], |_| done(vec![8])).await;
+    // It has joined, and lets nobody in, nor says so.
+    let silent = Visitor::new(token).unwrap();
+    let door = silent.connect().await.unwrap();
+    assert!(matches!(ask(&door, &Question::Join(card("silent"), 1)).await, Ok(Answer::Joined)));
+    for _ in 0..2 {
+        let cards = tokio::time::timeout(LIMIT, remote.cards()).await.unwrap().unwrap();
+        assert_eq!(cards.into_iter().map(|card| card.name).collect::<Vec<_>>(), ["one"]);
+        assert!(remote.is_anybody_coming(), "it is not known yet what becomes of the other");
+    }
+    let heuristic = HeftC::default();
+    let mapped = remote.map(&heuristic, async |group| {
+        let (_result,) = group.call(&PLAYED, (group.value(&7)?,));
+        group.run().await
+    });
+    assert_eq!(tokio::time::timeout(LIMIT, mapped).await.unwrap(), Ok(()));
 }
 
 fn names_of_both() -> Vec<String> {

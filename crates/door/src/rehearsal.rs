@@ -131,7 +131,7 @@ async fn grid_of(
     let (heard, hear) = mpsc::unbounded_channel();
     let stage = Stage { play: Arc::new(play), orders: Arc::default(), heard };
     for name in names {
-        join(Token::read(&path).unwrap(), *name, stage.clone()).await;
+        join(Token::read(&path).unwrap(), name, stage.clone()).await;
     }
     let token = Token::read(&path).unwrap();
     (Remote::new(token.clone()).unwrap(), token, hear)

@@ -1,17 +1,15 @@
 //! Servers behind routers that do not let everybody in.
 
-use super::nat::{Nat, Rule};
+use super::nat::Rule;
 use super::{ADD, COUNT, FILL, Grid, SUM, SUM_OF_ALL, within_limit};
-use gridspan_door::{Remote, Token};
+use gridspan_door::Remote;
 use gridspan_rpc::calls::RpcError;
 use gridspan_rpc::group::{Beliefs, Crew};
 use gridspan_rpc::heuristics::Heuristic;
 use gridspan_rpc::{MapError, Mapping, Platform, ServerId, TaskGraph};
 use gridspan_topology::Link;
 use std::collections::BTreeSet;
-use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -31,18 +29,6 @@ impl Heuristic for InTurn {
 }
 
 impl Grid {
-    /// Starts a server behind a router.
-    async fn join_behind(&mut self, name: &str, rule: Rule) -> Nat {
-        let mut token = Token::read(&self.token()).unwrap();
-        let (nat, door) = Nat::open(token.address, rule).await;
-        token.address = door;
-        let path: PathBuf = self.file(&format!("{name}.token"));
-        fs::write(&path, serde_json::to_vec(&token).unwrap()).unwrap();
-        // It says that it has begun once it has joined, and packets pass meanwhile.
-        tokio::task::block_in_place(|| self.join(name, &path));
-        nat
-    }
-
     /// Where servers are, as the registry sees them.
     async fn addresses(&self) -> Vec<(String, SocketAddr)> {
         let listed = self.visitor().list().await.unwrap().into_iter();

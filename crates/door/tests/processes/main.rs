@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod apart;
+mod far;
 mod nat;
 
 use gridspan_door::{DoorOptions, Listed, Remote, Role, ServeOptions, Token, Visitor, serve};
@@ -47,6 +48,12 @@ const ADD: Function<(Numbers, Numbers), (Numbers,)> = Function::new("add", |(one
 });
 const SUM: Function<(Numbers,), (u64,)> =
     Function::new("sum", |(numbers,), _| Ok((numbers.iter().sum(),)));
+/// Takes a moment, and says where.
+const WHERE: Function<(u64,), (String,)> = Function::new("where", |_, _| {
+    thread::sleep(Duration::from_millis(10));
+    Ok((std::env::var(ROLE).unwrap(),))
+})
+.computes("0.01");
 const REFUSE: Function<(u64,), (u64,)> = Function::new("refuse", |_, _| Err("never".to_owned()));
 
 struct All;
@@ -54,7 +61,7 @@ struct All;
 impl Catalogue for All {
     fn functions() -> Functions {
         let functions = Functions::new().with_parts(&HOLD).with_parts(&HOLD_ON).with_parts(&FILL);
-        functions.with_parts(&ADD).with_parts(&SUM).with_parts(&REFUSE)
+        functions.with_parts(&ADD).with_parts(&SUM).with_parts(&WHERE).with_parts(&REFUSE)
     }
 }
 

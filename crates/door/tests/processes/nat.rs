@@ -1,6 +1,9 @@
 //! A router with address translation, as servers stand behind: on loopback, and it says whom it lets in, and how far they are.
 
+use super::Grid;
+use gridspan_door::Token;
 use std::collections::BTreeMap;
+use std::fs;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -83,6 +86,20 @@ impl Nat {
             }
         });
         new
+    }
+}
+
+impl Grid {
+    /// Starts a server behind a router.
+    pub(crate) async fn join_behind(&mut self, name: &str, rule: Rule) -> Nat {
+        let mut token = Token::read(&self.token()).unwrap();
+        let (nat, door) = Nat::open(token.address, rule).await;
+        token.address = door;
+        let path = self.file(&format!("{name}.token"));
+        fs::write(&path, serde_json::to_vec(&token).unwrap()).unwrap();
+        // It says that it has begun once it has joined, and packets pass meanwhile.
+        tokio::task::block_in_place(|| self.join(name, &path));
+        nat
     }
 }
 

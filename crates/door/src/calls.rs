@@ -1,41 +1,30 @@
 //! The calls of a window, as servers behind a door are to carry them out.
 
 use super::errand::Errand;
-use super::remote::{Remote, lock};
+use super::kept::Kept;
 use super::wire::{Times, Work};
 use gridspan_rpc::calls::RpcError;
-use gridspan_rpc::group::{Done, Encoded, Window};
+use gridspan_rpc::group::{Crew, Done, Encoded, Window};
 use gridspan_rpc::{DataId, ServerId, TaskId};
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 /// The calls of a window.
-pub(super) struct Calls<'w, 'a, 'b> {
-    window: &'w Window<'a, 'b, Remote>,
-    remote: &'w Remote,
+pub(super) struct Calls<'w, 'a, 'b, S: Crew> {
+    window: &'w Window<'a, 'b, S>,
+    kept: &'w Kept,
     /// Data by its number in the group.
     data: BTreeMap<u32, DataId>,
 }
 
-impl<'w, 'a, 'b> Calls<'w, 'a, 'b> {
-    pub(super) fn new(window: &'w Window<'a, 'b, Remote>, remote: &'w Remote) -> Self {
+impl<'w, 'a, 'b, S: Crew> Calls<'w, 'a, 'b, S> {
+    pub(super) fn new(window: &'w Window<'a, 'b, S>, kept: &'w Kept) -> Self {
         let all = (0..window.graph().data().len() as u32).map(DataId);
         let data = all.map(|data| (window.version(data), data)).collect();
-        Self { window, remote, data }
-    }
-
-    /// What servers know data by.
-    fn key(&self, data: DataId) -> (u64, u32) {
-        (self.remote.group(self.window.group()), self.window.version(data))
-    }
-
-    fn size(&self, data: DataId) -> Option<u64> {
-        let key = (self.window.group(), self.window.version(data));
-        self.remote.state().sizes.get(&key).copied()
+        Self { window, kept, data }
     }
 }
 
-impl Errand for Calls<'_, '_, '_> {
+impl<S: Crew> Errand for Calls<'_, '_, '_, S> {
     fn work(&self, task: TaskId) -> Work {
         Work::Function(self.window.function(task).to_owned())
     }
@@ -50,7 +39,8 @@ impl Errand for Calls<'_, '_, '_> {
     }
 
     fn bytes(&self, data: DataId) -> u64 {
-        self.size(data).unwrap_or(self.window.graph().datum(data).bytes)
+        let known = self.kept.size(self.window.group(), self.window.version(data));
+        known.unwrap_or(self.window.graph().datum(data).bytes)
     }
 
     fn is_kept(&self, data: DataId) -> bool {
@@ -67,8 +57,7 @@ impl Errand for Calls<'_, '_, '_> {
         let input_bytes = inputs.iter().map(|&data| self.bytes(data)).fold(0, u64::saturating_add);
         let outputs = &self.window.graph().task(task).outputs;
         for (&data, &bytes) in outputs.iter().zip(&times.sizes) {
-            let key = (self.window.group(), self.window.version(data));
-            self.remote.state().sizes.insert(key, bytes);
+            self.kept.made(self.window.group(), self.window.version(data), bytes);
         }
         let took_s = Some(times.end_s - times.start_s);
         let outcome = Ok(times.sizes.clone());
@@ -86,20 +75,19 @@ impl Errand for Calls<'_, '_, '_> {
     }
 
     fn part(&mut self, from: ServerId, to: ServerId) {
-        let pair = (self.window.number(from), self.window.number(to));
-        self.remote.state().apart.insert(pair, Instant::now());
+        self.kept.part(self.window.number(from), self.window.number(to));
     }
 
     fn relayed(&mut self, data: DataId, bytes: Vec<u8>) {
         match Encoded::new(bytes) {
-            Ok(value) => drop(lock(self.remote.values()).insert(self.key(data), value)),
+            Ok(value) => self.kept.offer(self.window.group(), self.window.version(data), value),
             // Whoever asks for it is told that it is not here.
             Err(error) => tracing::warn!(%error, "cannot pass on"),
         }
     }
 
     fn spent(&mut self, data: DataId) {
-        lock(self.remote.values()).remove(&self.key(data));
+        self.kept.withdraw(self.window.group(), self.window.version(data));
     }
 
     fn failed(&mut self, task: TaskId, reason: &str) {

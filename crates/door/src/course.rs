@@ -1,7 +1,7 @@
 //! How far a group is on servers that may be lost: which tasks can be ordered, where their arguments are, and what is done
 //! again, or elsewhere. Pure: it is told what happens.
 
-use self::relays::Relays;
+use super::relays::Relays;
 use gridspan_rpc::{DataId, Endpoint, Mapping, ServerId, TaskGraph, TaskId};
 use std::collections::BTreeSet;
 
@@ -379,8 +379,8 @@ impl<'a> Course<'a> {
     }
 }
 
-mod relays;
 mod slow;
+mod ways;
 
 #[cfg(test)]
 mod tests;

@@ -39,8 +39,10 @@
 //! | `visitor`, `owner` | whoever calls, and whoever begins a group |
 //! | `roster`, `membership`, `meeting` | what a client knows of servers; which it has reached; and how it does |
 //! | `view` | what a mapping sees of the servers |
-//! | `errand`, `conduct`, `course`, `plausible` | what servers are to do; has them do it; how far they are; whether what they say can be |
-//! | `remote`, `calls`, `party` | groups of typed functions, what servers are to do for them, and groups of emulated tasks |
+//! | `errand`, `conduct`, `plausible` | what servers are to do; has them do it; whether what they say can be |
+//! | `course`, `relays` | how far a group is; and what goes by way of the client |
+//! | `remote`, `calls`, `kept` | groups of typed functions, what servers are to do for them, and what is kept of them |
+//! | `party` | groups of emulated tasks |
 //!
 //! **Start.** A daemon makes a certificate authority that is forgotten at once, certificates for itself and for its
 //! guests, and writes the latter with its address as a *token*, a file that its user alone can read. Whoever
@@ -77,6 +79,7 @@ mod errand;
 mod gate;
 mod groups;
 mod hall;
+mod kept;
 mod meeting;
 mod member;
 mod membership;
@@ -85,6 +88,7 @@ mod party;
 mod plausible;
 #[cfg(test)]
 mod rehearsal;
+mod relays;
 mod remote;
 mod roster;
 mod serve;

@@ -269,10 +269,16 @@ impl<'a> Course<'a> {
     pub(super) fn again(&mut self, attempt: usize) -> Result<(), Stuck> {
         self.attempts[attempt].is_open = false;
         let task = self.attempts[attempt].task;
-        match self.states[task.index()] == State::Ordered && self.open_at(task).next().is_none() {
-            true => self.wait(task),
-            false => Ok(()),
+        if self.states[task.index()] != State::Ordered || self.open_at(task).next().is_some() {
+            return Ok(());
         }
+        self.wait(task)?;
+        // Another may have been at it when its own server was lost.
+        let server = self.servers[task.index()];
+        if !self.is_there[server.index()] {
+            self.servers[task.index()] = self.next_for(task, None).unwrap_or(server);
+        }
+        Ok(())
     }
 
     /// A server does not execute an attempt; another may.
@@ -295,9 +301,8 @@ impl<'a> Course<'a> {
 
     /// A server is lost, with all it had and had to do.
     pub(super) fn lost(&mut self, server: ServerId) -> Result<(), Stuck> {
-        if !std::mem::replace(&mut self.is_there[server.index()], false) {
-            return Ok(());
-        }
+        // Whoever was lost before may have been ordered something since.
+        self.is_there[server.index()] = false;
         for holders in &mut self.holders {
             holders.remove(&server);
         }

@@ -281,3 +281,37 @@ fn what_the_client_has_for_others_is_not_lost_with_its_server() {
 
     assert_eq!(orders(&mut course), [(1, 1), (2, 1)]);
 }
+
+#[test]
+fn a_task_whose_copy_comes_to_nothing_does_not_go_back_to_a_server_that_is_lost() {
+    let graph = diamond();
+    for is_refused in [false, true] {
+        let mut course = Course::new(&graph, &mapping(), NEAR, |_| false);
+        orders(&mut course);
+        course.copies.push((TaskId(0), OTHER));
+        assert_eq!(orders(&mut course), [(0, 1)]);
+        course.lost(ONE).unwrap();
+        assert_eq!(orders(&mut course), [], "the copy goes on");
+
+        let copy = attempt_at(&course, 0);
+        match is_refused {
+            true => course.refused(copy).unwrap(),
+            false => course.again(copy).unwrap(),
+        }
+
+        assert_eq!(orders(&mut course), [(0, 1)], "refused: {is_refused}");
+    }
+}
+
+#[test]
+fn what_is_ordered_of_a_server_that_is_lost_already_goes_elsewhere() {
+    let graph = diamond();
+    let mut course = Course::new(&graph, &mapping(), NEAR, |_| false);
+    course.lost(ONE).unwrap();
+    course.servers[0] = ONE;
+    assert_eq!(orders(&mut course), [(0, 0)]);
+
+    course.lost(ONE).unwrap();
+
+    assert_eq!(orders(&mut course), [(0, 1)]);
+}

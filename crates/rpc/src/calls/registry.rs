@@ -175,7 +175,7 @@ fn not_found(server: &str) -> RpcError {
 }
 
 /// And one that may be.
-const LATE: &str = "that has not registered again and may be at a long call: wait, or `lose` it";
+const LATE: &str = "that has not registered again, as it may be at a long call";
 
 impl Registry {
     /// Knows nothing any more, and waits for servers.

@@ -1,13 +1,14 @@
 //! Answers what is asked of a workshop, at a door or at a server that has joined one.
 
+use super::budget::{Budget, Claim};
 use super::groups::Groups;
 use super::stuff::give;
 use super::token::DoorError;
-use super::wire::{Answer, BEGUN, Order, Question, say};
+use super::wire::{Answer, BEGUN, Order, Question, hear, say};
 use super::workshop::Workshop;
 use bytes::Bytes;
-use gridspan_rpc::calls::Catalogue;
-use quinn::{Connection, SendStream};
+use gridspan_rpc::calls::{Catalogue, RpcError};
+use quinn::{Connection, RecvStream, SendStream, VarInt};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
@@ -15,6 +16,24 @@ use tokio::sync::oneshot;
 /// More bytes of nothing are not sent to whoever measures a way.
 const POUR_BYTES_MAX: u64 = 16 << 20;
 const POUR_SEGMENT: &[u8] = &[0; 64 << 10];
+
+/// Hears a question, and what it takes of a budget. Who asks more than may wait hears that, whatever he asks: he shall not take it for
+/// the end of all that is here.
+pub(super) async fn heard(
+    (send, receive): (&mut SendStream, &mut RecvStream),
+    budget: &Budget,
+) -> Option<(Question, Claim)> {
+    let error = match hear(receive, budget).await {
+        Ok(heard) => return Some(heard),
+        Err(error @ DoorError::TooMuch) => error,
+        Err(_) => return None,
+    };
+    // The rest of it is not heard. He may be gone now.
+    let _ = receive.stop(VarInt::from_u32(0));
+    let refused = RpcError::RpcRefused { reason: error.to_string() };
+    answer(send, &Answer::Called(Err(refused))).await;
+    None
+}
 
 /// Answers a question for a workshop; gives it back if it is for others. Without a workshop nothing is executed or kept.
 pub(super) async fn attend<C: Catalogue>(
@@ -93,4 +112,47 @@ async fn pour(bytes: u64, send: &mut SendStream) {
     };
     // Who asked may be gone.
     let _ = poured().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::owner::order;
+    use crate::token::Token;
+    use crate::wire::{Trouble, Work};
+    use quinn::Endpoint;
+
+    #[tokio::test]
+    async fn who_orders_more_than_may_wait_hears_so_and_the_connection_goes_on() {
+        let listen = ([127, 0, 0, 1], 0).into();
+        let (token, key) = Token::new(listen).unwrap();
+        let door = Endpoint::server(key.server().unwrap(), listen).unwrap();
+        let mut guest = Endpoint::client(listen).unwrap();
+        guest.set_default_client_config(token.client().unwrap());
+        let connecting = guest.connect(door.local_addr().unwrap(), &token.names()[0]).unwrap();
+        let comes_in = async { door.accept().await.unwrap().await.unwrap() };
+        let (connection, server) = tokio::join!(connecting, comes_in);
+        let connection = connection.unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut send, mut receive)) = server.accept_bi().await {
+                let budget = Budget::new(1000);
+                if heard((&mut send, &mut receive), &budget).await.is_some() {
+                    answer(&mut send, &Answer::Done(Err(Trouble::Failed("heard".into())))).await;
+                }
+            }
+        });
+        let task = |name: &str| {
+            let (work, inputs, outputs) = (Work::Function(name.to_owned()), vec![], vec![]);
+            Order { group: 1, place: 0, work, inputs, outputs }
+        };
+
+        for bytes in [2000, 20 << 20] {
+            let long = order(&connection, task(&"f".repeat(bytes)), || {}).await.unwrap();
+            let Err(Trouble::Refused(reason)) = long else { panic!("{long:?}") };
+            assert_eq!(reason, DoorError::TooMuch.to_string());
+        }
+
+        let short = order(&connection, task("f"), || {}).await.unwrap();
+        assert_eq!(short, Err(Trouble::Failed("heard".to_owned())));
+    }
 }

@@ -15,6 +15,9 @@ const ROUND_TRIP_MAX: Duration = Duration::from_secs(3600);
 /// What a way can carry is measured again after so many times that, if no transfer shows it.
 const RATE_AGES: u32 = 10;
 
+/// A way, and what it is like.
+pub(super) type Estimated = ((u32, u32), LinkEstimate);
+
 /// Ways by the numbers of the servers that they go from and to.
 #[derive(Debug, Default)]
 pub(super) struct Chart {
@@ -22,6 +25,10 @@ pub(super) struct Chart {
     /// When each way was to be measured last, and what it can carry.
     asked: BTreeMap<(u32, u32), Time>,
     rated: BTreeMap<(u32, u32), Time>,
+    /// How many times something was seen of any way, and what came last of each.
+    version: u64,
+    seen: BTreeMap<(u32, u32), u64>,
+    by_version: BTreeMap<u64, (u32, u32)>,
 }
 
 impl Chart {
@@ -33,8 +40,18 @@ impl Chart {
         if sample.rate.is_some() {
             self.rated.insert(way, now);
         }
-        // Samples of now are remembered when it looks for changes.
-        self.monitor.changes(now);
+        self.monitor.remember(now, way.0, way.1);
+        self.changed(way);
+        // A round trip says as much of the other direction.
+        self.changed((way.1, way.0));
+    }
+
+    fn changed(&mut self, way: (u32, u32)) {
+        self.version += 1;
+        if let Some(before) = self.seen.insert(way, self.version) {
+            self.by_version.remove(&before);
+        }
+        self.by_version.insert(self.version, way);
     }
 
     /// The ways to a server, from these others, that it should measure now; and whether what they can carry, too. Those that were
@@ -56,8 +73,18 @@ impl Chart {
     }
 
     /// All that is known.
-    pub(super) fn estimates(&self, now: Time) -> Vec<((u32, u32), LinkEstimate)> {
+    pub(super) fn estimates(&self, now: Time) -> Vec<Estimated> {
         self.monitor.estimates(now).collect()
+    }
+
+    /// What is known of ways of which something was seen after a version; and as of which version this is. It costs what was seen.
+    pub(super) fn since(&self, version: u64, now: Time) -> (u64, Vec<Estimated>) {
+        let seen = self.by_version.range(version.saturating_add(1)..);
+        let known = |(_, way): (&u64, &(u32, u32))| {
+            let estimate = self.monitor.estimate(now, way.0, way.1)?;
+            Some((*way, estimate))
+        };
+        (self.version, seen.filter_map(known).collect())
     }
 
     /// A server is gone.
@@ -66,6 +93,8 @@ impl Chart {
         let is_other = |way: &(u32, u32)| way.0 != number && way.1 != number;
         self.asked.retain(|way, _| is_other(way));
         self.rated.retain(|way, _| is_other(way));
+        self.seen.retain(|way, _| is_other(way));
+        self.by_version.retain(|_, way| is_other(way));
     }
 }
 
@@ -110,6 +139,26 @@ mod tests {
 
         let known: BTreeMap<_, _> = chart.estimates(at(4)).into_iter().collect();
         assert_eq!(known[&(0, 1)].latency.duration(), Duration::from_millis(20));
+    }
+
+    #[test]
+    fn who_knows_a_version_is_told_of_what_was_seen_after_it() {
+        let mut chart = Chart::default();
+        for to in 1..10 {
+            chart.observe(at(1), (0, to), sample(40, None));
+        }
+        let (version, all) = chart.since(0, at(2));
+        assert_eq!((all.len(), chart.since(version, at(2))), (18, (version, vec![])));
+
+        chart.observe(at(3), (0, 1), sample(20, None));
+        chart.leave(2);
+
+        let (newer, changed) = chart.since(version, at(3));
+        let ways: Vec<(u32, u32)> = changed.iter().map(|(way, _)| *way).collect();
+        assert_eq!((newer > version, ways), (true, vec![(0, 1), (1, 0)]));
+        assert_eq!(changed[0].1.latency.duration(), Duration::from_millis(10));
+        assert_eq!(chart.since(0, at(3)).1.len(), 16);
+        assert_eq!(chart.since(u64::MAX, at(3)).1, vec![]);
     }
 
     #[test]

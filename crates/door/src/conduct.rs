@@ -2,15 +2,15 @@
 //! are lost or slow.
 
 use super::course::{Course, Given, Stuck};
+use super::errand::{Conducted, Contact, Errand, GivenUp, Plan};
 use super::owner::order;
 use super::plausible::check;
-use super::stuff::fetch;
+use super::stuff::{Lack, fetch};
 use super::token::DoorError;
-use super::wire::{Input, Order, Source, Times, Trouble, Work};
+use super::wire::{Input, Order, Source, Times, Trouble};
 use gridspan_rpc::judge::{Execution, Rescue, TaskRun, Transfer};
 use gridspan_rpc::rescue::Watch;
-use gridspan_rpc::{DataId, Endpoint, Mapping, Platform, ServerId, TaskGraph, TaskId};
-use quinn::Connection;
+use gridspan_rpc::{DataId, Endpoint, ServerId, TaskId};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -21,65 +21,14 @@ const GLANCES_PER_TASK: f64 = 4.0;
 const GLANCE_MIN: Duration = Duration::from_millis(10);
 const GLANCE_MAX: Duration = Duration::from_secs(1);
 
-/// A server that executes tasks of groups.
-#[derive(Clone, Debug)]
-pub(super) struct Contact {
-    pub(super) connection: Connection,
-    /// How other servers find it.
-    pub(super) source: Source,
-}
-
-/// What is to be carried out.
-#[derive(Clone, Copy)]
-pub(super) struct Plan<'a> {
-    pub(super) graph: &'a TaskGraph,
-    pub(super) platform: &'a Platform,
-    pub(super) mapping: &'a Mapping,
-    pub(super) rescue: Rescue,
-    /// The group's number, which no other has.
-    pub(super) group: u64,
-}
-
-/// What the tasks of a group are, and who hears what becomes of them.
-pub(super) trait Errand {
-    /// What a task does.
-    fn work(&self, task: TaskId) -> Work;
-    /// Its arguments, in order.
-    fn inputs(&self, task: TaskId) -> Vec<DataId>;
-    /// The number of data in the group.
-    fn version(&self, data: DataId) -> u32;
-    /// How large data is that was made, or is there.
-    fn bytes(&self, data: DataId) -> u64;
-    /// Whether a server is to have data at the end.
-    fn is_kept(&self, data: DataId) -> bool;
-    /// A server is given an order.
-    fn ordered(&mut self, server: ServerId);
-    /// A server has made what a task makes.
-    fn made(&mut self, task: TaskId, server: ServerId, times: &Times);
-    /// A server has fetched data.
-    fn has(&mut self, data: DataId, server: ServerId);
-    /// A server does not have data any more.
-    fn has_not(&mut self, data: DataId, server: ServerId);
-    /// A task has failed, for this reason or because it depends on one that has.
-    fn failed(&mut self, task: TaskId, reason: &str);
-}
-
-/// Why a group was not carried out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct GivenUp {
-    pub(super) task: TaskId,
-    pub(super) reason: String,
-}
-
-/// How a group went, and the first task that failed, with its reason.
-pub(super) type Conducted = (Execution, Option<(TaskId, String)>);
-
 /// Something that has happened.
 enum Event {
     /// A server has answered an order.
     Answered(usize, Result<Result<Times, Trouble>, DoorError>),
     /// The client has asked for data, since that time, and got it or not.
     Brought(DataId, ServerId, f64, bool),
+    /// The same for data that other servers are to have from the client.
+    Relayed(DataId, ServerId, f64, Result<Vec<u8>, Lack>),
 }
 
 struct Conductor<'a, E> {
@@ -94,8 +43,8 @@ struct Conductor<'a, E> {
     begin: Instant,
     execution: Execution,
     failure: Option<(TaskId, String)>,
-    /// Why a task was not executed last.
-    reasons: BTreeMap<TaskId, String>,
+    /// Why a task was not executed last, and whether that was a refusal.
+    reasons: BTreeMap<TaskId, (String, bool)>,
 }
 
 struct Ordered {
@@ -112,7 +61,8 @@ pub(super) async fn conduct<E: Errand>(
     errand: &mut E,
 ) -> Result<Conducted, GivenUp> {
     let Plan { graph, platform, mapping, rescue, .. } = plan;
-    let course = Course::new(graph, mapping, contacts.len(), |data| errand.is_kept(data));
+    let servers = (contacts.len(), platform.apart());
+    let course = Course::new(graph, mapping, servers, |data| errand.is_kept(data));
     let is_copying = rescue == Rescue::StealAndCopy;
     let watch = (rescue != Rescue::None).then(|| Watch::new(graph, platform, is_copying));
     let mut conductor = Conductor {
@@ -166,8 +116,9 @@ impl<E: Errand> Conductor<'_, E> {
 
     fn given_up(&self, Stuck { task }: Stuck) -> GivenUp {
         let unknown = "servers were lost, and others cannot do what they did";
-        let reason = self.reasons.get(&task).map_or(unknown, String::as_str).to_owned();
-        GivenUp { task, reason }
+        let known = self.reasons.get(&task).cloned();
+        let (reason, is_refused) = known.unwrap_or_else(|| (unknown.to_owned(), false));
+        GivenUp { task, reason, is_refused }
     }
 
     fn now_s(&self) -> f64 {
@@ -180,7 +131,7 @@ impl<E: Errand> Conductor<'_, E> {
         let (plan, errand) = (self.plan, &*self.errand);
         let inputs_s = |course: &Course<'_>, task, to| inputs_s(plan, errand, course, task, to);
         for given in self.course.take_orders(now_s, &inputs_s) {
-            let (order_of_task, sources) = self.order(given.task);
+            let (order_of_task, sources) = self.order(given.task, given.server);
             let connection = self.contacts[given.server.index()].connection.clone();
             self.errand.ordered(given.server);
             let tell = tell.clone();
@@ -200,16 +151,29 @@ impl<E: Errand> Conductor<'_, E> {
             let group = self.plan.group;
             self.events.spawn(async move {
                 let brought = fetch(&connection, group, version, bytes).await;
-                Event::Brought(data, server, now_s, brought.is_some())
+                Event::Brought(data, server, now_s, brought.is_ok())
             });
+        }
+        for (data, server) in self.course.take_relays() {
+            let (version, bytes) = (self.errand.version(data), self.errand.bytes(data));
+            let connection = self.contacts[server.index()].connection.clone();
+            let group = self.plan.group;
+            self.events.spawn(async move {
+                let brought = fetch(&connection, group, version, bytes).await;
+                Event::Relayed(data, server, now_s, brought.map(|(bytes, _)| bytes))
+            });
+        }
+        for data in self.course.take_spent() {
+            self.errand.spent(data);
         }
     }
 
-    fn order(&self, task: TaskId) -> (Order, BTreeMap<DataId, Endpoint>) {
+    fn order(&self, task: TaskId, to: ServerId) -> (Order, BTreeMap<DataId, Endpoint>) {
         let mut sources = BTreeMap::new();
         let mut inputs = Vec::new();
         for data in self.errand.inputs(task) {
-            let source = self.course.source(data);
+            // Who can have it from nobody gets no order.
+            let source = self.course.source(data, to).unwrap_or(Endpoint::Client);
             sources.insert(data, source);
             let from = match source {
                 Endpoint::Client => Source::Client,
@@ -265,25 +229,18 @@ impl<E: Errand> Conductor<'_, E> {
                     answer.map(|done| done.and_then(|times| self.checked(&ordered, times)));
                 match answer {
                     Ok(Ok(times)) => self.done(&ordered, &times),
-                    Ok(Err(Trouble::Missing(versions))) => {
-                        self.course.again(attempt)?;
-                        for (&data, &from) in &ordered.sources {
-                            if versions.contains(&self.errand.version(data)) {
-                                if let Endpoint::Server(from) = from {
-                                    self.errand.has_not(data, from);
-                                }
-                                self.course.missing(data, from)?;
-                            }
-                        }
+                    Ok(Err(Trouble::Missing(missing))) => self.lacks(&ordered, &[], &missing)?,
+                    Ok(Err(Trouble::Unreached { unreached, missing })) => {
+                        self.lacks(&ordered, &unreached, &missing)?;
                     }
                     Ok(Err(Trouble::Failed(reason))) => self.fail(task, &reason),
-                    Ok(Err(Trouble::Refused(reason))) => {
-                        self.reasons.insert(task, reason);
-                        self.execution.moved += 1;
-                        self.course.refused(attempt)?;
+                    Ok(Err(Trouble::Refused(reason))) => self.refused(attempt, reason)?,
+                    // Whatever it said: it is there, and what it has is too.
+                    Err(error) if self.is_connected(server) => {
+                        self.refused(attempt, error.to_string())?;
                     }
                     Err(error) => {
-                        self.reasons.insert(task, error.to_string());
+                        self.reasons.insert(task, (error.to_string(), false));
                         self.lost(server, &error)?;
                     }
                 }
@@ -292,10 +249,56 @@ impl<E: Errand> Conductor<'_, E> {
                 if !is_there {
                     return self.course.missing(data, Endpoint::Server(server));
                 }
-                let (from, end_s) = (Endpoint::Server(server), self.now_s());
-                let transfer = Transfer { data, from, to: Endpoint::Client, start_s, end_s };
-                self.execution.transfers.push(transfer);
+                self.came(data, server, start_s);
                 self.course.granted(data);
+            }
+            Event::Relayed(data, server, start_s, Ok(bytes)) => {
+                self.came(data, server, start_s);
+                self.errand.relayed(data, bytes);
+                self.course.relayed(data);
+            }
+            Event::Relayed(data, server, _, Err(_)) => {
+                self.errand.has_not(data, server);
+                self.course.missing(data, Endpoint::Server(server))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Data has come to the client.
+    fn came(&mut self, data: DataId, from: ServerId, start_s: f64) {
+        let (from, end_s) = (Endpoint::Server(from), self.now_s());
+        let transfer = Transfer { data, from, to: Endpoint::Client, start_s, end_s };
+        self.execution.transfers.push(transfer);
+    }
+
+    /// A server could not have arguments: it does not reach who has them, or they are not there.
+    fn lacks(
+        &mut self,
+        ordered: &Ordered,
+        unreached: &[u32],
+        missing: &[u32],
+    ) -> Result<(), Stuck> {
+        let Ordered { order: Given { attempt, server: to, task }, sources, .. } = ordered;
+        self.course.again(*attempt)?;
+        for (&data, &from) in sources {
+            let version = self.errand.version(data);
+            match from {
+                // If it is lost this fails as well, and what is needed of it is made again.
+                Endpoint::Server(from) if unreached.contains(&version) => {
+                    tracing::info!(%from, %to, "do not reach each other");
+                    let reason = "a server does not reach another that has its data".to_owned();
+                    self.reasons.insert(*task, (reason, false));
+                    self.errand.part(from, *to);
+                    self.course.part(from, *to);
+                }
+                _ if missing.contains(&version) => {
+                    if let Endpoint::Server(from) = from {
+                        self.errand.has_not(data, from);
+                    }
+                    self.course.missing(data, from)?;
+                }
+                _ => {}
             }
         }
         Ok(())
@@ -306,6 +309,17 @@ impl<E: Errand> Conductor<'_, E> {
         let outputs = self.plan.graph.task(ordered.order.task).outputs.len();
         let checked = check(&times, outputs, self.now_s() - ordered.at_s);
         checked.map(|()| times).map_err(Trouble::Refused)
+    }
+
+    fn is_connected(&self, server: ServerId) -> bool {
+        self.contacts[server.index()].connection.close_reason().is_none()
+    }
+
+    /// A server does not execute an order; another may.
+    fn refused(&mut self, attempt: usize, reason: String) -> Result<(), Stuck> {
+        self.reasons.insert(self.course.task_of(attempt), (reason, true));
+        self.execution.moved += 1;
+        self.course.refused(attempt)
     }
 
     fn lost(&mut self, server: ServerId, error: &DoorError) -> Result<(), Stuck> {
@@ -365,7 +379,11 @@ fn inputs_s<E: Errand>(
 ) -> f64 {
     let nearest_s = |&data: &DataId| {
         let bytes = errand.bytes(data);
-        let time_s = |from| plan.platform.transfer_s(bytes, from, Endpoint::Server(to));
+        let way_s = |from, to| plan.platform.transfer_s(bytes, from, to);
+        let time_s = |from| match course.is_direct(from, to) {
+            true => way_s(from, Endpoint::Server(to)),
+            false => way_s(from, Endpoint::Client) + way_s(Endpoint::Client, Endpoint::Server(to)),
+        };
         course.holders(data).map(time_s).fold(f64::INFINITY, f64::min)
     };
     plan.graph.task(task).inputs.iter().map(nearest_s).fold(0.0, f64::max)

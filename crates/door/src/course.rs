@@ -1,6 +1,7 @@
 //! How far a group is on servers that may be lost: which tasks can be ordered, where their arguments are, and what is done
 //! again, or elsewhere. Pure: it is told what happens.
 
+use super::relays::Relays;
 use gridspan_rpc::{DataId, Endpoint, Mapping, ServerId, TaskGraph, TaskId};
 use std::collections::BTreeSet;
 
@@ -55,6 +56,7 @@ pub(super) struct Course<'a> {
     copies: Vec<(TaskId, ServerId)>,
     /// The servers that have each data.
     holders: Vec<BTreeSet<ServerId>>,
+    relays: Relays,
     /// For data that the client wants and does not have from the beginning.
     wishes: Vec<Option<Wish>>,
     /// Data that some server is to have at the end.
@@ -74,11 +76,12 @@ pub(super) struct Stuck {
 }
 
 impl<'a> Course<'a> {
-    /// At its beginning, on so many servers. `kept` says of which data a server is to have some at the end.
+    /// At its beginning, on so many servers, of which each second of those that are `apart` does not reach the first. `kept` says of
+    /// which data a server is to have some at the end.
     pub(super) fn new(
         graph: &'a TaskGraph,
         mapping: &Mapping,
-        servers: usize,
+        (servers, apart): (usize, &BTreeSet<(ServerId, ServerId)>),
         kept: impl Fn(DataId) -> bool,
     ) -> Self {
         let wish = |data: &gridspan_rpc::Data| {
@@ -99,6 +102,7 @@ impl<'a> Course<'a> {
             attempts: Vec::new(),
             copies: Vec::new(),
             holders: holders.collect(),
+            relays: Relays::new(apart),
             wishes: graph.data().iter().map(wish).collect(),
             kept: (0..graph.data().len() as u32).map(|data| kept(DataId(data))).collect(),
             is_there: vec![true; servers],
@@ -112,26 +116,22 @@ impl<'a> Course<'a> {
     }
 
     fn is_at_client(&self, data: DataId) -> bool {
-        self.graph.datum(data).held_by.contains(&Endpoint::Client)
+        self.graph.datum(data).held_by.contains(&Endpoint::Client) || self.relays.has(data)
     }
 
-    /// The orders to give now: of tasks whose arguments are there. `inputs_s` says how long those take to a server.
+    fn is_settled(&self, task: TaskId) -> bool {
+        matches!(self.states[task.index()], State::Done | State::Failed)
+    }
+
+    /// The orders to give now: of tasks whose arguments are there, and reached from where the task goes. `inputs_s` says how long
+    /// those take to a server.
     pub(super) fn take_orders(
         &mut self,
         now_s: f64,
         inputs_s: &dyn Fn(&Self, TaskId, ServerId) -> f64,
     ) -> Vec<Given> {
-        let is_there =
-            |data: &DataId| self.is_at_client(*data) || !self.holders[data.index()].is_empty();
-        let can = |task: &TaskId| {
-            let is_waiting = self.states[task.index()] == State::Waiting;
-            is_waiting && self.graph.task(*task).inputs.iter().all(is_there)
-        };
-        let first: Vec<TaskId> = self.tasks().filter(can).collect();
-        let first = first.into_iter().map(|task| (task, self.servers[task.index()]));
-        let orders: Vec<_> = first.chain(std::mem::take(&mut self.copies)).collect();
         let mut given = Vec::new();
-        for (task, server) in orders {
+        for (task, server) in self.take_reached() {
             let ready_s = now_s + inputs_s(self, task, server);
             self.states[task.index()] = State::Ordered;
             self.counts[task.index()] += 1;
@@ -142,10 +142,32 @@ impl<'a> Course<'a> {
         given
     }
 
-    /// Where to fetch data: from a server that has it, or from the client.
-    pub(super) fn source(&self, data: DataId) -> Endpoint {
-        let server = self.holders[data.index()].first();
-        server.map_or(Endpoint::Client, |&server| Endpoint::Server(server))
+    /// Tasks whose arguments their servers can have. What others cannot is wanted of the client.
+    fn take_reached(&mut self) -> Vec<(TaskId, ServerId)> {
+        let is_there =
+            |data: &DataId| self.is_at_client(*data) || !self.holders[data.index()].is_empty();
+        let can = |task: &TaskId| {
+            let is_waiting = self.states[task.index()] == State::Waiting;
+            is_waiting && self.graph.task(*task).inputs.iter().all(is_there)
+        };
+        let first: Vec<TaskId> = self.tasks().filter(can).collect();
+        let first = first.into_iter().map(|task| (task, self.servers[task.index()]));
+        let first: Vec<_> = first.collect();
+        let copies = std::mem::take(&mut self.copies);
+        self.relays.reconsider();
+        let (mut reached, graph) = (Vec::new(), self.graph);
+        let all = first.into_iter().map(|order| (order, false));
+        for ((task, to), is_copy) in all.chain(copies.into_iter().map(|copy| (copy, true))) {
+            let inputs = graph.task(task).inputs.iter().copied();
+            let far: Vec<DataId> = inputs.filter(|&data| self.source(data, to).is_none()).collect();
+            match far.is_empty() {
+                true => reached.push((task, to)),
+                false if is_copy => self.copies.push((task, to)),
+                false => {}
+            }
+            far.into_iter().for_each(|data| self.relays.want(data));
+        }
+        reached
     }
 
     /// Who has data.
@@ -169,6 +191,11 @@ impl<'a> Course<'a> {
     /// Whether somebody still waits for an attempt.
     pub(super) fn is_open(&self, attempt: usize) -> bool {
         self.attempts[attempt].is_open
+    }
+
+    /// What an attempt is at.
+    pub(super) fn task_of(&self, attempt: usize) -> TaskId {
+        self.attempts[attempt].task
     }
 
     /// An attempt computes.
@@ -230,6 +257,7 @@ impl<'a> Course<'a> {
     pub(super) fn missing(&mut self, data: DataId, from: Endpoint) -> Result<(), Stuck> {
         if let Endpoint::Server(server) = from {
             self.holders[data.index()].remove(&server);
+            self.relays.missing(data, server);
         }
         if let Some(wish @ Wish::Asked(_)) = &mut self.wishes[data.index()] {
             *wish = Wish::Open;
@@ -241,10 +269,16 @@ impl<'a> Course<'a> {
     pub(super) fn again(&mut self, attempt: usize) -> Result<(), Stuck> {
         self.attempts[attempt].is_open = false;
         let task = self.attempts[attempt].task;
-        match self.states[task.index()] == State::Ordered && self.open_at(task).next().is_none() {
-            true => self.wait(task),
-            false => Ok(()),
+        if self.states[task.index()] != State::Ordered || self.open_at(task).next().is_some() {
+            return Ok(());
         }
+        self.wait(task)?;
+        // Another may have been at it when its own server was lost.
+        let server = self.servers[task.index()];
+        if !self.is_there[server.index()] {
+            self.servers[task.index()] = self.next_for(task, None).unwrap_or(server);
+        }
+        Ok(())
     }
 
     /// A server does not execute an attempt; another may.
@@ -267,15 +301,15 @@ impl<'a> Course<'a> {
 
     /// A server is lost, with all it had and had to do.
     pub(super) fn lost(&mut self, server: ServerId) -> Result<(), Stuck> {
-        if !std::mem::replace(&mut self.is_there[server.index()], false) {
-            return Ok(());
-        }
+        // Whoever was lost before may have been ordered something since.
+        self.is_there[server.index()] = false;
         for holders in &mut self.holders {
             holders.remove(&server);
         }
         for wish in self.wishes.iter_mut().flatten().filter(|wish| **wish == Wish::Asked(server)) {
             *wish = Wish::Open;
         }
+        self.relays.lost(server);
         self.copies.retain(|(_, to)| *to != server);
         let of_server = |attempt: &&usize| {
             let attempt = &self.attempts[**attempt];
@@ -297,6 +331,7 @@ impl<'a> Course<'a> {
                 let mut readers = datum.consumers.iter();
                 let is_read = readers.any(|reader| is_open(self.states[reader.index()]));
                 let is_wished = self.wishes[data.index()].is_some_and(|wish| wish != Wish::Granted);
+                let is_read = is_read && !self.relays.has(*data);
                 let is_needed = is_read || is_wished || self.kept[data.index()];
                 self.holders[data.index()].is_empty() && is_needed
             };
@@ -340,17 +375,17 @@ impl<'a> Course<'a> {
 
     /// Whether all is done that has not failed, and the client has what it wants of that.
     pub(super) fn is_over(&self) -> bool {
-        let is_settled = |state: &State| matches!(state, State::Done | State::Failed);
         let is_granted = |(data, wish): (&gridspan_rpc::Data, &Option<Wish>)| {
             let producer = data.producer.map(|task| self.states[task.index()]);
             wish.is_none_or(|wish| wish == Wish::Granted) || producer == Some(State::Failed)
         };
-        self.states.iter().all(is_settled)
+        self.tasks().all(|task| self.is_settled(task))
             && self.graph.data().iter().zip(&self.wishes).all(is_granted)
     }
 }
 
 mod slow;
+mod ways;
 
 #[cfg(test)]
 mod tests;

@@ -1,30 +1,31 @@
 //! A daemon: opens a door and answers, until it is told to end.
 
-use super::attend::{answer as say_to, attend};
+use super::attend::{answer as say_to, attend, heard};
 use super::budget::Budget;
 use super::chart::Chart;
 use super::counted::Counted;
+use super::entrance::Entrance;
 use super::groups::Groups;
 use super::hall::Hall;
+use super::owner::dice;
 use super::token::{DoorError, Key, Token, key_path};
 use super::way::Way;
 use super::wire::{
-    ATTEMPTS, Answer, Listed, Peer, Question, Sighting, TextCall, Trouble, WAITING_BYTES_MAX, hear,
+    ATTEMPTS, Answer, Known, Listed, News, Peer, Question, Sighting, TextCall, Trouble,
+    WAITING_BYTES_MAX,
 };
 use super::workshop::{Own, Workshop};
 use gridspan_rpc::calls::{Catalogue, Offer, RpcError, ServerCard};
 use gridspan_topology::Time;
 use quinn::{Connection, Endpoint, Incoming, RecvStream, SendStream, VarInt};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
-/// So many others may be connected; further ones are told to come again.
-const CONNECTIONS_MAX: usize = 1024;
 /// How long calls may go on when the daemon is told to end.
 const GRACE: Duration = Duration::from_secs(10);
 /// How long servers need at most to find a door that is back: they notice that it was away, and look for it now and then.
@@ -58,12 +59,14 @@ pub(super) struct DoorPlan {
 }
 
 struct Daemon<C: Catalogue> {
+    /// A number that no other door has, nor this one when it is opened again.
+    door: u64,
     hall: Mutex<Hall<Way<C>>>,
     /// Questions that are being answered.
     open: Counted,
     /// Of calls that were passed on.
     numbers: AtomicU64,
-    connections: Arc<Semaphore>,
+    entrance: Entrance,
     /// What is known of the ways between servers, and when the door was opened.
     chart: Mutex<Chart>,
     begun: Instant,
@@ -139,10 +142,11 @@ pub(super) async fn daemon<C: Catalogue>(
         hall.join(card, (pes, None), Way::Here(bench)).map_err(DoorError::Unwelcome)?;
     }
     let daemon = Arc::new(Daemon {
+        door: dice()?,
         hall: Mutex::new(hall),
         open: Counted::default(),
         numbers: AtomicU64::new(0),
-        connections: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+        entrance: Entrance::default(),
         chart: Mutex::default(),
         begun: Instant::now(),
         is_back,
@@ -176,11 +180,7 @@ impl<C: Catalogue> Daemon<C> {
 
     /// Attends to one connection, to its end.
     async fn receive(self: Arc<Self>, incoming: Incoming) {
-        let Ok(_place) = self.connections.clone().try_acquire_owned() else {
-            return incoming.refuse();
-        };
-        // Who cannot prove that he has the token has been told so.
-        let Ok(connection) = incoming.await else { return };
+        let Some((_place, connection)) = self.entrance.admit(incoming).await else { return };
         let (joined, groups) = (Mutex::default(), Mutex::default());
         let guest = Arc::new(Guest { connection, joined, groups });
         let budget = Budget::new(WAITING_BYTES_MAX);
@@ -205,33 +205,25 @@ impl<C: Catalogue> Daemon<C> {
         guest: &Guest,
     ) {
         // What was heard counts until it is answered.
-        let (answer, _claim) = match hear(&mut receive, budget).await {
-            Ok((question, claim)) => {
-                let of_guest = (&guest.connection, &guest.groups);
-                let question = attend(question, self.workshop.as_ref(), of_guest, &mut send).await;
-                let Some(question) = question else { return };
-                let stopped = send.stopped();
-                let answered = tokio::select! {
-                    // Nobody waits for the answer any more.
-                    _ = stopped => return,
-                    answer = self.answer(question, guest) => answer,
-                };
-                (answered, Some(claim))
-            }
-            Err(error @ DoorError::TooMuch) => {
-                let refused = RpcError::RpcRefused { reason: error.to_string() };
-                (Answer::Called(Err(refused)), None)
-            }
-            Err(_) => return,
+        let Some((question, _claim)) = heard((&mut send, &mut receive), budget).await else {
+            return;
         };
-        // The rest of a question that was not heard. He may be gone now.
-        let _ = receive.stop(VarInt::from_u32(0));
+        let of_guest = (&guest.connection, &guest.groups);
+        let question = attend(question, self.workshop.as_ref(), of_guest, &mut send).await;
+        let Some(question) = question else { return };
+        let stopped = send.stopped();
+        let answer = tokio::select! {
+            // Nobody waits for the answer any more.
+            _ = stopped => return,
+            answer = self.answer(question, guest) => answer,
+        };
         say_to(&mut send, &answer).await;
     }
 
     async fn answer(self: &Arc<Self>, question: Question, guest: &Guest) -> Answer {
         match question {
             Question::List => Answer::Servers(self.list()),
+            Question::News(known) => Answer::News(self.news(known)),
             Question::Call(call) => Answer::Called(self.call(call).await),
             Question::Join(card, pes) => self.join(card, pes, guest),
             Question::Survey(sightings) => self.survey(&sightings, guest),
@@ -245,13 +237,30 @@ impl<C: Catalogue> Daemon<C> {
     }
 
     fn list(&self) -> Vec<Listed> {
-        let links = lock(&self.chart).estimates(self.now());
+        let ways = lock(&self.chart).estimates(self.now());
+        let mut links: BTreeMap<u32, Vec<_>> = BTreeMap::new();
+        for ((from, to), estimate) in ways {
+            links.entry(to).or_default().push((from, estimate));
+        }
         let mut listed = self.hall().list();
         for listed in &mut listed {
-            let to_it = links.iter().filter(|((_, to), _)| *to == listed.card.number);
-            listed.links = to_it.map(|((from, _), estimate)| (*from, *estimate)).collect();
+            listed.links = links.remove(&listed.card.number).unwrap_or_default();
         }
         listed
+    }
+
+    /// What is new for whoever knows this. It costs what is new: groups ask before each window.
+    fn news(&self, known: Known) -> News {
+        // Of another door it is worth nothing.
+        let known = if known.door == self.door { known } else { Known::default() };
+        let (of_servers, servers) = {
+            let hall = self.hall();
+            let is_known = known.door == self.door && known.servers == hall.version();
+            (hall.version(), (!is_known).then(|| hall.list()))
+        };
+        let (of_ways, ways) = lock(&self.chart).since(known.ways, self.now());
+        let known = Known { door: self.door, servers: of_servers, ways: of_ways };
+        News { known, servers, ways }
     }
 
     /// Notes what a server has seen; what it should measure.

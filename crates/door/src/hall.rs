@@ -27,12 +27,14 @@ pub(super) struct Hall<W> {
     seats: BTreeMap<u32, Seat>,
     calls: BTreeMap<u32, u32>,
     next: u32,
+    /// How many servers have come and gone.
+    version: u64,
 }
 
 impl<W: Clone> Hall<W> {
     pub(super) fn new() -> Self {
         let (ways, seats, calls) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { directory: Directory::default(), ways, seats, calls, next: 0 }
+        Self { directory: Directory::default(), ways, seats, calls, next: 0, version: 0 }
     }
 
     /// A server comes; its number here, or why it may not.
@@ -46,6 +48,7 @@ impl<W: Clone> Hall<W> {
         }
         let number = self.next;
         self.next += 1;
+        self.version += 1;
         self.directory.join(ServerCard { number, ..card });
         self.ways.insert(number, way);
         self.seats.insert(number, seat);
@@ -54,6 +57,7 @@ impl<W: Clone> Hall<W> {
 
     /// A server is gone.
     pub(super) fn leave(&mut self, number: u32) {
+        self.version += 1;
         self.directory.leave(number);
         self.ways.remove(&number);
         self.seats.remove(&number);
@@ -63,6 +67,11 @@ impl<W: Clone> Hall<W> {
     /// Where each server is, if that is not at the door.
     pub(super) fn seats(&self) -> BTreeMap<u32, Option<SocketAddr>> {
         self.seats.iter().map(|(number, (_, address))| (*number, *address)).collect()
+    }
+
+    /// Another whenever a server has come or gone.
+    pub(super) fn version(&self) -> u64 {
+        self.version
     }
 
     pub(super) fn list(&self) -> Vec<Listed> {

@@ -30,16 +30,19 @@
 //! | `token` | where a door is, and the certificates by which both sides know each other |
 //! | `wire`, `stuff`, `budget` | what is asked and answered: one stream for each question; data by itself; and how much of it may wait |
 //! | `hall`, `way` | the servers behind a door: its own, and those that have joined; and how calls get to them |
-//! | `daemon`, `counted` | opens the door, and answers; how much is being answered |
+//! | `daemon`, `entrance`, `counted` | opens the door, and answers; who comes in; how much is being answered |
 //! | `bench`, `gate` | the servers of one process, and what they execute next |
 //! | `workshop`, `shelf`, `groups`, `attend` | executes tasks of groups whose data goes from server to server |
 //! | `member` | a server that joins the door of another |
 //! | `survey`, `chart` | servers measure the ways between them, and the door knows what they saw |
 //! | `serve` | a process that does either |
-//! | `visitor`, `meeting`, `owner` | whoever calls, and whoever begins a group |
+//! | `visitor`, `owner` | whoever calls, and whoever begins a group |
+//! | `roster`, `membership`, `meeting` | what a client knows of servers; which it has reached; and how it does |
 //! | `view` | what a mapping sees of the servers |
-//! | `conduct`, `course`, `plausible` | has servers carry out a group; how far it is; whether what servers say can be |
-//! | `remote`, `party` | groups of typed functions, and of emulated tasks |
+//! | `errand`, `conduct`, `plausible` | what servers are to do; has them do it; whether what they say can be |
+//! | `course`, `relays` | how far a group is; and what goes by way of the client |
+//! | `remote`, `calls`, `kept` | groups of typed functions, what servers are to do for them, and what is kept of them |
+//! | `party` | groups of emulated tasks |
 //!
 //! **Start.** A daemon makes a certificate authority that is forgotten at once, certificates for itself and for its
 //! guests, and writes the latter with its address as a *token*, a file that its user alone can read. Whoever
@@ -50,7 +53,7 @@
 //! next if that is lost, refuses or is late. So a function may be executed more than once.
 //!
 //! A client of groups reaches the servers that the registry lists, sends orders to each, and has the data that it gave them. Servers
-//! fetch the rest from each other. Links are as servers have measured them: round trips, what a burst of bytes shows, and what
+//! fetch the rest from each other, or have it by way of the client where one does not reach the other. Links are as servers have measured them: round trips, what a burst of bytes shows, and what
 //! transfers do.
 //!
 //! **Failure.** A server whose connection ends or is silent for some seconds is forgotten, and its calls are made
@@ -65,22 +68,29 @@
 mod attend;
 mod bench;
 mod budget;
+mod calls;
 mod chart;
 mod conduct;
 mod counted;
 mod course;
 mod daemon;
+mod entrance;
+mod errand;
 mod gate;
 mod groups;
 mod hall;
+mod kept;
 mod meeting;
 mod member;
+mod membership;
 mod owner;
 mod party;
 mod plausible;
 #[cfg(test)]
 mod rehearsal;
+mod relays;
 mod remote;
+mod roster;
 mod serve;
 mod shelf;
 mod stuff;

@@ -1,21 +1,22 @@
 //! A server that joins the door of a daemon, and joins again when that is back.
 
-use super::attend::{answer as say_to, attend};
+use super::attend::{answer as say_to, attend, heard};
 use super::bench::Bench;
 use super::budget::Budget;
 use super::counted::Counted;
+use super::entrance::Entrance;
 use super::groups::Groups;
 use super::survey::survey;
 use super::token::{DoorError, Token};
 use super::visitor::Visitor;
-use super::wire::{Answer, Question, TextCall, WAITING_BYTES_MAX, ask, hear};
+use super::wire::{Answer, Question, TextCall, WAITING_BYTES_MAX, ask};
 use super::workshop::{Own, Workshop};
 use gridspan_rpc::calls::{Catalogue, RpcError, ServerCard};
 use quinn::{Connection, Endpoint, VarInt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
 /// How long to wait before looking for a door again, at first and at most.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -89,22 +90,13 @@ async fn enter(visitor: &Visitor, card: &ServerCard, pes: u32) -> Result<Connect
     }
 }
 
-/// So many others may be connected for tasks of groups.
-const CONNECTIONS_MAX: usize = 1024;
-
 /// Lets in whoever has the token, for tasks of groups.
 async fn receive<C: Catalogue>(endpoint: Endpoint, workshop: Arc<Workshop<C>>, open: Counted) {
-    let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let entrance = Entrance::default();
     while let Some(incoming) = endpoint.accept().await {
-        let Ok(place) = connections.clone().try_acquire_owned() else {
-            incoming.refuse();
-            continue;
-        };
-        let (workshop, open) = (workshop.clone(), open.clone());
+        let (entrance, workshop, open) = (entrance.clone(), workshop.clone(), open.clone());
         tokio::spawn(async move {
-            let _place = place;
-            // Who cannot prove that he has the token has been told so.
-            let Ok(connection) = incoming.await else { return };
+            let Some((_place, connection)) = entrance.admit(incoming).await else { return };
             work(&connection, &workshop, &open).await;
         });
     }
@@ -119,7 +111,7 @@ async fn work<C: Catalogue>(connection: &Connection, workshop: &Arc<Workshop<C>>
         let (connection, budget, open) = (connection.clone(), budget.clone(), open.begin());
         tokio::spawn(async move {
             let _open = open;
-            if let Ok((question, _claim)) = hear(&mut receive, &budget).await {
+            if let Some((question, _claim)) = heard((&mut send, &mut receive), &budget).await {
                 let of_guest = (&connection, &*groups);
                 // What else may be asked is for doors.
                 attend(question, Some(&workshop), of_guest, &mut send).await;
@@ -169,16 +161,9 @@ async fn serve<C: Catalogue>(connection: &Connection, bench: &Arc<Bench<C>>, ope
         let open = open.begin();
         tokio::spawn(async move {
             let _open = open;
-            let (answer, _claim) = match hear(&mut receive, &budget).await {
-                Ok((question, claim)) => (answer(question, &bench, &calls).await, Some(claim)),
-                Err(error) => {
-                    let refused = RpcError::RpcRefused { reason: error.to_string() };
-                    (Answer::Called(Err(refused)), None)
-                }
-            };
-            // The door may be gone.
-            let _ = receive.stop(VarInt::from_u32(0));
-            say_to(&mut send, &answer).await;
+            if let Some((question, _claim)) = heard((&mut send, &mut receive), &budget).await {
+                say_to(&mut send, &answer(question, &bench, &calls).await).await;
+            }
         });
     }
     lock(&calls).wanted.clear();

@@ -5,6 +5,7 @@ use super::stuff::give;
 use super::token::DoorError;
 use super::wire::{Answer, BEGUN, Order, Question, Times, Trouble, hear, hear_after, say};
 use bytes::Bytes;
+use gridspan_rpc::calls::RpcError;
 use quinn::Connection;
 use ring::rand::{SecureRandom, SystemRandom};
 use std::io;
@@ -34,7 +35,10 @@ pub(super) async fn order(
 ) -> Result<Result<Times, Trouble>, DoorError> {
     let away = |error| DoorError::away(connection.remote_address(), &error);
     let (mut send, mut receive) = connection.open_bi().await.map_err(away)?;
-    say(&mut send, &Question::Task(order)).await?;
+    if say(&mut send, &Question::Task(order)).await.is_err() {
+        // Who refuses a question does not hear all of it, and says so.
+        drop(send);
+    }
     let lost = |error: String| match connection.close_reason() {
         Some(reason) => DoorError::away(connection.remote_address(), &reason),
         None => DoorError::Malformed(error),
@@ -50,6 +54,8 @@ pub(super) async fn order(
     let answer = hear_after(before, &mut receive, &Budget::new(ANSWER_BYTES_MAX)).await;
     match answer.map_err(|error| lost(error.to_string()))?.0 {
         Answer::Done(outcome) => Ok(outcome),
+        // The order was not heard, and maybe the next is.
+        Answer::Called(Err(RpcError::RpcRefused { reason })) => Ok(Err(Trouble::Refused(reason))),
         _ => Err(DoorError::Malformed("another answer than that to a task".to_owned())),
     }
 }

@@ -1,7 +1,8 @@
 //! Servers behind a door, for a workflow whose computing is emulated.
 
-use super::conduct::{Contact, Errand, Plan, conduct};
-use super::meeting::{meet, tell};
+use super::conduct::conduct;
+use super::errand::{Contact, Errand, Plan};
+use super::meeting::{Meeting, tell};
 use super::owner::{Supply, dice};
 use super::stuff::BYTES_MAX;
 use super::token::DoorError;
@@ -13,8 +14,8 @@ use gridspan_rpc::group::Beliefs;
 use gridspan_rpc::judge::{Execution, Rescue};
 use gridspan_rpc::{DataId, Mapping, Platform, ServerId, TaskGraph, TaskId};
 use gridspan_topology::{Link, LinkSample};
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 
 /// Why a workflow was not executed.
@@ -41,6 +42,16 @@ pub struct Party {
     servers: Vec<Listed>,
     contacts: Vec<Contact>,
     samples: Vec<LinkSample>,
+    /// Those of which the second turned out not to reach the first.
+    apart: Mutex<BTreeSet<(ServerId, ServerId)>>,
+    relayed: Relayed,
+}
+
+/// How large data of groups is that the client passes on between servers.
+type Relayed = Arc<Mutex<BTreeMap<(u64, u32), u64>>>;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Party {
@@ -49,17 +60,22 @@ impl Party {
     pub async fn gather(visitor: &Visitor, data: BTreeMap<u32, u64>) -> Result<Self, DoorError> {
         // All of it is the same segment, again and again.
         let segment = Bytes::from(vec![0; SEGMENT_BYTES as usize]);
-        let supplied: Supply = Arc::new(move |_, asked| {
-            let bytes = data.get(&asked).filter(|bytes| **bytes <= BYTES_MAX)?;
-            Some(segments(&segment, *bytes))
+        let relayed = Relayed::default();
+        let passed_on = relayed.clone();
+        let supplied: Supply = Arc::new(move |group, asked| {
+            let passed_on = || lock(&passed_on).get(&(group, asked)).copied();
+            let bytes = data.get(&asked).copied().or_else(passed_on);
+            let bytes = bytes.filter(|bytes| *bytes <= BYTES_MAX)?;
+            Some(segments(&segment, bytes))
         });
         let (mut servers, mut contacts, mut samples) = (Vec::new(), Vec::new(), Vec::new());
-        for (listed, contact, sample) in meet(visitor, visitor.list().await?, &supplied).await {
+        let meeting = Meeting::new(visitor.clone(), supplied);
+        for (listed, contact, sample) in meeting.with_all(visitor.list().await?).await {
             servers.push(listed);
             contacts.push(contact);
             samples.push(sample);
         }
-        Ok(Self { servers, contacts, samples })
+        Ok(Self { servers, contacts, samples, apart: Mutex::default(), relayed })
     }
 
     /// The servers.
@@ -68,10 +84,11 @@ impl Party {
     }
 
     /// What a mapping sees of them: links as they were measured, and where they were not as those of local networks and of wide
-    /// areas usually are.
+    /// areas usually are. Servers that did not reach each other are apart.
     pub fn platform(&self) -> Platform {
         let beliefs = Beliefs { lan: Link::lan(), wan: Link::wan(), measures: true };
-        platform(&self.servers, &self.samples, &beliefs, &|_| 1.0)
+        let platform = platform(&self.servers, &self.samples, &beliefs, &|_| 1.0);
+        platform.with_apart(lock(&self.apart).iter().copied())
     }
 
     /// Executes a workflow where it was mapped.
@@ -85,7 +102,9 @@ impl Party {
         check(graph)?;
         let group = dice()?;
         let plan = Plan { graph, platform, mapping, rescue, group };
-        let conducted = conduct(plan, &self.contacts, &mut Emulation { graph }).await;
+        let mut emulation = Emulation { graph, group, party: self };
+        let conducted = conduct(plan, &self.contacts, &mut emulation).await;
+        lock(&self.relayed).retain(|(of, _), _| *of != group);
         for contact in &self.contacts {
             tell(&contact.connection, Question::End(group));
         }
@@ -131,6 +150,8 @@ fn check(graph: &TaskGraph) -> Result<(), PartyError> {
 /// Tasks that compute for as long as they are said to.
 struct Emulation<'a> {
     graph: &'a TaskGraph,
+    group: u64,
+    party: &'a Party,
 }
 
 impl Errand for Emulation<'_> {
@@ -164,6 +185,21 @@ impl Errand for Emulation<'_> {
     fn has(&mut self, _data: DataId, _server: ServerId) {}
 
     fn has_not(&mut self, _data: DataId, _server: ServerId) {}
+
+    fn part(&mut self, from: ServerId, to: ServerId) {
+        lock(&self.party.apart).insert((from, to));
+    }
+
+    // All bytes of emulated tasks are the same.
+    fn relayed(&mut self, data: DataId, bytes: Vec<u8>) {
+        let key = (self.group, self.version(data));
+        lock(&self.party.relayed).insert(key, bytes.len() as u64);
+    }
+
+    fn spent(&mut self, data: DataId) {
+        let key = (self.group, self.version(data));
+        lock(&self.party.relayed).remove(&key);
+    }
 
     fn failed(&mut self, _task: TaskId, _reason: &str) {}
 }

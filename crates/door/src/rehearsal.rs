@@ -4,7 +4,7 @@ use super::attend::{answer, attend};
 use super::daemon::{DoorOptions, DoorPlan, daemon};
 use super::groups::Groups;
 use super::remote::Remote;
-use super::token::Token;
+use super::token::{DoorError, Token};
 use super::visitor::Visitor;
 use super::wire::{Answer, Question, Times, Trouble, WAITING_BYTES_MAX, ask, hear};
 use gridspan_rpc::calls::{Catalogue, Function, Functions, RpcError, ServerCard};
@@ -29,9 +29,8 @@ impl Catalogue for Nothing {
     }
 }
 
-type Outcome = Result<Times, Trouble>;
-/// What the order of this number, of all that any server got, comes to.
-type Play = Arc<dyn Fn(u32) -> Outcome + Send + Sync>;
+/// What is said to the order of this number, of all that any server got; nothing if the stream just ends.
+type Play = Arc<dyn Fn(u32) -> Option<Answer> + Send + Sync>;
 
 /// A server's name, and what it was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,8 +47,24 @@ struct Stage {
     heard: mpsc::UnboundedSender<Heard>,
 }
 
-fn done(sizes: Vec<u64>) -> Outcome {
-    Ok(Times { start_s: 0.0, end_s: 0.0, fetched: Vec::new(), sizes })
+fn done(sizes: Vec<u64>) -> Option<Answer> {
+    Some(Answer::Done(Ok(Times { start_s: 0.0, end_s: 0.0, fetched: Vec::new(), sizes })))
+}
+
+fn trouble(trouble: Trouble) -> Option<Answer> {
+    Some(Answer::Done(Err(trouble)))
+}
+
+/// What a real server says that did not hear the order.
+fn too_much() -> Option<Answer> {
+    let reason = DoorError::TooMuch.to_string();
+    Some(Answer::Called(Err(RpcError::RpcRefused { reason })))
+}
+
+fn card(name: &str) -> ServerCard {
+    let functions = BTreeSet::from(["played".to_owned()]);
+    let name = name.to_owned();
+    ServerCard { number: 0, name, site: 0, speed: 1.0, is_direct: true, functions }
 }
 
 /// Joins a door, and answers as the play says.
@@ -58,10 +73,7 @@ async fn join(token: Token, name: &'static str, stage: Stage) {
     let visitor = Visitor::new(token).unwrap();
     visitor.endpoint().set_server_config(Some(server));
     let door = visitor.connect().await.unwrap();
-    let functions = BTreeSet::from(["played".to_owned()]);
-    let (name_of, speed) = (name.to_owned(), 1.0);
-    let card = ServerCard { number: 0, name: name_of, site: 0, speed, is_direct: true, functions };
-    assert!(matches!(ask(&door, &Question::Join(card, 1)).await, Ok(Answer::Joined)));
+    assert!(matches!(ask(&door, &Question::Join(card(name), 1)).await, Ok(Answer::Joined)));
     tokio::spawn(async move {
         while let Some(incoming) = visitor.endpoint().accept().await {
             tokio::spawn(listen(incoming.await.unwrap(), name, stage.clone()));
@@ -85,7 +97,10 @@ async fn listen(connection: Connection, name: &'static str, stage: Stage) {
         match other {
             Some(Question::Task(_)) => {
                 let number = stage.orders.fetch_add(1, Ordering::SeqCst);
-                answer(&mut send, &Answer::Done((stage.play)(number))).await;
+                match (stage.play)(number) {
+                    Some(said) => answer(&mut send, &said).await,
+                    None => drop(send),
+                }
             }
             Some(_) => answer(&mut send, &Answer::Noted).await,
             None => {}
@@ -93,10 +108,20 @@ async fn listen(connection: Connection, name: &'static str, stage: Stage) {
     }
 }
 
-/// A client of two servers that play so, and what these hear.
+/// A client of servers that play so, and what these hear.
 async fn grid(
-    play: impl Fn(u32) -> Outcome + Send + Sync + 'static,
+    names: &[&'static str],
+    play: impl Fn(u32) -> Option<Answer> + Send + Sync + 'static,
 ) -> (Remote, mpsc::UnboundedReceiver<Heard>) {
+    let (remote, _token, heard) = grid_of(names, play).await;
+    (remote, heard)
+}
+
+/// The same, and the door's token.
+async fn grid_of(
+    names: &[&'static str],
+    play: impl Fn(u32) -> Option<Answer> + Send + Sync + 'static,
+) -> (Remote, Token, mpsc::UnboundedReceiver<Heard>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("grid.token");
     let listen = "127.0.0.1:0".parse().unwrap();
@@ -105,17 +130,18 @@ async fn grid(
     tokio::spawn(daemon::<Nothing>(plan, None, std::future::pending()));
     let (heard, hear) = mpsc::unbounded_channel();
     let stage = Stage { play: Arc::new(play), orders: Arc::default(), heard };
-    for name in ["one", "other"] {
+    for name in names {
         join(Token::read(&path).unwrap(), name, stage.clone()).await;
     }
-    (Remote::new(Token::read(&path).unwrap()).unwrap(), hear)
+    let token = Token::read(&path).unwrap();
+    (Remote::new(token.clone()).unwrap(), token, hear)
 }
 
 /// Has two servers that play so execute a task; how that went, and what they heard until each that got an order heard of the end.
 async fn perform(
-    play: impl Fn(u32) -> Outcome + Send + Sync + 'static,
+    play: impl Fn(u32) -> Option<Answer> + Send + Sync + 'static,
 ) -> (Result<(), RpcError>, BTreeSet<Heard>) {
-    let (remote, mut hear) = grid(play).await;
+    let (remote, mut hear) = grid(&["one", "other"], play).await;
     let heuristic = HeftC::default();
     let mapped = remote.map(&heuristic, async |group| {
         let (_result,) = group.call(&PLAYED, (group.value(&7)?,));
@@ -140,7 +166,7 @@ const BOTH: [Heard; 4] =
 #[tokio::test]
 async fn a_server_that_got_a_task_of_another_hears_of_the_groups_end() {
     let (ended, heard) = perform(|number| match number {
-        0 => Err(Trouble::Refused("not today".to_owned())),
+        0 => trouble(Trouble::Refused("not today".to_owned())),
         _ => done(vec![8]),
     })
     .await;
@@ -151,8 +177,8 @@ async fn a_server_that_got_a_task_of_another_hears_of_the_groups_end() {
 #[tokio::test]
 async fn and_so_do_all_whose_orders_failed() {
     let (ended, heard) = perform(|number| match number {
-        0 => Err(Trouble::Refused("not today".to_owned())),
-        _ => Err(Trouble::Failed("never".to_owned())),
+        0 => trouble(Trouble::Refused("not today".to_owned())),
+        _ => trouble(Trouble::Failed("never".to_owned())),
     })
     .await;
 
@@ -175,9 +201,41 @@ async fn a_server_that_says_what_cannot_be_is_not_believed_and_another_does_its_
     }
 }
 
+/// Has one server that plays so execute a task.
+async fn perform_alone(
+    play: impl Fn(u32) -> Option<Answer> + Send + Sync + 'static,
+) -> Result<(), RpcError> {
+    let (remote, _hear) = grid(&["one"], play).await;
+    let heuristic = HeftC::default();
+    let mapped = remote.map(&heuristic, async |group| {
+        let (_result,) = group.call(&PLAYED, (group.value(&7)?,));
+        group.run().await
+    });
+    tokio::time::timeout(LIMIT, mapped).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_hear_an_order_or_says_nothing_is_not_lost() {
+    for said in [too_much, || None, || Some(Answer::Noted)] {
+        let ended = perform_alone(move |number| match number {
+            0 => said(),
+            _ => done(vec![8]),
+        });
+        assert_eq!(ended.await, Ok(()), "there is no other");
+    }
+}
+
+#[tokio::test]
+async fn what_every_server_refuses_to_hear_is_refused() {
+    let ended = perform_alone(|_| too_much()).await;
+
+    let Err(RpcError::RpcRefused { reason }) = ended else { panic!("{ended:?}") };
+    assert!(reason.contains("`played`") && reason.contains("ask again later"), "{reason}");
+}
+
 #[tokio::test]
 async fn clones_that_map_at_the_same_time_reach_each_server_once() {
-    let (remote, _hear) = grid(|_| done(vec![8])).await;
+    let (remote, _hear) = grid(&["one", "other"], |_| done(vec![8])).await;
     let clone = remote.clone();
 
     let both = async { tokio::join!(remote.cards(), clone.cards()) };
@@ -187,6 +245,26 @@ async fn clones_that_map_at_the_same_time_reach_each_server_once() {
         cards.unwrap().into_iter().map(|card| card.name).collect::<Vec<_>>()
     };
     assert_eq!((names(one), names(other)), (names_of_both(), names_of_both()));
+}
+
+#[tokio::test]
+async fn a_server_that_is_slow_to_come_delays_no_other() {
+    let (remote, token, _hear) = grid_of(&["one"], |_| done(vec![8])).await;
+    // It has joined, and lets nobody in, nor says so.
+    let silent = Visitor::new(token).unwrap();
+    let door = silent.connect().await.unwrap();
+    assert!(matches!(ask(&door, &Question::Join(card("silent"), 1)).await, Ok(Answer::Joined)));
+    for _ in 0..2 {
+        let cards = tokio::time::timeout(LIMIT, remote.cards()).await.unwrap().unwrap();
+        assert_eq!(cards.into_iter().map(|card| card.name).collect::<Vec<_>>(), ["one"]);
+        assert!(remote.is_anybody_coming(), "it is not known yet what becomes of the other");
+    }
+    let heuristic = HeftC::default();
+    let mapped = remote.map(&heuristic, async |group| {
+        let (_result,) = group.call(&PLAYED, (group.value(&7)?,));
+        group.run().await
+    });
+    assert_eq!(tokio::time::timeout(LIMIT, mapped).await.unwrap(), Ok(()));
 }
 
 fn names_of_both() -> Vec<String> {

@@ -1,22 +1,27 @@
 //! Groups of typed functions on the servers behind a door.
 
-use super::conduct::{Contact, Errand, Plan, conduct};
-use super::meeting::{meet, tell};
-use super::owner::{Supply, dice};
+use super::calls::Calls;
+use super::conduct::conduct;
+use super::errand::{Contact, Plan};
+use super::kept::Kept;
+use super::meeting::{Meeting, tell};
+use super::membership::Membership;
+use super::owner::dice;
+use super::roster::Roster;
 use super::stuff::fetch;
 use super::token::{DoorError, Token};
 use super::view::platform;
 use super::visitor::Visitor;
-use super::wire::{Listed, Question, Times, Work};
-use bytes::Bytes;
+use super::wire::{Listed, Question};
 use gridspan_rpc::calls::{RpcError, ServerCard};
-use gridspan_rpc::group::{Beliefs, Crew, Done, Encoded, Execute, Freed, Group, Mapper, Window};
+use gridspan_rpc::group::{Beliefs, Crew, Encoded, Execute, Freed, Group, Mapper, Window};
 use gridspan_rpc::heuristics::Heuristic;
-use gridspan_rpc::{DataId, Platform, ServerId, TaskId};
-use gridspan_topology::LinkSample;
-use std::collections::{BTreeMap, BTreeSet};
+use gridspan_rpc::{DataId, Platform};
+use quinn::Connection;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
 
 /// The servers behind a door, as a client sees them that maps groups to them. Clones are of the same. Needs a runtime of
 /// tokio.
@@ -29,44 +34,23 @@ pub struct Remote {
 
 struct Inner {
     visitor: Visitor,
-    /// Held by who reaches servers: two at once would reach the same twice. What is waited for meanwhile has a limit.
-    meeting: tokio::sync::Mutex<()>,
-    /// The first group's number; those of others follow.
-    first: u64,
-    state: Mutex<State>,
-    /// What servers may fetch from here.
-    values: Arc<Mutex<Values>>,
+    meeting: Meeting,
+    /// Changes when a server was reached, or was not.
+    met: watch::Sender<()>,
+    kept: Kept,
+    known: Mutex<Known>,
 }
 
 /// How long news of servers are waited for, if some are known, and if none are.
 const NEWS: Duration = Duration::from_secs(2);
 const FIRST_NEWS: Duration = Duration::from_secs(30);
-/// The number of servers that the registry does not list at the moment.
-const UNLISTED: u32 = u32::MAX;
-
-/// Data of the client by group and number.
-type Values = BTreeMap<(u64, u32), Encoded>;
-
+/// How often a group looks for a server that it misses.
+const PAUSE: Duration = Duration::from_millis(50);
+/// What is known of servers.
 #[derive(Default)]
-struct State {
-    /// By their numbers here: those at the door begin anew when a registry is restarted.
-    members: Vec<Member>,
-    groups: u32,
-    /// How large data is that was made.
-    sizes: BTreeMap<(u32, u32), u64>,
-}
-
-#[derive(Clone)]
-struct Member {
-    listed: Listed,
-    contact: Contact,
-    sample: LinkSample,
-}
-
-impl Member {
-    fn is_there(&self) -> bool {
-        self.contact.connection.close_reason().is_none()
-    }
+struct Known {
+    roster: Roster,
+    members: Membership,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -83,9 +67,10 @@ fn other(error: &DoorError) -> RpcError {
 impl Remote {
     /// The servers behind the door that a token names.
     pub fn new(token: Token) -> Result<Self, DoorError> {
-        let (visitor, first) = (Visitor::new(token)?, dice()?);
-        let (meeting, state, values) = Default::default();
-        Ok(Self { inner: Arc::new(Inner { visitor, meeting, first, state, values }) })
+        let (visitor, kept) = (Visitor::new(token)?, Kept::new(dice()?));
+        let meeting = Meeting::new(visitor.clone(), kept.supply());
+        let (met, known) = (watch::Sender::new(()), Mutex::default());
+        Ok(Self { inner: Arc::new(Inner { visitor, meeting, met, kept, known }) })
     }
 
     /// A mapper of groups to these servers.
@@ -108,76 +93,95 @@ impl Remote {
         self.inner.visitor.leave().await;
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.inner.state)
+    fn known(&self) -> MutexGuard<'_, Known> {
+        lock(&self.inner.known)
     }
 
-    fn group(&self, group: u32) -> u64 {
-        self.inner.first.wrapping_add(u64::from(group))
+    #[cfg(test)]
+    pub(super) fn is_anybody_coming(&self) -> bool {
+        self.known().members.is_anybody_coming()
     }
 
-    fn member(&self, number: u32) -> Option<Member> {
-        let member = self.state().members.get(number as usize).cloned();
-        member.filter(Member::is_there)
+    fn connection(&self, number: u32) -> Option<Connection> {
+        self.known().members.connection(number)
     }
 
-    /// Reaches the servers that are listed and were not reached before.
-    async fn meet(&self, listed: Vec<Listed>) {
-        for member in &mut self.state().members {
-            // What is known of it goes by numbers that may be those of others now.
-            member.listed.links.clear();
-            member.listed.card.number = UNLISTED;
-        }
-        let mut new = Vec::new();
-        for listed in listed {
-            let is_it = |member: &&mut Member| member.listed.is_same(&listed) && member.is_there();
-            match self.state().members.iter_mut().find(is_it) {
-                Some(member) => member.listed = listed,
-                // A registry that was away for a moment may list a server as it was, too: the last is it.
-                None => {
-                    new.retain(|other: &Listed| !other.is_same(&listed));
-                    new.push(listed);
-                }
+    /// Hears what is new of servers, if that comes in time.
+    async fn hear_news(&self) -> Result<(), RpcError> {
+        let (known, is_somebody_there) = {
+            let known = self.known();
+            (known.roster.known(), known.members.is_somebody_there())
+        };
+        // Whoever was reached before is there without a registry.
+        let patience = if is_somebody_there { NEWS } else { FIRST_NEWS };
+        match tokio::time::timeout(patience, self.inner.visitor.news(known)).await {
+            Ok(Ok(news)) => {
+                self.known().roster.hear(news);
+                Ok(())
             }
+            _ if is_somebody_there => {
+                tracing::warn!("no news of servers");
+                Ok(())
+            }
+            Ok(Err(error)) => Err(other(&error)),
+            Err(_) => Err(RpcError::CommunicationFailed),
         }
-        let values = self.inner.values.clone();
-        let supplied: Supply = Arc::new(move |group, data| {
-            let value = lock(&values).get(&(group, data)).cloned()?;
-            Some(value.into_segments().map(Bytes::from_owner).collect())
-        });
-        let met = meet(&self.inner.visitor, new, &supplied).await;
-        let member = |(listed, contact, sample)| Member { listed, contact, sample };
-        self.state().members.extend(met.into_iter().map(member));
+    }
+
+    /// Has those servers reached that were not, each by itself, and waits for them a while.
+    async fn meet(&self) {
+        let mut met = self.inner.met.subscribe();
+        let due = {
+            let mut known = self.known();
+            let listed = known.roster.listed();
+            known.members.list(Instant::now(), listed)
+        };
+        for (number, listed) in due {
+            let (meeting, inner) = (self.inner.meeting.clone(), Arc::downgrade(&self.inner));
+            tokio::spawn(async move {
+                let reached = meeting.with(&listed).await;
+                match inner.upgrade() {
+                    Some(inner) => {
+                        lock(&inner.known).members.reached(Instant::now(), number, reached);
+                        // Maybe nobody waits for it.
+                        inner.met.send_replace(());
+                    }
+                    // Nobody needs it any more.
+                    None => reached.into_iter().for_each(|(contact, _)| {
+                        contact.connection.close(0_u32.into(), b"");
+                    }),
+                }
+            });
+        }
+        loop {
+            let patience = self.known().members.patience(Instant::now());
+            let Some(patience) = patience else { return };
+            // Whether one has come or it is too late for them.
+            let _ = tokio::time::timeout(patience, met.changed()).await;
+        }
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        for member in &lock(&self.state).members {
-            member.contact.connection.close(0_u32.into(), b"");
-        }
+        lock(&self.known).members.close();
     }
 }
 
 impl Crew for Remote {
     async fn cards(&self) -> Result<Vec<ServerCard>, RpcError> {
-        let _one_at_a_time = self.inner.meeting.lock().await;
-        let is_somebody_there = self.state().members.iter().any(Member::is_there);
-        // Whoever was reached before is there without a registry.
-        let patience = if is_somebody_there { NEWS } else { FIRST_NEWS };
-        match tokio::time::timeout(patience, self.inner.visitor.list()).await {
-            Ok(Ok(listed)) => self.meet(listed).await,
-            _ if is_somebody_there => tracing::warn!("no news of servers"),
-            Ok(Err(error)) => return Err(other(&error)),
-            Err(_) => return Err(RpcError::CommunicationFailed),
-        }
-        let state = self.state();
-        let there = (0..).zip(&state.members).filter(|(_, member)| member.is_there());
-        let card = |(number, Member { listed, .. }): (u32, &Member)| {
+        self.hear_news().await?;
+        self.meet().await;
+        let known = self.known();
+        let card = |(number, listed): (u32, &Listed)| {
             let speed = listed.card.speed / f64::from(listed.cores.max(1));
             ServerCard { number, speed, is_direct: true, ..listed.card.clone() }
         };
-        Ok(there.map(card).collect())
+        Ok(known.members.there().map(card).collect())
+    }
+
+    async fn pause(&self) {
+        tokio::time::sleep(PAUSE).await;
     }
 
     async fn platform(
@@ -186,54 +190,47 @@ impl Crew for Remote {
         beliefs: &Beliefs,
         pace: &dyn Fn(u32) -> f64,
     ) -> Result<Platform, RpcError> {
-        let state = self.state();
-        let of = |card: &ServerCard| state.members[card.number as usize].clone();
-        let (listed, samples): (Vec<_>, Vec<_>) =
-            cards.iter().map(of).map(|member| (member.listed, member.sample)).unzip();
-        Ok(platform(&listed, &samples, beliefs, &|place| pace(cards[place].number)))
+        let known = self.known();
+        // Who has gone since is no server any more, but keeps its position.
+        let of = |card: &ServerCard| known.members.known(card.number);
+        let (listed, samples): (Vec<_>, Vec<_>) = cards.iter().filter_map(of).unzip();
+        let platform = platform(&listed, &samples, beliefs, &|place| pace(cards[place].number));
+        Ok(platform.with_apart(self.inner.kept.apart(cards)))
     }
 
     fn standing(&self, server: u32) -> Option<u32> {
-        self.member(server).map(|_| server)
+        self.connection(server).map(|_| server)
     }
 
     fn begin_group(&self) -> u32 {
-        let mut state = self.state();
-        state.groups += 1;
-        state.groups
+        self.inner.kept.begin()
     }
 
     fn free(&self, group: u32, data: &Freed, servers: &BTreeSet<u32>) {
+        self.inner.kept.free(group, data);
         let ranges: Vec<(u32, u32)> = data.ranges().map(|range| (range.start, range.end)).collect();
-        let is_free = |of: u32, version: u32| {
-            of == group && ranges.iter().any(|(first, end)| (*first..*end).contains(&version))
-        };
-        self.state().sizes.retain(|(of, version), _| !is_free(*of, *version));
-        let wire = self.group(group);
-        lock(&self.inner.values)
-            .retain(|(of, version), _| *of != wire || !is_free(group, *version));
-        for member in servers.iter().filter_map(|&server| self.member(server)) {
-            let question = Question::Free { group: wire, data: ranges.clone() };
-            tell(&member.contact.connection, question);
+        let group = self.inner.kept.wire(group);
+        for connection in servers.iter().filter_map(|&server| self.connection(server)) {
+            tell(&connection, Question::Free { group, data: ranges.clone() });
         }
     }
 
     fn end_group(&self, group: u32, servers: BTreeSet<u32>) {
-        self.state().sizes.retain(|(of, _), _| *of != group);
-        let wire = self.group(group);
-        lock(&self.inner.values).retain(|(of, _), _| *of != wire);
-        for member in servers.iter().filter_map(|&server| self.member(server)) {
-            tell(&member.contact.connection, Question::End(wire));
+        self.inner.kept.end(group);
+        let wire = self.inner.kept.wire(group);
+        for connection in servers.iter().filter_map(|&server| self.connection(server)) {
+            tell(&connection, Question::End(wire));
         }
     }
 
     async fn fetch(&self, group: u32, data: u32, server: u32) -> Result<Encoded, RpcError> {
-        let bytes = self.state().sizes.get(&(group, data)).copied();
-        let (Some(member), Some(bytes)) = (self.member(server), bytes) else {
+        let kept = &self.inner.kept;
+        let bytes = kept.size(group, data);
+        let (Some(connection), Some(bytes)) = (self.connection(server), bytes) else {
             return Err(RpcError::CommunicationFailed);
         };
-        let fetched = fetch(&member.contact.connection, self.group(group), data, bytes).await;
-        let (bytes, _) = fetched.ok_or(RpcError::CommunicationFailed)?;
+        let fetched = fetch(&connection, kept.wire(group), data, bytes).await;
+        let (bytes, _) = fetched.map_err(|_| RpcError::CommunicationFailed)?;
         Encoded::new(bytes)
     }
 }
@@ -241,20 +238,18 @@ impl Crew for Remote {
 impl Execute for Remote {
     async fn execute(window: &Window<'_, '_, Self>) -> Result<(), RpcError> {
         let remote = window.crew();
-        let contact =
-            |card: &ServerCard| remote.state().members[card.number as usize].contact.clone();
-        let contacts: Vec<Contact> = window.cards().iter().map(contact).collect();
-        let (graph, group) = (window.graph(), remote.group(window.group()));
+        let (kept, number) = (&remote.inner.kept, window.group());
+        let contact = |card: &ServerCard| remote.known().members.contact(card.number).cloned();
+        let contacts: Vec<Contact> = window.cards().iter().filter_map(contact).collect();
+        let (graph, group) = (window.graph(), kept.wire(number));
         for data in (0..graph.data().len() as u32).map(DataId) {
             if let Some(value) = window.value(data) {
-                let version = window.version(data);
-                remote.state().sizes.insert((window.group(), version), value.bytes());
-                lock(&remote.inner.values).insert((group, version), value);
+                kept.offer(number, window.version(data), value);
             }
         }
         let (platform, mapping) = (window.platform(), window.mapping());
         let plan = Plan { graph, platform, mapping, rescue: window.rescue(), group };
-        let mut calls = Calls::new(window, remote);
+        let mut calls = Calls::new(window, kept);
         let conducted = conduct(plan, &contacts, &mut calls).await;
         let failed = |reason: String| RpcError::SessionFailed { reason };
         match conducted {
@@ -262,85 +257,12 @@ impl Execute for Remote {
             Ok((_, Some((_, reason)))) => Err(failed(reason)),
             Err(given) => {
                 let name = window.function(given.task);
-                Err(failed(format!("`{name}` was not executed: {}", given.reason)))
+                let reason = format!("`{name}` was not executed: {}", given.reason);
+                Err(match given.is_refused {
+                    true => RpcError::RpcRefused { reason },
+                    false => failed(reason),
+                })
             }
         }
-    }
-}
-
-/// The calls of a window.
-struct Calls<'w, 'a, 'b> {
-    window: &'w Window<'a, 'b, Remote>,
-    remote: &'w Remote,
-    /// Data by its number in the group.
-    data: BTreeMap<u32, DataId>,
-}
-
-impl<'w, 'a, 'b> Calls<'w, 'a, 'b> {
-    fn new(window: &'w Window<'a, 'b, Remote>, remote: &'w Remote) -> Self {
-        let all = (0..window.graph().data().len() as u32).map(DataId);
-        let data = all.map(|data| (window.version(data), data)).collect();
-        Self { window, remote, data }
-    }
-
-    fn size(&self, data: DataId) -> Option<u64> {
-        let key = (self.window.group(), self.window.version(data));
-        self.remote.state().sizes.get(&key).copied()
-    }
-}
-
-impl Errand for Calls<'_, '_, '_> {
-    fn work(&self, task: TaskId) -> Work {
-        Work::Function(self.window.function(task).to_owned())
-    }
-
-    fn inputs(&self, task: TaskId) -> Vec<DataId> {
-        let arguments = self.window.arguments(task).iter();
-        arguments.filter_map(|version| self.data.get(version)).copied().collect()
-    }
-
-    fn version(&self, data: DataId) -> u32 {
-        self.window.version(data)
-    }
-
-    fn bytes(&self, data: DataId) -> u64 {
-        self.size(data).unwrap_or(self.window.graph().datum(data).bytes)
-    }
-
-    fn is_kept(&self, data: DataId) -> bool {
-        self.window.is_named(data)
-    }
-
-    fn ordered(&mut self, server: ServerId) {
-        // Whatever becomes of the order, something of the group may be there now.
-        self.window.touch(server);
-    }
-
-    fn made(&mut self, task: TaskId, server: ServerId, times: &Times) {
-        let inputs = self.inputs(task);
-        let input_bytes = inputs.iter().map(|&data| self.bytes(data)).fold(0, u64::saturating_add);
-        let outputs = &self.window.graph().task(task).outputs;
-        for (&data, &bytes) in outputs.iter().zip(&times.sizes) {
-            let key = (self.window.group(), self.window.version(data));
-            self.remote.state().sizes.insert(key, bytes);
-        }
-        let took_s = Some(times.end_s - times.start_s);
-        let outcome = Ok(times.sizes.clone());
-        let done = Done { outcome, input_bytes, work_s: None, took_s };
-        self.window.made(task, server, &done, &times.sizes);
-    }
-
-    fn has(&mut self, data: DataId, server: ServerId) {
-        self.window.touch(server);
-        self.window.has(data, server, false);
-    }
-
-    fn has_not(&mut self, data: DataId, server: ServerId) {
-        self.window.has_not(data, server);
-    }
-
-    fn failed(&mut self, task: TaskId, reason: &str) {
-        let error = RpcError::SessionFailed { reason: reason.to_owned() };
-        self.window.failed(task, &error);
     }
 }

@@ -25,6 +25,15 @@ pub(super) struct Flow {
     pub(super) all: Duration,
 }
 
+/// Why data did not come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lack {
+    /// Who was asked does not have it, or has something else.
+    Missing,
+    /// Who was asked did not say, or not all of it.
+    Broken,
+}
+
 /// Gives data, or says that it is not here.
 pub(super) async fn give(
     segments: Option<Vec<Bytes>>,
@@ -44,29 +53,32 @@ pub(super) async fn give(
     Ok(())
 }
 
-/// Data of a group from the other end of a connection, as large as it must be; nothing if it is not there.
+/// Data of a group from the other end of a connection, as large as it must be.
 pub(super) async fn fetch(
     from: &Connection,
     group: u64,
     data: u32,
     bytes: u64,
-) -> Option<(Vec<u8>, Flow)> {
+) -> Result<(Vec<u8>, Flow), Lack> {
     if bytes > BYTES_MAX {
-        return None;
+        return Err(Lack::Missing);
     }
-    let (_send, mut receive) = ask(from, &Question::Give { group, data }).await.ok()?;
-    let mut is_here = [NOT_HERE];
-    receive.read_exact(&mut is_here).await.ok()?;
-    if is_here != [HERE] {
-        return None;
+    let asked = ask(from, &Question::Give { group, data }).await;
+    let (_send, mut receive) = asked.map_err(|_| Lack::Broken)?;
+    let mut first = [NOT_HERE];
+    receive.read_exact(&mut first).await.map_err(|_| Lack::Broken)?;
+    match first {
+        [HERE] => take(&mut receive, bytes, true).await,
+        [NOT_HERE] => Err(Lack::Missing),
+        // What is said to whoever asks too much.
+        _ => Err(Lack::Broken),
     }
-    take(&mut receive, bytes, true).await
 }
 
 /// So many bytes of nothing from the other end of a connection, for how fast they come.
 pub(super) async fn pour(from: &Connection, bytes: u64) -> Option<Flow> {
     let (_send, mut receive) = ask(from, &Question::Pour(bytes)).await.ok()?;
-    take(&mut receive, bytes, false).await.map(|(_, flow)| flow)
+    take(&mut receive, bytes, false).await.ok().map(|(_, flow)| flow)
 }
 
 async fn ask(
@@ -80,13 +92,13 @@ async fn ask(
 }
 
 /// Takes as many bytes as there must be, and no more.
-async fn take(from: &mut RecvStream, bytes: u64, is_kept: bool) -> Option<(Vec<u8>, Flow)> {
+async fn take(from: &mut RecvStream, bytes: u64, is_kept: bool) -> Result<(Vec<u8>, Flow), Lack> {
     let (mut kept, mut taken) = (Vec::new(), 0);
     let (mut first, mut half) = (None, None);
-    while let Some(chunk) = from.read_chunk(CHUNK_BYTES, true).await.ok()? {
+    while let Some(chunk) = from.read_chunk(CHUNK_BYTES, true).await.map_err(|_| Lack::Broken)? {
         taken += chunk.bytes.len() as u64;
         if taken > bytes {
-            return None;
+            return Err(Lack::Missing);
         }
         if is_kept {
             kept.extend_from_slice(&chunk.bytes);
@@ -100,5 +112,5 @@ async fn take(from: &mut RecvStream, bytes: u64, is_kept: bool) -> Option<(Vec<u
     let since = |at: Option<Instant>| at.map_or(Duration::ZERO, |at| at.elapsed());
     let (half, before) = half.map_or((None, taken), |(at, before)| (Some(at), before));
     let flow = Flow { bytes: taken - before, took: since(half), all: since(first) };
-    (taken == bytes).then_some((kept, flow))
+    if taken == bytes { Ok((kept, flow)) } else { Err(Lack::Missing) }
 }

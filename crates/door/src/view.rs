@@ -25,7 +25,8 @@ pub(super) fn platform(
     let ways = Ways::new(servers, of_client);
     let sites = ways.sites();
     let count = sites.iter().max().map_or(1, |last| last + 1);
-    let link = |from, to, believed| ways.link(&sites, (from, to), believed);
+    let between = ways.between(&sites);
+    let link = |from, to, believed| link(&between, (from, to), believed);
     let site = |site| Site {
         name: format!("site {}", site + 1),
         lan: link(site, site, beliefs.lan),
@@ -48,6 +49,29 @@ pub(super) fn platform(
         }
     }
     platform
+}
+
+/// What was measured of all ways from one site to another.
+#[derive(Default)]
+struct Between {
+    latencies: Vec<Duration>,
+    widest: Option<Bandwidth>,
+}
+
+/// The link between two sites, or inside one: as far as its middle pair, and as wide as the widest, for one transfer cannot
+/// show more than there is.
+fn link(
+    between: &BTreeMap<(usize, usize), Between>,
+    (from, to): (usize, usize),
+    believed: Link,
+) -> Link {
+    let [there, back] = [(from, to), (to, from)].map(|way| between.get(&way));
+    let latencies = there.map_or(&[][..], |there| &there.latencies);
+    let latency = latencies.get(latencies.len() / 2).copied().map(Latency);
+    let widest = |between: Option<&Between>| between.and_then(|between| between.widest);
+    // What was measured in the other direction only is taken for both.
+    let bandwidth = widest(there).or_else(|| widest(back));
+    Link::new(latency.unwrap_or(believed.latency), bandwidth.unwrap_or(believed.bandwidth))
 }
 
 /// What was measured, by the positions of servers; the client is behind the last.
@@ -100,22 +124,18 @@ impl Ways {
         nodes.map(site).collect()
     }
 
-    /// The link between two sites, or inside one: as far as its middle pair, and as wide as the widest, for one transfer cannot
-    /// show more than there is.
-    fn link(&self, sites: &[usize], (from, to): (usize, usize), believed: Link) -> Link {
-        let is_it = |way: &(usize, usize)| sites[way.0] == from && sites[way.1] == to;
-        let latencies = self.latencies.iter().filter(|(way, _)| is_it(way));
-        let mut latencies: Vec<Duration> = latencies.map(|(_, latency)| *latency).collect();
-        latencies.sort();
-        let latency = latencies.get(latencies.len() / 2).copied().map(Latency);
-        let widest = |one: usize, other: usize| {
-            let is_it = |way: &(usize, usize)| sites[way.0] == one && sites[way.1] == other;
-            let all = self.bandwidths.iter().filter(|(way, _)| is_it(way));
-            all.map(|(_, bandwidth)| *bandwidth).max()
-        };
-        // What was measured in the other direction only is taken for both.
-        let bandwidth = widest(from, to).or_else(|| widest(to, from));
-        Link::new(latency.unwrap_or(believed.latency), bandwidth.unwrap_or(believed.bandwidth))
+    /// What was measured between each two sites, and inside each.
+    fn between(&self, sites: &[usize]) -> BTreeMap<(usize, usize), Between> {
+        let mut between: BTreeMap<(usize, usize), Between> = BTreeMap::new();
+        for (&(from, to), &latency) in &self.latencies {
+            between.entry((sites[from], sites[to])).or_default().latencies.push(latency);
+        }
+        for (&(from, to), &bandwidth) in &self.bandwidths {
+            let between = between.entry((sites[from], sites[to])).or_default();
+            between.widest = between.widest.max(Some(bandwidth));
+        }
+        between.values_mut().for_each(|between| between.latencies.sort());
+        between
     }
 
     /// How the client is attached: as its widest way shows.

@@ -1,7 +1,7 @@
 //! Whoever has a token, and calls.
 
 use super::token::{DoorError, Token};
-use super::wire::{ATTEMPTS, Answer, Listed, Question, TextCall, ask};
+use super::wire::{ATTEMPTS, Answer, Known, Listed, News, Question, TextCall, ask};
 use gridspan_rpc::calls::RpcError;
 use quinn::{Connection, Endpoint};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -86,6 +86,15 @@ impl Visitor {
         match self.within(PATIENCE, asked).await? {
             Answer::Servers(servers) => Ok(servers),
             _ => Err(DoorError::Malformed("another answer than a list".to_owned())),
+        }
+    }
+
+    /// What is new of the servers for whoever knows this.
+    pub(super) async fn news(&self, known: Known) -> Result<News, DoorError> {
+        let asked = async { ask(&self.door().await?, &Question::News(known)).await };
+        match self.within(PATIENCE, asked).await? {
+            Answer::News(news) => Ok(news),
+            _ => Err(DoorError::Malformed("another answer than news".to_owned())),
         }
     }
 

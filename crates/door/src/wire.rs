@@ -26,6 +26,8 @@ const CHUNK_BYTES: usize = 1 << 20;
 pub(super) enum Question {
     /// Which servers are there?
     List,
+    /// What is new of servers, and of the ways between them, for whoever knows this?
+    News(Known),
     /// Call a function.
     Call(TextCall),
     /// The call of this number is not wanted any more. It is answered all the same, once nothing is done for it.
@@ -162,6 +164,13 @@ pub(super) struct Fetched {
 pub(super) enum Trouble {
     /// These arguments are not where they were said to be.
     Missing(Vec<u32>),
+    /// The servers that have these arguments cannot be reached from here; and others are not where they were said to be.
+    Unreached {
+        /// What is with servers that cannot be reached.
+        unreached: Vec<u32>,
+        /// What is not where it was said to be.
+        missing: Vec<u32>,
+    },
     /// The function has failed, which it would elsewhere as well.
     Failed(String),
     /// The server does not do it; another may.
@@ -205,10 +214,32 @@ impl Listed {
     }
 }
 
+/// What somebody knows of the servers behind a door: nothing by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Known {
+    /// Of which door; one that begins anew is another.
+    pub(super) door: u64,
+    /// As of which version which servers there are, and what ways are like.
+    pub(super) servers: u64,
+    pub(super) ways: u64,
+}
+
+/// What is new of servers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct News {
+    /// What whoever hears this knows then.
+    pub(super) known: Known,
+    /// All servers, without their links, if any has come or gone.
+    pub(super) servers: Option<Vec<Listed>>,
+    /// The ways of which something was seen, by the numbers of the servers that they go from and to.
+    pub(super) ways: Vec<((u32, u32), LinkEstimate)>,
+}
+
 /// What comes of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Answer {
     Servers(Vec<Listed>),
+    News(News),
     /// The results in JSON, or why there are none.
     Called(Result<String, RpcError>),
     Joined,

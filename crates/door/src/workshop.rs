@@ -14,7 +14,7 @@ use super::bench::Bench;
 use super::budget::Claim;
 use super::groups::Groups;
 use super::shelf::{Place, Shelf};
-use super::stuff::{Flow, fetch, give};
+use super::stuff::{Flow, Lack, fetch, give};
 use super::wire::{Answer, Fetched, Input, Order, Source, Times, Trouble, Work};
 use bytes::Bytes;
 use gridspan_rpc::calls::{Catalogue, RpcError, ServerCard};
@@ -33,6 +33,9 @@ const SHELF_BYTES_MAX: usize = 8 << 30;
 /// So many ranges of data that nobody needs are looked at before others may have the shelf again: a message may name
 /// millions.
 const RANGES_AT_ONCE: usize = 1024;
+
+/// Over so many connections data is fetched at most.
+const CONNECTIONS_PER_FETCH: u32 = 2;
 
 /// The servers of one process.
 pub(super) struct Own<C: Catalogue> {
@@ -223,7 +226,7 @@ impl<C: Catalogue> Workshop<C> {
                 (input.data, fetched, start, Instant::now())
             });
         }
-        let (mut fetched, mut missing) = (Vec::new(), Vec::new());
+        let (mut fetched, mut missing, mut unreached) = (Vec::new(), Vec::new(), Vec::new());
         while let Some(Ok((data, outcome, start, end))) = fetching.join_next().await {
             match outcome {
                 Ok(true) => {
@@ -232,12 +235,14 @@ impl<C: Catalogue> Workshop<C> {
                 }
                 Ok(false) => {}
                 Err(Trouble::Missing(_)) => missing.push(data),
+                Err(Trouble::Unreached { .. }) => unreached.push(data),
                 Err(trouble) => return Err(trouble),
             }
         }
-        match missing.is_empty() {
-            true => Ok(fetched),
-            false => Err(Trouble::Missing(missing)),
+        match (unreached.is_empty(), missing.is_empty()) {
+            (true, true) => Ok(fetched),
+            (true, false) => Err(Trouble::Missing(missing)),
+            (false, _) => Err(Trouble::Unreached { unreached, missing }),
         }
     }
 
@@ -275,24 +280,47 @@ impl<C: Catalogue> Workshop<C> {
             return Ok(false);
         }
         let place = lock(&self.shelf).place(group, input.data).ok_or_else(group_ended)?;
-        let missing = || Trouble::Missing(vec![input.data]);
         let bring = async || {
             // Here and not before: whoever waits for the same data needs no room of his own.
             let claim = lock(&self.shelf).room(input.bytes).ok_or_else(no_room)?;
-            let from = match input.from {
-                Source::Client => client.clone(),
+            let bytes = match input.from {
+                Source::Client => {
+                    let fetched = fetch(client, group, input.data, input.bytes).await;
+                    fetched.map_err(|_| Trouble::Missing(vec![input.data]))?.0
+                }
                 Source::Server { address, is_door } => {
-                    self.peers.to(address, is_door).await.ok_or_else(missing)?
+                    self.fetch_from((address, is_door), group, input).await?
                 }
             };
-            let fetched = fetch(&from, group, input.data, input.bytes).await;
-            let (bytes, flow) = fetched.ok_or_else(missing)?;
-            if let Source::Server { address, .. } = input.from {
-                self.flowed(address, flow);
-            }
             Ok((bytes.into(), claim))
         };
         place.get_or_try_init(bring).await.map(|_| true)
+    }
+
+    /// Fetches an input from another server, over a new connection if the one that was there breaks.
+    async fn fetch_from(
+        &self,
+        (address, is_door): (SocketAddr, bool),
+        group: u64,
+        input: &Input,
+    ) -> Result<Vec<u8>, Trouble> {
+        let data = vec![input.data];
+        for _ in 0..CONNECTIONS_PER_FETCH {
+            let Some(from) = self.peers.to(address, is_door).await else { break };
+            match fetch(&from, group, input.data, input.bytes).await {
+                Ok((bytes, flow)) => {
+                    self.flowed(address, flow);
+                    return Ok(bytes);
+                }
+                Err(Lack::Missing) => return Err(Trouble::Missing(data)),
+                Err(Lack::Broken) if from.close_reason().is_none() => {
+                    let reason = format!("the server at {address} gives nothing now");
+                    return Err(refused(&reason));
+                }
+                Err(Lack::Broken) => {}
+            }
+        }
+        Err(Trouble::Unreached { unreached: data, missing: Vec::new() })
     }
 
     /// Of several flows the fastest says most of a link.

@@ -44,10 +44,11 @@ fn main() -> ExitCode {
         all.left += counts.left;
         all.lost += counts.lost;
         all.restarted += counts.restarted;
+        all.stuck += counts.stuck;
     }
-    let Counts { done, reported, dropped, left, lost, restarted } = all;
+    let Counts { done, reported, dropped, left, lost, restarted, stuck } = all;
     println!(
-        "{run} seeds, {failed} failed; groups and rounds of calls: {done} done, {reported} reported as lost, {dropped} dropped; servers: {left} left, {lost} lost; the registry {restarted} times anew; {:.0} s",
+        "{run} seeds, {failed} failed; groups and rounds of calls: {done} done, {reported} reported as lost, {dropped} dropped; servers: {left} left, {lost} lost; the registry {restarted} times anew, and {stuck} times beside a server that was stuck; {:.0} s",
         begun.elapsed().as_secs_f64()
     );
     if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }

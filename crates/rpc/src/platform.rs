@@ -6,7 +6,7 @@
 
 use crate::id::{Endpoint, ServerId};
 use gridspan_topology::{Bandwidth, Link};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A server.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,6 +52,8 @@ pub struct Platform {
     client: Client,
     /// Links between two sites with limits of their own, by direction, and their numbers.
     between: BTreeMap<(usize, usize), (usize, Link)>,
+    /// Servers, the second of which does not reach the first.
+    apart: BTreeSet<(ServerId, ServerId)>,
     capacities: Vec<f64>,
 }
 
@@ -72,7 +74,8 @@ impl Platform {
         let attached = servers.iter().map(|server| &sites[server.site].lan);
         let links = attached.chain([&client.link]).chain(sites.iter().map(|site| &site.uplink));
         let capacities = links.flat_map(|link| [bytes_per_s(link.bandwidth); 2]).collect();
-        Self { servers, sites, client, between: BTreeMap::new(), capacities }
+        let (between, apart) = Default::default();
+        Self { servers, sites, client, between, apart, capacities }
     }
 
     /// The same platform with a link from one site to another that all transfers between them share, in this
@@ -81,6 +84,18 @@ impl Platform {
         self.between.insert((from, to), (self.capacities.len(), link));
         self.capacities.push(bytes_per_s(link.bandwidth));
         self
+    }
+
+    /// The same platform where these servers, of which each second does not reach the first, send data by way of the client in
+    /// this direction: the partially connected network of plain GridRPC.
+    pub fn with_apart(mut self, pairs: impl IntoIterator<Item = (ServerId, ServerId)>) -> Self {
+        self.apart.extend(pairs);
+        self
+    }
+
+    /// The servers, of which each second does not reach the first.
+    pub fn apart(&self) -> &BTreeSet<(ServerId, ServerId)> {
+        &self.apart
     }
 
     /// The same platform with servers that speak with the client only: the star of plain GridRPC.
@@ -157,7 +172,11 @@ impl Platform {
             Endpoint::Client => true,
         };
         let has_client = from == Endpoint::Client || to == Endpoint::Client;
-        from == to || has_client || speaks(from) && speaks(to)
+        let reaches = match (from, to) {
+            (Endpoint::Server(from), Endpoint::Server(to)) => !self.apart.contains(&(from, to)),
+            _ => true,
+        };
+        from == to || has_client || speaks(from) && speaks(to) && reaches
     }
 
     /// All capacities, in bytes per second.
@@ -214,7 +233,7 @@ impl Platform {
     }
 
     /// How long so many bytes take from one endpoint to another while nothing else flows, in seconds. Between
-    /// servers of which one speaks with the client only, they go by way of the client.
+    /// servers that are not direct, they go by way of the client.
     pub fn transfer_s(&self, bytes: u64, from: Endpoint, to: Endpoint) -> f64 {
         if from == to {
             return 0.0;
@@ -286,5 +305,16 @@ mod tests {
 
         assert!(!platform.is_direct(a1, a2));
         assert_eq!(platform.transfer_s(4_000_000, a1, a2), 2.0 * (0.015 + 1.0));
+    }
+
+    #[test]
+    fn servers_of_which_one_does_not_reach_the_other_are_apart_in_that_direction_only() {
+        let [one, other] = [0, 1].map(ServerId);
+        let platform = two_sites().with_apart([(one, other)]);
+        let [a1, a2] = [one, other].map(Endpoint::Server);
+
+        assert!(!platform.is_direct(a1, a2) && platform.is_direct(a2, a1));
+        assert_eq!(platform.transfer_s(4_000_000, a1, a2), 2.0 * (0.015 + 1.0));
+        assert_eq!(platform.transfer_s(100_000_000, a2, a1), 0.001 + 1.0);
     }
 }

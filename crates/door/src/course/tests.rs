@@ -28,6 +28,9 @@ fn mapping() -> Mapping {
     Mapping { servers, places: vec![0, 1, 2, 3], relays: false, predicted_s: 0.0 }
 }
 
+/// Two servers that reach each other.
+const NEAR: (usize, &BTreeSet<(ServerId, ServerId)>) = (2, &BTreeSet::new());
+
 fn orders(course: &mut Course<'_>) -> Vec<(u32, u32)> {
     orders_at(course, 0.0)
 }
@@ -50,12 +53,12 @@ fn attempt_at(course: &Course<'_>, task: u32) -> usize {
 #[test]
 fn tasks_are_ordered_when_their_arguments_are_made_and_data_comes_from_servers_first() {
     let graph = diamond();
-    let mut course = Course::new(&graph, &mapping(), 2, |_| false);
+    let mut course = Course::new(&graph, &mapping(), NEAR, |_| false);
     let made = graph.task(TaskId(0)).outputs[0];
     assert_eq!(orders(&mut course), [(0, 0)]);
     assert_eq!(orders(&mut course), []);
     done(&mut course, 0, &[]);
-    assert_eq!(course.source(made), Endpoint::Server(ServerId(0)));
+    assert_eq!(course.source(made, ServerId(1)), Some(Endpoint::Server(ServerId(0))));
     assert_eq!(orders(&mut course), [(1, 0), (2, 1)]);
     done(&mut course, 2, &[made]);
     assert_eq!(orders(&mut course), []);
@@ -73,7 +76,7 @@ fn tasks_are_ordered_when_their_arguments_are_made_and_data_comes_from_servers_f
 #[test]
 fn what_a_lost_server_had_is_made_again_as_far_as_it_is_needed() {
     let graph = diamond();
-    let mut course = Course::new(&graph, &mapping(), 2, |_| false);
+    let mut course = Course::new(&graph, &mapping(), NEAR, |_| false);
     let made = graph.task(TaskId(0)).outputs[0];
     orders(&mut course);
     done(&mut course, 0, &[]);
@@ -104,7 +107,7 @@ fn what_a_lost_server_had_is_made_again_as_far_as_it_is_needed() {
 fn what_a_server_is_to_have_at_the_end_is_made_again_when_it_is_lost() {
     let graph = diamond();
     let left = graph.task(TaskId(1)).outputs[0];
-    let mut course = Course::new(&graph, &mapping(), 2, |data| data == left);
+    let mut course = Course::new(&graph, &mapping(), NEAR, |data| data == left);
     for task in 0..4 {
         orders(&mut course);
         done(&mut course, task, &[]);
@@ -120,7 +123,7 @@ fn what_a_server_is_to_have_at_the_end_is_made_again_when_it_is_lost() {
 #[test]
 fn what_depends_on_a_task_that_failed_fails_with_it_and_the_rest_goes_on() {
     let graph = diamond();
-    let mut course = Course::new(&graph, &mapping(), 2, |_| false);
+    let mut course = Course::new(&graph, &mapping(), NEAR, |_| false);
     orders(&mut course);
     done(&mut course, 0, &[]);
     orders(&mut course);
@@ -159,7 +162,7 @@ fn all_on_one() -> (TaskGraph, Mapping, Platform) {
 #[test]
 fn tasks_of_a_slow_server_go_to_one_without_work_and_what_is_late_is_begun_again() {
     let (graph, mapping, platform) = all_on_one();
-    let mut course = Course::new(&graph, &mapping, 2, |_| false);
+    let mut course = Course::new(&graph, &mapping, NEAR, |_| false);
     let mut watch = Watch::new(&graph, &platform, true);
     let rescue = |course: &mut Course<'_>, watch: &Watch, now_s| {
         course.rescue(now_s, &platform, watch, &|_, _, _| 0.0)
@@ -196,7 +199,7 @@ fn tasks_of_a_slow_server_go_to_one_without_work_and_what_is_late_is_begun_again
 #[test]
 fn a_server_that_begins_nothing_is_as_slow_as_one_that_ends_nothing() {
     let (graph, mapping, platform) = all_on_one();
-    let mut course = Course::new(&graph, &mapping, 2, |_| false);
+    let mut course = Course::new(&graph, &mapping, NEAR, |_| false);
     let watch = Watch::new(&graph, &platform, true);
     orders(&mut course);
     let mut rescue = |now_s| course.rescue(now_s, &platform, &watch, &|_, _, _| 0.0);
@@ -205,4 +208,110 @@ fn a_server_that_begins_nothing_is_as_slow_as_one_that_ends_nothing() {
     let taken_back = rescue(10.0).unwrap();
 
     assert!(taken_back.is_some_and(|attempt| attempt > 0), "the first may be on its way");
+}
+
+const ONE: ServerId = ServerId(0);
+const OTHER: ServerId = ServerId(1);
+
+#[test]
+fn what_a_server_cannot_reach_comes_to_the_client_first_and_goes_when_nobody_needs_it() {
+    let graph = diamond();
+    let mut course = Course::new(&graph, &mapping(), NEAR, |_| false);
+    let made = graph.task(TaskId(0)).outputs[0];
+    orders(&mut course);
+    done(&mut course, 0, &[]);
+    assert_eq!(orders(&mut course), [(1, 0), (2, 1)]);
+    // The second says that it does not reach the first.
+    course.part(ONE, OTHER);
+    course.again(attempt_at(&course, 2)).unwrap();
+    assert_eq!(orders(&mut course), []);
+    assert_eq!((course.take_relays(), course.take_relays()), (vec![(made, ONE)], vec![]));
+    assert_eq!(orders(&mut course), []);
+
+    course.relayed(made);
+
+    assert_eq!((course.take_spent(), orders(&mut course)), (vec![], vec![(2, 1)]));
+    assert_eq!(course.source(made, OTHER), Some(Endpoint::Client));
+    done(&mut course, 2, &[made]);
+    done(&mut course, 1, &[]);
+    assert_eq!(course.take_spent(), [made]);
+    // And so does what the other made, which it is known to need now.
+    let left = graph.task(TaskId(1)).outputs[0];
+    assert_eq!((orders(&mut course), course.take_relays()), (vec![], vec![(left, ONE)]));
+    course.relayed(left);
+    assert_eq!(orders(&mut course), [(3, 1)]);
+    done(&mut course, 3, &[left]);
+    assert_eq!(course.take_spent(), [left]);
+}
+
+#[test]
+fn what_is_lost_on_its_way_to_the_client_is_made_again() {
+    let graph = diamond();
+    let apart = BTreeSet::from([(ONE, OTHER)]);
+    for is_lost in [false, true] {
+        let mut course = Course::new(&graph, &mapping(), (2, &apart), |_| false);
+        let made = graph.task(TaskId(0)).outputs[0];
+        orders(&mut course);
+        done(&mut course, 0, &[]);
+        assert_eq!((orders(&mut course), course.take_relays()), (vec![(1, 0)], vec![(made, ONE)]));
+
+        match is_lost {
+            true => course.lost(ONE).unwrap(),
+            false => course.missing(made, Endpoint::Server(ONE)).unwrap(),
+        }
+
+        let again = if is_lost { 1 } else { 0 };
+        assert_eq!((orders(&mut course), course.take_relays()), (vec![(0, again)], vec![]));
+    }
+}
+
+#[test]
+fn what_the_client_has_for_others_is_not_lost_with_its_server() {
+    let graph = diamond();
+    let apart = BTreeSet::from([(ONE, OTHER)]);
+    let mut course = Course::new(&graph, &mapping(), (2, &apart), |_| false);
+    let made = graph.task(TaskId(0)).outputs[0];
+    orders(&mut course);
+    done(&mut course, 0, &[]);
+    orders(&mut course);
+    course.take_relays();
+    course.relayed(made);
+
+    course.lost(ONE).unwrap();
+
+    assert_eq!(orders(&mut course), [(1, 1), (2, 1)]);
+}
+
+#[test]
+fn a_task_whose_copy_comes_to_nothing_does_not_go_back_to_a_server_that_is_lost() {
+    let graph = diamond();
+    for is_refused in [false, true] {
+        let mut course = Course::new(&graph, &mapping(), NEAR, |_| false);
+        orders(&mut course);
+        course.copies.push((TaskId(0), OTHER));
+        assert_eq!(orders(&mut course), [(0, 1)]);
+        course.lost(ONE).unwrap();
+        assert_eq!(orders(&mut course), [], "the copy goes on");
+
+        let copy = attempt_at(&course, 0);
+        match is_refused {
+            true => course.refused(copy).unwrap(),
+            false => course.again(copy).unwrap(),
+        }
+
+        assert_eq!(orders(&mut course), [(0, 1)], "refused: {is_refused}");
+    }
+}
+
+#[test]
+fn what_is_ordered_of_a_server_that_is_lost_already_goes_elsewhere() {
+    let graph = diamond();
+    let mut course = Course::new(&graph, &mapping(), NEAR, |_| false);
+    course.lost(ONE).unwrap();
+    course.servers[0] = ONE;
+    assert_eq!(orders(&mut course), [(0, 0)]);
+
+    course.lost(ONE).unwrap();
+
+    assert_eq!(orders(&mut course), [(0, 1)]);
 }

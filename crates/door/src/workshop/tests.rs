@@ -150,15 +150,15 @@ fn functions_have_their_arguments_in_order_and_what_has_ended_does_not_begin_aga
         assert_eq!(outcome(answer).await.unwrap().sizes, [1, 1]);
         for (data, value) in [(8, 51), (9, 31)] {
             let made = super::fetch(&connection, 7, data, 1).await.map(|(bytes, _)| bytes);
-            assert_eq!(made, Some(vec![value]));
+            assert_eq!(made, Ok(vec![value]));
         }
         let mut freed = vec![(9, 1); 3 * RANGES_AT_ONCE];
         freed.push((9, 10));
         ask(&connection, &Question::Free { group: 7, data: freed }).await.unwrap();
-        assert!(super::fetch(&connection, 7, 9, 1).await.is_none());
-        assert!(super::fetch(&connection, 7, 8, 1).await.is_some());
+        assert!(super::fetch(&connection, 7, 9, 1).await.is_err());
+        assert!(super::fetch(&connection, 7, 8, 1).await.is_ok());
         ask(&connection, &Question::End(7)).await.unwrap();
-        assert!(super::fetch(&connection, 7, 8, 1).await.is_none());
+        assert!(super::fetch(&connection, 7, 8, 1).await.is_err());
         assert!(is_refused_for(execute(&connection, call()).await, "its group has ended"));
     });
 }

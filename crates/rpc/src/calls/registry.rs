@@ -2,19 +2,31 @@
 
 use super::directory::{Directory, Offer, ServerCard};
 use super::error::RpcError;
-use gridspan_runtime::{Actor, Context, Ix1, Reply};
+use gridspan_runtime::{Actor, Context, Ix1, Reply, Timer};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// So long a registry that began anew waits for servers. They answer between two calls, and one that is at a long call must not
+/// hold all clients; most calls are shorter.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Knows servers, the functions that they offer, and their load. There is one, beside the client.
 ///
-/// One that begins anew knows nothing. Servers register with it again, and until all have, what is asked waits: whoever asks sees
-/// no difference but time. How long functions take is learned again, and calls that go on count as no load.
+/// One that begins anew knows nothing. Servers register with it again, and until all have, what is asked waits, though not for
+/// longer than ten seconds: whoever asks sees no difference but time. A server that is late then is not there for whoever asks,
+/// until it registers after all. How long functions take is learned again, and calls that go on count as no load.
 #[derive(Serialize, Deserialize)]
 pub struct Registry {
     directory: Directory,
-    /// The servers that have not registered again.
+    /// How often it began anew.
+    epoch: u64,
+    /// The servers that have not registered again, and for which what is asked waits.
     awaited: BTreeSet<u32>,
+    /// When that is over.
+    deadline: Option<Timer>,
+    /// The servers that have not registered in time. They still may.
+    late: BTreeSet<u32>,
     /// What was asked meanwhile.
     held: Vec<RegistryMessage>,
 }
@@ -26,6 +38,8 @@ pub enum RegistryMessage {
     Join(ServerCard, Reply<()>),
     /// What was known is lost. These servers may be there.
     Restart(BTreeSet<u32>, Reply<()>),
+    /// Servers had time enough to register after the registry began anew: the time of this number.
+    Overdue(u64),
     /// What a server of this number offers, after the registry was lost; nothing if it takes no calls.
     Register(u32, Option<ServerCard>),
     /// A server takes no more calls. Who takes over what it keeps for groups, if anybody is to and can?
@@ -90,7 +104,14 @@ impl Actor for Registry {
     type Message = RegistryMessage;
 
     fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
-        Self { directory: Directory::default(), awaited: BTreeSet::new(), held: Vec::new() }
+        Self {
+            directory: Directory::default(),
+            epoch: 0,
+            awaited: BTreeSet::new(),
+            deadline: None,
+            late: BTreeSet::new(),
+            held: Vec::new(),
+        }
     }
 
     fn handle(&mut self, message: RegistryMessage, cx: &mut Context<'_, Self>) {
@@ -99,13 +120,19 @@ impl Actor for Registry {
         }
         match message {
             RegistryMessage::Restart(awaited, reply) => {
-                (self.directory, self.awaited) = (Directory::default(), awaited);
+                self.begin_anew(awaited, cx);
                 cx.reply(reply, ());
                 self.go_on(cx);
             }
+            RegistryMessage::Overdue(epoch) => {
+                if epoch == self.epoch {
+                    self.late.append(&mut self.awaited);
+                    self.go_on(cx);
+                }
+            }
             RegistryMessage::Register(number, card) => {
                 // One that has left since it said so, or said it already, is not awaited.
-                if self.awaited.remove(&number) {
+                if self.awaited.remove(&number) || self.late.remove(&number) {
                     card.into_iter().for_each(|card| self.directory.join(card));
                     self.go_on(cx);
                 }
@@ -115,19 +142,18 @@ impl Actor for Registry {
                 cx.reply(reply, ());
             }
             RegistryMessage::Leave { number, hands_over, reply } => {
-                let gone = || RpcError::ServerNotFound { server: "that has left".to_owned() };
-                let left = self.directory.leave(number).ok_or_else(gone);
-                let heir = left.map(|card| self.directory.heir(&card).filter(|_| hands_over));
-                cx.reply(reply, heir);
+                cx.reply(reply, self.let_go(number, hands_over));
+                self.go_on(cx);
             }
             RegistryMessage::Left(number) => {
                 self.directory.leave(number);
                 self.awaited.remove(&number);
+                self.late.remove(&number);
                 self.go_on(cx);
             }
             RegistryMessage::List(reply) => cx.reply(reply, self.directory.cards()),
             RegistryMessage::Find { function, bytes, work_s, only, reply } => {
-                cx.reply(reply, self.directory.find(&function, bytes, work_s, only));
+                cx.reply(reply, self.find(&function, bytes, work_s, only));
             }
             RegistryMessage::Bound { function, server, reply } => {
                 cx.reply(reply, self.directory.bound(&function, &server));
@@ -143,10 +169,57 @@ impl Actor for Registry {
     }
 }
 
+/// A server that is not there, as errors call it.
+fn not_found(server: &str) -> RpcError {
+    RpcError::ServerNotFound { server: server.to_owned() }
+}
+
+/// And one that may be.
+const LATE: &str = "that has not registered again, as it may be at a long call";
+
 impl Registry {
-    /// Answers what was held, once all servers have registered again.
+    /// Knows nothing any more, and waits for servers.
+    fn begin_anew(&mut self, awaited: BTreeSet<u32>, cx: &mut Context<'_, Self>) {
+        (self.directory, self.awaited) = (Directory::default(), awaited);
+        self.late.clear();
+        self.epoch += 1;
+        self.deadline.take().into_iter().for_each(|deadline| cx.cancel(deadline));
+        if !self.awaited.is_empty() {
+            let me = cx.me();
+            let overdue = RegistryMessage::Overdue(self.epoch);
+            self.deadline = Some(cx.send_after(PATIENCE, &me, overdue));
+        }
+    }
+
+    /// Lets a server go; who takes over what it keeps.
+    fn let_go(&mut self, number: u32, hands_over: bool) -> Result<Option<u32>, RpcError> {
+        match self.directory.leave(number) {
+            Some(card) => Ok(self.directory.heir(&card).filter(|_| hands_over)),
+            // Nobody knows what another must offer to take over from it.
+            None if hands_over && self.late.contains(&number) => Err(not_found(LATE)),
+            None if self.late.remove(&number) || self.awaited.remove(&number) => Ok(None),
+            None => Err(not_found("that has left")),
+        }
+    }
+
+    fn find(
+        &self,
+        function: &str,
+        bytes: u64,
+        work_s: Option<f64>,
+        only: Option<u32>,
+    ) -> Result<Vec<Offer>, RpcError> {
+        match only.is_some_and(|number| self.late.contains(&number)) {
+            true => Err(not_found(LATE)),
+            false => self.directory.find(function, bytes, work_s, only),
+        }
+    }
+
+    /// Answers what was held, once nobody is waited for any more.
     fn go_on(&mut self, cx: &mut Context<'_, Self>) {
         if self.awaited.is_empty() {
+            // So that the job does not wait for it.
+            self.deadline.take().into_iter().for_each(|deadline| cx.cancel(deadline));
             for message in std::mem::take(&mut self.held) {
                 self.handle(message, cx);
             }
@@ -159,7 +232,8 @@ impl RegistryMessage {
     fn asks_for_servers(&self) -> bool {
         matches!(
             self,
-            Self::Leave { .. }
+            // Who is lost hands over to nobody.
+            Self::Leave { hands_over: true, .. }
                 | Self::List(_)
                 | Self::Find { .. }
                 | Self::Bound { .. }

@@ -8,6 +8,8 @@ use std::task::Waker;
 #[derive(Debug, Default)]
 pub(super) struct Roll {
     started: BTreeMap<PeId, u32>,
+    /// What those that were let in are called.
+    names: BTreeMap<u32, String>,
     /// Who has taken over from each server that left; nobody if it is lost.
     left: BTreeMap<u32, Option<u32>>,
     clients: u32,
@@ -25,6 +27,17 @@ impl Roll {
         let count = self.started.entry(pe).or_default();
         *count += 1;
         *count - 1
+    }
+
+    /// A server was let in.
+    pub(super) fn name(&mut self, number: u32, name: String) {
+        self.names.insert(number, name);
+    }
+
+    /// The number of the server of this name that has not left.
+    pub(super) fn named(&self, name: &str) -> Option<u32> {
+        let named = self.names.iter().filter(|(_, of)| *of == name);
+        named.map(|(number, _)| *number).find(|number| !self.left.contains_key(number))
     }
 
     /// The numbers of all servers that were ever started, of a job with so many PEs.
@@ -123,6 +136,16 @@ mod tests {
         let [first, second, third] = [(); 3].map(|()| roll.begin());
 
         assert_eq!([roll.end(second), roll.end(first), roll.end(third)], [first, third, 3]);
+    }
+
+    #[test]
+    fn a_name_is_that_of_the_server_that_has_not_left() {
+        let mut roll = Roll::default();
+        (0..3).for_each(|number| roll.name(number, "same".to_owned()));
+        roll.leave(0, Some(1));
+        roll.leave(1, None);
+
+        assert_eq!((roll.named("same"), roll.named("other")), (Some(2), None));
     }
 
     #[test]

@@ -199,9 +199,11 @@ impl<C: Catalogue> Services<C> {
         let opening = Opening { name, speed, is_direct, offers, room };
         let card = server.ask(FOREVER, move |reply| ServerMessage::Open(opening, reply)).await;
         let card = card.map_err(|error| from_grid(&error))?;
-        let registry = self.registry();
+        let (number, name, registry) = (card.number, card.name.clone(), self.registry());
         let joined = registry.ask(FOREVER, move |reply| RegistryMessage::Join(card, reply));
-        joined.await.map_err(|error| from_grid(&error))
+        joined.await.map_err(|error| from_grid(&error))?;
+        self.roll().name(number, name);
+        Ok(())
     }
 
     /// A server on a PE that has not been open yet: the one of the group, and then others at indices whose home is
@@ -227,8 +229,9 @@ impl<C: Catalogue> Services<C> {
         load_s.map_err(|error| from_grid(&error))
     }
 
-    /// Has the registry begin anew, with nothing: servers register with it again, and what clients ask waits until they have. How
-    /// long functions take, and how much servers have to do, is learned again.
+    /// Has the registry begin anew, with nothing: servers register with it again, and what clients ask waits until they have, or
+    /// ten seconds. A server that is at a longer call is not there until that has ended; groups whose data it has wait for it.
+    /// How long functions take, and how much servers have to do, is learned again.
     pub async fn restart_registry(&self) -> Result<(), RpcError> {
         let standing = self.roll().standing_servers(self.grid.layout().pe_count());
         let (awaited, registry) = (standing.clone(), self.registry());
@@ -261,17 +264,17 @@ impl<C: Catalogue> Services<C> {
         self.end_server(name, true).await
     }
 
-    /// The same, but for groups nobody takes over: what only this server has is lost. For servers that have
-    /// gone wrong.
+    /// The same, but for groups nobody takes over: what only this server has is lost, and windows are mapped without it at once.
+    /// For servers that have gone wrong.
     pub async fn lose(&self, name: &str) -> Result<(), RpcError> {
         self.end_server(name, false).await
     }
 
     async fn end_server(&self, name: &str, hands_over: bool) -> Result<(), RpcError> {
-        let cards = self.list().await?;
-        let card = cards.iter().find(|card| card.name == name);
-        let card = card.ok_or_else(|| RpcError::ServerNotFound { server: name.to_owned() })?;
-        let (number, registry) = (card.number, self.registry());
+        // Not by the registry's list, on which one that is stuck may not be.
+        let number = self.roll().named(name);
+        let number = number.ok_or_else(|| RpcError::ServerNotFound { server: name.to_owned() })?;
+        let registry = self.registry();
         self.roll().begin_leave();
         let mut leaving = Leaving { services: self, number, outcome: None };
         // First nobody new is sent there, nor named as heir to another.
@@ -283,6 +286,8 @@ impl<C: Catalogue> Services<C> {
         if heir.is_none() {
             // What it keeps is lost from now on.
             self.roll().leave(number, None);
+            // Nor has anybody to wait for that: it may be stuck.
+            drop(leaving);
         }
         let left = self.ask_server(number, move |reply| ServerMessage::Leave(heir, reply)).await;
         self.registry().send(RegistryMessage::Left(number));

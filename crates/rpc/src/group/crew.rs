@@ -25,6 +25,9 @@ pub trait Crew {
     /// The servers that take calls now.
     fn cards(&self) -> impl Future<Output = Result<Vec<ServerCard>, RpcError>>;
 
+    /// Waits a moment, after which there may be others.
+    fn pause(&self) -> impl Future<Output = ()>;
+
     /// What a mapping sees of these servers, which are known by their positions there. `pace` says how fast each turned out to
     /// be, as a part of what it says of itself.
     fn platform(

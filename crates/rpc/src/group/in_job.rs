@@ -9,10 +9,18 @@ use crate::block::{Arriving, SEGMENTS_MAX};
 use crate::calls::{Catalogue, RpcError, ServerCard, ServerMessage, Services};
 use crate::platform::Platform;
 use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// How often a group looks whether a server that has its data has registered.
+const PAUSE: Duration = Duration::from_millis(50);
 
 impl<C: Catalogue> Crew for Services<C> {
     async fn cards(&self) -> Result<Vec<ServerCard>, RpcError> {
         self.settled_list().await
+    }
+
+    async fn pause(&self) {
+        self.sleep(PAUSE).await;
     }
 
     async fn platform(

@@ -32,6 +32,14 @@ pub struct Window<'a, 'b, S: Crew> {
     pub(super) calls: Vec<Gathered>,
 }
 
+/// What a window begins with.
+struct Seen {
+    cards: Vec<ServerCard>,
+    platform: Platform,
+    graph: TaskGraph,
+    names: Vec<u32>,
+}
+
 impl<S: Execute> Group<'_, S> {
     /// Maps what was gathered as one window, and executes it. While another window is executed it waits for its end.
     pub async fn run(&self) -> Result<(), RpcError> {
@@ -49,34 +57,8 @@ impl<S: Execute> Group<'_, S> {
     }
 
     async fn run_window(&self, calls: Vec<Gathered>) -> Result<(), RpcError> {
-        let cards = self.mapper.services.cards().await?;
-        let platform = self.mapper.platform(&cards).await?;
-        let place_of = |number: u32| {
-            let number = self.mapper.services.standing(number)?;
-            let place = cards.iter().position(|card| card.number == number);
-            place.map(|place| ServerId(place as u32))
-        };
-        let Discovered { graph, names } = {
-            let draft = self.draft.borrow();
-            let able = |function: &str| {
-                let able = platform
-                    .server_ids()
-                    .filter(|server| cards[server.index()].functions.contains(function));
-                able.collect()
-            };
-            let learned = self.mapper.learned.borrow();
-            discover(&calls, &draft.known, &learned, &place_of, &able)
-        }
-        .map_err(|error| other(&error))?;
-        let mut data = graph.data().iter();
-        let missing = data.find(|data| data.producer.is_none() && data.held_by.is_empty());
-        if let Some(data) = missing {
-            let name = data.name.parse().ok();
-            let draft = self.draft.borrow();
-            let known = name.and_then(|name: u32| draft.known.get(&name));
-            let failure = known.and_then(|known| known.failure.clone());
-            return Err(failure.unwrap_or_else(|| nowhere(&data.name)));
-        }
+        let Seen { cards, platform, graph, names } = self.look_for_data(&calls).await?;
+        let place_of = |number: u32| self.place_of(&cards, number);
         let map = || self.heuristic.map(&graph, &platform);
         let mapping = match &mut *self.along.borrow_mut() {
             Some(along) => along.follow(&calls, &place_of, map),
@@ -85,6 +67,52 @@ impl<S: Execute> Group<'_, S> {
         .map_err(|error| other(&error))?;
         let window = Window { group: self, cards, platform, graph, names, mapping, calls };
         S::execute(&window).await
+    }
+
+    /// Servers, and the graph of calls on them. If data is on a server that is there but not listed, as one that is late to register
+    /// with a registry that began anew, it waits for that.
+    async fn look_for_data(&self, calls: &[Gathered]) -> Result<Seen, RpcError> {
+        loop {
+            let seen = self.look(calls).await?;
+            let mut data = seen.graph.data().iter();
+            let missing = data.find(|data| data.producer.is_none() && data.held_by.is_empty());
+            let Some(missing) = missing else { return Ok(seen) };
+            let known = match missing.name.parse::<u32>() {
+                Ok(name) => self.draft.borrow().known.get(&name).cloned().unwrap_or_default(),
+                Err(_) => Default::default(),
+            };
+            let mut holders = known.servers.iter();
+            let is_there = holders.any(|&server| self.mapper.services.standing(server).is_some());
+            match known.failure {
+                Some(failure) => return Err(failure),
+                None if is_there => self.mapper.services.pause().await,
+                None => return Err(nowhere(&missing.name)),
+            }
+        }
+    }
+
+    async fn look(&self, calls: &[Gathered]) -> Result<Seen, RpcError> {
+        let cards = self.mapper.services.cards().await?;
+        let platform = self.mapper.platform(&cards).await?;
+        let able = |function: &str| {
+            let servers = platform.server_ids();
+            let able = servers.filter(|server| cards[server.index()].functions.contains(function));
+            able.collect()
+        };
+        let place_of = |number: u32| self.place_of(&cards, number);
+        let discovered = {
+            let (draft, learned) = (self.draft.borrow(), self.mapper.learned.borrow());
+            discover(calls, &draft.known, &learned, &place_of, &able)
+        };
+        let Discovered { graph, names } = discovered.map_err(|error| other(&error))?;
+        Ok(Seen { cards, platform, graph, names })
+    }
+
+    /// Where what a server kept is now, by its position.
+    fn place_of(&self, cards: &[ServerCard], number: u32) -> Option<ServerId> {
+        let number = self.mapper.services.standing(number)?;
+        let place = cards.iter().position(|card| card.number == number);
+        place.map(|place| ServerId(place as u32))
     }
 
     /// Has servers forget data that no handle names any more.

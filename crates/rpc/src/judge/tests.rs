@@ -91,6 +91,18 @@ fn a_server_of_a_star_takes_part_in_a_mapped_group_by_way_of_the_client() {
     assert!((from_plain.makespan_s - 16.0).abs() < 1e-6, "{from_plain:?}");
 }
 
+#[test]
+fn what_a_server_cannot_have_from_another_comes_by_way_of_the_client() {
+    let apart = [(ServerId(0), ServerId(1))];
+    let platform = platform(&[&[1.0, 1.0]]).with_apart(apart);
+
+    let there = run(&chain(), &platform, &mapping(&[0, 1], false));
+    let back = run(&chain(), &platform, &mapping(&[1, 0], false));
+
+    assert!((there.makespan_s - 16.0).abs() < 1e-6, "{there:?}");
+    assert!(back.makespan_s < 10.0, "the other way is direct: {back:?}");
+}
+
 /// One input of 40 MB at the client that each of so many tasks of 1 s reads.
 fn readers(tasks: u32) -> TaskGraph {
     let mut builder = GraphBuilder::default();

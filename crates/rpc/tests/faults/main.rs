@@ -7,14 +7,15 @@ const SEEDS: u64 = 40;
 
 #[test]
 fn groups_and_calls_are_right_or_reported_and_leave_nothing_behind() {
-    let (mut lost, mut restarted) = (0, 0);
+    let (mut lost, mut restarted, mut stuck) = (0, 0, 0);
     for seed in 0..SEEDS {
         let (report, counts) = world::run(seed);
         assert_eq!(report.outcome, Ok(()), "seed {seed}");
         lost += counts.lost;
         restarted += counts.restarted;
+        stuck += counts.stuck;
     }
-    assert!(lost > 0 && restarted > 0);
+    assert!(lost > 0 && restarted > 0 && stuck > 0);
 }
 
 #[test]

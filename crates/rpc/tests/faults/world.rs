@@ -28,6 +28,11 @@ const MIX: Function<(Vector, Vector), (Vector, Vector)> = Function::new("mix", |
     work.emulate(Duration::from_millis(20));
     Ok(mix(&pair.0, &pair.1))
 });
+/// Longer than a registry that begins anew waits for servers.
+const LONG: Function<(), ()> = Function::new("long", |(), work| {
+    work.emulate(Duration::from_secs(30));
+    Ok(())
+});
 const HEAD: Function<(Vector,), (u32,)> = Function::new("head", |(vector,), _: &mut Work| {
     Ok((*vector.first().ok_or("an empty vector")?,))
 });
@@ -42,7 +47,7 @@ struct Vectors;
 
 impl Catalogue for Vectors {
     fn functions() -> Functions {
-        Functions::new().with_parts(&MIX).with_parts(&HEAD)
+        Functions::new().with_parts(&MIX).with_parts(&HEAD).with(&LONG)
     }
 }
 
@@ -121,6 +126,24 @@ enum Disturbance {
     IsLost,
     /// The registry begins anew, again and again.
     RegistryRestarts,
+    /// And a server is at a long call meanwhile.
+    OneIsStuck,
+}
+
+impl Disturbance {
+    const ALL: [Self; 6] = [
+        Self::None,
+        Self::Leaves,
+        Self::TwoLeave,
+        Self::IsLost,
+        Self::RegistryRestarts,
+        Self::OneIsStuck,
+    ];
+
+    /// Whether nothing is lost by it.
+    fn is_harmless(self) -> bool {
+        matches!(self, Self::None | Self::RegistryRestarts | Self::OneIsStuck)
+    }
 }
 
 /// How many of what there was.
@@ -132,6 +155,31 @@ pub(crate) struct Counts {
     pub(crate) left: u32,
     pub(crate) lost: u32,
     pub(crate) restarted: u32,
+    pub(crate) stuck: u32,
+}
+
+/// The registry begins anew while a server hears nothing: others are there in time, and it is in the end.
+async fn restart_beside_one_that_is_stuck(
+    grid: &Grid,
+    services: &Services<Vectors>,
+    name: &str,
+) -> Result<(), RpcError> {
+    let mut rpc = GridRpc::new(services);
+    rpc.initialize(&Config::default())?;
+    let long = rpc.handle_on(&LONG, name).await?;
+    let before = services.list().await?;
+    let stuck = rpc.call_async(&long, &()).await?;
+    let _ = grid.sleep(Duration::from_secs(3)).await;
+    let begin = grid.now().await.unwrap();
+    services.restart_registry().await?;
+    let others = services.list().await?;
+    let waited = grid.now().await.unwrap().since(begin);
+    assert!(waited < Duration::from_secs(15), "all waited {waited:?} for `{name}`");
+    assert!(others.len() < before.len() && others.iter().all(|card| card.name != name));
+    rpc.wait(&stuck).await?;
+    let _ = grid.sleep(Duration::from_secs(5)).await;
+    assert_eq!(services.list().await?, before);
+    rpc.finalize().await
 }
 
 /// Goes on with something while a server leaves, until it has ended, or its time is up.
@@ -149,7 +197,7 @@ async fn disturbed(
         let leaving = if disturbance == Disturbance::TwoLeave { 2 } else { 1 };
         let are_direct = cards[..leaving].iter().all(|card| card.is_direct);
         let has_heir = are_direct && cards[leaving..].iter().any(|card| card.is_direct);
-        let is_harmless = matches!(disturbance, Disturbance::None | Disturbance::RegistryRestarts);
+        let is_harmless = disturbance.is_harmless();
         may_fail.set(!is_harmless && (disturbance == Disturbance::IsLost || !has_heir));
         match disturbance {
             Disturbance::None => {}
@@ -164,6 +212,10 @@ async fn disturbed(
                     if first && second { Poll::Ready(()) } else { Poll::Pending }
                 })
                 .await;
+            }
+            Disturbance::OneIsStuck => {
+                let name = &cards[0].name;
+                restart_beside_one_that_is_stuck(grid, services, name).await.unwrap();
             }
             Disturbance::IsLost => services.lose(&cards[0].name).await.unwrap(),
             Disturbance::RegistryRestarts => {
@@ -220,20 +272,14 @@ fn count(
         Disturbance::TwoLeave => counts.left += 2,
         Disturbance::IsLost => counts.lost += 1,
         Disturbance::RegistryRestarts => counts.restarted += 1,
+        Disturbance::OneIsStuck => counts.stuck += 1,
     }
 }
 
 async fn main(grid: Grid, mut dice: Dice, counts: Arc<Mutex<Counts>>) -> Result<(), RpcError> {
     let services: Services<Vectors> = Services::on_all_pes(&grid).await?;
     for round in 0..6 {
-        let disturbances = [
-            Disturbance::None,
-            Disturbance::Leaves,
-            Disturbance::TwoLeave,
-            Disturbance::IsLost,
-            Disturbance::RegistryRestarts,
-        ];
-        let disturbance = disturbances[dice.below(5) as usize];
+        let disturbance = Disturbance::ALL[dice.below(6) as usize];
         let pause = Duration::from_millis(dice.below(400));
         let limit = (dice.below(4) == 0).then(|| Duration::from_millis(dice.below(400)));
         let what = (disturbance, pause, limit);
@@ -242,7 +288,7 @@ async fn main(grid: Grid, mut dice: Dice, counts: Arc<Mutex<Counts>>) -> Result<
             _ => disturbed((&grid, &services), what, group(&services, &mut dice)).await,
         };
         count(&mut counts.lock().unwrap(), disturbance, ended);
-        if matches!(disturbance, Disturbance::None | Disturbance::RegistryRestarts) {
+        if disturbance.is_harmless() {
             continue;
         }
         for which in 0..1 + u32::from(disturbance == Disturbance::TwoLeave) {

@@ -179,6 +179,16 @@ impl LinkMonitor {
         changes
     }
 
+    /// Remembers what samples of now say of the links between two groups, which otherwise is forgotten with them until somebody
+    /// looks for [`changes`](Self::changes) of all: for those who do not, and have many links.
+    pub fn remember(&mut self, now: Time, one: u32, other: u32) {
+        for pair in [(one, other), (other, one)] {
+            if let Some(entry) = self.entries.get_mut(&pair) {
+                entry.refresh(now);
+            }
+        }
+    }
+
     /// Forgets a group, for example one that was split: its links are new.
     pub fn forget(&mut self, group: u32) {
         self.entries.retain(|&(from, to), _| from != group && to != group);

@@ -33,6 +33,23 @@ fn latency_is_half_the_least_round_trip_in_both_directions() {
 }
 
 #[test]
+fn what_is_remembered_of_a_pair_outlasts_its_samples_in_both_directions() {
+    let mut monitor = LinkMonitor::new();
+    for (from, to) in [(1, 2), (1, 3)] {
+        monitor.observe(at(0), (from, to), FLOW, round_trip(20));
+        monitor.observe(at(0), (from, to), FLOW, rate(50, true));
+    }
+
+    monitor.remember(at(0), 2, 1);
+
+    let known = |from, to| monitor.estimate(at(60_000), from, to);
+    assert_eq!(known(1, 2).unwrap().latency, Latency::from_millis(10));
+    assert_eq!(known(2, 1).unwrap().latency, Latency::from_millis(10));
+    assert_eq!(known(1, 2).unwrap().bandwidth, rate(50, true).rate);
+    assert_eq!(known(1, 3), None);
+}
+
+#[test]
 fn a_link_that_becomes_slow_is_announced_once_within_three_seconds() {
     let mut monitor = LinkMonitor::new();
     let mut announced = Vec::new();

@@ -2,6 +2,10 @@
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod apart;
+mod far;
+mod nat;
+
 use gridspan_door::{DoorOptions, Listed, Remote, Role, ServeOptions, Token, Visitor, serve};
 use gridspan_rpc::calls::{Catalogue, Function, Functions, RpcError};
 use gridspan_rpc::heuristics::{HeftC, Random};
@@ -44,6 +48,12 @@ const ADD: Function<(Numbers, Numbers), (Numbers,)> = Function::new("add", |(one
 });
 const SUM: Function<(Numbers,), (u64,)> =
     Function::new("sum", |(numbers,), _| Ok((numbers.iter().sum(),)));
+/// Takes a moment, and says where.
+const WHERE: Function<(u64,), (String,)> = Function::new("where", |_, _| {
+    thread::sleep(Duration::from_millis(10));
+    Ok((std::env::var(ROLE).unwrap(),))
+})
+.computes("0.01");
 const REFUSE: Function<(u64,), (u64,)> = Function::new("refuse", |_, _| Err("never".to_owned()));
 
 struct All;
@@ -51,7 +61,7 @@ struct All;
 impl Catalogue for All {
     fn functions() -> Functions {
         let functions = Functions::new().with_parts(&HOLD).with_parts(&HOLD_ON).with_parts(&FILL);
-        functions.with_parts(&ADD).with_parts(&SUM).with_parts(&REFUSE)
+        functions.with_parts(&ADD).with_parts(&SUM).with_parts(&WHERE).with_parts(&REFUSE)
     }
 }
 
@@ -108,8 +118,14 @@ impl Grid {
         let folder = tempfile::tempdir().unwrap();
         let mut grid = Self { folder, registry: None, servers: Vec::new() };
         grid.registry = Some(Process::start("registry", &grid.token()));
-        grid.servers = servers.iter().map(|name| Process::start(name, &grid.token())).collect();
+        for name in servers {
+            grid.join(name, &grid.token());
+        }
         grid
+    }
+
+    fn join(&mut self, name: &str, token: &Path) {
+        self.servers.push(Process::start(name, token));
     }
 
     fn token(&self) -> PathBuf {

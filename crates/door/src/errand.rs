@@ -1,0 +1,67 @@
+//! What servers are to carry out, and who hears what becomes of it.
+
+use super::wire::{Source, Times, Work};
+use gridspan_rpc::judge::{Execution, Rescue};
+use gridspan_rpc::{DataId, Mapping, Platform, ServerId, TaskGraph, TaskId};
+use quinn::Connection;
+
+/// A server that executes tasks of groups.
+#[derive(Clone, Debug)]
+pub(super) struct Contact {
+    pub(super) connection: Connection,
+    /// How other servers find it.
+    pub(super) source: Source,
+}
+
+/// What is to be carried out.
+#[derive(Clone, Copy)]
+pub(super) struct Plan<'a> {
+    pub(super) graph: &'a TaskGraph,
+    pub(super) platform: &'a Platform,
+    pub(super) mapping: &'a Mapping,
+    pub(super) rescue: Rescue,
+    /// The group's number, which no other has.
+    pub(super) group: u64,
+}
+
+/// What the tasks of a group are, and who hears what becomes of them.
+pub(super) trait Errand {
+    /// What a task does.
+    fn work(&self, task: TaskId) -> Work;
+    /// Its arguments, in order.
+    fn inputs(&self, task: TaskId) -> Vec<DataId>;
+    /// The number of data in the group.
+    fn version(&self, data: DataId) -> u32;
+    /// How large data is that was made, or is there.
+    fn bytes(&self, data: DataId) -> u64;
+    /// Whether a server is to have data at the end.
+    fn is_kept(&self, data: DataId) -> bool;
+    /// A server is given an order.
+    fn ordered(&mut self, server: ServerId);
+    /// A server has made what a task makes.
+    fn made(&mut self, task: TaskId, server: ServerId, times: &Times);
+    /// A server has fetched data.
+    fn has(&mut self, data: DataId, server: ServerId);
+    /// A server does not have data any more.
+    fn has_not(&mut self, data: DataId, server: ServerId);
+    /// A server does not reach another that has data.
+    fn part(&mut self, from: ServerId, to: ServerId);
+    /// Data has come to the client, for servers that will ask for it.
+    fn relayed(&mut self, data: DataId, bytes: Vec<u8>);
+    /// None will ask for it any more.
+    fn spent(&mut self, data: DataId);
+    /// A task has failed, for this reason or because it depends on one that has.
+    fn failed(&mut self, task: TaskId, reason: &str);
+}
+
+/// Why a group was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct GivenUp {
+    pub(super) task: TaskId,
+    pub(super) reason: String,
+    /// Whether the last server that could have executed it was there, and refused.
+    pub(super) is_refused: bool,
+}
+
+/// How a group went, and the first task that failed, with its reason.
+pub(super) type Conducted = (Execution, Option<(TaskId, String)>);

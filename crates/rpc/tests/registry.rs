@@ -1,0 +1,200 @@
+//! A registry that begins anew while a server is at a long call, and hears nothing.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use gridspan_rpc::calls::{
+    Catalogue, Config, Function, Functions, GridRpc, RpcError, Services, Work, with_rpc,
+};
+use gridspan_rpc::group::Mapper;
+use gridspan_rpc::heuristics::Greedy;
+use gridspan_runtime::{Grid, Job, JobError};
+use gridspan_sim::{SimOptions, Simulation};
+use gridspan_topology::GridSpec;
+use std::pin::pin;
+use std::time::Duration;
+
+/// A second of computing.
+const STEP: Function<(u64,), (u64,)> = Function::new("step", |(value,), work: &mut Work| {
+    work.emulate(Duration::from_secs(1));
+    Ok((value + 1,))
+});
+/// Keeps a server busy for so many seconds.
+const BUSY: Function<u64, ()> = Function::new("busy", |seconds, work: &mut Work| {
+    work.emulate(Duration::from_secs(seconds));
+    Ok(())
+});
+
+struct Steps;
+
+impl Catalogue for Steps {
+    fn functions() -> Functions {
+        Functions::new().with_parts(&STEP).with(&BUSY)
+    }
+}
+
+fn run(main: impl AsyncFnOnce(Grid, Services<Steps>) -> Result<(), RpcError> + Send + 'static) {
+    let job = with_rpc::<Steps>(Job::new("registry")).main(async move |grid: Grid| {
+        let failed = |error: RpcError| JobError::Failed(error.to_string());
+        let services = Services::on_all_pes(&grid).await.map_err(failed)?;
+        main(grid, services).await.map_err(failed)
+    });
+    let spec = GridSpec::from_emulate("2x2,wan=20ms").unwrap();
+    let report = Simulation::new(job, spec, SimOptions::default()).unwrap().run();
+    assert_eq!(report.outcome, Ok(()));
+}
+
+fn client(services: &Services<Steps>) -> Result<GridRpc<Steps>, RpcError> {
+    let mut rpc = GridRpc::new(services);
+    rpc.initialize(&Config::default())?;
+    Ok(rpc)
+}
+
+/// For so many seconds a server is at a call; how long it takes what goes on meanwhile, in seconds.
+async fn while_stuck(
+    (grid, services): (&Grid, &Services<Steps>),
+    (name, seconds): (&str, u64),
+    meanwhile: impl AsyncFnOnce() -> Result<(), RpcError>,
+) -> Result<f64, RpcError> {
+    let mut rpc = client(services)?;
+    let busy = rpc.handle_on(&BUSY, name).await?;
+    let stuck = rpc.call_async(&busy, &seconds).await?;
+    pause(grid, 0.1).await;
+    let begin_s = now_s(grid).await;
+    meanwhile().await?;
+    let took_s = now_s(grid).await - begin_s;
+    rpc.wait(&stuck).await?;
+    rpc.finalize().await?;
+    Ok(took_s)
+}
+
+async fn now_s(grid: &Grid) -> f64 {
+    grid.now().await.unwrap().since(Default::default()).as_secs_f64()
+}
+
+async fn pause(grid: &Grid, seconds: f64) {
+    grid.sleep(Duration::from_secs_f64(seconds)).await.unwrap();
+}
+
+fn says<T: std::fmt::Debug>(outcome: Result<T, RpcError>, what: &str) {
+    let error = outcome.unwrap_err().to_string();
+    assert!(error.contains(what), "{error}");
+}
+
+#[test]
+fn a_server_that_is_late_to_register_holds_nobody_and_is_there_once_it_has() {
+    run(async |grid, services| {
+        let before = services.list().await?;
+        let stuck = before[0].name.as_str();
+        let mut rpc = client(&services)?;
+        let bound = rpc.handle_on(&STEP, stuck).await?;
+
+        let took_s = while_stuck((&grid, &services), (stuck, 100), async || {
+            services.restart_registry().await?;
+            assert_eq!(services.list().await?, before[1..]);
+            let any = rpc.handle(&STEP).await?;
+            assert_eq!(rpc.call(&any, &(7,)).await?.0, 8);
+            says(rpc.call(&bound, &(7,)).await, "has not registered again");
+            says(services.leave(stuck).await, "has not registered again");
+            Ok(())
+        });
+
+        let took_s = took_s.await?;
+        assert!((10.0..12.0).contains(&took_s), "{took_s} s");
+        pause(&grid, 1.0).await;
+        assert_eq!(services.list().await?, before);
+        assert_eq!(rpc.call(&bound, &(7,)).await?.0, 8);
+        rpc.finalize().await
+    });
+}
+
+#[test]
+fn a_server_that_registers_in_time_is_waited_for_and_whatever_was_before_is_forgotten() {
+    run(async |grid, services| {
+        let before = services.list().await?;
+        let stuck = before[0].name.as_str();
+
+        let took_s = while_stuck((&grid, &services), (stuck, 25), async || {
+            services.restart_registry().await?;
+            pause(&grid, 9.0).await;
+            // The deadline of the first is not that of the second.
+            services.restart_registry().await?;
+            assert_eq!(services.list().await?.len(), before.len() - 1);
+            services.restart_registry().await?;
+            assert_eq!(services.list().await?, before);
+            Ok(())
+        });
+
+        let took_s = took_s.await?;
+        assert!((24.0..26.0).contains(&took_s), "9 s, 10 s, and the end of its call: {took_s} s");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_server_that_is_stuck_can_be_lost_at_once_whether_it_is_awaited_or_late() {
+    for seconds_before in [0.0, 11.0] {
+        run(async move |grid, services| {
+            let before = services.list().await?;
+            let stuck = before[0].name.as_str();
+
+            let took_s = while_stuck((&grid, &services), (stuck, 100), async || {
+                services.restart_registry().await?;
+                pause(&grid, seconds_before).await;
+                let (mut losing, mut others) = (
+                    pin!(services.lose(stuck)),
+                    pin!(async {
+                        assert_eq!(services.list().await?, before[1..]);
+                        let (mapper, heuristic) = (Mapper::new(&services), Greedy);
+                        let mapped = mapper.map(&heuristic, async |group| {
+                            let (two,) = group.call(&STEP, (group.value(&1)?,));
+                            group.get(&two).await
+                        });
+                        mapped.await
+                    }),
+                );
+                let others = std::future::poll_fn(|cx| {
+                    assert!(losing.as_mut().poll(cx).is_pending(), "it is at its call");
+                    others.as_mut().poll(cx)
+                });
+                assert_eq!(others.await?, 2);
+                assert!(now_s(&grid).await < 20.0, "nobody waits");
+                losing.await
+            });
+
+            assert!(took_s.await? > 99.0, "it hears of it after its call");
+            assert_eq!(services.list().await?, before[1..]);
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn a_group_waits_for_a_late_server_that_has_its_data_and_not_otherwise() {
+    run(async |grid, services| {
+        let before = services.list().await?;
+        let stuck = before[0].name.as_str();
+        let (mapper, heuristic) = (Mapper::new(&services), Greedy);
+        let mapped = mapper.map(&heuristic, async |group| {
+            let mut made = Vec::new();
+            for value in 0..before.len() as u64 {
+                made.push(group.call(&STEP, (group.value(&value)?,)).0);
+            }
+            group.run().await?;
+            let took_s = while_stuck((&grid, &services), (stuck, 100), async || {
+                services.restart_registry().await?;
+                let begin_s = now_s(&grid).await;
+                // The first is on the first server.
+                for (value, one) in made.iter().enumerate().rev() {
+                    let (next,) = group.call(&STEP, (one,));
+                    assert_eq!(group.get(&next).await?, value as u64 + 2);
+                    let took_s = now_s(&grid).await - begin_s;
+                    assert_eq!(took_s < 20.0, value > 0, "{value} after {took_s} s");
+                }
+                Ok(())
+            });
+            took_s.await
+        });
+        let took_s = mapped.await?;
+        assert!((99.0..110.0).contains(&took_s), "{took_s} s");
+        Ok(())
+    });
+}

@@ -116,7 +116,8 @@ fn tasks(document: &Value) -> Vec<(String, u64)> {
 #[test]
 fn a_workflow_goes_from_server_to_server_and_not_through_the_client() {
     let grid = Grid::new(2);
-    let output = grid.run(&workflow(2, 2, 10_000_000), &["--faster", "20"]);
+    // Files for which a second server pays, however slow the ways of a busy machine are measured to be.
+    let output = grid.run(&workflow(2, 2, 1_000_000), &["--faster", "10"]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     let document: Value = serde_json::from_str(&output.stdout).unwrap();
 
@@ -124,11 +125,11 @@ fn a_workflow_goes_from_server_to_server_and_not_through_the_client() {
     let servers = [0, 1].map(|server| tasks.iter().filter(|(_, of)| *of == server).count());
     assert_eq!((tasks.len(), servers.iter().min()), (5, Some(&2)), "{document}");
     let trial = &document["trials"][0];
-    // Three steps of half a second each, one after the other.
+    // Three steps of a second each, one after the other.
     let makespan_s = trial["makespan_s"].as_f64().unwrap();
-    assert!((1.5..10.0).contains(&makespan_s), "{document}");
+    assert!((3.0..20.0).contains(&makespan_s), "{document}");
     // The files that two chains begin with, and the one that is wanted; what ends the other chain is not among them.
-    assert_eq!(trial["bytes_of_client"].as_u64(), Some(30_000_000), "{document}");
+    assert_eq!(trial["bytes_of_client"].as_u64(), Some(3_000_000), "{document}");
     grid.end();
 }
 

@@ -280,26 +280,35 @@ impl<E: Errand> Conductor<'_, E> {
         missing: &[u32],
     ) -> Result<(), Stuck> {
         let Ordered { order: Given { attempt, server: to, task }, sources, .. } = ordered;
-        self.course.again(*attempt)?;
+        let (mut far, mut gone) = (Vec::new(), Vec::new());
         for (&data, &from) in sources {
             let version = self.errand.version(data);
             match from {
                 // If it is lost this fails as well, and what is needed of it is made again.
-                Endpoint::Server(from) if unreached.contains(&version) => {
+                Endpoint::Server(from) if from != *to && unreached.contains(&version) => {
                     tracing::info!(%from, %to, "do not reach each other");
                     let reason = "a server does not reach another that has its data".to_owned();
                     self.reasons.insert(*task, (reason, false));
                     self.errand.part(from, *to);
-                    self.course.part(from, *to);
+                    far.push((data, from));
                 }
-                _ if missing.contains(&version) => {
-                    if let Endpoint::Server(from) = from {
-                        self.errand.has_not(data, from);
-                    }
-                    self.course.missing(data, from)?;
+                // What a server looked for elsewhere it does not have itself.
+                _ if unreached.contains(&version) && from == Endpoint::Server(*to) => {
+                    gone.push((data, from));
                 }
+                _ if missing.contains(&version) => gone.push((data, from)),
                 _ => {}
             }
+        }
+        match far.is_empty() {
+            true => self.course.again(*attempt)?,
+            false => self.course.unreached(*attempt, &far)?,
+        }
+        for (data, from) in gone {
+            if let Endpoint::Server(from) = from {
+                self.errand.has_not(data, from);
+            }
+            self.course.missing(data, from)?;
         }
         Ok(())
     }

@@ -11,6 +11,8 @@ const AT_ONCE: usize = 8;
 pub(super) struct Relays {
     /// Servers, of which each second does not reach the first.
     apart: BTreeSet<(ServerId, ServerId)>,
+    /// Data that the second server could not have from the first.
+    unreached: BTreeSet<(DataId, ServerId, ServerId)>,
     /// What tasks wait for, and the server that is asked for it.
     wanted: BTreeMap<DataId, Option<ServerId>>,
     /// What the client has.
@@ -42,9 +44,17 @@ impl Relays {
         }
     }
 
-    /// A server does not reach another.
-    pub(super) fn part(&mut self, from: ServerId, to: ServerId) {
+    /// A server does not reach another that has data.
+    pub(super) fn part(&mut self, data: DataId, from: ServerId, to: ServerId) {
         self.apart.insert((from, to));
+        self.unreached.insert((data, from, to));
+    }
+
+    /// Whether a server that is not lost has data and was not reached by the one that needed it.
+    pub(super) fn is_unreached(&self, data: DataId, to: ServerId) -> bool {
+        let (first, last) = (ServerId(0), ServerId(u32::MAX));
+        let all = self.unreached.range((data, first, first)..=(data, last, last));
+        all.into_iter().any(|(_, _, by)| *by == to)
     }
 
     pub(super) fn are_apart(&self, from: ServerId, to: ServerId) -> bool {
@@ -83,5 +93,7 @@ impl Relays {
 
     pub(super) fn lost(&mut self, server: ServerId) {
         self.wanted.retain(|_, asked| *asked != Some(server));
+        // Nobody reached it for that reason, and others may.
+        self.unreached.retain(|(_, from, _)| *from != server);
     }
 }

@@ -4,6 +4,8 @@ use super::*;
 use gridspan_rpc::rescue::Watch;
 use gridspan_rpc::{GraphBuilder, Platform};
 
+mod ways;
+
 /// `first` reads data of the client; `left` and `right` read what it makes, and `last` what they make, which the
 /// client wants.
 fn diamond() -> TaskGraph {
@@ -212,75 +214,6 @@ fn a_server_that_begins_nothing_is_as_slow_as_one_that_ends_nothing() {
 
 const ONE: ServerId = ServerId(0);
 const OTHER: ServerId = ServerId(1);
-
-#[test]
-fn what_a_server_cannot_reach_comes_to_the_client_first_and_goes_when_nobody_needs_it() {
-    let graph = diamond();
-    let mut course = Course::new(&graph, &mapping(), NEAR, |_| false);
-    let made = graph.task(TaskId(0)).outputs[0];
-    orders(&mut course);
-    done(&mut course, 0, &[]);
-    assert_eq!(orders(&mut course), [(1, 0), (2, 1)]);
-    // The second says that it does not reach the first.
-    course.part(ONE, OTHER);
-    course.again(attempt_at(&course, 2)).unwrap();
-    assert_eq!(orders(&mut course), []);
-    assert_eq!((course.take_relays(), course.take_relays()), (vec![(made, ONE)], vec![]));
-    assert_eq!(orders(&mut course), []);
-
-    course.relayed(made);
-
-    assert_eq!((course.take_spent(), orders(&mut course)), (vec![], vec![(2, 1)]));
-    assert_eq!(course.source(made, OTHER), Some(Endpoint::Client));
-    done(&mut course, 2, &[made]);
-    done(&mut course, 1, &[]);
-    assert_eq!(course.take_spent(), [made]);
-    // And so does what the other made, which it is known to need now.
-    let left = graph.task(TaskId(1)).outputs[0];
-    assert_eq!((orders(&mut course), course.take_relays()), (vec![], vec![(left, ONE)]));
-    course.relayed(left);
-    assert_eq!(orders(&mut course), [(3, 1)]);
-    done(&mut course, 3, &[left]);
-    assert_eq!(course.take_spent(), [left]);
-}
-
-#[test]
-fn what_is_lost_on_its_way_to_the_client_is_made_again() {
-    let graph = diamond();
-    let apart = BTreeSet::from([(ONE, OTHER)]);
-    for is_lost in [false, true] {
-        let mut course = Course::new(&graph, &mapping(), (2, &apart), |_| false);
-        let made = graph.task(TaskId(0)).outputs[0];
-        orders(&mut course);
-        done(&mut course, 0, &[]);
-        assert_eq!((orders(&mut course), course.take_relays()), (vec![(1, 0)], vec![(made, ONE)]));
-
-        match is_lost {
-            true => course.lost(ONE).unwrap(),
-            false => course.missing(made, Endpoint::Server(ONE)).unwrap(),
-        }
-
-        let again = if is_lost { 1 } else { 0 };
-        assert_eq!((orders(&mut course), course.take_relays()), (vec![(0, again)], vec![]));
-    }
-}
-
-#[test]
-fn what_the_client_has_for_others_is_not_lost_with_its_server() {
-    let graph = diamond();
-    let apart = BTreeSet::from([(ONE, OTHER)]);
-    let mut course = Course::new(&graph, &mapping(), (2, &apart), |_| false);
-    let made = graph.task(TaskId(0)).outputs[0];
-    orders(&mut course);
-    done(&mut course, 0, &[]);
-    orders(&mut course);
-    course.take_relays();
-    course.relayed(made);
-
-    course.lost(ONE).unwrap();
-
-    assert_eq!(orders(&mut course), [(1, 1), (2, 1)]);
-}
 
 #[test]
 fn a_task_whose_copy_comes_to_nothing_does_not_go_back_to_a_server_that_is_lost() {

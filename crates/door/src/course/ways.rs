@@ -1,12 +1,21 @@
 //! Where servers have data from, and what the client brings for those that do not reach each other.
 
-use super::{Course, State};
+use super::{Attempt, Course, State, Stuck};
 use gridspan_rpc::{DataId, Endpoint, ServerId, TaskId};
 
 impl Course<'_> {
-    /// A server does not reach another that has data.
-    pub(crate) fn part(&mut self, from: ServerId, to: ServerId) {
-        self.relays.part(from, to);
+    /// An attempt came to nothing because its server does not reach others, which have this data. It does not count: each
+    /// time two servers more are known to be apart, so that there is an end of it.
+    pub(crate) fn unreached(
+        &mut self,
+        attempt: usize,
+        data: &[(DataId, ServerId)],
+    ) -> Result<(), Stuck> {
+        let Attempt { task, server, .. } = self.attempts[attempt];
+        let count = &mut self.counts[task.index()];
+        *count = count.saturating_sub(1);
+        data.iter().for_each(|&(data, from)| self.relays.part(data, from, server));
+        self.again(attempt)
     }
 
     /// Whether data goes from one to the other without the client between them.
@@ -17,11 +26,15 @@ impl Course<'_> {
         }
     }
 
-    /// Where a server has data from: itself, another server, or the client; nobody if it must come to the client first.
+    /// Where a server has data from: itself, another server, or the client; nobody if it must come to the client first. Where one
+    /// server with the data was not reached, no other is tried: those may be behind the same router, and each takes some seconds.
     pub(crate) fn source(&self, data: DataId, to: ServerId) -> Option<Endpoint> {
         let holders = &self.holders[data.index()];
         if holders.contains(&to) {
             return Some(Endpoint::Server(to));
+        }
+        if self.relays.is_unreached(data, to) {
+            return self.is_at_client(data).then_some(Endpoint::Client);
         }
         let mut all = self.holders(data);
         all.find(|&from| self.is_direct(from, to))

@@ -1,0 +1,146 @@
+//! Groups whose servers do not all reach each other.
+
+use super::*;
+
+/// Servers at another site than the last, which has to execute a task that reads data of theirs: so many, each from one or each
+/// from all of them, and from the client where it has it.
+fn reader(
+    (inputs, holders): (u32, u32),
+    is_at_client: bool,
+    is_each_at_all: bool,
+) -> (TaskGraph, Mapping, ServerId) {
+    let mut graph = GraphBuilder::default();
+    let task = graph.task("reader", 1.0);
+    for number in 0..inputs {
+        let held_by = (0..holders).filter(|holder| is_each_at_all || *holder == number);
+        let held_by = held_by.map(|holder| Endpoint::Server(ServerId(holder)));
+        let client = is_at_client.then_some(Endpoint::Client);
+        let data = graph.external(number.to_string(), 8, held_by.chain(client).collect::<Vec<_>>());
+        graph.read(task, data);
+    }
+    let to = ServerId(holders);
+    let mapping = Mapping { servers: vec![to], places: vec![0], relays: false, predicted_s: 0.0 };
+    (graph.build().unwrap(), mapping, to)
+}
+
+#[test]
+fn of_many_servers_that_are_not_reached_one_is_tried_for_each_data() {
+    for is_at_client in [true, false] {
+        let (graph, mapping, to) = reader((1, 9), is_at_client, true);
+        let mut course = Course::new(&graph, &mapping, (10, &BTreeSet::new()), |_| false);
+        let data = DataId(0);
+        orders(&mut course);
+        assert_eq!(course.source(data, to), Some(Endpoint::Server(ONE)));
+
+        course.unreached(0, &[(data, ONE)]).unwrap();
+
+        if !is_at_client {
+            assert_eq!((orders(&mut course), course.take_relays()), (vec![], vec![(data, ONE)]));
+            course.relayed(data);
+        }
+        assert_eq!(course.source(data, to), Some(Endpoint::Client));
+        assert_eq!(orders(&mut course), [(0, to.0)]);
+    }
+}
+
+#[test]
+fn who_was_not_reached_because_it_was_lost_says_nothing_of_others_with_the_data() {
+    let (graph, mapping, to) = reader((1, 2), true, true);
+    let mut course = Course::new(&graph, &mapping, (3, &BTreeSet::new()), |_| false);
+    orders(&mut course);
+    course.unreached(0, &[(DataId(0), ONE)]).unwrap();
+
+    course.lost(ONE).unwrap();
+
+    assert_eq!(course.source(DataId(0), to), Some(Endpoint::Server(OTHER)));
+}
+
+#[test]
+fn attempts_that_show_who_does_not_reach_whom_do_not_count() {
+    let (graph, mapping, to) = reader((ATTEMPTS_MAX + 1, ATTEMPTS_MAX + 1), false, false);
+    let servers = to.0 as usize + 1;
+    let mut course = Course::new(&graph, &mapping, (servers, &BTreeSet::new()), |_| false);
+    for number in 0..=ATTEMPTS_MAX {
+        assert_eq!(orders(&mut course), [(0, to.0)]);
+        let (data, from) = (DataId(number), ServerId(number));
+        course.unreached(number as usize, &[(data, from)]).unwrap();
+        assert_eq!((orders(&mut course), course.take_relays()), (vec![], vec![(data, from)]));
+        course.relayed(data);
+    }
+
+    // Others count as ever.
+    for _ in 1..ATTEMPTS_MAX {
+        orders(&mut course);
+        course.again(attempt_at(&course, 0)).unwrap();
+    }
+    orders(&mut course);
+    assert_eq!(course.again(attempt_at(&course, 0)), Err(Stuck { task: TaskId(0) }));
+}
+
+#[test]
+fn what_a_server_cannot_reach_comes_to_the_client_first_and_goes_when_nobody_needs_it() {
+    let graph = diamond();
+    let mut course = Course::new(&graph, &mapping(), NEAR, |_| false);
+    let made = graph.task(TaskId(0)).outputs[0];
+    orders(&mut course);
+    done(&mut course, 0, &[]);
+    assert_eq!(orders(&mut course), [(1, 0), (2, 1)]);
+    // The second says that it does not reach the first.
+    course.unreached(attempt_at(&course, 2), &[(made, ONE)]).unwrap();
+    assert_eq!(orders(&mut course), []);
+    assert_eq!((course.take_relays(), course.take_relays()), (vec![(made, ONE)], vec![]));
+    assert_eq!(orders(&mut course), []);
+
+    course.relayed(made);
+
+    assert_eq!((course.take_spent(), orders(&mut course)), (vec![], vec![(2, 1)]));
+    assert_eq!(course.source(made, OTHER), Some(Endpoint::Client));
+    done(&mut course, 2, &[made]);
+    done(&mut course, 1, &[]);
+    assert_eq!(course.take_spent(), [made]);
+    // And so does what the other made, which it is known to need now.
+    let left = graph.task(TaskId(1)).outputs[0];
+    assert_eq!((orders(&mut course), course.take_relays()), (vec![], vec![(left, ONE)]));
+    course.relayed(left);
+    assert_eq!(orders(&mut course), [(3, 1)]);
+    done(&mut course, 3, &[left]);
+    assert_eq!(course.take_spent(), [left]);
+}
+
+#[test]
+fn what_is_lost_on_its_way_to_the_client_is_made_again() {
+    let graph = diamond();
+    let apart = BTreeSet::from([(ONE, OTHER)]);
+    for is_lost in [false, true] {
+        let mut course = Course::new(&graph, &mapping(), (2, &apart), |_| false);
+        let made = graph.task(TaskId(0)).outputs[0];
+        orders(&mut course);
+        done(&mut course, 0, &[]);
+        assert_eq!((orders(&mut course), course.take_relays()), (vec![(1, 0)], vec![(made, ONE)]));
+
+        match is_lost {
+            true => course.lost(ONE).unwrap(),
+            false => course.missing(made, Endpoint::Server(ONE)).unwrap(),
+        }
+
+        let again = if is_lost { 1 } else { 0 };
+        assert_eq!((orders(&mut course), course.take_relays()), (vec![(0, again)], vec![]));
+    }
+}
+
+#[test]
+fn what_the_client_has_for_others_is_not_lost_with_its_server() {
+    let graph = diamond();
+    let apart = BTreeSet::from([(ONE, OTHER)]);
+    let mut course = Course::new(&graph, &mapping(), (2, &apart), |_| false);
+    let made = graph.task(TaskId(0)).outputs[0];
+    orders(&mut course);
+    done(&mut course, 0, &[]);
+    orders(&mut course);
+    course.take_relays();
+    course.relayed(made);
+
+    course.lost(ONE).unwrap();
+
+    assert_eq!(orders(&mut course), [(1, 1), (2, 1)]);
+}

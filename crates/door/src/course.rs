@@ -123,6 +123,14 @@ impl<'a> Course<'a> {
         matches!(self.states[task.index()], State::Done | State::Failed)
     }
 
+    /// Whether a task waits whose arguments are there, for its order or for the client to bring them nearer.
+    fn is_ready(&self, task: TaskId) -> bool {
+        let is_there =
+            |data: &DataId| self.is_at_client(*data) || !self.holders[data.index()].is_empty();
+        let is_waiting = self.states[task.index()] == State::Waiting;
+        is_waiting && self.graph.task(task).inputs.iter().all(is_there)
+    }
+
     /// The orders to give now: of tasks whose arguments are there, and reached from where the task goes. `inputs_s` says how long
     /// those take to a server.
     pub(super) fn take_orders(
@@ -144,15 +152,8 @@ impl<'a> Course<'a> {
 
     /// Tasks whose arguments their servers can have. What others cannot is wanted of the client.
     fn take_reached(&mut self) -> Vec<(TaskId, ServerId)> {
-        let is_there =
-            |data: &DataId| self.is_at_client(*data) || !self.holders[data.index()].is_empty();
-        let can = |task: &TaskId| {
-            let is_waiting = self.states[task.index()] == State::Waiting;
-            is_waiting && self.graph.task(*task).inputs.iter().all(is_there)
-        };
-        let first: Vec<TaskId> = self.tasks().filter(can).collect();
-        let first = first.into_iter().map(|task| (task, self.servers[task.index()]));
-        let first: Vec<_> = first.collect();
+        let first = self.tasks().filter(|&task| self.is_ready(task));
+        let first: Vec<_> = first.map(|task| (task, self.servers[task.index()])).collect();
         let copies = std::mem::take(&mut self.copies);
         self.relays.reconsider();
         let (mut reached, graph) = (Vec::new(), self.graph);

@@ -18,7 +18,10 @@ impl Course<'_> {
         for (server, is_there) in self.is_there.iter().enumerate() {
             free[server] = if *is_there { free[server] } else { 0 };
         }
-        for (_, to) in &self.copies {
+        // What waits for the client to bring its arguments has no order yet, and comes.
+        let ready = self.tasks().filter(|&task| self.is_ready(task));
+        let coming = ready.map(|task| self.servers[task.index()]);
+        for to in coming.chain(self.copies.iter().map(|(_, to)| *to)) {
             free[to.index()] = free[to.index()].saturating_sub(1);
         }
         let of_input = |task, to| inputs_s(self, task, to);

@@ -30,6 +30,9 @@ fn mapping() -> Mapping {
     Mapping { servers, places: vec![0, 1, 2, 3], relays: false, predicted_s: 0.0 }
 }
 
+const ONE: ServerId = ServerId(0);
+const OTHER: ServerId = ServerId(1);
+
 /// Two servers that reach each other.
 const NEAR: (usize, &BTreeSet<(ServerId, ServerId)>) = (2, &BTreeSet::new());
 
@@ -138,11 +141,13 @@ fn what_depends_on_a_task_that_failed_fails_with_it_and_the_rest_goes_on() {
     assert!(course.is_over(), "what the client wanted will never be");
 }
 
-/// Two servers alike, and eight tasks of a second, all of them mapped to the first.
+/// Two servers alike, and eight tasks of a second, all of them mapped to the first, which has what they read.
 fn all_on_one() -> (TaskGraph, Mapping, Platform) {
     let mut graph = GraphBuilder::default();
     for number in 0..8 {
         let task = graph.task(number.to_string(), 1.0);
+        let read = graph.external("read", 8, [Endpoint::Server(ONE)]);
+        graph.read(task, read);
         graph.write(task, "made", 8);
     }
     let link = gridspan_topology::Link::lan();
@@ -212,8 +217,20 @@ fn a_server_that_begins_nothing_is_as_slow_as_one_that_ends_nothing() {
     assert!(taken_back.is_some_and(|attempt| attempt > 0), "the first may be on its way");
 }
 
-const ONE: ServerId = ServerId(0);
-const OTHER: ServerId = ServerId(1);
+#[test]
+fn an_idle_core_gets_one_task_of_a_slow_server_while_the_client_brings_what_that_reads() {
+    let (graph, mapping, platform) = all_on_one();
+    let apart = BTreeSet::from([(ONE, OTHER)]);
+    let mut course = Course::new(&graph, &mapping, (2, &apart), |_| false);
+    let watch = Watch::new(&graph, &platform, true);
+    orders(&mut course);
+    let rescue = |course: &mut Course<'_>| course.rescue(10.0, &platform, &watch, &|_, _, _| 0.0);
+
+    assert!(rescue(&mut course).is_some());
+
+    assert_eq!((orders(&mut course), course.take_relays().len()), (vec![], 1));
+    assert_eq!(rescue(&mut course), None, "one is to come");
+}
 
 #[test]
 fn a_task_whose_copy_comes_to_nothing_does_not_go_back_to_a_server_that_is_lost() {

@@ -246,6 +246,7 @@ impl<'a> Course<'a> {
                 failing.extend(&self.graph.datum(data).consumers);
             }
         }
+        self.copies.retain(|(of, _)| self.states[of.index()] != State::Failed);
         failed
     }
 

@@ -233,6 +233,21 @@ fn an_idle_core_gets_one_task_of_a_slow_server_while_the_client_brings_what_that
 }
 
 #[test]
+fn a_task_that_failed_is_not_begun_again_by_a_copy_that_waits_for_its_arguments() {
+    let (graph, mapping, _) = all_on_one();
+    let apart = BTreeSet::from([(ONE, OTHER)]);
+    let mut course = Course::new(&graph, &mapping, (2, &apart), |_| false);
+    orders(&mut course);
+    course.copies.push((TaskId(0), OTHER));
+    assert_eq!((orders(&mut course), course.take_relays()), (vec![], vec![(DataId(0), ONE)]));
+
+    course.fail(TaskId(0));
+    course.relayed(DataId(0));
+
+    assert_eq!(orders(&mut course), []);
+}
+
+#[test]
 fn a_task_whose_copy_comes_to_nothing_does_not_go_back_to_a_server_that_is_lost() {
     let graph = diamond();
     for is_refused in [false, true] {

@@ -154,7 +154,7 @@ impl<E: Errand> Conductor<'_, E> {
                 Event::Brought(data, server, now_s, brought.is_ok())
             });
         }
-        for (data, server) in self.course.take_relays() {
+        for (data, server) in self.course.take_relays(|data| self.errand.bytes(data)) {
             let (version, bytes) = (self.errand.version(data), self.errand.bytes(data));
             let connection = self.contacts[server.index()].connection.clone();
             let group = self.plan.group;
@@ -254,8 +254,8 @@ impl<E: Errand> Conductor<'_, E> {
             }
             Event::Relayed(data, server, start_s, Ok(bytes)) => {
                 self.came(data, server, start_s);
+                self.course.relayed(data, bytes.len() as u64);
                 self.errand.relayed(data, bytes);
-                self.course.relayed(data);
             }
             Event::Relayed(data, server, _, Err(_)) => {
                 self.errand.has_not(data, server);

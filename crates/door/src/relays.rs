@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// So much data is on its way to the client at the same time: more would share its link, and the first would come later.
 const AT_ONCE: usize = 8;
+/// So many bytes are there or on their way, unless nothing would go on otherwise: they are in the client's memory.
+const BYTES_MAX: u64 = 1 << 30;
 
 /// Who does not reach whom, and what the client brings therefore.
 #[derive(Debug, Default)]
@@ -13,10 +15,12 @@ pub(super) struct Relays {
     apart: BTreeSet<(ServerId, ServerId)>,
     /// Data that the second server could not have from the first.
     unreached: BTreeSet<(DataId, ServerId, ServerId)>,
-    /// What tasks wait for, and the server that is asked for it.
-    wanted: BTreeMap<DataId, Option<ServerId>>,
-    /// What the client has.
-    here: BTreeSet<DataId>,
+    /// What tasks wait for, one task after the other.
+    wanted: Vec<DataId>,
+    /// What is on its way, and the server that was asked for it.
+    asked: BTreeMap<DataId, ServerId>,
+    /// What the client has, and how many bytes that is.
+    here: BTreeMap<DataId, u64>,
 }
 
 impl Relays {
@@ -25,22 +29,27 @@ impl Relays {
     }
 
     pub(super) fn has(&self, data: DataId) -> bool {
-        self.here.contains(&data)
+        self.here.contains_key(&data)
+    }
+
+    /// Whether nothing is here, nor wanted.
+    pub(super) fn is_idle(&self) -> bool {
+        self.here.is_empty() && self.wanted.is_empty()
     }
 
     /// What was wanted and is not asked for is not wanted any more, unless somebody says so again.
     pub(super) fn reconsider(&mut self) {
-        self.wanted.retain(|_, asked| asked.is_some());
+        self.wanted.clear();
     }
 
     pub(super) fn want(&mut self, data: DataId) {
-        self.wanted.entry(data).or_default();
+        self.wanted.push(data);
     }
 
     /// A server was asked for data and does not give it.
     pub(super) fn missing(&mut self, data: DataId, from: ServerId) {
-        if self.wanted.get(&data) == Some(&Some(from)) {
-            self.wanted.remove(&data);
+        if self.asked.get(&data) == Some(&from) {
+            self.asked.remove(&data);
         }
     }
 
@@ -61,30 +70,43 @@ impl Relays {
         self.apart.contains(&(from, to))
     }
 
-    /// What is to be asked for now, of those that `holder` names.
+    /// What is to be asked for now, of those that `holder` names. `bytes` says how large data is, and `goes` whether some that
+    /// is here will go without any more.
     pub(super) fn take(
         &mut self,
         holder: impl Fn(DataId) -> Option<ServerId>,
+        bytes: impl Fn(DataId) -> u64,
+        goes: impl Fn(DataId) -> bool,
     ) -> Vec<(DataId, ServerId)> {
-        let asked = self.wanted.values().flatten().count();
-        let open = self.wanted.iter_mut().filter(|(_, asked)| asked.is_none());
+        let asked = self.asked.keys().map(|&data| bytes(data));
+        let mut held = self.here.values().copied().chain(asked).fold(0, u64::saturating_add);
         let mut taken = Vec::new();
-        for (&data, asked_of) in open.take(AT_ONCE.saturating_sub(asked)) {
-            *asked_of = holder(data);
-            taken.extend(asked_of.map(|server| (data, server)));
+        for data in std::mem::take(&mut self.wanted) {
+            let Some(server) = holder(data).filter(|_| !self.asked.contains_key(&data)) else {
+                continue;
+            };
+            held = held.saturating_add(bytes(data));
+            // A task may need more than this at once, or several may each wait for the half of it that is missing.
+            let would_stop = || self.asked.is_empty() && !self.here.keys().any(|&data| goes(data));
+            // What is small does not pass what is large, which would wait for ever.
+            if self.asked.len() >= AT_ONCE || (held > BYTES_MAX && !would_stop()) {
+                break;
+            }
+            self.asked.insert(data, server);
+            taken.push((data, server));
         }
         taken
     }
 
-    /// Data has come.
-    pub(super) fn came(&mut self, data: DataId) {
-        self.wanted.remove(&data);
-        self.here.insert(data);
+    /// Data of so many bytes has come.
+    pub(super) fn came(&mut self, data: DataId, bytes: u64) {
+        self.asked.remove(&data);
+        self.here.insert(data, bytes);
     }
 
     /// What is not needed any more.
     pub(super) fn take_spent(&mut self, is_spent: impl Fn(DataId) -> bool) -> Vec<DataId> {
-        let spent: Vec<DataId> = self.here.iter().copied().filter(|&data| is_spent(data)).collect();
+        let spent: Vec<DataId> = self.here.keys().copied().filter(|&data| is_spent(data)).collect();
         for data in &spent {
             self.here.remove(data);
         }
@@ -92,7 +114,7 @@ impl Relays {
     }
 
     pub(super) fn lost(&mut self, server: ServerId) {
-        self.wanted.retain(|_, asked| *asked != Some(server));
+        self.asked.retain(|_, asked| *asked != server);
         // Nobody reached it for that reason, and others may.
         self.unreached.retain(|(_, from, _)| *from != server);
     }

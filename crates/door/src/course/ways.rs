@@ -2,6 +2,7 @@
 
 use super::{Attempt, Course, State, Stuck};
 use gridspan_rpc::{DataId, Endpoint, ServerId, TaskId};
+use std::collections::BTreeSet;
 
 impl Course<'_> {
     /// An attempt came to nothing because its server does not reach others, which have this data. It does not count: each
@@ -40,22 +41,40 @@ impl Course<'_> {
         all.find(|&from| self.is_direct(from, to))
     }
 
-    /// What the client is to bring for others, and from which server.
-    pub(crate) fn take_relays(&mut self) -> Vec<(DataId, ServerId)> {
-        let holders = &self.holders;
-        self.relays.take(|data| holders[data.index()].first().copied())
+    /// What the client is to bring for others, and from which server; `bytes` says how large data is.
+    pub(crate) fn take_relays(&mut self, bytes: impl Fn(DataId) -> u64) -> Vec<(DataId, ServerId)> {
+        if self.relays.is_idle() {
+            return Vec::new();
+        }
+        let (graph, holders, coming) = (self.graph, &self.holders, self.coming());
+        let holder = |data: DataId| holders[data.index()].first().copied();
+        let goes = |data| graph.datum(data).consumers.iter().any(|task| coming.contains(task));
+        self.relays.take(holder, bytes, goes)
     }
 
-    /// The client has data that it brings for others.
-    pub(crate) fn relayed(&mut self, data: DataId) {
-        self.relays.came(data);
+    /// Tasks that are ordered of servers that may still ask for what these read.
+    fn coming(&self) -> BTreeSet<TaskId> {
+        let open = self.attempts.iter().filter(|attempt| attempt.is_open);
+        open.filter(|attempt| attempt.begun_s.is_none()).map(|attempt| attempt.task).collect()
     }
 
-    /// What the client has brought and nobody needs any more.
+    /// The client has data that it brings for others, of so many bytes.
+    pub(crate) fn relayed(&mut self, data: DataId, bytes: u64) {
+        self.relays.came(data, bytes);
+    }
+
+    /// What the client has brought and nobody needs any more. Who computes has what it reads.
     pub(crate) fn take_spent(&mut self) -> Vec<DataId> {
-        let (graph, states) = (self.graph, &self.states);
-        let is_settled =
-            |task: &TaskId| matches!(states[task.index()], State::Done | State::Failed);
-        self.relays.take_spent(|data| graph.datum(data).consumers.iter().all(is_settled))
+        if self.relays.is_idle() {
+            return Vec::new();
+        }
+        let (graph, states, coming) = (self.graph, &self.states, self.coming());
+        let copies: BTreeSet<TaskId> = self.copies.iter().map(|(task, _)| *task).collect();
+        let needs = |task: &TaskId| match states[task.index()] {
+            State::Waiting => true,
+            State::Ordered => coming.contains(task) || copies.contains(task),
+            State::Done | State::Failed => false,
+        };
+        self.relays.take_spent(|data| !graph.datum(data).consumers.iter().any(needs))
     }
 }

@@ -35,8 +35,8 @@ fn of_many_servers_that_are_not_reached_one_is_tried_for_each_data() {
         course.unreached(0, &[(data, ONE)]).unwrap();
 
         if !is_at_client {
-            assert_eq!((orders(&mut course), course.take_relays()), (vec![], vec![(data, ONE)]));
-            course.relayed(data);
+            assert_eq!((orders(&mut course), relays(&mut course)), (vec![], vec![(data, ONE)]));
+            course.relayed(data, 8);
         }
         assert_eq!(course.source(data, to), Some(Endpoint::Client));
         assert_eq!(orders(&mut course), [(0, to.0)]);
@@ -64,8 +64,8 @@ fn attempts_that_show_who_does_not_reach_whom_do_not_count() {
         assert_eq!(orders(&mut course), [(0, to.0)]);
         let (data, from) = (DataId(number), ServerId(number));
         course.unreached(number as usize, &[(data, from)]).unwrap();
-        assert_eq!((orders(&mut course), course.take_relays()), (vec![], vec![(data, from)]));
-        course.relayed(data);
+        assert_eq!((orders(&mut course), relays(&mut course)), (vec![], vec![(data, from)]));
+        course.relayed(data, 8);
     }
 
     // Others count as ever.
@@ -88,10 +88,10 @@ fn what_a_server_cannot_reach_comes_to_the_client_first_and_goes_when_nobody_nee
     // The second says that it does not reach the first.
     course.unreached(attempt_at(&course, 2), &[(made, ONE)]).unwrap();
     assert_eq!(orders(&mut course), []);
-    assert_eq!((course.take_relays(), course.take_relays()), (vec![(made, ONE)], vec![]));
+    assert_eq!((relays(&mut course), relays(&mut course)), (vec![(made, ONE)], vec![]));
     assert_eq!(orders(&mut course), []);
 
-    course.relayed(made);
+    course.relayed(made, 8);
 
     assert_eq!((course.take_spent(), orders(&mut course)), (vec![], vec![(2, 1)]));
     assert_eq!(course.source(made, OTHER), Some(Endpoint::Client));
@@ -100,8 +100,8 @@ fn what_a_server_cannot_reach_comes_to_the_client_first_and_goes_when_nobody_nee
     assert_eq!(course.take_spent(), [made]);
     // And so does what the other made, which it is known to need now.
     let left = graph.task(TaskId(1)).outputs[0];
-    assert_eq!((orders(&mut course), course.take_relays()), (vec![], vec![(left, ONE)]));
-    course.relayed(left);
+    assert_eq!((orders(&mut course), relays(&mut course)), (vec![], vec![(left, ONE)]));
+    course.relayed(left, 8);
     assert_eq!(orders(&mut course), [(3, 1)]);
     done(&mut course, 3, &[left]);
     assert_eq!(course.take_spent(), [left]);
@@ -116,7 +116,7 @@ fn what_is_lost_on_its_way_to_the_client_is_made_again() {
         let made = graph.task(TaskId(0)).outputs[0];
         orders(&mut course);
         done(&mut course, 0, &[]);
-        assert_eq!((orders(&mut course), course.take_relays()), (vec![(1, 0)], vec![(made, ONE)]));
+        assert_eq!((orders(&mut course), relays(&mut course)), (vec![(1, 0)], vec![(made, ONE)]));
 
         match is_lost {
             true => course.lost(ONE).unwrap(),
@@ -124,7 +124,7 @@ fn what_is_lost_on_its_way_to_the_client_is_made_again() {
         }
 
         let again = if is_lost { 1 } else { 0 };
-        assert_eq!((orders(&mut course), course.take_relays()), (vec![(0, again)], vec![]));
+        assert_eq!((orders(&mut course), relays(&mut course)), (vec![(0, again)], vec![]));
     }
 }
 
@@ -137,10 +137,97 @@ fn what_the_client_has_for_others_is_not_lost_with_its_server() {
     orders(&mut course);
     done(&mut course, 0, &[]);
     orders(&mut course);
-    course.take_relays();
-    course.relayed(made);
+    relays(&mut course);
+    course.relayed(made, 8);
 
     course.lost(ONE).unwrap();
 
     assert_eq!(orders(&mut course), [(1, 1), (2, 1)]);
+}
+
+/// Tasks on the second server that read data of so many bytes each, all of it with the first. `readers` says which task reads
+/// each.
+fn far(readers: &[usize], bytes: u64) -> (TaskGraph, Mapping) {
+    let mut graph = GraphBuilder::default();
+    let last = readers.iter().copied().max().unwrap_or(0);
+    let tasks: Vec<TaskId> = (0..=last).map(|number| graph.task(number.to_string(), 1.0)).collect();
+    for (number, &reader) in readers.iter().enumerate() {
+        let data = graph.external(number.to_string(), bytes, [Endpoint::Server(ONE)]);
+        graph.read(tasks[reader], data);
+    }
+    let places = (0..tasks.len() as u32).collect();
+    let servers = vec![OTHER; tasks.len()];
+    (graph.build().unwrap(), Mapping { servers, places, relays: false, predicted_s: 0.0 })
+}
+
+/// So large that the client takes two such.
+const LARGE: u64 = 400 << 20;
+
+/// The client asks for these, and gets them.
+fn bring(course: &mut Course<'_>, bytes: u64) -> Vec<u32> {
+    let asked = relays(course);
+    asked.iter().for_each(|&(data, _)| course.relayed(data, bytes));
+    asked.into_iter().map(|(data, _)| data.0).collect()
+}
+
+#[test]
+fn the_client_takes_so_many_bytes_at_once_and_more_as_their_readers_begin() {
+    let (graph, mapping) = far(&[0, 1, 2, 3, 4], LARGE);
+    let apart = BTreeSet::from([(ONE, OTHER)]);
+    let mut course = Course::new(&graph, &mapping, (2, &apart), |_| false);
+    assert_eq!(orders(&mut course), []);
+    assert_eq!(bring(&mut course, LARGE), [0, 1]);
+    assert_eq!(orders(&mut course), [(0, 1), (1, 1)]);
+    assert_eq!((course.take_spent(), bring(&mut course, LARGE)), (vec![], vec![]));
+
+    course.begun(0, 1.0);
+
+    assert_eq!(course.take_spent(), [DataId(0)]);
+    orders(&mut course);
+    assert_eq!(bring(&mut course, LARGE), [2]);
+}
+
+#[test]
+fn what_is_on_its_way_to_the_client_counts_as_well() {
+    let (graph, mapping) = far(&[0, 1, 2], LARGE);
+    let apart = BTreeSet::from([(ONE, OTHER)]);
+    let mut course = Course::new(&graph, &mapping, (2, &apart), |_| false);
+    orders(&mut course);
+    assert_eq!(relays(&mut course).len(), 2);
+
+    orders(&mut course);
+
+    assert_eq!(relays(&mut course), []);
+}
+
+#[test]
+fn a_task_that_needs_more_bytes_than_the_client_takes_at_once_gets_them_one_after_the_other() {
+    let apart = BTreeSet::from([(ONE, OTHER)]);
+    for (bytes, expected) in [
+        (LARGE, vec![vec![0, 1], vec![2], vec![3]]),
+        (LARGE * 4, vec![vec![0], vec![1], vec![2], vec![3]]),
+    ] {
+        // Another waits for its turn, and may not come between.
+        let (graph, mapping) = far(&[0, 0, 0, 0, 1], bytes);
+        let mut course = Course::new(&graph, &mapping, (2, &apart), |_| false);
+        for data in expected {
+            assert_eq!(orders(&mut course), []);
+            assert_eq!(bring(&mut course, bytes), data);
+        }
+        assert_eq!(orders(&mut course), [(0, 1)]);
+        assert_eq!(relays(&mut course), [], "it makes room");
+    }
+}
+
+#[test]
+fn the_client_brings_what_one_task_needs_before_it_brings_for_others() {
+    // The first half of what each reads, and then the second.
+    let (graph, mapping) = far(&[0, 1, 2, 0, 1, 2], LARGE);
+    let apart = BTreeSet::from([(ONE, OTHER)]);
+    let mut course = Course::new(&graph, &mapping, (2, &apart), |_| false);
+    orders(&mut course);
+
+    assert_eq!(bring(&mut course, LARGE), [0, 3]);
+
+    assert_eq!(orders(&mut course), [(0, 1)]);
 }

@@ -145,26 +145,26 @@ impl<E: Errand> Conductor<'_, E> {
             let ordered = Ordered { order: given, at_s: now_s, sources, going };
             self.given.insert(given.attempt, ordered);
         }
-        for (data, server) in self.course.take_wishes() {
-            let (version, bytes) = (self.errand.version(data), self.errand.bytes(data));
-            let connection = self.contacts[server.index()].connection.clone();
-            let group = self.plan.group;
-            self.events.spawn(async move {
-                let brought = fetch(&connection, group, version, bytes).await;
-                Event::Brought(data, server, now_s, brought.is_ok())
-            });
-        }
-        for (data, server) in self.course.take_relays(|data| self.errand.bytes(data)) {
-            let (version, bytes) = (self.errand.version(data), self.errand.bytes(data));
-            let connection = self.contacts[server.index()].connection.clone();
-            let group = self.plan.group;
-            self.events.spawn(async move {
-                let brought = fetch(&connection, group, version, bytes).await;
-                Event::Relayed(data, server, now_s, brought.map(|(bytes, _)| bytes))
-            });
-        }
+        let wishes = self.course.take_wishes();
+        // Before more is asked for, which needs the room.
         for data in self.course.take_spent() {
             self.errand.spent(data);
+        }
+        let relays = self.course.take_relays(|data| self.errand.bytes(data));
+        let wishes = wishes.into_iter().map(|wish| (wish, false));
+        for ((data, server), is_relay) in
+            wishes.chain(relays.into_iter().map(|relay| (relay, true)))
+        {
+            let (version, bytes) = (self.errand.version(data), self.errand.bytes(data));
+            let connection = self.contacts[server.index()].connection.clone();
+            let group = self.plan.group;
+            self.events.spawn(async move {
+                let brought = fetch(&connection, group, version, bytes).await;
+                match is_relay {
+                    true => Event::Relayed(data, server, now_s, brought.map(|(bytes, _)| bytes)),
+                    false => Event::Brought(data, server, now_s, brought.is_ok()),
+                }
+            });
         }
     }
 

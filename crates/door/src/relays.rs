@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// So much data is on its way to the client at the same time: more would share its link, and the first would come later.
 const AT_ONCE: usize = 8;
 /// So many bytes are there or on their way, unless nothing would go on otherwise: they are in the client's memory.
-const BYTES_MAX: u64 = 1 << 30;
+const HELD_BYTES_MAX: u64 = 1 << 30;
 
 /// Who does not reach whom, and what the client brings therefore.
 #[derive(Debug, Default)]
@@ -89,7 +89,7 @@ impl Relays {
             // A task may need more than this at once, or several may each wait for the half of it that is missing.
             let would_stop = || self.asked.is_empty() && !self.here.keys().any(|&data| goes(data));
             // What is small does not pass what is large, which would wait for ever.
-            if self.asked.len() >= AT_ONCE || (held > BYTES_MAX && !would_stop()) {
+            if self.asked.len() >= AT_ONCE || (held > HELD_BYTES_MAX && !would_stop()) {
                 break;
             }
             self.asked.insert(data, server);

@@ -188,6 +188,23 @@ fn the_client_takes_so_many_bytes_at_once_and_more_as_their_readers_begin() {
 }
 
 #[test]
+fn who_has_begun_and_comes_to_nothing_gets_from_the_client_what_that_has_let_go() {
+    let (graph, mapping) = far(&[0], LARGE);
+    let apart = BTreeSet::from([(ONE, OTHER)]);
+    let mut course = Course::new(&graph, &mapping, (2, &apart), |_| false);
+    orders(&mut course);
+    bring(&mut course, LARGE);
+    orders(&mut course);
+    course.begun(0, 1.0);
+    assert_eq!(course.take_spent(), [DataId(0)]);
+
+    course.again(0).unwrap();
+
+    assert_eq!((orders(&mut course), bring(&mut course, LARGE)), (vec![], vec![0]));
+    assert_eq!(orders(&mut course), [(0, 1)]);
+}
+
+#[test]
 fn what_is_on_its_way_to_the_client_counts_as_well() {
     let (graph, mapping) = far(&[0, 1, 2], LARGE);
     let apart = BTreeSet::from([(ONE, OTHER)]);

@@ -296,7 +296,13 @@ impl<E: Errand> Conductor<'_, E> {
                 _ if unreached.contains(&version) && from == Endpoint::Server(*to) => {
                     gone.push((data, from));
                 }
-                _ if missing.contains(&version) => gone.push((data, from)),
+                _ if missing.contains(&version) => {
+                    gone.push((data, from));
+                    if from == Endpoint::Client {
+                        let reason = "a server did not get data from the client, which passes on values of up to 1 GiB";
+                        self.reasons.insert(*task, (reason.to_owned(), false));
+                    }
+                }
                 _ => {}
             }
         }

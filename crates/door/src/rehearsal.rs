@@ -234,6 +234,14 @@ async fn what_every_server_refuses_to_hear_is_refused() {
 }
 
 #[tokio::test]
+async fn a_task_that_never_gets_its_argument_of_the_client_ends_with_this_reason() {
+    let ended = perform_alone(|_| trouble(Trouble::Missing(vec![0]))).await;
+
+    let reason = format!("{:?}", ended.unwrap_err());
+    assert!(reason.contains("the client"), "{reason}");
+}
+
+#[tokio::test]
 async fn clones_that_map_at_the_same_time_reach_each_server_once() {
     let (remote, _hear) = grid(&["one", "other"], |_| done(vec![8])).await;
     let clone = remote.clone();

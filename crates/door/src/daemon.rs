@@ -249,7 +249,7 @@ impl<C: Catalogue> Daemon<C> {
         listed
     }
 
-    /// What is new for whoever knows this. It costs what is new: groups ask before each window.
+    /// What is new for whoever knows this, though not of too many ways at once. It costs what is told: groups ask before each window.
     fn news(&self, known: Known) -> News {
         // Of another door it is worth nothing.
         let known = if known.door == self.door { known } else { Known::default() };

@@ -98,3 +98,25 @@ async fn who_asks_again_hears_what_is_new_only() {
     let of_another = Known { door: 2, ..one.known };
     assert_eq!(daemon.news(of_another).servers.map(|all| all.len() as u32), Some(SERVERS - 1));
 }
+
+#[tokio::test]
+async fn of_a_server_that_goes_during_a_survey_nothing_stays() {
+    let (daemon, _there, connection) = with_guest().await;
+    let guest = Guest { connection, joined: Mutex::default(), groups: Mutex::default() };
+    assert!(matches!(daemon.join(card("own"), 1, &guest), Answer::Joined));
+    let way = Way::There(guest.connection.clone());
+    let other = daemon.hall().join(card("other"), (1, None), way).unwrap();
+    let round_trip = Some(Duration::from_millis(2));
+    let seen = [Sighting { from: other, sample: LinkSample { round_trip, ..Default::default() } }];
+
+    std::thread::scope(|scope| {
+        let mut chart = lock(&daemon.chart);
+        scope.spawn(|| daemon.survey(&seen, &guest));
+        // So that it has begun, and waits for the chart.
+        std::thread::sleep(Duration::from_millis(200));
+        daemon.hall().leave(other);
+        chart.leave(other);
+    });
+
+    assert!(lock(&daemon.chart).estimates(daemon.now()).is_empty());
+}

@@ -10,6 +10,8 @@ const DUE_MAX: usize = 8;
 /// measure more.
 const AGE: Duration = Duration::from_secs(20);
 const SERVERS_PER_AGE: u32 = 8;
+/// So many ways are told of at once, in some hundred kilobytes: on a slow link, too, that takes less than somebody waits for it.
+pub(super) const WAYS_MAX: usize = 512;
 /// What is said to take longer is not believed.
 const ROUND_TRIP_MAX: Duration = Duration::from_secs(3600);
 /// What a way can carry is measured again after so many times that, if no transfer shows it.
@@ -77,14 +79,18 @@ impl Chart {
         self.monitor.estimates(now).collect()
     }
 
-    /// What is known of ways of which something was seen after a version; and as of which version this is. It costs what was seen.
+    /// What is known of ways of which something was seen after a version, the first of them if they are many; and as of which version
+    /// this is. It costs what is told.
     pub(super) fn since(&self, version: u64, now: Time) -> (u64, Vec<Estimated>) {
         let seen = self.by_version.range(version.saturating_add(1)..);
-        let known = |(_, way): (&u64, &(u32, u32))| {
+        let known = |(version, way): (&u64, &(u32, u32))| {
             let estimate = self.monitor.estimate(now, way.0, way.1)?;
-            Some((*way, estimate))
+            Some((*version, (*way, estimate)))
         };
-        (self.version, seen.filter_map(known).collect())
+        let (versions, ways): (Vec<u64>, Vec<Estimated>) =
+            seen.filter_map(known).take(WAYS_MAX).unzip();
+        let last = versions.last().filter(|_| versions.len() == WAYS_MAX);
+        (last.copied().unwrap_or(self.version), ways)
     }
 
     /// A server is gone.
@@ -159,6 +165,24 @@ mod tests {
         assert_eq!(changed[0].1.latency.duration(), Duration::from_millis(10));
         assert_eq!(chart.since(0, at(3)).1.len(), 16);
         assert_eq!(chart.since(u64::MAX, at(3)).1, vec![]);
+    }
+
+    #[test]
+    fn who_knows_little_is_told_of_a_part_after_the_other() {
+        let (mut chart, mut told) = (Chart::default(), Vec::new());
+        let others = WAYS_MAX as u32;
+        (1..=others).for_each(|to| chart.observe(at(1), (0, to), sample(40, None)));
+
+        let mut version = 0;
+        for count in [WAYS_MAX, WAYS_MAX, 0] {
+            let (newer, ways) = chart.since(version, at(2));
+            assert_eq!((ways.len(), newer > version), (count, count > 0));
+            version = newer;
+            told.extend(ways.into_iter().map(|(way, _)| way));
+        }
+
+        let all: Vec<_> = (1..=others).flat_map(|to| [(0, to), (to, 0)]).collect();
+        assert_eq!(told, all);
     }
 
     #[test]

@@ -249,7 +249,7 @@ impl<C: Catalogue> Daemon<C> {
         listed
     }
 
-    /// What is new for whoever knows this. It costs what is new: groups ask before each window.
+    /// What is new for whoever knows this, though not of too many ways at once. It costs what is told: groups ask before each window.
     fn news(&self, known: Known) -> News {
         // Of another door it is worth nothing.
         let known = if known.door == self.door { known } else { Known::default() };
@@ -265,11 +265,14 @@ impl<C: Catalogue> Daemon<C> {
 
     /// Notes what a server has seen; what it should measure.
     fn survey(&self, sightings: &[Sighting], guest: &Guest) -> Answer {
-        let Some(own) = *lock(&guest.joined) else {
+        // Locked to the end, and the chart before the hall is read: who leaves is erased from the chart after all others, so nothing
+        // is noted here of somebody who was erased already.
+        let joined = lock(&guest.joined);
+        let Some(own) = *joined else {
             return Answer::Refused("it has not joined".to_owned());
         };
-        let seats = self.hall().seats();
         let mut chart = lock(&self.chart);
+        let seats = self.hall().seats();
         let known = sightings.iter().filter(|sighting| seats.contains_key(&sighting.from));
         known.for_each(|seen| chart.observe(self.now(), (seen.from, own), seen.sample));
         let others: Vec<u32> = seats.keys().copied().filter(|&other| other != own).collect();
@@ -286,6 +289,7 @@ impl<C: Catalogue> Daemon<C> {
         Time::ZERO + self.begun.elapsed()
     }
 
+    /// The hall and the chart are locked one after the other, as a survey locks the chart and then the hall.
     fn leave(&self, number: u32) {
         self.hall().leave(number);
         lock(&self.chart).leave(number);

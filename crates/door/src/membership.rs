@@ -5,12 +5,17 @@ use super::errand::Contact;
 use super::wire::Listed;
 use gridspan_topology::LinkSample;
 use quinn::Connection;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// How long servers that are listed for the first time are waited for after another has come: as long as for news of servers.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// A server that was not reached is tried again after this time, and nobody waits for it then.
 const AGAIN: Duration = Duration::from_secs(10);
+/// So long a server is remembered that is gone and not listed: windows that were mapped with it go by it, and few heuristics take
+/// as long.
+const MEMORY: Duration = Duration::from_secs(600);
 /// The number of servers that the registry does not list at the moment.
 const UNLISTED: u32 = u32::MAX;
 
@@ -28,12 +33,17 @@ enum Reach {
 struct Member {
     listed: Listed,
     reach: Reach,
+    /// Since when it is gone and not listed.
+    gone: Option<Instant>,
 }
 
 /// Servers by their numbers here, which are not used again: those at the door begin anew when a registry is restarted.
 #[derive(Default)]
 pub(super) struct Membership {
-    members: Vec<Member>,
+    members: BTreeMap<u32, Member>,
+    next: u32,
+    /// By which number each was listed last, by where it is and its name.
+    numbers: BTreeMap<(Option<SocketAddr>, String), u32>,
     /// When one was reached last.
     last: Option<Instant>,
 }
@@ -53,12 +63,18 @@ impl Member {
     fn is_lost(&self) -> bool {
         matches!(self.reach, Reach::There(..)) && self.contact().is_none()
     }
+
+    /// Whether nobody has a use for it but those who know its number.
+    fn is_gone(&self) -> bool {
+        let is_away = matches!(self.reach, Reach::Away(_));
+        self.listed.card.number == UNLISTED && (is_away || self.is_lost())
+    }
 }
 
 impl Membership {
     /// These are listed now; who of them is to be reached, by number.
     pub(super) fn list(&mut self, now: Instant, listed: Vec<Listed>) -> Vec<(u32, Listed)> {
-        for member in &mut self.members {
+        for member in self.members.values_mut() {
             // What is known of it goes by numbers that may be those of others now.
             member.listed.links.clear();
             member.listed.card.number = UNLISTED;
@@ -66,28 +82,48 @@ impl Membership {
         let mut due = Vec::new();
         // A registry that was away for a moment may list a server as it was, too: the last is it.
         for listed in listed {
-            let is_it = |member: &Member| member.listed.is_same(&listed) && !member.is_lost();
-            let place = self.members.iter().position(is_it).unwrap_or_else(|| {
-                let reach = Reach::Away(now);
-                self.members.push(Member { listed: listed.clone(), reach });
-                due.push((self.members.len() as u32 - 1, Some(now)));
-                self.members.len() - 1
-            });
-            let member = &mut self.members[place];
-            member.listed = listed;
-            match member.reach {
-                Reach::Away(since) if now.duration_since(since) >= AGAIN => {
-                    due.push((place as u32, None));
+            let identity = listed.identity();
+            let number = self.numbers.get(&identity).copied();
+            let known = number.and_then(|number| Some((number, self.members.get_mut(&number)?)));
+            match known.filter(|(_, member)| !member.is_lost()) {
+                Some((number, member)) => {
+                    (member.listed, member.gone) = (listed, None);
+                    match member.reach {
+                        Reach::Away(since) if now.duration_since(since) >= AGAIN => {
+                            member.reach = Reach::Coming(None);
+                            due.push(number);
+                        }
+                        _ => {}
+                    }
                 }
-                _ => {}
+                None => {
+                    let member = Member { listed, reach: Reach::Coming(Some(now)), gone: None };
+                    self.members.insert(self.next, member);
+                    self.numbers.insert(identity, self.next);
+                    due.push(self.next);
+                    self.next += 1;
+                }
             }
         }
-        let reach = |(number, since): (u32, Option<Instant>)| {
-            let member = &mut self.members[number as usize];
-            member.reach = Reach::Coming(since);
-            (number, member.listed.clone())
-        };
-        due.into_iter().map(reach).collect()
+        self.forget(now);
+        let listed = |number| Some((number, self.members.get(&number)?.listed.clone()));
+        due.into_iter().filter_map(listed).collect()
+    }
+
+    /// Forgets those that have been gone for long.
+    fn forget(&mut self, now: Instant) {
+        self.members.retain(|number, member| {
+            let since = member.is_gone().then(|| *member.gone.get_or_insert(now));
+            let is_over = since.is_some_and(|since| now.duration_since(since) >= MEMORY);
+            let identity = is_over.then(|| member.listed.identity());
+            // Maybe another has its place now.
+            if let Some(identity) = identity
+                && self.numbers.get(&identity) == Some(number)
+            {
+                self.numbers.remove(&identity);
+            }
+            !is_over
+        });
     }
 
     /// A server was reached, or not.
@@ -98,7 +134,7 @@ impl Membership {
         reached: Option<(Contact, LinkSample)>,
     ) {
         self.last = if reached.is_some() { Some(now) } else { self.last };
-        if let Some(member) = self.members.get_mut(number as usize) {
+        if let Some(member) = self.members.get_mut(&number) {
             member.reach = match reached {
                 Some((contact, sample)) => Reach::There(contact, sample),
                 None => Reach::Away(now),
@@ -108,7 +144,7 @@ impl Membership {
 
     /// How long to wait for servers that are coming: not at all if none is, or if none has come for a while.
     pub(super) fn patience(&self, now: Instant) -> Option<Duration> {
-        let coming = self.members.iter().filter_map(|member| match member.reach {
+        let coming = self.members.values().filter_map(|member| match member.reach {
             Reach::Coming(since) => Some(since),
             _ => None,
         });
@@ -126,23 +162,23 @@ impl Membership {
     }
 
     pub(super) fn is_somebody_there(&self) -> bool {
-        self.members.iter().any(|member| member.contact().is_some())
+        self.members.values().any(|member| member.contact().is_some())
     }
 
     #[cfg(test)]
     pub(super) fn is_anybody_coming(&self) -> bool {
-        self.members.iter().any(|member| matches!(member.reach, Reach::Coming(_)))
+        self.members.values().any(|member| matches!(member.reach, Reach::Coming(_)))
     }
 
     /// The connection to a server, if that is there.
     pub(super) fn connection(&self, number: u32) -> Option<Connection> {
-        let member = self.members.get(number as usize)?;
+        let member = self.members.get(&number)?;
         member.contact().map(|contact| contact.connection.clone())
     }
 
     /// How a server was listed last and what its way was like, if it was ever reached.
     pub(super) fn known(&self, number: u32) -> Option<(Listed, LinkSample)> {
-        let member = self.members.get(number as usize)?;
+        let member = self.members.get(&number)?;
         match &member.reach {
             Reach::There(_, sample) => Some((member.listed.clone(), *sample)),
             _ => None,
@@ -151,7 +187,7 @@ impl Membership {
 
     /// How a server is or was reached, if it ever was.
     pub(super) fn contact(&self, number: u32) -> Option<&Contact> {
-        match &self.members.get(number as usize)?.reach {
+        match &self.members.get(&number)?.reach {
             Reach::There(contact, _) => Some(contact),
             _ => None,
         }
@@ -159,13 +195,13 @@ impl Membership {
 
     /// All that are there, by number.
     pub(super) fn there(&self) -> impl Iterator<Item = (u32, &Listed)> {
-        let there = (0..).zip(&self.members).filter(|(_, member)| member.contact().is_some());
-        there.map(|(number, member)| (number, &member.listed))
+        let there = self.members.iter().filter(|(_, member)| member.contact().is_some());
+        there.map(|(number, member)| (*number, &member.listed))
     }
 
     /// Ends all connections.
     pub(super) fn close(&self) {
-        for member in &self.members {
+        for member in self.members.values() {
             if let Reach::There(contact, _) = &member.reach {
                 contact.connection.close(0_u32.into(), b"");
             }
@@ -209,6 +245,27 @@ mod tests {
     }
 
     #[test]
+    fn who_is_gone_and_not_listed_is_forgotten_after_a_while_and_its_number_is_not_used_again() {
+        let (mut membership, begin) = (Membership::default(), Instant::now());
+        let at = |seconds: u64| begin + Duration::from_secs(seconds);
+        let mut list = |seconds, servers: &[u32]| {
+            let due = membership.list(at(seconds), servers.iter().copied().map(server).collect());
+            let due = numbers(due);
+            due.iter().for_each(|&number| membership.reached(at(seconds), number, None));
+            (due, membership.members.len(), membership.numbers.len())
+        };
+        assert_eq!(list(0, &[1, 2]), (vec![0, 1], 2, 2));
+        assert_eq!(list(1, &[2]), (vec![], 2, 2));
+        assert_eq!(list(500, &[1, 2]), (vec![0, 1], 2, 2), "it is listed again");
+        assert_eq!(list(501, &[2]).1, 2);
+        assert_eq!(list(1100, &[2]).1, 2);
+
+        assert_eq!(list(1101, &[2]), (vec![], 1, 1));
+
+        assert_eq!(list(1102, &[1, 2]), (vec![2], 2, 2));
+    }
+
+    #[test]
     fn a_server_that_is_listed_twice_is_reached_once() {
         let (mut membership, now) = (Membership::default(), Instant::now());
         let again = Listed { card: ServerCard { number: 9, ..server(1).card }, ..server(1) };
@@ -216,6 +273,6 @@ mod tests {
         let due = membership.list(now, vec![server(1), again]);
 
         assert_eq!(numbers(due), [0]);
-        assert_eq!(membership.members[0].listed.card.number, 9, "the last is it");
+        assert_eq!(membership.members[&0].listed.card.number, 9, "the last is it");
     }
 }

@@ -84,7 +84,8 @@ impl Party {
     }
 
     /// What a mapping sees of them: links as they were measured, and where they were not as those of local networks and of wide
-    /// areas usually are. Servers that did not reach each other are apart.
+    /// areas usually are. Servers that did not reach each other are apart: whoever executes again asks again, so that this is not tried
+    /// anew.
     pub fn platform(&self) -> Platform {
         let beliefs = Beliefs { lan: Link::lan(), wan: Link::wan(), measures: true };
         let platform = platform(&self.servers, &self.samples, &beliefs, &|_| 1.0);

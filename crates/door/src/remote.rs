@@ -1,6 +1,7 @@
 //! Groups of typed functions on the servers behind a door.
 
 use super::calls::Calls;
+use super::chart::WAYS_MAX;
 use super::conduct::conduct;
 use super::errand::{Contact, Plan};
 use super::kept::Kept;
@@ -64,6 +65,12 @@ fn other(error: &DoorError) -> RpcError {
     }
 }
 
+/// Why a window is not executed whose mapping took longer than servers that have gone are remembered.
+fn forgotten() -> RpcError {
+    let reason = "a server went long before its group was mapped; run the group again";
+    RpcError::Other { reason: reason.to_owned() }
+}
+
 impl Remote {
     /// The servers behind the door that a token names.
     pub fn new(token: Token) -> Result<Self, DoorError> {
@@ -106,25 +113,30 @@ impl Remote {
         self.known().members.connection(number)
     }
 
-    /// Hears what is new of servers, if that comes in time.
+    /// Hears what is new of servers, as much as comes in time: the rest does the next time.
     async fn hear_news(&self) -> Result<(), RpcError> {
-        let (known, is_somebody_there) = {
-            let known = self.known();
-            (known.roster.known(), known.members.is_somebody_there())
-        };
         // Whoever was reached before is there without a registry.
-        let patience = if is_somebody_there { NEWS } else { FIRST_NEWS };
-        match tokio::time::timeout(patience, self.inner.visitor.news(known)).await {
-            Ok(Ok(news)) => {
-                self.known().roster.hear(news);
-                Ok(())
+        let mut is_enough = self.known().members.is_somebody_there();
+        let patience = if is_enough { NEWS } else { FIRST_NEWS };
+        let until = tokio::time::Instant::now() + patience;
+        loop {
+            let known = self.known().roster.known();
+            match tokio::time::timeout_at(until, self.inner.visitor.news(known)).await {
+                Ok(Ok(news)) => {
+                    let is_all = news.ways.len() < WAYS_MAX;
+                    self.known().roster.hear(news);
+                    if is_all {
+                        return Ok(());
+                    }
+                    is_enough = true;
+                }
+                _ if is_enough => {
+                    tracing::warn!("not all news of servers came in time");
+                    return Ok(());
+                }
+                Ok(Err(error)) => return Err(other(&error)),
+                Err(_) => return Err(RpcError::CommunicationFailed),
             }
-            _ if is_somebody_there => {
-                tracing::warn!("no news of servers");
-                Ok(())
-            }
-            Ok(Err(error)) => Err(other(&error)),
-            Err(_) => Err(RpcError::CommunicationFailed),
         }
     }
 
@@ -193,7 +205,8 @@ impl Crew for Remote {
         let known = self.known();
         // Who has gone since is no server any more, but keeps its position.
         let of = |card: &ServerCard| known.members.known(card.number);
-        let (listed, samples): (Vec<_>, Vec<_>) = cards.iter().filter_map(of).unzip();
+        let all: Option<Vec<_>> = cards.iter().map(of).collect();
+        let (listed, samples): (Vec<_>, Vec<_>) = all.ok_or_else(forgotten)?.into_iter().unzip();
         let platform = platform(&listed, &samples, beliefs, &|place| pace(cards[place].number));
         Ok(platform.with_apart(self.inner.kept.apart(cards)))
     }
@@ -240,7 +253,8 @@ impl Execute for Remote {
         let remote = window.crew();
         let (kept, number) = (&remote.inner.kept, window.group());
         let contact = |card: &ServerCard| remote.known().members.contact(card.number).cloned();
-        let contacts: Vec<Contact> = window.cards().iter().filter_map(contact).collect();
+        let contacts: Option<Vec<Contact>> = window.cards().iter().map(contact).collect();
+        let contacts = contacts.ok_or_else(forgotten)?;
         let (graph, group) = (window.graph(), kept.wire(number));
         for data in (0..graph.data().len() as u32).map(DataId) {
             if let Some(value) = window.value(data) {
@@ -264,5 +278,53 @@ impl Execute for Remote {
                 })
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attend::answer;
+    use crate::budget::Budget;
+    use crate::chart::Chart;
+    use crate::token::Key;
+    use crate::wire::{self, Answer, News, WAITING_BYTES_MAX, hear};
+    use gridspan_topology::{LinkSample, Time};
+    use quinn::Endpoint;
+    use std::net::SocketAddr;
+
+    /// A door that tells what is on a chart, and who has its token.
+    fn door_with(chart: Chart) -> Remote {
+        let listen: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let (token, key): (Token, Key) = Token::new(listen).unwrap();
+        let door = Endpoint::server(key.server().unwrap(), listen).unwrap();
+        let token = token.at(door.local_addr().unwrap());
+        tokio::spawn(async move {
+            let guest = door.accept().await.unwrap().await.unwrap();
+            let budget = Budget::new(WAITING_BYTES_MAX);
+            while let Ok((mut send, mut receive)) = guest.accept_bi().await {
+                let Ok((Question::News(known), _claim)) = hear(&mut receive, &budget).await else {
+                    continue;
+                };
+                let (version, ways) = chart.since(known.ways, Time::ZERO);
+                let servers = (known.servers == 0).then(Vec::new);
+                let known = wire::Known { door: 7, servers: 1, ways: version };
+                answer(&mut send, &Answer::News(News { known, servers, ways })).await;
+            }
+        });
+        Remote::new(token).unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_comes_in_parts_is_asked_for_until_it_is_all_there() {
+        let mut chart = Chart::default();
+        let round_trip = Some(Duration::from_millis(2));
+        let sample = LinkSample { round_trip, ..LinkSample::default() };
+        (0..2000).for_each(|to| chart.observe(Time::ZERO, (to, to + 1), sample));
+        let remote = door_with(chart);
+
+        remote.cards().await.unwrap();
+
+        assert_eq!(remote.known().roster.known(), wire::Known { door: 7, servers: 1, ways: 4000 });
     }
 }

@@ -208,9 +208,9 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// Whether this is the same server as another that was listed at another time.
-    pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.address == other.address && self.card.name == other.card.name
+    /// What is the same whenever the same server is listed: where it is, and its name.
+    pub(super) fn identity(&self) -> (Option<SocketAddr>, String) {
+        (self.address, self.card.name.clone())
     }
 }
 

@@ -2,7 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_rpc::calls::{
-    Catalogue, Config, Function, Functions, GridRpc, RpcError, Services, Work, with_rpc,
+    Catalogue, Config, Function, Functions, GridRpc, RpcError, ServerPlan, Services, Work, with_rpc,
 };
 use gridspan_rpc::group::Mapper;
 use gridspan_rpc::heuristics::Greedy;
@@ -10,12 +10,17 @@ use gridspan_runtime::{Grid, Job, JobError};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
 use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 /// A second of computing.
 const STEP: Function<(u64,), (u64,)> = Function::new("step", |(value,), work: &mut Work| {
     work.emulate(Duration::from_secs(1));
     Ok((value + 1,))
+});
+const ADD: Function<(u64, u64), (u64,)> = Function::new("add", |(one, other), _: &mut Work| {
+    let sum = u64::checked_add(one, other);
+    Ok((sum.ok_or("too large")?,))
 });
 /// Keeps a server busy for so many seconds.
 const BUSY: Function<u64, ()> = Function::new("busy", |seconds, work: &mut Work| {
@@ -27,7 +32,7 @@ struct Steps;
 
 impl Catalogue for Steps {
     fn functions() -> Functions {
-        Functions::new().with_parts(&STEP).with(&BUSY)
+        Functions::new().with_parts(&STEP).with_parts(&ADD).with(&BUSY)
     }
 }
 
@@ -92,8 +97,10 @@ fn a_server_that_is_late_to_register_holds_nobody_and_is_there_once_it_has() {
             assert_eq!(services.list().await?, before[1..]);
             let any = rpc.handle(&STEP).await?;
             assert_eq!(rpc.call(&any, &(7,)).await?.0, 8);
-            says(rpc.call(&bound, &(7,)).await, "has not registered again");
-            says(services.leave(stuck).await, "has not registered again");
+            let why = format!("`{stuck}` has not registered again");
+            says(rpc.call(&bound, &(7,)).await, &why);
+            says(services.leave(stuck).await, &why);
+            says(services.leave(stuck).await, "lose it with `Services::lose`");
             Ok(())
         });
 
@@ -196,5 +203,74 @@ fn a_group_waits_for_a_late_server_that_has_its_data_and_not_otherwise() {
         let took_s = mapped.await?;
         assert!((99.0..110.0).contains(&took_s), "{took_s} s");
         Ok(())
+    });
+}
+
+/// Goes on with something until it was polled so often or has ended; whether it had not.
+async fn polled_only(times: u32, something: impl Future) -> bool {
+    let (mut something, mut polls) = (pin!(something), 0);
+    std::future::poll_fn(|cx| {
+        polls += 1;
+        match something.as_mut().poll(cx) {
+            Poll::Ready(_) => Poll::Ready(false),
+            Poll::Pending if polls == times => Poll::Ready(true),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+#[test]
+fn a_server_whose_leaving_was_given_up_can_be_lost_and_groups_do_not_wait_for_it_without_end() {
+    run(async |grid, services| {
+        let before = services.list().await?;
+        let [stuck, left] = [0, 1].map(|place: usize| before[place].name.as_str());
+        let (mapper, heuristic) = (Mapper::new(&services), Greedy);
+        let mapped = mapper.map(&heuristic, async |group| {
+            let mut made = Vec::new();
+            for value in 0..before.len() as u64 {
+                made.push(group.call(&STEP, (group.value(&value)?,)).0);
+            }
+            group.run().await?;
+            let took_s = while_stuck((&grid, &services), (stuck, 20), async || {
+                services.restart_registry().await?;
+                // The registry holds it for ten seconds.
+                assert!(polled_only(1, services.leave(left)).await);
+                pause(&grid, 15.0).await;
+                assert_eq!(services.list().await?, before[2..]);
+                says(services.leave(left).await, "lose it with `Services::lose`");
+                Ok(())
+            });
+            took_s.await?;
+            let (never,) = group.call(&ADD, (group.value(&u64::MAX)?, group.value(&1)?));
+            says(group.run().await, "too large");
+            let begin_s = now_s(&grid).await;
+            let (next,) = group.call(&ADD, (&made[1], &never));
+            says(group.get(&next).await, "too large");
+            assert!(now_s(&grid).await - begin_s < 1.0, "nobody waits for the other");
+            // The second is on the second server.
+            let (next,) = group.call(&STEP, (&made[1],));
+            says(group.get(&next).await, "are not listed");
+            let took_s = now_s(&grid).await - begin_s;
+            assert!((3600.0..7200.0).contains(&took_s), "{took_s} s");
+            services.lose(left).await?;
+            let (next,) = group.call(&STEP, (&made[1],));
+            says(group.get(&next).await, "nobody has data");
+            Ok(())
+        });
+        mapped.await
+    });
+}
+
+#[test]
+fn a_server_whose_joining_was_given_up_can_leave_once_it_is_listed() {
+    run(async |grid, services| {
+        let plan = ServerPlan::new("new", grid.layout().pes().last().unwrap());
+        // Once it is open, and the registry was told.
+        assert!(polled_only(2, services.join(plan)).await);
+        pause(&grid, 1.0).await;
+        assert!(services.list().await?.iter().any(|card| card.name == "new"));
+
+        services.leave("new").await
     });
 }

@@ -31,7 +31,7 @@ pub(super) async fn run(
     if party.servers().is_empty() {
         return Err(CliError::NobodyServes);
     }
-    let scene = Scene {
+    let mut scene = Scene {
         name,
         recorded_s,
         graph,
@@ -44,6 +44,8 @@ pub(super) async fn run(
     let names = args.heuristic.iter().map(String::as_str);
     for name in names.chain(args.heuristic.is_empty().then_some(DEFAULT)) {
         let heuristic = by_name(name, args.seed).map_err(|_| CliError::Individual)?;
+        // Without the ways that turned out to lead nowhere, each of which costs seconds to try.
+        scene.platform = party.platform();
         let begin = Instant::now();
         let mapping = heuristic.map(&scene.graph, &scene.platform)?;
         let mapped_in = begin.elapsed();

@@ -1,6 +1,7 @@
 //! Servers that join a daemon, seen from inside.
 
 use super::*;
+use crate::chart::WAYS_MAX;
 use crate::visitor::Visitor;
 use gridspan_rpc::calls::Functions;
 use gridspan_topology::LinkSample;
@@ -73,21 +74,49 @@ async fn who_asks_again_hears_what_is_new_only() {
     let bytes = |news: &News| serde_json::to_vec(news).unwrap().len();
 
     let all = daemon.news(Known::default());
-    let nothing = daemon.news(all.known);
+    let (mut known, mut ways) = (all.known, all.ways.len());
+    loop {
+        let more = daemon.news(known);
+        assert!(more.servers.is_none() && more.ways.len() <= WAYS_MAX);
+        (known, ways) = (more.known, ways + more.ways.len());
+        if more.ways.is_empty() {
+            break;
+        }
+    }
+    let nothing = daemon.news(known);
     see((3, 4));
-    let one = daemon.news(all.known);
+    let one = daemon.news(known);
     daemon.leave(5);
     let gone = daemon.news(one.known);
 
     assert_eq!(all.servers.as_ref().map(Vec::len), Some(SERVERS as usize));
-    assert_eq!(all.ways.len() as u32, SERVERS * (SERVERS - 1));
-    assert_eq!(
-        (nothing.known, nothing.servers.is_none(), nothing.ways.len()),
-        (all.known, true, 0)
-    );
+    assert_eq!((all.ways.len(), ways as u32), (WAYS_MAX, SERVERS * (SERVERS - 1)));
+    assert_eq!((nothing.known, nothing.servers.is_none(), nothing.ways.len()), (known, true, 0));
     assert!(bytes(&nothing) < 100 && bytes(&all) > 1000 * bytes(&nothing));
     assert_eq!(one.ways.iter().map(|(way, _)| *way).collect::<Vec<_>>(), [(3, 4), (4, 3)]);
     assert_eq!((gone.servers.map(|all| all.len() as u32), gone.ways.len()), (Some(SERVERS - 1), 0));
     let of_another = Known { door: 2, ..one.known };
     assert_eq!(daemon.news(of_another).servers.map(|all| all.len() as u32), Some(SERVERS - 1));
+}
+
+#[tokio::test]
+async fn of_a_server_that_goes_during_a_survey_nothing_stays() {
+    let (daemon, _there, connection) = with_guest().await;
+    let guest = Guest { connection, joined: Mutex::default(), groups: Mutex::default() };
+    assert!(matches!(daemon.join(card("own"), 1, &guest), Answer::Joined));
+    let way = Way::There(guest.connection.clone());
+    let other = daemon.hall().join(card("other"), (1, None), way).unwrap();
+    let round_trip = Some(Duration::from_millis(2));
+    let seen = [Sighting { from: other, sample: LinkSample { round_trip, ..Default::default() } }];
+
+    std::thread::scope(|scope| {
+        let mut chart = lock(&daemon.chart);
+        scope.spawn(|| daemon.survey(&seen, &guest));
+        // So that it has begun, and waits for the chart.
+        std::thread::sleep(Duration::from_millis(200));
+        daemon.hall().leave(other);
+        chart.leave(other);
+    });
+
+    assert!(lock(&daemon.chart).estimates(daemon.now()).is_empty());
 }

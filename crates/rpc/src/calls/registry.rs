@@ -4,7 +4,7 @@ use super::directory::{Directory, Offer, ServerCard};
 use super::error::RpcError;
 use gridspan_runtime::{Actor, Context, Ix1, Reply, Timer};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// So long a registry that began anew waits for servers. They answer between two calls, and one that is at a long call must not
@@ -21,12 +21,12 @@ pub struct Registry {
     directory: Directory,
     /// How often it began anew.
     epoch: u64,
-    /// The servers that have not registered again, and for which what is asked waits.
-    awaited: BTreeSet<u32>,
+    /// The servers that have not registered again, by number with their names, and for which what is asked waits.
+    awaited: BTreeMap<u32, String>,
     /// When that is over.
     deadline: Option<Timer>,
     /// The servers that have not registered in time. They still may.
-    late: BTreeSet<u32>,
+    overdue: BTreeMap<u32, String>,
     /// What was asked meanwhile.
     held: Vec<RegistryMessage>,
 }
@@ -36,8 +36,8 @@ pub struct Registry {
 pub enum RegistryMessage {
     /// A server is there.
     Join(ServerCard, Reply<()>),
-    /// What was known is lost. These servers may be there.
-    Restart(BTreeSet<u32>, Reply<()>),
+    /// What was known is lost. These servers may be there, by number with their names.
+    Restart(BTreeMap<u32, String>, Reply<()>),
     /// Servers had time enough to register after the registry began anew: the time of this number.
     Overdue(u64),
     /// What a server of this number offers, after the registry was lost; nothing if it takes no calls.
@@ -107,9 +107,9 @@ impl Actor for Registry {
         Self {
             directory: Directory::default(),
             epoch: 0,
-            awaited: BTreeSet::new(),
+            awaited: BTreeMap::new(),
             deadline: None,
-            late: BTreeSet::new(),
+            overdue: BTreeMap::new(),
             held: Vec::new(),
         }
     }
@@ -126,13 +126,13 @@ impl Actor for Registry {
             }
             RegistryMessage::Overdue(epoch) => {
                 if epoch == self.epoch {
-                    self.late.append(&mut self.awaited);
+                    self.overdue.append(&mut self.awaited);
                     self.go_on(cx);
                 }
             }
             RegistryMessage::Register(number, card) => {
                 // One that has left since it said so, or said it already, is not awaited.
-                if self.awaited.remove(&number) || self.late.remove(&number) {
+                if self.expect_no_more(number) {
                     card.into_iter().for_each(|card| self.directory.join(card));
                     self.go_on(cx);
                 }
@@ -147,8 +147,7 @@ impl Actor for Registry {
             }
             RegistryMessage::Left(number) => {
                 self.directory.leave(number);
-                self.awaited.remove(&number);
-                self.late.remove(&number);
+                self.expect_no_more(number);
                 self.go_on(cx);
             }
             RegistryMessage::List(reply) => cx.reply(reply, self.directory.cards()),
@@ -169,19 +168,19 @@ impl Actor for Registry {
     }
 }
 
-/// A server that is not there, as errors call it.
-fn not_found(server: &str) -> RpcError {
-    RpcError::ServerNotFound { server: server.to_owned() }
+/// Why nothing is done with a server that has not registered in time.
+fn overdue(name: &str) -> RpcError {
+    let reason = format!(
+        "`{name}` has not registered again since the registry began anew; wait until its call has ended, or lose it with `Services::lose`"
+    );
+    RpcError::Other { reason }
 }
-
-/// And one that may be.
-const LATE: &str = "that has not registered again, as it may be at a long call";
 
 impl Registry {
     /// Knows nothing any more, and waits for servers.
-    fn begin_anew(&mut self, awaited: BTreeSet<u32>, cx: &mut Context<'_, Self>) {
+    fn begin_anew(&mut self, awaited: BTreeMap<u32, String>, cx: &mut Context<'_, Self>) {
         (self.directory, self.awaited) = (Directory::default(), awaited);
-        self.late.clear();
+        self.overdue.clear();
         self.epoch += 1;
         self.deadline.take().into_iter().for_each(|deadline| cx.cancel(deadline));
         if !self.awaited.is_empty() {
@@ -191,14 +190,27 @@ impl Registry {
         }
     }
 
-    /// Lets a server go; who takes over what it keeps.
+    /// A server is not expected to register any more; whether it was.
+    fn expect_no_more(&mut self, number: u32) -> bool {
+        let expected = self.awaited.remove(&number).or_else(|| self.overdue.remove(&number));
+        expected.is_some()
+    }
+
+    /// Lets a server go, which has not left as far as who asks knows; who takes over what it keeps.
     fn let_go(&mut self, number: u32, hands_over: bool) -> Result<Option<u32>, RpcError> {
-        match self.directory.leave(number) {
-            Some(card) => Ok(self.directory.heir(&card).filter(|_| hands_over)),
+        match (self.directory.leave(number), self.overdue.get(&number)) {
+            (Some(card), _) => Ok(self.directory.heir(&card).filter(|_| hands_over)),
             // Nobody knows what another must offer to take over from it.
-            None if hands_over && self.late.contains(&number) => Err(not_found(LATE)),
-            None if self.late.remove(&number) || self.awaited.remove(&number) => Ok(None),
-            None => Err(not_found("that has left")),
+            (None, Some(name)) if hands_over => Err(overdue(name)),
+            // It hands over already. Or who had it leave gave that up before the answer, and it never heard of it.
+            (None, None) if hands_over => {
+                let reason = "the server has begun to leave before; wait until it has left, or lose it with `Services::lose`";
+                Err(RpcError::Other { reason: reason.to_owned() })
+            }
+            (None, _) => {
+                self.expect_no_more(number);
+                Ok(None)
+            }
         }
     }
 
@@ -209,9 +221,9 @@ impl Registry {
         work_s: Option<f64>,
         only: Option<u32>,
     ) -> Result<Vec<Offer>, RpcError> {
-        match only.is_some_and(|number| self.late.contains(&number)) {
-            true => Err(not_found(LATE)),
-            false => self.directory.find(function, bytes, work_s, only),
+        match only.and_then(|number| self.overdue.get(&number)) {
+            Some(name) => Err(overdue(name)),
+            None => self.directory.find(function, bytes, work_s, only),
         }
     }
 

@@ -29,9 +29,14 @@ impl Roll {
         *count - 1
     }
 
-    /// A server was let in.
+    /// A server is let in.
     pub(super) fn name(&mut self, number: u32, name: String) {
         self.names.insert(number, name);
+    }
+
+    /// It was not.
+    pub(super) fn forget_name(&mut self, number: u32) {
+        self.names.remove(&number);
     }
 
     /// The number of the server of this name that has not left.
@@ -49,10 +54,15 @@ impl Roll {
         self.started.iter().flat_map(of_pe).collect()
     }
 
-    /// The numbers of those that have not left, of a job with so many PEs.
-    pub(super) fn standing_servers(&self, pe_count: u32) -> BTreeSet<u32> {
+    /// Those that have not left, by number with their names, of a job with so many PEs.
+    pub(super) fn standing_servers(&self, pe_count: u32) -> BTreeMap<u32, String> {
+        // One that has not been let in has no name yet.
+        let name = |number: u32| {
+            let name = self.names.get(&number).cloned();
+            (number, name.unwrap_or_else(|| format!("server {number}")))
+        };
         let started = self.ever_started(pe_count).into_iter();
-        started.filter(|number| !self.left.contains_key(number)).collect()
+        started.filter(|number| !self.left.contains_key(number)).map(name).collect()
     }
 
     /// A server begins to hand over: it is not on the registry's list any more, and another does not have all yet.

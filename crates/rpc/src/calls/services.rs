@@ -199,11 +199,14 @@ impl<C: Catalogue> Services<C> {
         let opening = Opening { name, speed, is_direct, offers, room };
         let card = server.ask(FOREVER, move |reply| ServerMessage::Open(opening, reply)).await;
         let card = card.map_err(|error| from_grid(&error))?;
-        let (number, name, registry) = (card.number, card.name.clone(), self.registry());
+        let (number, registry) = (card.number, self.registry());
+        // Before the registry lists it: should nobody wait for its answer, the server can still be named.
+        self.roll().name(number, card.name.clone());
         let joined = registry.ask(FOREVER, move |reply| RegistryMessage::Join(card, reply));
-        joined.await.map_err(|error| from_grid(&error))?;
-        self.roll().name(number, name);
-        Ok(())
+        joined.await.map_err(|error| {
+            self.roll().forget_name(number);
+            from_grid(&error)
+        })
     }
 
     /// A server on a PE that has not been open yet: the one of the group, and then others at indices whose home is
@@ -238,7 +241,7 @@ impl<C: Catalogue> Services<C> {
         let restarted = registry.ask(FOREVER, |reply| RegistryMessage::Restart(awaited, reply));
         restarted.await.map_err(|error| from_grid(&error))?;
         let registry = registry.reference();
-        for server in standing {
+        for server in standing.into_keys() {
             self.tell_server(server, ServerMessage::Register(registry));
         }
         Ok(())
@@ -259,13 +262,14 @@ impl<C: Catalogue> Services<C> {
     /// groups goes to another server that offers all that it does, one at the same site if there is one. If there is
     /// none, or the server speaks with the client only, it is lost as with [`lose`](Self::lose). Resolves
     /// once the server knows, which is after the call that it executes, and the other has all. Windows of groups are not
-    /// mapped meanwhile.
+    /// mapped meanwhile. If this is dropped before it resolves, the server may be off the list without having heard of it: then
+    /// it can be lost only.
     pub async fn leave(&self, name: &str) -> Result<(), RpcError> {
         self.end_server(name, true).await
     }
 
     /// The same, but for groups nobody takes over: what only this server has is lost, and windows are mapped without it at once.
-    /// For servers that have gone wrong.
+    /// For servers that have gone wrong, and those whose leaving has.
     pub async fn lose(&self, name: &str) -> Result<(), RpcError> {
         self.end_server(name, false).await
     }

@@ -1,7 +1,7 @@
 //! Windows of a group: calls that are gathered become a graph, are mapped, and executed.
 
 use super::crew::{Crew, Encoded, Freed};
-use super::discovery::{Discovered, Gathered, discover};
+use super::discovery::{Discovered, Gathered, Known, discover};
 use super::map::{Group, Matter, nowhere, other};
 use super::order::Done;
 use super::spans::Spans;
@@ -14,6 +14,12 @@ use crate::performance::History;
 use crate::platform::Platform;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// So often a window looks for data on servers that are not listed, with a pause after each time: an hour at 50 ms. They register
+/// after the call that they are at, and few calls are as long.
+const LOOKS_MAX: u32 = 72_000;
+/// What is said after that.
+const UNSEEN: &str = "servers that have data of the group are not listed, and have not been for long; wait until their calls have ended, or lose them with `Services::lose`";
 
 /// Servers that execute windows.
 pub trait Execute: Crew + Sized {
@@ -70,24 +76,37 @@ impl<S: Execute> Group<'_, S> {
     }
 
     /// Servers, and the graph of calls on them. If data is on a server that is there but not listed, as one that is late to register
-    /// with a registry that began anew, it waits for that.
+    /// with a registry that began anew, it waits for that, though not without end.
     async fn look_for_data(&self, calls: &[Gathered]) -> Result<Seen, RpcError> {
-        loop {
+        for _ in 0..LOOKS_MAX {
             let seen = self.look(calls).await?;
-            let mut data = seen.graph.data().iter();
-            let missing = data.find(|data| data.producer.is_none() && data.held_by.is_empty());
-            let Some(missing) = missing else { return Ok(seen) };
-            let known = match missing.name.parse::<u32>() {
-                Ok(name) => self.draft.borrow().known.get(&name).cloned().unwrap_or_default(),
-                Err(_) => Default::default(),
-            };
-            let mut holders = known.servers.iter();
-            let is_there = holders.any(|&server| self.mapper.services.standing(server).is_some());
-            match known.failure {
-                Some(failure) => return Err(failure),
-                None if is_there => self.mapper.services.pause().await,
-                None => return Err(nowhere(&missing.name)),
+            if !self.is_data_missing(&seen.graph)? {
+                return Ok(seen);
             }
+            self.mapper.services.pause().await;
+        }
+        Err(RpcError::Other { reason: UNSEEN.to_owned() })
+    }
+
+    /// Whether there is data on servers that are there but not listed only; an error if some will never be, however long others
+    /// are waited for.
+    fn is_data_missing(&self, graph: &TaskGraph) -> Result<bool, RpcError> {
+        let draft = self.draft.borrow();
+        let data = graph.data().iter();
+        let missing = data.filter(|data| data.producer.is_none() && data.held_by.is_empty());
+        let known = |name: &str| draft.known.get(&name.parse().ok()?);
+        let missing: Vec<_> = missing.map(|data| (&data.name, known(&data.name))).collect();
+        let mut of_known = missing.iter().filter_map(|(_, known)| *known);
+        if let Some(failure) = of_known.find_map(|known| known.failure.clone()) {
+            return Err(failure);
+        }
+        let is_there = |known: &Known| {
+            let mut holders = known.servers.iter();
+            holders.any(|&server| self.mapper.services.standing(server).is_some())
+        };
+        match missing.iter().find(|(_, known)| !known.is_some_and(is_there)) {
+            Some((name, _)) => Err(nowhere(name)),
+            None => Ok(!missing.is_empty()),
         }
     }
 

@@ -8,14 +8,14 @@ use std::time::Duration;
 /// cities more than 2 ms.
 const WIDE_AREA_RTT: Duration = Duration::from_millis(2);
 
-/// A directory keeps at most this many nodes: a message of each takes its node 4 ms at 2 µs. Fewer would cost more than
+/// A directory keeps at most this many nodes: a message of each takes its node 8 ms at 2 µs. Fewer would cost more than
 /// they spare, as parts that level work by their head say twice as much and end later.
-const NODES_PER_DIRECTORY: usize = 2048;
+const NODES_PER_DIRECTORY: usize = 4096;
 
 /// The places of one job as stealing sees them. All nodes must hold the same, so that they agree about
 /// who speaks for whom; while they hear of changes at different times, they may differ.
 ///
-/// A *site* here is the largest group of the hierarchy whose members are within 2 ms of each other. Sites of more than 2,048
+/// A *site* here is the largest group of the hierarchy whose members are within 2 ms of each other. Sites of more than 4,096
 /// nodes have several *parts* of equal size. The first node of a part keeps its directory, that of the
 /// first part is the *head* of the site.
 #[derive(Clone, Debug, PartialEq)]

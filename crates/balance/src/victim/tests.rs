@@ -288,9 +288,9 @@ fn sites_are_what_is_not_wide_area_and_large_ones_have_parts() {
     assert_eq!(small.nodes_in(1), [8, 9, 10, 11, 12, 13, 14, 15].map(NodeId));
     assert_eq!(small.latency(0, 3).duration(), Duration::from_millis(10));
 
-    let large = places(1, 6000);
+    let large = places(1, 12_000);
     assert_eq!((large.site_count(), large.part_count(0)), (1, 3));
-    assert_eq!((large.head(0), large.keeper(0, 2)), (Some(NodeId(0)), Some(NodeId(4000))));
+    assert_eq!((large.head(0), large.keeper(0, 2)), (Some(NodeId(0)), Some(NodeId(8000))));
 }
 
 fn node() -> impl Strategy<Value = NodeId> {

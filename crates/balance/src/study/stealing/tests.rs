@@ -80,7 +80,7 @@ fn lost_nodes_leave_no_thief_waiting_for_ever() {
 
 #[test]
 fn parts_of_a_large_site_share_their_work() {
-    let experiment = Experiment { batches: 2, ..Experiment::new(2200, Spread::BinomialEighth) };
+    let experiment = Experiment { batches: 2, ..Experiment::new(4200, Spread::BinomialEighth) };
 
     let tally = run(&experiment, "directory");
 

@@ -4,9 +4,10 @@ use gridspan_runtime::{JobError, NodeId};
 use gridspan_topology::Layout;
 
 /// The next step for someone whose job ended with `error`.
-pub fn hint(error: &JobError) -> &'static str {
-    match error {
-        JobError::Failed(_) => "the program itself gave up; what it printed before may say why",
+/// None where the error itself says all there is.
+pub fn hint(error: &JobError) -> Option<&'static str> {
+    Some(match error {
+        JobError::Failed(_) => return None,
         JobError::Panicked { .. } => backtrace(),
         JobError::NodeLost { .. } => {
             "look at what that node printed last, and at the link to its site"
@@ -20,8 +21,15 @@ pub fn hint(error: &JobError) -> &'static str {
         JobError::OverBudget { .. } => {
             "send less before receiving, or raise the budget with `Job::limits`"
         }
-        JobError::Protocol(_) => "start all nodes from one build of the program",
-    }
+        JobError::Stalled(_) => {
+            "find the member that did not send, answer, contribute or reach the sync point; in virtual time, by \
+             `gridctl sim`, the same happens again and again"
+        }
+        JobError::TimeLimit { .. } => "give it more time, or look at what it waits for",
+        JobError::Protocol(_) | JobError::OtherProgram { .. } => {
+            "start all nodes from one build of the program"
+        }
+    })
 }
 
 /// The next step for someone whose program broke off.
@@ -38,8 +46,11 @@ pub fn culprit(error: &JobError, layout: &Layout) -> Option<NodeId> {
         JobError::Panicked { pe, .. } | JobError::OverBudget { pe, .. } => {
             layout.contains(*pe).then(|| layout.node_of(*pe))
         }
-        JobError::NodeLost { node, .. } => Some(*node),
-        JobError::Failed(_) | JobError::Protocol(_) => None,
+        JobError::NodeLost { node, .. } | JobError::OtherProgram { node, .. } => Some(*node),
+        JobError::Failed(_)
+        | JobError::Protocol(_)
+        | JobError::Stalled(_)
+        | JobError::TimeLimit { .. } => None,
     }
 }
 

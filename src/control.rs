@@ -11,10 +11,12 @@
 //! A line that begins like one and makes no sense is passed on as output, so that nothing is lost
 //! when launcher and program are of different builds.
 
+use crate::advice;
 use crate::links::LinkReport;
 use crate::simulated::Summary;
 use gridspan_balance::BalanceReport;
-use gridspan_runtime::{GuestEvent, Job, NodeId};
+use gridspan_runtime::{GuestEvent, Job, JobError, NodeId};
+use gridspan_topology::Layout;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 
@@ -35,6 +37,8 @@ pub enum Control {
     Balanced(BalanceReport),
     /// What has become of a node that joined the running job.
     Guest(GuestEvent),
+    /// Something is odd about the job, which goes on.
+    Warning(String),
     /// What is known of the links. Comes every two seconds, and when some have changed.
     Links(LinkReport),
 }
@@ -48,8 +52,13 @@ pub struct Failure {
     pub hint: Option<String>,
     /// Where it arose.
     pub node: Option<NodeId>,
-    /// Whether it is that another node was lost, for a reason that the launcher may know better.
-    pub is_loss: bool,
+    /// The nodes that were lost, for a reason that the launcher may know better. None if the job
+    /// failed otherwise.
+    #[serde(default)]
+    pub lost: Vec<NodeId>,
+    /// Whether it is that something else listens where the node should.
+    #[serde(default)]
+    pub is_port_taken: bool,
 }
 
 impl Control {
@@ -80,13 +89,35 @@ impl Failure {
             end -= 1;
         }
         let message = message[..end].to_owned();
-        Self { message, hint: hint.map(str::to_owned), node, is_loss: false }
+        Self {
+            message,
+            hint: hint.map(str::to_owned),
+            node,
+            lost: Vec::new(),
+            is_port_taken: false,
+        }
+    }
+
+    /// What an error says.
+    pub(crate) fn of(error: &JobError, layout: &Layout) -> Self {
+        let node = advice::culprit(error, layout);
+        let mut failure = Self::new(&error.to_string(), advice::hint(error), node);
+        if let JobError::NodeLost { node, others, .. } = error {
+            failure.lost = others.iter().copied().chain([*node]).collect();
+        }
+        failure
+    }
+
+    /// Whether it is that other nodes were lost.
+    pub fn is_loss(&self) -> bool {
+        !self.lost.is_empty()
     }
 }
 
-/// The job, which tells the launcher what it knows of its links and guests, and whom it has moved.
+/// The job, which tells the launcher what it knows of its links and guests, whom it has moved, and why it does not go on.
 pub(crate) fn telling(job: Job) -> Job {
     telling_moves(job, |report| Control::Balanced(report.clone()).tell())
+        .on_warning(|text| Control::Warning(text.to_owned()).tell())
         .on_guests(|event| Control::Guest(event.clone()).tell())
         .on_links(|links, changes| Control::Links(LinkReport::new(links, changes)).tell())
 }

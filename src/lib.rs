@@ -86,6 +86,7 @@
 //! - [`runtime`], [`topology`], [`balance`], [`bcast`], [`rpc`], [`sim`]: the parts, for those who need more.
 
 pub mod advice;
+mod build;
 pub mod control;
 mod dump;
 pub mod links;

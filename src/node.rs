@@ -2,38 +2,71 @@
 //!
 //! # Failure
 //!
-//! A node never outlives its launcher. The end of standard input ends the process; should it be
+//! A node never outlives its launcher. The end of the pipe from it ends the process; should it be
 //! stuck, the kernel kills it when the launcher's main thread is gone.
 
-use crate::control;
+use crate::build::{build, host};
+use crate::control::{self, Control, Failure};
 use crate::outcome::{EXIT_FAILED, EXIT_USAGE, complain, conclude};
 use crate::settings::Settings;
+use crate::variables::LAUNCHER;
 use gridspan_runtime::driver::cluster::{self, Leaver};
-use gridspan_runtime::net::bootstrap;
+use gridspan_runtime::net::bootstrap::{self, BootstrapError};
 use gridspan_runtime::{Job, JobError};
 use serde::Deserialize;
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+
+/// Whether this process is or was a node of a job.
+static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+
+/// What to do where a process cannot be a node.
+const NO_NODE: &str = "`gridctl run` starts nodes; unset GRIDSPAN_DRIVER otherwise";
 
 /// Runs this process's part of the job.
 pub(crate) fn run(job: Job) -> ExitCode {
+    if HAS_BEGUN.swap(true, Ordering::SeqCst) {
+        // The launcher has introduced this process to one job, and says nothing of others.
+        complain(
+            "this process is a node of one job, and cannot run a second one",
+            "call `gridspan::main` once, or run further jobs with `gridspan::run` and `Driver::Embedded`",
+        );
+        return ExitCode::from(EXIT_FAILED);
+    }
     die_with_launcher();
-    let joined = match bootstrap::join(&mut io::stdin().lock(), &mut io::stdout().lock()) {
-        Ok(joined) => joined,
+    let mut launcher = match launcher() {
+        Ok(launcher) => BufReader::new(launcher),
         Err(error) => {
-            complain(
-                &error.to_string(),
-                "`gridctl run` starts nodes; unset GRIDSPAN_DRIVER otherwise",
-            );
+            complain(&format!("cannot read from the launcher: {error}"), NO_NODE);
+            return ExitCode::from(EXIT_USAGE);
+        }
+    };
+    let joined = match bootstrap::join(&mut launcher, &mut io::stdout().lock()) {
+        Ok(joined) => joined,
+        Err(BootstrapError::Port(error)) => {
+            let hint = "the `port` of the site in the grid file says where";
+            let mut failure = Failure::new(&error.to_string(), Some(hint), None);
+            failure.is_port_taken = error.source.kind() == io::ErrorKind::AddrInUse;
+            Control::Failed(failure).tell();
+            return ExitCode::from(EXIT_FAILED);
+        }
+        Err(error) => {
+            complain(&error.to_string(), NO_NODE);
             return ExitCode::from(EXIT_USAGE);
         }
     };
     let layout = joined.bundle.spec.layout().clone();
     let leaver = Arc::<OnceLock<Leaver>>::default();
-    let outcome = match (watch(leaver.clone()), settings(&joined.bundle.settings)) {
+    let outcome = match (watch(launcher, leaver.clone()), settings(&joined.bundle.settings)) {
         (Ok(()), Ok(settings)) => {
-            let job = control::telling(settings.apply(job));
+            let places = layout.clone();
+            let job = settings.apply(job).origin(build(), host());
+            let job = control::telling(job).on_failure(move |error| {
+                Control::Failed(Failure::of(error, &places)).tell();
+            });
             cluster::run_with(job, joined, |begun| {
                 // Set once, here.
                 let _ = leaver.set(begun);
@@ -57,10 +90,18 @@ pub(crate) fn die_with_launcher() {
     }
 }
 
-/// Ends this process when standard input ends, and lets it leave the job when that says so.
-fn watch(leaver: Arc<OnceLock<Leaver>>) -> io::Result<()> {
+/// From where a node reads what its launcher says.
+fn launcher() -> io::Result<Box<dyn Read + Send>> {
+    let Some(descriptor) = std::env::var_os(LAUNCHER) else { return Ok(Box::new(io::stdin())) };
+    let number = descriptor.to_str().and_then(|text| text.parse::<u16>().ok());
+    let number = number.ok_or_else(|| io::Error::other(format!("{LAUNCHER} is no number")))?;
+    Ok(Box::new(File::open(format!("/dev/fd/{number}"))?))
+}
+
+/// Ends this process when what its launcher says ends, and lets it leave the job when that says so.
+fn watch(launcher: impl Read + Send + 'static, leaver: Arc<OnceLock<Leaver>>) -> io::Result<()> {
     let leave = move || leaver.get().into_iter().for_each(Leaver::leave);
-    bootstrap::watch_launcher(io::stdin(), leave, || {
+    bootstrap::watch_launcher(launcher, leave, || {
         let _ = writeln!(io::stderr(), "the launcher is gone, this node ends too");
         std::process::exit(i32::from(EXIT_FAILED));
     })?;

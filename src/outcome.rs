@@ -19,20 +19,18 @@ pub(crate) fn conclude(
     report_lines: bool,
 ) -> ExitCode {
     let Err(error) = outcome else { return ExitCode::SUCCESS };
-    let hint = advice::hint(&error);
     if report_lines {
-        let node = advice::culprit(&error, layout);
-        let mut failure = Failure::new(&error.to_string(), Some(hint), node);
-        failure.is_loss = matches!(error, JobError::NodeLost { .. });
-        // Without a launcher there is nobody to tell.
-        let _ = Control::Failed(failure).print(&mut io::stdout().lock());
+        Control::Failed(Failure::of(&error, layout)).tell();
     } else {
-        complain(&error.to_string(), hint);
+        complain(&error.to_string(), advice::hint(&error));
     }
     ExitCode::from(EXIT_FAILED)
 }
 
 /// Says what went wrong and what to do; a standard error that is closed is no reason to panic.
-pub(crate) fn complain(error: &str, hint: &str) {
-    let _ = writeln!(io::stderr(), "error: {error}\nhint: {hint}");
+pub(crate) fn complain<'a>(error: &str, hint: impl Into<Option<&'a str>>) {
+    let _ = writeln!(io::stderr(), "error: {error}");
+    if let Some(hint) = hint.into() {
+        let _ = writeln!(io::stderr(), "hint: {hint}");
+    }
 }

@@ -1,6 +1,7 @@
 //! How to run a job: under which driver, and with what instead of the program's own settings.
 
 use crate::dump;
+use gridspan_bcast::Mode;
 use gridspan_runtime::Job;
 use gridspan_topology::GridSpec;
 use serde::{Deserialize, Serialize};
@@ -45,12 +46,21 @@ pub struct Settings {
     /// By which policy nodes without tasks find some, by name.
     #[serde(default)]
     pub stealing: Option<String>,
+    /// How broadcasts travel.
+    #[serde(default)]
+    pub broadcast: Option<Mode>,
     /// Where what was measured for each rebalance is written to, a line each, in JSON.
     #[serde(default)]
     pub balance_dump: Option<PathBuf>,
     /// Whether the job goes on when a guest is lost.
     #[serde(default)]
     pub tolerates_lost_guests: Option<bool>,
+    /// Whether the job ends with an error when it can never go on.
+    #[serde(default)]
+    pub fails_on_stall: Option<bool>,
+    /// How long the job may take: virtual time in the simulator, else real time.
+    #[serde(default)]
+    pub time_limit: Option<Duration>,
 }
 
 impl Settings {
@@ -71,11 +81,20 @@ impl Settings {
         if let Some(policy) = &self.stealing {
             job = job.stealing(policy);
         }
+        if let Some(mode) = self.broadcast {
+            job = job.broadcasts(mode);
+        }
         if let Some(path) = &self.balance_dump {
             job = dump::balance(job, path);
         }
         if let Some(yes) = self.tolerates_lost_guests {
             job = job.tolerate_lost_guests(yes);
+        }
+        if let Some(yes) = self.fails_on_stall {
+            job = job.fail_on_stall(yes);
+        }
+        if let Some(limit) = self.time_limit {
+            job = job.time_limit(limit);
         }
         job
     }

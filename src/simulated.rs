@@ -30,9 +30,16 @@ pub struct Summary {
 }
 
 /// Runs a job in virtual time. There is no summary of a job that is not well defined.
-pub(crate) fn run(job: Job, spec: &GridSpec, seed: u64) -> (Result<(), JobError>, Option<Summary>) {
+pub(crate) fn run(
+    job: Job,
+    spec: &GridSpec,
+    seed: u64,
+    time_limit: Option<Duration>,
+) -> (Result<(), JobError>, Option<Summary>) {
     let begin = Instant::now();
-    let simulation = match Simulation::new(job, spec.clone(), SimOptions::with_seed(seed)) {
+    let mut options = SimOptions::with_seed(seed);
+    options.time_limit = time_limit.unwrap_or(options.time_limit);
+    let simulation = match Simulation::new(job, spec.clone(), options) {
         Ok(simulation) => simulation,
         Err(error) => return (Err(JobError::Failed(error.to_string())), None),
     };

@@ -1,7 +1,7 @@
 //! Starts a job under the driver that the environment, or `gridctl`, asks for.
 
 use crate::control::{self, Control};
-use crate::outcome::{EXIT_USAGE, complain, conclude};
+use crate::outcome::{EXIT_FAILED, EXIT_USAGE, complain, conclude};
 use crate::settings::{Driver, Start};
 use crate::{node, simulated};
 use gridspan_runtime::driver::embedded;
@@ -34,7 +34,9 @@ pub fn run(job: Job, start: &Start) -> ExitCode {
         Driver::Node => node::run(job),
         Driver::Embedded(spec) => {
             let job = start.settings.apply(job);
-            let job = if start.report_lines { control::telling(job) } else { job };
+            let is_told = start.report_lines;
+            let job = if is_told { control::telling(job) } else { warning(job) };
+            let job = ending_overdue(job, spec, is_told);
             let outcome = embed(job, spec);
             conclude(outcome, spec.layout(), start.report_lines)
         }
@@ -49,7 +51,8 @@ pub fn run(job: Job, start: &Start) -> ExitCode {
                     let _ = writeln!(io::stderr(), "balance {report}");
                 }
             });
-            let (outcome, summary) = simulated::run(job, spec, seed);
+            let limit = start.settings.time_limit;
+            let (outcome, summary) = simulated::run(job, spec, seed, limit);
             // Where nobody listens there is nobody to tell.
             let _ = match summary {
                 Some(summary) if start.report_lines => {
@@ -61,6 +64,25 @@ pub fn run(job: Job, start: &Start) -> ExitCode {
             conclude(outcome, spec.layout(), start.report_lines)
         }
     }
+}
+
+/// The job, which tells people why it does not go on.
+fn warning(job: Job) -> Job {
+    job.on_warning(|text| {
+        // Where nobody listens there is nobody to tell.
+        let _ = writeln!(io::stderr(), "warning: {text}");
+    })
+}
+
+/// The job, whose process ends if PE 0 is inside of a handler long after the time limit: a thread cannot be ended.
+fn ending_overdue(job: Job, spec: &GridSpec, report_lines: bool) -> Job {
+    let layout = spec.layout().clone();
+    job.on_failure(move |error| {
+        if matches!(error, JobError::TimeLimit { .. }) {
+            conclude(Err(error.clone()), &layout, report_lines);
+            std::process::exit(i32::from(EXIT_FAILED));
+        }
+    })
 }
 
 fn embed(job: Job, spec: &GridSpec) -> Result<(), JobError> {

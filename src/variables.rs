@@ -9,9 +9,13 @@
 //! | `GRIDSPAN_SEED` | a number that seeds everything random by intent | the program's, else 0 |
 //! | `GRIDSPAN_BALANCE` | the balancing strategy: `none`, `auto`, `grid-cut`, `border`, `refine`, `greedy`, `vacate`, `rotate` or `random` | the program's, else `none` |
 //! | `GRIDSPAN_BALANCE_EVERY` | how often the strategy is asked, besides sync points and events, such as `5s` or `200ms` | the program's, else never |
+//! | `GRIDSPAN_ON_STALL` | what is done about a job that can never go on: `warn`, or `fail` to end it | `warn` |
+//! | `GRIDSPAN_TIME_LIMIT` | a job that takes longer, such as `10m`, ends with an error | none |
 //! | `GRIDSPAN_BALANCE_GATE` | `on`: plans must be worth what they cost, and are undone if they were not; `off` | the program's, else `on` |
 //! | `GRIDSPAN_STEALING` | by which policy nodes without tasks find some: one of [`VICTIMS`](gridspan_balance::victim::VICTIMS) | the program's, else `directory` |
+//! | `GRIDSPAN_BROADCAST` | how broadcasts travel: one of [`MODES`](gridspan_bcast::MODES) | the program's, else `planned` |
 //! | `GRIDSPAN_BALANCE_DUMP` | a path to which what is measured for each rebalance is written | none |
+//! | `GRIDSPAN_LAUNCHER` | the number of the descriptor from which a node reads what its launcher says; set by the launcher | 0, standard input |
 //! | `GRIDSPAN_REPORT` | `lines`: report to a launcher in [control lines](crate::control) | reports are for people |
 //!
 //! At most one of `GRIDSPAN_PES`, `GRIDSPAN_EMULATE` and `GRIDSPAN_GRID` may be set. Where one asks
@@ -20,6 +24,7 @@
 use crate::settings::{Driver, Settings, Start};
 use gridspan_balance::UnknownStrategy;
 use gridspan_balance::victim::{UnknownVictim, victim_by_name};
+use gridspan_bcast::UnknownMode;
 use gridspan_topology::{EmulateError, GridFileError, GridSpec, parse_duration};
 use std::env::VarError;
 use std::num::NonZeroU32;
@@ -45,14 +50,22 @@ pub const BALANCE_EVERY: &str = "GRIDSPAN_BALANCE_EVERY";
 pub const BALANCE_GATE: &str = "GRIDSPAN_BALANCE_GATE";
 /// By which policy nodes without tasks find some.
 pub const STEALING: &str = "GRIDSPAN_STEALING";
+/// How broadcasts travel.
+pub const BROADCAST: &str = "GRIDSPAN_BROADCAST";
+/// Whether a job ends that can never go on.
+pub const ON_STALL: &str = "GRIDSPAN_ON_STALL";
+/// How long a job may take.
+pub const TIME_LIMIT: &str = "GRIDSPAN_TIME_LIMIT";
 /// Where to write what is measured for each rebalance.
 pub const BALANCE_DUMP: &str = "GRIDSPAN_BALANCE_DUMP";
 /// Whether to report in control lines.
 pub const REPORT: &str = "GRIDSPAN_REPORT";
+/// From which descriptor a node reads what its launcher says.
+pub const LAUNCHER: &str = "GRIDSPAN_LAUNCHER";
 /// Those that describe the grid.
 pub const GRIDS: [&str; 3] = [PES, EMULATE, GRID];
 /// All of them.
-pub const ALL: [&str; 11] = [
+pub const ALL: [&str; 15] = [
     DRIVER,
     PES,
     EMULATE,
@@ -63,7 +76,11 @@ pub const ALL: [&str; 11] = [
     BALANCE_GATE,
     BALANCE_DUMP,
     STEALING,
+    BROADCAST,
+    ON_STALL,
+    TIME_LIMIT,
     REPORT,
+    LAUNCHER,
 ];
 
 /// The environment asks for something that cannot be. Nothing was started; correct the variable.
@@ -94,6 +111,9 @@ pub enum VariableError {
     /// A policy for stealing that does not exist.
     #[error("{STEALING}: {0}")]
     Stealing(#[from] UnknownVictim),
+    /// A way for broadcasts that does not exist.
+    #[error("{BROADCAST}: {0}")]
+    Broadcast(#[from] UnknownMode),
     /// A grid in JSON that cannot be read.
     #[error("{GRID} is no grid in JSON: {0}")]
     Json(serde_json::Error),
@@ -211,6 +231,19 @@ fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
     if let Some(name) = &stealing {
         victim_by_name(name)?;
     }
+    let broadcast = get(BROADCAST)?.map(|name| name.parse()).transpose()?;
+    let fails_on_stall = match get(ON_STALL)?.as_deref() {
+        None => None,
+        Some("warn") => Some(false),
+        Some("fail") => Some(true),
+        Some(value) => return Err(wrong(ON_STALL, value, "`warn` or `fail`")),
+    };
+    let time_limit = match get(TIME_LIMIT)? {
+        None => None,
+        Some(value) => {
+            Some(period(&value).ok_or_else(|| wrong(TIME_LIMIT, &value, "a time such as `10m`"))?)
+        }
+    };
     let tolerates_lost_guests = None;
     Ok(Settings {
         seed,
@@ -218,8 +251,11 @@ fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
         balance_every,
         balance_gate,
         stealing,
+        broadcast,
         balance_dump,
         tolerates_lost_guests,
+        fails_on_stall,
+        time_limit,
     })
 }
 
@@ -281,6 +317,7 @@ mod tests {
             (BALANCE, "rotate"),
             (BALANCE_EVERY, "200ms"),
             (BALANCE_GATE, "off"),
+            (BROADCAST, "binomial"),
         ])
         .unwrap();
         assert_eq!(start.driver, Driver::Simulated(GridSpec::single(512)));
@@ -288,6 +325,7 @@ mod tests {
         assert_eq!(start.settings.strategy.as_deref(), Some("rotate"));
         assert_eq!(start.settings.balance_every, Some(Duration::from_millis(200)));
         assert_eq!(start.settings.balance_gate, Some(false));
+        assert_eq!(start.settings.broadcast, Some(gridspan_bcast::Mode::Binomial));
     }
 
     #[test]
@@ -301,7 +339,11 @@ mod tests {
 
     #[test]
     fn a_wrong_value_is_refused_by_the_name_of_its_variable() {
-        let wrongs: [(&[(&'static str, &str)], &str); 9] = [
+        let wrongs: [(&[(&'static str, &str)], &str); 10] = [
+            (
+                &[(BROADCAST, "fast")],
+                "GRIDSPAN_BROADCAST: broadcasts cannot travel `fast`; write one of",
+            ),
             (&[(BALANCE, "best")], "GRIDSPAN_BALANCE: there is no strategy `best`; write one of"),
             (&[(BALANCE_EVERY, "5")], "GRIDSPAN_BALANCE_EVERY=\"5\" is not a time such as `5s`"),
             (&[(BALANCE_GATE, "no")], "GRIDSPAN_BALANCE_GATE=\"no\" is not `on` or `off`"),

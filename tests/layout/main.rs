@@ -28,6 +28,7 @@ const PURE: &[&str] = &[
     "crates/runtime/src/pe",
     "crates/runtime/src/session",
     "crates/runtime/src/reduce",
+    "crates/runtime/src/schema",
     "crates/runtime/src/tasks",
     "crates/sim/src",
     "crates/rpc/src/heuristics",

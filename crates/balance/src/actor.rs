@@ -33,6 +33,20 @@ pub struct ActorLoad {
     pub bytes: u64,
     /// Whether it may be moved.
     pub migratable: bool,
+    /// What it takes for a message, if that is known for this window and the one before.
+    #[serde(default)]
+    pub pace: Option<Pace>,
+}
+
+/// What an actor takes for a message on average, in processor time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pace {
+    /// In this window, where it lives now.
+    pub now: Duration,
+    /// In the last window before it in which it handled anything.
+    pub before: Duration,
+    /// Where it lived then.
+    pub pe_before: PeId,
 }
 
 /// The second seat of an actor.

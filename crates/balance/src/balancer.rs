@@ -17,6 +17,7 @@ use crate::figures::Figures;
 use crate::gate::{Appraisal, Gate, GateConfig, Outcome, Proposal, Verdict};
 use crate::plan::Plan;
 use crate::snapshot::Snapshot;
+use crate::speeds::{Evidence, SpeedEstimate};
 use crate::strategy::Strategy;
 use gridspan_topology::{LinkChange, Time};
 use std::collections::VecDeque;
@@ -59,6 +60,7 @@ pub struct Balancer {
     undo: Option<Undo>,
     /// What crossed sites in a step before the plan that leaders take back.
     led_before: Traffic,
+    speeds: SpeedEstimate,
     reports: VecDeque<BalanceReport>,
 }
 
@@ -88,7 +90,8 @@ impl Balancer {
         let model = CostModel::default();
         let reports = VecDeque::new();
         let led_before = Traffic::default();
-        Self { strategy, gate, model, passed: None, undo: None, led_before, reports }
+        let speeds = SpeedEstimate::default();
+        Self { strategy, gate, model, passed: None, undo: None, led_before, speeds, reports }
     }
 
     /// The same with other constants of the gate, if there is one.
@@ -132,6 +135,22 @@ impl Balancer {
     /// Whether the last plan is to be taken back.
     pub fn wants_undo(&self) -> bool {
         self.undo.is_some()
+    }
+
+    /// Learns from what was measured how fast PEs are, and puts that in the place of what they have said of themselves.
+    pub fn learn_speeds(&mut self, snapshot: &mut Snapshot) {
+        self.speeds.learn(&Evidence::of(&snapshot.actors));
+        self.speeds.apply(&mut snapshot.pes);
+    }
+
+    /// How fast PEs are by all that was measured; left empty. Whoever learns in its place gives it back.
+    pub fn take_speeds(&mut self) -> SpeedEstimate {
+        std::mem::take(&mut self.speeds)
+    }
+
+    /// Gives back what was taken.
+    pub fn keep_speeds(&mut self, speeds: SpeedEstimate) {
+        self.speeds = speeds;
     }
 
     /// A link has changed.

@@ -22,6 +22,7 @@ pub(crate) fn snapshot(pe_of_actor: &[u32]) -> Snapshot {
         load: Duration::from_millis(n as u64 + 1),
         bytes: 1000,
         migratable: n + 1 < count,
+        pace: None,
     };
     let edge_of = |n| Edge { from: n, to: n + 1, messages: 10, bytes: 1000 };
     Snapshot::new(

@@ -12,6 +12,7 @@
 //! - [`cutter`]: the multilevel partitioner below `grid-cut`.
 //! - [`predict`]: what a step would take. [`Gate`]: whether a plan is worth it, and was.
 //! - [`Balancer`]: a strategy behind its gate, as the runtime asks it; [`rounds`] tells how many steps a window had.
+//! - [`SpeedEstimate`]: how fast PEs compute, from kernels and from actors that have moved.
 //! - [`border_hops`]: how near actors are to another site, for the scheduler.
 //! - [`PlanReport`]: what a plan does, and why each actor moves.
 //! - [`to_vt`], [`from_vt`]: snapshots as files of DARMA/vt.
@@ -52,6 +53,7 @@ mod rounds;
 mod seats;
 mod shelter;
 mod snapshot;
+mod speeds;
 mod strategy;
 pub mod study;
 mod tighten;
@@ -79,7 +81,10 @@ pub use report::{Explanation, PlanReport, Reason};
 pub use rotate::Rotate;
 pub use rounds::rounds;
 pub use seats::{predict_with, seats};
-pub use snapshot::{ActorKey, ActorLoad, Edge, PeLoad, SiteLink, Snapshot, SnapshotError, Twin};
+pub use snapshot::{
+    ActorKey, ActorLoad, Edge, Pace, PeLoad, SiteLink, Snapshot, SnapshotError, Twin,
+};
+pub use speeds::{Evidence, SpeedEstimate};
 pub use strategy::Strategy;
 pub use vacate::Vacate;
 pub use vt::{VtError, VtFile, from_vt, to_vt};

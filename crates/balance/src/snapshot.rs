@@ -1,6 +1,6 @@
 //! What a strategy decides upon: loads, messages and PEs of one measured window.
 
-pub use crate::actor::{ActorKey, ActorLoad, Twin};
+pub use crate::actor::{ActorKey, ActorLoad, Pace, Twin};
 use gridspan_topology::{Bandwidth, Hierarchy, Latency, Layout, NodeId, PeId, SiteId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

@@ -225,6 +225,7 @@ pub fn from_vt(files: &[VtFile], phase: u64) -> Result<Snapshot, VtError> {
         load,
         bytes: task.user_defined.state_bytes as u64,
         migratable: task.entity.migratable,
+        pace: None,
     };
     let position: BTreeMap<u64, u32> = tasks.keys().copied().zip(0..).collect();
     let mut edges: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();

@@ -28,6 +28,12 @@ impl Course {
         Self { plan: plan.clone(), trees, relays }
     }
 
+    /// All of a plan.
+    pub fn whole(plan: &Plan) -> Self {
+        let trees = plan.stripes().iter().map(|stripe| stripe.tree.clone()).collect();
+        Self { plan: plan.clone(), trees, relays: Vec::new() }
+    }
+
     /// The course that needs no planning: once to each other site, to a target there, and from node to node inside it. In
     /// segments of so many bytes if any node passes anything on. Panics if the job has no such node.
     pub fn by_sites(

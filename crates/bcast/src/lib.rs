@@ -4,6 +4,7 @@
 //! - [`Tree`]: who sends to whom. [`star`], [`binomial`], [`hierarchical`]: the trees that need to know
 //!   nothing but the layout, and [`star_over`], [`binomial_over`], [`hierarchical_over`] for the nodes of a
 //!   multicast.
+//! - [`Mode`]: which of them a job takes, and whether it plans.
 //! - [`Plan`]: one or more trees, their parts of a message and its segments, under a [`PlanId`] that a broadcast
 //!   carries in their place. [`Course`]: what of it leads to the nodes of a multicast.
 //!
@@ -27,6 +28,7 @@ mod course;
 mod dice;
 mod effort;
 mod fluid;
+mod mode;
 mod network;
 pub mod paper;
 mod pipeline;
@@ -41,6 +43,7 @@ pub use anneal::{Annealed, anneal, start_tree};
 pub use course::Course;
 pub use effort::Effort;
 pub use fluid::{EdgeTiming, Outcome, Run, Sending, Shares, simulate};
+pub use mode::{MODES, Mode, UnknownMode};
 pub use network::{Belief, Network, NodeLink, Place, Sharing};
 pub use pipeline::{Draft, PlannerConfig, Strand, plan_broadcast, plan_static};
 pub use plan::{Plan, PlanError, PlanId, Segment, Stripe};

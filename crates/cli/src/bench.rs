@@ -6,6 +6,7 @@ use crate::grid::Place;
 use crate::launch::{self, Launch};
 use crate::program::Program;
 use crate::run::processes;
+use crate::surroundings::Surroundings;
 use gridspan::Settings;
 use std::num::NonZeroU32;
 use std::process::ExitCode;
@@ -34,6 +35,8 @@ pub(crate) fn run(verb: &BenchVerb, verbose: u8) -> Result<ExitCode, CliError> {
             json: args.json,
             is_listed: true,
             guests: 0,
+            is_simulated: false,
+            surroundings: Surroundings::default(),
         };
         let ended = launch::run(&launch)?;
         if ended.code != 0 {

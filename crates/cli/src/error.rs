@@ -10,6 +10,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use thiserror::Error;
 
+/// The exit code of a process that SIGPIPE ends.
+pub(crate) const EXIT_PIPE: u8 = 128 + 13;
+
 /// A command that could not be carried out. Nothing of the job was started, or all of it has ended.
 #[derive(Debug, Error)]
 pub(crate) enum CliError {
@@ -25,6 +28,30 @@ pub(crate) enum CliError {
         near: Vec<&'static str>,
         /// Whether a file of that name lies in the current directory.
         is_file: bool,
+    },
+    /// An option of gridctl stands behind the job's name.
+    #[error("the job `{job}` has no option `{option}`; gridctl has, before the job's name")]
+    Misplaced {
+        /// The option.
+        option: String,
+        /// The verb that has it.
+        verb: &'static str,
+        /// The job.
+        job: String,
+    },
+    /// A variable that nodes are to see has no value.
+    #[error("--env: `{name}` is not set here")]
+    Unset {
+        /// Its name.
+        name: String,
+    },
+    /// Nodes cannot run in a folder.
+    #[error("--wdir: cannot run in {}: {error}", .path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
     },
     /// A built-in job refuses its arguments, or was asked for help.
     #[error(transparent)]
@@ -253,8 +280,16 @@ impl CliError {
         move |error| Self::System { what, error }
     }
 
+    /// Whether nobody reads the output any more, as behind `| head`: that is no error of the user's.
+    fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::System { error, .. } if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
     /// Prints the error and the next step.
     pub(crate) fn report(&self) {
+        if self.is_broken_pipe() {
+            return;
+        }
         // With standard error closed there is nobody to tell.
         let _ = match self {
             Self::Arguments(error) => error.print(),
@@ -268,6 +303,7 @@ impl CliError {
     /// 2 for usage, 1 for a machine that refuses, 0 for help that was asked for.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
+            _ if self.is_broken_pipe() => ExitCode::from(EXIT_PIPE),
             Self::Arguments(error) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
             Self::NotMeasured { code } => ExitCode::from((*code).max(gridspan::EXIT_FAILED)),
             Self::Identity(_)

@@ -1,11 +1,13 @@
 //! Which hosts of a grid are this machine, and how the others are reached: by the system's `ssh`.
 //!
 //! The command on another host is that of a node here, behind
-//! `ssh -o BatchMode=yes [-J GATEWAY] HOST -- env NAME=VALUE …`. What is secret goes through the
-//! standard input of `ssh`; when that ends, so does the node. A question that `ssh` would ask is an error, for
+//! `ssh -o BatchMode=yes [-J GATEWAY] HOST -- sh -c … sh env NAME=VALUE …`. What is secret goes through the
+//! standard input of `ssh`, which that shell makes a descriptor of its own; when it ends, so does the node. A question that `ssh` would ask is an error, for
 //! there is nobody to answer it.
 
 use crate::error::CliError;
+use crate::surroundings::Surroundings;
+use gridspan::variables::LAUNCHER;
 use gridspan_topology::{GridSpec, NodeId};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -16,6 +18,13 @@ use std::process::Command;
 
 /// What to run in place of `ssh`, as `--ssh` does.
 const SSH_VARIABLE: &str = "GRIDCTL_SSH";
+/// What a shell on another host does: the program runs in the folder of this one, if there is such a one, and reads from the launcher by a descriptor of its own, so that a program that
+/// prints its standard input prints no keys.
+const BEGIN: &str = "cd \"$1\" 2>/dev/null; shift; exec \"$@\" 3<&0 </dev/null";
+/// The same where the folder must be there.
+const BEGIN_IN: &str = "cd \"$1\" && shift && exec \"$@\" 3<&0 </dev/null";
+/// That descriptor.
+const CHANNEL: &str = "3";
 /// A port to pretend to send to; nothing is sent.
 const ANY_PORT: u16 = 9;
 
@@ -56,6 +65,11 @@ impl Hosts {
             if !known.contains_key(name) {
                 known.insert(name, resolve(name)?);
             }
+            // Another user of this machine is reached by ssh.
+            if !name.contains('@') && is_own(known[name]) {
+                remote.push(None);
+                continue;
+            }
             let gateway = spec.gateway(spec.layout().site_of_node(node));
             remote.push(Some(RemoteHost {
                 name: name.to_owned(),
@@ -69,6 +83,11 @@ impl Hosts {
         };
         let ports = spec.layout().nodes().map(|node| spec.port(node).unwrap_or(0)).collect();
         Ok(Self { ssh: ssh_command(ssh), remote, own, ports })
+    }
+
+    /// Whether the first node of a grid runs here.
+    pub(crate) fn is_first_here(spec: &GridSpec) -> bool {
+        spec.hosts().next().is_some_and(|(_, host)| is_here(host))
     }
 
     /// The name of the other host that a node runs on; none if it runs here.
@@ -99,6 +118,7 @@ impl Hosts {
         node: NodeId,
         program: Command,
         variables: &[(&'static str, OsString)],
+        surroundings: &Surroundings,
     ) -> Result<Command, CliError> {
         let (Some(host), [ssh, rest @ ..]) = (self.host(node), &self.ssh[..]) else {
             return Ok(program);
@@ -106,12 +126,18 @@ impl Hosts {
         let path = std::path::absolute(program.get_program())
             .map_err(CliError::system("find the program's path"))?;
         let mut command = Command::new(ssh);
-        command.args(rest).args(["-o", "BatchMode=yes"]);
-        if let Some(gateway) = &host.gateway {
-            command.arg("-J").arg(gateway);
-        }
-        command.arg(&host.name).args(["--", "env"]);
-        for (name, value) in variables {
+        command.args(rest).args(login_arguments(host));
+        let (begin, folder) = match &surroundings.folder {
+            Some(folder) => (BEGIN_IN, std::path::absolute(folder)),
+            None => (BEGIN, std::env::current_dir()),
+        };
+        let folder = folder.map_err(CliError::system("find this folder"))?;
+        command.args(["--", "sh", "-c"]).arg(quoted(OsStr::new(begin))).arg("sh");
+        command.arg(quoted(folder.as_os_str())).arg("env");
+        let channel = OsString::from(CHANNEL);
+        let user = surroundings.variables.iter().map(|(name, value)| (name.as_str(), value));
+        let own = variables.iter().map(|(name, value)| (*name, value));
+        for (name, value) in user.chain(own).chain([(LAUNCHER, &channel)]) {
             let mut setting = OsString::from(format!("{name}="));
             setting.push(value);
             command.arg(quoted(&setting));
@@ -124,9 +150,29 @@ impl Hosts {
         Ok(command)
     }
 
+    /// The host or gateway to which a connection is opened for a node, if it runs elsewhere.
+    pub(crate) fn entry(&self, node: NodeId) -> Option<&str> {
+        let host = self.host(node)?;
+        Some(host.gateway.as_ref().unwrap_or(&host.name))
+    }
+
+    /// The command that logs in on the other host that a node runs on.
+    pub(crate) fn login(&self, node: NodeId) -> Option<String> {
+        let host = self.host(node)?;
+        let words = self.ssh.iter().map(|word| word.to_string_lossy().into_owned());
+        Some(words.chain(login_arguments(host)).collect::<Vec<_>>().join(" "))
+    }
+
     fn host(&self, node: NodeId) -> Option<&RemoteHost> {
         self.remote.get(node.index())?.as_ref()
     }
+}
+
+/// What `ssh` is told to reach a host.
+fn login_arguments(host: &RemoteHost) -> Vec<String> {
+    let gateway = host.gateway.iter().flat_map(|gateway| ["-J", gateway]);
+    let words = ["-o", "BatchMode=yes"].into_iter().chain(gateway).chain([host.name.as_str()]);
+    words.map(str::to_owned).collect()
 }
 
 /// Whether all hosts of a grid are this machine.
@@ -140,8 +186,15 @@ fn is_here(host: &str) -> bool {
     let first = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
     // Either of the two may be without its domain.
     let is_short = !host.contains('.') || !own.contains('.');
-    let is_own = host == own || (is_short && first(host) == first(&own));
-    is_own || ["localhost", "127.0.0.1", "::1"].contains(&host)
+    let is_own_name = host == own || (is_short && first(host) == first(&own));
+    is_own_name
+        || ["localhost", "127.0.0.1", "::1"].contains(&host)
+        || host.parse().is_ok_and(is_own)
+}
+
+/// Whether an address that others reach is one of this machine's: only at those it can listen.
+fn is_own(address: IpAddr) -> bool {
+    !address.is_loopback() && !address.is_unspecified() && UdpSocket::bind((address, 0)).is_ok()
 }
 
 /// The address of a host, without the user that ssh is told.
@@ -211,6 +264,15 @@ mod tests {
         assert!(is_here(&own));
         assert!(!all_here(&spec("[site.a]\nhosts = [\"localhost\", \"nowhere.invalid\"]")));
         assert!(!is_here("user@localhost"), "another user is reached by ssh");
+        assert!(!is_here("127.0.0.2"), "grids for tests are made of such addresses");
+        // Addresses for documentation belong to no machine (RFC 5737). Nothing is sent.
+        assert!(!is_here("192.0.2.1"));
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        let way_out = socket.connect("192.0.2.1:9").and_then(|()| socket.local_addr());
+        match way_out {
+            Ok(own) if !own.ip().is_loopback() => assert!(is_here(&own.ip().to_string())),
+            _ => println!("skipped a part: this machine has no address but the loopback one"),
+        }
     }
 
     #[test]
@@ -226,11 +288,16 @@ mod tests {
             program
         };
         let variables = [("GRIDSPAN_DRIVER", "node".into())];
-        let command = |node| words(&hosts.command(NodeId(node), program(), &variables).unwrap());
+        let around = Surroundings::new(&["WHO=a b".to_owned()], Some("/data".into())).unwrap();
+        let command =
+            |node| words(&hosts.command(NodeId(node), program(), &variables, &around).unwrap());
 
         assert_eq!(command(0), ["/opt/my job", "--name", "it's"]);
         let ssh = ["ssh", "-p", "22", "-o", "BatchMode=yes"];
-        let remote = ["--", "env", "GRIDSPAN_DRIVER=node", "'/opt/my job'", "--name", "'it'\\''s'"];
+        let begin = ["--", "sh", "-c", "'cd \"$1\" && shift && exec \"$@\" 3<&0 </dev/null'"];
+        let what = ["sh", "/data", "env", "'WHO=a b'", "GRIDSPAN_DRIVER=node"];
+        let begin = [&begin[..], &what, &["GRIDSPAN_LAUNCHER=3", "'/opt/my job'"]].concat();
+        let remote = [&begin[..], &["--name", "'it'\\''s'"]].concat();
         assert_eq!(command(1), [&ssh, &["-J", "127.0.0.3", "me@127.0.0.2"][..], &remote].concat());
         assert_eq!(command(2), [&ssh, &["127.0.0.3"][..], &remote].concat(), "its own gateway");
 

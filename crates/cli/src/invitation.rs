@@ -53,7 +53,9 @@ impl Invitation {
             contents,
             program,
             arguments: command.get_args().map(ToOwned::to_owned).collect(),
-            folder: std::env::current_dir()?,
+            folder: command
+                .get_current_dir()
+                .map_or_else(std::env::current_dir, |folder| Ok(folder.into()))?,
             variables: set.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
             bundle,
             addresses,
@@ -105,6 +107,11 @@ impl Invitation {
             || io::Error::new(io::ErrorKind::InvalidData, "it is no invitation of this version");
         fs::metadata(path)?;
         read(path).ok_or_else(malformed)
+    }
+
+    /// Whether there is an invitation to a job left.
+    pub(crate) fn are_left(id: &str) -> io::Result<bool> {
+        Ok(!invitations(&folder()?, id)?.is_empty())
     }
 
     /// Takes the first invitation to a job that `is_wanted`, if there is one.

@@ -1,8 +1,10 @@
 //! `gridctl join`: a node that joins a running job, works on its tasks, and leaves when told.
 
 use crate::args::JoinArgs;
+use crate::channel;
 use crate::error::CliError;
 use crate::invitation::Invitation;
+use crate::signals;
 use crate::status;
 use gridspan::control::{Control, MARK};
 use gridspan_runtime::net::bootstrap::LEAVE;
@@ -10,10 +12,10 @@ use gridspan_topology::SiteId;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fs;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, PipeWriter, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, ChildStdin, ExitCode, Stdio};
+use std::process::{Child, ExitCode, Stdio};
 use std::thread;
 
 /// Joins a job and stays with the node to its end.
@@ -42,20 +44,20 @@ pub(crate) fn run(args: &JoinArgs) -> Result<ExitCode, CliError> {
     invitation.bundle.listen =
         first.map(towards).transpose().map_err(CliError::system("find a way to the job"))?;
     // Before the process, so that its end is not missed.
-    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCHLD]);
+    let signals = Signals::new(signals::not_ignored(&[SIGINT, SIGTERM, SIGHUP, SIGCHLD]));
     let mut signals = signals.map_err(CliError::system("watch for signals"))?;
     let mut command = invitation.command();
     let path = command.get_program().into();
     // In a group of its own: Ctrl-C is for gridctl, which has the node leave.
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+    command.stdout(Stdio::piped()).process_group(0);
+    let (node_end, mut pipe) = channel::open(&mut command, false).map_err(lost)?;
     let mut node = command.spawn().map_err(|error| CliError::Start { path, error })?;
-    let (stdin, stdout) = (node.stdin.take(), node.stdout.take());
-    if let Some(stdout) = stdout {
+    drop(node_end);
+    if let Some(stdout) = node.stdout.take() {
         thread::spawn(move || pass_on(BufReader::new(stdout)));
     }
-    let mut stdin = stdin.ok_or_else(|| lost(io::Error::other("a pipe is missing")))?;
-    introduce(&invitation, &mut stdin).map_err(lost)?;
-    attend(&mut node, &mut stdin, &mut signals)
+    introduce(&invitation, &mut pipe).map_err(lost)?;
+    attend(&mut node, &mut pipe, &mut signals)
 }
 
 fn lost(error: io::Error) -> CliError {
@@ -67,7 +69,11 @@ fn accept(args: &JoinArgs) -> Result<Invitation, CliError> {
     let running = status::running().map_err(CliError::system("look for running jobs"))?;
     let job = match &args.job {
         Some(id) => running.iter().find(|status| status.id == *id),
-        None => running.last(),
+        // The latest that anybody may join, or else the latest, of which the error tells.
+        None => {
+            let takes_guests = |id: &str| Invitation::are_left(id).unwrap_or_default();
+            running.iter().rfind(|status| takes_guests(&status.id)).or(running.last())
+        }
     };
     let Some(job) = job else {
         let running = running.into_iter().map(|status| status.id).collect();
@@ -95,10 +101,10 @@ fn towards(address: SocketAddr) -> io::Result<SocketAddr> {
     Ok((socket.local_addr()?.ip(), 0).into())
 }
 
-fn introduce(invitation: &Invitation, stdin: &mut ChildStdin) -> io::Result<()> {
-    stdin.write_all(invitation.bundle.to_line()?.as_bytes())?;
-    stdin.write_all(invitation.addresses.to_line()?.as_bytes())?;
-    stdin.flush()
+fn introduce(invitation: &Invitation, pipe: &mut PipeWriter) -> io::Result<()> {
+    pipe.write_all(invitation.bundle.to_line()?.as_bytes())?;
+    pipe.write_all(invitation.addresses.to_line()?.as_bytes())?;
+    pipe.flush()
 }
 
 /// Prints what the node prints, and how it failed.
@@ -119,7 +125,7 @@ fn pass_on(from: impl BufRead) {
 /// Waits for the end of the node; the first signal has it leave, the second kills it.
 fn attend(
     node: &mut Child,
-    stdin: &mut ChildStdin,
+    pipe: &mut PipeWriter,
     signals: &mut Signals,
 ) -> Result<ExitCode, CliError> {
     let mut is_leaving = false;
@@ -136,7 +142,7 @@ fn attend(
             let _ = node.kill();
         } else {
             // The same.
-            let _ = stdin.write_all(LEAVE.as_bytes()).and_then(|()| stdin.flush());
+            let _ = pipe.write_all(LEAVE.as_bytes()).and_then(|()| pipe.flush());
         }
     }
     Ok(ExitCode::from(gridspan::EXIT_FAILED))

@@ -4,6 +4,7 @@ mod args;
 mod balance;
 mod bcast;
 mod bench;
+mod channel;
 mod dry_run;
 mod error;
 mod grid;
@@ -20,9 +21,11 @@ mod program;
 mod quantity;
 mod rpc;
 mod run;
+mod signals;
 mod sim;
 mod status;
 mod style;
+mod surroundings;
 mod svg;
 mod table;
 mod topo;
@@ -32,6 +35,7 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    output::end_where_nobody_reads();
     let cli = Cli::parse();
     logging::init(cli.verbose);
     let outcome = match cli.verb {

@@ -1,6 +1,6 @@
 //! Where results go: standard output, and files of pictures.
 
-use crate::error::CliError;
+use crate::error::{CliError, EXIT_PIPE};
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -8,6 +8,35 @@ use std::process::ExitCode;
 
 /// A picture goes to standard output by this name.
 const STDOUT: &str = "-";
+
+/// How `print!` begins when it panics for standard output.
+const CANNOT_PRINT: &str = "failed printing to stdout: ";
+/// Has this process end without a trace when a job of its own prints and nobody reads any more, and with an error when there is
+/// no room. Jobs print with `println!`, which panics.
+pub(crate) fn end_where_nobody_reads() {
+    let others = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        match panic
+            .payload()
+            .downcast_ref::<String>()
+            .and_then(|text| text.strip_prefix(CANNOT_PRINT))
+        {
+            Some(reason) if reason.starts_with("Broken pipe") => {
+                std::process::exit(i32::from(EXIT_PIPE));
+            }
+            Some(reason) => {
+                let hint = "make room, or send the output elsewhere";
+                // Standard error may be another file.
+                let _ = writeln!(
+                    io::stderr(),
+                    "error: cannot write the output: {reason}\nhint: {hint}"
+                );
+                std::process::exit(i32::from(gridspan::EXIT_FAILED));
+            }
+            None => others(panic),
+        }
+    }));
+}
 
 /// Prints to standard output, whose reader may have had enough. `what` says what for, should that fail.
 pub(crate) fn print(text: &str, what: &'static str) -> Result<ExitCode, CliError> {
@@ -18,6 +47,11 @@ pub(crate) fn print(text: &str, what: &'static str) -> Result<ExitCode, CliError
         }
         _ => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// Says on standard error what may not be as it should; nobody may be there to read it.
+pub(crate) fn warn(text: &str) {
+    let _ = writeln!(io::stderr(), "warning: {text}");
 }
 
 /// Writes a picture to its file and then prints the text; the picture alone if it goes to standard output.

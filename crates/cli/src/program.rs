@@ -1,9 +1,12 @@
 //! What to run: a built-in job, or a program of the user's own.
 
-use crate::args::Command;
+use crate::args::{Cli, Command};
 use crate::error::CliError;
 use crate::jobs;
 use crate::probe::PROBE;
+use crate::surroundings::Surroundings;
+use clap::CommandFactory;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use gridspan::Start;
 use gridspan_jobs::Entry;
 use gridspan_runtime::Job;
@@ -49,7 +52,7 @@ impl Program {
         };
         let text = |word: &OsString| word.to_str().map(str::to_owned).ok_or(CliError::NotText);
         let arguments = rest.iter().map(text).collect::<Result<Vec<_>, _>>()?;
-        (entry.build)(&arguments)?;
+        (entry.build)(&arguments).map_err(|error| misplaced(&name, error))?;
         Ok(Self::BuiltIn { entry, arguments })
     }
 
@@ -95,8 +98,12 @@ impl Program {
     pub(crate) fn command(
         &self,
         variables: &[(&'static str, OsString)],
+        surroundings: &Surroundings,
     ) -> Result<process::Command, CliError> {
-        let mut command = process::Command::new(self.path()?);
+        // The path is meant from here, wherever the process runs.
+        let path = std::path::absolute(self.path()?)
+            .map_err(CliError::system("find the program's path"))?;
+        let mut command = process::Command::new(path);
         match self {
             Self::BuiltIn { entry, arguments } => {
                 command.arg("__job").arg(entry.name).args(arguments);
@@ -109,6 +116,7 @@ impl Program {
             command.env_remove(name);
         }
         command.envs(variables.iter().map(|(name, value)| (name, value)));
+        surroundings.apply(&mut command);
         Ok(command)
     }
 
@@ -117,12 +125,38 @@ impl Program {
         &self,
         start: &Start,
         variables: &[(&'static str, OsString)],
+        surroundings: &Surroundings,
     ) -> Result<ExitCode, CliError> {
         if let Some(job) = self.job()? {
+            if let Some(folder) = &surroundings.folder {
+                let error = |error| CliError::Folder { path: folder.clone(), error };
+                std::env::set_current_dir(folder).map_err(error)?;
+            }
             return Ok(gridspan::run(job, start));
         }
-        let error = self.command(variables)?.exec();
+        let error = self.command(variables, surroundings)?.exec();
         Err(CliError::Start { path: self.path()?, error })
+    }
+}
+
+/// The error of a job's arguments; where one of them is an option of gridctl, it says so.
+fn misplaced(job: &str, error: clap::Error) -> CliError {
+    let option = match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(option))) => option.clone(),
+        _ => return error.into(),
+    };
+    let cli = Cli::command();
+    let is_option = |argument: &clap::Arg| {
+        let long = argument.get_long().map(|long| format!("--{long}"));
+        let short = argument.get_short().map(|short| format!("-{short}"));
+        [long, short].into_iter().flatten().any(|known| known == option)
+    };
+    let has_option = |verb: &&str| {
+        cli.find_subcommand(verb).is_some_and(|verb| verb.get_arguments().any(is_option))
+    };
+    match ["run", "sim"].into_iter().find(has_option) {
+        Some(verb) => CliError::Misplaced { option, verb, job: job.to_owned() },
+        None => error.into(),
     }
 }
 

@@ -1,17 +1,20 @@
 //! `gridctl run`: runs a job in real time.
 
-use crate::args::{BalanceFlags, DriverName, RunArgs, Switch};
+use crate::args::{BalanceFlags, DriverName, OnStall, RunArgs, Switch};
 use crate::error::CliError;
 use crate::grid::{Described, Place, sharing};
 use crate::hosts::{Hosts, all_here};
 use crate::launch::{self, Launch, Processes};
 use crate::program::Program;
+use crate::surroundings::Surroundings;
 use crate::{dry_run, logging};
 use gridspan::variables::{
-    BALANCE, BALANCE_DUMP, BALANCE_EVERY, BALANCE_GATE, SEED, STEALING, cores,
+    BALANCE, BALANCE_DUMP, BALANCE_EVERY, BALANCE_GATE, BROADCAST, ON_STALL, SEED, STEALING,
+    TIME_LIMIT, cores,
 };
 use gridspan::{Driver, Settings, Start};
 use std::ffi::OsString;
+use std::fs::OpenOptions;
 use std::io;
 use std::process::ExitCode;
 
@@ -36,19 +39,42 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     }
     let mut settings = settings(args.seed, &args.balance)?;
     settings.tolerates_lost_guests = args.tolerate_lost_guests.then_some(true);
+    let on_stall = args.on_stall.map(|what| what == OnStall::Fail);
+    settings.fails_on_stall = on_stall.or(settings.fails_on_stall);
+    settings.time_limit = args.time_limit.or(settings.time_limit);
+    let surroundings = Surroundings::new(&args.variables, args.folder.clone())?;
+    if place.is_emulated || Hosts::is_first_here(&spec) {
+        check_dump(&settings)?;
+    }
     // Where there are no links there is nothing for a launcher to do.
     let is_alone = place.driver == DriverName::Embedded && spec.layout().node_count() == 1;
     if is_alone && !args.json {
         let variables = variables(&place.grid, &settings, verbose);
         let driver = Driver::Embedded(place.grid.spec);
         let start = Start { driver, settings, report_lines: false };
-        return program.run_or_become(&start, &variables);
+        return program.run_or_become(&start, &variables, &surroundings);
     }
     let processes = processes(&place, args.place.ssh.as_deref(), settings, verbose)?;
     let (program, spec) = (&program, &spec);
     let (json, guests) = (args.json, args.guests);
-    let launch = Launch { program, spec, processes, json, is_listed: true, guests };
+    let launch = Launch {
+        program,
+        spec,
+        processes,
+        json,
+        is_listed: true,
+        guests,
+        is_simulated: false,
+        surroundings,
+    };
     launch::run(&launch).map(|ended| ExitCode::from(ended.code))
+}
+
+/// Whether what is measured for rebalances can be written, before anything runs.
+pub(crate) fn check_dump(settings: &Settings) -> Result<(), CliError> {
+    let Some(path) = &settings.balance_dump else { return Ok(()) };
+    let opened = OpenOptions::new().create(true).append(true).open(path);
+    opened.map(drop).map_err(|error| CliError::Write { path: path.clone(), error })
 }
 
 /// The processes that a job at a place consists of.
@@ -90,8 +116,11 @@ pub(crate) fn settings(seed: Option<u64>, balance: &BalanceFlags) -> Result<Sett
             .map(|gate| gate == Switch::On)
             .or(environment.balance_gate),
         stealing: balance.stealing.clone().or(environment.stealing),
+        broadcast: balance.broadcast.or(environment.broadcast),
         balance_dump: dump.or(environment.balance_dump),
         tolerates_lost_guests: environment.tolerates_lost_guests,
+        fails_on_stall: environment.fails_on_stall,
+        time_limit: environment.time_limit,
     })
 }
 
@@ -110,6 +139,11 @@ pub(crate) fn variables(
     let gate = settings.balance_gate.map(|is_gated| if is_gated { "on" } else { "off" });
     variables.extend(gate.map(|gate| (BALANCE_GATE, gate.into())));
     variables.extend(settings.stealing.iter().map(|name| (STEALING, name.into())));
+    variables.extend(settings.broadcast.map(|mode| (BROADCAST, mode.to_string().into())));
+    let on_stall = settings.fails_on_stall.map(|fails| if fails { "fail" } else { "warn" });
+    variables.extend(on_stall.map(|what| (ON_STALL, what.into())));
+    let limit = settings.time_limit.map(|limit| format!("{}ns", limit.as_nanos()));
+    variables.extend(limit.map(|limit| (TIME_LIMIT, limit.into())));
     variables.extend(settings.balance_dump.iter().map(|path| (BALANCE_DUMP, path.into())));
     variables
 }

@@ -5,7 +5,8 @@ use crate::error::CliError;
 use crate::grid;
 use crate::launch::{self, Launch, Processes};
 use crate::program::Program;
-use crate::run::{settings, variables};
+use crate::run::{check_dump, settings, variables};
+use crate::surroundings::Surroundings;
 use gridspan::variables::DRIVER;
 use gridspan::{Driver, Start};
 use std::process::ExitCode;
@@ -15,15 +16,26 @@ use std::process::ExitCode;
 pub(crate) fn run(args: &SimArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let program = Program::resolve(args.program.as_ref())?;
     let grid = grid::of_sim(args)?;
-    let settings = settings(args.seed, &args.balance)?;
+    let mut settings = settings(args.seed, &args.balance)?;
+    settings.time_limit = args.time_limit.or(settings.time_limit);
+    check_dump(&settings)?;
     let mut variables = variables(&grid, &settings, verbose);
     variables.push((DRIVER, "sim".into()));
-    if args.json {
+    // A program of the user's own may be no job at all, which only who reads its reports finds out.
+    if args.json || !program.is_built_in() {
         let processes = Processes::Single { variables };
-        let (program, spec) = (&program, &grid.spec);
-        let launch = Launch { program, spec, processes, json: true, is_listed: false, guests: 0 };
+        let launch = Launch {
+            program: &program,
+            spec: &grid.spec,
+            processes,
+            json: args.json,
+            is_listed: false,
+            guests: 0,
+            is_simulated: true,
+            surroundings: Surroundings::default(),
+        };
         return launch::run(&launch).map(|ended| ExitCode::from(ended.code));
     }
     let start = Start { driver: Driver::Simulated(grid.spec), settings, report_lines: false };
-    program.run_or_become(&start, &variables)
+    program.run_or_become(&start, &variables, &Surroundings::default())
 }

@@ -54,6 +54,23 @@ fn is_near(value: &Value, expected: f64) -> bool {
 }
 
 #[test]
+fn the_bound_takes_relays_where_the_direct_link_is_slower() {
+    let file = grid(
+        "wan = { latency = \"10ms\", bandwidth = \"1gbit\" }\n\
+         [site.a]\nhosts = [\"a1\"]\n[site.b]\nhosts = [\"b1\"]\n[site.c]\nhosts = [\"c1\"]\n\
+         [[link]]\nbetween = [\"a\", \"c\"]\nlatency = \"100ms\"\n",
+    );
+
+    let document = json(&file, &["-b", "8B", "--initiation", "20us"]);
+
+    let message = &document["messages"][0];
+    assert!(is_near(&message["bound_s"], 0.020), "{message}");
+    for plan in message["plans"].as_array().unwrap() {
+        assert!(plan["over_bound"].as_f64().unwrap() >= 1.0, "{plan}");
+    }
+}
+
+#[test]
 fn predictions_are_what_the_links_of_the_file_say() {
     let file = grid(GRID);
     let flags = ["-b", "1MB", "--initiation", "0s", "-s", "star,hierarchical"];

@@ -42,6 +42,16 @@ fn a_daemon_serves_this_user_and_leaves_nothing_when_it_is_stopped() {
 
     let sum = ask(folder.path(), &["rpc", "call", "add", "[1, 2.5]"]);
     assert_eq!((sum.code, sum.stdout.as_str()), (Some(0), "3.5\n"), "{}", sum.stderr);
+    let file = folder.path().join("numbers.json");
+    fs::write(&file, "[40,\n 2]").unwrap();
+    let of_file = format!("@{}", file.display());
+    let sum = ask(folder.path(), &["rpc", "call", "add", &of_file]);
+    assert_eq!((sum.code, sum.stdout.as_str()), (Some(0), "42.0\n"), "{}", sum.stderr);
+    let mut command = gridctl(&["rpc", "call", "add", "@-"]);
+    command.env("XDG_RUNTIME_DIR", folder.path()).stdin(fs::File::open(&file).unwrap());
+    assert_eq!(finish(command).stdout, "42.0\n");
+    let none = ask(folder.path(), &["rpc", "call", "add", "@nowhere.json"]);
+    assert!(none.stderr.contains("cannot read nowhere.json"), "{}", none.stderr);
     let listed = ask(folder.path(), &["rpc", "ls"]);
     assert!(
         listed.stdout.contains("here") && listed.stdout.contains("primes"),

@@ -67,6 +67,31 @@ fn a_node_killed_in_the_midst_of_broadcasts_ends_the_job_with_its_name() {
 }
 
 #[test]
+fn a_node_that_falls_silent_is_told_while_all_handlers_are_busy_and_nobody_waits_for_it() {
+    let mut running = Running::start(&["run", "-n", "4", "drill", "--busy", "50"]);
+    let nodes = running.nodes(4);
+    running.await_line("4 lines from 4 nodes");
+    let victim = rustix::process::Pid::from_raw(nodes[2] as i32).unwrap();
+
+    rustix::process::kill_process(victim, Signal::STOP).unwrap();
+    let begin = Instant::now();
+    running.await_line("lost node2 at site local: it was silent for 3s; the job ends");
+
+    // It takes 3 s where a processor is free; handlers take 50 s.
+    assert!(begin.elapsed() < Duration::from_secs(20), "it took {:?}", begin.elapsed());
+    running.await_line("error: lost node2");
+    let status = running.wait(SOON).expect("a node that is stopped is not waited for");
+    assert_eq!(status.code(), Some(1));
+    assert_gone_soon(&nodes);
+}
+
+#[test]
+fn a_job_that_ends_while_handlers_are_busy_has_not_failed() {
+    let output = common::run(&["run", "-n", "3", "drill", "--busy", "1", "--busy-from", "1"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+}
+
+#[test]
 fn a_node_ends_when_its_standard_input_ends() {
     let spec = GridSpec::from_emulate("1x2").unwrap();
     let bundle = issue(&Authority::new("test").unwrap(), &spec).unwrap().remove(0);
@@ -178,8 +203,99 @@ fn nothing_but_the_program_and_the_driver_shows_in_arguments_and_environment() {
     for node in nodes {
         let words = proc_words(node, "cmdline");
         assert_eq!(words[1..], ["__job", "drill", "--wait", "60"]);
-        assert_eq!(proc_words(node, "environ"), ["GRIDSPAN_DRIVER=node"]);
+        let environment = proc_words(node, "environ");
+        assert_eq!(environment.len(), 2, "{environment:?}");
+        assert_eq!(environment[0], "GRIDSPAN_DRIVER=node");
+        let channel = environment[1].strip_prefix("GRIDSPAN_LAUNCHER=").expect("a descriptor");
+        assert!(channel.parse::<u16>().is_ok_and(|number| number > 2), "{channel}");
     }
     let launcher = running.child.id();
     assert_eq!(proc_words(launcher, "environ"), Vec::<String>::new());
+}
+
+#[test]
+fn a_launcher_that_was_started_to_ignore_a_hangup_goes_on() {
+    let own = env!("CARGO_BIN_EXE_gridctl");
+    // A shell's `trap ''` is what `nohup` does.
+    let script = format!("trap '' HUP; exec {own} run -n 2 drill --wait 60");
+    let mut command = std::process::Command::new("/bin/sh");
+    command.args(["-c", &script]).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut launcher = command.spawn().unwrap();
+    let mut lines = BufReader::new(launcher.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("2 lines from 2 nodes")));
+    let pid = rustix::process::Pid::from_raw(launcher.id() as i32).unwrap();
+    let nodes = common::children_of(launcher.id());
+
+    rustix::process::kill_process(pid, Signal::HUP).unwrap();
+
+    thread::sleep(Duration::from_millis(300));
+    assert!(nodes.len() == 2 && nodes.iter().all(|&node| is_alive(node)));
+    rustix::process::kill_process(pid, Signal::TERM).unwrap();
+    assert_eq!(wait(&mut launcher, LIMIT).unwrap().code(), Some(143));
+}
+
+/// The state of a process, as proc(5) writes it.
+fn state(pid: u32) -> String {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process exists");
+    stat.rsplit_once(") ").expect("a name in parentheses comes first").1[..1].to_owned()
+}
+
+#[test]
+fn ctrl_z_stops_the_nodes_with_their_launcher_and_they_go_on_with_it() {
+    let mut running = Running::start(&["run", "-n", "2", "drill", "--wait", "60"]);
+    let nodes = running.nodes(2);
+    running.await_line("2 lines from 2 nodes");
+    let all = [nodes, vec![running.child.id()]].concat();
+
+    running.signal(Signal::TSTP);
+    common::until(|| all.iter().all(|&pid| state(pid) == "T").then_some(()));
+    // Longer than a silent node is waited for.
+    thread::sleep(Duration::from_secs(5));
+    running.signal(Signal::CONT);
+
+    common::until(|| all.iter().all(|&pid| state(pid) != "T").then_some(()));
+    thread::sleep(Duration::from_millis(500));
+    assert!(all.iter().all(|&pid| is_alive(pid)), "no node takes another for lost");
+    running.signal(Signal::INT);
+    assert_eq!(running.wait(LIMIT).unwrap().code(), Some(130));
+}
+
+#[test]
+fn output_that_finds_no_room_is_named() {
+    let own = env!("CARGO_BIN_EXE_gridctl");
+    for job in ["run -n 2 drill --lines 5", "run ring"] {
+        let script = format!("{own} {job} > /dev/full");
+        let mut command = std::process::Command::new("/bin/sh");
+        command.args(["-c", &script]);
+        let output = common::finish(command);
+        assert_eq!(output.code, Some(1), "{output:?}");
+        let error = "error: cannot write the output: No space left";
+        assert!(output.stderr.contains(error) && !output.stderr.contains("panicked"), "{output:?}");
+    }
+}
+
+#[test]
+fn readers_that_leave_early_end_gridctl_quietly() {
+    let own = env!("CARGO_BIN_EXE_gridctl");
+    let folder = tempfile::tempdir().unwrap();
+    let matrix = folder.path().join("rtt.txt");
+    std::fs::write(&matrix, "0 1\n1 0\n").unwrap();
+    let topo = format!("topo {}", matrix.display());
+    let verbs = [
+        "jobs",
+        "run --help",
+        "run --dry-run -n 1 ring",
+        &topo,
+        "bcast -e 2x2",
+        "run ring",
+        "sim ring",
+    ];
+    for verb in verbs {
+        // The reader is gone before anything is written.
+        let script = format!("(sleep 0.2; {own} {verb}) | :");
+        let mut command = std::process::Command::new("/bin/sh");
+        command.args(["-c", &script]);
+        let output = common::finish(command);
+        assert_eq!(output.stderr, "", "{verb}");
+    }
 }

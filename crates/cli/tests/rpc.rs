@@ -52,6 +52,29 @@ fn makespan_s(document: &Value, trial: usize) -> f64 {
 }
 
 #[test]
+fn what_a_workflow_does_not_say_is_a_warning() {
+    let silent = WORKFLOW.replace("\"runtimeInSeconds\": 5", "\"coreCount\": 2");
+    let output = rpc(&silent, &["-H", "heft-c"]);
+
+    assert_eq!(output.code, Some(0), "{output:?}");
+    for guess in [
+        "`join_ID03` has no recorded runtime: 0 s is taken",
+        "`join_ID03` used several cores: one core for as long is taken",
+    ] {
+        assert!(output.stderr.contains(guess), "{}", output.stderr);
+    }
+    assert_eq!(rpc(WORKFLOW, &["-H", "heft-c"]).stderr, "");
+}
+
+#[test]
+fn a_table_says_where_its_heuristics_have_data_from_if_that_differs() {
+    let both = rpc(WORKFLOW, &["-H", "heft,heft-c"]).stdout;
+    assert!(both.contains("from the nearest copy, once to each site, by heft-c;"), "{both}");
+    assert!(both.contains("to each server by itself, by heft\n"), "{both}");
+    assert!(!rpc(WORKFLOW, &["-H", "heft-c"]).stdout.contains("nearest copy"));
+}
+
+#[test]
 fn a_group_takes_as_long_as_its_tasks_and_links_say() {
     let document = json(&["-H", "exhaustive,gridrpc"]);
 

@@ -72,5 +72,15 @@ fn json_tells_the_summary_as_an_event() {
 fn a_job_that_fails_exits_with_one_after_its_summary() {
     let output = run(&["sim", "--pes", "2", "drill", "--fail"]);
     assert_eq!(output.code, Some(1), "{output:?}");
-    assert!(output.stderr.contains("error: main was told to fail\nhint: "), "{output:?}");
+    assert!(output.stderr.ends_with("\nerror: main was told to fail\n"), "{output:?}");
+}
+
+#[test]
+fn a_program_that_simulates_nothing_has_failed() {
+    for flags in [&["sim"][..], &["sim", "--json"]] {
+        let output = common::run(&[flags, &["/bin/true"]].concat());
+        assert_eq!(output.code, Some(1), "{output:?}");
+        let said = output.stdout + &output.stderr;
+        assert!(said.contains("the program ended and simulated nothing"), "{said}");
+    }
 }

@@ -22,6 +22,10 @@ while [ "$1" != -- ]; do host=$1; shift; done
 shift
 case $host in
   127.0.0.25) echo "ssh: connect to host $host: Connection refused" >&2; exit 255;;
+  127.0.0.28)
+    if [ $(wc -l < "$FOLDER/arguments") -le 2 ]; then
+      echo "kex_exchange_identification: Connection closed by remote host" >&2; exit 255
+    fi;;
   127.0.0.27) exec sh -c "/nowhere/program";;
 esac
 sh -c "$*"
@@ -85,8 +89,10 @@ fn a_node_on_another_host_is_started_by_ssh_and_takes_part() {
 
     let own = env!("CARGO_BIN_EXE_gridctl");
     let expected = format!(
-        "-o BatchMode=yes -J head.far 127.0.0.2 -- env RUST_LOG=info GRIDSPAN_DRIVER=node {own} \
-         __job ring --members 8 --rounds 3\n"
+        "-o BatchMode=yes -J head.far 127.0.0.2 -- sh -c 'cd \"$1\" 2>/dev/null; shift; exec \"$@\" 3<&0 </dev/null' \
+         sh {here} env RUST_LOG=info GRIDSPAN_DRIVER=node GRIDSPAN_LAUNCHER=3 {own} __job ring --members 8 \
+         --rounds 3\n",
+        here = std::env::current_dir().unwrap().display()
     );
     assert_eq!(fake.said("arguments"), expected, "once, for the node that is not here");
     assert_no_secret(&fake.said("arguments"));
@@ -124,7 +130,7 @@ fn a_host_that_refuses_is_named_with_what_to_do() {
         (
             "127.0.0.25",
             "cannot start a node on host `127.0.0.25`",
-            "ssh -o BatchMode=yes 127.0.0.25",
+            "-o BatchMode=yes 127.0.0.25 true` must work",
         ),
         ("127.0.0.27", "host `127.0.0.27` cannot run the program", "same path on every host"),
     ];
@@ -145,6 +151,45 @@ fn a_host_that_refuses_is_named_with_what_to_do() {
         let refusal = "    ssh: connect to host 127.0.0.25: Connection refused";
         let output = run(&["run", "--ssh", &ssh, "--grid", &grid, "ring"]);
         assert_eq!(output.stderr.contains(refusal), host == "127.0.0.25", "{output:?}");
+    }
+}
+
+#[test]
+fn a_connection_that_a_busy_host_drops_is_opened_again() {
+    let fake = Fake::new();
+    let grid = fake.grid("[site.a]\nhosts = [\"localhost\", \"127.0.0.28\"]\n");
+
+    let output = run(&["run", "--ssh", &fake.command(), "--grid", &grid, "ring"]);
+
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert_eq!(fake.said("arguments").lines().count(), 3, "it was dropped twice");
+    let warning = "warning: a/1: `127.0.0.28` dropped the ssh connection";
+    assert_eq!(output.stderr.matches(warning).count(), 2, "{output:?}");
+}
+
+#[test]
+fn the_hint_repeats_the_command_that_was_used() {
+    let fake = Fake::new();
+    let grid = fake.grid("[site.a]\nhosts = [\"localhost\", \"127.0.0.25\"]\ngateway = \"head\"\n");
+    let ssh = format!("{} -p 2222", fake.command());
+
+    let output = run(&["run", "--ssh", &ssh, "--grid", &grid, "ring"]);
+
+    let login = format!("hint: `{ssh} -o BatchMode=yes -J head 127.0.0.25 true` must work");
+    assert!(output.stderr.contains(&login), "{output:?}");
+}
+
+#[test]
+fn a_program_that_prints_its_input_prints_no_keys() {
+    let fake = Fake::new();
+    let grid = fake.grid(TWO_SITES);
+    let ssh = fake.command();
+    for place in [&["--ssh", &ssh, "--grid", &grid][..], &["-n", "2"]] {
+        let output = run(&[&["run"], place, &["/bin/cat"]].concat());
+        assert_eq!(output.code, Some(1), "{output:?}");
+        assert_no_secret(&output.stdout);
+        assert_no_secret(&output.stderr);
+        assert!(output.stderr.contains("is the program linked with"), "{output:?}");
     }
 }
 

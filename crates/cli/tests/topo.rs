@@ -173,3 +173,23 @@ fn a_bad_file_is_refused_by_line_and_column() {
     assert_eq!(output.code, Some(2), "{output:?}");
     assert!(output.stderr.contains("cannot read /nowhere/matrix.csv"), "{output:?}");
 }
+
+#[test]
+fn a_matrix_without_a_single_round_trip_is_refused() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "NA *\n- 0\n").unwrap();
+    let output = run(&["topo", file.path().to_str().unwrap()]);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    assert!(output.stderr.contains("there are no round trips"), "{output:?}");
+}
+
+#[test]
+fn names_and_seconds_of_plain_rows_are_understood() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "node oslo bern\noslo * 0.03\nbern 0.03 *\n").unwrap();
+    let output = run(&["topo", file.path().to_str().unwrap(), "--unit", "s", "--json"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let document: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(document["nodes"][1]["name"], "bern", "{document}");
+    assert_eq!(document["levels"][0]["rtt_ms"]["median"], 30.0, "{document}");
+}

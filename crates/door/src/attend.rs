@@ -120,9 +120,11 @@ mod tests {
     use crate::owner::order;
     use crate::token::Token;
     use crate::wire::{Trouble, Work};
+    use gridspan_rpc::calls::Signature;
     use quinn::Endpoint;
 
-    #[tokio::test]
+    // Whoever writes a long text on the only thread says nothing meanwhile, and is taken to be gone.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn who_orders_more_than_may_wait_hears_so_and_the_connection_goes_on() {
         let listen = ([127, 0, 0, 1], 0).into();
         let (token, key) = Token::new(listen).unwrap();
@@ -142,7 +144,8 @@ mod tests {
             }
         });
         let task = |name: &str| {
-            let (work, inputs, outputs) = (Work::Function(name.to_owned()), vec![], vec![]);
+            let work = Work::Function(name.to_owned(), Signature::of::<(), ()>());
+            let (inputs, outputs) = (vec![], vec![]);
             Order { group: 1, place: 0, work, inputs, outputs }
         };
 

@@ -1,7 +1,7 @@
 //! The servers of one process: what they execute, and what goes next.
 
 use super::gate::{Gate, Pass};
-use gridspan_rpc::calls::{Catalogue, GridRpc, RpcError};
+use gridspan_rpc::calls::{Catalogue, GridRpc, RpcError, Signature};
 use gridspan_runtime::Numbers;
 use std::pin::pin;
 
@@ -68,7 +68,7 @@ impl<C: Catalogue> Bench<C> {
     /// Executes a function of groups.
     pub(super) async fn execute(
         &self,
-        function: &str,
+        function: (&str, &Signature),
         arguments: Vec<u8>,
         results: u32,
         unwanted: impl Future<Output = ()>,

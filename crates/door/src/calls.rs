@@ -26,7 +26,8 @@ impl<'w, 'a, 'b, S: Crew> Calls<'w, 'a, 'b, S> {
 
 impl<S: Crew> Errand for Calls<'_, '_, '_, S> {
     fn work(&self, task: TaskId) -> Work {
-        Work::Function(self.window.function(task).to_owned())
+        let (function, signature) = (self.window.function(task), self.window.signature(task));
+        Work::Function(function.to_owned(), signature.clone())
     }
 
     fn inputs(&self, task: TaskId) -> Vec<DataId> {

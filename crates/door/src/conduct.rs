@@ -234,10 +234,10 @@ impl<E: Errand> Conductor<'_, E> {
                         self.lacks(&ordered, &unreached, &missing)?;
                     }
                     Ok(Err(Trouble::Failed(reason))) => self.fail(task, &reason),
-                    Ok(Err(Trouble::Refused(reason))) => self.refused(attempt, reason)?,
+                    Ok(Err(Trouble::Refused(reason))) => self.refused(attempt, &reason)?,
                     // Whatever it said: it is there, and what it has is too.
                     Err(error) if self.is_connected(server) => {
-                        self.refused(attempt, error.to_string())?;
+                        self.refused(attempt, &error.to_string())?;
                     }
                     Err(error) => {
                         self.reasons.insert(task, (error.to_string(), false));
@@ -331,7 +331,9 @@ impl<E: Errand> Conductor<'_, E> {
     }
 
     /// A server does not execute an order; another may.
-    fn refused(&mut self, attempt: usize, reason: String) -> Result<(), Stuck> {
+    fn refused(&mut self, attempt: usize, reason: &str) -> Result<(), Stuck> {
+        let server = self.course.server_of(attempt);
+        let reason = format!("`{}`: {reason}", self.plan.platform.server(server).name);
         self.reasons.insert(self.course.task_of(attempt), (reason, true));
         self.execution.moved += 1;
         self.course.refused(attempt)

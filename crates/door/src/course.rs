@@ -50,8 +50,14 @@ pub(super) struct Course<'a> {
     /// Where each task goes next.
     servers: Vec<ServerId>,
     states: Vec<State>,
+    /// How many tasks are neither done nor failed.
+    unsettled: usize,
+    /// Tasks that may be ready, for something has happened to them or to what they read since they were looked at.
+    stirred: BTreeSet<TaskId>,
     counts: Vec<u32>,
     attempts: Vec<Attempt>,
+    /// The attempts at each task.
+    of_task: Vec<Vec<usize>>,
     /// Tasks that are begun again elsewhere while they are late.
     copies: Vec<(TaskId, ServerId)>,
     /// The servers that have each data.
@@ -59,6 +65,10 @@ pub(super) struct Course<'a> {
     relays: Relays,
     /// For data that the client wants and does not have from the beginning.
     wishes: Vec<Option<Wish>>,
+    /// How many of them are not granted, of data that may still be.
+    ungranted: usize,
+    /// Data whose wish may be asked for.
+    wished: BTreeSet<DataId>,
     /// Data that some server is to have at the end.
     kept: Vec<bool>,
     is_there: Vec<bool>,
@@ -94,16 +104,23 @@ impl<'a> Course<'a> {
             });
             of_servers.collect()
         });
+        let tasks = graph.tasks().len();
+        let wishes: Vec<Option<Wish>> = graph.data().iter().map(wish).collect();
         Self {
             graph,
             servers: mapping.servers.clone(),
-            states: vec![State::Waiting; graph.tasks().len()],
-            counts: vec![0; graph.tasks().len()],
+            states: vec![State::Waiting; tasks],
+            unsettled: tasks,
+            stirred: (0..tasks as u32).map(TaskId).collect(),
+            counts: vec![0; tasks],
             attempts: Vec::new(),
+            of_task: vec![Vec::new(); tasks],
             copies: Vec::new(),
             holders: holders.collect(),
             relays: Relays::new(apart),
-            wishes: graph.data().iter().map(wish).collect(),
+            ungranted: wishes.iter().flatten().count(),
+            wishes,
+            wished: BTreeSet::new(),
             kept: (0..graph.data().len() as u32).map(|data| kept(DataId(data))).collect(),
             is_there: vec![true; servers],
             places: mapping.places.clone(),
@@ -121,6 +138,16 @@ impl<'a> Course<'a> {
 
     fn is_settled(&self, task: TaskId) -> bool {
         matches!(self.states[task.index()], State::Done | State::Failed)
+    }
+
+    fn set(&mut self, task: TaskId, state: State) {
+        let was_settled = self.is_settled(task);
+        self.states[task.index()] = state;
+        self.unsettled += usize::from(was_settled);
+        self.unsettled -= usize::from(self.is_settled(task));
+        if state == State::Waiting {
+            self.stirred.insert(task);
+        }
     }
 
     /// Whether a task waits whose arguments are there, for its order or for the client to bring them nearer.
@@ -141,9 +168,10 @@ impl<'a> Course<'a> {
         let mut given = Vec::new();
         for (task, server) in self.take_reached() {
             let ready_s = now_s + inputs_s(self, task, server);
-            self.states[task.index()] = State::Ordered;
+            self.set(task, State::Ordered);
             self.counts[task.index()] += 1;
             let attempt = self.attempts.len();
+            self.of_task[task.index()].push(attempt);
             self.attempts.push(Attempt { task, server, ready_s, begun_s: None, is_open: true });
             given.push(Given { attempt, task, server });
         }
@@ -152,7 +180,8 @@ impl<'a> Course<'a> {
 
     /// Tasks whose arguments their servers can have. What others cannot is wanted of the client.
     fn take_reached(&mut self) -> Vec<(TaskId, ServerId)> {
-        let first = self.tasks().filter(|&task| self.is_ready(task));
+        let stirred = std::mem::take(&mut self.stirred).into_iter();
+        let first = stirred.filter(|&task| self.is_ready(task));
         let first: Vec<_> = first.map(|task| (task, self.servers[task.index()])).collect();
         let copies = std::mem::take(&mut self.copies);
         self.relays.reconsider();
@@ -164,7 +193,8 @@ impl<'a> Course<'a> {
             match far.is_empty() {
                 true => reached.push((task, to)),
                 false if is_copy => self.copies.push((task, to)),
-                false => {}
+                // It is ready as it is, and looked at again.
+                false => drop(self.stirred.insert(task)),
             }
             far.into_iter().for_each(|data| self.relays.want(data));
         }
@@ -177,18 +207,6 @@ impl<'a> Course<'a> {
         self.holders[data.index()].iter().copied().map(Endpoint::Server).chain(client)
     }
 
-    /// What the client wants and can have, and from which server.
-    pub(super) fn take_wishes(&mut self) -> Vec<(DataId, ServerId)> {
-        let mut taken = Vec::new();
-        for (data, wish) in (0..).map(DataId).zip(&mut self.wishes) {
-            if let (Some(Wish::Open), Some(&server)) = (*wish, self.holders[data.index()].first()) {
-                *wish = Some(Wish::Asked(server));
-                taken.push((data, server));
-            }
-        }
-        taken
-    }
-
     /// Whether somebody still waits for an attempt.
     pub(super) fn is_open(&self, attempt: usize) -> bool {
         self.attempts[attempt].is_open
@@ -197,6 +215,11 @@ impl<'a> Course<'a> {
     /// What an attempt is at.
     pub(super) fn task_of(&self, attempt: usize) -> TaskId {
         self.attempts[attempt].task
+    }
+
+    /// Where an attempt is.
+    pub(super) fn server_of(&self, attempt: usize) -> ServerId {
+        self.attempts[attempt].server
     }
 
     /// An attempt computes.
@@ -214,9 +237,10 @@ impl<'a> Course<'a> {
         let Attempt { task, server, .. } = self.attempts[attempt];
         self.attempts[attempt].is_open = false;
         self.last_end_s[server.index()] = now_s;
-        self.states[task.index()] = State::Done;
+        self.set(task, State::Done);
         for data in self.graph.task(task).outputs.iter().copied().chain(fetched) {
             self.holders[data.index()].insert(server);
+            self.stir(data);
         }
         self.copies.retain(|(of, _)| *of != task);
         let others: Vec<usize> = self.open_at(task).collect();
@@ -225,34 +249,29 @@ impl<'a> Course<'a> {
     }
 
     fn open_at(&self, task: TaskId) -> impl Iterator<Item = usize> + '_ {
-        let all = self.attempts.iter().enumerate();
-        all.filter(move |(_, attempt)| attempt.is_open && attempt.task == task).map(|(at, _)| at)
+        self.of_task[task.index()].iter().copied().filter(|&at| self.attempts[at].is_open)
     }
 
     /// A task has failed for good, and with it all that depend on it: those that had not before.
     pub(super) fn fail(&mut self, task: TaskId) -> Vec<TaskId> {
         let (mut failing, mut failed) = (vec![task], Vec::new());
         while let Some(task) = failing.pop() {
-            let state = &mut self.states[task.index()];
-            if matches!(*state, State::Done | State::Failed) {
+            if self.is_settled(task) {
                 continue;
             }
-            *state = State::Failed;
+            self.set(task, State::Failed);
             failed.push(task);
-            for attempt in self.attempts.iter_mut().filter(|attempt| attempt.task == task) {
-                attempt.is_open = false;
+            for &attempt in &self.of_task[task.index()] {
+                self.attempts[attempt].is_open = false;
             }
             for &data in &self.graph.task(task).outputs {
+                let wish = self.wishes[data.index()];
+                self.ungranted -= usize::from(wish.is_some_and(|wish| wish != Wish::Granted));
                 failing.extend(&self.graph.datum(data).consumers);
             }
         }
         self.copies.retain(|(of, _)| self.states[of.index()] != State::Failed);
         failed
-    }
-
-    /// Data that the client wants has come.
-    pub(super) fn granted(&mut self, data: DataId) {
-        self.wishes[data.index()] = Some(Wish::Granted);
     }
 
     /// Data is not where it was said to be.
@@ -263,6 +282,7 @@ impl<'a> Course<'a> {
         }
         if let Some(wish @ Wish::Asked(_)) = &mut self.wishes[data.index()] {
             *wish = Wish::Open;
+            self.wished.insert(data);
         }
         self.make_up()
     }
@@ -294,7 +314,7 @@ impl<'a> Course<'a> {
     }
 
     fn wait(&mut self, task: TaskId) -> Result<(), Stuck> {
-        self.states[task.index()] = State::Waiting;
+        self.set(task, State::Waiting);
         match self.counts[task.index()] < ATTEMPTS_MAX {
             true => Ok(()),
             false => Err(Stuck { task }),
@@ -308,17 +328,18 @@ impl<'a> Course<'a> {
         for holders in &mut self.holders {
             holders.remove(&server);
         }
-        for wish in self.wishes.iter_mut().flatten().filter(|wish| **wish == Wish::Asked(server)) {
-            *wish = Wish::Open;
+        for (data, wish) in (0..).map(DataId).zip(&mut self.wishes) {
+            if *wish == Some(Wish::Asked(server)) {
+                *wish = Some(Wish::Open);
+                self.wished.insert(data);
+            }
         }
         self.relays.lost(server);
         self.copies.retain(|(_, to)| *to != server);
-        let of_server = |attempt: &&usize| {
-            let attempt = &self.attempts[**attempt];
-            attempt.is_open && attempt.server == server
-        };
-        let all: Vec<usize> = (0..self.attempts.len()).collect();
-        let given: Vec<usize> = all.iter().filter(of_server).copied().collect();
+        let of_server =
+            |(_, attempt): &(usize, &Attempt)| attempt.is_open && attempt.server == server;
+        let given = self.attempts.iter().enumerate().filter(of_server);
+        let given: Vec<usize> = given.map(|(attempt, _)| attempt).collect();
         given.into_iter().try_for_each(|attempt| self.again(attempt))?;
         self.make_up()
     }
@@ -377,17 +398,13 @@ impl<'a> Course<'a> {
 
     /// Whether all is done that has not failed, and the client has what it wants of that.
     pub(super) fn is_over(&self) -> bool {
-        let is_granted = |(data, wish): (&gridspan_rpc::Data, &Option<Wish>)| {
-            let producer = data.producer.map(|task| self.states[task.index()]);
-            wish.is_none_or(|wish| wish == Wish::Granted) || producer == Some(State::Failed)
-        };
-        self.tasks().all(|task| self.is_settled(task))
-            && self.graph.data().iter().zip(&self.wishes).all(is_granted)
+        self.unsettled == 0 && self.ungranted == 0
     }
 }
 
 mod slow;
 mod ways;
+mod wishes;
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use super::budget::Budget;
 use super::chart::Chart;
 use super::counted::Counted;
 use super::entrance::Entrance;
-use super::groups::Groups;
+use super::guest::Guest;
 use super::hall::Hall;
 use super::owner::dice;
 use super::token::{DoorError, Key, Token, key_path};
@@ -17,7 +17,7 @@ use super::wire::{
 use super::workshop::{Own, Workshop};
 use gridspan_rpc::calls::{Catalogue, Offer, RpcError, ServerCard};
 use gridspan_topology::Time;
-use quinn::{Connection, Endpoint, Incoming, RecvStream, SendStream, VarInt};
+use quinn::{Endpoint, Incoming, RecvStream, SendStream, VarInt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -78,14 +78,6 @@ struct Daemon<C: Catalogue> {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Who is at the other end of a connection.
-struct Guest {
-    connection: Connection,
-    /// As which server it has joined.
-    joined: Mutex<Option<u32>>,
-    groups: Mutex<Groups>,
 }
 
 impl DoorPlan {
@@ -180,16 +172,18 @@ impl<C: Catalogue> Daemon<C> {
 
     /// Attends to one connection, to its end.
     async fn receive(self: Arc<Self>, incoming: Incoming) {
-        let Some((_place, connection)) = self.entrance.admit(incoming).await else { return };
+        let Some((place, connection)) = self.entrance.admit(incoming).await else { return };
+        let place = Arc::new(place);
         let (joined, groups) = (Mutex::default(), Mutex::default());
         let guest = Arc::new(Guest { connection, joined, groups });
         let budget = Budget::new(WAITING_BYTES_MAX);
         while let Ok((send, receive)) = guest.connection.accept_bi().await {
             let (daemon, guest, budget) = (self.clone(), guest.clone(), budget.clone());
-            let open = self.open.begin();
+            let (open, in_use) = (self.open.begin(), place.begin());
             tokio::spawn(async move {
                 let _open = open;
                 daemon.attend((send, receive), &budget, &guest).await;
+                in_use.end(guest.is_depended_on());
             });
         }
         let gone = lock(&guest.joined).take();
@@ -223,7 +217,7 @@ impl<C: Catalogue> Daemon<C> {
     async fn answer(self: &Arc<Self>, question: Question, guest: &Guest) -> Answer {
         match question {
             Question::List => Answer::Servers(self.list()),
-            Question::News(known) => Answer::News(self.news(known)),
+            Question::News(known) => Answer::News(self.news_once_back(known).await),
             Question::Call(call) => Answer::Called(self.call(call).await),
             Question::Join(card, pes) => self.join(card, pes, guest),
             Question::Survey(sightings) => self.survey(&sightings, guest),
@@ -247,6 +241,19 @@ impl<C: Catalogue> Daemon<C> {
             listed.links = links.remove(&listed.card.number).unwrap_or_default();
         }
         listed
+    }
+
+    /// Whether servers of a daemon that was here before may not have come back yet.
+    fn may_come(&self) -> bool {
+        self.is_back && self.begun.elapsed() < RETURN
+    }
+
+    /// What is new for whoever knows this. Whoever knows nothing waits for servers that may come, as whoever calls does.
+    async fn news_once_back(&self, known: Known) -> News {
+        while known == Known::default() && self.may_come() && self.hall().seats().is_empty() {
+            tokio::time::sleep(GLANCE).await;
+        }
+        self.news(known)
     }
 
     /// What is new for whoever knows this, though not of too many ways at once. It costs what is told: groups ask before each window.
@@ -349,8 +356,7 @@ impl<C: Catalogue> Daemon<C> {
     ) -> Result<Option<(Offer, Way<C>)>, RpcError> {
         loop {
             let placed = self.hall().place(function, bytes, tried);
-            let may_come = self.is_back && self.begun.elapsed() < RETURN;
-            if placed.is_ok() || !may_come || !tried.is_empty() {
+            if placed.is_ok() || !self.may_come() || !tried.is_empty() {
                 return placed;
             }
             tokio::time::sleep(GLANCE).await;

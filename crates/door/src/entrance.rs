@@ -1,114 +1,156 @@
-//! Lets others in: so many at once, and of those that have not shown to be where they say they are only a part. Whoever forges
-//! addresses would otherwise take all places, each for as long as a handshake may take.
+//! Admits connections at an endpoint: handshakes that are not finished and connections have tables of their own.
+//!
+//! Anybody may begin a handshake, and only the holder of a token can finish it. So a handshake takes no place of a
+//! connection, and when there are too many, the oldest gives way. A part of them may come from addresses that are
+//! not proven; beyond it, the sender must answer a Retry packet (RFC 9000, section 8.1.2), so that forged addresses take no
+//! more places.
 
-use quinn::{Connection, Incoming};
-use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use super::connections::{Connections, Full};
+use quinn::{Connection, Incoming, VarInt};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// So many others may be connected; further ones are told to come again.
+/// Connections at the same time: each takes about 140 kB.
 const CONNECTIONS_MAX: usize = 1024;
-/// The part of them whose addresses may be unproven. Others prove theirs first, which takes a round trip more and no place.
+/// Handshakes at the same time. A processor finishes some thousand in a second, so that even a flood at that rate leaves each
+/// the time of a crossing.
+const HANDSHAKES_MAX: usize = 1024;
+/// The part of the handshakes whose addresses may be unproven.
 const UNPROVEN_PART: usize = 4;
+/// How long a handshake may take: several round trips of a satellite link, and packets that are sent again.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+/// What a connection that gives its place is told.
+const MAKES_ROOM: &[u8] = b"others need the place of this connection, which is idle: connect again";
+const IS_FULL: &[u8] = b"all places are in use: connect later";
 
-/// Places for connections. Clones are of the same.
+/// Admits connections. Clones share their tables.
 #[derive(Clone, Debug)]
 pub(super) struct Entrance {
-    places: Arc<Semaphore>,
+    handshakes: Arc<Mutex<Connections<oneshot::Sender<()>>>>,
     unproven: Arc<Semaphore>,
+    connections: Arc<Mutex<Connections<Connection>>>,
 }
 
-/// Somebody is in, until this is dropped.
+/// The place of a connection, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Place {
-    _of_connection: OwnedSemaphorePermit,
+    connections: Arc<Mutex<Connections<Connection>>>,
+    number: u64,
+}
+
+/// A question is open on a connection, until this is dropped.
+#[derive(Debug)]
+pub(super) struct InUse {
+    place: Arc<Place>,
+    is_needed: bool,
+}
+
+/// A handshake has its place, until this is dropped.
+struct Handshake {
+    handshakes: Arc<Mutex<Connections<oneshot::Sender<()>>>>,
+    number: u64,
+    _unproven: Option<OwnedSemaphorePermit>,
 }
 
 impl Default for Entrance {
     fn default() -> Self {
-        Self::with_places(CONNECTIONS_MAX)
+        Self::with_places(HANDSHAKES_MAX, CONNECTIONS_MAX)
     }
 }
 
 impl Entrance {
-    fn with_places(places: usize) -> Self {
-        let [places, unproven] =
-            [places, places / UNPROVEN_PART].map(|places| Arc::new(Semaphore::new(places)));
-        Self { places, unproven }
+    fn with_places(handshakes: usize, connections: usize) -> Self {
+        Self {
+            handshakes: Arc::new(Mutex::new(Connections::new(handshakes))),
+            unproven: Arc::new(Semaphore::new((handshakes / UNPROVEN_PART).max(1))),
+            connections: Arc::new(Mutex::new(Connections::new(connections))),
+        }
     }
 
-    /// Lets somebody in, if there is a place, and if he can prove that he has the token; otherwise he is told so.
+    /// Admits a connection whose other side proves that it has the token, if there is a place or one that can be had.
     pub(super) async fn admit(&self, incoming: Incoming) -> Option<(Place, Connection)> {
+        let address = incoming.remote_address().ip();
         let unproven = match incoming.remote_address_validated() {
             true => None,
             false => match self.unproven.clone().try_acquire_owned() {
                 Ok(unproven) => Some(unproven),
                 Err(_) => {
-                    // He comes again with the proof. Who has it already is not asked for it.
+                    // A Retry fails only for addresses that are proven.
                     let _ = incoming.retry();
                     return None;
                 }
             },
         };
-        let Ok(of_connection) = self.places.clone().try_acquire_owned() else {
-            incoming.refuse();
-            return None;
+        let (way, evicted) = oneshot::channel();
+        // In a table where nothing is in use, the oldest always gives way.
+        let (number, _oldest) = lock(&self.handshakes).insert(address, way).ok()?;
+        let handshakes = self.handshakes.clone();
+        let handshake = Handshake { handshakes, number, _unproven: unproven };
+        let connecting = incoming.accept().ok()?;
+        let connection = tokio::select! {
+            finished = tokio::time::timeout(HANDSHAKE_LIMIT, connecting) => finished.ok()?.ok()?,
+            _ = evicted => return None,
         };
-        let connection = incoming.await.ok()?;
-        drop(unproven);
-        Some((Place { _of_connection: of_connection }, connection))
+        drop(handshake);
+        Some((self.place(address, &connection)?, connection))
     }
+
+    /// The place of a connection whose other side has proven that it has the token.
+    fn place(&self, address: IpAddr, connection: &Connection) -> Option<Place> {
+        match lock(&self.connections).insert(address, connection.clone()) {
+            Ok((number, evicted)) => {
+                if let Some(evicted) = evicted {
+                    tracing::info!(address = %evicted.remote_address(), "closed for another");
+                    evicted.close(VarInt::from_u32(0), MAKES_ROOM);
+                }
+                Some(Place { connections: self.connections.clone(), number })
+            }
+            Err(Full) => {
+                connection.close(VarInt::from_u32(0), IS_FULL);
+                None
+            }
+        }
+    }
+}
+
+impl Place {
+    /// A question begins.
+    pub(super) fn begin(self: &Arc<Self>) -> InUse {
+        lock(&self.connections).begin(self.number);
+        InUse { place: self.clone(), is_needed: false }
+    }
+}
+
+impl InUse {
+    /// The question ends. `is_needed` says whether something depends on the connection afterwards.
+    pub(super) fn end(mut self, is_needed: bool) {
+        self.is_needed = is_needed;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _closed = lock(&self.connections).remove(self.number);
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        lock(&self.place.connections).end(self.place.number, self.is_needed);
+    }
+}
+
+impl Drop for Handshake {
+    fn drop(&mut self) {
+        let _evicted = lock(&self.handshakes).remove(self.number);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::token::Token;
-    use quinn::Endpoint;
-    use std::time::Duration;
-    use tokio::net::UdpSocket;
-    use tokio::time::timeout;
-
-    const LIMIT: Duration = Duration::from_secs(60);
-
-    #[tokio::test]
-    async fn who_does_not_show_where_he_is_takes_a_part_of_the_places_only() {
-        let listen = ([127, 0, 0, 1], 0).into();
-        let (token, key) = Token::new(listen).unwrap();
-        let door = Endpoint::server(key.server().unwrap(), listen).unwrap();
-        let address = door.local_addr().unwrap();
-        let entrance = Entrance::with_places(8);
-        let of_door = entrance.clone();
-        tokio::spawn(async move {
-            while let Some(incoming) = door.accept().await {
-                let entrance = of_door.clone();
-                tokio::spawn(async move {
-                    let admitted = entrance.admit(incoming).await;
-                    if let Some((_place, connection)) = admitted {
-                        connection.closed().await;
-                    }
-                });
-            }
-        });
-        let mut guest = Endpoint::client(listen).unwrap();
-        guest.set_default_client_config(token.client().unwrap());
-        let connect = |to| guest.connect(to, &token.names()[0]).unwrap();
-        // What others begin with, from where nobody hears what the door says.
-        let deaf = UdpSocket::bind(listen).await.unwrap();
-        let mut begun = Vec::new();
-        for _ in 0..20 {
-            begun.push(connect(deaf.local_addr().unwrap()));
-            let mut packet = [0; 2000];
-            let (bytes, _) = timeout(LIMIT, deaf.recv_from(&mut packet)).await.unwrap().unwrap();
-            deaf.send_to(&packet[..bytes], address).await.unwrap();
-        }
-
-        let mut come = Vec::new();
-        for _ in 0..6 {
-            come.push(timeout(LIMIT, connect(address)).await.unwrap().unwrap());
-        }
-
-        assert_eq!(entrance.unproven.available_permits(), 0, "which takes a while");
-        assert_eq!(entrance.places.available_permits(), 0);
-        assert!(timeout(LIMIT, connect(address)).await.unwrap().is_err(), "no place is left");
-    }
-}
+mod tests;

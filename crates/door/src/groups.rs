@@ -31,6 +31,10 @@ impl Groups {
         self.going_on.contains(&group)
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.going_on.is_empty()
+    }
+
     /// A group has ended; whether it had begun.
     pub(super) fn end(&mut self, group: u64) -> bool {
         self.ended.push_back(group);

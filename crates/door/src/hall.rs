@@ -1,7 +1,7 @@
 //! The servers behind a door, and which of them gets a call.
 
 use super::wire::Listed;
-use gridspan_rpc::calls::{Directory, Offer, RpcError, ServerCard};
+use gridspan_rpc::calls::{Directory, Offer, RpcError, SIGNATURE_BYTES_MAX, ServerCard, Signature};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
@@ -135,11 +135,21 @@ fn check(card: &ServerCard) -> Result<(), String> {
         card if card.functions.len() > FUNCTIONS_MAX => {
             Err(format!("a server has {FUNCTIONS_MAX} functions at most"))
         }
-        card if !card.functions.iter().all(|name| is_name(name)) => Err(format!(
+        card if !card.functions.keys().all(|name| is_name(name)) => Err(format!(
             "the name of a function has 1 to {NAME_MAX} letters, and none that controls terminals"
+        )),
+        card if !card.functions.values().all(is_plain) => Err(format!(
+            "what a function takes and gives is told in {SIGNATURE_BYTES_MAX} bytes at most, none of \
+             which controls terminals"
         )),
         _ => Ok(()),
     }
+}
+
+/// Whether what a function takes and gives can be shown.
+fn is_plain(signature: &Signature) -> bool {
+    let text = &signature.text;
+    text.len() <= SIGNATURE_BYTES_MAX && !text.chars().any(char::is_control)
 }
 
 #[cfg(test)]
@@ -147,7 +157,8 @@ mod tests {
     use super::*;
 
     fn card(name: &str, speed: f64) -> ServerCard {
-        let (name, functions) = (name.to_owned(), [String::from("f")].into());
+        let (name, functions) =
+            (name.to_owned(), [(String::from("f"), Signature::of::<(), ()>())].into());
         ServerCard { number: 0, name, site: 0, speed, is_direct: false, functions }
     }
 
@@ -182,7 +193,7 @@ mod tests {
             assert!(join(card(name, speed)).is_err(), "{name:?} {speed}");
         }
         assert!(join(card("a", f64::NAN)).is_err());
-        let functions = [String::from("f\n")].into();
+        let functions = [(String::from("f\n"), Signature::of::<(), ()>())].into();
         assert!(join(ServerCard { functions, ..card("a", 1.0) }).is_err());
         assert_eq!(join(card("Ä 1", 1.0)), Ok(0));
     }

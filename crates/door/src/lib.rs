@@ -28,9 +28,10 @@
 //! | part | is |
 //! | --- | --- |
 //! | `token` | where a door is, and the certificates by which both sides know each other |
-//! | `wire`, `stuff`, `budget` | what is asked and answered: one stream for each question; data by itself; and how much of it may wait |
+//! | `wire`, `parts`, `stuff`, `budget` | what is asked and answered: one stream for each question; lists with a bound; data by itself; and how much of it may wait |
 //! | `hall`, `way` | the servers behind a door: its own, and those that have joined; and how calls get to them |
-//! | `daemon`, `entrance`, `counted` | opens the door, and answers; who comes in; how much is being answered |
+//! | `daemon`, `guest`, `counted` | opens the door, and answers; how much is being answered |
+//! | `entrance`, `connections` | admits connections, and decides which gives its place when there are too many |
 //! | `bench`, `gate` | the servers of one process, and what they execute next |
 //! | `workshop`, `shelf`, `groups`, `attend` | executes tasks of groups whose data goes from server to server |
 //! | `member` | a server that joins the door of another |
@@ -56,10 +57,10 @@
 //! fetch the rest from each other, or have it by way of the client where one does not reach the other. Links are as servers have measured them: round trips, what a burst of bytes shows, and what
 //! transfers do.
 //!
-//! **Failure.** A server whose connection ends or is silent for some seconds is forgotten, and its calls are made
+//! **Failure.** A server whose connection ends or is silent for two seconds is forgotten, and its calls are made
 //! elsewhere; what it had of groups is made again by others. Servers whose registry is gone look for it at the same address
 //! until it is back; the registry keeps its certificates beside the token if that has a path of its own. Groups go on
-//! meanwhile, and whoever waits for a call looks for the door again and calls anew; calls to one that is back wait for its
+//! meanwhile, and whoever waits for a call looks for the door again and calls anew; calls to one that is back, and clients of groups that know no server yet, wait for its
 //! servers to come. A call whose caller is gone, or that was late, is taken back from its server, which ends what it executes
 //! of it and begins nothing else.
 //!
@@ -71,19 +72,24 @@ mod budget;
 mod calls;
 mod chart;
 mod conduct;
+mod connections;
 mod counted;
 mod course;
 mod daemon;
 mod entrance;
 mod errand;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod gate;
 mod groups;
+mod guest;
 mod hall;
 mod kept;
 mod meeting;
 mod member;
 mod membership;
 mod owner;
+mod parts;
 mod party;
 mod plausible;
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::attend::{answer as say_to, attend, heard};
 use super::bench::Bench;
 use super::budget::Budget;
 use super::counted::Counted;
-use super::entrance::Entrance;
+use super::entrance::{Entrance, Place};
 use super::groups::Groups;
 use super::survey::survey;
 use super::token::{DoorError, Token};
@@ -96,19 +96,25 @@ async fn receive<C: Catalogue>(endpoint: Endpoint, workshop: Arc<Workshop<C>>, o
     while let Some(incoming) = endpoint.accept().await {
         let (entrance, workshop, open) = (entrance.clone(), workshop.clone(), open.clone());
         tokio::spawn(async move {
-            let Some((_place, connection)) = entrance.admit(incoming).await else { return };
-            work(&connection, &workshop, &open).await;
+            let Some((place, connection)) = entrance.admit(incoming).await else { return };
+            work(&connection, &Arc::new(place), &workshop, &open).await;
         });
     }
 }
 
 /// Executes tasks for one connection, to its end.
-async fn work<C: Catalogue>(connection: &Connection, workshop: &Arc<Workshop<C>>, open: &Counted) {
+async fn work<C: Catalogue>(
+    connection: &Connection,
+    place: &Arc<Place>,
+    workshop: &Arc<Workshop<C>>,
+    open: &Counted,
+) {
     let (groups, budget) =
         (Arc::new(Mutex::new(Groups::default())), Budget::new(WAITING_BYTES_MAX));
     while let Ok((mut send, mut receive)) = connection.accept_bi().await {
         let (workshop, groups) = (workshop.clone(), groups.clone());
         let (connection, budget, open) = (connection.clone(), budget.clone(), open.begin());
+        let in_use = place.begin();
         tokio::spawn(async move {
             let _open = open;
             if let Some((question, _claim)) = heard((&mut send, &mut receive), &budget).await {
@@ -116,6 +122,7 @@ async fn work<C: Catalogue>(connection: &Connection, workshop: &Arc<Workshop<C>>
                 // What else may be asked is for doors.
                 attend(question, Some(&workshop), of_guest, &mut send).await;
             }
+            in_use.end(!lock(&groups).is_empty());
         });
     }
     workshop.forget(&groups);
@@ -193,6 +200,6 @@ async fn answer<C: Catalogue>(
     }
 }
 
-fn lock(calls: &Mutex<Calls>) -> MutexGuard<'_, Calls> {
-    calls.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

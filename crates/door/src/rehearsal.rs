@@ -62,7 +62,7 @@ fn too_much() -> Option<Answer> {
 }
 
 fn card(name: &str) -> ServerCard {
-    let functions = BTreeSet::from(["played".to_owned()]);
+    let functions = Functions::new().with(&PLAYED).signatures();
     let name = name.to_owned();
     ServerCard { number: 0, name, site: 0, speed: 1.0, is_direct: true, functions }
 }

@@ -13,7 +13,7 @@ use super::stuff::fetch;
 use super::token::{DoorError, Token};
 use super::view::platform;
 use super::visitor::Visitor;
-use super::wire::{Listed, Question};
+use super::wire::{self, Listed, Question};
 use gridspan_rpc::calls::{RpcError, ServerCard};
 use gridspan_rpc::group::{Beliefs, Crew, Encoded, Execute, Freed, Group, Mapper, Window};
 use gridspan_rpc::heuristics::Heuristic;
@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// The servers behind a door, as a client sees them that maps groups to them. Clones are of the same. Needs a runtime of
-/// tokio.
+/// tokio, with a thread that nothing else holds for more than a second: servers take a client that says nothing for two to be gone.
 ///
 /// Servers that the registry lists are reached once, and from then on without it: groups go on while it is away.
 #[derive(Clone)]
@@ -120,7 +120,11 @@ impl Remote {
         let patience = if is_enough { NEWS } else { FIRST_NEWS };
         let until = tokio::time::Instant::now() + patience;
         loop {
-            let known = self.known().roster.known();
+            // A door that is back has whoever knows nobody wait for its servers.
+            let known = match is_enough {
+                true => self.known().roster.known(),
+                false => wire::Known::default(),
+            };
             match tokio::time::timeout_at(until, self.inner.visitor.news(known)).await {
                 Ok(Ok(news)) => {
                     let is_all = news.ways.len() < WAYS_MAX;
@@ -288,7 +292,7 @@ mod tests {
     use crate::budget::Budget;
     use crate::chart::Chart;
     use crate::token::Key;
-    use crate::wire::{self, Answer, News, WAITING_BYTES_MAX, hear};
+    use crate::wire::{Answer, News, WAITING_BYTES_MAX, hear};
     use gridspan_topology::{LinkSample, Time};
     use quinn::Endpoint;
     use std::net::SocketAddr;

@@ -5,7 +5,9 @@ use super::daemon::{DoorOptions, DoorPlan, daemon};
 use super::member::join;
 use super::token::{DoorError, Token};
 use super::workshop::Own;
-use gridspan_rpc::calls::{Catalogue, Config, GridRpc, RpcError, ServerCard, Services, with_rpc};
+use gridspan_rpc::calls::{
+    Catalogue, Config, GridRpc, RpcError, ServerCard, ServerPlan, Services, with_rpc,
+};
 use gridspan_runtime::{Grid, Job, JobError, driver};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -94,7 +96,11 @@ pub fn serve<C: Catalogue>(
 
 /// Servers on all PEs but the first, and a client of them.
 async fn start<C: Catalogue>(grid: &Grid, options: &ServeOptions) -> Result<Own<C>, RpcError> {
-    let services: Services<C> = Services::on_all_pes(grid).await?;
+    let services: Services<C> = Services::new(grid).await?;
+    for pe in grid.layout().pes().skip(1) {
+        // Errors name it, and whoever reads them knows this process by the first part.
+        services.join(ServerPlan::new(format!("{}/{pe}", options.name), pe)).await?;
+    }
     let mut rpc = GridRpc::new(&services);
     rpc.initialize(&Config { timeout: PATIENCE, ..Config::default() })?;
     let card = ServerCard {
@@ -103,7 +109,7 @@ async fn start<C: Catalogue>(grid: &Grid, options: &ServeOptions) -> Result<Own<
         site: 0,
         speed: options.speed * f64::from(options.pes),
         is_direct: false,
-        functions: C::functions().names().map(str::to_owned).collect(),
+        functions: C::functions().signatures(),
     };
     let bench = Arc::new(Bench::new(rpc, options.pes, options.speed));
     Ok(Own { card, bench, pes: options.pes })

@@ -50,6 +50,17 @@ impl Shelf {
         Some(self.groups.get_mut(&group)?.entry(data).or_default().clone())
     }
 
+    /// Data could not be brought: its place goes, unless others bring it.
+    pub(super) fn abandon(&mut self, group: u64, data: u32) {
+        if let Some(kept) = self.groups.get_mut(&group)
+            && kept
+                .get(&data)
+                .is_some_and(|place| !place.initialized() && Arc::strong_count(place) == 1)
+        {
+            kept.remove(&data);
+        }
+    }
+
     /// Data that is there.
     pub(super) fn get(&self, group: u64, data: u32) -> Option<Bytes> {
         let place = self.groups.get(&group)?.get(&data)?;
@@ -85,6 +96,22 @@ mod tests {
             [false, true, false, false]
         );
         assert!(shelf.room(8).is_some());
+    }
+
+    #[test]
+    fn the_place_of_data_that_could_not_be_brought_goes_unless_others_bring_it() {
+        let mut shelf = Shelf::new(10);
+        shelf.begin(1);
+        let places = |shelf: &Shelf| shelf.groups[&1].len();
+        let (first, second) = (shelf.place(1, 0).unwrap(), shelf.place(1, 0).unwrap());
+
+        drop(first);
+        shelf.abandon(1, 0);
+        assert_eq!(places(&shelf), 1, "another waits for it");
+        drop(second);
+        shelf.abandon(1, 0);
+
+        assert_eq!(places(&shelf), 0);
     }
 
     #[test]

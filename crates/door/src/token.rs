@@ -15,15 +15,22 @@ use thiserror::Error;
 
 /// The version of the file; others are not read.
 const VERSION: u32 = 1;
-/// A side that is silent for so long is gone; both say something every second.
-const SILENCE: Duration = Duration::from_secs(6);
-const KEEP_ALIVE: Duration = Duration::from_secs(1);
+/// A side that is silent for so long is gone, though not before three probe timeouts have passed (RFC 9000, section 10.1). Both say
+/// something three times in that time, for packets may be lost.
+const SILENCE: Duration = Duration::from_millis(1500);
+const KEEP_ALIVE: Duration = Duration::from_millis(400);
+/// The timer begins again with what is said last: so long it takes at most until a server that was killed is known to be gone.
+const _: () = assert!(SILENCE.as_millis() + KEEP_ALIVE.as_millis() <= 2000);
 /// So many questions of one connection may be open at the same time; further ones wait.
 const STREAMS_MAX: u32 = 1000;
 /// So much of one connection, and of one stream, may have come that nobody has heard yet: what a gigabit link carries in a
 /// round trip of 100 ms, and more of it if several speak.
 const UNHEARD_BYTES_MAX: u32 = 32 << 20;
 const UNHEARD_STREAM_BYTES_MAX: u32 = 12 << 20;
+/// Handshakes that have not begun here yet, and the bytes kept for one and for all of them: packets that came too early.
+const INCOMING_MAX: usize = 1024;
+const INCOMING_BYTES: u64 = 16 << 10;
+const INCOMING_BYTES_TOTAL: u64 = 1 << 20;
 /// The codes of QUIC by which one side does not accept the other's certificate, among others of TLS (RFC 9001,
 /// section 4.8).
 const TLS_CODES: std::ops::Range<u64> = 0x100..0x200;
@@ -154,9 +161,7 @@ impl Token {
 
     /// How a server that has joined lets others in that have the token, or the daemon.
     pub(super) fn server(&self) -> Result<ServerConfig, DoorError> {
-        let mut config = ServerConfig::with_crypto(self.identity.quic_server()?);
-        config.transport_config(transport());
-        Ok(config)
+        Ok(server(ServerConfig::with_crypto(self.identity.quic_server()?)))
     }
 
     /// What the certificates of the daemon, and of whoever has the token, name.
@@ -206,9 +211,7 @@ impl Key {
 
     /// How the door lets guests in.
     pub(super) fn server(&self) -> Result<ServerConfig, DoorError> {
-        let mut config = ServerConfig::with_crypto(self.identity.quic_server()?);
-        config.transport_config(transport());
-        Ok(config)
+        Ok(server(ServerConfig::with_crypto(self.identity.quic_server()?)))
     }
 }
 
@@ -218,6 +221,13 @@ pub(super) fn key_path(token: &Path) -> PathBuf {
     let mut name = OsString::from(token);
     name.push(".key");
     name.into()
+}
+
+fn server(mut config: ServerConfig) -> ServerConfig {
+    config.transport_config(transport());
+    config.max_incoming(INCOMING_MAX);
+    config.incoming_buffer_size(INCOMING_BYTES).incoming_buffer_size_total(INCOMING_BYTES_TOTAL);
+    config
 }
 
 fn transport() -> Arc<TransportConfig> {

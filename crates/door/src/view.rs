@@ -178,7 +178,7 @@ mod tests {
             false => estimate(Duration::from_millis(20), 80),
         };
         let server = |number: u32| {
-            let (name, functions) = (format!("s{number}"), [String::from("f")].into());
+            let (name, functions) = (format!("s{number}"), Default::default());
             let card = ServerCard { number, name, site: 0, speed: 2.0, is_direct: true, functions };
             let others = (0..count).filter(|&from| from != number);
             let links = others.map(|from| (from, way(from, number))).collect();

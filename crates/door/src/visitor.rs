@@ -3,7 +3,7 @@
 use super::token::{DoorError, Token};
 use super::wire::{ATTEMPTS, Answer, Known, Listed, News, Question, TextCall, ask};
 use gridspan_rpc::calls::RpcError;
-use quinn::{Connection, Endpoint};
+use quinn::{Connection, ConnectionError, Endpoint, TransportErrorCode};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,6 +12,8 @@ use tokio::sync::Mutex;
 /// How long whoever calls looks for a door that he has lost, and how often.
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(200);
+/// How many handshakes that the other side gave up are begun again: under a flood, another takes the place of one.
+const HANDSHAKES_AGAIN_MAX: u32 = 8;
 /// So many times a call is sent again at most.
 const AGAIN_MAX: u32 = 3;
 
@@ -54,10 +56,18 @@ impl Visitor {
     pub async fn connect_to(&self, server: Option<SocketAddr>) -> Result<Connection, DoorError> {
         let address = server.unwrap_or(self.token.address);
         let name = &self.token.names()[usize::from(server.is_some())];
-        let connecting = self.endpoint.connect(address, name);
-        let connecting =
-            connecting.map_err(|error| DoorError::Away { address, reason: error.to_string() })?;
-        connecting.await.map_err(|error| DoorError::away(address, &error))
+        let mut again = 0;
+        loop {
+            let connecting = self
+                .endpoint
+                .connect(address, name)
+                .map_err(|error| DoorError::Away { address, reason: error.to_string() })?;
+            match connecting.await {
+                Err(error) if again < HANDSHAKES_AGAIN_MAX && is_given_up(&error) => again += 1,
+                Err(error) => return Err(DoorError::away(address, &error)),
+                Ok(connection) => return Ok(connection),
+            }
+        }
     }
 
     /// What somebody at a door says within a time.
@@ -149,6 +159,12 @@ impl Visitor {
         self.endpoint.close(0_u32.into(), b"");
         self.endpoint.wait_idle().await;
     }
+}
+
+/// Whether the other side has given up a handshake for no reason that lies in it.
+fn is_given_up(error: &ConnectionError) -> bool {
+    matches!(error, ConnectionError::ConnectionClosed(close)
+        if close.error_code == TransportErrorCode::APPLICATION_ERROR)
 }
 
 #[cfg(test)]

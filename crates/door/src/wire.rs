@@ -4,7 +4,7 @@
 
 use super::budget::{Budget, Claim};
 use super::token::DoorError;
-use gridspan_rpc::calls::{RpcError, ServerCard};
+use gridspan_rpc::calls::{RpcError, ServerCard, Signature};
 use gridspan_topology::{LinkEstimate, LinkSample};
 use quinn::{Connection, RecvStream, SendStream};
 use serde::de::DeserializeOwned;
@@ -91,8 +91,10 @@ pub(super) struct Order {
     /// What to do.
     pub(super) work: Work,
     /// The arguments, in order.
+    #[serde(deserialize_with = "super::parts::bounded")]
     pub(super) inputs: Vec<Input>,
     /// The results, in order.
+    #[serde(deserialize_with = "super::parts::bounded")]
     pub(super) outputs: Vec<u32>,
 }
 
@@ -104,10 +106,11 @@ pub(super) enum Work {
         /// How long on a server of speed 1, in seconds.
         work_s: f64,
         /// How large the results are, in bytes.
+        #[serde(deserialize_with = "super::parts::bounded")]
         bytes: Vec<u64>,
     },
-    /// Calls the function of this name.
-    Function(String),
+    /// Calls the function of this name, which takes and gives this for the caller.
+    Function(String, Signature),
 }
 
 /// An argument of a task.
@@ -312,11 +315,12 @@ pub(super) fn read<T: DeserializeOwned>(text: &[u8]) -> Result<T, DoorError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parts::PARTS_MAX;
     use proptest::prelude::*;
 
     fn question() -> Question {
         let inputs = vec![Input { data: 1, bytes: 8, from: Source::Client }];
-        let work = Work::Function("f".to_owned());
+        let work = Work::Function("f".to_owned(), Signature::of::<(), ()>());
         let order = Order { group: 7, place: 0, work, inputs, outputs: vec![2] };
         Question::Task(order)
     }
@@ -330,6 +334,23 @@ mod tests {
         assert_eq!(order.outputs, [2]);
         let deep = [b"[".repeat(100_000), b"]".repeat(100_000)].concat();
         assert!(read::<Question>(&deep).is_err());
+    }
+
+    #[test]
+    fn an_order_with_more_parts_than_a_task_has_is_refused() {
+        let input = Input { data: 1, bytes: 8, from: Source::Client };
+        let order = |inputs: usize, outputs: usize| {
+            let (inputs, outputs) = (vec![input.clone(); inputs], vec![2; outputs]);
+            let work = Work::Function("f".to_owned(), Signature::of::<(), ()>());
+            let order = Order { group: 7, place: 0, work, inputs, outputs };
+            read::<Question>(&serde_json::to_vec(&Question::Task(order)).unwrap())
+        };
+
+        assert!(order(PARTS_MAX, PARTS_MAX).is_ok());
+        for (inputs, outputs) in [(PARTS_MAX + 1, 1), (1, PARTS_MAX + 1)] {
+            let error = order(inputs, outputs).unwrap_err().to_string();
+            assert!(error.contains("a list of at most 100000"), "{error}");
+        }
     }
 
     proptest! {

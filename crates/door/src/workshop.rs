@@ -34,6 +34,9 @@ const SHELF_BYTES_MAX: usize = 8 << 30;
 /// millions.
 const RANGES_AT_ONCE: usize = 1024;
 
+/// So many arguments of one task are fetched at once: each takes about a kilobyte, and a link is full with fewer.
+const FETCHES_AT_ONCE: usize = 64;
+
 /// Over so many connections data is fetched at most.
 const CONNECTIONS_PER_FETCH: u32 = 2;
 
@@ -194,12 +197,13 @@ impl<C: Catalogue> Workshop<C> {
                 });
                 Ok(made.collect())
             }
-            Work::Function(name) => {
+            Work::Function(name, signature) => {
                 // Of those that wait for their turn there is no copy, and nobody waits for the shelf while one is made.
                 let arguments = self.arguments(order)?;
                 let _ = begun.send(());
                 let (arguments, count) = (arguments.concat(), order.outputs.len() as u32);
-                let made = self.bench.execute(name, arguments, count, unwanted).await;
+                let function = (&name[..], signature);
+                let made = self.bench.execute(function, arguments, count, unwanted).await;
                 let made = made.map_err(trouble)?.into_iter();
                 let made = made.map(|part| Bytes::from_owner(Shared(part))).collect::<Vec<_>>();
                 let sizes = made.iter().map(|bytes| bytes.len() as u64).collect::<Vec<_>>();
@@ -217,17 +221,19 @@ impl<C: Catalogue> Workshop<C> {
         begin: Instant,
     ) -> Result<Vec<Fetched>, Trouble> {
         let seconds = |at: Instant| at.duration_since(begin).as_secs_f64();
-        let mut fetching = JoinSet::new();
-        for input in order.inputs.clone() {
-            let (workshop, connection, group) = (self.clone(), connection.clone(), order.group);
-            fetching.spawn(async move {
-                let start = Instant::now();
-                let fetched = workshop.fetch(group, &input, &connection).await;
-                (input.data, fetched, start, Instant::now())
-            });
-        }
+        let (mut fetching, mut left) = (JoinSet::new(), order.inputs.iter());
         let (mut fetched, mut missing, mut unreached) = (Vec::new(), Vec::new(), Vec::new());
-        while let Some(Ok((data, outcome, start, end))) = fetching.join_next().await {
+        loop {
+            for input in left.by_ref().take(FETCHES_AT_ONCE - fetching.len()) {
+                let (workshop, connection, group) = (self.clone(), connection.clone(), order.group);
+                let input = input.clone();
+                fetching.spawn(async move {
+                    let start = Instant::now();
+                    let fetched = workshop.fetch(group, &input, &connection).await;
+                    (input.data, fetched, start, Instant::now())
+                });
+            }
+            let Some(Ok((data, outcome, start, end))) = fetching.join_next().await else { break };
             match outcome {
                 Ok(true) => {
                     let (start_s, end_s) = (seconds(start), seconds(end));
@@ -280,6 +286,7 @@ impl<C: Catalogue> Workshop<C> {
             return Ok(false);
         }
         let place = lock(&self.shelf).place(group, input.data).ok_or_else(group_ended)?;
+        let mut is_brought = false;
         let bring = async || {
             // Here and not before: whoever waits for the same data needs no room of his own.
             let claim = lock(&self.shelf).room(input.bytes).ok_or_else(no_room)?;
@@ -292,9 +299,16 @@ impl<C: Catalogue> Workshop<C> {
                     self.fetch_from((address, is_door), group, input).await?
                 }
             };
+            is_brought = true;
             Ok((bytes.into(), claim))
         };
-        place.get_or_try_init(bring).await.map(|_| true)
+        if let Err(error) = place.get_or_try_init(bring).await {
+            drop(place);
+            lock(&self.shelf).abandon(group, input.data);
+            return Err(error);
+        }
+        // Data that several tasks wait for comes once, and counts once.
+        Ok(is_brought)
     }
 
     /// Fetches an input from another server, over a new connection if the one that was there breaks.

@@ -3,7 +3,7 @@
 
 use crate::entry::{Entry, parse};
 use crate::nomads;
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use gridspan_runtime::{Actor, Context, Grid, Ix1, Job, JobError, Op, Per, To};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -28,6 +28,18 @@ struct Options {
     /// The process of this node exits with code 3.
     #[arg(long, value_name = "NODE")]
     exit: Option<u32>,
+    /// Nodes are inside of one handler for so many seconds.
+    #[arg(long, default_value_t = 0, value_name = "SECONDS")]
+    busy: u64,
+    /// The first of these nodes.
+    #[arg(long, default_value_t = 0, value_name = "NODE")]
+    busy_from: u32,
+    /// An actor on this node is inside of a handler for ever.
+    #[arg(long, value_name = "NODE")]
+    endless: Option<u32>,
+    /// Main waits for what cannot come.
+    #[arg(long, value_enum, value_name = "WHAT")]
+    stall: Option<Stall>,
     /// Main gives up.
     #[arg(long)]
     fail: bool,
@@ -39,6 +51,17 @@ struct Options {
     wait: u64,
 }
 
+/// What cannot come.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Stall {
+    /// A reduction to which one node does not contribute.
+    Reduction,
+    /// A sync point that one node does not reach.
+    Sync,
+    /// What follows a message to a member that does not exist.
+    Member,
+}
+
 /// One on every node.
 #[derive(Serialize, Deserialize)]
 struct Warden;
@@ -46,6 +69,10 @@ struct Warden;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Order {
     Print { lines: u32 },
+    Busy { seconds: u64 },
+    Endless,
+    Contribute,
+    Sync,
     Panic,
     Abort,
     Exit,
@@ -70,6 +97,12 @@ impl Actor for Warden {
                 }
                 cx.contribute(Op::Sum, u64::from(lines), To::main());
             }
+            Order::Busy { seconds } => std::thread::sleep(Duration::from_secs(seconds)),
+            Order::Endless => loop {
+                std::thread::sleep(Duration::from_secs(1));
+            },
+            Order::Contribute => cx.contribute(Op::Sum, 1_u64, To::main()),
+            Order::Sync => cx.at_sync(),
             Order::Panic => panic!("node {node} was told to panic"),
             Order::Abort => {
                 eprintln!("node {node} was told to abort");
@@ -104,6 +137,23 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
         }
         wardens.member(Ix1(node as i32)).send(order);
         is_wrong = true;
+    }
+    if options.busy > 0 {
+        let all = (options.busy_from..nodes).map(|node| wardens.member(Ix1(node as i32)));
+        all.for_each(|warden| warden.send(Order::Busy { seconds: options.busy }));
+    }
+    if let Some(node) = options.endless {
+        wardens.member(Ix1(node as i32)).send(Order::Endless);
+        wardens.reduction::<u64>(Op::Sum).await?;
+    }
+    if let Some(stall) = options.stall {
+        let all_but_one = || (1..nodes).map(|node| wardens.member(Ix1(node as i32)));
+        match stall {
+            Stall::Reduction => all_but_one().for_each(|warden| warden.send(Order::Contribute)),
+            Stall::Sync => all_but_one().for_each(|warden| warden.send(Order::Sync)),
+            Stall::Member => wardens.member(Ix1(nodes as i32)).send(Order::Contribute),
+        }
+        let _: u64 = wardens.reduction(Op::Sum).await?;
     }
     if options.migrations > 0 {
         nomads::run(grid, options.migrations).await?;

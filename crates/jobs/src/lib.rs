@@ -8,6 +8,7 @@
 //! - [`hydropad`]: dark matter and gas by remote calls, the application of the paper on collective mapping
 //! - [`pingpong`]: the Java Grande ladder of message sizes
 //! - [`uts`], [`queens`], [`mandelbrot`], [`fib`]: tasks that idle PEs steal
+//! - [`knapsack`], [`tsp`]: branch and bound by tasks that share a bound
 //! - [`bcast`]: broadcasts by the runtime and by a tree that actors build of messages
 //! - [`ring`], [`drill`]: a token, and failures and migrations on request
 //! - [`registry`]: all of them by name
@@ -23,6 +24,7 @@ pub mod drill;
 mod entry;
 pub mod fib;
 pub mod hydropad;
+pub mod knapsack;
 pub mod leanmd;
 pub mod mandelbrot;
 mod nomads;
@@ -34,6 +36,7 @@ pub mod random;
 pub mod registry;
 pub mod ring;
 pub mod stencil;
+pub mod tsp;
 pub mod uts;
 mod waiting;
 

@@ -101,6 +101,18 @@ pub struct Found {
     boards: u64,
 }
 
+impl Found {
+    /// How many ways to put the queens were found.
+    pub fn solutions(&self) -> u64 {
+        self.solutions
+    }
+}
+
+/// How many ways there are on a board of `n` rows, from 1 to 18. Source: OEIS A000170.
+pub fn solutions(n: u32) -> Option<u64> {
+    SOLUTIONS.get(n.checked_sub(1)? as usize).copied()
+}
+
 impl Merge for Found {
     fn merge(&mut self, other: Self) {
         self.solutions += other.solutions;

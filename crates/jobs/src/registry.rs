@@ -2,7 +2,8 @@
 
 use crate::entry::Entry;
 use crate::{
-    bcast, drill, fib, hydropad, leanmd, mandelbrot, pic, pingpong, queens, ring, stencil, uts,
+    bcast, drill, fib, hydropad, knapsack, leanmd, mandelbrot, pic, pingpong, queens, ring,
+    stencil, tsp, uts,
 };
 
 /// All of them, by name.
@@ -11,6 +12,7 @@ pub const ENTRIES: &[Entry] = &[
     drill::ENTRY,
     fib::ENTRY,
     hydropad::job::ENTRY,
+    knapsack::ENTRY,
     leanmd::job::ENTRY,
     mandelbrot::job::ENTRY,
     pic::job::ENTRY,
@@ -18,6 +20,7 @@ pub const ENTRIES: &[Entry] = &[
     queens::ENTRY,
     ring::ENTRY,
     stencil::job::ENTRY,
+    tsp::ENTRY,
     uts::job::ENTRY,
 ];
 

@@ -22,6 +22,8 @@ const MAKE: Function<(u64, u8), (Vector,)> = Function::new("make", |(bytes, valu
 const SUM: Function<(Vector, Vector), (Vector, u8)> = Function::new("sum", sum);
 const FAIL: Function<(Vector,), (Vector,)> = Function::new("fail", |_, _| Err("as asked".into()));
 
+const BREAK: Function<(Vector,), (Vector,)> = Function::new("break", |_, _| Err("too".into()));
+
 fn sum((one, other): (Vector, Vector), work: &mut Work) -> Result<(Vector, u8), String> {
     work.emulate(Duration::from_secs(1));
     let sum: Vector = one.iter().zip(&other).map(|(a, b)| a.wrapping_add(*b)).collect();
@@ -34,7 +36,7 @@ struct Bytes;
 impl Catalogue for Bytes {
     fn functions() -> Functions {
         let functions = Functions::new().with_parts(&MAKE).with_parts(&SUM).with_parts(&FAIL);
-        functions.with_parts(&STATED).with_parts(&SPELLED)
+        functions.with_parts(&STATED).with_parts(&SPELLED).with_parts(&BREAK)
     }
 }
 
@@ -198,8 +200,62 @@ fn what_depends_on_a_failure_fails_with_its_reason_and_the_servers_live() {
                 group.get(&largest).await
             })
             .await;
-        assert_eq!(failed, Err(RpcError::SessionFailed { reason: "as asked".to_owned() }));
+        let Err(RpcError::SessionFailed { reason }) = failed else { panic!("{failed:?}") };
+        // Wherever it was mapped; the call that failed is named, and not the one that needed it.
+        assert!(reason.starts_with("`fail` on `") && reason.ends_with("`: as asked"), "{reason}");
         assert_eq!(chain(&services).await?, 7);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_call_that_fails_fails_what_depends_on_it_and_no_other() {
+    run("1x1x3", true, async |_, services| {
+        let mapper = Mapper::new(&services);
+        let given = mapper
+            .map(&HeftC::default(), async |group| {
+                let (bytes, one) = (group.value(&10)?, group.value(&1)?);
+                let (good,) = group.call(&MAKE, (&bytes, &one));
+                let (bad,) = group.call(&FAIL, (&good,));
+                let (broken,) = group.call(&BREAK, (&good,));
+                let (_, spoilt) = group.call(&SUM, (&good, &bad));
+                let (_, largest) = group.call(&SUM, (&good, &good));
+                assert_eq!(group.get(&largest).await?, 2);
+                for (data, name) in [(&bad, "fail"), (&broken, "break")] {
+                    let error = group.get(data).await.unwrap_err().to_string();
+                    assert!(error.contains(&format!("`{name}` on `")), "{error}");
+                }
+                assert_eq!(group.get(&spoilt).await.map_err(|error| error.code()), Err(10));
+                group.get(&good).await
+            })
+            .await;
+        assert_eq!(given, Ok(vec![1; 10]));
+        Ok(())
+    });
+}
+
+/// As `sum`, for somebody who takes numbers for others.
+const OTHER_SUM: Function<(Vec<u16>, Vec<u16>), (Vector, u8)> =
+    Function::new("sum", |_, _| Err("it is not executed here".into()));
+
+#[test]
+fn a_call_of_a_function_that_is_another_on_all_servers_is_refused_and_both_are_named() {
+    run("1x1x2", true, async |_, services| {
+        let mapper = Mapper::new(&services);
+        let refused = mapper
+            .map(&Greedy, async |group| {
+                let numbers = group.value(&vec![1_u16, 2])?;
+                let (_, largest) = group.call(&OTHER_SUM, (&numbers, &numbers));
+                group.get(&largest).await
+            })
+            .await;
+        let error = refused.unwrap_err();
+        let text = error.to_string();
+        assert_eq!(error.code(), 6, "{text}");
+        for part in ["`sum`", "server `pe1`", "([u8]; 2) -> ([u8], u8)", "([u16]; 2) -> ([u8], u8)"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
         Ok(())
     });
 }

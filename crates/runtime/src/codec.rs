@@ -22,10 +22,14 @@ impl DecodeError {
 }
 
 /// Appends `value` to `bytes`. Panics if the type's `Serialize` reports an error, which only types
-/// that cannot cross the network at all do.
+/// that cannot cross the network at all do. The driver turns the panic into an error that names the actor.
 pub(crate) fn append<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>) {
-    postcard::serialize_with_flavor(value, Tail(bytes))
-        .expect("types of messages and actors must serialise without error");
+    if let Err(error) = postcard::serialize_with_flavor(value, Tail(bytes)) {
+        panic!(
+            "a value of type {} does not serialise ({error}); messages, actors and results must",
+            std::any::type_name::<T>()
+        );
+    }
 }
 
 /// Writes to the end of a vector.

@@ -3,6 +3,7 @@
 use gridspan_topology::{NodeId, PeId};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
+use std::time::Duration;
 
 /// Why a job ended without success. All nodes of the job report the same.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -29,8 +30,10 @@ pub enum JobError {
         node: NodeId,
         /// The site it was in.
         site: String,
-        /// What was observed.
+        /// What was observed; it names the other nodes that were lost with this one.
         reason: String,
+        /// These nodes.
+        others: Vec<NodeId>,
     },
     /// The mailboxes of a PE outgrew their budget. Raise the limit, or send less before receiving.
     #[error(
@@ -49,6 +52,31 @@ pub enum JobError {
         limit_bytes: u64,
         /// The collections and members with most messages waiting.
         fullest: String,
+    },
+    /// The job can never go on, and was to end then. Look at who should have sent, answered or contributed.
+    #[error("{0}")]
+    Stalled(String),
+    /// The job took longer than it may. Give it more time, or look at what it waits for.
+    #[error("the job still ran after its time limit of {limit:?}: {waits}")]
+    TimeLimit {
+        /// The limit.
+        limit: Duration,
+        /// What it waited for.
+        waits: String,
+    },
+    /// A node runs a program whose values mean something else. Start all nodes from one build.
+    #[error(
+        "{node} at site {site}, on host {host}, runs another program or another version of it: {difference}"
+    )]
+    OtherProgram {
+        /// The node.
+        node: NodeId,
+        /// Its site.
+        site: String,
+        /// Its host.
+        host: String,
+        /// What differs: here on the root, there on that node.
+        difference: String,
     },
     /// A peer sent something that does not decode; the programs of the nodes differ.
     #[error("{0}")]

@@ -10,7 +10,7 @@ use crate::id::{CollectionId, KindId, Sender};
 use crate::index::{ActorIndex, IndexSet, Ix1, Key, Shape};
 use crate::limits::PIECE_BYTES_MAX;
 use crate::pe::{Action, Core, Links, Places};
-use crate::promise::{Promise, promise};
+use crate::promise::{Awaited, Promise, Resolve, promise};
 use crate::reduce::{Op, Reducible};
 use crate::reference::{ActorRef, CollectionRef, Reply, SectionRef};
 use crate::registry::Registry;
@@ -40,6 +40,7 @@ struct Shared {
     layout: Arc<Layout>,
     registry: Registry,
     maps: Vec<String>,
+    awaited: Arc<Awaited>,
 }
 
 /// Whether a group has a member per PE or per node.
@@ -58,8 +59,13 @@ impl Grid {
         layout: Arc<Layout>,
         registry: Registry,
         maps: Vec<String>,
+        awaited: Arc<Awaited>,
     ) -> Self {
-        Self { shared: Arc::new(Shared { port, layout, registry, maps }) }
+        Self { shared: Arc::new(Shared { port, layout, registry, maps, awaited }) }
+    }
+
+    fn promise<T>(&self) -> (Resolve<T>, Promise<T>) {
+        promise(&self.shared.awaited)
     }
 
     fn run(&self, action: impl FnOnce(&mut Core) + Send + 'static) {
@@ -138,7 +144,7 @@ impl Grid {
                 return Err(GridError::DuplicateIndex(format!("{index:?}")));
             }
         }
-        let (resolve, created) = promise();
+        let (resolve, created) = self.promise();
         self.run(move |core| {
             let done = move |_: &mut Core, id| resolve.with(Ok(id));
             // Only the root can refuse, and main talks to the root.
@@ -155,7 +161,7 @@ impl Grid {
         if bytes.len() > PIECE_BYTES_MAX {
             return Err(GridError::TooLarge { bytes: bytes.len(), limit: PIECE_BYTES_MAX });
         }
-        let (resolve, published) = promise();
+        let (resolve, published) = self.promise();
         self.run(move |core| core.publish(&bytes, move |_, id| resolve.with(Ok(id))));
         Ok(Published::new(wait(published).await?))
     }
@@ -163,21 +169,21 @@ impl Grid {
     /// Has the job's strategy decide anew who lives where, while everybody goes on. Resolves to the number
     /// of actors that have moved, once they have.
     pub async fn rebalance(&self) -> Result<usize, GridError> {
-        let (resolve, moved) = promise();
+        let (resolve, moved) = self.promise();
         self.run(move |core| core.rebalance(move |_, moved| resolve.with(Ok(moved))));
         wait(moved).await
     }
 
     /// Resolves once no message is on its way, waits, or is being handled anywhere.
     pub async fn quiescence(&self) -> Result<(), GridError> {
-        let (resolve, quiescent) = promise();
+        let (resolve, quiescent) = self.promise();
         self.run(move |core| core.await_quiescence(move |_| resolve.with(Ok(()))));
         wait(quiescent).await
     }
 
     /// Resolves after `duration`, in the time of the driver: virtual in the simulator.
     pub async fn sleep(&self, duration: Duration) -> Result<(), GridError> {
-        let (resolve, over) = promise();
+        let (resolve, over) = self.promise();
         self.run(move |core| core.run_after(duration, move |_| resolve.with(Ok(()))));
         wait(over).await
     }
@@ -185,14 +191,14 @@ impl Grid {
     /// Which nodes are near each other. Drivers over a network measure it when the job begins; in
     /// the simulator asking begins it.
     pub async fn places(&self) -> Result<Arc<Places>, GridError> {
-        let (resolve, known) = promise();
+        let (resolve, known) = self.promise();
         self.run(move |core| core.await_places(move |_, known| resolve.with(Ok(known))));
         wait(known).await
     }
 
     /// What is known of the links between groups of nodes.
     pub async fn links(&self) -> Result<Links, GridError> {
-        let (resolve, links) = promise();
+        let (resolve, links) = self.promise();
         self.run(move |core| core.await_links(move |_, links| resolve.with(Ok(links))));
         wait(links).await
     }
@@ -200,14 +206,14 @@ impl Grid {
     /// The next link whose latency or bandwidth has changed by more than a fifth, or whose losses
     /// have. Groups are numbered as in the hierarchy of the [`places`](Self::places).
     pub async fn link_change(&self) -> Result<LinkChange, GridError> {
-        let (resolve, change) = promise();
+        let (resolve, change) = self.promise();
         self.run(move |core| core.await_link_change(move |_, change| resolve.with(change)));
         wait(change).await
     }
 
     /// The time since the job began, in the time of the driver.
     pub async fn now(&self) -> Result<crate::Time, GridError> {
-        let (resolve, now) = promise();
+        let (resolve, now) = self.promise();
         self.run(move |core| resolve.with(Ok(core.now)));
         wait(now).await
     }
@@ -288,7 +294,7 @@ impl<A: Actor> Collection<A> {
     }
 
     async fn reduced<T: Reducible>(&self, group: ReductionGroup, op: Op) -> Result<T, GridError> {
-        let (resolve, reduced) = promise();
+        let (resolve, reduced) = self.grid.promise();
         let collection = self.reference.id;
         self.grid.run(move |core| core.await_reduction(group, move |_, value| resolve.with(value)));
         let (found_op, value) = wait(reduced).await?;
@@ -339,7 +345,7 @@ impl<A: Actor> Member<A> {
         timeout: Duration,
         question: impl FnOnce(Reply<T>) -> A::Message + Send + 'static,
     ) -> Result<T, GridError> {
-        let (resolve, answer) = promise();
+        let (resolve, answer) = self.grid.promise();
         let to = self.reference.id;
         self.grid.run(move |core| {
             let answered = move |_: &mut Core, answer: Result<T, AskError>| {

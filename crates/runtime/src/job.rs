@@ -2,14 +2,17 @@
 
 use crate::Actor;
 use crate::collection::PlacementMap;
+use crate::definition::{Definition, Origin};
 use crate::error::JobError;
 use crate::grid::Grid;
 use crate::limits::Limits;
-use crate::pe::{Balancing, Common, GuestEvent, Links, OnGuests, OnLinks, PlantedFault, Source};
+use crate::pe::{
+    Balancing, Common, GuestEvent, Links, OnFailure, OnGuests, OnLinks, PlantedFault, Source, Watch,
+};
 use crate::reduce::{Custom, CustomOp, Op};
 use crate::registry::Registry;
 use gridspan_balance::{BalanceReport, Plan, Snapshot, Strategy};
-use gridspan_bcast::hierarchical;
+use gridspan_bcast::Mode;
 use gridspan_topology::{Layout, LinkChange, NodeId};
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -40,12 +43,15 @@ pub struct Job {
     limits: Limits,
     balancing: Balancing,
     stealing: String,
-    plans_broadcasts: bool,
+    broadcasts: Mode,
     seed: u64,
     fault: PlantedFault,
-    on_links: Option<OnLinks>,
+    on_links: Vec<OnLinks>,
     tolerates_lost_guests: bool,
-    on_guests: Option<OnGuests>,
+    on_guests: Vec<OnGuests>,
+    on_failure: Vec<OnFailure>,
+    watch: Watch,
+    origin: Origin,
 }
 
 impl Job {
@@ -60,12 +66,15 @@ impl Job {
             limits: Limits::default(),
             balancing: Balancing::default(),
             stealing: DEFAULT_VICTIM.to_owned(),
-            plans_broadcasts: true,
+            broadcasts: Mode::Planned,
             seed: 0,
             fault: PlantedFault::None,
-            on_links: None,
+            on_links: vec![],
             tolerates_lost_guests: false,
-            on_guests: None,
+            on_guests: vec![],
+            on_failure: Vec::new(),
+            watch: Watch::default(),
+            origin: Origin::default(),
         }
     }
 
@@ -162,7 +171,13 @@ impl Job {
     /// Whether broadcasts and read-only data may take other trees than the one that follows from the layout
     /// (default). Those trees are planned while the job runs, from what earlier broadcasts and the links showed.
     pub fn plan_broadcasts(mut self, yes: bool) -> Self {
-        self.plans_broadcasts = yes;
+        self.broadcasts = if yes { Mode::Planned } else { Mode::Layout };
+        self
+    }
+
+    /// How broadcasts and read-only data travel between nodes. Default [`Mode::Planned`].
+    pub fn broadcasts(mut self, mode: Mode) -> Self {
+        self.broadcasts = mode;
         self
     }
 
@@ -172,13 +187,13 @@ impl Job {
         self
     }
 
-    /// Has `tell` told what is known of the links: when some have changed, which it is told too, and
+    /// Has `tell` told, too, what is known of the links: when some have changed, which it is told too, and
     /// every two seconds. Runs on PE 0 of a job of several nodes, between messages; it must not wait.
     pub fn on_links(
         mut self,
         tell: impl Fn(&Links, &[LinkChange]) + Send + Sync + 'static,
     ) -> Self {
-        self.on_links = Some(Arc::new(tell));
+        self.on_links.push(Arc::new(tell));
         self
     }
 
@@ -190,10 +205,41 @@ impl Job {
         self
     }
 
-    /// Has `tell` told what becomes of guests. Runs on PE 0, between messages; it must not wait.
+    /// Has `tell` told, too, what becomes of guests. Runs on PE 0, between messages; it must not wait.
     pub fn on_guests(mut self, tell: impl Fn(&GuestEvent) + Send + Sync + 'static) -> Self {
-        self.on_guests = Some(Arc::new(tell));
+        self.on_guests.push(Arc::new(tell));
         self
+    }
+
+    /// Has `tell` told, too, that the job cannot go on while PEs may be inside of handlers and unable to end it: this node has
+    /// given up a founder, or PE 0 does not heed the time limit. Runs on a thread that is no PE; it must not wait.
+    pub fn on_failure(mut self, tell: impl Fn(&JobError) + Send + Sync + 'static) -> Self {
+        self.on_failure.push(Arc::new(tell));
+        self
+    }
+
+    /// Has `tell` told, too, that the job can never go on and what it waits for, that it waits for one handler for
+    /// long, or that a node runs another build. Runs on node 0, each once; it must not wait. Nobody looks for stalls if
+    /// nobody is told; in virtual time a job that stalls has failed.
+    pub fn on_warning(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.watch.on_warning.push(Arc::new(tell));
+        self
+    }
+
+    /// Whether a job that can never go on ends with an error. Default no. A long handler is no reason.
+    pub fn fail_on_stall(mut self, yes: bool) -> Self {
+        self.watch.fails = yes;
+        self
+    }
+
+    /// Ends the job with an error after so much time, which says what it waited for. Default never.
+    pub fn time_limit(mut self, limit: Duration) -> Self {
+        self.watch.time_limit = Some(limit);
+        self
+    }
+
+    pub(crate) fn listens_to_failure(&self) -> &[OnFailure] {
+        &self.on_failure
     }
 
     /// Has `tell` told, too, for every rebalance what was measured, and the plan that is carried out. Runs on PE 0, between
@@ -222,16 +268,32 @@ impl Job {
         &self.name
     }
 
-    /// Tells definitions apart: equal for equal actor types, maps and reducers in equal order.
+    /// Says which build of a program this is, in any number but 0, and on which host it runs: nodes whose builds differ
+    /// are warned of, those with other structures on the wire end the job.
+    pub fn origin(mut self, build: u64, host: impl Into<String>) -> Self {
+        self.origin = Origin { build, host: host.into() };
+        self
+    }
+
+    /// What nodes compare.
+    fn definition(&self) -> Definition {
+        let parts = self.registry.kinds().flat_map(|kind| kind.parts()).collect();
+        Definition { fingerprint: self.fingerprint(), parts, origin: self.origin.clone() }
+    }
+
+    /// Tells definitions apart: equal for equal actor types, maps and reducers in equal order, whose messages, initial values
+    /// and states look the same on the wire.
     pub fn fingerprint(&self) -> u64 {
         let names = self.registry.kinds().map(|kind| kind.name());
         let maps = self.maps.iter().map(|(name, _)| name.as_str());
         let reducers = self.reducers.iter().map(|(name, _)| name.as_str());
         let pure = self.registry.pure_names().flat_map(|name| ["pure", name]);
         let all = std::iter::once(self.name.as_str()).chain(names).chain(maps).chain(reducers);
-        let all = all.chain(pure);
+        let all = all.chain(pure).flat_map(|name| name.bytes().chain([0xff]));
+        let parts = self.registry.kinds().flat_map(|kind| kind.parts());
+        let structures = parts.flat_map(|part| part.structure.to_le_bytes());
         // FNV-1a, with a separator after each name.
-        all.flat_map(|name| name.bytes().chain([0xff])).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        all.chain(structures).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         })
     }
@@ -255,7 +317,7 @@ impl Job {
     pub(crate) fn common(&self, layout: &Arc<Layout>) -> Common {
         Common {
             layout: layout.clone(),
-            tree: Arc::new(hierarchical(layout, NodeId(0))),
+            tree: Arc::new(self.broadcasts.tree(layout, NodeId(0))),
             kinds: self.registry.kinds().collect(),
             pure: Arc::new(self.registry.pure().clone()),
             maps: self.maps.iter().map(|(_, map)| *map).collect(),
@@ -263,13 +325,14 @@ impl Job {
             limits: self.limits,
             balancing: self.balancing.clone(),
             stealing: self.stealing.as_str().into(),
-            plans_broadcasts: self.plans_broadcasts,
+            plans_broadcasts: self.broadcasts == Mode::Planned,
             seed: self.seed,
-            fingerprint: self.fingerprint(),
+            definition: Arc::new(self.definition()),
             fault: self.fault,
             on_links: self.on_links.clone(),
             tolerates_lost_guests: self.tolerates_lost_guests,
             on_guests: self.on_guests.clone(),
+            watch: self.watch.clone(),
             shelf: Arc::default(),
         }
     }

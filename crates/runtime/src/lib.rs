@@ -5,6 +5,7 @@
 //! - [`carrier`]: brings what is for many nodes from node to node, without waiting for PEs.
 //! - [`driver`]: the loops around both, in real time.
 //! - [`wire`]: what travels between PEs.
+//! - [`schema`]: what values look like there, for programs that compare it before they exchange any.
 
 mod abilities;
 mod actor;
@@ -12,11 +13,13 @@ pub mod carrier;
 mod codec;
 mod collection;
 mod context;
+mod definition;
 pub mod driver;
 mod envelope;
 mod error;
 mod frame;
 mod grid;
+mod handler;
 mod id;
 mod index;
 mod job;
@@ -35,8 +38,10 @@ mod reduce;
 mod reference;
 mod registry;
 mod route;
+pub mod schema;
 pub mod session;
 mod shelf;
+mod standing;
 mod steward;
 mod tasks;
 pub mod wire;
@@ -61,5 +66,6 @@ pub use published::Published;
 pub use reduce::{Custom, CustomOp, ExactSum, Op, Reducible, Reduction, Value};
 pub use reference::{ActorRef, CollectionRef, Reply, SectionRef};
 pub use tasks::{
-    Merge, Search, SearchContext, SearchPool, StealStatistics, Step, Task, TaskContext, TaskPool,
+    Goal, Merge, Search, SearchContext, SearchPool, SearchStream, StealStatistics, Step, Task,
+    TaskContext, TaskPool, TaskPoolRef, TaskStream,
 };

@@ -12,11 +12,26 @@ pub struct Limits {
     /// Over this many bytes of messages, ready or waiting for something before them, the job ends with an
     /// error that names the fullest mailboxes. Default 2 GiB.
     pub hard_bytes: usize,
+    /// The largest message that crosses to another node, in bytes once encoded, up to 1 GiB. Default 60 MiB: it travels in
+    /// one piece, which both nodes hold whole. Lower values count as the default, for what else is sent needs it.
+    pub message_bytes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { soft_bytes: 256 << 20, hard_bytes: 2 << 30 }
+        Self { soft_bytes: 256 << 20, hard_bytes: 2 << 30, message_bytes: PIECE_BYTES_MAX }
+    }
+}
+
+/// The largest message that a job may ask for: a receiver holds it twice, as bytes and as a value.
+#[cfg(feature = "net")]
+const MESSAGE_BYTES_MAX: usize = 1 << 30;
+
+impl Limits {
+    /// The largest message, within its bounds.
+    #[cfg(feature = "net")]
+    pub(crate) fn message_bytes(&self) -> usize {
+        self.message_bytes.clamp(PIECE_BYTES_MAX, MESSAGE_BYTES_MAX)
     }
 }
 

@@ -1,5 +1,6 @@
 //! A slice of numbers that is cheap to send: cloned by reference, encoded as one block of bytes.
 
+use crate::schema::BLOCK;
 use bytemuck::Pod;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -58,17 +59,22 @@ impl<T: Pod> Serialize for Numbers<T> {
 
 impl<'de, T: Pod> Deserialize<'de> for Numbers<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_bytes(NumbersVisitor(PhantomData))
+        // The name tells a structure apart from that of other bytes; on the wire there is nothing of it.
+        deserializer.deserialize_newtype_struct(BLOCK, NumbersVisitor(PhantomData))
     }
 }
 
 struct NumbersVisitor<T>(PhantomData<T>);
 
-impl<T: Pod> Visitor<'_> for NumbersVisitor<T> {
+impl<'de, T: Pod> Visitor<'de> for NumbersVisitor<T> {
     type Value = Numbers<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "a block of whole {}-byte numbers", size_of::<T>())
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, block: D) -> Result<Numbers<T>, D::Error> {
+        block.deserialize_bytes(self)
     }
 
     fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Numbers<T>, E> {

@@ -3,7 +3,8 @@
 use crate::carrier::Carrier;
 use crate::error::JobError;
 use crate::grid::{Grid, MainPort};
-use crate::pe::{Action, Common, Pe};
+use crate::pe::{Action, Common, OnFailure, Pe, Watch};
+use crate::promise::Awaited;
 use crate::{Job, MainFuture};
 use gridspan_topology::{Layout, NodeId, PeId};
 use std::sync::Arc;
@@ -44,6 +45,11 @@ impl Program {
         self.common.limits
     }
 
+    /// Who hears of a failure that PEs may be too busy for.
+    pub(crate) fn on_failure(&self) -> &[OnFailure] {
+        self.job.listens_to_failure()
+    }
+
     /// Makes one of the PEs.
     pub fn pe(&self, pe: PeId) -> Pe {
         Pe::new(pe, self.common.clone())
@@ -66,8 +72,18 @@ impl Program {
     /// The main function, which hands its work to PE 0 through `port`. Its outcome goes to PE 0 as
     /// an [`end`].
     pub fn begin_main(self, port: MainPort) -> MainFuture {
+        self.begin_awaited_main(port, Arc::default())
+    }
+
+    /// The same; `awaited` shows what main waits for.
+    pub(crate) fn begin_awaited_main(self, port: MainPort, awaited: Arc<Awaited>) -> MainFuture {
         let (registry, maps, main) = self.job.into_main();
-        main.begin(Grid::new(port, self.layout, registry, maps))
+        main.begin(Grid::new(port, self.layout, registry, maps, awaited))
+    }
+
+    /// What is done about a job that does not end.
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.common.watch
     }
 }
 

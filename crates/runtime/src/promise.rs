@@ -1,13 +1,65 @@
 //! A value that another thread, or another turn of this one, will provide.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
+
+/// What main waits for, as far as promises see it: who holds main's waker tells who can wake it.
+#[derive(Default)]
+pub(crate) struct Awaited {
+    main: OnceLock<Waker>,
+    /// Promises that hold main's waker.
+    promises: AtomicUsize,
+    /// Promises that hold another one: main waits for them together with what nobody knows.
+    hidden: AtomicUsize,
+}
+
+impl Awaited {
+    /// Says which waker is main's. It is kept.
+    pub(crate) fn is_woken_by(&self, main: &Waker) {
+        // Set once, when main begins.
+        let _ = self.main.set(main.clone());
+    }
+
+    /// Whether main waits for promises alone, if so many hold its waker.
+    pub(crate) fn is_all(&self, holders: usize) -> bool {
+        let hidden = self.hidden.load(Ordering::SeqCst);
+        hidden == 0 && self.promises.load(Ordering::SeqCst) == holders
+    }
+}
+
+/// A waker that counts while it is held.
+struct Held {
+    waker: Waker,
+    awaited: Arc<Awaited>,
+    is_main: bool,
+}
+
+impl Held {
+    fn new(waker: &Waker, awaited: &Arc<Awaited>) -> Self {
+        let is_main = awaited.main.get().is_some_and(|main| main.will_wake(waker));
+        let held = Self { waker: waker.clone(), awaited: awaited.clone(), is_main };
+        held.count().fetch_add(1, Ordering::SeqCst);
+        held
+    }
+
+    fn count(&self) -> &AtomicUsize {
+        if self.is_main { &self.awaited.promises } else { &self.awaited.hidden }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.count().fetch_sub(1, Ordering::SeqCst);
+    }
+}
 
 struct State<T> {
     value: Option<T>,
     resolver_gone: bool,
-    waker: Option<Waker>,
+    waker: Option<Held>,
+    awaited: Arc<Awaited>,
 }
 
 /// Resolves to the value, or to `None` once nobody can provide it any more.
@@ -17,8 +69,10 @@ pub(crate) struct Promise<T>(Arc<Mutex<State<T>>>);
 pub(crate) struct Resolve<T>(Arc<Mutex<State<T>>>);
 
 /// A promise and the means to keep it.
-pub(crate) fn promise<T>() -> (Resolve<T>, Promise<T>) {
-    let state = Arc::new(Mutex::new(State { value: None, resolver_gone: false, waker: None }));
+pub(crate) fn promise<T>(awaited: &Arc<Awaited>) -> (Resolve<T>, Promise<T>) {
+    let awaited = awaited.clone();
+    let state = State { value: None, resolver_gone: false, waker: None, awaited };
+    let state = Arc::new(Mutex::new(state));
     (Resolve(state.clone()), Promise(state))
 }
 
@@ -31,13 +85,13 @@ impl<T> Resolve<T> {
 
 impl<T> Drop for Resolve<T> {
     fn drop(&mut self) {
-        let waker = {
+        let held = {
             let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             state.resolver_gone = true;
             state.waker.take()
         };
-        if let Some(waker) = waker {
-            waker.wake();
+        if let Some(held) = held {
+            held.waker.wake_by_ref();
         }
     }
 }
@@ -53,7 +107,9 @@ impl<T> Future for Promise<T> {
         if state.resolver_gone {
             return Poll::Ready(None);
         }
-        state.waker = Some(cx.waker().clone());
+        let held = Held::new(cx.waker(), &state.awaited);
+        // The one before is dropped after that, so that there is no moment without any.
+        state.waker = Some(held);
         Poll::Pending
     }
 }
@@ -75,7 +131,7 @@ mod tests {
     fn resolving_wakes_the_waiter_and_gives_the_value() {
         let flag = Arc::new(Flag(false.into()));
         let waker = Waker::from(flag.clone());
-        let (resolve, mut promised) = promise();
+        let (resolve, mut promised) = promise(&Arc::default());
         assert!(Pin::new(&mut promised).poll(&mut Context::from_waker(&waker)).is_pending());
         resolve.with(7);
         assert!(flag.0.load(std::sync::atomic::Ordering::SeqCst));
@@ -84,8 +140,41 @@ mod tests {
     }
 
     #[test]
+    fn who_else_holds_mains_waker_is_noticed() {
+        let flag = Arc::new(Flag(false.into()));
+        let waker = Waker::from(flag.clone());
+        let awaited = Arc::<Awaited>::default();
+        awaited.is_woken_by(&waker);
+        // This test, `waker`, and what `awaited` keeps.
+        let holders = || Arc::strong_count(&flag) - 3;
+        assert!(awaited.is_all(holders()), "nobody holds it");
+
+        let (resolve, mut one) = promise::<u8>(&awaited);
+        let (_other, mut two) = promise::<u8>(&awaited);
+        let poll = |promised: &mut Promise<u8>| {
+            let polled = Pin::new(promised).poll(&mut Context::from_waker(&waker));
+            assert!(polled.is_pending());
+        };
+        poll(&mut one);
+        poll(&mut two);
+        poll(&mut one);
+        assert!(awaited.is_all(holders()), "two promises, one of them polled twice");
+
+        let outside = waker.clone();
+        assert!(!awaited.is_all(holders()), "something else may wake main");
+        drop(outside);
+        resolve.with(1);
+        assert!(awaited.is_all(holders()), "one promise is left");
+
+        let (_third, mut wrapped) = promise::<u8>(&awaited);
+        let polled = Pin::new(&mut wrapped).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending());
+        assert!(!awaited.is_all(holders()), "one that is awaited by another way hides others");
+    }
+
+    #[test]
     fn a_promise_that_nobody_can_keep_resolves_to_nothing() {
-        let (resolve, mut promised) = promise::<u8>();
+        let (resolve, mut promised) = promise::<u8>(&Arc::default());
         drop(resolve);
         let value = Pin::new(&mut promised).poll(&mut Context::from_waker(Waker::noop()));
         assert_eq!(value, Poll::Ready(None));

@@ -2,11 +2,13 @@
 
 use crate::Actor;
 use crate::codec::DecodeError;
+use crate::definition::Part;
 use crate::envelope::{AnyEnvelope, Batch, Envelope, EnvelopeBatch, Header, TOO_LONG};
 use crate::id::{ActorId, KindId};
 use crate::parcel::Parcel;
 use crate::pe::{Core, Kind, Queue, Store, TypedQueue, TypedStore, message_bytes};
 use crate::reduce::Reduction;
+use crate::schema::Schema;
 use crate::wire::{EncodedBatch, Multicast, MulticastMember};
 use gridspan_topology::PeId;
 use std::any::{Any, TypeId, type_name};
@@ -72,6 +74,15 @@ impl<A: Actor> Kind for Typed<A> {
 
     fn name(&self) -> &'static str {
         type_name::<A>()
+    }
+
+    fn parts(&self) -> [Part; 3] {
+        let name = type_name::<A>();
+        [
+            Part::new(format!("messages of {name}"), &Schema::of::<A::Message>()),
+            Part::new(format!("the initial values of {name}"), &Schema::of::<A::Init>()),
+            Part::new(format!("states of {name}"), &Schema::of::<A>()),
+        ]
     }
 
     fn new_queue(&self) -> Box<dyn Queue> {

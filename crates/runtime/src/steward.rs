@@ -9,8 +9,14 @@ use gridspan_balance::victim::{Gift, Places};
 use gridspan_topology::{NodeId, PeId, Time};
 use std::sync::Arc;
 
+/// Has whoever drives the network look at the carrier of its node at once, on whichever thread.
+pub(crate) type Nudge = Arc<dyn Fn() + Send + Sync>;
+
 /// Shares the tasks that a pool has on a node.
 pub(crate) trait Steward: Send {
+    /// How tasks have the steward woken while they run, where time is real.
+    fn connect(&mut self, nudge: &Nudge);
+
     /// A worker of the node says something.
     fn hear(&mut self, now: Time, word: Word, out: &mut Vec<Deed>);
 

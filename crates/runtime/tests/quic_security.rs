@@ -398,3 +398,38 @@ fn a_flood_of_handshakes_is_bounded_and_friends_get_through() {
     let lost = |event: &TransportEvent| matches!(event, TransportEvent::Lost { .. });
     assert!(!world.events.iter().any(|(_, event)| lost(event)));
 }
+
+#[test]
+fn half_open_handshakes_of_a_proven_address_give_way_to_newcomers_of_the_job() {
+    let (mut world, identity) = world_without_b();
+    let places = world.limits.handshakes_max;
+    // Each answers the request to prove its address, and says nothing after that.
+    for _ in 0..places + 20 {
+        Raw::dial(&world, &identity, true, "gridspan/1/virtual").run(&mut world, 3);
+    }
+
+    world.start(B, 1);
+    world.send(B, A, FrameClass::Auto, Bytes::from_static(b"newcomer"));
+    world.run_for(Duration::from_millis(500));
+
+    assert_eq!(world.received[&(A, B)].len(), 1);
+}
+
+#[test]
+fn strangers_of_another_protocol_are_reported_once_a_second_with_their_number() {
+    let (mut world, identity) = world_without_b();
+    let began = world.now;
+    for _ in 0..300 {
+        Raw::dial(&world, &identity, true, "gridspan/2/virtual").run(&mut world, 2);
+    }
+    let seconds = world.now.duration_since(began).as_secs() as usize;
+    world.run_for(Duration::from_secs(2));
+
+    let counts = world.events.iter().filter_map(|(node, event)| match event {
+        TransportEvent::Refused { count, .. } if *node == A => Some(*count),
+        _ => None,
+    });
+    let counts: Vec<_> = counts.collect();
+    assert_eq!(counts.iter().sum::<u64>(), 300);
+    assert!((2..=seconds + 2).contains(&counts.len()), "{counts:?} in {seconds} s");
+}

@@ -213,6 +213,35 @@ fn a_silent_node_is_suspected_and_lost_by_all_and_its_next_life_is_welcome() {
 }
 
 #[test]
+fn when_a_site_is_lost_the_first_news_names_all_of_its_nodes() {
+    let mut world = World::new(5, 3);
+    for (from, to) in [(1, 0), (2, 0), (3, 0), (4, 0)].map(|(a, b)| (NodeId(a), NodeId(b))) {
+        world.send(from, to, FrameClass::Auto, frame(b'S', 1, 100));
+    }
+    world.run_for(Duration::from_secs(5));
+
+    let cut = world.now;
+    world.part(&[NodeId(2), NodeId(3), NodeId(4)]);
+    world.run_for(Duration::from_millis(3_600));
+
+    let lost: Vec<_> = (world.events.iter())
+        .filter_map(|(at, event)| match event {
+            TransportEvent::Lost { node, reason: LossReason::Silent { others, .. } } => {
+                (*at == NodeId(0)).then(|| (*node, others.clone()))
+            }
+            _ => None,
+        })
+        .collect();
+    assert!(world.now - cut < Duration::from_secs(4));
+    let (first, others) = &lost[0];
+    let mut all: Vec<NodeId> = others.iter().copied().chain([*first]).collect();
+    all.sort_unstable();
+    assert_eq!(all, [NodeId(2), NodeId(3), NodeId(4)]);
+    assert_eq!(lost.len(), 3, "each is lost once");
+    assert!(lost[2].1.is_empty(), "nobody is named again who was lost before");
+}
+
+#[test]
 fn a_restart_before_the_detector_notices_ends_the_old_session() {
     let mut world = World::new(2, 8);
     let (a, b) = (NodeId(0), NodeId(1));

@@ -5,7 +5,7 @@
 //! - `--seeds N` or `--seeds A..B`: which seeds. Default 0..100.
 //! - `--seconds S`: virtual seconds of each. Default 60.
 //! - `--threads T`: default one per core.
-//! - `--plant BUG`: `hold-skipped`, `epoch-ignored`, `resend-without-sequence`,
+//! - `--plant BUG`: `hold-skipped`, `epoch-ignored`, `broadcasts-apart`, `resend-without-sequence`,
 //!   `forgotten-receive-state` or `acknowledge-before-apply`.
 
 use gridspan_sim::campaign::{Campaign, Planted};
@@ -37,8 +37,8 @@ fn campaign(mut args: impl Iterator<Item = String>) -> Result<Campaign, String> 
             "--seconds" => campaign.virtual_seconds = number(&value)?,
             "--threads" => campaign.threads = number(&value)? as usize,
             "--plant" => {
-                campaign.planted =
-                    Planted::by_name(&value).ok_or(format!("there is no bug {value}"))?;
+                campaign.planted = Planted::by_name(&value)
+                    .ok_or(format!("there is no bug {value}, but {}", Planted::names()))?;
             }
             _ => return Err(format!("there is no option {option}")),
         }

@@ -285,13 +285,38 @@ impl Connections {
         if life != self.life(way) || !self.direction(way).open {
             return;
         }
+        let spec = network.spec();
+        let is_partition =
+            spec.is_wide_area(way.0, way.1) && self.dice.chance(self.faults.partition);
+        if !is_partition {
+            let at = now + self.dice.up_to(self.faults.outage_max);
+            return self.lose(way, at, network);
+        }
+        self.counts.partitions += 1;
+        let layout = spec.layout();
+        let [here, there] = [way.0, way.1].map(|node| layout.site_of_node(node));
+        let ways = layout
+            .nodes_in(here)
+            .flat_map(|one| layout.nodes_in(there).map(move |other| (one, other)));
+        let ways: Vec<Way> = ways.collect();
+        let at = now + self.dice.up_to(self.faults.partition_max);
+        for way in ways {
+            if self.direction(way).open {
+                self.lose(way, at, network);
+            }
+        }
+    }
+
+    /// A connection is lost and will be made again.
+    fn lose(&mut self, way: Way, again: Time, network: &mut Network) {
         self.counts.disconnects += 1;
-        *self.lives.entry(pair(way)).or_default() += 1;
+        let lives = self.lives.entry(pair(way)).or_default();
+        *lives += 1;
+        let life = *lives;
         for way in [way, (way.1, way.0)] {
             self.direction(way).open = false;
             network.forget_order(way.0, way.1);
         }
-        let at = now + self.dice.up_to(self.faults.outage_max);
-        self.schedule(at, Happening::Connects { way, life: life + 1 });
+        self.schedule(again, Happening::Connects { way, life });
     }
 }

@@ -49,6 +49,10 @@ pub struct SessionFaults {
     pub late: f64,
     /// The longest time before a broken connection is made again.
     pub outage_max: Duration,
+    /// The probability that a connection between two sites takes all others between them along when it breaks.
+    pub partition: f64,
+    /// The longest time before those are made again.
+    pub partition_max: Duration,
     /// The bug in the session, if any.
     pub planted: session::PlantedFault,
 }
@@ -63,6 +67,8 @@ impl Default for SessionFaults {
             disconnect: 0.01,
             late: 0.3,
             outage_max: Duration::from_millis(200),
+            partition: 0.0,
+            partition_max: Duration::ZERO,
             planted: session::PlantedFault::None,
         }
     }
@@ -79,6 +85,8 @@ pub struct FaultCounts {
     pub pauses: u64,
     /// Connections that broke.
     pub disconnects: u64,
+    /// Times that two sites did not reach each other at all.
+    pub partitions: u64,
     /// Frames that were under way then.
     pub cut_off: u64,
     /// Of those, frames that turned up after all.
@@ -95,6 +103,7 @@ impl std::ops::AddAssign for FaultCounts {
         self.reordered += other.reordered;
         self.pauses += other.pauses;
         self.disconnects += other.disconnects;
+        self.partitions += other.partitions;
         self.cut_off += other.cut_off;
         self.late += other.late;
         self.duplicated += other.duplicated;

@@ -117,7 +117,8 @@ impl Simulation {
     pub fn new(job: Job, spec: GridSpec, options: SimOptions) -> Result<Self, SimError> {
         let program = Program::new(job, spec.layout().clone())?;
         let layout = program.layout().clone();
-        let stations = layout.pes().map(|pe| Station::new(program.pe(pe))).collect();
+        let station = |pe| Station::new(program.pe(pe), spec.speed(layout.node_of(pe)));
+        let stations = layout.pes().map(station).collect();
         let nodes = layout.nodes().map(|node| Node::new(&spec, node, options.processors)).collect();
         let seed = options.seed;
         let carriers = layout.nodes().map(|node| program.carrier(node)).collect();
@@ -240,13 +241,14 @@ impl Simulation {
         if pe == PeId(0) {
             self.poll_main();
         }
+        self.plan_carrier(at);
         self.schedule_turn(pe);
     }
 
     /// Sends what a handler that ends at `ends` has left, one packet after the other. Returns when the last has
     /// left.
     fn send(&mut self, pe: PeId, ends: Time, packets: Vec<(PeId, Packet)>) -> Time {
-        let node = self.layout.node_of(pe);
+        let (node, speed) = (self.layout.node_of(pe), self.stations[pe].speed);
         let mut leaves = ends;
         let mut frames = Vec::new();
         for (to, packet) in packets {
@@ -255,10 +257,10 @@ impl Simulation {
             } else if to == pe {
                 self.stations[pe].inbox.push((pe, packet));
             } else if self.layout.node_of(to) == node {
-                leaves += self.options.local_send_cost;
+                leaves += speed.takes(self.options.local_send_cost);
                 self.send_local(leaves, pe, to, packet);
             } else {
-                leaves += self.options.remote_send_cost;
+                leaves += speed.takes(self.options.remote_send_cost);
                 let there = self.layout.node_of(to);
                 let frame = packet.into_frame(pe, to).into();
                 frames.push(Outgoing { leaves, from: node, to: there, frame });

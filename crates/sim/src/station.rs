@@ -4,6 +4,7 @@ use crate::options::SimOptions;
 use gridspan_runtime::pe::{Action, Pe, Spent, TRIAL};
 use gridspan_runtime::wire::Packet;
 use gridspan_runtime::{JobError, PeId, Time};
+use gridspan_topology::Speed;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -11,6 +12,7 @@ use std::time::Duration;
 /// A PE and its place in time.
 pub(crate) struct Station {
     pub(crate) machine: Pe,
+    pub(crate) speed: Speed,
     pub(crate) inbox: Vec<(PeId, Packet)>,
     /// What main wants the PE to do.
     pub(crate) actions: Vec<Action>,
@@ -36,9 +38,13 @@ pub(crate) struct Held {
 }
 
 impl Station {
-    pub(crate) fn new(machine: Pe) -> Self {
+    /// A PE on processors so fast, as its kernel has found exactly.
+    pub(crate) fn new(mut machine: Pe, speed: Speed) -> Self {
+        machine.set_pace(speed);
+        machine.set_speed(speed.factor());
         Self {
             machine,
+            speed,
             inbox: Vec::new(),
             actions: Vec::new(),
             busy_until: Time::ZERO,
@@ -49,7 +55,7 @@ impl Station {
 
     /// Takes what has come and handles one message. Returns how long taking and how long handling takes.
     pub(crate) fn turn(&mut self, now: Time, options: &SimOptions) -> (Duration, Duration) {
-        let Self { machine, inbox, actions, .. } = self;
+        let Self { machine, inbox, actions, speed, .. } = self;
         let me = machine.id();
         let others = inbox.iter().filter(|(from, _)| *from != me).count() as u32;
         let handled = catch_unwind(AssertUnwindSafe(|| {
@@ -67,7 +73,7 @@ impl Station {
         let charged = machine.take_charged();
         let handling = match handled {
             Ok(0) => charged,
-            Ok(_) if charged.is_zero() => options.message_cost,
+            Ok(_) if charged.is_zero() => speed.takes(options.message_cost),
             Ok(_) => charged,
             Err(panic) => {
                 let (actor, place) = machine.running();
@@ -76,7 +82,7 @@ impl Station {
                 charged
             }
         };
-        (options.packet_cost * others, handling)
+        (speed.takes(options.packet_cost) * others, handling)
     }
 
     /// Keeps what a turn sends until it has got what it needs of a processor that it shares. Returns how much that

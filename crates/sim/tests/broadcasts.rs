@@ -39,14 +39,26 @@ fn broadcasts_where(
     bytes: usize,
     is_known: bool,
 ) -> (SimReport, Vec<Duration>) {
+    let job = Job::new("listeners");
+    run(job, spec, &vec![bytes; usize::from(rounds)], (is_known, Duration::from_secs(1)))
+}
+
+/// Broadcasts of these sizes.
+fn run(
+    job: Job,
+    spec: &GridSpec,
+    sizes: &[usize],
+    (is_known, pause): (bool, Duration),
+) -> (SimReport, Vec<Duration>) {
     let (out, results) = mpsc::channel();
     let pes = spec.layout().pe_count();
-    let job = Job::new("listeners").actor::<Listener>().main(async move |grid| {
+    let sizes = sizes.to_vec();
+    let job = job.actor::<Listener>().main(async move |grid| {
         let listeners = grid.create::<Listener>(Ix1::range(pes), |_| ()).await?;
         if is_known {
             grid.places().await?;
         }
-        for round in 1..=rounds {
+        for (round, bytes) in (1_u8..).zip(sizes) {
             let begin = grid.now().await?;
             listeners.broadcast(vec![round; bytes]);
             let sum: u64 = listeners.reduction(Op::Sum).await?;
@@ -55,7 +67,7 @@ fn broadcasts_where(
             }
             let took = grid.now().await?.since(begin);
             out.send(took).map_err(|_| "nobody listens")?;
-            grid.sleep(Duration::from_secs(1)).await?;
+            grid.sleep(pause).await?;
         }
         Ok(())
     });
@@ -117,6 +129,31 @@ fn small_broadcasts_and_those_inside_one_site_stay_as_quick_as_they_were() {
     ] {
         let (_, times) = broadcasts(&spec, 12, bytes);
         assert!(mean(&times[8..]) < times[0] + times[0] / 20, "{bytes} bytes: {times:?}");
+    }
+}
+
+#[test]
+fn plans_are_never_slower_for_long_than_the_tree_they_replace_and_near_the_best() {
+    // The best strategy that `gridctl bcast` knows for it takes so many milliseconds; confirming takes a latency more.
+    let cases: [(&str, &[usize], f64, f64); 2] = [
+        ("3x2,wan=10ms,rate=50mbit", &[300_000], 45.7, 10.0),
+        // Sizes that came before make no difference.
+        ("3x2,wan=10ms,rate=50mbit", &[40_000, 300_000], 45.7, 10.0),
+    ];
+    for (spec, sizes, best_ms, confirming_ms) in cases {
+        let spec = GridSpec::from_emulate(spec).unwrap();
+        let sizes: Vec<usize> = sizes.iter().flat_map(|&bytes| [bytes; 13]).collect();
+        let pause = Duration::from_millis(20);
+        let times = |plans| {
+            let job = Job::new("listeners").plan_broadcasts(plans);
+            let (_, times) = run(job, &spec, &sizes, (false, pause));
+            // After ten broadcasts of the last size.
+            mean(&times[times.len() - 3..]).as_secs_f64() * 1e3
+        };
+        let (planned_ms, tree_ms) = (times(true), times(false));
+        assert!(planned_ms < 1.01 * tree_ms, "{spec:?}: {planned_ms} instead of {tree_ms} ms");
+        let best_ms = best_ms + confirming_ms;
+        assert!(planned_ms < 1.15 * best_ms, "{spec:?}: {planned_ms} ms, best {best_ms} ms");
     }
 }
 

@@ -30,7 +30,6 @@ fn random_jobs_keep_all_promises_under_random_faults() {
         doings.twins,
         faults.delayed,
         faults.reordered,
-        faults.pauses,
         faults.disconnects,
         faults.cut_off,
         faults.late,
@@ -38,6 +37,18 @@ fn random_jobs_keep_all_promises_under_random_faults() {
         faults.acknowledgements_lost,
     ];
     assert!(happened.iter().all(|&count| count > 50), "too little happened: {report}");
+    let seldom =
+        [faults.pauses, doings.tasks, doings.pools, doings.from_all_roots, faults.partitions];
+    assert!(seldom.iter().all(|&count| count > 0), "too little happened: {report}");
+}
+
+#[test]
+fn every_planted_bug_is_listed_by_the_command() {
+    let help = include_str!("../examples/campaign.rs");
+    for (name, planted) in Planted::NAMES {
+        assert!(help.contains(&format!("`{name}`")), "the head of the example lacks {name}");
+        assert_eq!(Planted::by_name(name), Some(planted));
+    }
 }
 
 #[test]

@@ -157,6 +157,19 @@ fn a_lost_guest_ends_a_job_that_does_not_tolerate_it_and_is_named() {
 }
 
 #[test]
+fn a_guest_that_is_lost_before_it_has_begun_costs_nothing() {
+    // It takes 5 ms to knock and 10 more until the root knows that all know the guest.
+    let guests = vec![guest(1, 0, Some((8, Departure::Mistaken)))];
+    let (job, events) = job("directory", true);
+
+    let report = run(job, sites(1), guests);
+
+    assert_eq!(report.outcome, Ok(()));
+    let events = events.lock().unwrap();
+    assert!(matches!(events[..], [GuestEvent::Lost { .. }]), "{events:?}");
+}
+
+#[test]
 fn one_founder_with_one_pe_shares_its_work_with_guests() {
     let spec = GridSpec::from_layout(&Layout::single(1)).unwrap();
     for is_search in [true, false] {

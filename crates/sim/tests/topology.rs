@@ -69,5 +69,6 @@ fn a_silent_link_is_probed_and_its_change_announced() {
     let (before, after) = (change.before.latency.duration(), change.after.latency.duration());
     assert!((9..12).contains(&before.as_millis()), "{before:?}");
     assert!((49..52).contains(&after.as_millis()), "{after:?}");
-    assert!((60.0..75.0).contains(&at.as_secs_f64()), "{at}");
+    // A longer round trip has to be seen several times, or any burst would be announced.
+    assert!((60.0..80.0).contains(&at.as_secs_f64()), "{at}");
 }

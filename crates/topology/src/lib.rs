@@ -1,7 +1,7 @@
 //! Where things are.
 //!
 //! - [`SiteId`], [`HostId`], [`NodeId`], [`PeId`]: identifiers.
-//! - [`Time`], [`Latency`], [`Bandwidth`]: units as types; [`ByteCount`], [`Probability`] and
+//! - [`Time`], [`Latency`], [`Bandwidth`], [`Speed`]: units as types; [`ByteCount`], [`Probability`] and
 //!   [`parse_duration`] read and write quantities as people do.
 //! - [`Layout`]: the sites, hosts, nodes and PEs of one job.
 //! - [`Link`]: one link as numbers; [`Shaper`]: one emulated link, packet by packet.
@@ -25,6 +25,7 @@ mod quantity;
 mod rand_index;
 mod shaper;
 mod spec;
+mod speed;
 pub mod study;
 mod units;
 
@@ -45,4 +46,5 @@ pub use spec::{
     ClusterSpec, EmulateError, GridFileError, GridFileProblem, GridSpec, GridSpecError,
     HostRangeError, HostSpec, MAX_HOSTS, MAX_PES, MAX_SITES, SiteError, SiteSpec, TimelineError,
 };
+pub use speed::Speed;
 pub use units::{Bandwidth, Latency, Time};

@@ -95,6 +95,12 @@ pub enum QuantityError {
         /// What was written.
         text: String,
     },
+    /// The number is no speed of a processor.
+    #[error("`{text}` is no speed; write a number from 0.01 to 100, such as `0.5` or `1/3`")]
+    Speed {
+        /// What was written.
+        text: String,
+    },
     /// The text is longer than any quantity.
     #[error("this is too long for a quantity; write something like `{example}`")]
     TooLong {

@@ -30,8 +30,13 @@ pub(super) fn bisect(problem: &Problem, rule: BisectRule, dice: &mut Dice) -> Ve
     let mut best: Option<(SideRank, Vec<u32>)> = None;
     for _ in 0..rule.repeats.max(1) {
         let found = bisect_once(problem, rule, dice, &mut heaps);
+        let is_found_again = best.as_ref().is_some_and(|best| found.0.is_as_good(best.0));
         if best.as_ref().is_none_or(|best| found.0 < best.0) {
             best = Some(found);
+        }
+        // What other coarse graphs lead to as well is most likely the best there is.
+        if is_found_again {
+            break;
         }
     }
     best.map(|(_, side)| side).unwrap_or_default()
@@ -45,16 +50,23 @@ fn bisect_once(
 ) -> (SideRank, Vec<u32>) {
     let levels = coarsen(problem, &[], CoarsenRule { vertices: COARSEST, rounds: 2 }, dice);
     let coarsest = levels.last().map_or(problem, |level| &level.problem);
-    let mut side = first_sides(coarsest, loosened(coarsest, rule), dice, heaps);
+    // What is uneven on a coarser graph can be evened out on a finer one.
+    let first_limits =
+        if levels.is_empty() { rule.limits } else { loosened(coarsest, rule).limits };
+    let mut side = first_sides(coarsest, BisectRule { limits: first_limits, ..rule }, dice, heaps);
     for (depth, level) in levels.iter().enumerate().rev() {
         side = project_down(&side, &level.map);
         let finer = if depth == 0 { problem } else { &levels[depth - 1].problem };
-        let limits = loosened(finer, rule).limits;
-        let mut sides = Sides::new(finer, side, limits);
+        let most = loosened(finer, rule).limits;
+        let limits = if depth == 0 { rule.limits } else { most };
+        let mut sides = Sides::new(finer, side, limits, most);
         sides.refine(PASSES, heaps);
+        if depth == 0 {
+            return (sides.rank(), sides.side);
+        }
         side = sides.side;
     }
-    let sides = Sides::new(problem, side, rule.limits);
+    let sides = Sides::new(problem, side, rule.limits, rule.limits);
     (sides.rank(), sides.side)
 }
 
@@ -75,9 +87,11 @@ fn first_sides(
     heaps: &mut [GainHeap; 2],
 ) -> Vec<u32> {
     let mut best: Option<(SideRank, Vec<u32>)> = None;
+    let most = loosened(problem, rule).limits;
+    let growth = BisectRule { limits: most, ..rule };
     for _ in 0..rule.tries.max(1) {
-        let side = grow(problem, rule, dice, &mut heaps[0]);
-        let mut sides = Sides::new(problem, side, rule.limits);
+        let side = grow(problem, growth, dice, &mut heaps[0]);
+        let mut sides = Sides::new(problem, side, rule.limits, most);
         sides.refine(PASSES_COARSE, heaps);
         let rank = sides.rank();
         if best.as_ref().is_none_or(|best| rank < best.0) {

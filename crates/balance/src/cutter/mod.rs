@@ -7,8 +7,8 @@
 //!
 //! - `graph.rs`, `tie.rs`: what is cut. `targets.rs`: how much each part may weigh.
 //! - `cluster.rs`, `coarsen.rs`: smaller graphs. `bisect.rs`, `side.rs`, `recursive.rs`: the first cut, of
-//!   the smallest graph. `refine.rs` over `state.rs`: better on the way back. `rebalance.rs`: within
-//!   the limits at any cost. `relabel.rs`: names for parts. `multilevel.rs`: all of it in order.
+//!   the smallest graph. `refine.rs` over `state.rs`: better on the way back. `small.rs`: small graphs, all but
+//!   exactly. `rebalance.rs`: within the limits at any cost. `relabel.rs`: names for parts. `multilevel.rs`: all of it in order.
 
 mod bisect;
 mod cluster;
@@ -21,6 +21,7 @@ mod recursive;
 mod refine;
 mod relabel;
 mod side;
+mod small;
 mod state;
 mod targets;
 mod tie;
@@ -31,7 +32,6 @@ pub use targets::Obstacle;
 pub use tie::Tie;
 
 use crate::dice::Dice;
-use state::State;
 use thiserror::Error;
 use tie::Problem;
 
@@ -187,7 +187,9 @@ impl<'a> Cutter<'a> {
         for _ in 0..self.v_cycles {
             part = multilevel::from_partition(&problem, &bounds, part, &mut dice);
         }
-        let excess = State::new(&problem, &bounds.limits, part.clone()).excess();
+        let loads = state::loads(&problem, bounds.limits.len(), &part);
+        let over = loads.iter().zip(&bounds.tolerated).map(|(load, limit)| (load - limit).max(0));
+        let excess: i64 = over.sum();
         if excess > 0 {
             bounds.obstacle.get_or_insert(Obstacle::TooTight { excess });
         }

@@ -1,11 +1,12 @@
 //! The multilevel scheme: coarsen, cut where the graph is small, refine on the way back.
 
-use super::coarsen::{Coarse, CoarsenRule, coarsen, project_down};
+use super::coarsen::{Coarse, CoarsenRule, coarsen};
 use super::rebalance;
 use super::recursive::{RecursiveRule, recursive};
 use super::refine::{Effort, refine};
 use super::relabel::relabel;
-use super::state::State;
+use super::small;
+use super::state::{State, loads};
 use super::targets::Bounds;
 use super::tie::Problem;
 use crate::dice::Dice;
@@ -21,11 +22,16 @@ pub(super) fn from_scratch(problem: &Problem, bounds: &Bounds, dice: &mut Dice) 
     let vertices = (parts * VERTICES_PER_PART).max(COARSEST_MIN);
     let levels = coarsen(problem, &[], coarsen_rule(problem, vertices), dice);
     let coarsest = levels.last().map_or(problem, |level| &level.problem);
-    let (tries, repeats) = if parts <= 8 { (10, 4) } else { (6, 2) };
+    let (tries, repeats) = match parts {
+        // The search of small graphs begins anywhere.
+        _ if small::is_small(problem, parts) => (2, 1),
+        0..=8 => (10, 4),
+        _ => (6, 2),
+    };
     let rule = RecursiveRule { targets: &bounds.targets, limits: &bounds.limits, tries, repeats };
     let part = recursive(coarsest, rule, dice);
     let part = rename(coarsest, bounds, part);
-    climb(problem, &levels, bounds, part, dice)
+    climb(problem, &levels, bounds, part, dice).part
 }
 
 /// Improves a partition over coarse graphs that do not mix its parts (a V-cycle). Never worse than what it
@@ -48,23 +54,17 @@ pub(super) fn from_partition(
         coarse = up;
     }
     let after = climb(problem, &levels, bounds, coarse, dice);
-    let rank = State::new(problem, &bounds.limits, after.clone()).rank();
-    if rank <= before { after } else { part }
+    if after.rank() <= before { after.part } else { part }
 }
 
 /// Makes sure that no part is over its limit if any way is found.
-pub(super) fn repair(problem: &Problem, bounds: &Bounds, part: Vec<u32>) -> Vec<u32> {
-    let mut state = State::new(problem, &bounds.limits, part);
-    if state.excess() > 0 {
-        rebalance::shed(&mut state);
+fn repair(state: &mut State<'_>) {
+    for cure in [rebalance::shed, rebalance::exchange, rebalance::repack] {
+        if state.excess() == 0 {
+            return;
+        }
+        cure(state);
     }
-    if state.excess() > 0 {
-        rebalance::exchange(&mut state);
-    }
-    if state.excess() > 0 {
-        rebalance::repack(&mut state);
-    }
-    state.part
 }
 
 fn coarsen_rule(problem: &Problem, vertices: usize) -> CoarsenRule {
@@ -72,33 +72,41 @@ fn coarsen_rule(problem: &Problem, vertices: usize) -> CoarsenRule {
     CoarsenRule { vertices, rounds }
 }
 
-/// Refines from the coarsest graph to the finest.
-fn climb(
-    problem: &Problem,
-    levels: &[Coarse],
-    bounds: &Bounds,
+/// Refines from the coarsest graph, of which `part` is a partition, to the finest.
+fn climb<'a>(
+    problem: &'a Problem,
+    levels: &'a [Coarse],
+    bounds: &'a Bounds,
     part: Vec<u32>,
     dice: &mut Dice,
-) -> Vec<u32> {
-    let mut part = part;
+) -> State<'a> {
+    let coarsest = levels.last().map_or(problem, |level| &level.problem);
+    let mut state = State::new(coarsest, &bounds.limits, part);
     for depth in (0..=levels.len()).rev() {
         if let Some(level) = levels.get(depth) {
-            part = project_down(&part, &level.map);
+            let here = if depth == 0 { problem } else { &levels[depth - 1].problem };
+            state = state.project(here, &level.map);
         }
-        let here = if depth == 0 { problem } else { &levels[depth - 1].problem };
-        let mut state = State::new(here, &bounds.limits, part);
         rebalance::shed(&mut state);
-        refine(&mut state, effort(here), dice);
-        part = if depth == 0 { repair(problem, bounds, state.part) } else { state.part };
+        let effort = effort(state.problem);
+        refine(&mut state, effort, dice);
     }
-    part
+    repair(&mut state);
+    if small::is_small(problem, state.parts()) {
+        small::improve(&mut state, dice);
+    }
+    state
 }
 
 fn effort(problem: &Problem) -> Effort {
     match problem.len() {
-        0..=5_000 => Effort { greedy_rounds: 2, search_rounds: 3, patience: 15 },
-        5_001..=200_000 => Effort { greedy_rounds: 2, search_rounds: 2, patience: 12 },
-        _ => Effort { greedy_rounds: 2, search_rounds: 0, patience: 0 },
+        0..=5_000 => {
+            Effort { greedy_rounds: 2, search_rounds: 3, patience: 15, looks_per_edge: 32 }
+        }
+        5_001..=200_000 => {
+            Effort { greedy_rounds: 2, search_rounds: 2, patience: 12, looks_per_edge: 5 }
+        }
+        _ => Effort { greedy_rounds: 2, search_rounds: 0, patience: 0, looks_per_edge: 0 },
     }
 }
 
@@ -121,12 +129,12 @@ fn rename(problem: &Problem, bounds: &Bounds, part: Vec<u32>) -> Vec<u32> {
             kept[part as usize][tie.home as usize] += tie.pull as i64;
         }
     }
-    let state = State::new(problem, &bounds.limits, part);
+    let loads = loads(problem, parts, &part);
     let fits = |part: usize, name: usize| {
         part == name
             || !has_fixed[part]
                 && !has_fixed[name]
-                && state.loads[part] <= bounds.limits[name].max(state.limits[part])
+                && loads[part] <= bounds.limits[name].max(bounds.limits[part])
                 && bounds.targets[name].abs_diff(bounds.targets[part])
                     <= bounds.limits[name].abs_diff(bounds.targets[name])
     };
@@ -136,5 +144,5 @@ fn rename(problem: &Problem, bounds: &Bounds, part: Vec<u32>) -> Vec<u32> {
     };
     let kept: Vec<Vec<Option<i64>>> = kept.into_iter().enumerate().map(row).collect();
     let names = relabel(&kept);
-    state.part.iter().map(|&part| names[part as usize]).collect()
+    part.iter().map(|&part| names[part as usize]).collect()
 }

@@ -60,13 +60,20 @@ fn emptiest(state: &State<'_>) -> Option<u32> {
 }
 
 /// What is gained for each unit of load that moves: a gain counts more for much load, a cost less.
-/// What weighs more than is to move comes late.
+/// What weighs more than is to move comes late. Only the order of keys has a meaning.
 fn urgency(state: &State<'_>, vertex: u32, gain: i64) -> i64 {
     let load = state.problem.graph.load(vertex).max(1) as f64;
     let excess = state.excess_of(state.part[vertex as usize]).max(1) as f64;
     let useful = load.min(excess) / state.problem.graph.total_load().max(1) as f64;
     let value = if gain > 0 { gain as f64 * useful } else { gain as f64 / useful };
-    (value * 1e3) as i64
+    ordered(value)
+}
+
+/// An integer for each number, in the same order: no scale fits both weights of 1 and weights of 2^62.
+fn ordered(value: f64) -> i64 {
+    // Bits of numbers from zero on are in order as they are; those of negative ones in the opposite order.
+    let bits = value.to_bits() as i64;
+    if bits < 0 { i64::MIN.wrapping_sub(bits) } else { bits }
 }
 
 /// Exchanges a heavier vertex of an overfull part for a lighter one elsewhere, while that helps.
@@ -126,11 +133,11 @@ fn exchange_once(state: &mut State<'_>, members: &mut Members, part: u32) -> boo
 }
 
 /// Empties the overfull parts with the emptiest others and packs them anew, more and more parts
-/// until all fit. Whether they did; if not, nothing changed.
-pub(super) fn repack(state: &mut State<'_>) -> bool {
+/// until all fit. If they do not, nothing changes.
+pub(super) fn repack(state: &mut State<'_>) {
     let over: Vec<u32> = (0..state.parts() as u32).filter(|&p| state.excess_of(p) > 0).collect();
     if over.is_empty() {
-        return true;
+        return;
     }
     let mut others: Vec<u32> =
         (0..state.parts() as u32).filter(|part| !over.contains(part)).collect();
@@ -142,10 +149,10 @@ pub(super) fn repack(state: &mut State<'_>) -> bool {
         let packed = pack(state, &parts);
         if let Some(packed) = packed {
             packed.into_iter().for_each(|(vertex, to)| state.shift(vertex, to));
-            return true;
+            return;
         }
         if helpers >= others.len() {
-            return false;
+            return;
         }
         helpers = (helpers * 4).max(1);
     }
@@ -180,4 +187,22 @@ fn pack(state: &State<'_>, parts: &BTreeSet<u32>) -> Option<Vec<(u32, u32)>> {
         free.iter().map(place).collect()
     };
     fit(false).or_else(|| fit(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn keys_of_all_sizes_are_in_the_order_of_their_numbers(
+            one in -1e30..1e30_f64, other in -1e-30..1e-30_f64, third in -1e19..1e19_f64,
+        ) {
+            let mut values = [one, other, third, 0.0, -1.0, 1.0, 2.0_f64.powi(62), -(2.0_f64.powi(62))];
+            values.sort_by(f64::total_cmp);
+            prop_assert!(values.map(ordered).is_sorted());
+            prop_assert!(ordered(-0.0) <= ordered(0.0));
+        }
+    }
 }

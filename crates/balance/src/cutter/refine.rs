@@ -5,7 +5,7 @@
 //! up after a number of moves without success, and goes back to its best moment.
 
 use super::heap::GainHeap;
-use super::state::State;
+use super::state::{Choice, State};
 use crate::dice::Dice;
 
 /// How much effort a graph of some size deserves.
@@ -17,6 +17,8 @@ pub(super) struct Effort {
     pub(super) search_rounds: usize,
     /// How many moves without success end a search.
     pub(super) patience: usize,
+    /// A round of searches looks at each edge at most so often, on average.
+    pub(super) looks_per_edge: usize,
 }
 
 /// Vertices with more neighbours stay out of the searches: each move costs all of them a look.
@@ -46,12 +48,13 @@ pub(super) fn refine(state: &mut State<'_>, effort: Effort, dice: &mut Dice) {
         target: vec![0; state.part.len()],
         moves: Vec::new(),
         patience: effort.patience,
+        looks: 0,
     };
-    let mut cost = state.problem.cost(&state.part);
+    let looks = state.problem.graph.edge_count().saturating_mul(2 * effort.looks_per_edge);
     for _ in 0..effort.search_rounds {
+        search.looks = looks;
         let saved = search.round(state, dice);
-        cost -= saved;
-        if (saved as f64) < cost as f64 * WORTH || saved == 0 {
+        if (saved as f64) < state.cost() as f64 * WORTH || saved == 0 {
             break;
         }
     }
@@ -85,6 +88,10 @@ struct Search {
     target: Vec<u32>,
     moves: Vec<(u32, u32)>,
     patience: usize,
+    /// How many edges may still be looked at in this round. Where borders are short this is never used up; in graphs
+    /// with hubs nearly every vertex is at the border, and searches from all of them would cost far more than
+    /// they gain.
+    looks: usize,
 }
 
 impl Search {
@@ -104,6 +111,9 @@ impl Search {
         for run in dice.order(runs) {
             let begin = run as usize * SEEDS;
             let end = (begin + SEEDS).min(seeds.len());
+            if self.looks == 0 {
+                break;
+            }
             saved += self.search(state, &seeds[begin..end]);
         }
         saved
@@ -127,7 +137,7 @@ impl Search {
         }
         let (mut saved, mut best, mut kept) = (0, 0, 0);
         while let Some((gain, vertex)) = self.heap.pop() {
-            let Some(choice) = state.choice(vertex) else { continue };
+            let Some(choice) = self.look(state, vertex) else { continue };
             let next = self.heap.peek().map_or(i64::MIN, |top| top.0);
             if choice.gain < gain && choice.gain < next {
                 self.target[vertex as usize] = choice.to;
@@ -178,8 +188,14 @@ impl Search {
         }
     }
 
+    /// Looks at all edges of a vertex.
+    fn look(&mut self, state: &mut State<'_>, vertex: u32) -> Option<Choice> {
+        self.looks = self.looks.saturating_sub(state.problem.graph.degree(vertex));
+        state.choice(vertex)
+    }
+
     fn enter(&mut self, state: &mut State<'_>, vertex: u32) {
-        if let Some(choice) = state.choice(vertex) {
+        if let Some(choice) = self.look(state, vertex) {
             self.target[vertex as usize] = choice.to;
             self.heap.set(vertex, choice.gain);
         }

@@ -3,6 +3,9 @@
 use super::heap::GainHeap;
 use super::tie::Problem;
 
+/// Of graphs up to this size, every vertex is tried in every pass.
+const ALL_MAX: usize = 64;
+
 /// A graph cut in two.
 #[derive(Clone, Debug)]
 pub(super) struct Sides<'a> {
@@ -10,8 +13,11 @@ pub(super) struct Sides<'a> {
     /// 0 or 1 for each vertex.
     pub(super) side: Vec<u32>,
     pub(super) loads: [i64; 2],
-    /// The most each side may weigh.
+    /// The most each side should weigh.
     pub(super) limits: [i64; 2],
+    /// The most each side may weigh on the way: with no more than the limits, two vertices could never change places.
+    most: [i64; 2],
+    cost: i64,
 }
 
 /// How good a bisection is: less is better, in this order.
@@ -24,17 +30,30 @@ pub(super) struct SideRank {
     pub(super) unevenness: u64,
 }
 
+impl SideRank {
+    /// Whether two differ at most in how even the sides are.
+    pub(super) fn is_as_good(self, other: Self) -> bool {
+        (self.excess, self.cost) == (other.excess, other.cost)
+    }
+}
+
 impl<'a> Sides<'a> {
-    pub(super) fn new(problem: &'a Problem, side: Vec<u32>, limits: [i64; 2]) -> Self {
+    pub(super) fn new(
+        problem: &'a Problem,
+        side: Vec<u32>,
+        limits: [i64; 2],
+        most: [i64; 2],
+    ) -> Self {
         let mut loads = [0; 2];
         for (&side, &load) in side.iter().zip(problem.graph.loads()) {
             loads[side as usize] += load;
         }
-        Self { problem, side, loads, limits }
+        let cost = problem.cost(&side);
+        Self { problem, side, loads, limits, most, cost }
     }
 
     pub(super) fn rank(&self) -> SideRank {
-        self.rank_of(self.problem.cost(&self.side))
+        self.rank_of(self.cost)
     }
 
     fn rank_of(&self, cost: i64) -> SideRank {
@@ -67,19 +86,20 @@ impl<'a> Sides<'a> {
     fn pass(&mut self, heaps: &mut [GainHeap; 2]) -> bool {
         let vertices = self.problem.len();
         heaps.iter_mut().for_each(GainHeap::clear);
-        let is_over = self.rank_of(0).excess > 0;
+        // Two of a small graph may change places though neither is at the border.
+        let is_all = vertices <= ALL_MAX || self.rank().excess > 0;
         for vertex in 0..vertices as u32 {
             let here = self.side[vertex as usize];
             let mut edges = self.problem.graph.neighbours(vertex);
-            let is_border = is_over
+            let is_border = is_all
                 || self.problem.tie(vertex).pull > 0
                 || edges.any(|(end, _)| self.side[end as usize] != here);
             if is_border && !self.problem.is_fixed(vertex) {
                 heaps[here as usize].set(vertex, self.gain(vertex));
             }
         }
-        let begin = self.rank_of(0);
-        let (mut best, mut cost, mut kept) = (begin, 0, 0);
+        let begin = self.rank();
+        let (mut best, mut cost, mut kept) = (begin, self.cost, 0);
         let mut moves: Vec<u32> = Vec::new();
         let mut is_moved = vec![false; vertices];
         let patience = (vertices / 8).clamp(24, 300);
@@ -99,6 +119,7 @@ impl<'a> Sides<'a> {
         for &vertex in moves[kept..].iter().rev() {
             self.shift(vertex);
         }
+        self.cost = best.cost;
         best < begin
     }
 
@@ -121,7 +142,7 @@ impl<'a> Sides<'a> {
             };
             let (gain, vertex) = heaps[from].pop()?;
             let load = self.problem.graph.load(vertex);
-            if over[from] || self.loads[1 - from] + load <= self.limits[1 - from] {
+            if over[from] || self.loads[1 - from] + load <= self.most[1 - from] {
                 return Some((gain, vertex));
             }
         }

@@ -2,7 +2,8 @@
 
 use super::tie::Problem;
 
-/// Which vertex is in which part, and how full the parts are.
+/// Which vertex is in which part, how full the parts are, and what that costs. All of it is kept up to date as
+/// vertices move, so that rounds look at the border alone.
 #[derive(Clone, Debug)]
 pub(super) struct State<'a> {
     pub(super) problem: &'a Problem,
@@ -10,6 +11,10 @@ pub(super) struct State<'a> {
     pub(super) limits: &'a [i64],
     pub(super) part: Vec<u32>,
     pub(super) loads: Vec<i64>,
+    /// How many neighbours of each vertex are in other parts.
+    outside: Vec<u32>,
+    /// What [`Problem::cost`] says of `part`.
+    cost: i64,
     /// The weight of the edges to each part; zero between calls.
     weights: Vec<i64>,
     touched: Vec<u32>,
@@ -33,12 +38,47 @@ pub(super) struct Rank {
 
 impl<'a> State<'a> {
     pub(super) fn new(problem: &'a Problem, limits: &'a [i64], part: Vec<u32>) -> Self {
-        let mut loads = vec![0; limits.len()];
-        for (&part, &load) in part.iter().zip(problem.graph.loads()) {
-            loads[part as usize] += load;
+        let (mut outside, mut twice_cut) = (vec![0; part.len()], 0_u64);
+        for (vertex, outside) in outside.iter_mut().enumerate() {
+            for (end, weight) in problem.graph.neighbours(vertex as u32) {
+                let is_cut = part[end as usize] != part[vertex];
+                *outside += u32::from(is_cut);
+                twice_cut += if is_cut { weight as u64 } else { 0 };
+            }
         }
-        let weights = vec![0; limits.len()];
-        Self { problem, limits, part, loads, weights, touched: Vec::new() }
+        let cost = (twice_cut / 2) as i64 + problem.pulls(&part);
+        Self::with(problem, limits, part, outside, cost)
+    }
+
+    /// The same partition of the finer graph whose vertex `v` became `map[v]` of this one.
+    pub(super) fn project<'b>(self, finer: &'b Problem, map: &[u32]) -> State<'b>
+    where
+        'a: 'b,
+    {
+        let part: Vec<u32> = map.iter().map(|&coarse| self.part[coarse as usize]).collect();
+        let outside_of = |(vertex, &coarse): (usize, &u32)| {
+            if self.outside[coarse as usize] == 0 {
+                return 0;
+            }
+            let ends = finer.graph.neighbours(vertex as u32).map(|(end, _)| end);
+            ends.filter(|&end| part[end as usize] != part[vertex]).count() as u32
+        };
+        let outside = map.iter().enumerate().map(outside_of).collect();
+        // Edges within a cluster are not cut; ties of a cluster are merged and have to be added up again.
+        let cost = self.cost - self.problem.pulls(&self.part) + finer.pulls(&part);
+        State::with(finer, self.limits, part, outside, cost)
+    }
+
+    fn with(
+        problem: &'a Problem,
+        limits: &'a [i64],
+        part: Vec<u32>,
+        outside: Vec<u32>,
+        cost: i64,
+    ) -> Self {
+        let loads = loads(problem, limits.len(), &part);
+        let (weights, touched) = (vec![0; limits.len()], Vec::new());
+        Self { problem, limits, part, loads, outside, cost, weights, touched }
     }
 
     pub(super) fn parts(&self) -> usize {
@@ -56,7 +96,7 @@ impl<'a> State<'a> {
     }
 
     pub(super) fn rank(&self) -> Rank {
-        Rank { excess: self.excess(), cost: self.problem.cost(&self.part) }
+        Rank { excess: self.excess(), cost: self.cost }
     }
 
     /// What a part can still take; negative if it has too much.
@@ -65,18 +105,40 @@ impl<'a> State<'a> {
         self.limits[part as usize] - self.loads[part as usize]
     }
 
-    #[inline]
+    /// What the partition costs: the cut, and the pulls of those that are away from home.
+    pub(super) fn cost(&self) -> i64 {
+        self.cost
+    }
+
     pub(super) fn shift(&mut self, vertex: u32, to: u32) {
-        let load = self.problem.graph.load(vertex);
         let from = std::mem::replace(&mut self.part[vertex as usize], to);
+        if from == to {
+            return;
+        }
+        let load = self.problem.graph.load(vertex);
         self.loads[from as usize] -= load;
         self.loads[to as usize] += load;
+        let mut outside = 0;
+        for (end, weight) in self.problem.graph.neighbours(vertex) {
+            let part = self.part[end as usize];
+            outside += u32::from(part != to);
+            if part == from {
+                self.outside[end as usize] += 1;
+                self.cost += weight;
+            } else if part == to {
+                self.outside[end as usize] -= 1;
+                self.cost -= weight;
+            }
+        }
+        self.outside[vertex as usize] = outside;
+        let tie = self.problem.tie(vertex);
+        self.cost += tie.worth_in(from) - tie.worth_in(to);
     }
 
     /// Whether a neighbour is in another part.
+    #[inline]
     pub(super) fn is_border(&self, vertex: u32) -> bool {
-        let here = self.part[vertex as usize];
-        self.problem.graph.neighbours(vertex).any(|(end, _)| self.part[end as usize] != here)
+        self.outside[vertex as usize] > 0
     }
 
     /// The best other part among those of the neighbours and the home, if it has room; among
@@ -126,5 +188,45 @@ impl<'a> State<'a> {
         let inside = edges.filter(|&(end, _)| self.part[end as usize] == here);
         let weight: i64 = inside.map(|(_, weight)| weight).sum();
         weight + self.problem.tie(vertex).worth_in(here)
+    }
+}
+
+/// The load of each part.
+pub(super) fn loads(problem: &Problem, parts: usize, part: &[u32]) -> Vec<i64> {
+    let mut loads = vec![0; parts];
+    for (&part, &load) in part.iter().zip(problem.graph.loads()) {
+        loads[part as usize] += load;
+    }
+    loads
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::graph::Graph;
+    use super::super::tie::Tie;
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_kept_up_to_date_is_what_counting_again_finds(
+            edges in prop::collection::vec((0..12_u32, 0..12_u32, 1..9_u64), 0..40),
+            homes in prop::collection::vec((0..3_u32, 0..5_u64), 12),
+            moves in prop::collection::vec((0..12_u32, 0..3_u32), 0..30),
+        ) {
+            let graph = Graph::new(&[1; 12], &edges).unwrap();
+            let ties = homes.iter().map(|&(home, pull)| Tie { home, pull }).collect();
+            let problem = Problem { graph, ties };
+            let mut state = State::new(&problem, &[12; 3], vec![0; 12]);
+
+            moves.iter().for_each(|&(vertex, to)| state.shift(vertex, to));
+
+            prop_assert_eq!(state.cost(), problem.cost(&state.part));
+            for vertex in 0..12 {
+                let mut ends = problem.graph.neighbours(vertex).map(|(end, _)| end as usize);
+                let is_border = ends.any(|end| state.part[end] != state.part[vertex as usize]);
+                prop_assert_eq!(state.is_border(vertex), is_border);
+            }
+        }
     }
 }

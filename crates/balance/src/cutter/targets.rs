@@ -6,7 +6,10 @@ use super::tie::Problem;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bounds {
     pub(super) targets: Vec<i64>,
+    /// The most each part may weigh: what is tolerated, or what vertices as large as these need.
     pub(super) limits: Vec<i64>,
+    /// The most that the tolerance allows.
+    pub(super) tolerated: Vec<i64>,
     /// The vertex or the fixed load that no tolerance makes room for.
     pub(super) obstacle: Option<Obstacle>,
 }
@@ -81,12 +84,12 @@ pub(super) fn bounds(
         }
         let empty = (0..shares.len()).filter(open).filter(|&part| fixed[part] == 0);
         let roomiest = empty.max_by_key(|&part| (limits[part], usize::MAX - part));
-        let (Some(&(load, vertex)), Some(roomiest)) = (heavy.peek(), roomiest) else {
-            return (Bounds { targets, limits, obstacle }, placed);
+        let next = heavy.peek().copied().zip(roomiest);
+        let Some(((load, vertex), roomiest)) = next.filter(|next| next.0.0 > limits[next.1]) else {
+            let limits = reachable(problem, &filled, &targets, &limits, &placed);
+            let tolerated = filled.bounds(graph.total_load()).1;
+            return (Bounds { targets, limits, tolerated, obstacle }, placed);
         };
-        if load <= limits[roomiest] {
-            return (Bounds { targets, limits, obstacle }, placed);
-        }
         heavy.next();
         let home = start.get(vertex as usize).map_or(roomiest, |&part| part as usize);
         let is_as_good =
@@ -97,6 +100,61 @@ pub(super) fn bounds(
         placed.push((vertex, part as u32));
     }
 }
+
+/// The limits, raised in proportion if vertices are so large that they do not fit, as nine of load 1 into four parts of
+/// 2.3 do not: to what packing them reaches, heaviest first, each where it fills least (R. L. Graham, "Bounds on multiprocessing timing anomalies", 1969).
+fn reachable(
+    problem: &Problem,
+    filled: &Filled<'_>,
+    targets: &[i64],
+    limits: &[i64],
+    placed: &[(u32, u32)],
+) -> Vec<i64> {
+    let graph = &problem.graph;
+    let open: Vec<usize> = (0..limits.len())
+        .filter(|&part| filled.closed[part].is_none() && targets[part] > 0)
+        .collect();
+    let mut loads = vec![0_i64; limits.len()];
+    let mut free = Vec::new();
+    for vertex in (0..graph.len() as u32).filter(|&vertex| graph.load(vertex) > 0) {
+        let tie = problem.tie(vertex);
+        match placed.iter().find(|placed| placed.0 == vertex) {
+            Some(_) => {}
+            None if tie.is_fixed() => loads[tie.home as usize] += graph.load(vertex),
+            None => free.push((graph.load(vertex), vertex)),
+        }
+    }
+    let heaviest = free.iter().map(|&(load, _)| load).max().unwrap_or(0);
+    let room: i64 = open.iter().map(|&part| limits[part] - loads[part]).sum();
+    let slack = room - free.iter().map(|&(load, _)| load).sum::<i64>();
+    // Whichever part has most room has at least its share of the slack beside what is still to come.
+    if open.is_empty() || heaviest <= slack / open.len() as i64 {
+        return limits.to_vec();
+    }
+    free.sort_by_key(|&(load, vertex)| (-load, vertex));
+    let fullness = |part: usize, load: i64| load as f64 / targets[part] as f64;
+    for (load, _) in free {
+        let emptiest = open.iter().copied().min_by(|&one, &other| {
+            fullness(one, loads[one] + load).total_cmp(&fullness(other, loads[other] + load))
+        });
+        if let Some(part) = emptiest {
+            loads[part] += load;
+        }
+    }
+    if open.iter().all(|&part| loads[part] <= limits[part]) {
+        return limits.to_vec();
+    }
+    let fullest = open.iter().map(|&part| fullness(part, loads[part])).fold(0.0, f64::max);
+    let mut raised = limits.to_vec();
+    for part in open {
+        let least = (targets[part] as f64 * fullest).round() as i64;
+        raised[part] = limits[part].max(least).max(loads[part]).min(graph.total_load());
+    }
+    raised
+}
+
+/// Shares add up to one; in this unit, the product with a load has less than 128 bits.
+const SHARE_UNIT: f64 = (1_u64 << 60) as f64;
 
 struct Filled<'a> {
     shares: &'a [f64],
@@ -110,15 +168,24 @@ impl Filled<'_> {
     /// vertices fit.
     fn bounds(&self, total: i64) -> (Vec<i64>, Vec<i64>) {
         let closed: i64 = self.closed.iter().flatten().sum();
-        let left = (total - closed).max(0) as f64;
+        let left = (total - closed).max(0);
+        // In whole numbers, so that equal shares of sums beyond 2^53 are equal to the last unit.
+        let whole = |share: f64| (share * SHARE_UNIT) as u128;
         let parts = self.shares.iter().zip(&self.closed);
-        let open: f64 = parts.filter(|(_, closed)| closed.is_none()).map(|(share, _)| share).sum();
+        let open: u128 =
+            parts.filter(|(_, closed)| closed.is_none()).map(|(&share, _)| whole(share)).sum();
         let of = |(&share, closed): (&f64, &Option<i64>)| match closed {
             Some(load) => (*load, *load),
             None => {
-                let target = if open > 0.0 { left * (share / open) } else { 0.0 };
-                let limit = (target * (1.0 + self.tolerance)).floor().max(target.ceil());
-                (target.round() as i64, (limit as i64).min(total))
+                let product = left as u128 * whole(share);
+                let (low, high) = match open {
+                    0 => (0, 0),
+                    _ => ((product / open) as i64, product.div_ceil(open) as i64),
+                };
+                let tolerated = (product as f64 / open.max(1) as f64) * (1.0 + self.tolerance);
+                let is_high = product % open.max(1) >= open.div_ceil(2);
+                let target = if is_high { high } else { low };
+                (target, (tolerated as i64).max(high).min(total))
             }
         };
         self.shares.iter().zip(&self.closed).map(of).unzip()
@@ -140,6 +207,26 @@ mod tests {
         let (bounds, placed) = bounds(&problem(&[1; 10], vec![]), &[0.5, 0.25, 0.25], 0.03, &[]);
 
         assert_eq!(bounds.limits, [5, 3, 3]);
+        assert_eq!((bounds.obstacle, placed), (None, vec![]));
+    }
+
+    #[test]
+    fn limits_are_what_vertices_as_large_as_these_need() {
+        let limits = |problem: &Problem| bounds(problem, &[0.25; 4], 0.03, &[]).0.limits;
+
+        assert_eq!(limits(&problem(&[1000; 9], vec![])), [3000; 4]);
+        assert_eq!(limits(&problem(&[1000; 8], vec![])), [2060; 4]);
+        // 7 and 4, 6 and 5, 6 and 5, and 5 and 5: 43 in all, and 10.75 each.
+        assert_eq!(limits(&problem(&[7, 6, 6, 5, 5, 5, 5, 4], vec![])), [11; 4]);
+    }
+
+    #[test]
+    fn equal_shares_of_great_loads_are_equal_to_the_last_unit() {
+        // As a double, the sum is 2^61: half of it would be less than one of the vertices.
+        let load = (1_u64 << 60) + 1;
+        let (bounds, placed) = bounds(&problem(&[load; 2], vec![]), &[0.5; 2], 0.0, &[]);
+
+        assert_eq!(bounds.targets, [load as i64; 2]);
         assert_eq!((bounds.obstacle, placed), (None, vec![]));
     }
 

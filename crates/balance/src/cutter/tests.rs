@@ -161,6 +161,68 @@ fn what_makes_no_sense_is_refused() {
     assert!(matches!(refusal(Cutter::new(2).ties(&ties)), CutError::TooHeavy(_)));
 }
 
+#[test]
+fn a_path_is_cut_at_its_lightest_place() {
+    let graph = Graph::new(&[1; 4], &[(0, 1, 2), (1, 2, 1), (2, 3, 1)]).unwrap();
+    for seed in 0..20 {
+        assert_eq!(Cutter::new(2).seed(seed).cut(&graph).unwrap().weight, 1);
+    }
+}
+
+/// The least weight of all assignments whose greatest load is the least there is.
+fn optimum(graph: &Graph, parts: u32) -> (i64, u64) {
+    let vertices = graph.len() as u32;
+    let assignments = (0..u64::from(parts).pow(vertices)).map(|number| {
+        let part: Vec<u32> = (0..vertices)
+            .map(|vertex| (number / u64::from(parts).pow(vertex) % u64::from(parts)) as u32)
+            .collect();
+        let mut loads = vec![0; parts as usize];
+        part.iter().zip(graph.loads()).for_each(|(&part, load)| loads[part as usize] += load);
+        (loads.into_iter().max().unwrap(), graph.cut(&part))
+    });
+    assignments.min().unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn small_graphs_of_equal_vertices_are_cut_as_well_as_trying_everything_finds(
+        vertices in 3..9_u32,
+        parts in 2..4_u32,
+        edges in prop::collection::vec((0..8_u32, 0..8_u32, 1..20_u64), 2..20),
+        seed: u64,
+    ) {
+        let edges: Vec<_> =
+            edges.into_iter().map(|(a, b, w)| (a % vertices, b % vertices, w)).collect();
+        let graph = Graph::new(&vec![1; vertices as usize], &edges).unwrap();
+
+        let cut = Cutter::new(parts).seed(seed).cut(&graph).unwrap();
+
+        let load_max = *cut.loads.iter().max().unwrap() as i64;
+        prop_assert_eq!((load_max, cut.weight), optimum(&graph, parts));
+    }
+
+    #[test]
+    fn weights_in_another_unit_are_cut_alike(
+        loads in prop::collection::vec(1..50_u64, 70..200),
+        edges in prop::collection::vec((0..70_u32, 0..70_u32, 1..1000_u64), 100..300),
+        start in prop::collection::vec(0..5_u32, 200),
+        shift in 30..44_u32,
+        seed: u64,
+    ) {
+        // All edges are at most 300 times 1,000, less than 2^18: shifted by 44, less than 2^62.
+        let greater: Vec<_> = edges.iter().map(|&(a, b, w)| (a, b, w << shift)).collect();
+        let cutter = Cutter::new(5).seed(seed);
+        let [one, other] = [edges, greater].map(|edges| Graph::new(&loads, &edges).unwrap());
+
+        prop_assert_eq!(cutter.cut(&one).unwrap().part, cutter.cut(&other).unwrap().part);
+        let start = &start[..loads.len()];
+        let recut = |graph| cutter.recut(graph, start).unwrap().part;
+        prop_assert_eq!(recut(&one), recut(&other));
+    }
+}
+
 type Case = (Vec<u64>, Vec<(u32, u32, u64)>, Vec<f64>, Vec<Tie>, Vec<u32>, u64);
 
 /// Graphs, shares, ties and present parts of all kinds, with weight sums up to about 2^61.

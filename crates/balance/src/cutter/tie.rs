@@ -75,9 +75,13 @@ impl Problem {
 
     /// What a partition costs: the cut, and the pulls of those that are away from home.
     pub(super) fn cost(&self, part: &[u32]) -> i64 {
+        self.graph.cut(part) as i64 + self.pulls(part)
+    }
+
+    /// What the pulls of those that are away from home add up to.
+    pub(super) fn pulls(&self, part: &[u32]) -> i64 {
         let away = self.ties.iter().zip(part).filter(|(tie, part)| tie.home != **part);
-        let pulls = away.filter(|(tie, _)| !tie.is_fixed()).map(|(tie, _)| tie.pull as i64);
-        self.graph.cut(part) as i64 + pulls.sum::<i64>()
+        away.filter(|(tie, _)| !tie.is_fixed()).map(|(tie, _)| tie.pull as i64).sum()
     }
 }
 

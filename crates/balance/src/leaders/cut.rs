@@ -42,6 +42,7 @@ impl Places<'_> {
             load: Duration::from_nanos(vertex.work),
             bytes: 0,
             migratable: !vertex.is_fixed,
+            pace: None,
         };
         let actors: Vec<ActorLoad> = vertices().enumerate().map(actor).collect();
         let name = |site| self.layout.site_name(site).to_owned();

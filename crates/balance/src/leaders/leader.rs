@@ -13,6 +13,7 @@ use crate::objects::pulls;
 use crate::plan::Move;
 use crate::rounds::rounds;
 use crate::snapshot::{ActorKey, ActorLoad, Edge, PeLoad};
+use crate::speeds::Evidence;
 use gridspan_topology::{Layout, PeId, SiteId};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -365,7 +366,8 @@ fn census(view: &SiteView, layout: &Layout) -> Census {
     let mut pes = view.pes.clone();
     pes.resize(loads.len(), PeLoad::default());
     let (actors, handled) = (view.members.len() as u64, view.handled);
-    Census { pes, loads, rounds: (1, 0), actors, handled }
+    let evidence = Evidence::of(view.members.iter().map(|member| &member.load));
+    Census { pes, loads, rounds: (1, 0), actors, handled, evidence }
 }
 
 impl Borders {

@@ -1,6 +1,7 @@
 //! What leaders and the top tell each other.
 
 use crate::snapshot::{ActorKey, ActorLoad, PeLoad};
+use crate::speeds::Evidence;
 use gridspan_topology::{Hierarchy, SiteId};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -98,6 +99,8 @@ pub struct Census {
     pub(crate) rounds: (u64, u64),
     pub(crate) actors: u64,
     pub(crate) handled: u64,
+    /// How its newcomers compare the PEs that they come from with those where they are.
+    pub(crate) evidence: Evidence,
 }
 
 /// What each PE should do.

@@ -5,7 +5,8 @@ use super::note::{Member, Note, SiteTalk, SiteView};
 use super::top::{Grid, Top};
 use crate::figures::Figures;
 use crate::plan::{Move, Plan};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{ActorLoad, Snapshot};
+use crate::speeds::SpeedEstimate;
 use crate::strategy::Strategy;
 use gridspan_topology::{PeId, SiteId};
 use std::collections::VecDeque;
@@ -37,8 +38,10 @@ impl LeaderCut {
     /// The plan, and what it would bring by the sums of all sites.
     pub fn run(&self, snapshot: &Snapshot, trace: Traced<'_>) -> (Plan, Option<Figures>) {
         let Snapshot { layout, hierarchy, links, .. } = snapshot;
-        let grid =
-            Grid { layout: layout.clone(), hierarchy: hierarchy.clone(), links: links.clone() };
+        let (layout_of_all, hierarchy) = (layout.clone(), hierarchy.clone());
+        // The speeds of a snapshot are estimates already.
+        let speeds = SpeedEstimate::default();
+        let grid = Grid { layout: layout_of_all, hierarchy, links: links.clone(), speeds };
         let mut top = Top::new(grid, self.seed, false);
         if let Some(vertices) = self.vertices {
             top = top.vertices(vertices);
@@ -98,6 +101,7 @@ pub(super) fn views(snapshot: &Snapshot) -> Vec<SiteView> {
     let mut views: Vec<SiteView> = layout.sites().map(view).collect();
     let site = |pe: PeId| layout.site_of(pe);
     for &load in &snapshot.actors {
+        let load = ActorLoad { pace: None, ..load };
         views[site(load.pe).index()].members.push(Member { load, epoch: 0 });
     }
     for edge in &snapshot.edges {

@@ -4,7 +4,7 @@ use super::note::{Border, Numbers, Part, Targets};
 use super::*;
 use crate::fixture;
 use crate::plan::Plan;
-use crate::snapshot::{Edge, Snapshot};
+use crate::snapshot::{Edge, SiteLink, Snapshot};
 use crate::study::{by_hash, drifted_leanmd, grid_2d, leanmd, snapshot_of, with_wide_area};
 use crate::{CostModel, Figures, Prediction, Strategy, predict};
 use gridspan_topology::{Layout, PeId, SiteId};
@@ -114,8 +114,7 @@ const MILLI: Duration = Duration::from_millis(1);
 
 /// Runs leaders and top with notes in an order that `dice` choose.
 fn shuffled(snapshot: &Snapshot, mut dice: u64, noise: &[Note]) -> (Plan, Option<Figures>) {
-    let grid =
-        Grid { layout: snapshot.layout.clone(), hierarchy: None, links: snapshot.links.clone() };
+    let grid = grid_of(&snapshot.layout, &snapshot.links);
     let mut top = Top::new(grid, 1, false);
     let (mut leaders, mut waiting) = (Vec::new(), Vec::new());
     for view in strategy::views(snapshot) {
@@ -208,7 +207,7 @@ fn notes_that_do_not_fit_are_ignored() {
 #[test]
 fn what_a_faulty_leader_tells_leads_to_no_panic() {
     let layout = sites(2, 1);
-    let grid = Grid { layout: layout.clone(), hierarchy: None, links: Vec::new() };
+    let grid = grid_of(&layout, &[]);
     let (a, b) = (SiteId(0), SiteId(1));
     let mut views =
         strategy::views(&snapshot_of(&grid_2d(4, 4), layout.clone(), &by_hash(16, 2))).into_iter();
@@ -246,4 +245,9 @@ fn what_a_faulty_leader_tells_leads_to_no_panic() {
         }
     }
     assert_eq!(leader.moves(), []);
+}
+
+fn grid_of(layout: &Layout, links: &[SiteLink]) -> Grid {
+    let speeds = crate::SpeedEstimate::default();
+    Grid { layout: layout.clone(), hierarchy: None, links: links.to_vec(), speeds }
 }

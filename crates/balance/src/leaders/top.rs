@@ -9,6 +9,7 @@ use crate::capacity::shares;
 use crate::cost::CostModel;
 use crate::figures::Figures;
 use crate::snapshot::{PeLoad, SiteLink};
+use crate::speeds::SpeedEstimate;
 use gridspan_topology::{Hierarchy, Layout, SiteId};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,6 +30,8 @@ pub struct Grid {
     pub hierarchy: Option<Hierarchy>,
     /// The links between sites.
     pub links: Vec<SiteLink>,
+    /// How fast PEs are, by earlier rebalances.
+    pub speeds: SpeedEstimate,
 }
 
 /// The one above all leaders in one rebalance.
@@ -102,6 +105,11 @@ impl Top {
         self.census.values().map(|census| census.handled).fold(0, u64::saturating_add)
     }
 
+    /// How fast PEs are, this rebalance included once all leaders have told.
+    pub fn into_speeds(self) -> SpeedEstimate {
+        self.grid.speeds
+    }
+
     /// Whether the last rebalance is to be taken back.
     pub fn is_undo(&self) -> bool {
         self.is_undo
@@ -133,6 +141,10 @@ impl Top {
                 census.loads.iter().copied().chain(std::iter::repeat(Duration::ZERO)).take(count),
             );
         }
+        for census in self.census.values() {
+            self.grid.speeds.learn(&census.evidence);
+        }
+        self.grid.speeds.apply(&mut pes);
         let arrears = arrears(&pes, &loads);
         let works = pes.iter().zip(&loads).zip(&arrears);
         let total =

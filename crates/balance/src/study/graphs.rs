@@ -20,16 +20,22 @@ impl ObjectGraph {
     }
 }
 
-struct Dice(Pcg64Mcg);
+/// Dice of the generators; methods never see them.
+pub(super) struct Dice(Pcg64Mcg);
 
 impl Dice {
-    fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         Self(Pcg64Mcg::seed_from_u64(seed))
     }
 
     /// A number in `0.0..1.0`.
-    fn unit(&mut self) -> f64 {
+    pub(super) fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// A number below `bound`, which is at least 1.
+    pub(super) fn below(&mut self, bound: u32) -> u32 {
+        ((self.unit() * f64::from(bound)) as u32).min(bound - 1)
     }
 }
 

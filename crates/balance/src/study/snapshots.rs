@@ -17,6 +17,7 @@ pub fn snapshot_of(objects: &ObjectGraph, layout: Layout, place: &[PeId]) -> Sna
         load: Duration::from_micros(load),
         bytes: 1000,
         migratable: true,
+        pace: None,
     };
     let half = |from, to, messages| Edge { from, to, messages, bytes: messages * MESSAGE_BYTES };
     let edges = objects.edges.iter().flat_map(|&(a, b, messages)| {

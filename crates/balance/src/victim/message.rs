@@ -77,6 +77,11 @@ pub enum StealMessage {
         /// The heads of all sites that were answered at the same time.
         fed: Vec<NodeId>,
     },
+    /// A head measures how far another one is, which answers at once.
+    Echo {
+        /// Whether this is the answer.
+        is_answer: bool,
+    },
 }
 
 impl StealMessage {
@@ -94,7 +99,7 @@ impl StealMessage {
             nodes.retain(|&node| places.contains(node));
         };
         match self {
-            Self::Request | Self::Lifeline | Self::AskAgain | Self::Unpark => {}
+            Self::Request | Self::Lifeline | Self::AskAgain | Self::Unpark | Self::Echo { .. } => {}
             Self::Nothing { hint } => *hint = hint.filter(|&node| places.contains(node)),
             Self::Ask { workers } => *workers = (*workers).clamp(1, WORKERS_MAX),
             Self::Advert { tasks, task_ns, workers } => {

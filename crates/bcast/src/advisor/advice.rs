@@ -1,18 +1,19 @@
 //! The advisor: beliefs and broadcasts in, plans and wishes out.
 
+use super::command::Command;
+use super::contest::{Contest, Way};
+use super::explanation::Explanation;
 use super::feedback::Feedback;
-use super::predict::Predictor;
+use super::root::{Root, bucket, size};
 use crate::course::Course;
 use crate::effort::Effort;
 use crate::fluid::EdgeTiming;
-use crate::network::{Belief, Network};
+use crate::network::{Belief, Network, Sharing};
 use crate::pipeline::{Draft, PlannerConfig, plan_broadcast, plan_static};
 use crate::plan::{Plan, PlanError, PlanId};
 use gridspan_topology::{LinkEstimate, NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-
-pub use super::feedback::Wish;
 
 /// How the advisor goes about it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,8 +22,8 @@ pub struct AdvisorConfig {
     pub planner: PlannerConfig,
     /// A plan is replaced if the other is faster by more than this share. Default 0.05.
     pub gain_min: f64,
-    /// Plans kept for each root; the least used goes first. Default 32: two for each power of two
-    /// from 1 KB to 64 MB.
+    /// Sizes of which plans are kept for each root; the least used goes first. Default 32: two for each power
+    /// of two from 1 KB to 64 MB.
     pub plans_max: usize,
 }
 
@@ -31,6 +32,10 @@ impl Default for AdvisorConfig {
         Self { planner: PlannerConfig::default(), gain_min: 0.05, plans_max: 32 }
     }
 }
+
+/// A message that took as long as expected, up to this factor, says nothing of links: where only some of its edges were
+/// slower, they waited for something else.
+const AS_EXPECTED: f64 = 1.15;
 
 /// A broadcast that is over.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,48 +46,13 @@ pub struct Broadcast<'a> {
     pub bytes: u64,
     /// When it began.
     pub began: Time,
+    /// How long after that the last node had all of it; none if nobody knows.
+    pub took: Option<Duration>,
     /// The plan it used.
     pub plan: PlanId,
     /// What the edges of the plan showed, in any order, with nodes numbered by their place among the
     /// members; none if nobody watched. Edges inside a cluster may be left out.
     pub edges: &'a [EdgeTiming],
-}
-
-/// What the caller is to do.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Command {
-    /// Hand this plan to all nodes; broadcasts from its root of about this size will name it.
-    Publish {
-        /// The plan.
-        plan: Plan,
-        /// The largest message it is for.
-        bytes: u64,
-    },
-    /// Use this plan no more, if it was published: nothing is learned from what it carries.
-    Retire(PlanId),
-    /// Measure this, and tell [`Advisor::probed`] or [`Advisor::probed_together`].
-    Probe(Wish),
-}
-
-#[derive(Clone, Debug)]
-struct Kept {
-    plan: Plan,
-    draft: Draft,
-    /// The belief that it was last compared under.
-    belief: u64,
-    /// Whether it came out of a search.
-    is_searched: bool,
-    used: Time,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Root {
-    sizes: Predictor,
-    gaps: Predictor,
-    last: Option<Time>,
-    version: u64,
-    /// By size, in steps of the square root of two.
-    plans: BTreeMap<u32, Kept>,
 }
 
 /// Advises all roots of a job.
@@ -93,7 +63,10 @@ pub struct Advisor {
     network: Network,
     /// Counts the changes of the belief.
     changes: u64,
+    /// What it counted when links last changed, and not only what is believed to be shared.
+    links_changed: u64,
     feedback: Feedback,
+    explanation: Explanation,
     roots: BTreeMap<NodeId, Root>,
     /// Plans that are kept no more and of which nobody was told.
     evicted: Vec<PlanId>,
@@ -104,8 +77,25 @@ impl Advisor {
     /// Advises broadcasts over `members`, which the belief numbers in this order.
     pub fn new(members: Vec<NodeId>, belief: Belief, config: AdvisorConfig) -> Self {
         let network = belief.network();
-        let (roots, evicted, feedback) = (BTreeMap::new(), Vec::new(), Feedback::default());
-        Self { members, network, belief, changes: 0, feedback, roots, evicted, config }
+        Self {
+            members,
+            network,
+            belief,
+            changes: 0,
+            links_changed: 0,
+            feedback: Feedback::default(),
+            explanation: Explanation::default(),
+            roots: BTreeMap::new(),
+            evicted: Vec::new(),
+            config,
+        }
+    }
+
+    /// Names the plan that broadcasts from its root take without advice: others are compared with it, and it is taken
+    /// again where it is faster. Without it, a root begins with a plan that needs no search.
+    pub fn introduce(&mut self, standing: Plan) {
+        let root = self.roots.entry(standing.id().root).or_default();
+        root.standing.get_or_insert(standing);
     }
 
     /// What is believed of the network.
@@ -113,36 +103,16 @@ impl Advisor {
         &self.belief
     }
 
-    /// The size of the next broadcast from `root` and when it will begin, as far as anything is known.
-    pub fn predict(&self, root: NodeId) -> Option<(u64, Option<Time>)> {
-        let root = self.roots.get(&root)?;
-        let bytes = root.sizes.forecast()?.value as u64;
-        let gap = root.gaps.forecast().map(|gap| Duration::from_secs_f64(gap.value.min(1e6)));
-        Some((bytes, gap.zip(root.last).map(|(gap, last)| last + gap)))
-    }
-
     /// The plan for a broadcast that begins now. It is answered at once: if there is none for this size,
     /// that of the nearest size within a factor of two, or one without any search.
     pub fn plan(&mut self, now: Time, root: NodeId, bytes: u64) -> Result<&Plan, PlanError> {
         let bucket = bucket(bytes);
-        let plans = &self.roots.entry(root).or_default().plans;
+        let contests = &self.roots.entry(root).or_default().contests;
         let near = [0, 1, -1, 2, -2].into_iter().map(|step| bucket.saturating_add_signed(step));
-        let chosen = near.into_iter().find(|bucket| plans.contains_key(bucket));
-        let chosen = match chosen {
-            Some(chosen) => chosen,
-            None => {
-                let place = self.place(root);
-                let draft = plan_static(&self.network, place, size(bucket));
-                self.keep(now, root, bucket, draft, (f64::NAN, false))?;
-                bucket
-            }
-        };
-        let plans = &mut self.roots.entry(root).or_default().plans;
-        let kept = plans.entry(chosen).and_modify(|kept| kept.used = now);
-        match kept {
-            std::collections::btree_map::Entry::Occupied(kept) => Ok(&kept.into_mut().plan),
-            std::collections::btree_map::Entry::Vacant(_) => Err(PlanError::Stripes { stripes: 0 }),
-        }
+        let chosen = near.into_iter().find(|bucket| contests.contains_key(bucket));
+        let contest = self.contest(now, root, chosen.unwrap_or(bucket))?;
+        contest.used = now;
+        Ok(&contest.taken().plan)
     }
 
     /// How a multicast goes: as this plan does, where it leads to the `targets`, if that is predicted to take no longer
@@ -154,11 +124,8 @@ impl Advisor {
         bytes: u64,
         other: Course,
     ) -> Course {
-        let plans = self.roots.get(&plan.root).map(|root| &root.plans);
-        let kept = plans.into_iter().flatten().find(|(_, kept)| kept.plan.id() == plan);
-        let Some(pruned) = kept.map(|(_, kept)| Course::over(&kept.plan, targets)) else {
-            return other;
-        };
+        let Some(way) = self.find(plan) else { return other };
+        let pruned = Course::over(&way.plan, targets);
         let takes_s = |course: &Course| {
             course.draft(|node| self.place(node)).simulate(&self.network, bytes).completion_s
         };
@@ -167,7 +134,31 @@ impl Advisor {
 
     /// A broadcast is over.
     pub fn observe(&mut self, now: Time, broadcast: &Broadcast<'_>) {
-        self.observe_over(now, broadcast, None);
+        self.roots.entry(broadcast.root).or_default().note(broadcast.began, broadcast.bytes);
+        let Some(draft) = self.find(broadcast.plan).map(|way| way.draft.clone()) else { return };
+        // Connections open their windows while the first passes.
+        let is_first = self.roots.get(&broadcast.root).is_some_and(Root::is_new);
+        let took = broadcast.took.filter(|_| !is_first);
+        self.learn(now, &Broadcast { took, ..broadcast.clone() }, &draft);
+        let Some(took) = took else { return };
+        let (bytes, took_s) = (broadcast.bytes, took.as_secs_f64());
+        let predicted_s = draft.simulate(&self.network, bytes).completion_s;
+        let links = self.links_changed;
+        if let Ok(contest) = self.contest(now, broadcast.root, bucket(bytes)) {
+            contest.used = now;
+            contest.note((now, links), broadcast.plan, (bytes, took_s, predicted_s));
+        }
+    }
+
+    /// How long a message from `root` took, after whose beginning the word of each node that has it was back so late:
+    /// that word itself took the latency of its way. None without words.
+    pub fn completion(&self, root: NodeId, words: &[(NodeId, Duration)]) -> Option<Duration> {
+        let to = self.place(root);
+        let had = words.iter().map(|&(node, after)| {
+            let back_s = self.network.latency_s(self.place(node), to);
+            after.saturating_sub(Duration::from_secs_f64(back_s.max(0.0)))
+        });
+        had.max()
     }
 
     /// A multicast to these nodes is over, which took the plan's [`Course`] to them.
@@ -177,38 +168,37 @@ impl Advisor {
         multicast: &Broadcast<'_>,
         targets: &BTreeSet<NodeId>,
     ) {
-        self.observe_over(now, multicast, Some(targets));
+        self.roots.entry(multicast.root).or_default().note(multicast.began, multicast.bytes);
+        let Some(way) = self.find(multicast.plan) else { return };
+        let draft = Course::over(&way.plan, targets).draft(|node| self.place(node));
+        self.learn(now, multicast, &draft);
     }
 
-    fn observe_over(
-        &mut self,
-        now: Time,
-        broadcast: &Broadcast<'_>,
-        targets: Option<&BTreeSet<NodeId>>,
-    ) {
-        let root = self.roots.entry(broadcast.root).or_default();
-        root.sizes.observe(broadcast.bytes as f64);
-        if let Some(last) = root.last {
-            root.gaps.observe(broadcast.began.since(last).as_secs_f64());
+    /// Learns from a message that went as the draft says.
+    fn learn(&mut self, now: Time, message: &Broadcast<'_>, draft: &Draft) {
+        if let Some(took) = message.took {
+            self.explanation.note(draft, message.bytes, took.as_secs_f64());
+            if let Some(sharing) = self.explanation.better(&self.belief) {
+                self.assume(sharing);
+            }
         }
-        root.last = Some(broadcast.began);
-        let used = root.plans.values_mut().find(|kept| kept.plan.id() == broadcast.plan);
-        let Some(kept) = used else { return };
-        kept.used = now;
-        if broadcast.edges.is_empty() {
+        if message.edges.is_empty() {
             return;
         }
-        let draft = match targets {
-            None => kept.draft.clone(),
-            Some(targets) => {
-                let course = Course::over(&kept.plan, targets);
-                course.draft(|node| self.place(node))
-            }
+        let expected = draft.simulate(&self.network, message.bytes);
+        let ratio = message.took.map(|took| took.as_secs_f64() / expected.completion_s);
+        // So do those of a plan that takes as long as it took before: then the prediction is wrong, and not the links.
+        let is_usual = |ratio: &f64| {
+            let root = self.roots.get(&message.root);
+            let contest = root.and_then(|root| root.contests.get(&bucket(message.bytes)));
+            (1.0 / AS_EXPECTED..=AS_EXPECTED).contains(ratio)
+                || contest.is_some_and(|one| one.is_usual(message.plan, *ratio, AS_EXPECTED))
         };
-        let expected = draft.simulate(&self.network, broadcast.bytes).edges;
-        let belief = &mut self.belief;
-        if self.feedback.compare(now, belief, &expected, broadcast.edges) {
-            self.changed();
+        if ratio.as_ref().is_some_and(is_usual) {
+            return;
+        }
+        if self.feedback.compare(now, &mut self.belief, &expected.edges, message.edges) {
+            self.links_changed();
         }
     }
 
@@ -223,14 +213,14 @@ impl Advisor {
         rest: u64,
         effort: &Effort<'_>,
     ) -> Result<Option<Plan>, PlanError> {
-        let plans = self.roots.get(&part.root).map(|root| &root.plans);
-        let used = plans.into_iter().flatten().find(|(_, kept)| kept.plan.id() == part.plan);
-        let Some(draft) = used.map(|(_, kept)| kept.draft.clone()) else { return Ok(None) };
+        let Some(draft) = self.find(part.plan).map(|way| way.draft.clone()) else {
+            return Ok(None);
+        };
         let expected = draft.simulate(&self.network, part.bytes).edges;
         if !self.feedback.compare(now, &mut self.belief, &expected, part.edges) {
             return Ok(None);
         }
-        self.changed();
+        self.links_changed();
         let place = self.place(part.root);
         let (other, time_s) =
             plan_broadcast(&self.network, place, rest, self.config.planner, effort);
@@ -238,7 +228,11 @@ impl Advisor {
         if time_s >= before_s * (1.0 - self.config.gain_min) {
             return Ok(None);
         }
-        self.keep(now, part.root, bucket(rest), other, (time_s, true)).map(Some)
+        let way = self.way(part.root, other, time_s)?;
+        let plan = way.plan.clone();
+        self.contest(now, part.root, bucket(rest))?;
+        self.add(part.root, bucket(rest), way);
+        Ok(Some(plan))
     }
 
     /// A link between clusters was measured in some other way.
@@ -249,7 +243,16 @@ impl Advisor {
             self.belief.set_bandwidth(now, from, to, bandwidth);
         }
         self.feedback.suspect(from, to);
-        self.changed();
+        self.links_changed();
+    }
+
+    /// Transfers between sites are taken to share this from now on, until broadcasts show something else.
+    pub fn assume(&mut self, sharing: Sharing) {
+        if self.belief.sharing() != sharing {
+            self.belief = self.belief.with_sharing(sharing);
+            self.changes += 1;
+            self.network = self.belief.network();
+        }
     }
 
     /// A wished probe of a pair got so many bytes per second.
@@ -259,7 +262,7 @@ impl Advisor {
         self.feedback.probed((from, to), before, bandwidth);
         // Noise of a few percent is no reason to plan anew.
         if (bandwidth / before - 1.0).abs() > self.config.gain_min {
-            self.changed();
+            self.links_changed();
         }
     }
 
@@ -269,20 +272,21 @@ impl Advisor {
         let is_news = |before: f64, now: f64| (now - before).abs() > self.config.gain_min * before;
         self.belief.set_together(cluster, out, into);
         if is_news(sent, out) || is_news(received, into) {
-            self.changed();
+            self.links_changed();
         }
     }
 
-    /// Works ahead while nothing is to be sent, for as long as `effort` allows; call it again later for the
-    /// rest.
+    /// Decides by what was seen, and works ahead while nothing is to be sent, for as long as `effort` allows; call it again
+    /// later for the rest.
     pub fn tick(&mut self, now: Time, effort: &Effort<'_>) -> Vec<Command> {
         let wishes = self.feedback.wishes(now, &self.belief);
         let mut commands: Vec<Command> = wishes.into_iter().map(Command::Probe).collect();
+        let gain_min = self.config.gain_min;
+        commands.extend(self.roots.values_mut().flat_map(|root| root.decide(gain_min)));
         while !effort.is_over() {
-            let Some((root, bucket)) = self.most_urgent() else { break };
+            let Some((root, bucket)) = self.most_urgent(now) else { break };
             match self.improve(now, root, bucket, effort) {
-                Ok(Some(plan)) => commands.push(Command::Publish { plan, bytes: size(bucket) }),
-                Ok(None) => {}
+                Ok(decided) => commands.extend(decided),
                 // A plan that cannot be made now cannot be made in the next round either; the one that there
                 // is goes on being used.
                 Err(_) => break,
@@ -292,91 +296,96 @@ impl Advisor {
         commands
     }
 
-    fn changed(&mut self) {
+    fn links_changed(&mut self) {
         self.changes += 1;
+        self.links_changed = self.changes;
         self.network = self.belief.network();
+        self.explanation.forget();
     }
 
     fn place(&self, root: NodeId) -> u32 {
         self.members.iter().position(|&member| member == root).unwrap_or(0) as u32
     }
 
-    /// A size of which there is no plan for the present belief: what is predicted next, then what lies
-    /// around it, then what was used before.
-    fn most_urgent(&self) -> Option<(NodeId, u32)> {
-        for (&name, root) in &self.roots {
-            let is_due = |bucket: &u32| {
-                root.plans
-                    .get(bucket)
-                    .is_none_or(|kept| !kept.is_searched || kept.belief != self.changes)
-            };
-            let next = root.sizes.forecast().map(|forecast| bucket(forecast.value as u64));
-            let around = next.into_iter().flat_map(|next| {
-                [0, -1, 1].into_iter().map(move |step| next.saturating_add_signed(step))
-            });
-            if let Some(bucket) = around.chain(root.plans.keys().copied()).find(is_due) {
-                return Some((name, bucket));
-            }
-        }
-        None
+    fn find(&self, plan: PlanId) -> Option<&Way> {
+        let root = self.roots.get(&plan.root)?;
+        root.contests.values().find_map(|contest| contest.find(plan))
     }
 
-    /// Plans anew for one size; the plan, if it is better than the one that there is.
+    /// The ways for one size from one root, of which there is one at least.
+    fn contest(&mut self, now: Time, root: NodeId, bucket: u32) -> Result<&mut Contest, PlanError> {
+        let state = self.roots.entry(root).or_default();
+        if !state.contests.contains_key(&bucket) {
+            let first = match state.standing.clone() {
+                Some(plan) => {
+                    let draft = Course::whole(&plan).draft(|node| self.place(node));
+                    Way::new(plan, draft, true)
+                }
+                None => {
+                    let draft = plan_static(&self.network, self.place(root), size(bucket));
+                    self.way(root, draft, f64::NAN)?
+                }
+            };
+            let contest = Contest::new(size(bucket), first, &self.network, now);
+            let dropped =
+                self.roots.entry(root).or_default().keep(bucket, contest, self.config.plans_max);
+            self.evicted.extend(dropped);
+        }
+        let contests = &mut self.roots.entry(root).or_default().contests;
+        contests.get_mut(&bucket).ok_or(PlanError::Stripes { stripes: 0 })
+    }
+
+    /// A size of which there is no plan for the present belief, from the root that is predicted to broadcast first: what is
+    /// predicted next, then what lies around it, then what was used before.
+    fn most_urgent(&self, now: Time) -> Option<(NodeId, u32)> {
+        let mut roots: Vec<(&NodeId, &Root)> = self.roots.iter().collect();
+        roots.sort_by_key(|(_, root)| root.due(now));
+        let urgent = |(name, root): (&NodeId, &Root)| Some((*name, root.urgent(self.changes)?));
+        roots.into_iter().find_map(urgent)
+    }
+
+    /// Plans for one size, and decides what is taken.
     fn improve(
         &mut self,
         now: Time,
         root: NodeId,
         bucket: u32,
         effort: &Effort<'_>,
-    ) -> Result<Option<Plan>, PlanError> {
-        let place = self.place(root);
-        let bytes = size(bucket);
-        let (draft, time_s) =
-            plan_broadcast(&self.network, place, bytes, self.config.planner, effort);
-        let plans = &mut self.roots.entry(root).or_default().plans;
-        if let Some(kept) = plans.get_mut(&bucket) {
-            let before_s = kept.draft.simulate(&self.network, bytes).completion_s;
-            (kept.belief, kept.is_searched) = (self.changes, true);
-            if time_s >= before_s * (1.0 - self.config.gain_min) {
-                return Ok(None);
-            }
+    ) -> Result<Option<Command>, PlanError> {
+        let (changes, links_changed) = (self.changes, self.links_changed);
+        let (place, planner) = (self.place(root), self.config.planner);
+        let (draft, time_s) = plan_broadcast(&self.network, place, size(bucket), planner, effort);
+        self.contest(now, root, bucket)?;
+        let network = &self.network;
+        let contests = &mut self.roots.entry(root).or_default().contests;
+        let Some(contest) = contests.get_mut(&bucket) else { return Ok(None) };
+        if contest.searched.replace(changes) != Some(changes) {
+            contest.predict((now, links_changed), network);
         }
-        self.keep(now, root, bucket, draft, (time_s, true)).map(Some)
+        if time_s < contest.best_s() * (1.0 - self.config.gain_min) && !contest.has(&draft) {
+            let way = self.way(root, draft, time_s)?;
+            self.add(root, bucket, way);
+        }
+        let gain_min = self.config.gain_min;
+        let contest = self.contest(now, root, bucket)?;
+        Ok(contest.decide(gain_min))
     }
 
-    fn keep(
-        &mut self,
-        now: Time,
-        root: NodeId,
-        bucket: u32,
-        draft: Draft,
-        (time_s, is_searched): (f64, bool),
-    ) -> Result<Plan, PlanError> {
+    /// A plan of this draft, under the root's next version.
+    fn way(&mut self, root: NodeId, draft: Draft, time_s: f64) -> Result<Way, PlanError> {
         let state = self.roots.entry(root).or_default();
         state.version += 1;
         let id = PlanId { root, version: state.version };
         let predicted = Duration::try_from_secs_f64(time_s).unwrap_or_default();
         let plan = Plan::from_draft(id, &draft, &self.members, predicted)?;
-        let kept = Kept { plan: plan.clone(), draft, belief: self.changes, is_searched, used: now };
-        state.plans.insert(bucket, kept);
-        if state.plans.len() > self.config.plans_max {
-            let others = state.plans.iter().filter(|(other, _)| **other != bucket);
-            let oldest = others.min_by_key(|(_, kept)| kept.used).map(|(&oldest, _)| oldest);
-            let evicted = oldest.and_then(|oldest| state.plans.remove(&oldest));
-            self.evicted.extend(evicted.map(|kept| kept.plan.id()));
-        }
-        Ok(plan)
+        Ok(Way::new(plan, draft, false))
     }
-}
 
-/// Sizes in steps of the square root of two.
-fn bucket(bytes: u64) -> u32 {
-    (2.0 * (bytes.max(1) as f64).log2()).round() as u32
-}
-
-/// The size that a bucket is planned for.
-fn size(bucket: u32) -> u64 {
-    2_f64.powf(f64::from(bucket) / 2.0).round() as u64
+    fn add(&mut self, root: NodeId, bucket: u32, way: Way) {
+        let contests = &mut self.roots.entry(root).or_default().contests;
+        let Some(contest) = contests.get_mut(&bucket) else { return };
+        self.evicted.extend(contest.add(way, &self.network));
+    }
 }
 
 #[cfg(test)]

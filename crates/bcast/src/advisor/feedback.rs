@@ -64,12 +64,23 @@ impl Feedback {
         seen: &[EdgeTiming],
     ) -> bool {
         let mut has_changed = false;
-        let expected = by_pair(belief, expected);
-        for ((from, to), (bytes, seen_s)) in by_pair(belief, seen) {
-            let Some(&(_, expected_s)) = expected.get(&(from, to)) else { continue };
-            if bytes < BYTES_MIN || seen_s <= 0.0 {
+        // Receivers see arrivals, with all pauses between; simulations also know what flowed.
+        let is_arrivals = seen.iter().all(|edge| edge.later.1 > 0.0);
+        let looked_at: BTreeSet<(u32, u32)> =
+            seen.iter().map(|edge| (edge.from, edge.to)).collect();
+        let expected: Vec<EdgeTiming> = expected
+            .iter()
+            .filter(|edge| looked_at.contains(&(edge.from, edge.to)))
+            .copied()
+            .collect();
+        let expected = by_pair(belief, &expected, is_arrivals);
+        for ((from, to), (bytes, seen_s)) in by_pair(belief, seen, is_arrivals) {
+            let Some(&(due, expected_s)) = expected.get(&(from, to)) else { continue };
+            if bytes < BYTES_MIN || seen_s <= 0.0 || due <= 0.0 {
                 continue;
             }
+            // Edges may have reported in part only.
+            let expected_s = expected_s * bytes / due;
             let usual = self.usual.get(&(from, to)).copied().unwrap_or(1.0);
             let ratio = expected_s / seen_s / usual;
             if (1.0 - DEVIATION..=1.0 / (1.0 - DEVIATION)).contains(&ratio) {
@@ -148,14 +159,21 @@ impl Feedback {
     }
 }
 
-/// Bytes and flowing time between each pair of different clusters, of all edges together.
-fn by_pair(belief: &Belief, edges: &[EdgeTiming]) -> BTreeMap<(usize, usize), (f64, f64)> {
+/// Bytes and the time they took between each pair of different clusters, of all edges together: by arrivals behind the
+/// first segment, or by flowing times.
+fn by_pair(
+    belief: &Belief,
+    edges: &[EdgeTiming],
+    is_arrivals: bool,
+) -> BTreeMap<(usize, usize), (f64, f64)> {
     let mut pairs: BTreeMap<(usize, usize), (f64, f64)> = BTreeMap::new();
     for edge in edges {
         let (from, to) = (belief.cluster_of(edge.from), belief.cluster_of(edge.to));
         if from != to {
             let pair = pairs.entry((from, to)).or_default();
-            *pair = (pair.0 + edge.bytes, pair.1 + edge.flowing_s);
+            let (bytes, took_s) =
+                if is_arrivals { edge.later } else { (edge.bytes, edge.flowing_s) };
+            *pair = (pair.0 + bytes, pair.1 + took_s);
         }
     }
     pairs

@@ -45,6 +45,11 @@ impl Predictor {
         Self::default()
     }
 
+    /// Whether nothing was seen.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
     /// The next value came. Values below `f64::MIN_POSITIVE`, and those that are no numbers, count as that.
     pub fn observe(&mut self, value: f64) {
         let value = value.max(f64::MIN_POSITIVE);

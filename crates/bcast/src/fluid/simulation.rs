@@ -45,6 +45,9 @@ pub struct EdgeTiming {
     pub flowing_s: f64,
     /// When the first segment began to flow and when the last had arrived.
     pub span_s: (f64, f64),
+    /// What came after the first segment, in bytes, and how long after it the last of that had arrived, in seconds. A
+    /// receiver sees no more; pauses count. Zero if nothing followed, or if nobody looked.
+    pub later: (f64, f64),
 }
 
 /// How a broadcast went.
@@ -117,6 +120,8 @@ struct Edge {
     since_s: f64,
     rate: f64,
     stamp: u32,
+    /// When the first segment had arrived.
+    first_s: f64,
     timing: EdgeTiming,
 }
 
@@ -156,8 +161,15 @@ impl<'a> Simulation<'a> {
                 }
                 into[to as usize] = Some(place);
                 paths.push(network.path(from, to).collect());
-                let timing =
-                    EdgeTiming { from, to, bytes: run.bytes, flowing_s: 0.0, span_s: (0.0, 0.0) };
+                let later_bytes = run.bytes * (1.0 - 1.0 / f64::from(segments));
+                let timing = EdgeTiming {
+                    from,
+                    to,
+                    bytes: run.bytes,
+                    flowing_s: 0.0,
+                    span_s: (0.0, 0.0),
+                    later: (later_bytes, 0.0),
+                };
                 edges.push(Edge {
                     from,
                     to,
@@ -174,6 +186,7 @@ impl<'a> Simulation<'a> {
                     since_s: 0.0,
                     rate: 0.0,
                     stamp: 0,
+                    first_s: 0.0,
                     timing,
                 });
             }
@@ -300,6 +313,10 @@ impl<'a> Simulation<'a> {
         let edge = &mut self.edges[number as usize];
         edge.there += 1;
         edge.timing.span_s.1 = self.now_s;
+        if edge.there == 1 {
+            edge.first_s = self.now_s;
+        }
+        edge.timing.later.1 = self.now_s - edge.first_s;
         let (to, there) = (edge.to, edge.there);
         for place in 0..self.edges[number as usize].next.len() {
             let next = self.edges[number as usize].next[place];

@@ -79,7 +79,8 @@ impl Belief {
     /// What a hierarchy says of `members`, which are numbered in the order given: clusters are its groups of
     /// the last level, sites those of level 1. Where it knows no bandwidth, that of
     /// [`Link::lan`] and [`Link::wan`] is taken; where no round trip, their latency. Nodes it does not know are
-    /// together in a cluster of their own.
+    /// together in a cluster of their own. A cluster sends and receives what its nodes can, or what a link to another
+    /// cluster of its site can, as [`Belief::from_grid`] has it: what else holds it back shows when it is used.
     pub fn from_hierarchy(
         hierarchy: &Hierarchy,
         members: &[NodeId],
@@ -126,7 +127,20 @@ impl Belief {
             let own = link(place.cluster as usize, place.cluster as usize).1;
             NodeLink { cluster: place.cluster, out: own, into: own, initiation_s }
         });
-        Self::new(&places, nodes.collect(), sharing, link)
+        let mut belief = Self::new(&places, nodes.collect(), sharing, link);
+        let clusters = belief.clusters();
+        for cluster in 0..clusters {
+            let is_near = |&other: &usize| {
+                other != cluster && belief.site_of[other] == belief.site_of[cluster]
+            };
+            let beside =
+                (0..clusters).filter(is_near).map(|other| belief.bandwidth(cluster, other));
+            let inside = belief.bandwidth(cluster, cluster);
+            let members = places.iter().filter(|place| place.cluster as usize == cluster).count();
+            let access = beside.reduce(f64::max).unwrap_or(inside * members as f64);
+            belief.set_together(cluster, access, access);
+        }
+        belief
     }
 
     /// How many clusters there are.
@@ -164,6 +178,16 @@ impl Belief {
     pub fn set_latency(&mut self, from: usize, to: usize, latency_s: f64) {
         let place = from * self.clusters() + to;
         self.pairs[place].latency_s = latency_s;
+    }
+
+    /// What transfers between sites are taken to share.
+    pub fn sharing(&self) -> Sharing {
+        self.sharing
+    }
+
+    /// The same measurements with another explanation.
+    pub fn with_sharing(&self, sharing: Sharing) -> Self {
+        Self { sharing, ..self.clone() }
     }
 
     /// What all nodes of a cluster were seen to send and to receive together, in bytes per second.
@@ -341,5 +365,14 @@ mod tests {
         let network = belief.network();
         assert_eq!(network.latency_s(0, 5), 0.032);
         assert!(network.latency_s(0, 1) < 0.001);
+        // Two transfers to different sites do not share the way out of a site before that was seen.
+        let grid = GridSpec::from_emulate("3x2,wan=10ms").unwrap();
+        let nodes: Vec<NodeId> = (0..6).map(NodeId).collect();
+        let hierarchy = Hierarchy::from_grid(&grid);
+        let network =
+            Belief::from_hierarchy(&hierarchy, &nodes, 2e-5, Sharing::SitePairs).network();
+        let access = network.route(0, 1)[0];
+        assert!(network.route(0, 2).contains(&access));
+        assert!(network.capacities()[access as usize] >= 2.0 * network.bandwidth(0, 2));
     }
 }

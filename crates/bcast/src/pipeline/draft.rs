@@ -33,6 +33,12 @@ impl Draft {
         Self { strands, segment_bytes: u64::MAX, sending: Sending::Serial }
     }
 
+    /// The same, sent to all children at once, as nodes do that need not wait for what they send.
+    pub fn at_once(mut self) -> Self {
+        self.sending = Sending::Concurrent;
+        self
+    }
+
     /// The same trees with other segments.
     pub fn segmented(mut self, segment_bytes: u64) -> Self {
         self.segment_bytes = segment_bytes.max(1);

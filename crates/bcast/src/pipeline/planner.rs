@@ -79,7 +79,7 @@ pub fn plan_broadcast(
     if (!is_pipelined || bytes <= WHOLE_TRIED_MAX) && network.len() <= ANNEALED_NODES_MAX {
         let model = CostModel::new(&network.links(), bytes, Serialisation::Transfer);
         let tree = anneal(&model, root, config.seed, &effort.fraction(0.6));
-        planner.consider(Draft::whole(model.edges(&tree.parents)));
+        planner.consider(Draft::whole(model.edges(&tree.parents)).at_once());
     }
     if is_pipelined {
         planner.refine_segments(segment);
@@ -100,7 +100,7 @@ pub fn plan_static(network: &Network, root: u32, bytes: u64) -> Draft {
     let is_small = bytes <= WHOLE_MAX;
     let inner = if is_small { Inner::Binomial } else { Inner::Chain };
     let edges = expand(network, &tree, root, Layout { inner, offset: 0, turn: (0, 1) });
-    let draft = Draft::whole(edges);
+    let draft = Draft::whole(edges).at_once();
     if is_small { draft } else { draft.segmented(segment_guess(network, bytes)) }
 }
 
@@ -144,7 +144,7 @@ impl Planner<'_> {
     fn one_tree(&mut self, tree: &ClusterTree, is_pipelined: bool, segment: u64) {
         let whole = Layout { inner: Inner::Binomial, offset: 0, turn: (0, 1) };
         if !is_pipelined || self.bytes <= WHOLE_TRIED_MAX {
-            self.consider(Draft::whole(expand(self.network, tree, self.root, whole)));
+            self.consider(Draft::whole(expand(self.network, tree, self.root, whole)).at_once());
         }
         if !is_pipelined {
             return;

@@ -1,4 +1,5 @@
-//! What no broadcast can beat: a node cannot receive faster than the network can carry to it.
+//! What no broadcast can beat: a node receives no sooner than over the fastest way, relays included, and no faster
+//! than the network can carry to it.
 //!
 //! The rate of any set of trees is at most the greatest flow from the root to the worst node (J.
 //! Edmonds, 1973). Capacities are vertices here, split in two, and routes the ways between them.
@@ -6,21 +7,51 @@
 use crate::network::Network;
 use std::collections::VecDeque;
 
-/// Seconds below which no broadcast of so many bytes from `root` can be complete: for the worst node,
-/// the message at the greatest flow, and then the latency from the nearest node on this side of what holds
-/// the flow back; and not less than the latency from the root.
+/// Seconds below which no broadcast of so many bytes from `root` can be complete. For the worst node, that is the message
+/// at the greatest flow, and then the shortest way from the nodes on the root's side of what holds the flow back; and
+/// not less than the shortest way from the root. Ways are as short as their latencies: what it takes to begin a
+/// message is an assumption, so it is left out.
 pub fn bound_s(network: &Network, root: u32, bytes: u64) -> f64 {
     let mut bound_s = 0.0_f64;
-    for cluster in 0..network.clusters() {
-        let other = network.members(cluster).iter().find(|&&node| node != root);
-        if let Some(&node) = other {
+    let from_root_s = shortest_ways(network, &[root]);
+    for (cluster, &way_s) in from_root_s.iter().enumerate() {
+        // In a cluster, nodes differ in what they can receive alone.
+        let others = network.members(cluster).iter().filter(|&&node| node != root);
+        let into = |node: &&u32| network.node(**node).into;
+        let slowest = others.min_by(|one, other| into(one).total_cmp(&into(other)));
+        if let Some(&node) = slowest {
             let (rate, before) = greatest_flow(network, root, node);
-            let after_s = before.into_iter().map(|from| network.latency_s(from, node));
-            let last_s = bytes as f64 / rate + after_s.fold(f64::INFINITY, f64::min);
-            bound_s = bound_s.max(last_s).max(network.latency_s(root, node));
+            let last_s = bytes as f64 / rate + shortest_ways(network, &before)[cluster];
+            bound_s = bound_s.max(last_s).max(way_s);
         }
     }
     bound_s
+}
+
+/// Seconds of the shortest way from any of these nodes to another node of each cluster, over any relays (E. W. Dijkstra,
+/// "A note on two problems in connexion with graphs", 1959). There is at least one node.
+fn shortest_ways(network: &Network, from: &[u32]) -> Vec<f64> {
+    let clusters = network.clusters();
+    let mut starts: Vec<usize> = from.iter().map(|&node| network.cluster_of(node)).collect();
+    starts.sort_unstable();
+    starts.dedup();
+    // The first step leaves one of the nodes, even to another of the same cluster.
+    let first_s = |to: usize| {
+        let steps = starts.iter().map(|&from| network.latency_between_s(from, to));
+        steps.fold(f64::INFINITY, f64::min)
+    };
+    let mut ways_s: Vec<f64> = (0..clusters).map(first_s).collect();
+    let mut open: Vec<usize> = (0..clusters).collect();
+    while let Some(at) =
+        (0..open.len()).min_by(|&a, &b| ways_s[open[a]].total_cmp(&ways_s[open[b]]))
+    {
+        let relay = open.swap_remove(at);
+        for &to in &open {
+            let by_relay_s = ways_s[relay] + network.latency_between_s(relay, to);
+            ways_s[to] = ways_s[to].min(by_relay_s);
+        }
+    }
+    ways_s
 }
 
 /// Bytes per second from node to node over all ways, by way of other nodes too, and the nodes on the
@@ -147,8 +178,86 @@ impl Graph {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dice::Dice;
+    use crate::effort::Effort;
     use crate::network::{NodeLink, Sharing};
-    use crate::study::TeraGrid;
+    use crate::strategies::{NAMES, Request, by_name};
+    use crate::study::{TeraGrid, simulate_packets};
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_relay_that_is_faster_than_the_direct_link_lowers_the_bound() {
+        // Three sites 10 ms apart, but 100 ms between the first and the last.
+        let node = |cluster| NodeLink { cluster, out: 1e9, into: 1e9, initiation_s: 0.0 };
+        let mut network = Network::new(vec![node(0), node(1), node(2)]);
+        for (from, to, latency_s) in [(0, 1, 0.01), (1, 2, 0.01), (0, 2, 0.1)] {
+            let pipe = network.share(1e9);
+            network.connect(from, to, latency_s, vec![pipe]);
+            network.connect(to, from, latency_s, vec![pipe]);
+        }
+
+        // 20 ms over the second site, and 8 bytes at 2 GB/s.
+        assert!((bound_s(&network, 0, 8) - 0.02).abs() < 1e-6, "{}", bound_s(&network, 0, 8));
+        assert!((bound_s(&network, 1, 8) - 0.01).abs() < 1e-6);
+    }
+
+    #[test]
+    fn the_slowest_receiver_of_a_cluster_counts() {
+        let node = |cluster, into| NodeLink { cluster, out: 100.0, into, initiation_s: 0.0 };
+        let network = Network::new(vec![node(0, 100.0), node(1, 50.0), node(1, 10.0)]);
+
+        assert!((bound_s(&network, 0, 100) - 10.0).abs() < 1e-6);
+    }
+
+    /// Up to five clusters of one to three nodes, with latencies that need not be shortest ways, pipes of different widths,
+    /// some of them shared by several pairs.
+    fn any_network(seed: u64) -> Network {
+        let mut dice = Dice::new(seed);
+        let clusters = 2 + dice.below(4);
+        let mut nodes = Vec::new();
+        for cluster in 0..clusters as u32 {
+            for _ in 0..=dice.below(3) {
+                let (out, into) = (dice.between(1e6, 1e8), dice.between(1e6, 1e8));
+                nodes.push(NodeLink { cluster, out, into, initiation_s: dice.between(0.0, 1e-3) });
+            }
+        }
+        let mut network = Network::new(nodes);
+        let shared = network.share(dice.between(1e6, 1e8));
+        for (from, to) in (0..clusters).flat_map(|from| (0..clusters).map(move |to| (from, to))) {
+            let latency_s = 10.0_f64.powf(dice.between(-5.0, -0.5));
+            let route = match dice.below(3) {
+                _ if from == to => Vec::new(),
+                0 => vec![shared],
+                1 => vec![network.share(dice.between(1e5, 1e8)), shared],
+                _ => vec![network.share(dice.between(1e5, 1e8))],
+            };
+            network.connect(from, to, latency_s, route);
+        }
+        network
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn no_strategy_beats_the_bound_on_any_network(
+            seed in any::<u64>(),
+            root in 0..100_u32,
+            bytes in prop_oneof![Just(1_u64), 1..100_000_u64, Just(2_000_000)],
+        ) {
+            let network = any_network(seed);
+            let root = root % network.len() as u32;
+            let bound_s = bound_s(&network, root, bytes);
+            for &name in NAMES {
+                let request = Request { network: &network, sites: &[], root, bytes, seed };
+                let draft = by_name(name).unwrap().draft(&request, &Effort::evaluations(30));
+                let flows = draft.simulate(&network, bytes);
+                prop_assert!(flows.completion_s >= bound_s * (1.0 - 1e-9), "{name}: {flows:?}");
+                let packets = simulate_packets(&network, &draft.runs(bytes), draft.sending);
+                prop_assert!(packets.completion_s >= bound_s * (1.0 - 1e-9), "{name}: {packets:?}");
+            }
+        }
+    }
 
     #[test]
     fn flows_take_all_ways_there_are() {

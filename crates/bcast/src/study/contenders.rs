@@ -200,7 +200,8 @@ impl<'a> Player<'a> {
             return;
         }
         let root = NodeId(self.grid.root());
-        let broadcast = Broadcast { root, bytes, began: at(now_s), plan: self.used, edges };
+        let broadcast =
+            Broadcast { root, bytes, began: at(now_s), took: None, plan: self.used, edges };
         self.ours.observe(at(now_s), &broadcast);
         // What is wished for is measured if there is time, and planned with at the end.
         let mut look_s = now_s + PROBE_S;
@@ -230,7 +231,7 @@ impl<'a> Player<'a> {
         edges: &[EdgeTiming],
     ) -> Option<Draft> {
         let (root, began) = (NodeId(self.grid.root()), at(now_s));
-        let part = Broadcast { root, bytes: part, began, plan: self.used, edges };
+        let part = Broadcast { root, bytes: part, began, took: None, plan: self.used, edges };
         let effort = Effort::evaluations(self.spending.ours);
         let plan = self.ours.midway(at(now_s), &part, rest, &effort).ok().flatten()?;
         Some(Draft::from(&plan))

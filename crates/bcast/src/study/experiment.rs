@@ -56,6 +56,9 @@ pub struct Times {
     pub probes: u64,
 }
 
+/// What a time may be below the bound by rounding, as a part of it.
+const ROUNDING: f64 = 1e-9;
+
 /// What came out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
@@ -124,6 +127,11 @@ impl Experiment {
                 });
             }
             let outcome = changed.unwrap_or_else(|| self.time(&network, &draft, bytes_sent));
+            debug_assert!(
+                outcome.completion_s >= bound_s(&network, grid.root(), bytes) * (1.0 - ROUNDING),
+                "{contender:?} takes {} s, less than any broadcast can",
+                outcome.completion_s
+            );
             completion_s.push(outcome.completion_s);
             let next_s = schedule.get(number + 1).map_or(at_s, |next| next.0);
             player.observe(at_s, next_s, bytes, &outcome.edges);

@@ -113,8 +113,14 @@ impl<'a> Packets<'a> {
                 }
                 let is_from_root = into[from as usize].is_none();
                 into[to as usize] = Some(place);
-                let timing =
-                    EdgeTiming { from, to, bytes: run.bytes, flowing_s: 0.0, span_s: (0.0, 0.0) };
+                let timing = EdgeTiming {
+                    from,
+                    to,
+                    bytes: run.bytes,
+                    flowing_s: 0.0,
+                    span_s: (0.0, 0.0),
+                    later: (0.0, 0.0),
+                };
                 edges.push(Edge {
                     from: from as usize,
                     to: to as usize,

@@ -10,7 +10,9 @@ pub(crate) use rpc::{
     INDIVIDUAL, RescueName, RpcCallArgs, RpcListArgs, RpcRunArgs, RpcServeArgs, RpcVerb,
 };
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use gridspan::bcast::{MODES, Mode};
 use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -97,6 +99,18 @@ pub(crate) struct RunArgs {
     /// Go on when such a node is lost; what it had to do is done again.
     #[arg(long)]
     pub(crate) tolerate_lost_guests: bool,
+    /// What to do about a job that can never go on, since all wait for each other [default: warn].
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub(crate) on_stall: Option<OnStall>,
+    /// End a job that takes longer, such as 10m, with an error that says what it waits for.
+    #[arg(long, value_name = "TIME", value_parser = period)]
+    pub(crate) time_limit: Option<Duration>,
+    /// Have the nodes see this variable, with this value or the one that it has here; repeat it for more.
+    #[arg(long = "env", value_name = "NAME[=VALUE]")]
+    pub(crate) variables: Vec<String>,
+    /// Run the nodes in this folder. Default: this one, on other hosts if they have it.
+    #[arg(long = "wdir", value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
     /// Print events as JSON, one a line.
     #[arg(long)]
     pub(crate) json: bool,
@@ -118,14 +132,14 @@ a program of your own runs as one node process per core.
 On other hosts, PROGRAM must lie at the same path (gridctl itself for a built-in job), and ssh must
 need no password. Nodes talk by UDP: to any port, or to the `port` of a site in the grid file.
 
-Nodes have no standard input: it belongs to gridctl, and they end when it does.
+Nodes have no standard input, and they end when gridctl does.
 Ctrl-C asks all nodes to end; a second one kills them.";
 
 /// Which job to join, and how.
 #[derive(Debug, Args)]
 #[command(after_help = JOIN_HELP)]
 pub(crate) struct JoinArgs {
-    /// The job; the latest if not given.
+    /// The job; if not given, the latest that takes guests.
     #[arg(value_name = "ID")]
     pub(crate) job: Option<String>,
     /// Join this site; the first if not given.
@@ -172,6 +186,9 @@ pub(crate) struct SimArgs {
     /// Seed everything that is random.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
+    /// End a job that takes longer, in virtual time, with an error that says what it waits for [default: a day].
+    #[arg(long, value_name = "TIME", value_parser = period)]
+    pub(crate) time_limit: Option<Duration>,
     /// Print events as JSON, one a line.
     #[arg(long)]
     pub(crate) json: bool,
@@ -201,7 +218,7 @@ pub(crate) struct TopoArgs {
     /// Where to start nodes.
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
-    /// The unit of the numbers in a matrix, `ms` or `us`.
+    /// The unit of the numbers in a matrix, `s`, `ms` or `us`.
     #[arg(long, value_enum, default_value_t = RttUnitName::Ms, hide_possible_values = true)]
     pub(crate) unit: RttUnitName,
     /// Print one JSON object.
@@ -249,6 +266,8 @@ impl Command {
 /// Units of round trips in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RttUnitName {
+    /// Seconds.
+    S,
     /// Milliseconds.
     Ms,
     /// Microseconds.
@@ -271,9 +290,22 @@ pub(crate) struct BalanceFlags {
     /// Have nodes without tasks find some by this policy, whatever the program says.
     #[arg(long, value_name = "POLICY", value_parser = policies())]
     pub(crate) stealing: Option<String>,
+    /// Have broadcasts travel so, whatever the program says: as is planned while the job runs, or over the layout's tree, a
+    /// binomial one, or a star.
+    #[arg(long, value_name = "WAY", value_parser = modes())]
+    pub(crate) broadcast: Option<Mode>,
     /// Write what is measured for each rebalance to this file, for `gridctl balance replay`.
     #[arg(long, value_name = "FILE")]
     pub(crate) balance_dump: Option<PathBuf>,
+}
+
+/// What to do about a job that can never go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnStall {
+    /// Say so.
+    Warn,
+    /// End it with an error.
+    Fail,
 }
 
 /// On or off.
@@ -320,6 +352,10 @@ fn period(text: &str) -> Result<Duration, &'static str> {
 
 fn policies() -> clap::builder::PossibleValuesParser {
     gridspan::balance::victim::VICTIMS.into()
+}
+
+fn modes() -> impl TypedValueParser<Value = Mode> {
+    PossibleValuesParser::from(MODES).try_map(|name| name.parse::<Mode>())
 }
 
 fn strategies() -> clap::builder::PossibleValuesParser {

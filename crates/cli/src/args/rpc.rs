@@ -72,7 +72,7 @@ pub(crate) struct RpcListArgs {
 pub(crate) struct RpcCallArgs {
     /// The function.
     pub(crate) function: String,
-    /// Its arguments in JSON, such as `[1, 2]`.
+    /// Its arguments in JSON, such as `[1, 2]`; `@FILE` for what is in a file, and `@-` for the standard input.
     #[arg(default_value = "null", allow_hyphen_values = true)]
     pub(crate) arguments: String,
     /// The token of a daemon. Default: that of the latest that this user started here.
@@ -99,6 +99,7 @@ Examples:
   gridctl rpc call add '[1, 2]'
   gridctl rpc call solve '[[[2, 0], [0, 4]], [1, 1]]'
   gridctl rpc call primes 1000000 --token grid.token --timeout 30s
+  generate | gridctl rpc call dot @-                arguments beyond what a command line may hold
 
 Exit codes: 0 done, 1 the call failed or nobody answers, 2 usage.";
 
@@ -173,13 +174,14 @@ A task computes as long as was recorded, on one core. Files that no task writes 
 those that no task reads go to it. Transfers that meet share the links fairly.
 
 Heuristics:
-  greedy, min-min, max-min, sufferage, heft   the published ones; each transfer has its links for itself
-  heft-c                                      HEFT with links reserved, and relays inside sites
-  portfolio                                   the best of several in a simulated execution
-  exhaustive                                  the best of all mappings, for a few tasks
-  random                                      dice
-  gridrpc                                     no group: each call goes to the server that would end it first,
-                                              and everything goes through the client
+  greedy, min-min, max-min,
+  sufferage, heft   the published ones; each transfer has its links for itself
+  heft-c            HEFT with links reserved, and relays inside sites
+  portfolio         the best of several in a simulated execution
+  exhaustive        the best of all mappings, for a few tasks
+  random            dice
+  gridrpc           no group: each call goes to the server that would end it
+                    first, and everything goes through the client
 
 Examples:
   gridctl rpc run -e 4x4x4,wan=40ms,rate=50mbit w.json           all heuristics

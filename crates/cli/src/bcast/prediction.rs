@@ -17,6 +17,9 @@ pub(super) struct Predictions {
     pub(super) all: Vec<Prediction>,
 }
 
+/// What a time may be below the bound by rounding, as a part of it.
+const ROUNDING: f64 = 1e-9;
+
 /// One strategy for one size.
 pub(super) struct Prediction {
     /// The name of the strategy.
@@ -69,6 +72,12 @@ impl Prediction {
         let draft = strategy.draft(&request, &Effort::time(args.effort, &clock));
         let planning = begin.elapsed();
         let outcome = draft.simulate(network, bytes);
+        debug_assert!(
+            outcome.completion_s >= scene.bound_s(bytes) * (1.0 - ROUNDING),
+            "{} is predicted to take {} s, less than any broadcast can",
+            strategy.name(),
+            outcome.completion_s
+        );
         let mut edges = outcome.edges.into_iter();
         let trees = draft.strands.iter().map(|strand| {
             let edges = edges.by_ref().take(strand.edges.len()).collect();

@@ -2,6 +2,7 @@
 
 use super::CliError;
 use gridspan::variables::GridLoadError;
+use rustix::io::Errno;
 use std::io;
 
 impl CliError {
@@ -20,6 +21,11 @@ impl CliError {
             Self::UnknownJob { .. } => {
                 "`gridctl jobs` lists the jobs; the path of a program contains a `/`".into()
             }
+            Self::Misplaced { option, verb, job } => {
+                format!("write `gridctl {verb} {option} … {job} …`")
+            }
+            Self::Unset { name } => format!("write `--env {name}=VALUE`"),
+            Self::Folder { .. } => "name a folder that is there".into(),
             Self::NotText => "write the argument in UTF-8".into(),
             Self::Start { error, .. } => match error.kind() {
                 io::ErrorKind::NotFound => "check the path".into(),
@@ -96,9 +102,7 @@ impl CliError {
             }
             Self::NoLinks { .. } => "run it with `--nodes`, `--grid` or `--emulate`".into(),
             Self::NotMeasuredYet { .. } => "try again once its nodes have met".into(),
-            Self::System { .. } => {
-                "see the limits of this shell with `ulimit -a`, or start fewer nodes".into()
-            }
+            Self::System { error, .. } => system(error)?.into(),
             Self::Grid(GridLoadError::Content { .. })
             | Self::Arguments(_)
             | Self::Door(_)
@@ -109,6 +113,26 @@ impl CliError {
             | Self::Map(_)
             | Self::Identity(_) => return None,
         })
+    }
+}
+
+/// What to do where the system refuses something.
+fn system(error: &io::Error) -> Option<&'static str> {
+    const LIMITS: [Errno; 4] = [Errno::AGAIN, Errno::MFILE, Errno::NFILE, Errno::NOMEM];
+    if Errno::from_io_error(error).is_some_and(|error| LIMITS.contains(&error)) {
+        return Some("see the limits of this shell with `ulimit -a`, or start fewer nodes");
+    }
+    match error.kind() {
+        io::ErrorKind::NotFound
+        | io::ErrorKind::PermissionDenied
+        | io::ErrorKind::NotADirectory
+        | io::ErrorKind::ReadOnlyFilesystem => Some(
+            "gridctl keeps what is known of jobs in $XDG_RUNTIME_DIR/gridspan, or in the folder for temporary files ($TMPDIR): that must be there, and yours to write to",
+        ),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            Some("make room, or write to another file system")
+        }
+        _ => None,
     }
 }
 

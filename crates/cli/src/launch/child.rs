@@ -1,7 +1,7 @@
 //! One process of a job: its launch, its pipes and its end.
 //!
 //! The process is in a group of its own, so that Ctrl-C on the terminal reaches the launcher alone,
-//! which then asks the processes to end. Threads write to its standard input and read its output,
+//! which then asks the processes to end. Threads write to its pipe and read its output,
 //! so that a process that does neither read nor print stalls nobody.
 
 use super::event::{Event, Exit};
@@ -9,14 +9,15 @@ use super::known::Known;
 use super::lines::{LineSplitter, Tail};
 use super::queue::Queue;
 use super::report::{Report, Stream};
+use crate::channel;
 use gridspan::control::{self, Control};
 use gridspan_runtime::net::bootstrap::listening_address;
 use gridspan_topology::NodeId;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-use std::io::{self, Read, Write};
+use std::io::{self, PipeWriter, Read, Write};
 use std::net::IpAddr;
 use std::os::unix::process::CommandExt;
-use std::process::{self, ChildStdin, Command, Stdio};
+use std::process::{self, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -36,8 +37,8 @@ const STACK_BYTES: usize = 256 << 10;
 pub(super) struct Child {
     process: process::Child,
     is_over: bool,
-    /// Lines for its standard input; none once that is closed.
-    stdin: Option<Sender<String>>,
+    /// Lines for it; none once the pipe to it is closed.
+    lines: Option<Sender<String>>,
     tail: Arc<Mutex<Tail>>,
 }
 
@@ -69,15 +70,13 @@ impl Child {
         mut command: Command,
         outlets: &Outlets,
     ) -> io::Result<Self> {
-        let mut process = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .spawn()?;
-        let pipes = (process.stdin.take(), process.stdout.take(), process.stderr.take());
-        let mut child = Self { process, is_over: false, stdin: None, tail: Arc::default() };
-        let connected = child.connect(origin, pipes, outlets);
+        let (node_end, writer) = channel::open(&mut command, origin.address.is_some())?;
+        let mut process =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).spawn()?;
+        drop((node_end, command));
+        let pipes = (process.stdout.take(), process.stderr.take());
+        let mut child = Self { process, is_over: false, lines: None, tail: Arc::default() };
+        let connected = child.connect(origin, writer, pipes, outlets);
         if let Err(error) = connected {
             child.signal(Signal::KILL);
             // It is gone either way.
@@ -90,15 +89,16 @@ impl Child {
     fn connect(
         &mut self,
         origin: Origin,
-        pipes: (Option<ChildStdin>, Option<process::ChildStdout>, Option<process::ChildStderr>),
+        writer: PipeWriter,
+        pipes: (Option<process::ChildStdout>, Option<process::ChildStderr>),
         outlets: &Outlets,
     ) -> io::Result<()> {
-        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+        let (Some(stdout), Some(stderr)) = pipes else {
             return Err(io::Error::other("a pipe is missing"));
         };
         let (send, lines) = channel::<String>();
-        self.stdin = Some(send);
-        spawn("stdin", move || write_lines(stdin, lines.iter()))?;
+        self.lines = Some(send);
+        spawn("lines", move || write_lines(writer, lines.iter()))?;
         let reader = Reader { origin, outlets: outlets.clone(), tail: None, controls: 0 };
         spawn("stdout", move || reader.read(stdout))?;
         let reader =
@@ -111,23 +111,33 @@ impl Child {
         self.process.id()
     }
 
-    /// Writes a line to its standard input, sooner or later.
+    /// Writes a line to it, sooner or later.
     pub(super) fn tell(&self, line: String) {
-        if let Some(stdin) = &self.stdin {
+        if let Some(lines) = &self.lines {
             // A process that has ended reads no more; its end is noticed elsewhere.
-            let _ = stdin.send(line);
+            let _ = lines.send(line);
         }
     }
 
-    /// Asks it to end: sends SIGTERM. Its standard input stays open, since the end of that would
+    /// Asks it to end: sends SIGTERM. The pipe to it stays open, since the end of that would
     /// not let a program that takes SIGTERM as a wish finish its work.
     pub(super) fn ask(&self) {
         self.signal(Signal::TERM);
     }
 
+    /// Stops it, and what it has started in its group.
+    pub(super) fn stop(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Continues it.
+    pub(super) fn go_on(&self) {
+        self.signal(Signal::CONT);
+    }
+
     /// Ends it, and what it has started in its group.
     pub(super) fn kill(&mut self) {
-        self.stdin = None;
+        self.lines = None;
         self.signal(Signal::KILL);
     }
 
@@ -138,7 +148,7 @@ impl Child {
         }
         let status = self.process.try_wait().ok().flatten()?;
         self.is_over = true;
-        self.stdin = None;
+        self.lines = None;
         Some(status.into())
     }
 
@@ -169,12 +179,21 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(run).map(drop)
 }
 
-fn write_lines(mut stdin: ChildStdin, lines: impl Iterator<Item = String>) {
+fn write_lines(mut to: PipeWriter, lines: impl Iterator<Item = String>) {
     for line in lines {
-        if stdin.write_all(line.as_bytes()).and_then(|()| stdin.flush()).is_err() {
+        if to.write_all(line.as_bytes()).and_then(|()| to.flush()).is_err() {
             return;
         }
     }
+}
+
+/// How the lines begin in which OpenSSH says that the other side closed a connection before it could authenticate.
+const DROPPED: [&str; 3] =
+    ["kex_exchange_identification: ", "ssh_exchange_identification: ", "banner exchange: "];
+
+/// Whether `ssh` says that a connection was dropped that another try may open.
+fn was_dropped(line: &[u8]) -> bool {
+    DROPPED.iter().any(|begin| line.starts_with(begin.as_bytes()))
 }
 
 /// Reads one output stream of a process.
@@ -208,6 +227,11 @@ impl Reader {
         match &self.tail {
             None => self.stdout_line(line),
             Some(tail) => {
+                if self.origin.address.is_some() && was_dropped(line) {
+                    let node = self.origin.node;
+                    // The launcher may have ended already.
+                    let _ = self.outlets.events.send(Event::ConnectionDropped { node });
+                }
                 tail.lock().unwrap_or_else(PoisonError::into_inner).push(line);
                 self.output(Stream::Stderr, line);
             }
@@ -252,12 +276,16 @@ impl Reader {
                 Some(Control::Failed(failure)) => Event::Failed { node, failure },
                 Some(Control::Simulated(summary)) => {
                     self.outlets.reports.push(Report::Simulated(summary));
-                    return true;
+                    Event::Simulated
                 }
                 Some(Control::Links(links)) => {
                     for report in self.outlets.known.learn(links) {
                         self.outlets.reports.push_waiting(report, 0);
                     }
+                    return true;
+                }
+                Some(Control::Warning(text)) => {
+                    self.outlets.reports.push_waiting(Report::Warning { text }, 0);
                     return true;
                 }
                 Some(Control::Balanced(report)) => {

@@ -1,10 +1,19 @@
 //! What happens to the processes of a job, what is done about it, and how it all ended.
 
+use crate::error::CliError;
+use crate::signals::not_ignored;
 use gridspan::control::Failure;
 use gridspan_topology::NodeId;
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
+use signal_hook::iterator::Signals;
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::sync::mpsc::Sender;
+use std::thread;
+
+/// The signals that are handled unless the launcher was started to ignore them.
+const WATCHED: [i32; 5] = [SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCHLD];
 
 /// What has happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +31,13 @@ pub(super) enum Event {
         node: NodeId,
         /// How.
         failure: Failure,
+    },
+    /// The job was simulated.
+    Simulated,
+    /// The `ssh` of a node says that the connection was dropped before it could authenticate.
+    ConnectionDropped {
+        /// The node.
+        node: NodeId,
     },
     /// One of the two output streams of a node has ended.
     StreamEnded {
@@ -42,6 +58,10 @@ pub(super) enum Event {
         /// By which signal.
         signal: i32,
     },
+    /// The user wants the job to stop until it is continued.
+    StopWanted,
+    /// The output can be written no more, for another reason than that nobody reads it.
+    OutputFailed,
     /// All that was to be printed is.
     Printed,
 }
@@ -71,10 +91,12 @@ pub(super) enum Command {
     Introduce(Vec<SocketAddr>),
     /// Ask a node to end: send SIGTERM.
     Ask(NodeId),
-    /// End a node: close its standard input and send SIGKILL.
+    /// End a node: close the pipe to it and send SIGKILL.
     Kill(NodeId),
     /// Tell the user that a process has ended.
     TellExit(NodeId, Exit),
+    /// Tell the user that nodes were lost, before the others have ended.
+    TellLoss(String),
     /// Tell the user that the nodes were asked to end.
     TellStopping,
 }
@@ -99,4 +121,24 @@ pub(super) struct Blame {
     pub(super) message: String,
     /// What to do about it.
     pub(super) hint: Option<String>,
+}
+
+/// Turns signals into events from now on.
+pub(super) fn forward_signals(events: Sender<Event>) -> Result<(), CliError> {
+    let failed = CliError::system("watch for signals");
+    let mut signals = Signals::new(not_ignored(&WATCHED)).map_err(&failed)?;
+    let forward = move || {
+        for signal in signals.forever() {
+            let event = match signal {
+                SIGCHLD => Event::ChildrenChanged,
+                SIGTSTP => Event::StopWanted,
+                signal => Event::Interrupted { signal },
+            };
+            if events.send(event).is_err() {
+                return;
+            }
+        }
+    };
+    thread::Builder::new().name("signals".to_owned()).spawn(forward).map_err(&failed)?;
+    Ok(())
 }

@@ -3,6 +3,9 @@
 //! | part | what it does |
 //! | --- | --- |
 //! | `supervisor` | decides: who is introduced, asked to end, killed, blamed |
+//! | `pacing` | decides when each process is started, and which one again |
+//! | `plan` | what is to be launched |
+//! | `starter`, `guests` | starts a process; the nodes that may join later |
 //! | `child` | one process and its pipes |
 //! | `lines`, `queue`, `printer` | from what processes print to what the user sees |
 //! | `known` | what the job knows of its links |
@@ -13,59 +16,43 @@
 
 mod child;
 mod event;
+mod guests;
 mod known;
 mod lines;
+mod pacing;
+mod plan;
 mod printer;
 mod queue;
 mod report;
+mod starter;
 mod supervisor;
 
 use crate::error::CliError;
-use crate::hosts::Hosts;
-use crate::invitation::{Contents, Invitation};
-use crate::program::Program;
+use crate::signals;
 use crate::status::StatusFile;
-use child::{Child, Origin, Outlets};
-use event::{Command, Event, Outcome};
-use gridspan::Settings;
+use child::{Child, Outlets};
+use event::{Command, Event, Exit, Outcome};
+use gridspan::control::Failure;
 use gridspan::links::LinkReport;
-use gridspan::variables::{DRIVER, REPORT};
-use gridspan_runtime::net::Authority;
-use gridspan_runtime::net::bootstrap::{Addresses, NodeBundle, issue};
-use gridspan_topology::{GridSpec, NodeId, Time};
+use gridspan_runtime::net::bootstrap::Addresses;
+use gridspan_topology::{NodeId, Time};
+use guests::Invited;
 use known::Known;
+use pacing::{Pacing, Retry};
+use plan::job_name;
+pub(crate) use plan::{Launch, Processes};
 use printer::{Prefixes, Style, node_names};
 use queue::Queue;
 use report::{FirstFailure, Report, StartedNode};
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use starter::Starter;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 use supervisor::Supervisor;
 
 /// How long an interrupted launcher waits for a reader of its output that may have stopped reading.
 const INTERRUPTED_PATIENCE: Duration = Duration::from_millis(500);
-
-/// A job to launch.
-pub(crate) struct Launch<'a> {
-    /// What to run.
-    pub(crate) program: &'a Program,
-    /// Where.
-    pub(crate) spec: &'a GridSpec,
-    /// As which processes.
-    pub(crate) processes: Processes,
-    /// Whether to print JSON.
-    pub(crate) json: bool,
-    /// Whether others may see that it runs and what it knows of its links, and the user is told of
-    /// links that change.
-    pub(crate) is_listed: bool,
-    /// How many nodes may join at each site while it runs.
-    pub(crate) guests: u32,
-}
 
 /// A job that has ended.
 pub(crate) struct Ended {
@@ -75,31 +62,11 @@ pub(crate) struct Ended {
     pub(crate) links: Option<LinkReport>,
 }
 
-/// Which processes a job consists of.
-pub(crate) enum Processes {
-    /// One for each node; they meet over the network.
-    Nodes {
-        /// Whether the links between sites are emulated.
-        is_emulated: bool,
-        /// Where they are started.
-        hosts: Hosts,
-        /// What overrides the program's own settings.
-        settings: Box<Settings>,
-        /// Further variables.
-        variables: Vec<(&'static str, OsString)>,
-    },
-    /// One for the whole job, told by variables how to run it.
-    Single {
-        /// The variables.
-        variables: Vec<(&'static str, OsString)>,
-    },
-}
-
 /// Runs the job to its end.
 pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     let (events, incoming) = channel();
     // Before the first process, so that no end is missed.
-    forward_signals(events.clone())?;
+    event::forward_signals(events.clone())?;
     let reports = Arc::new(Queue::new());
     let style = match (launch.json, &launch.processes) {
         (true, _) => Style::Json,
@@ -110,11 +77,18 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     let outlets =
         Outlets { events: events.clone(), reports: reports.clone(), known: known.clone() };
     let begin = Instant::now();
-    let (children, invited) = start(launch, &outlets)?;
+    let (starter, invited) = Starter::new(launch, outlets)?;
+    let entries = (0..starter.len()).map(|node| launch.entry(NodeId::from(node)));
+    let mut pacing = Pacing::new(entries);
+    let mut children: Vec<_> = (0..starter.len()).map(|_| None).collect();
+    while let Some(node) = pacing.poll(Time(0)) {
+        // If one cannot be started, those before it are killed as they are dropped.
+        children[node.index()] = Some(starter.start(node)?);
+    }
     let started = |node: NodeId| {
         // A single process runs all nodes.
         let child = children.get(node.index()).unwrap_or(&children[0]);
-        StartedNode::new(launch.spec, node, child.pid())
+        StartedNode::new(launch.spec, node, child.as_ref().map(Child::pid))
     };
     let nodes = launch.spec.layout().nodes().map(started).collect();
     // The first processes may have printed something by now.
@@ -128,14 +102,30 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     let mut names = node_names(launch.spec);
     names.truncate(children.len());
     let mut supervisor = Supervisor::new(names, must_meet, Time(0));
+    if launch.is_simulated {
+        supervisor.await_simulation();
+    }
     if let Processes::Nodes { hosts, .. } = &launch.processes {
         for node in launch.spec.layout().nodes() {
-            supervisor.set_host(node, hosts.remote(node).map(str::to_owned));
+            if let (Some(host), Some(login)) = (hosts.remote(node), hosts.login(node)) {
+                supervisor.set_host(node, host.to_owned(), login);
+            }
         }
     }
     let id = job_name(launch.program);
-    let mut work =
-        Work { id, children, invited, supervisor, reports, incoming, begin, is_printed: false };
+    let is_printed = false;
+    let mut work = Work {
+        id,
+        starter,
+        pacing,
+        children,
+        invited,
+        supervisor,
+        reports,
+        incoming,
+        begin,
+        is_printed,
+    };
     let outcome = work.attend();
     let links = known.end();
     Ok(Ended { code: work.conclude(outcome), links })
@@ -150,125 +140,13 @@ fn status_file(launch: &Launch<'_>) -> Option<StatusFile> {
     created.inspect_err(|error| tracing::info!(%error, "nobody will see that this job runs")).ok()
 }
 
-/// Starts all processes. If one cannot be started, those before it are killed. Returns those who may join later, too.
-fn start(launch: &Launch<'_>, outlets: &Outlets) -> Result<(Vec<Child>, Invited), CliError> {
-    let path = launch.program.path()?;
-    let here = Hosts::here();
-    let start = |node, hosts: &Hosts, variables: &[(&'static str, OsString)]| {
-        let command = hosts.command(node, launch.program.command(variables)?, variables)?;
-        let path = match hosts.remote(node) {
-            Some(_) => PathBuf::from(command.get_program()),
-            None => path.clone(),
-        };
-        let origin = Origin { node, address: hosts.address(node) };
-        Child::start(origin, command, outlets).map_err(|error| CliError::Start { path, error })
-    };
-    match &launch.processes {
-        Processes::Single { variables } => {
-            let mut variables = variables.clone();
-            variables.push((REPORT, "lines".into()));
-            Ok((vec![start(NodeId(0), &here, &variables)?], Invited::default()))
-        }
-        Processes::Nodes { is_emulated, hosts, settings, variables } => {
-            let settings = serde_json::to_value(settings).map_err(encoding)?;
-            let mut variables = variables.clone();
-            variables.push((DRIVER, "node".into()));
-            let mut children = vec![];
-            let authority = Authority::new(&job_name(launch.program))?;
-            let founders = issue(&authority, launch.spec)?;
-            let complete = |bundle: &mut NodeBundle| {
-                bundle.emulate = *is_emulated;
-                bundle.settings = settings.clone();
-            };
-            for mut bundle in founders {
-                complete(&mut bundle);
-                bundle.listen = hosts.listen(bundle.identity.node);
-                let child = start(bundle.identity.node, hosts, &variables)?;
-                child.tell(bundle.to_line().map_err(encoding)?);
-                children.push(child);
-            }
-            let mut guests = issue_guests(&authority, launch.spec, launch.guests)?;
-            guests.iter_mut().for_each(complete);
-            let command = Some(launch.program.command(&variables)?);
-            Ok((children, Invited { command, guests }))
-        }
-    }
-}
-
-/// The nodes that may join the job while it runs, and what they run.
-#[derive(Default)]
-struct Invited {
-    command: Option<std::process::Command>,
-    guests: Vec<NodeBundle>,
-}
-
-impl Invited {
-    /// Lays invitations where `gridctl join` finds them.
-    fn invite(&mut self, id: &str, addresses: &Addresses) -> std::io::Result<()> {
-        let Some(command) = self.command.as_ref().filter(|_| !self.guests.is_empty()) else {
-            return Ok(());
-        };
-        let contents = Contents::of(Path::new(command.get_program()))?;
-        for bundle in std::mem::take(&mut self.guests) {
-            Invitation::new(command, contents.clone(), bundle, addresses.clone())?.write(id)?;
-        }
-        Ok(())
-    }
-}
-
-/// So many guests at each site.
-fn issue_guests(
-    authority: &Authority,
-    spec: &GridSpec,
-    guests: u32,
-) -> Result<Vec<NodeBundle>, CliError> {
-    let sites = spec.layout().sites();
-    let all = sites.flat_map(|site| (0..guests).filter_map(move |n| spec.layout().guest(site, n)));
-    let issue = |guest| {
-        let mut bundle = NodeBundle::issue(authority, spec, guest, 1)?;
-        bundle.guest = Some(1);
-        Ok(bundle)
-    };
-    all.map(issue).collect()
-}
-
-fn encoding(error: serde_json::Error) -> CliError {
-    CliError::System { what: "describe the job to its nodes", error: error.into() }
-}
-
-/// A name for certificates, such as `ring-4711`: the program's, as far as it is of the letters that
-/// are possible, and this process's number.
-fn job_name(program: &Program) -> String {
-    let name = program.name().to_ascii_lowercase();
-    let name = name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
-    let name: String = name.trim_matches('-').chars().take(24).collect();
-    let name = if name.is_empty() { "job" } else { &name };
-    format!("{name}-{}", std::process::id())
-}
-
-/// Turns signals into events from now on.
-fn forward_signals(events: Sender<Event>) -> Result<(), CliError> {
-    let failed = CliError::system("watch for signals");
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCHLD]).map_err(&failed)?;
-    let forward = move || {
-        for signal in signals.forever() {
-            let event = match signal {
-                SIGCHLD => Event::ChildrenChanged,
-                signal => Event::Interrupted { signal },
-            };
-            if events.send(event).is_err() {
-                return;
-            }
-        }
-    };
-    thread::Builder::new().name("signals".to_owned()).spawn(forward).map_err(&failed)?;
-    Ok(())
-}
-
 /// The loop between processes and supervisor.
-struct Work {
+struct Work<'a> {
     id: String,
-    children: Vec<Child>,
+    starter: Starter<'a>,
+    pacing: Pacing,
+    /// None where the process has not been started, or is to be started again.
+    children: Vec<Option<Child>>,
     invited: Invited,
     supervisor: Supervisor,
     reports: Arc<Queue<Report>>,
@@ -278,27 +156,37 @@ struct Work {
     is_printed: bool,
 }
 
-impl Work {
+impl Work<'_> {
     /// Attends to the processes until all have ended.
     fn attend(&mut self) -> Outcome {
         loop {
             // A process may have ended before signals were watched for, or several at one signal.
             self.notice_exits();
+            while let Some(node) = self.pacing.poll(self.now()) {
+                self.start(node);
+            }
             while let Some(command) = self.supervisor.poll_command() {
                 self.carry_out(command);
             }
             if let Some(outcome) = self.supervisor.outcome() {
                 return outcome;
             }
-            let event = match self.supervisor.poll_timeout() {
+            let paced = self.pacing.poll_timeout(self.now());
+            let event = match self.supervisor.poll_timeout().into_iter().chain(paced).min() {
                 Some(due) => self.incoming.recv_timeout(due.since(self.now())),
                 None => self.incoming.recv().map_err(RecvTimeoutError::from),
             };
             let now = self.now();
             match event {
                 Ok(Event::Printed) => self.is_printed = true,
-                Ok(event) => self.supervisor.handle(event, now),
-                Err(_) => self.supervisor.handle_timeout(now),
+                Ok(Event::StopWanted) => self.stop(),
+                Ok(event) => self.handle(event, now),
+                Err(_) => {
+                    for event in self.pacing.handle_timeout(now) {
+                        self.supervisor.handle(event, now);
+                    }
+                    self.supervisor.handle_timeout(now);
+                }
             }
         }
     }
@@ -308,28 +196,95 @@ impl Work {
     }
 
     fn notice_exits(&mut self) {
-        let now = self.now();
+        let (now, mut exited) = (self.now(), vec![]);
         for (node, child) in self.children.iter_mut().enumerate() {
-            if let Some(exit) = child.take_exit() {
-                let node = NodeId::from(node);
-                self.supervisor.handle(Event::Exited { node, exit }, now);
+            if let Some(exit) = child.as_mut().and_then(Child::take_exit) {
+                exited.push(Event::Exited { node: NodeId::from(node), exit });
             }
         }
+        exited.into_iter().for_each(|event| self.handle(event, now));
+    }
+
+    /// Passes an event to those who decide.
+    fn handle(&mut self, event: Event, now: Time) {
+        let event = match event {
+            Event::Failed { node, failure } => {
+                Event::Failed { node, failure: self.starter.explained(node, failure, &self.id) }
+            }
+            event => event,
+        };
+        let (events, retry) = self.pacing.handle(event, now);
+        if let Some(Retry { node, entry, pause, number, of }) = retry {
+            self.children[node.index()] = None;
+            let name = self.supervisor.name(node);
+            let text = format!(
+                "{name}: `{entry}` dropped the ssh connection; opening it again in {pause:?} ({number} of {of})"
+            );
+            self.reports.push(Report::Warning { text });
+        }
+        events.into_iter().for_each(|event| self.supervisor.handle(event, now));
+    }
+
+    /// Stops all processes and this one, until it is continued.
+    fn stop(&mut self) {
+        if self.starter.is_elsewhere() {
+            let text = "a job with nodes on other hosts cannot be stopped: those would take this machine for lost";
+            return self.reports.push(Report::Warning { text: text.to_owned() });
+        }
+        self.children.iter().flatten().for_each(Child::stop);
+        if let Err(error) = signals::stop() {
+            tracing::error!(%error, "cannot stop");
+        }
+        self.children.iter().flatten().for_each(Child::go_on);
+    }
+
+    /// Starts a process while others run.
+    fn start(&mut self, node: NodeId) {
+        let now = self.now();
+        match self.starter.start(node) {
+            Ok(child) => {
+                self.children[node.index()] = Some(child);
+                self.supervisor.started(now);
+            }
+            Err(error) => {
+                let failure = Failure::new(&error.to_string(), error.hint().as_deref(), Some(node));
+                self.supervisor.handle(Event::Failed { node, failure }, now);
+                self.end_unstarted(node);
+            }
+        }
+    }
+
+    /// Takes a node that has no process for one that has ended.
+    fn end_unstarted(&mut self, node: NodeId) {
+        let now = self.now();
+        let exited = Event::Exited { node, exit: Exit::Code(0) };
+        for event in [exited, Event::StreamEnded { node }, Event::StreamEnded { node }] {
+            self.supervisor.handle(event, now);
+        }
+    }
+
+    /// The process of a node that is to end, unless there is none.
+    fn ending(&mut self, node: NodeId) -> Option<&mut Child> {
+        if self.pacing.cancel(node) {
+            self.end_unstarted(node);
+        }
+        self.children[node.index()].as_mut()
     }
 
     fn carry_out(&mut self, command: Command) {
         match command {
             Command::Introduce(addresses) => self.introduce(&Addresses(addresses)),
-            Command::Ask(node) => self.children[node.index()].ask(),
-            Command::Kill(node) => self.children[node.index()].kill(),
+            Command::Ask(node) => self.ending(node).into_iter().for_each(|child| child.ask()),
+            Command::Kill(node) => self.ending(node).into_iter().for_each(Child::kill),
             Command::TellExit(node, exit) => self.reports.push(Report::exited(node, exit)),
+            Command::TellLoss(text) => self.reports.push(Report::Loss { text }),
             Command::TellStopping => self.reports.push(Report::Stopping),
         }
     }
 
     fn introduce(&mut self, addresses: &Addresses) {
         match addresses.to_line() {
-            Ok(line) => self.children.iter().for_each(|child| child.tell(line.clone())),
+            Ok(line) => self.children.iter().flatten().for_each(|child| child.tell(line.clone())),
             Err(error) => tracing::error!(%error, "cannot describe the addresses"),
         }
         if let Err(error) = self.invited.invite(&self.id, addresses) {
@@ -341,8 +296,9 @@ impl Work {
     /// Tells how it ended, and waits until all is printed; not for long if the user wants the end.
     fn conclude(mut self, outcome: Outcome) -> u8 {
         let children = &self.children;
+        let last = |node: NodeId| children[node.index().min(children.len() - 1)].as_ref();
         let failure = outcome.blame.map(|blame| FirstFailure {
-            stderr: children[blame.node.index().min(children.len() - 1)].last_lines(),
+            stderr: last(blame.node).map(Child::last_lines).unwrap_or_default(),
             node: blame.node,
             message: blame.message,
             hint: blame.hint,
@@ -364,6 +320,7 @@ impl Work {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::program::Program;
     use gridspan_runtime::net::check_job_name;
 
     #[test]

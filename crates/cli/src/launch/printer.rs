@@ -78,7 +78,7 @@ impl Prefixes {
     /// A failure in words, with what the node printed last and what to do.
     fn explain(&self, failure: &FirstFailure) -> String {
         let (red, reset) = if self.is_coloured(Stream::Stderr) { (RED, RESET) } else { ("", "") };
-        let mut text = format!("{red}error:{reset} {}\n", failure.message);
+        let mut text = String::new();
         if !failure.stderr.is_empty() {
             let name = self.names.get(failure.node.index()).map_or("the job", String::as_str);
             text += &format!("the last lines of {name} on standard error:\n");
@@ -86,6 +86,8 @@ impl Prefixes {
                 text += &format!("    {line}\n");
             }
         }
+        // Last, so that a long trace does not hide it.
+        text += &format!("{red}error:{reset} {}\n", failure.message);
         if let Some(hint) = &failure.hint {
             text += &format!("hint: {hint}\n");
         }
@@ -149,6 +151,10 @@ impl Style {
                 let line = format!("{}warning: {text}\n", prefixes.own);
                 bytes.extend_from_slice(line.as_bytes());
             }
+            Report::Loss { text } => {
+                let line = format!("{}{text}; the job ends\n", prefixes.own);
+                bytes.extend_from_slice(line.as_bytes());
+            }
             Report::Stopping => {
                 bytes.extend_from_slice(b"stopping all nodes; press Ctrl-C again to kill them\n");
             }
@@ -173,11 +179,24 @@ impl Style {
 pub(super) fn run(style: &Style, queue: &Arc<Queue<Report>>, events: &Sender<Event>) {
     let (mut reports, mut text) = (vec![], vec![]);
     while queue.take(&mut reports) {
-        if print(style, &mut reports, &mut text).is_err() {
+        if let Err(error) = print(style, &mut reports, &mut text) {
             queue.close();
-            let signal = signal_hook::consts::SIGPIPE;
+            let event = match error.kind() {
+                io::ErrorKind::BrokenPipe => {
+                    Event::Interrupted { signal: signal_hook::consts::SIGPIPE }
+                }
+                _ => {
+                    // Standard error may be another file.
+                    let hint = "make room, or send the output elsewhere";
+                    let _ = writeln!(
+                        io::stderr(),
+                        "error: cannot write the output: {error}\nhint: {hint}"
+                    );
+                    Event::OutputFailed
+                }
+            };
             // The launcher may have ended already.
-            let _ = events.send(Event::Interrupted { signal });
+            let _ = events.send(event);
         }
     }
     let _ = events.send(Event::Printed);
@@ -253,9 +272,9 @@ mod tests {
         };
         let report = Report::Finished { exit_code: 1, seconds: 1.0, failure: Some(failure) };
         let expected = "\
-error: b/1 was killed by SIGKILL (9)
 the last lines of b/1 on standard error:
     out of luck
+error: b/1 was killed by SIGKILL (9)
 hint: look at dmesg
 ";
         assert_eq!(text(false, &[report]), expected);

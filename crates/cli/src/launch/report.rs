@@ -2,14 +2,15 @@
 //!
 //! | `event` | says |
 //! | --- | --- |
-//! | `started` | the job's name and its nodes, each with site, host, PEs and process id |
+//! | `started` | the job's name and its nodes, each with site, host, PEs and process id, if it has one yet |
 //! | `listening` | a node's address |
 //! | `output` | a line that a node printed, and on which `stream`: `stdout` or `stderr` |
 //! | `exited` | how a node's process ended: by `code` or by `signal` |
 //! | `link` | a link has changed, `from` one group `to` another, what it was `before` and is `after` |
 //! | `balanced` | actors have been moved: how many, what crosses sites, what it should have brought and has |
 //! | `guest` | `what` a node did that is no founder, by number: `joined`, is `leaving`, has `left` or was `lost` |
-//! | `warning` | what is odd about the grid |
+//! | `warning` | what is odd about the grid, or why the job does not go on |
+//! | `loss` | which nodes were lost; `finished` follows |
 //! | `simulated` | what a simulation amounted to |
 //! | `finished` | the exit code, the seconds it took, and the first failure if there was one |
 //!
@@ -56,8 +57,10 @@ pub(super) enum Report {
     Balanced(BalanceReport),
     /// What has become of a node that joined.
     Guest(GuestEvent),
-    /// Something is odd about the grid.
+    /// Something is odd about the grid, or the job.
     Warning { text: String },
+    /// Nodes were lost, and the job ends.
+    Loss { text: String },
     /// The nodes were asked to end.
     Stopping,
     /// The job has been simulated.
@@ -82,7 +85,8 @@ pub(super) struct StartedNode {
     node: u32,
     first_pe: u32,
     pes: u32,
-    pid: u32,
+    /// None where it is started later.
+    pid: Option<u32>,
 }
 
 /// What failed first.
@@ -182,7 +186,7 @@ impl LinkNumbers {
 
 impl StartedNode {
     /// A node of `spec` that runs as the process `pid`.
-    pub(super) fn new(spec: &GridSpec, node: NodeId, pid: u32) -> Self {
+    pub(super) fn new(spec: &GridSpec, node: NodeId, pid: Option<u32>) -> Self {
         let PlannedNode { site, host, node, first_pe, pes } = PlannedNode::new(spec, node);
         Self { site: site.to_owned(), host: host.to_owned(), node, first_pe, pes, pid }
     }

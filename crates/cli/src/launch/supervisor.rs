@@ -9,7 +9,8 @@
 //! # Failure
 //!
 //! When a node fails, the others get a second to notice and end by themselves, then they are asked
-//! to end, and five seconds later killed. All nodes report the failure of a job, and some of them
+//! to end, and five seconds later killed; those that were lost are killed at once, since one that
+//! is stopped or stuck would let the user wait for nothing. All nodes report the failure of a job, and some of them
 //! only lost sight of the one where it arose; the first report or death that is not of this kind is
 //! blamed. The user's first wish to end the job asks at once, a second one kills.
 //!
@@ -49,16 +50,20 @@ pub(super) struct Supervisor {
     /// The exit code of the node to blame.
     code: u8,
     commands: VecDeque<Command>,
+    /// Whether a simulation has yet to be reported.
+    awaits_simulation: bool,
 }
 
 struct Node {
     name: String,
-    /// The other machine that it runs on, over ssh.
-    host: Option<String>,
+    /// The other machine that it runs on, and the command that logs in there.
+    host: Option<(String, String)>,
     address: Option<SocketAddr>,
     exit: Option<(Exit, Time)>,
     open_streams: u8,
     has_reported: bool,
+    /// Whether others have lost it: it cannot end by itself, since it hears nothing.
+    is_lost: bool,
     /// Whether it was asked to end.
     is_asked: bool,
     /// Whether it was when it ended, so that its end is no failure.
@@ -100,6 +105,7 @@ impl Supervisor {
             exit: None,
             open_streams: STREAMS,
             has_reported: false,
+            is_lost: false,
             is_asked: false,
             was_asked: false,
             is_over: false,
@@ -116,12 +122,30 @@ impl Supervisor {
             blame: None,
             code: 0,
             commands: VecDeque::new(),
+            awaits_simulation: false,
         }
     }
 
-    /// Says that a node runs on another machine, over ssh.
-    pub(super) fn set_host(&mut self, node: NodeId, host: Option<String>) {
-        self.nodes[node.index()].host = host;
+    /// Says that the job is to be simulated: a process that ends without that has failed.
+    pub(super) fn await_simulation(&mut self) {
+        self.awaits_simulation = true;
+    }
+
+    /// Says that a node runs on another machine, and which command logs in there.
+    pub(super) fn set_host(&mut self, node: NodeId, host: String, login: String) {
+        self.nodes[node.index()].host = Some((host, login));
+    }
+
+    /// What a node is called.
+    pub(super) fn name(&self, node: NodeId) -> &str {
+        &self.nodes[node.index()].name
+    }
+
+    /// Says that one more process was started.
+    pub(super) fn started(&mut self, now: Time) {
+        if let Phase::Starting { until } = &mut self.phase {
+            *until = now + START_PATIENCE;
+        }
     }
 
     /// Takes note of what happened.
@@ -132,13 +156,21 @@ impl Supervisor {
                 self.introduce();
             }
             Event::Failed { node, failure } => self.reported(node, failure, now),
+            Event::Simulated => self.awaits_simulation = false,
             Event::StreamEnded { node } => {
                 let node = &mut self.nodes[node.index()];
                 node.open_streams = node.open_streams.saturating_sub(1);
             }
             Event::Exited { node, exit } => self.exited(node, exit, now),
             Event::Interrupted { signal } => self.interrupt(signal, now),
-            Event::ChildrenChanged | Event::Printed => {}
+            Event::OutputFailed => {
+                let message = "the output cannot be written".to_owned();
+                self.fail(NodeId(0), 1, message, "make room, or send it elsewhere", now);
+            }
+            Event::ChildrenChanged
+            | Event::Printed
+            | Event::StopWanted
+            | Event::ConnectionDropped { .. } => {}
         }
         self.settle(now);
     }
@@ -208,7 +240,16 @@ impl Supervisor {
         if node.is_asked {
             return;
         }
-        let Failure { message, hint, node, is_loss } = failure;
+        let is_loss = failure.is_loss();
+        let Failure { message, hint, node, lost, .. } = failure;
+        for node in lost {
+            if let Some(node) = self.nodes.get_mut(node.index()) {
+                node.is_lost = true;
+            }
+        }
+        if is_loss && self.blame.is_none() {
+            self.commands.push_back(Command::TellLoss(message.clone()));
+        }
         // Without a place it is most often main that gave up, which runs on node 0.
         let node = node.filter(|node| node.index() < self.nodes.len()).unwrap_or(NodeId(0));
         self.blame(is_loss, 1, Blame { node, message, hint }, now);
@@ -229,13 +270,17 @@ impl Supervisor {
         }
         let name = node.name.clone();
         if let Some((message, hint)) =
-            node.host.as_ref().and_then(|host| over_ssh(host, exit, is_starting))
+            node.host.as_ref().and_then(|(host, login)| over_ssh(host, login, exit, is_starting))
         {
             return self.fail(id, 1, format!("{name}: {message}"), &hint, now);
         }
         match exit {
             Exit::Code(0) if is_starting => {
                 self.fail(id, 1, format!("{name} ended before it joined the job"), NOT_A_JOB, now);
+            }
+            Exit::Code(0) if self.awaits_simulation => {
+                let message = "the program ended and simulated nothing".to_owned();
+                self.fail(id, 1, message, NOT_A_JOB, now);
             }
             Exit::Code(0) => {}
             Exit::Code(2) if is_starting => {
@@ -285,7 +330,9 @@ impl Supervisor {
     fn ask_all(&mut self, now: Time) {
         for (id, node) in self.nodes.iter_mut().enumerate() {
             if node.exit.is_none() && !std::mem::replace(&mut node.is_asked, true) {
-                self.commands.push_back(Command::Ask(NodeId::from(id)));
+                let id = NodeId::from(id);
+                let (ask, kill) = (Command::Ask(id), Command::Kill(id));
+                self.commands.push_back(if node.is_lost { kill } else { ask });
             }
         }
         self.phase = Phase::Ending { next: Step::Kill, at: now + GRACE };
@@ -320,14 +367,11 @@ const NOT_A_JOB: &str =
     "is the program linked with the `gridspan` crate, and does its main end in `gridspan::main`?";
 
 /// What the exit code of `ssh`, or of the shell on the other host, means.
-fn over_ssh(host: &str, exit: Exit, is_starting: bool) -> Option<(String, String)> {
+fn over_ssh(host: &str, login: &str, exit: Exit, is_starting: bool) -> Option<(String, String)> {
     Some(match exit {
         Exit::Code(255) if is_starting => (
             format!("ssh cannot start a node on host `{host}`"),
-            format!(
-                "`ssh -o BatchMode=yes {host} true` must work without a question; if it does, see \
-                 that the site's gateway is right"
-            ),
+            format!("`{login} true` must work without a question"),
         ),
         Exit::Code(255) => (
             format!("the ssh connection to host `{host}` broke"),

@@ -11,10 +11,14 @@ use crate::table::{Align, Table};
 use gridspan_door::{Listed, Token, Visitor};
 use rustix::process::{Pid, test_kill_process};
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
+
+/// A door takes texts of this size.
+const ARGUMENTS_BYTES_MAX: u64 = 256 << 20;
+const STANDARD_INPUT: &str = "/dev/stdin";
 
 /// Lists the servers behind a door.
 pub(crate) fn list(args: &RpcListArgs) -> Result<ExitCode, CliError> {
@@ -35,7 +39,7 @@ fn table(servers: &[Listed]) -> String {
     let align = |column| if (1..4).contains(&column) { Align::Right } else { Align::Left };
     let mut table = Table::new(titles.into(), align);
     for Listed { card, calls, load_s, .. } in servers {
-        let functions: Vec<&str> = card.functions.iter().map(String::as_str).collect();
+        let functions: Vec<&str> = card.functions.keys().map(String::as_str).collect();
         table.row(vec![
             card.name.clone(),
             card.speed.to_string(),
@@ -75,9 +79,28 @@ fn links(servers: &[Listed]) -> String {
 /// Calls a function, and prints its results.
 pub(crate) fn call(args: &RpcCallArgs) -> Result<ExitCode, CliError> {
     let RpcCallArgs { function, arguments, token, timeout } = args;
+    let arguments = &text(arguments)?;
     let called =
         visit(token.as_deref(), async |visitor| visitor.call(function, arguments, *timeout).await)?;
     print(&format!("{}\n", called?), "print the results")
+}
+
+/// The arguments themselves, or what is in the file that they name: `@FILE`, or `@-` for the standard input. No JSON begins so.
+fn text(arguments: &str) -> Result<String, CliError> {
+    let Some(path) = arguments.strip_prefix('@') else { return Ok(arguments.to_owned()) };
+    let path = Path::new(if path == "-" { STANDARD_INPUT } else { path });
+    let wrong = |error| CliError::Read { path: path.to_owned(), error };
+    let mut text = String::new();
+    // One byte more than a door takes: it may go on without end.
+    let mut limited = fs::File::open(path).map_err(wrong)?.take(ARGUMENTS_BYTES_MAX + 1);
+    limited.read_to_string(&mut text).map_err(wrong)?;
+    match text.len() as u64 <= ARGUMENTS_BYTES_MAX {
+        true => Ok(text),
+        false => {
+            let reason = format!("it has more than {ARGUMENTS_BYTES_MAX} bytes; divide the call");
+            Err(wrong(io::Error::other(reason)))
+        }
+    }
 }
 
 /// Goes to a door with a token, or with that of the daemon that came last.
@@ -92,7 +115,9 @@ where
         Some(path) => Token::read(path)?,
         None => Token::read(&latest()?)?,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    // A thread for the network beside the one that writes and reads long texts: whoever says nothing for long is taken to be gone.
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(CliError::system("start to speak with the network"))?;
     runtime.block_on(async {
         let visitor = Visitor::new(token)?;

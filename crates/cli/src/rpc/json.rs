@@ -6,7 +6,7 @@
 //! | `workflow` | its `name`, number of `tasks`, `work_s` on one core, `recorded_s` (null if it was not) |
 //! | `grid` | where the grid is described |
 //! | `servers` | each `server` by number: `name`, `site`, `cores` |
-//! | `trials` | for each heuristic: `heuristic`, `makespan_s`, `predicted_s` (null if it believes nothing), `speed_up` (null for tasks that take no time), `bytes_between_sites`, `bytes_of_client`, `moved` (tasks), `copies` (attempts for nothing), `mapped_in_s` |
+//! | `trials` | for each heuristic: `heuristic`, `makespan_s`, `predicted_s` (null if it believes nothing), `speed_up` (null for tasks that take no time), `bytes_between_sites`, `bytes_of_client`, `nearest_copy` (whether servers fetch data from the nearest that has it and once for each site, and not from whoever had it first; null on real servers, where it does not depend on the heuristic), `moved` (tasks), `copies` (attempts for nothing), `mapped_in_s` |
 //! | `shortest` | the heuristic of the shortest execution, and its `tasks` as they ended: `task`, `server`, `start_s`, `end_s` |
 
 use super::scene::Scene;
@@ -52,6 +52,7 @@ fn of_trial(scene: &Scene, trial: &Trial) -> Value {
         "speed_up": trial.speed_up(scene),
         "bytes_between_sites": trial.between_sites,
         "bytes_of_client": trial.of_client,
+        "nearest_copy": (!scene.is_real).then_some(trial.nearest),
         "moved": trial.execution.moved,
         "copies": trial.execution.wasted.len(),
         "mapped_in_s": trial.mapped_in.as_secs_f64(),

@@ -23,7 +23,7 @@ pub(super) async fn run(
     visitor: &Visitor,
     args: &RpcRunArgs,
 ) -> Result<(Scene, Vec<Trial>), CliError> {
-    let Workflow { name, graph, recorded_s } = workflow(args)?;
+    let Workflow { name, graph, recorded_s, .. } = workflow(args)?;
     let external = graph.data().iter().zip(0..).filter(|(data, _)| data.producer.is_none());
     let external: BTreeMap<u32, u64> =
         external.map(|(data, number)| (number, data.bytes)).collect();

@@ -3,6 +3,7 @@
 use crate::args::RpcRunArgs;
 use crate::error::CliError;
 use crate::grid::described;
+use crate::output::warn;
 use gridspan_rpc::judge::Surprises;
 use gridspan_rpc::workflow::{Workflow, load};
 use gridspan_rpc::{Platform, TaskGraph};
@@ -32,7 +33,7 @@ pub(super) struct Scene {
 impl Scene {
     /// The workflow and the servers that the flags name.
     pub(super) fn new(args: &RpcRunArgs) -> Result<Self, CliError> {
-        let Workflow { name, graph, recorded_s } = workflow(args)?;
+        let Workflow { name, graph, recorded_s, .. } = workflow(args)?;
         let (file, short) = (args.grid.as_deref(), args.emulate.as_deref());
         let described = described(file, short)?.ok_or(CliError::NoServers)?;
         let servers = described.spec.layout().node_count() as usize;
@@ -56,6 +57,9 @@ pub(super) fn workflow(args: &RpcRunArgs) -> Result<Workflow, CliError> {
     let text = fs::read_to_string(&path);
     let text = text.map_err(|error| wrong(format!("cannot be read: {error}")))?;
     let mut workflow = load(&text).map_err(|error| wrong(error.to_string()))?;
+    for guess in &workflow.guesses {
+        warn(&format!("{}: {guess}", path.display()));
+    }
     if workflow.name.is_empty() {
         workflow.name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     }

@@ -4,6 +4,7 @@ use super::toolbox::Toolbox;
 use crate::args::RpcServeArgs;
 use crate::error::CliError;
 use crate::output::print;
+use crate::signals::not_ignored;
 use crate::status::folder;
 use gridspan::variables::cores;
 use gridspan_door::{DoorOptions, Role, ServeOptions, Token, serve};
@@ -17,7 +18,7 @@ use tokio::sync::oneshot;
 /// Serves until a signal ends it.
 pub(crate) fn run(args: &RpcServeArgs) -> Result<ExitCode, CliError> {
     let (tell, end) = oneshot::channel();
-    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]);
+    let signals = Signals::new(not_ignored(&[SIGINT, SIGTERM, SIGHUP]));
     let mut signals = signals.map_err(CliError::system("watch for signals"))?;
     thread::spawn(move || {
         let mut tell = Some(tell);

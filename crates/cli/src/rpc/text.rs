@@ -17,11 +17,28 @@ pub(super) fn render(
     let mut text = heading(scene);
     text.push('\n');
     text += &heuristics(scene, trials, style);
+    text += &transfers(scene, trials);
     if let Some(trial) = shortest {
         text += &format!("\nwhat the servers did by {}\n", trial.name);
         text += &servers(scene, trial, style);
     }
     text
+}
+
+/// How data goes, if that is not the same for all: then times differ by more than by where tasks are.
+fn transfers(scene: &Scene, trials: &[Trial]) -> String {
+    let by = |nearest| {
+        let all = trials.iter().filter(|trial| trial.nearest == nearest);
+        all.map(|trial| trial.name.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let (nearest, first) = (by(true), by(false));
+    match scene.is_real || nearest.is_empty() || first.is_empty() {
+        true => String::new(),
+        false => format!(
+            "data comes from the nearest copy, once to each site, by {nearest};\n\
+             from whoever had it first, to each server by itself, by {first}\n"
+        ),
+    }
 }
 
 /// A time in seconds with its unit.

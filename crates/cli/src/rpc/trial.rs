@@ -25,6 +25,8 @@ pub(super) struct Trial {
     pub(super) predicted_s: Option<f64>,
     /// How long mapping took.
     pub(super) mapped_in: Duration,
+    /// Whether servers fetch data from the nearest that has it, and once for each site; otherwise from whoever had it first.
+    pub(super) nearest: bool,
     /// The execution.
     pub(super) execution: Execution,
     /// Bytes that crossed between sites.
@@ -66,6 +68,7 @@ impl Trial {
             name: name.to_owned(),
             predicted_s,
             mapped_in,
+            nearest: mapping.is_some_and(|mapping| mapping.relays),
             between_sites: execution.bytes_between_sites(graph, platform),
             of_client: execution.bytes_of_client(graph),
             execution,

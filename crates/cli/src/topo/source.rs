@@ -8,9 +8,10 @@ use crate::launch::{self, Launch};
 use crate::program::Program;
 use crate::run::processes;
 use crate::status;
+use crate::surroundings::Surroundings;
 use gridspan::Settings;
 use gridspan::variables::load_grid;
-use gridspan_topology::{RttMatrix, RttUnit};
+use gridspan_topology::{NodeId, RttMatrix, RttUnit};
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
@@ -54,6 +55,8 @@ fn measured(args: &PlaceArgs, verbose: u8) -> Result<Topology, CliError> {
         json: false,
         is_listed: false,
         guests: 0,
+        is_simulated: false,
+        surroundings: Surroundings::default(),
     };
     let ended = launch::run(&launch)?;
     match ended.links {
@@ -100,6 +103,7 @@ fn of_file(path: &Path, unit: RttUnitName) -> Result<Topology, CliError> {
     }
     let text = read(path).map_err(|error| CliError::Read { path: path.to_owned(), error })?;
     let unit = match unit {
+        RttUnitName::S => RttUnit::Seconds,
         RttUnitName::Ms => RttUnit::Milliseconds,
         RttUnitName::Us => RttUnit::Microseconds,
     };
@@ -109,9 +113,14 @@ fn of_file(path: &Path, unit: RttUnitName) -> Result<Topology, CliError> {
     let matrix =
         if is_csv { RttMatrix::from_csv(&text, unit) } else { RttMatrix::from_rows(&text, unit) };
     let matrix = matrix.map_err(|error| CliError::Matrix { path: path.to_owned(), error })?;
-    if matrix.nodes() == 0 {
+    let nodes = || (0..matrix.nodes()).map(NodeId::from);
+    if !nodes().any(|from| nodes().any(|to| matrix.rtt(from, to).is_some())) {
         return Err(CliError::EmptyMatrix { path: path.to_owned() });
     }
+    let names = names.or_else(|| {
+        let names = if is_csv { None } else { RttMatrix::names_of_rows(&text) };
+        names.map(|names| names.iter().map(|name| plain(name)).collect())
+    });
     let names = names.filter(|names| names.len() == matrix.nodes());
     Ok(Topology::inferred(name, matrix, names))
 }
@@ -142,9 +151,12 @@ fn column_names(text: &str) -> Option<Vec<String>> {
     if !line.contains(',') || fields.next()?.parse::<f64>().is_ok() {
         return None;
     }
-    // Names come from anywhere, and terminals obey control characters.
-    let plain = |name: String| name.replace(char::is_control, "?");
-    Some(fields.map(plain).collect())
+    Some(fields.map(|name| plain(&name)).collect())
+}
+
+/// Names come from anywhere, and terminals obey control characters.
+fn plain(name: &str) -> String {
+    name.replace(char::is_control, "?")
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ impl Course<'_> {
             free[server] = if *is_there { free[server] } else { 0 };
         }
         // What waits for the client to bring its arguments has no order yet, and comes.
-        let ready = self.tasks().filter(|&task| self.is_ready(task));
+        let ready = self.stirred.iter().filter(|&&task| self.is_ready(task));
         let coming = ready.map(|task| self.servers[task.index()]);
         for to in coming.chain(self.copies.iter().map(|(_, to)| *to)) {
             free[to.index()] = free[to.index()].saturating_sub(1);
@@ -36,7 +36,7 @@ impl Course<'_> {
             return Some(None);
         }
         self.attempts[offer.attempt].is_open = false;
-        self.states[offer.task.index()] = State::Waiting;
+        self.set(offer.task, State::Waiting);
         self.servers[offer.task.index()] = offer.to;
         Some(Some(offer.attempt))
     }

@@ -285,3 +285,32 @@ fn what_is_ordered_of_a_server_that_is_lost_already_goes_elsewhere() {
 
     assert_eq!(orders(&mut course), [(0, 1)]);
 }
+
+/// Each event costs what it changes, and not what waits: 100,000 tasks take a second or so, and did not end before.
+#[test]
+fn large_groups_cost_no_more_for_each_task_than_small_ones() {
+    const TASKS: u32 = 100_000;
+    let mut graph = GraphBuilder::default();
+    for number in 0..TASKS {
+        let task = graph.task(number.to_string(), 1.0);
+        let result = graph.write(task, number.to_string(), 8);
+        graph.want(result);
+    }
+    let graph = graph.build().unwrap();
+    let servers = vec![ONE; TASKS as usize];
+    let mapping =
+        Mapping { servers, places: (0..TASKS).collect(), relays: false, predicted_s: 0.0 };
+    let mut course = Course::new(&graph, &mapping, NEAR, |_| false);
+    let mut given = course.take_orders(0.0, &|_, _, _| 0.0);
+    assert_eq!(given.len(), TASKS as usize);
+
+    for number in 0..TASKS {
+        let order = given.pop().unwrap();
+        assert!(course.done(order.attempt, 1.0, []).is_empty());
+        let wishes = course.take_wishes();
+        assert_eq!(wishes.len(), 1);
+        course.granted(wishes[0].0);
+        assert!(course.take_orders(1.0, &|_, _, _| 0.0).is_empty());
+        assert_eq!(course.is_over(), number + 1 == TASKS);
+    }
+}

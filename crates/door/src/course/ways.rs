@@ -61,6 +61,7 @@ impl Course<'_> {
     /// The client has data that it brings for others, of so many bytes.
     pub(crate) fn relayed(&mut self, data: DataId, bytes: u64) {
         self.relays.came(data, bytes);
+        self.stir(data);
     }
 
     /// What the client has brought and nobody needs any more. Who computes has what it reads.

@@ -3,8 +3,9 @@
 use super::*;
 use crate::chart::WAYS_MAX;
 use crate::visitor::Visitor;
-use gridspan_rpc::calls::Functions;
+use gridspan_rpc::calls::{Functions, Signature};
 use gridspan_topology::LinkSample;
+use quinn::Connection;
 
 struct Nothing;
 
@@ -37,7 +38,8 @@ async fn with_guest() -> (Arc<Daemon<Nothing>>, Connection, Connection) {
 }
 
 fn card(name: &str) -> ServerCard {
-    let (name, functions) = (name.to_owned(), BTreeSet::from(["f".to_owned()]));
+    let functions = BTreeMap::from([("f".to_owned(), Signature::of::<(), ()>())]);
+    let name = name.to_owned();
     ServerCard { number: 0, name, site: 0, speed: 1.0, is_direct: false, functions }
 }
 

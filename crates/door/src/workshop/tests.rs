@@ -133,9 +133,42 @@ fn tasks_that_wait_for_the_same_data_need_room_for_it_once() {
 }
 
 #[test]
+fn data_that_two_tasks_wait_for_comes_once_and_counts_once() {
+    with_daemon(async |connection| {
+        let task = |output| Question::Task(order(emulated(&[1]), &[(0, 4)], &[output]));
+        let [one, other] = [told(&connection, &task(1)).await, told(&connection, &task(2)).await];
+        let (mut send, _question) = connection.accept_bi().await.unwrap();
+        // So the other order has time to come.
+        assert!(matches!(ask(&connection, &Question::Echo).await, Ok(Answer::Noted)));
+        give(Some(vec![vec![0; 4].into()]), &mut send).await.unwrap();
+
+        let fetched = [outcome(one).await, outcome(other).await].map(|how| how.unwrap().fetched);
+
+        assert_eq!(fetched.map(|of_task| of_task.len()).iter().sum::<usize>(), 1);
+    });
+}
+
+/// A registration may be older than the program that is there now.
+#[test]
+fn a_function_that_takes_something_else_is_not_executed_whatever_the_registry_says() {
+    with_daemon(async |connection| {
+        let called = Function::<(u8, i8), (u8, u8)>::new("pair", |_, _| Err("not here".into()));
+        let call = order(Work::Function("pair".to_owned(), called.signature()), &[], &[8, 9]);
+
+        let outcome = execute(&connection, call).await;
+
+        let Err(Trouble::Failed(reason)) = outcome else { panic!("{outcome:?}") };
+        for part in ["`pair`", "/pe1`", "(u8; 2) -> (u8; 2)", "(u8, i8) -> (u8; 2)"] {
+            assert!(reason.contains(part), "{part}: {reason}");
+        }
+    });
+}
+
+#[test]
 fn functions_have_their_arguments_in_order_and_what_has_ended_does_not_begin_again() {
     with_daemon(async |connection| {
-        let call = || order(Work::Function("pair".to_owned()), &[(5, 1), (3, 1)], &[8, 9]);
+        let pair = || Work::Function("pair".to_owned(), PAIR.signature());
+        let call = || order(pair(), &[(5, 1), (3, 1)], &[8, 9]);
         let answer = told(&connection, &Question::Task(call())).await;
         for _ in 0..2 {
             let (mut send, mut question) = connection.accept_bi().await.unwrap();

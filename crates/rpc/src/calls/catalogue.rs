@@ -1,12 +1,13 @@
 //! Which functions there are: the part of a program that servers are made of.
 
+use super::error::RpcError;
 use super::function::{Body, Function, Work, guarded};
+use super::signature::Signature;
 use crate::block::{Block, CALL_SEGMENT_BYTES};
 use crate::group::parts::Parts;
 use gridspan_runtime::Numbers;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::any::type_name;
 use std::collections::BTreeMap;
 
 /// The functions of a program. All nodes of a job have the same.
@@ -28,7 +29,7 @@ const CODING: &str = "what reads arguments or writes results";
 struct Entry {
     encoded: Run,
     text: Run,
-    signature: String,
+    signature: Signature,
 }
 
 /// How the arguments and results of a call are written.
@@ -60,13 +61,13 @@ impl Functions {
     pub fn with<I, O>(mut self, function: &Function<I, O>) -> Self
     where
         I: DeserializeOwned + 'static,
-        O: Serialize + 'static,
+        O: Serialize + DeserializeOwned + 'static,
     {
         let body = function.body();
         let entry = Entry {
             encoded: Box::new(move |bytes, work| run(body, bytes, work)),
             text: Box::new(move |text, work| run_text(body, text, work)),
-            signature: format!("{} -> {}", short(type_name::<I>()), short(type_name::<O>())),
+            signature: function.signature(),
         };
         self.entries.insert(function.name(), entry);
         self
@@ -90,9 +91,20 @@ impl Functions {
         self.entries.keys().copied()
     }
 
-    /// What a function takes and gives, in terms of Rust.
-    pub fn signature(&self, name: &str) -> Option<&str> {
-        self.entries.get(name).map(|entry| &entry.signature[..])
+    /// The functions by name, with what each takes and gives.
+    pub fn signatures(&self) -> BTreeMap<String, Signature> {
+        let signed = |(name, entry): (&&str, &Entry)| ((*name).to_owned(), entry.signature.clone());
+        self.entries.iter().map(signed).collect()
+    }
+
+    /// Whether a function of this server takes and gives what a call says; why not.
+    pub(super) fn check(&self, name: &str, called: &Signature, server: &str) -> Result<(), String> {
+        match self.entries.get(name) {
+            Some(entry) if entry.signature != *called => {
+                Err(RpcError::differs(name, server, &entry.signature, called).to_string())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Executes a function on arguments in a form; why not, if it does not exist, refuses or panics.
@@ -153,17 +165,6 @@ fn run_text<I: DeserializeOwned, O: Serialize>(
     let results = serde_json::to_vec(&execute(body, arguments, work)?);
     let results = results.map_err(|error| format!("the results cannot be written: {error}"))?;
     Block::cut("the text of the results", results, CALL_SEGMENT_BYTES)
-}
-
-/// The name of a type without the paths in it.
-fn short(name: &str) -> String {
-    let mut short = String::new();
-    for part in
-        name.split_inclusive(|letter: char| !letter.is_alphanumeric() && !"_:".contains(letter))
-    {
-        short.push_str(part.rsplit("::").next().unwrap_or(part));
-    }
-    short
 }
 
 fn decode<I: DeserializeOwned>(bytes: &[u8]) -> Result<I, String> {

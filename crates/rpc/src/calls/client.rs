@@ -9,6 +9,7 @@ use super::registry::RegistryMessage;
 use super::request::{Caller, DeskMessage, Wanted};
 use super::services::{Services, from_grid};
 use super::sessions::{SessionId, Until};
+use super::signature::Signature;
 use crate::block::{Block, CALL_SEGMENT_BYTES};
 use gridspan_runtime::{Member, Numbers, Reply};
 use serde::Serialize;
@@ -138,11 +139,11 @@ impl<C: Catalogue> GridRpc<C> {
         Ok(Handle { owner, function: *function, bound: Some(number) })
     }
 
-    fn wanted<I: Serialize, O>(
-        &self,
-        handle: &Handle<I, O>,
-        arguments: &I,
-    ) -> Result<Wanted, RpcError> {
+    fn wanted<I, O>(&self, handle: &Handle<I, O>, arguments: &I) -> Result<Wanted, RpcError>
+    where
+        I: Serialize + DeserializeOwned + 'static,
+        O: DeserializeOwned + 'static,
+    {
         if handle.owner != self.open()?.owner {
             return Err(RpcError::InvalidFunctionHandle);
         }
@@ -152,14 +153,16 @@ impl<C: Catalogue> GridRpc<C> {
         let arguments = Block::encode("the tuple of its arguments", arguments, CALL_SEGMENT_BYTES)
             .map_err(|reason| RpcError::RpcRefused { reason })?;
         let function = handle.name().to_owned();
-        Ok(Wanted { function, arguments, form: Form::Encoded, work_s, bound: handle.bound })
+        let (form, bound) = (Form::Encoded, handle.bound);
+        let signature = Some(handle.function.signature());
+        Ok(Wanted { function, arguments, form, signature, work_s, bound })
     }
 
     /// Calls, and waits for the results (`grpc_call`).
     pub async fn call<I, O>(&self, handle: &Handle<I, O>, arguments: &I) -> Result<O, RpcError>
     where
-        I: Serialize,
-        O: DeserializeOwned,
+        I: Serialize + DeserializeOwned + 'static,
+        O: DeserializeOwned + 'static,
     {
         let wanted = self.wanted(handle, arguments)?;
         let results =
@@ -192,7 +195,7 @@ impl<C: Catalogue> GridRpc<C> {
     /// encoded by itself; as long as `given_up` does not resolve, as [`call_text_until`](Self::call_text_until) does.
     pub async fn call_parts_until(
         &self,
-        function: &str,
+        (function, signature): (&str, &Signature),
         arguments: Vec<u8>,
         results: u32,
         given_up: impl Future<Output = ()>,
@@ -200,7 +203,8 @@ impl<C: Catalogue> GridRpc<C> {
         let arguments = Block::cut("the tuple of its arguments", arguments, CALL_SEGMENT_BYTES)
             .map_err(|reason| RpcError::RpcRefused { reason })?;
         let (function, form) = (function.to_owned(), Form::Parts(results));
-        let wanted = Wanted { function, arguments, form, work_s: None, bound: None };
+        let signature = Some(signature.clone());
+        let wanted = Wanted { function, arguments, form, signature, work_s: None, bound: None };
         let made = self.call_until(wanted, given_up).await?.into_segments();
         match made.len() == results as usize {
             true => Ok(made),
@@ -235,7 +239,8 @@ impl<C: Catalogue> GridRpc<C> {
         arguments: &I,
     ) -> Result<Session<O>, RpcError>
     where
-        I: Serialize,
+        I: Serialize + DeserializeOwned + 'static,
+        O: DeserializeOwned + 'static,
     {
         let wanted = self.wanted(handle, arguments)?;
         let id = self.ask(|reply| DeskMessage::Begin(wanted, Caller::Session(reply))).await??;
@@ -344,7 +349,9 @@ fn wanted_text(function: &str, arguments: &str) -> Result<Wanted, RpcError> {
     let arguments = Block::cut("the text of its arguments", arguments, CALL_SEGMENT_BYTES)
         .map_err(|reason| RpcError::RpcRefused { reason })?;
     let function = function.to_owned();
-    Ok(Wanted { function, arguments, form: Form::Text, work_s: None, bound: None })
+    // JSON is checked as it is read.
+    let (form, signature) = (Form::Text, None);
+    Ok(Wanted { function, arguments, form, signature, work_s: None, bound: None })
 }
 
 fn text(results: &Block) -> Result<String, RpcError> {

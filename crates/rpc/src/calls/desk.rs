@@ -233,7 +233,7 @@ impl<C: Catalogue> Desk<C> {
         cx.send(&self.registry, RegistryMessage::Placed(offer));
         let ticket = self.ticket(id, attempt, cx);
         let server = self.servers.at(Ix1(offer.number as i32));
-        let Wanted { function, arguments, form, .. } = wanted;
+        let Wanted { function, arguments, form, signature, .. } = wanted;
         let mut segments = arguments.into_segments();
         let last = segments.pop().unwrap_or_default();
         for segment in segments {
@@ -241,7 +241,7 @@ impl<C: Catalogue> Desk<C> {
         }
         let call = |reply| {
             let arguments = Block::of(vec![last]);
-            ServerMessage::Call(Call { ticket, function, arguments, form, reply })
+            ServerMessage::Call(Call { ticket, function, arguments, form, signature, reply })
         };
         let answered =
             move |answer: Result<Answer, _>| DeskMessage::Answered(id, attempt, answer.ok());

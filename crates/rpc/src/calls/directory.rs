@@ -1,9 +1,10 @@
 //! What the registry knows: servers, what they offer, how fast they are, and how much they have to do.
 
 use super::error::RpcError;
+use super::signature::Signature;
 use crate::performance::History;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What a server says of itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,8 +19,8 @@ pub struct ServerCard {
     pub speed: f64,
     /// Whether it sends data to other servers; otherwise it speaks with the client only.
     pub is_direct: bool,
-    /// The functions that it offers.
-    pub functions: BTreeSet<String>,
+    /// The functions that it offers, by name, with what they take and give.
+    pub functions: BTreeMap<String, Signature>,
 }
 
 /// A server for a call.
@@ -68,7 +69,11 @@ impl Directory {
     pub fn heir(&self, left: &ServerCard) -> Option<u32> {
         let others = self.servers.values().map(|listed| &listed.card);
         let direct = others.filter(|card| left.is_direct && card.is_direct);
-        let able = direct.filter(|card| card.functions.is_superset(&left.functions));
+        let can = |card: &ServerCard| {
+            let mut all = left.functions.iter();
+            all.all(|(name, signature)| card.functions.get(name) == Some(signature))
+        };
+        let able = direct.filter(|card| can(card));
         able.min_by_key(|card| (card.site != left.site, card.number)).map(|card| card.number)
     }
 
@@ -94,7 +99,7 @@ impl Directory {
             return Err(RpcError::ServerNotFound { server: "that has left".to_owned() });
         }
         let may = |card: &ServerCard| {
-            only.is_none_or(|number| card.number == number) && card.functions.contains(function)
+            only.is_none_or(|number| card.number == number) && card.functions.contains_key(function)
         };
         let learned = || self.histories.get(function).and_then(|history| history.predict_s(bytes));
         let work_s = work_s.or_else(learned).unwrap_or(UNKNOWN_WORK_S);
@@ -121,7 +126,7 @@ impl Directory {
         let found = self.servers.values().find(|listed| listed.card.name == server);
         let card = found.map(|listed| &listed.card);
         let card = card.ok_or_else(|| RpcError::ServerNotFound { server: server.to_owned() })?;
-        match card.functions.contains(function) {
+        match card.functions.contains_key(function) {
             true => Ok(card.number),
             false => Err(RpcError::FunctionNotFound { function: function.to_owned() }),
         }
@@ -173,7 +178,7 @@ mod tests {
     fn directory() -> Directory {
         let mut directory = Directory::default();
         for (number, speed) in [(0, 1.0), (1, 2.0)] {
-            let functions = [String::from("f")].into();
+            let functions = [(String::from("f"), Signature::of::<(), ()>())].into();
             let name = format!("s{number}");
             directory.join(ServerCard { number, name, site: 0, speed, is_direct: true, functions });
         }

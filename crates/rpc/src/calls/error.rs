@@ -1,9 +1,10 @@
 //! The errors of GridRPC, one to one with the codes of the standard (GFD-R.P.052, section 4).
 
+use super::signature::Signature;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Why a verb of GridRPC did not do what was asked. Each variant is one code of the standard.
+/// Why a verb of GridRPC did not do what was asked. Each variant has a code of the standard.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum RpcError {
     /// The client is not initialised, or is finalised.
@@ -38,6 +39,22 @@ pub enum RpcError {
     /// The handle is of another client, or of a time before this one was initialised.
     #[error("the handle is not one of this client; make it anew")]
     InvalidFunctionHandle,
+    /// A server has the function, but it takes or gives something else than the call says. Build both programs with the same
+    /// definition of it.
+    #[error(
+        "server `{server}` has `{function}` as {offered}, and the call is of {called}; \
+         build both programs with the same definition of it"
+    )]
+    FunctionDiffers {
+        /// The function.
+        function: String,
+        /// The server.
+        server: String,
+        /// What it takes and gives there.
+        offered: String,
+        /// What it takes and gives for the caller.
+        called: String,
+    },
     /// There is no such session, or its result has been taken.
     #[error("there is no session {session}, or its result has been taken")]
     InvalidSessionId {
@@ -107,6 +124,18 @@ const NAMES: [&str; 17] = [
 ];
 
 impl RpcError {
+    /// A function takes or gives something else at a server than for its caller.
+    pub(crate) fn differs(
+        function: &str,
+        server: &str,
+        offered: &Signature,
+        called: &Signature,
+    ) -> Self {
+        let [function, server] = [function, server].map(str::to_owned);
+        let [offered, called] = [offered, called].map(Signature::to_string);
+        Self::FunctionDiffers { function, server, offered, called }
+    }
+
     /// The standard's code.
     pub fn code(&self) -> i32 {
         match self {
@@ -115,7 +144,7 @@ impl RpcError {
             Self::ConfigFileError { .. } => 3,
             Self::ServerNotFound { .. } => 4,
             Self::FunctionNotFound { .. } => 5,
-            Self::InvalidFunctionHandle => 6,
+            Self::InvalidFunctionHandle | Self::FunctionDiffers { .. } => 6,
             Self::InvalidSessionId { .. } => 7,
             Self::RpcRefused { .. } => 8,
             Self::CommunicationFailed => 9,

@@ -1,6 +1,8 @@
 //! Typed functions that servers execute.
 
+use super::signature::Signature;
 use crate::performance::{Formula, FormulaError};
+use serde::de::DeserializeOwned;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -177,6 +179,15 @@ impl<I, O> Function<I, O> {
     /// Its name.
     pub const fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// What it takes and gives, as it looks on the wire.
+    pub fn signature(&self) -> Signature
+    where
+        I: DeserializeOwned + 'static,
+        O: DeserializeOwned + 'static,
+    {
+        Signature::of::<I, O>()
     }
 
     pub(super) fn body(&self) -> Body<I, O> {

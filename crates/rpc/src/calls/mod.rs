@@ -8,11 +8,15 @@
 //! | `registry` | the actor that knows servers and what they offer; `directory`: what it knows |
 //! | `server` | the actor that executes calls; `stage`: and what groups order; `handover`: and how it leaves |
 //! | `services` | starts and ends them; `roll`: and knows what has become of them |
+//! | `signature` | what functions take and give, which calls and registrations say |
 //! | `error` | the standard's errors |
 //!
 //! **A call.** The desk asks the registry for servers that offer the function, best first, and sends the arguments to
 //! the first of them. The server puts calls in a queue and executes one after the other, so that it hears of
 //! cancellations between them. Its answer ends the session.
+//!
+//! **Types.** A typed call says what structure its arguments and results have on the wire, as each server does of its functions. A
+//! server executes no call of another structure, for bytes of one type can be read as another.
 //!
 //! **Failure.** A server that refuses, that has left, or that does not answer in time is passed over for another, which the
 //! registry is asked for anew, unless the handle is bound to it. So a function may be executed more than once, and only
@@ -41,6 +45,7 @@ mod roll;
 mod server;
 mod services;
 mod sessions;
+mod signature;
 mod stage;
 
 pub use catalogue::{Catalogue, Form, Functions};
@@ -56,6 +61,7 @@ pub use server::Server;
 pub(crate) use server::ServerMessage;
 pub use services::{ServerPlan, Services};
 pub use sessions::SessionId;
+pub use signature::{SIGNATURE_BYTES_MAX, Signature};
 
 use gridspan_runtime::{Job, PeId};
 

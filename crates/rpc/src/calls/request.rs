@@ -5,6 +5,7 @@ use super::directory::Offer;
 use super::error::RpcError;
 use super::server::Answer;
 use super::sessions::{SessionId, Until, Waited};
+use super::signature::Signature;
 use crate::block::Block;
 use gridspan_runtime::{Numbers, Reply};
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,8 @@ pub struct Wanted {
     pub arguments: Block,
     /// How they are written.
     pub form: Form,
+    /// What the function takes and gives for the caller, if the arguments do not say themselves what they are.
+    pub signature: Option<Signature>,
     /// What the call needs on a server of speed 1, in seconds, if a formula says so.
     pub work_s: Option<f64>,
     /// The one server that may execute it; `None` if any may.

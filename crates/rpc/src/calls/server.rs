@@ -4,6 +4,7 @@ use super::catalogue::{Catalogue, Form, Functions};
 use super::directory::ServerCard;
 use super::function::Work;
 use super::registry::{Registry, RegistryMessage};
+use super::signature::Signature;
 use crate::block::Block;
 use crate::group::Room;
 use crate::group::order::{Done, GroupMessage, Piece};
@@ -93,6 +94,8 @@ pub struct Call {
     pub arguments: Block,
     /// How they are written, and the results.
     pub form: Form,
+    /// What the function takes and gives for the caller, if the arguments do not say themselves what they are.
+    pub signature: Option<Signature>,
     /// Where the answer goes.
     pub reply: Reply<Answer>,
 }
@@ -215,19 +218,20 @@ impl<C: Catalogue> Server<C> {
     fn open(&mut self, opening: Opening, reply: Reply<ServerCard>, cx: &mut Context<'_, Self>) {
         let Opening { name, speed, is_direct, offers, room } = opening;
         self.store.furnish(room);
-        let is_offered =
-            |name: &&str| offers.is_empty() || offers.iter().any(|offer| offer == name);
-        let functions = C::functions();
+        let is_offered = |name: &String, _: &mut _| offers.is_empty() || offers.contains(name);
+        let of_program = C::functions();
+        let mut functions = of_program.signatures();
+        functions.retain(is_offered);
         let card = ServerCard {
             number: cx.index().0.unsigned_abs(),
             name,
             site: cx.site().0,
             speed,
             is_direct,
-            functions: functions.names().filter(is_offered).map(str::to_owned).collect(),
+            functions,
         };
         self.card = Some(card.clone());
-        self.functions = Some(functions);
+        self.functions = Some(of_program);
         cx.reply(reply, card);
     }
 
@@ -272,7 +276,14 @@ impl<C: Catalogue> Server<C> {
     fn execute(&mut self, call: &Call, speed: f64, cx: &mut Context<'_, Self>) {
         let mut work = Work::new(speed);
         let arguments = call.arguments.contiguous();
-        let outcome = self.functions().run(&call.function, call.form, &arguments, &mut work);
+        let outcome = self.check(&call.function, call.signature.as_ref()).and_then(|()| {
+            let outcome = self.functions().run(&call.function, call.form, &arguments, &mut work);
+            match call.form {
+                // Whoever calls one function knows which; of a group there are many.
+                Form::Parts(_) => outcome.map_err(|reason| self.failure(&call.function, &reason)),
+                Form::Encoded | Form::Text => outcome,
+            }
+        });
         cx.charge(work.emulated());
         cx.reply(
             call.reply,
@@ -294,6 +305,26 @@ impl<C: Catalogue> Server<C> {
 
     pub(super) fn functions(&mut self) -> &Functions {
         self.functions.get_or_insert_with(C::functions)
+    }
+
+    /// Whether a function takes and gives here what its caller says; why not.
+    pub(super) fn check(
+        &mut self,
+        function: &str,
+        called: Option<&Signature>,
+    ) -> Result<(), String> {
+        let Some(called) = called else { return Ok(()) };
+        let name = self.name().to_owned();
+        self.functions().check(function, called, &name)
+    }
+
+    fn name(&self) -> &str {
+        self.card.as_ref().map_or("", |card| &card.name)
+    }
+
+    /// Why a call of a group failed.
+    pub(super) fn failure(&self, function: &str, reason: &str) -> String {
+        format!("`{function}` on `{}`: {reason}", self.name())
     }
 
     /// Bytes that are kept: for groups, of calls that wait, and of results that were not taken.

@@ -62,9 +62,10 @@ impl<C: Catalogue> Server<C> {
         let mut work = Work::new(speed);
         let input_bytes = arguments.as_ref().map_or(0, |bytes| bytes.len() as u64);
         let outcome = arguments.and_then(|bytes| {
+            self.check(&order.function, order.signature.as_ref())?;
             let (bytes, count) = (bytes.contiguous(), order.outputs.len());
-            let (parts, work_s) =
-                self.functions().run_parts(&order.function, &bytes, count, &mut work)?;
+            let made = self.functions().run_parts(&order.function, &bytes, count, &mut work);
+            let (parts, work_s) = made.map_err(|reason| self.failure(&order.function, &reason))?;
             let cut = |part| Block::cut("a result", part, DATA_SEGMENT_BYTES);
             Ok((parts.into_iter().map(cut).collect::<Result<Vec<Block>, String>>()?, work_s))
         });

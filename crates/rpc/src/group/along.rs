@@ -29,7 +29,7 @@ impl Along {
         cards: &[ServerCard],
     ) -> Result<Self, MapError> {
         let offers = |server: ServerId, function: &str| {
-            cards.get(server.index()).is_some_and(|card| card.functions.contains(function))
+            cards.get(server.index()).is_some_and(|card| card.functions.contains_key(function))
         };
         let graph = graph.clone().with_eligible(|task| {
             let able = platform.server_ids().filter(|&server| task.can_run_on(server));

@@ -56,13 +56,21 @@ impl<S: Execute> Mapper<S> {
 }
 
 impl<S: Execute> Group<'_, S> {
-    /// Executes what was gathered, and brings a result to the client.
+    /// Executes what was gathered, and brings a result to the client. A call that fails fails what depends on it, and no other:
+    /// this is an error if the result was not made, whatever became of other calls.
     pub async fn get<T: DeserializeOwned>(&self, lazy: &Lazy<T>) -> Result<T, RpcError> {
         if lazy.token.0 != self.number {
             return Err(RpcError::Other { reason: "the data is of another group".to_owned() });
         }
-        self.run().await?;
         let data = lazy.token.1;
+        if let Err(error) = self.run().await {
+            let failure = self.draft.borrow().known.get(&data).map(|known| known.failure.clone());
+            match failure {
+                Some(None) => tracing::info!(%error, "another call of the group failed"),
+                Some(Some(failure)) => return Err(failure),
+                None => return Err(error),
+            }
+        }
         let _turn = self.turns.take(Matter::Data(data)).await;
         let held = self.draft.borrow().values.get(&data).cloned();
         let block = match held {

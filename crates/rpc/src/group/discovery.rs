@@ -1,6 +1,6 @@
 //! From calls that were gathered to a task graph, with volumes and times as far as they are known.
 
-use crate::calls::{RpcError, Volumes};
+use crate::calls::{RpcError, Signature, Volumes};
 use crate::graph::{GraphBuilder, GraphError, TaskGraph};
 use crate::id::{DataId, Endpoint, ServerId};
 use crate::performance::History;
@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Gathered {
     pub(super) function: &'static str,
+    /// What it takes and gives.
+    pub(super) signature: Signature,
     pub(super) inputs: Vec<u32>,
     pub(super) outputs: Vec<u32>,
     /// What the call needs on a server of speed 1, in seconds, if the client knows all that a formula asks for.
@@ -53,7 +55,7 @@ pub(super) fn discover(
     known: &BTreeMap<u32, Known>,
     learned: &BTreeMap<&'static str, Learned>,
     place_of: &dyn Fn(u32) -> Option<ServerId>,
-    able: &dyn Fn(&str) -> Vec<ServerId>,
+    able: &dyn Fn(&Gathered) -> Vec<ServerId>,
 ) -> Result<Discovered, GraphError> {
     let mut builder = GraphBuilder::default();
     let mut ids: BTreeMap<u32, (DataId, u64)> = BTreeMap::new();
@@ -79,7 +81,7 @@ pub(super) fn discover(
         let by_formula = call.work_s.or_else(|| call.volumes.work_s(&sizes));
         let work_s = by_formula.or_else(by_history);
         let task = builder.task(call.function, work_s.unwrap_or(UNKNOWN_WORK_S));
-        builder.restrict(task, able(call.function));
+        builder.restrict(task, able(call));
         for input in &call.inputs {
             if let Some(&(data, _)) = ids.get(input) {
                 builder.read(task, data);

@@ -12,6 +12,7 @@ use super::progress::Progress;
 use super::windows::{Execute, Window};
 use crate::calls::{Catalogue, RpcError, ServerMessage, Services};
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -54,9 +55,11 @@ impl<C: Catalogue> Carried<'_, '_, '_, C> {
         if self.watch.is_some() {
             going.push(Box::pin(self.guard()));
         }
+        let mut going: FuturesUnordered<Going<'_>> = going.into_iter().collect();
         poll_fn(|cx| {
             loop {
-                going.retain_mut(|going| going.as_mut().poll(cx).is_pending());
+                // Those only that something has happened to: of a large window most wait.
+                while let Poll::Ready(Some(())) = going.poll_next_unpin(cx) {}
                 let outcome = self.progress.borrow().outcome();
                 if let Some(outcome) = outcome
                     && (outcome.is_err() || !self.makes_up())
@@ -255,8 +258,10 @@ impl<C: Catalogue> Carried<'_, '_, '_, C> {
         let inputs = call.inputs.iter().map(|&input| self.group.key(input)).collect();
         let (group, place) = (self.group.number, self.mapping.places[task.index()]);
         let (function, attempt) = (call.function.to_owned(), number as u32 + 1);
+        let signature = Some(call.signature.clone());
         let question = move |reply| {
-            let order = Order { group, attempt, place, function, inputs, outputs, reply };
+            let order =
+                Order { group, attempt, place, function, signature, inputs, outputs, reply };
             ServerMessage::Group(GroupMessage::Order(order))
         };
         self.group.mapper.services.ask_server(self.number(server), question).await

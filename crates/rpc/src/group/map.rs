@@ -87,6 +87,8 @@ pub(super) struct Draft {
     pub(super) values: BTreeMap<u32, Block>,
     pub(super) tokens: BTreeMap<u32, Arc<(u32, u32)>>,
     count: u32,
+    /// How many results were got since dropped handles were looked for.
+    pub(super) unfreed: usize,
     /// Servers that may have something of the group.
     pub(super) touched: BTreeSet<u32>,
 }
@@ -153,8 +155,9 @@ impl<S: Crew> Group<'_, S> {
             token
         });
         let work_s = self.work_s(function, &inputs);
-        let (function, volumes) = (function.name(), function.volumes());
-        let call = Gathered { function, inputs, outputs, work_s, volumes };
+        let (signature, volumes) = (function.signature(), function.volumes());
+        let function = function.name();
+        let call = Gathered { function, signature, inputs, outputs, work_s, volumes };
         self.draft.borrow_mut().calls.push(call);
         results
     }

@@ -2,6 +2,7 @@
 
 use super::spans::Spans;
 use crate::block::Block;
+use crate::calls::Signature;
 use gridspan_runtime::{Numbers, Reply};
 use serde::{Deserialize, Serialize};
 
@@ -126,6 +127,8 @@ pub struct Order {
     pub place: u32,
     /// The function.
     pub function: String,
+    /// What it takes and gives for the caller.
+    pub signature: Option<Signature>,
     /// Its arguments.
     pub inputs: Vec<DataKey>,
     /// Its results, and where they go.

@@ -29,7 +29,11 @@ enum State {
 #[derive(Debug)]
 pub(super) struct Progress {
     attempts: Vec<Attempt>,
+    /// The attempts at each task.
+    of_task: Vec<Vec<usize>>,
     states: Vec<State>,
+    /// How many tasks have not ended.
+    open: usize,
     /// When each server ended its last task, in seconds.
     last_end_s: Vec<f64>,
     /// Attempts that are to begin.
@@ -40,19 +44,27 @@ pub(super) struct Progress {
 impl Progress {
     pub(super) fn new(tasks: usize, servers: usize) -> Self {
         let (states, last_end_s) = (vec![State::Open; tasks], vec![0.0; servers]);
-        Self { attempts: Vec::new(), states, last_end_s, wanted: Vec::new(), wakers: Vec::new() }
+        Self {
+            attempts: Vec::new(),
+            of_task: vec![Vec::new(); tasks],
+            states,
+            open: tasks,
+            last_end_s,
+            wanted: Vec::new(),
+            wakers: Vec::new(),
+        }
     }
 
     /// An attempt begins; its number.
     pub(super) fn begin(&mut self, task: TaskId, server: ServerId) -> usize {
+        self.of_task[task.index()].push(self.attempts.len());
         self.attempts.push(Attempt { task, server, possible_s: None, is_over: false });
         self.attempts.len() - 1
     }
 
     /// Asks for an attempt at a task, if there were not too many already.
     pub(super) fn want(&mut self, task: TaskId, server: ServerId) -> bool {
-        let before = self.attempts.iter().filter(|attempt| attempt.task == task).count();
-        let may = before < ATTEMPTS_MAX;
+        let may = self.of_task[task.index()].len() < ATTEMPTS_MAX;
         if may {
             let number = self.begin(task, server);
             self.wanted.push((task, server, number));
@@ -88,17 +100,16 @@ impl Progress {
 
     /// A task is done; whether it was not before.
     pub(super) fn done(&mut self, task: TaskId) -> bool {
-        let state = std::mem::replace(&mut self.states[task.index()], State::Done);
+        let state = self.set(task, State::Done);
         self.changed();
         state != State::Done
     }
 
     /// A task failed for good; whether it had not ended before.
     pub(super) fn fail(&mut self, task: TaskId, failure: RpcError) -> bool {
-        let state = &mut self.states[task.index()];
-        let is_news = *state == State::Open;
+        let is_news = !self.has_ended(task);
         if is_news {
-            *state = State::Failed(failure);
+            self.set(task, State::Failed(failure));
         }
         self.changed();
         is_news
@@ -106,7 +117,15 @@ impl Progress {
 
     /// What a task made is lost: it is to be done again.
     pub(super) fn undo(&mut self, task: TaskId) {
-        self.states[task.index()] = State::Open;
+        self.set(task, State::Open);
+    }
+
+    /// Notes what has become of a task; what was noted before.
+    fn set(&mut self, task: TaskId, state: State) -> State {
+        let is_open = usize::from(state == State::Open);
+        let before = std::mem::replace(&mut self.states[task.index()], state);
+        self.open = self.open + is_open - usize::from(before == State::Open);
+        before
     }
 
     pub(super) fn has_ended(&self, task: TaskId) -> bool {
@@ -126,7 +145,7 @@ impl Progress {
 
     /// What all tasks came to, once they have ended: the first failure, if there is one.
     pub(super) fn outcome(&self) -> Option<Result<(), RpcError>> {
-        if self.states.contains(&State::Open) {
+        if self.open > 0 {
             return None;
         }
         let failed = self.states.iter().find_map(|state| match state {
@@ -138,8 +157,8 @@ impl Progress {
 
     /// The servers of attempts at a task that are not over.
     pub(super) fn servers_of(&self, task: TaskId) -> impl Iterator<Item = ServerId> + '_ {
-        let open = self.attempts.iter().filter(|attempt| !attempt.is_over);
-        open.filter(move |attempt| attempt.task == task).map(|attempt| attempt.server)
+        let all = self.of_task[task.index()].iter().map(|&number| &self.attempts[number]);
+        all.filter(|attempt| !attempt.is_over).map(|attempt| attempt.server)
     }
 
     /// How many attempts a server has.

@@ -5,7 +5,7 @@ use super::discovery::{Discovered, Gathered, Known, discover};
 use super::map::{Group, Matter, nowhere, other};
 use super::order::Done;
 use super::spans::Spans;
-use crate::calls::{RpcError, ServerCard};
+use crate::calls::{RpcError, ServerCard, Signature};
 use crate::graph::TaskGraph;
 use crate::id::{DataId, ServerId, TaskId};
 use crate::judge::Rescue;
@@ -20,6 +20,9 @@ use std::sync::Arc;
 const LOOKS_MAX: u32 = 72_000;
 /// What is said after that.
 const UNSEEN: &str = "servers that have data of the group are not listed, and have not been for long; wait until their calls have ended, or lose them with `Services::lose`";
+
+/// So many handles are looked at for each result that is got.
+const LOOKED_AT: usize = 64;
 
 /// Servers that execute windows.
 pub trait Execute: Crew + Sized {
@@ -51,15 +54,30 @@ impl<S: Execute> Group<'_, S> {
     pub async fn run(&self) -> Result<(), RpcError> {
         let _turn = self.turns.take(Matter::Window).await;
         let calls = std::mem::take(&mut self.draft.borrow_mut().calls);
-        if !calls.is_empty() {
+        let is_window = !calls.is_empty();
+        if is_window {
             let outputs: Vec<u32> = calls.iter().flat_map(|call| call.outputs.clone()).collect();
             // Should nobody wait for the end of the window, nobody knows what became of its results.
             let reason = "the execution of its call was given up".to_owned();
-            self.fail(&outputs, &RpcError::Other { reason });
-            self.run_window(calls).await.inspect_err(|error| self.fail(&outputs, error))?;
+            let given_up = RpcError::Other { reason };
+            self.fail(&outputs, &given_up);
+            let outcome = self.run_window(calls).await;
+            outcome.inspect_err(|error| self.fail_rest(&outputs, &given_up, error))?;
         }
-        self.free_dropped();
+        if is_window || self.is_due() {
+            self.free_dropped();
+        }
         Ok(())
+    }
+
+    /// Whether dropped handles are to be looked for although no window was executed: each time among few, and among many once for
+    /// so many times, so that to get all results of a group costs no more for each than to get a few.
+    fn is_due(&self) -> bool {
+        let mut draft = self.draft.borrow_mut();
+        draft.unfreed += 1;
+        let is_due = draft.unfreed * LOOKED_AT > draft.tokens.len();
+        draft.unfreed = if is_due { 0 } else { draft.unfreed };
+        is_due
     }
 
     async fn run_window(&self, calls: Vec<Gathered>) -> Result<(), RpcError> {
@@ -113,11 +131,13 @@ impl<S: Execute> Group<'_, S> {
     async fn look(&self, calls: &[Gathered]) -> Result<Seen, RpcError> {
         let cards = self.mapper.services.cards().await?;
         let platform = self.mapper.platform(&cards).await?;
-        let able = |function: &str| {
-            let servers = platform.server_ids();
-            let able = servers.filter(|server| cards[server.index()].functions.contains(function));
-            able.collect()
+        let able = |call: &Gathered| {
+            let has = |server: &ServerId| {
+                cards[server.index()].functions.get(call.function) == Some(&call.signature)
+            };
+            platform.server_ids().filter(has).collect()
         };
+        calls.iter().try_for_each(|call| is_same_somewhere(call, &cards))?;
         let place_of = |number: u32| self.place_of(&cards, number);
         let discovered = {
             let (draft, learned) = (self.draft.borrow(), self.mapper.learned.borrow());
@@ -159,6 +179,21 @@ impl<S: Execute> Group<'_, S> {
     }
 }
 
+/// An error if there are servers with a function of this name, but to all of them it is another.
+fn is_same_somewhere(call: &Gathered, cards: &[ServerCard]) -> Result<(), RpcError> {
+    let mut other = None;
+    for card in cards {
+        match card.functions.get(call.function) {
+            Some(offered) if *offered == call.signature => return Ok(()),
+            Some(offered) => other = other.or(Some((card, offered))),
+            None => {}
+        }
+    }
+    other.map_or(Ok(()), |(card, offered)| {
+        Err(RpcError::differs(call.function, &card.name, offered, &call.signature))
+    })
+}
+
 impl<S: Crew> Group<'_, S> {
     /// Data that nobody has will never be.
     pub(super) fn fail(&self, data: &[u32], error: &RpcError) {
@@ -169,6 +204,16 @@ impl<S: Crew> Group<'_, S> {
                 known.failure = Some(error.clone());
             }
         }
+    }
+
+    /// The same for data of which nothing is known but what was said before.
+    fn fail_rest(&self, data: &[u32], before: &RpcError, error: &RpcError) {
+        let is_rest = |data: &u32| {
+            let draft = self.draft.borrow();
+            draft.known.get(data).is_none_or(|known| known.failure.as_ref() == Some(before))
+        };
+        let rest: Vec<u32> = data.iter().copied().filter(is_rest).collect();
+        self.fail(&rest, error);
     }
 
     /// Data was made.
@@ -212,6 +257,11 @@ impl<S: Crew> Window<'_, '_, S> {
     /// The function that a task calls.
     pub fn function(&self, task: TaskId) -> &'static str {
         self.calls[task.index()].function
+    }
+
+    /// What that takes and gives.
+    pub fn signature(&self, task: TaskId) -> &Signature {
+        &self.calls[task.index()].signature
     }
 
     /// The arguments of a task in order, by their numbers in the group.

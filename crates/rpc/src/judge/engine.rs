@@ -62,6 +62,9 @@ pub(super) struct Engine<'a> {
     pub(super) attempts: Vec<Attempt>,
     /// The attempts at each task that are not over.
     pub(super) current: Vec<Vec<AttemptId>>,
+    /// Those of them whose inputs exist, and those that run: few at a time, however many there are.
+    pub(super) possible: BTreeSet<AttemptId>,
+    pub(super) running: BTreeSet<AttemptId>,
     pub(super) floors: Vec<Floor>,
     /// Servers on which something may begin.
     stirred: BTreeSet<ServerId>,
@@ -125,6 +128,8 @@ impl<'a> Engine<'a> {
             flows: Flows::new(platform),
             attempts: Vec::with_capacity(tasks),
             current: vec![Vec::new(); tasks],
+            possible: BTreeSet::new(),
+            running: BTreeSet::new(),
             floors: platform.servers().iter().map(floor).collect(),
             stirred: BTreeSet::new(),
             is_done: vec![false; tasks],
@@ -249,6 +254,9 @@ impl<'a> Engine<'a> {
         let datum = graph.datum(data);
         for &task in &datum.consumers {
             self.unmade[task.index()] -= 1;
+            if self.unmade[task.index()] == 0 {
+                self.possible.extend(&self.current[task.index()]);
+            }
             for at in 0..self.current[task.index()].len() {
                 self.pull_input(self.current[task.index()][at], data);
             }
@@ -272,6 +280,9 @@ impl<'a> Engine<'a> {
         let attempt = self.attempts.len() as AttemptId;
         self.attempts.push(Attempt { task, server, stage: Stage::Waiting(inputs.len()) });
         self.current[task.index()].push(attempt);
+        if self.unmade[task.index()] == 0 {
+            self.possible.insert(attempt);
+        }
         for &data in inputs {
             if self.stock.exists(data) {
                 self.pull_input(attempt, data);
@@ -318,6 +329,7 @@ impl<'a> Engine<'a> {
             self.floors[server.index()].free -= 1;
             let begun = &mut self.attempts[attempt as usize];
             begun.stage = Stage::Running { since_s: self.now_s };
+            self.running.insert(attempt);
             let task = begun.task;
             let expected_s = self.platform.time_s(self.graph.task(task).work_s, server);
             let time_s = expected_s * self.surprises.factor(task, server);
@@ -335,7 +347,7 @@ impl<'a> Engine<'a> {
         self.execution.runs.push(run);
         self.is_done[task.index()] = true;
         self.observe(&run, true);
-        self.attempts[attempt as usize].stage = Stage::Over;
+        self.over(attempt);
         self.floors[server.index()].free += 1;
         for other in std::mem::take(&mut self.current[task.index()]) {
             if other != attempt {
@@ -354,10 +366,16 @@ impl<'a> Engine<'a> {
         self.rescue();
     }
 
+    fn over(&mut self, attempt: AttemptId) {
+        self.attempts[attempt as usize].stage = Stage::Over;
+        self.possible.remove(&attempt);
+        self.running.remove(&attempt);
+    }
+
     /// Ends an attempt without a result.
     pub(super) fn give_up(&mut self, attempt: AttemptId) {
         let Attempt { task, server, stage } = self.attempts[attempt as usize];
-        self.attempts[attempt as usize].stage = Stage::Over;
+        self.over(attempt);
         self.current[task.index()].retain(|&other| other != attempt);
         match stage {
             Stage::Waiting(_) => {

@@ -5,6 +5,7 @@ use super::engine::{Engine, Stage};
 use super::stock::AttemptId;
 use crate::id::{Endpoint, ServerId, TaskId};
 use crate::rescue::{Ongoing, Scene, Standing, Watch};
+use std::collections::BTreeSet;
 
 impl Engine<'_> {
     /// A task has ended, or was given up: then it says something only if it was late.
@@ -18,11 +19,16 @@ impl Engine<'_> {
     /// Moves what should be moved.
     pub(super) fn rescue(&mut self) {
         let Some(watch) = &self.watch else { return };
-        let Some(slowness) = self.scene(watch, &|_, _| 0.0).slowness() else { return };
+        // Whoever gets a task has a core for it. This is looked at whenever a task ends.
+        if self.floors.iter().all(|floor| floor.free == 0) {
+            return;
+        }
+        let slowness = self.scene(watch, &self.running, &|_, _| 0.0).slowness();
+        let Some(slowness) = slowness else { return };
         loop {
             let Some(watch) = &self.watch else { return };
             let inputs_s = |task, to| self.inputs_s(task, to);
-            let offer = self.scene(watch, &inputs_s).best_offer(&slowness);
+            let offer = self.scene(watch, &self.possible, &inputs_s).best_offer(&slowness);
             let Some(offer) = offer else { return };
             if !offer.is_copy {
                 self.give_up(offer.attempt as AttemptId);
@@ -35,15 +41,16 @@ impl Engine<'_> {
     fn scene<'a>(
         &'a self,
         watch: &'a Watch,
+        attempts: &BTreeSet<AttemptId>,
         inputs_s: &'a dyn Fn(TaskId, ServerId) -> f64,
     ) -> Scene<'a> {
         let mut ongoing = Vec::new();
-        for (number, attempt) in self.attempts.iter().enumerate() {
-            let (task, server) = (attempt.task, attempt.server);
+        for &number in attempts {
+            let attempt = &self.attempts[number as usize];
+            let (number, task, server) = (number as usize, attempt.task, attempt.server);
             let standing = match attempt.stage {
                 Stage::Over => continue,
                 Stage::Running { since_s } => Some(Standing::Running { since_s }),
-                Stage::Waiting(_) | Stage::Ready if self.unmade[task.index()] > 0 => None,
                 Stage::Waiting(_) => Some(Standing::Coming),
                 Stage::Ready => Some(Standing::Ready),
             };

@@ -202,3 +202,35 @@ fn while_nobody_is_slow_nothing_is_moved() {
     assert_eq!(execution.moved, 0);
     assert!((execution.makespan_s - 60.0).abs() < 1e-6);
 }
+
+/// Whatever waits costs nothing when a task ends: with a look at all of it these did not end in minutes.
+#[test]
+fn large_groups_are_judged_in_no_more_time_for_each_task_than_small_ones() {
+    const TASKS: usize = 100_000;
+    let platform = platform(&[&[1.0, 1.0]]);
+    let mut chain = GraphBuilder::default();
+    let mut before = None;
+    for number in 0..TASKS {
+        let task = chain.task(number.to_string(), 1.0);
+        before.into_iter().for_each(|data| chain.read(task, data));
+        before = Some(chain.write(task, number.to_string(), 8));
+    }
+    let mut flat = GraphBuilder::default();
+    for number in 0..TASKS {
+        flat.task(number.to_string(), 1.0);
+    }
+    let alternating: Vec<u32> = (0..TASKS as u32).map(|number| number % 2).collect();
+    let in_rows = [
+        (chain, mapping(&vec![0; TASKS], false), TASKS),
+        (flat, mapping(&alternating, false), TASKS / 2),
+    ];
+
+    for (graph, mapping, should_s) in in_rows {
+        let graph = graph.build().unwrap();
+        let surprises = Surprises::default();
+        let run = execute(&graph, &platform, &mapping, &surprises, Rescue::StealAndCopy);
+
+        assert_eq!(run.runs.len(), TASKS);
+        assert!((run.makespan_s - should_s as f64).abs() < 1e-3, "{}", run.makespan_s);
+    }
+}

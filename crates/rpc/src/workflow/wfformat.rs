@@ -1,7 +1,8 @@
 //! Reads workflows in WfFormat, the JSON format of the WfCommons project (schema 1.5 and near it).
 //!
 //! A reader of other people's files is lenient: unknown fields, odd identifiers, missing times and sizes, and
-//! relations written at one end only are no errors. Only what leaves nothing to execute is one.
+//! relations written at one end only are no errors. Only what leaves nothing to execute is one. What it had to guess it says, for
+//! that decides how long the execution takes.
 
 use crate::graph::{GraphBuilder, GraphError, TaskGraph};
 use crate::id::{DataId, Endpoint, TaskId};
@@ -19,6 +20,8 @@ pub struct Workflow {
     pub graph: TaskGraph,
     /// How long it took where it was recorded, in seconds.
     pub recorded_s: Option<f64>,
+    /// What the file does not say or says wrong, and what was taken instead: one sentence for each kind.
+    pub guesses: Vec<String>,
 }
 
 /// Why a file is no workflow. Nothing was read.
@@ -99,6 +102,8 @@ struct Executed {
     id: String,
     #[serde(default)]
     runtime_in_seconds: Option<f64>,
+    #[serde(default)]
+    core_count: Option<f64>,
 }
 
 /// Reads a workflow from the text of its file.
@@ -108,8 +113,69 @@ pub fn load(text: &str) -> Result<Workflow, WorkflowError> {
     if specification.tasks.is_empty() {
         return Err(WorkflowError::Empty);
     }
+    let guesses = guesses(&specification, &execution);
     let graph = Reader::new(&specification, &execution)?.read()?;
-    Ok(Workflow { name, graph, recorded_s: execution.makespan_in_seconds })
+    Ok(Workflow { name, graph, recorded_s: execution.makespan_in_seconds, guesses })
+}
+
+/// A size or time, if it is one.
+fn sensible(number: Option<f64>) -> Option<f64> {
+    number.filter(|number| number.is_finite() && *number >= 0.0)
+}
+
+/// What the file does not say or says wrong, each kind with how often and the first case of it.
+fn guesses(from: &Specification, execution: &Execution) -> Vec<String> {
+    let tasks: BTreeSet<&str> = from.tasks.iter().map(|task| task.id.as_str()).collect();
+    let times: BTreeMap<&str, &Executed> =
+        execution.tasks.iter().map(|task| (task.id.as_str(), task)).collect();
+    let sizes: BTreeMap<&str, Option<f64>> =
+        from.files.iter().map(|file| (file.id.as_str(), file.size_in_bytes)).collect();
+    let files =
+        from.tasks.iter().flat_map(|task| task.input_files.iter().chain(&task.output_files));
+    let files: BTreeSet<&str> = files.map(String::as_str).collect();
+    let time = |id: &str| times.get(id).and_then(|task| task.runtime_in_seconds);
+    let size = |id: &str| sizes.get(id).copied().flatten();
+    let cores = |id: &str| times.get(id).and_then(|task| task.core_count);
+    let wrong = |number: Option<f64>| number.is_some() && sensible(number).is_none();
+    let related = from.tasks.iter().flat_map(|task| task.parents.iter().chain(&task.children));
+    let ids = || from.tasks.iter().map(|task| task.id.as_str());
+    [
+        guess(ids().filter(|id| time(id).is_none()), "has no recorded runtime", "0 s"),
+        guess(ids().filter(|id| wrong(time(id))), "has a runtime that is none", "0 s"),
+        guess(
+            ids().filter(|id| cores(id).is_some_and(|cores| cores > 1.0)),
+            "used several cores",
+            "one core for as long",
+        ),
+        guess(
+            files.iter().copied().filter(|id| size(id).is_none()),
+            "has no recorded size",
+            "0 bytes",
+        ),
+        guess(
+            files.iter().copied().filter(|id| wrong(size(id))),
+            "has a size that is none",
+            "0 bytes",
+        ),
+        guess(
+            related.map(String::as_str).filter(|id| !tasks.contains(id)),
+            "is waited for or to wait, and is no task of the file",
+            "nothing",
+        ),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// One sentence of all that have something in common.
+fn guess<'a>(mut all: impl Iterator<Item = &'a str>, is: &str, taken: &str) -> Option<String> {
+    let first = all.next()?;
+    let others = match all.count() {
+        0 => String::new(),
+        more => format!(", as {more} more"),
+    };
+    Some(format!("`{first}` {is}{others}: {taken} is taken"))
 }
 
 /// A graph in the making.
@@ -124,12 +190,10 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn new(from: &'a Specification, execution: &'a Execution) -> Result<Self, WorkflowError> {
         let size = |file: &'a File| {
-            let bytes = file.size_in_bytes.unwrap_or_default();
-            (file.id.as_str(), bytes.max(0.0) as u64)
+            (file.id.as_str(), sensible(file.size_in_bytes).unwrap_or_default() as u64)
         };
         let time = |task: &'a Executed| {
-            let seconds = task.runtime_in_seconds.unwrap_or_default();
-            (task.id.as_str(), if seconds.is_finite() { seconds.max(0.0) } else { 0.0 })
+            (task.id.as_str(), sensible(task.runtime_in_seconds).unwrap_or_default())
         };
         let times: BTreeMap<_, _> = execution.tasks.iter().map(time).collect();
         let mut builder = GraphBuilder::default();
@@ -251,6 +315,39 @@ mod tests {
         // c waits for b, which gives it no file.
         assert_eq!(find("done").consumers, [TaskId(2)]);
         assert_eq!(graph.data().len(), 4);
+    }
+
+    #[test]
+    fn what_had_to_be_guessed_is_said_once_for_each_kind() {
+        assert_eq!(
+            load(SMALL).unwrap().guesses,
+            [
+                "`c` has no recorded runtime: 0 s is taken",
+                "`gone` is waited for or to wait, and is no task of the file: nothing is taken",
+            ]
+        );
+
+        let odd = r#"{"workflow": {
+            "specification": {
+                "tasks": [
+                    {"id": "a", "outputFiles": ["x", "y"]}, {"id": "b", "inputFiles": ["x", "z"]}
+                ],
+                "files": [{"id": "x", "sizeInBytes": -1}, {"id": "y"}]
+            },
+            "execution": {"tasks": [
+                {"id": "a", "runtimeInSeconds": -2, "coreCount": 1},
+                {"id": "b", "runtimeInSeconds": 3, "coreCount": 4}
+            ]}
+        }}"#;
+        assert_eq!(
+            load(odd).unwrap().guesses,
+            [
+                "`a` has a runtime that is none: 0 s is taken",
+                "`b` used several cores: one core for as long is taken",
+                "`y` has no recorded size, as 1 more: 0 bytes is taken",
+                "`x` has a size that is none: 0 bytes is taken",
+            ]
+        );
     }
 
     #[test]

@@ -132,6 +132,7 @@ fn arguments_that_are_not_those_of_the_function_are_code_10() {
 }
 
 /// A byte more than is sent.
+#[derive(serde::Deserialize)]
 struct Large(Vec<u8>);
 
 impl serde::Serialize for Large {

@@ -8,7 +8,7 @@ use super::{BULK_BYTES, Carriage, Carrier};
 use crate::codec::DecodeError;
 use crate::frame::Frame;
 use crate::wire::{
-    Announced, Announcement, CastHead, Control, FlowId, Packet, REPORTED_BYTES_MIN, SpreadFrame,
+    Announced, Announcement, CastHead, FlowId, Packet, REPORTED_BYTES_MIN, SpreadFrame,
 };
 use bytes::Bytes;
 use gridspan_bcast::Course;
@@ -18,7 +18,7 @@ impl Carrier {
     /// Sends a multicast of this node on its course.
     pub(super) fn cast(
         &mut self,
-        origin: PeId,
+        (now, origin): (Time, PeId),
         multicast: &Announcement,
         (course, report): (&Course, Option<u64>),
         out: &mut Vec<Carriage>,
@@ -26,6 +26,9 @@ impl Carrier {
         let flow = self.casts_begun;
         self.casts_begun += 1;
         let total = multicast.bytes() as u64;
+        if let Some(number) = report.filter(|_| total >= REPORTED_BYTES_MIN) {
+            self.watch.begin(now, FlowId::Multicast(number));
+        }
         for segment in course.segments(total) {
             let (stripe, offset) = (segment.stripe as u32, segment.offset);
             let tree = course.trees()[segment.stripe].clone();
@@ -70,8 +73,7 @@ impl Carrier {
         }
         let Some(cast) = self.casts.remove(&(root, flow)) else { return Ok(()) };
         if let Some(flow) = report.filter(|_| total >= REPORTED_BYTES_MIN) {
-            let (flow, arrivals) = (FlowId::Multicast(flow), cast.arrivals());
-            out.push(self.report(origin, Control::Carried { flow, arrivals }));
+            out.push(self.carried(origin, FlowId::Multicast(flow), cast.arrivals()));
         }
         let here = self.layout.place(self.node).pes.clone().map(PeId);
         for (to, control) in Announced::from_bytes(&cast.into_bytes())?.controls(here)? {

@@ -20,12 +20,14 @@ mod casts;
 mod lines;
 mod plans;
 mod stewards;
+mod watch;
 
 use crate::codec::DecodeError;
 use crate::parcel::Parcel;
+use crate::steward::Nudge;
 use crate::wire::{
-    Announced, Announcement, Content, Control, FlowId, Multicast, Packet, PlanHead,
-    REPORTED_BYTES_MIN, SEGMENT_BYTES, SegmentHead, Spread, SpreadFrame,
+    Announced, Announcement, Arrival, CarriedHead, Content, Control, FlowId, Multicast, Packet,
+    PlanHead, REPORTED_BYTES_MIN, SEGMENT_BYTES, SegmentHead, Spread, SpreadFrame,
 };
 pub(crate) use assembly::Assembly;
 use bytes::Bytes;
@@ -36,6 +38,7 @@ use plans::Plans;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stewards::{Post, Stewards};
+use watch::Watch;
 
 /// The carrier of one node.
 pub struct Carrier {
@@ -55,6 +58,14 @@ pub struct Carrier {
     /// Announcements are not larger.
     bytes_max: u64,
     stewards: Stewards,
+    watch: Watch,
+}
+
+/// The plan over this tree that all carriers know from the beginning.
+pub(crate) fn standing_plan(tree: &Tree) -> Plan {
+    // Where nobody passes anything on, there is nothing to be gained by segments.
+    let segment_bytes = if tree.depth() > 1 { SEGMENT_BYTES } else { u64::MAX };
+    Plan::standing(tree.clone(), segment_bytes)
 }
 
 /// Announcements of so many bytes hold up no messages, however small their segments are.
@@ -63,9 +74,7 @@ const BULK_BYTES: u64 = 64 << 10;
 impl Carrier {
     /// A carrier that knows the `tree` of nodes, which announcements take that name no other plan.
     pub(crate) fn new(node: NodeId, layout: Arc<Layout>, tree: &Tree, bytes_max: u64) -> Self {
-        // Where nobody passes anything on, there is nothing to be gained by segments.
-        let segment_bytes = if tree.depth() > 1 { SEGMENT_BYTES } else { u64::MAX };
-        let standing = Arc::new(Plan::standing(tree.clone(), segment_bytes));
+        let standing = Arc::new(standing_plan(tree));
         let (flows, casts, used) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let plans = Plans::default();
         let stewards = Stewards::default();
@@ -80,7 +89,13 @@ impl Carrier {
             used,
             bytes_max,
             stewards,
+            watch: Watch::default(),
         }
+    }
+
+    /// Says how others have [`Carrier::wake`] called at once, where time is real.
+    pub(crate) fn connect(&mut self, nudge: Nudge) {
+        self.stewards.nudge = Some(nudge);
     }
 
     /// Takes what a PE of this node has for others. Only packets for which [`Packet::is_spread`] holds do
@@ -99,10 +114,10 @@ impl Carrier {
             _ if self.layout.is_guest(self.node) => {}
             Spread::Multicast(multicast) => self.pass_on(multicast, out),
             Spread::Cast { multicast, course, report } => {
-                self.cast(from, &multicast, (&course, report), out);
+                self.cast((now, from), &multicast, (&course, report), out);
             }
             Spread::Announcement { announcement, plan, flow } => {
-                self.announce(from, &announcement, (plan, flow), out);
+                self.announce((now, from), &announcement, (plan, flow), out);
             }
             Spread::Plan { plan, retired } => self.publish(from, *plan, &retired, out),
         }
@@ -141,6 +156,10 @@ impl Carrier {
             SpreadFrame::Cast { origin, head, payload } => {
                 self.check(origin)?;
                 self.take_cast((now, from, origin), *head, (frame, payload), out)
+            }
+            SpreadFrame::Carried(head) => {
+                self.note_carried(now, from, head, out);
+                Ok(())
             }
             SpreadFrame::Plan(head) => self.take_plan(from, *head, frame, out),
         }
@@ -216,7 +235,7 @@ impl Carrier {
     /// Sends an announcement of this node to all others.
     fn announce(
         &mut self,
-        origin: PeId,
+        (now, origin): (Time, PeId),
         announcement: &Announcement,
         (plan, flow): (PlanId, u64),
         out: &mut Vec<Carriage>,
@@ -224,6 +243,9 @@ impl Carrier {
         let plan = self.plan(plan).unwrap_or(&self.standing).clone();
         self.used.insert(plan.id(), flow + 1);
         let total = announcement.bytes() as u64;
+        if total >= REPORTED_BYTES_MIN {
+            self.watch.begin(now, FlowId::Announcement(flow));
+        }
         for segment in plan.segments(total) {
             let (stripe, offset) = (segment.stripe as u32, segment.offset);
             let head = SegmentHead { plan: plan.id(), stripe, flow, offset, total };
@@ -286,8 +308,7 @@ impl Carrier {
         let Some((payload, arrivals)) = complete else { return Ok(()) };
         self.plans.note_complete(root, number);
         if head.total >= REPORTED_BYTES_MIN {
-            let flow = FlowId::Announcement(number);
-            out.push(self.report(origin, Control::Carried { flow, arrivals }));
+            out.push(self.carried(origin, FlowId::Announcement(number), arrivals));
         }
         let here = self.layout.place(self.node).pes.clone().map(PeId);
         for (to, control) in Announced::from_bytes(&payload)?.controls(here)? {
@@ -344,6 +365,27 @@ impl Carrier {
     fn report(&self, to: PeId, control: Control) -> Carriage {
         let frame = Packet::control(control).into_frame(self.layout.leader(self.node), to);
         Carriage::Send { to: self.layout.node_of(to), frame: frame.into(), is_bulk: false }
+    }
+
+    /// Tells the carrier where something began that this node has all of it.
+    fn carried(&self, origin: PeId, flow: FlowId, arrivals: Vec<Arrival>) -> Carriage {
+        let head = CarriedHead { flow, arrivals };
+        let frame = SpreadFrame::carried(self.layout.leader(self.node), &head);
+        Carriage::Send { to: self.layout.node_of(origin), frame, is_bulk: false }
+    }
+
+    /// A node has all of what began here; the root wants to know.
+    fn note_carried(&self, now: Time, node: NodeId, head: CarriedHead, out: &mut Vec<Carriage>) {
+        let CarriedHead { flow, arrivals } = head;
+        let Some(begun) = self.watch.begun(flow) else { return };
+        let control = Control::Carried { flow, node, arrivals, after: now.since(begun) };
+        let from = self.layout.leader(self.node);
+        let to = self.layout.leader(self.standing.id().root);
+        out.push(if self.layout.node_of(to) == self.node {
+            Carriage::Deliver { from, to, packet: Packet::control(control) }
+        } else {
+            self.report(to, control)
+        });
     }
 }
 

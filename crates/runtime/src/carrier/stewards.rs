@@ -5,7 +5,7 @@ use super::lines::{Lines, Room};
 use crate::codec::DecodeError;
 use crate::error::JobError;
 use crate::id::CollectionId;
-use crate::steward::{Deed, News, Steward, Word};
+use crate::steward::{Deed, News, Nudge, Steward, Word};
 use crate::wire::{Control, NoteHead, Packet, SpreadFrame};
 use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId, Time};
@@ -18,6 +18,7 @@ pub(super) struct Stewards {
     /// Pools that were closed: what comes late is for nobody. As many as the root remembers collections.
     closed: BTreeSet<CollectionId>,
     lines: Lines,
+    pub(super) nudge: Option<Nudge>,
 }
 
 /// What a call of a steward needs of its carrier.
@@ -100,7 +101,10 @@ impl Stewards {
         self.lines.bytes()
     }
 
-    fn begin(&mut self, pool: CollectionId, steward: Box<dyn Steward>, post: &mut Post<'_>) {
+    fn begin(&mut self, pool: CollectionId, mut steward: Box<dyn Steward>, post: &mut Post<'_>) {
+        if let Some(nudge) = &self.nudge {
+            steward.connect(nudge);
+        }
         self.open.insert(pool, steward);
         // What workers said before is lost: they say again how much there is.
         self.ask(pool, post, |steward, now, out| steward.hear(now, Word::Look, out));

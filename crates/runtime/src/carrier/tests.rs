@@ -222,11 +222,13 @@ fn a_large_multicast_comes_in_segments_and_through_nodes_that_keep_nothing_of_it
     let mut got = settle(&mut carriers, NodeId(0), out);
 
     assert!(carriers.iter().all(|carrier| carrier.bytes() == 0));
-    let reports: Vec<_> = got.extract_if(.., |(pe, _)| *pe == 1).collect();
+    let reports: Vec<_> = got.extract_if(.., |(pe, _)| *pe == 0).collect();
     let [(_, Packet(Content::Control(report)))] = &reports[..] else { panic!("not one report") };
-    let Control::Carried { flow: FlowId::Multicast(8), arrivals } = &**report else {
+    let Control::Carried { flow: FlowId::Multicast(8), arrivals, node, after } = &**report else {
         panic!("{report:?}")
     };
+    // Time stands for the order of frames here: the last of them is the word itself.
+    assert!(*node == NodeId(2) && *after > Duration::ZERO);
     let mut from: Vec<u32> = arrivals.iter().map(|arrival| arrival.from.0).collect();
     from.sort_unstable();
     assert_eq!(from, [0, 1], "straight over one tree, through the relay over the other");

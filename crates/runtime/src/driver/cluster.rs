@@ -1,5 +1,6 @@
 //! The cluster driver: this process is one node of a job.
 
+use super::brake::emulated_speed;
 use super::main_thread;
 use super::node::{Node, check_pes};
 use super::switch::Switch;
@@ -10,7 +11,7 @@ use crate::net::TransportLimits;
 use crate::net::bootstrap::Joined;
 use crate::pe::Core;
 use crate::program::Program;
-use gridspan_topology::NodeId;
+use gridspan_topology::{NodeId, Speed};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Instant;
@@ -45,18 +46,21 @@ pub fn run_with(job: Job, joined: Joined, begun: impl FnOnce(Leaver)) -> Result<
         Some(pes) => Program::guest(job, layout, node, pes),
         None => Program::new(job, layout),
     }?;
+    let speed = match joined.bundle.emulate {
+        true => emulated_speed(&joined.bundle.spec, node),
+        false => Speed::ORDINARY,
+    };
     check_pes(program.layout().place(node).pes.len() as u32)?;
     let net = joined
-        .into_loop(TransportLimits::default())
+        .into_loop(TransportLimits::for_job(&program.limits()))
         .map_err(|error| JobError::Failed(format!("cannot join the job: {error}")))?;
-    let uplink = Arc::new(Uplink::new(net));
+    let uplink = Arc::new(Uplink::new(net).telling(program.on_failure()));
     let begin = Instant::now();
     thread::scope(|scope| {
-        let running = Node::start(scope, &program, node, Some(uplink), begin);
+        let running = Node::start(scope, &program, node, Some(uplink), (begin, speed));
         begun(Leaver(Arc::downgrade(&running.switch)));
         if node == NodeId(0) {
-            let main = program.begin_main(main_thread::port(&running.switch));
-            main_thread::run(main, &running.switch);
+            main_thread::run(program, &running.switch);
         }
         running.join()
     })

@@ -5,7 +5,7 @@ use super::node::{Node, check_pes};
 use crate::Job;
 use crate::error::JobError;
 use crate::program::Program;
-use gridspan_topology::{Layout, NodeId};
+use gridspan_topology::{Layout, NodeId, Speed};
 use std::thread;
 use std::time::Instant;
 
@@ -16,9 +16,8 @@ pub fn run(job: Job, pes: u32) -> Result<(), JobError> {
     let program = Program::new(job, Layout::single(pes))?;
     let begin = Instant::now();
     thread::scope(|scope| {
-        let node = Node::start(scope, &program, NodeId(0), None, begin);
-        let main = program.begin_main(main_thread::port(&node.switch));
-        main_thread::run(main, &node.switch);
+        let node = Node::start(scope, &program, NodeId(0), None, (begin, Speed::ORDINARY));
+        main_thread::run(program, &node.switch);
         node.join()
     })
 }
@@ -46,6 +45,7 @@ pub fn run_emulated_counted(
     job: Job,
     spec: &gridspan_topology::GridSpec,
 ) -> Result<Vec<Carried>, JobError> {
+    use super::brake::emulated_speed;
     use super::uplink::Uplink;
     use crate::net::bootstrap::{Joined, issue};
     use crate::net::{Authority, TransportLimits, UdpPort};
@@ -68,7 +68,8 @@ pub fn run_emulated_counted(
     for (mut bundle, port) in bundles.into_iter().zip(ports) {
         bundle.emulate = true;
         let joined = Joined { bundle, port, addresses: addresses.clone() };
-        let net = joined.into_loop(TransportLimits::default()).map_err(|error| setup(&error))?;
+        let limits = TransportLimits::for_job(&program.limits());
+        let net = joined.into_loop(limits).map_err(|error| setup(&error))?;
         uplinks.push(Arc::new(Uplink::new(net)));
     }
     let (begin, counting) = (Instant::now(), uplinks.clone());
@@ -77,11 +78,13 @@ pub fn run_emulated_counted(
             .layout()
             .nodes()
             .zip(uplinks)
-            .map(|(node, uplink)| Node::start(scope, &program, node, Some(uplink), begin))
+            .map(|(node, uplink)| {
+                let pace = (begin, emulated_speed(spec, node));
+                Node::start(scope, &program, node, Some(uplink), pace)
+            })
             .collect();
         let switch = nodes[0].switch.clone();
-        let main = program.begin_main(main_thread::port(&switch));
-        main_thread::run(main, &switch);
+        main_thread::run(program, &switch);
         let others = nodes.split_off(1);
         let outcome = nodes.pop().map_or(Ok(()), Node::join);
         others.into_iter().for_each(|node| drop(node.join()));

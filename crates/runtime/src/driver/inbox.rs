@@ -1,8 +1,10 @@
 //! Where packets for a PE wait, and how its thread sleeps until there are any.
 
+use crate::id::KindId;
 use crate::pe::Action;
 use crate::wire::Packet;
 use gridspan_topology::PeId;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -101,6 +103,21 @@ impl Inbox {
     /// Bytes of the messages that wait here.
     pub(super) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// For which types of actors most bytes wait here.
+    pub(super) fn fullest(&self, most: usize) -> Vec<(KindId, usize)> {
+        let mut all: BTreeMap<KindId, usize> = BTreeMap::new();
+        let contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
+        for (_, packet) in &contents.taken.messages {
+            if let Some(kind) = packet.kind() {
+                *all.entry(kind).or_default() += packet.bytes();
+            }
+        }
+        let mut all: Vec<_> = all.into_iter().collect();
+        all.sort_by_key(|&(kind, bytes)| (std::cmp::Reverse(bytes), kind));
+        all.truncate(most);
+        all
     }
 
     /// Takes what is in here, without messages unless there is `room` for them. `taken` must be

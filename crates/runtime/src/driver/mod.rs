@@ -4,17 +4,28 @@
 //! - [`cluster`]: this process is one node of a job (feature `net`).
 //!
 //! Inside: `worker` is the thread of a PE, `inbox` where packets wait for it, `switch` the way to
-//! other PEs, `uplink` the way to other nodes.
+//! other PEs, `uplink` the way to other nodes. `watchdog` sees what a PE inside of a handler cannot say.
 
+#[cfg(feature = "net")]
+mod arrivals;
+#[cfg(feature = "net")]
+mod brake;
 #[cfg(feature = "net")]
 pub mod cluster;
 pub mod embedded;
 mod ending;
 mod inbox;
+mod kernel;
+#[cfg(feature = "net")]
+mod locks;
+#[cfg(feature = "net")]
+mod loss;
+mod main_state;
 mod main_thread;
 mod node;
 mod share;
 mod switch;
 #[cfg(feature = "net")]
 mod uplink;
+mod watchdog;
 mod worker;

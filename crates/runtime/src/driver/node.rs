@@ -4,11 +4,12 @@ use super::inbox::Inbox;
 use super::switch::Switch;
 #[cfg(feature = "net")]
 use super::uplink::{Drive, Uplink};
+use super::watchdog::Watchdog;
 use super::worker::{self, Idle, Park};
 use crate::error::JobError;
-use crate::pe::Pe;
+use crate::pe::{Core, Pe};
 use crate::program::Program;
-use gridspan_topology::{NodeId, PeId};
+use gridspan_topology::{NodeId, PeId, Speed};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, Scope, ScopedJoinHandle, Thread};
 use std::time::Instant;
@@ -82,6 +83,7 @@ pub(super) struct Node<'scope> {
     pes: Vec<std::io::Result<ScopedJoinHandle<'scope, Result<(), JobError>>>>,
     uplink: Option<Arc<Uplink>>,
     watch: Option<ScopedJoinHandle<'scope, ()>>,
+    watchdog: std::io::Result<ScopedJoinHandle<'scope, ()>>,
 }
 
 /// Wakes a PE's thread, wherever it sleeps.
@@ -102,13 +104,13 @@ fn wake(
 }
 
 impl<'scope> Node<'scope> {
-    /// Starts the threads of a node.
+    /// Starts the threads of a node, at this speed if that is emulated.
     pub(super) fn start<'env>(
         scope: &'scope Scope<'scope, 'env>,
         program: &Program,
         node: NodeId,
         uplink: Option<Arc<Uplink>>,
-        begin: Instant,
+        (begin, speed): (Instant, Speed),
     ) -> Self {
         let layout = program.layout().clone();
         #[cfg(feature = "net")]
@@ -131,13 +133,17 @@ impl<'scope> Node<'scope> {
         let network = None;
         #[cfg(feature = "net")]
         let network = uplink.clone().map(|uplink| uplink as Arc<dyn super::switch::Network>);
-        let soft_bytes = program.limits().soft_bytes;
+        let limits = program.limits();
         let (inboxes, carrier) = (inboxes.collect(), program.carrier(node));
-        let switch = Switch::new(layout.clone(), node, inboxes, network, carrier, soft_bytes);
+        let switch = Switch::new(layout.clone(), node, inboxes, network, carrier, limits);
         let switch = Arc::new(switch);
-        let mut handles = Vec::new();
+        let (mut handles, mut views) = (Vec::new(), Vec::new());
         for (&pe, thread) in pes.iter().zip(threads) {
             let mut machine = program.pe(pe);
+            views.push(machine.current_handler());
+            if pe == PeId(0) {
+                machine.act(Box::new(Core::watch));
+            }
             if let Some(uplink) = uplink.as_ref().filter(|_| pe == pes[0]) {
                 introduce(&mut machine, uplink, layout.is_guest(node));
             }
@@ -155,7 +161,7 @@ impl<'scope> Node<'scope> {
                     // Set once, here.
                     let _ = thread.set(thread::current());
                     let _dying = Dying(&switch, pe);
-                    worker::run(machine, &switch, begin, &mut *idle)
+                    worker::run(machine, &switch, (begin, speed), &mut *idle)
                 }
             });
             if let Err(error) = &spawned {
@@ -164,7 +170,12 @@ impl<'scope> Node<'scope> {
             handles.push(spawned);
         }
         let watch = Self::start_watch(scope, uplink.as_ref(), &switch);
-        Self { switch, pes: handles, uplink, watch }
+        let dog = Watchdog::new(views, program.watch().clone(), program.on_failure());
+        let watchdog = thread::Builder::new().name("watchdog".to_owned()).spawn_scoped(scope, {
+            let switch = switch.clone();
+            move || dog.run(&switch, begin)
+        });
+        Self { switch, pes: handles, uplink, watch, watchdog }
     }
 
     #[cfg(feature = "net")]
@@ -188,7 +199,7 @@ impl<'scope> Node<'scope> {
 
     /// Waits until the job is over on this node. Returns how it ended.
     pub(super) fn join(self) -> Result<(), JobError> {
-        let Self { switch, pes, uplink: _uplink, watch } = self;
+        let Self { switch, pes, uplink: _uplink, watch, watchdog } = self;
         let mut outcome = Err(JobError::Failed("a node without PEs".to_owned()));
         for (position, pe) in pes.into_iter().enumerate() {
             let ended = match pe.map(ScopedJoinHandle::join) {
@@ -205,6 +216,12 @@ impl<'scope> Node<'scope> {
             uplink.finish(&switch);
         }
         switch.close();
+        // A job can do without one, if there was no thread for it.
+        if let Ok(watchdog) = watchdog {
+            watchdog.thread().unpark();
+            // It ends by itself, and has nothing to say.
+            let _ = watchdog.join();
+        }
         switch.finish_thinking();
         if let Some(watch) = watch {
             // It ends by itself, and has nothing to say.

@@ -2,14 +2,16 @@
 
 use super::ending::Ending;
 use super::inbox::Inbox;
+use super::main_state::MainState;
 use crate::carrier::{Carriage, Carrier};
 use crate::frame::Frame;
+use crate::limits::Limits;
 use crate::pe::{Core, Thought};
 use crate::probe::ProbeOrder;
-use crate::wire::Packet;
+use crate::wire::{Control, Packet};
 use gridspan_topology::{Layout, NodeId, PeId, Time};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -23,8 +25,12 @@ pub(crate) trait Network: Send + Sync {
     fn meet(&self, guest: NodeId, contact: &str);
     /// Has this node measure something; the first PE gets the results.
     fn probe(&self, order: ProbeOrder);
+    /// Has the first PE told, by [`Switch::looked`], whether all has arrived that had been sent when this was asked last.
+    fn look(&self, round: u64);
     /// The carrier has something to do earlier than it had.
     fn look_again(&self);
+    /// The carrier has something to do now, and the first PE of this node may be busy.
+    fn hurry(&self);
     /// Bytes that wait because too many are under way already.
     fn backlog_bytes(&self) -> usize;
 }
@@ -34,6 +40,14 @@ const NEVER: u64 = u64::MAX;
 
 /// How long the advisor thinks at a time: a full plan for 64 nodes takes about so long.
 const THINKING: Duration = Duration::from_millis(50);
+
+/// Why not all was sent.
+pub(super) enum Undelivered {
+    /// There is no such PE.
+    Stranger(PeId),
+    /// It takes nothing, and too much waits for it.
+    Full(PeId),
+}
 
 /// Connects the PEs of a node.
 pub(super) struct Switch {
@@ -45,15 +59,21 @@ pub(super) struct Switch {
     carrier: Mutex<Carrier>,
     /// When the carrier has something to do although nothing comes, in nanoseconds since `begin`.
     due_ns: AtomicU64,
+    /// Whether the carrier is to be woken at once.
+    #[cfg(feature = "net")]
+    is_nudged: Arc<AtomicBool>,
     /// Bytes of announcements of which parts are missing.
     carried_bytes: AtomicUsize,
     /// The thread of the advisor, if there was one.
     advisor: Mutex<Option<JoinHandle<()>>>,
     begin: Instant,
-    /// Bytes in an inbox at which the network should bring no more.
-    soft_bytes: usize,
+    /// Bytes in an inbox at which the network should bring no more, and at which the job ends.
+    limits: Limits,
     /// For the thread of main, if it is in this process.
     pub(super) ending: Ending,
+    /// What main does, if it is in this process.
+    pub(super) main: MainState,
+    is_closed: AtomicBool,
 }
 
 impl Switch {
@@ -62,9 +82,17 @@ impl Switch {
         node: NodeId,
         inboxes: Vec<Inbox>,
         network: Option<Arc<dyn Network>>,
-        carrier: Carrier,
-        soft_bytes: usize,
+        mut carrier: Carrier,
+        limits: Limits,
     ) -> Self {
+        let is_nudged = Arc::new(AtomicBool::new(false));
+        if let Some(network) = network.clone() {
+            let is_nudged = Arc::clone(&is_nudged);
+            carrier.connect(Arc::new(move || {
+                is_nudged.store(true, Ordering::SeqCst);
+                network.hurry();
+            }));
+        }
         let first_pe = layout.place(node).pes.start;
         let ending = Ending::default();
         let carrier = Mutex::new(carrier);
@@ -79,8 +107,12 @@ impl Switch {
             advisor: Mutex::default(),
             begin: Instant::now(),
             due_ns: AtomicU64::new(NEVER),
-            soft_bytes,
+            #[cfg(feature = "net")]
+            is_nudged,
+            limits,
             ending,
+            main: MainState::default(),
+            is_closed: AtomicBool::new(false),
         }
     }
 
@@ -92,10 +124,16 @@ impl Switch {
     /// Whether the network should not bring more.
     #[cfg(feature = "net")]
     pub(super) fn is_congested(&self) -> bool {
-        self.inboxes.iter().any(|inbox| inbox.bytes() >= self.soft_bytes)
+        self.inboxes.iter().any(|inbox| inbox.bytes() >= self.limits.soft_bytes)
+    }
+
+    /// Whether the job is over on this node.
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::SeqCst)
     }
 
     pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
         self.inboxes.iter().for_each(Inbox::close);
     }
 
@@ -111,33 +149,41 @@ impl Switch {
 
     /// Whether the PEs should make no more messages until the network has taken some.
     pub(super) fn is_held_back(&self) -> bool {
-        self.backlog_bytes() >= self.soft_bytes
+        self.backlog_bytes() >= self.limits.soft_bytes
     }
 
-    /// Sends packets from one PE of this node; those to itself go to `own`. Fails with the name of
-    /// a PE that does not exist.
+    /// Sends packets from one PE of this node; those to itself go to `own`. Stops at one for a PE that does not exist.
+    /// Messages to a PE of this node for which more waits than may are dropped, since that ends the job.
     pub(super) fn send(
         &self,
         from: PeId,
         packets: impl Iterator<Item = (PeId, Packet)>,
         own: &mut Vec<(PeId, Packet)>,
-    ) -> Result<(), PeId> {
+    ) -> Result<(), Undelivered> {
+        let mut full = None;
         for (to, packet) in packets {
             if !self.layout.may_contain(to) {
-                return Err(to);
+                return Err(Undelivered::Stranger(to));
             }
             if packet.is_spread() {
                 self.carry(|carrier, now, out| carrier.take(now, from, packet, out));
             } else if to == from {
                 own.push((from, packet));
             } else if self.layout.node_of(to) == self.node {
-                self.inbox(to).push([(from, packet)]);
+                let inbox = self.inbox(to);
+                // The rest leaves all the same: the word that the job ends may be in it.
+                if packet.is_control() || inbox.bytes() <= self.limits.hard_bytes {
+                    inbox.push([(from, packet)]);
+                }
+                if inbox.bytes() > self.limits.hard_bytes {
+                    full = Some(to);
+                }
             } else if let Some(network) = &self.network {
                 let node = self.layout.node_of(to);
                 network.send(node, packet.into_frame(from, to).into(), false);
             }
         }
-        Ok(())
+        full.map_or(Ok(()), |pe| Err(Undelivered::Full(pe)))
     }
 
     /// Lets the carrier do something, and does what follows. What goes on to other nodes does so first.
@@ -173,6 +219,9 @@ impl Switch {
     /// How long until [`Switch::wake_carrier`] has something to do.
     #[cfg(feature = "net")]
     pub(super) fn until_due(&self) -> Option<Duration> {
+        if self.is_nudged.load(Ordering::SeqCst) {
+            return Some(Duration::ZERO);
+        }
         let due = self.due_ns.load(Ordering::Relaxed);
         (due != NEVER).then(|| Time(due).since(self.now()))
     }
@@ -181,6 +230,7 @@ impl Switch {
     #[cfg(feature = "net")]
     pub(super) fn wake_carrier(&self) {
         if self.until_due() == Some(Duration::ZERO) {
+            self.is_nudged.store(false, Ordering::SeqCst);
             self.carry(|carrier, now, out| carrier.wake(now, out));
         }
     }
@@ -213,6 +263,34 @@ impl Switch {
         if let Some(thread) = thread {
             // Whatever became of it, there is nobody to tell.
             let _ = thread.join();
+        }
+    }
+
+    /// Finds out what a PE cannot know that is to say what it does. Only the first PE of a node speaks for the
+    /// network.
+    pub(super) fn look(&self, pe: PeId, round: u64) {
+        match self.network.as_ref().filter(|_| pe.0 == self.first_pe) {
+            Some(network) => network.look(round),
+            None => self.looked(pe, round, true),
+        }
+    }
+
+    /// Tells a PE what it could not know. `is_quiet`: whether nothing is on its way in the network.
+    pub(super) fn looked(&self, pe: PeId, round: u64, is_quiet: bool) {
+        let inbox = self.inbox(pe);
+        let is_waiting = inbox.has_packets() || self.carried_bytes() > 0;
+        let (is_quiet, main) = (is_quiet && !is_waiting, self.main.status());
+        inbox.push_action(Box::new(move |core| core.looked(round, is_quiet, main)));
+    }
+
+    /// Tells the root of a handler that a PE of this node is inside of, in its place.
+    pub(super) fn tell_inside(&self, pe: PeId, handler: Option<(String, u64)>) {
+        let root = PeId(0);
+        let packet = Packet::control(Control::Inside { handler });
+        if self.layout.node_of(root) == self.node {
+            self.inbox(root).push([(pe, packet)]);
+        } else if let Some(network) = &self.network {
+            network.send(self.layout.node_of(root), packet.into_frame(pe, root).into(), false);
         }
     }
 

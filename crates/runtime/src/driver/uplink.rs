@@ -6,22 +6,28 @@
 //! looks every few milliseconds whether the network was attended to, and drives it until the PE
 //! wants it back.
 
+mod drive;
+
+use super::arrivals::Arrivals;
 use super::inbox::Inbox;
+use super::locks::{lock, try_lock};
+use super::loss;
 use super::switch::{Network, Switch};
-use super::worker::Idle;
 use crate::error::JobError;
 use crate::frame::Frame;
 use crate::net::{FrameClass, LossReason, NetLoop, SendError, TransportEvent, Waker};
-use crate::pe::Core;
+use crate::pe::{Core, OnFailure};
 use crate::probe::ProbeOrder;
 use gridspan_topology::NodeId;
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::thread;
+use std::sync::{Mutex, OnceLock};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
+
+pub(super) use drive::Drive;
 
 /// How often the watch looks, and how long the network may go unattended before it takes over.
 /// Short against a wide-area round trip; 200 looks a second cost little.
@@ -40,11 +46,14 @@ pub(super) struct Uplink {
     /// Where to, whether it is bulk whatever its size, and what.
     frames: Mutex<VecDeque<(NodeId, bool, Frame)>>,
     orders: Mutex<Vec<ProbeOrder>>,
+    /// Rounds of questions whether all has arrived.
+    looks: Mutex<Vec<u64>>,
+    arrivals: Mutex<Arrivals>,
     /// Where guests can be reached of which the transport has not heard.
     contacts: Mutex<Vec<(NodeId, SocketAddr)>>,
     /// Whether there are frames, or orders.
     has_frames: AtomicBool,
-    /// Bytes of frames that the transport did not take yet.
+    /// Bytes of frames that the transport did not take yet, whether it was offered them or not.
     backlog_bytes: AtomicUsize,
     /// Bytes of frames that have come.
     received_bytes: AtomicU64,
@@ -56,6 +65,9 @@ pub(super) struct Uplink {
     waiting: AtomicBool,
     waker: Waker,
     net: Mutex<NetLoop>,
+    /// Whether the watch is to take over at once, and its thread.
+    hurried: AtomicBool,
+    watching: OnceLock<Thread>,
     /// Whether the PE wants to drive.
     wanted: AtomicBool,
     /// When the network was last driven, in nanoseconds since `begin`.
@@ -63,10 +75,14 @@ pub(super) struct Uplink {
     begin: Instant,
     /// The job is over: peers that go away are no loss.
     over: AtomicBool,
+    /// Who hears of the first loss at once, whatever the PEs are at.
+    on_failure: Vec<OnFailure>,
+    is_loss_told: AtomicBool,
 }
 
 impl Network for Uplink {
     fn send(&self, to: NodeId, frame: Frame, is_bulk: bool) {
+        self.backlog_bytes.fetch_add(frame.len(), Ordering::Relaxed);
         lock(&self.frames).push_back((to, is_bulk, frame));
         self.announce();
     }
@@ -83,8 +99,21 @@ impl Network for Uplink {
         self.announce();
     }
 
+    fn hurry(&self) {
+        self.announce();
+        self.hurried.store(true, Ordering::SeqCst);
+        if let Some(watch) = self.watching.get() {
+            watch.unpark();
+        }
+    }
+
     fn probe(&self, order: ProbeOrder) {
         lock(&self.orders).push(order);
+        self.announce();
+    }
+
+    fn look(&self, round: u64) {
+        lock(&self.looks).push(round);
         self.announce();
     }
 
@@ -98,6 +127,8 @@ impl Uplink {
         Self {
             frames: Mutex::default(),
             orders: Mutex::default(),
+            looks: Mutex::default(),
+            arrivals: Mutex::default(),
             contacts: Mutex::default(),
             has_frames: AtomicBool::new(false),
             backlog_bytes: AtomicUsize::new(0),
@@ -107,11 +138,20 @@ impl Uplink {
             waiting: AtomicBool::new(false),
             waker: net.waker(),
             net: Mutex::new(net),
+            hurried: AtomicBool::new(false),
+            watching: OnceLock::new(),
             wanted: AtomicBool::new(false),
             driven_ns: AtomicU64::new(0),
             begin: Instant::now(),
             over: AtomicBool::new(false),
+            on_failure: Vec::new(),
+            is_loss_told: AtomicBool::new(false),
         }
+    }
+
+    /// The same, which tells these of the first loss.
+    pub(super) fn telling(self, on_failure: &[OnFailure]) -> Self {
+        Self { on_failure: on_failure.to_vec(), ..self }
     }
 
     /// There is something to send.
@@ -207,6 +247,7 @@ impl Uplink {
             net.probe(order);
         }
         let frames = std::mem::take(&mut *lock(&self.frames));
+        let all: usize = frames.iter().map(|(_, _, frame)| frame.len()).sum();
         // After the frames: where a guest can be reached is told before anything is sent to it.
         for (guest, address) in std::mem::take(&mut *lock(&self.contacts)) {
             if guest != switch.node && net.transport().address_of(guest).is_none() {
@@ -237,15 +278,21 @@ impl Uplink {
                 }
             }
         }
-        let bytes = left.iter().map(|(_, _, frame)| frame.len()).sum();
-        self.backlog_bytes.store(bytes, Ordering::Relaxed);
+        let bytes: usize = left.iter().map(|(_, _, frame)| frame.len()).sum();
+        self.backlog_bytes.fetch_sub(all - bytes, Ordering::Relaxed);
         self.left.store(left.len(), Ordering::Relaxed);
         if is_drained || waited == 0 {
             self.drained_ns.store(self.elapsed_ns(), Ordering::Relaxed);
         }
-        let mut frames = lock(&self.frames);
-        left.append(&mut frames);
-        *frames = left;
+        {
+            let mut frames = lock(&self.frames);
+            left.append(&mut frames);
+            *frames = left;
+        }
+        for round in std::mem::take(&mut *lock(&self.looks)) {
+            let is_quiet = lock(&self.arrivals).look(net.transport()) && bytes == 0;
+            switch.looked(switch.layout.leader(switch.node), round, is_quiet);
+        }
     }
 
     fn handle(&self, switch: &Switch, event: TransportEvent) {
@@ -263,8 +310,8 @@ impl Uplink {
             TransportEvent::Connected(node) => tracing::info!(%node, "connected"),
             TransportEvent::Suspected(node) => tracing::warn!(%node, "silent; suspected"),
             TransportEvent::Recovered(node) => tracing::info!(%node, "heard of again"),
-            TransportEvent::Refused { address, node, reason } => {
-                tracing::warn!(%address, ?node, %reason, "refused");
+            TransportEvent::Refused { address, node, reason, count } => {
+                tracing::warn!(%address, ?node, count, %reason, "refused");
             }
             TransportEvent::Lost { node, reason } => self.lose(switch, node, &reason),
         }
@@ -274,10 +321,13 @@ impl Uplink {
         if self.over.load(Ordering::SeqCst) {
             return;
         }
-        let layout = &switch.layout;
-        let site = layout.site_name(layout.site_of_node(node)).to_owned();
-        let error = JobError::NodeLost { node, site, reason: reason.to_string() };
+        let error = loss::error(&switch.layout, node, reason);
         tracing::info!(%error, "node lost");
+        if loss::is_fatal(&switch.layout, node, reason)
+            && !self.is_loss_told.swap(true, Ordering::SeqCst)
+        {
+            self.on_failure.iter().for_each(|tell| tell(&error));
+        }
         tell(switch, move |core| core.node_lost(node, error));
     }
 
@@ -309,12 +359,24 @@ impl Uplink {
 
     /// Drives the network whenever nobody else does, until the job is over.
     pub(super) fn watch(&self, switch: &Switch) {
+        // Set once, here.
+        let _ = self.watching.set(thread::current());
+        let mut pause = WATCH;
         while !self.over.load(Ordering::SeqCst) {
-            thread::sleep(WATCH);
-            if self.waiting.load(Ordering::SeqCst) || self.unattended() < WATCH {
+            thread::park_timeout(pause);
+            pause = WATCH;
+            let is_hurried = self.hurried.swap(false, Ordering::SeqCst);
+            if self.waiting.load(Ordering::SeqCst) || !is_hurried && self.unattended() < WATCH {
                 continue;
             }
-            let Some(mut net) = try_lock(&self.net) else { continue };
+            let Some(mut net) = try_lock(&self.net) else {
+                // Whoever drives now may leave without having seen why.
+                if is_hurried {
+                    self.hurried.store(true, Ordering::SeqCst);
+                    pause = ATTEND;
+                }
+                continue;
+            };
             while !self.wanted.load(Ordering::SeqCst) && !self.over.load(Ordering::SeqCst) {
                 self.turn(&mut net, switch, DRIVE, None);
             }
@@ -331,54 +393,4 @@ fn tell(switch: &Switch, action: impl FnOnce(&mut Core) + Send + 'static) {
 /// Ends the job; the first PE of this node tells the root.
 fn fail(switch: &Switch, error: JobError) {
     tell(switch, move |core| core.fail(error));
-}
-
-/// The first PE of a node waits in the node's socket.
-pub(super) struct Drive {
-    pub(super) uplink: Arc<Uplink>,
-    pub(super) switch: Arc<Switch>,
-}
-
-/// The longest wait where nothing sets a limit; the transport's own timers are shorter.
-const FOREVER: Duration = Duration::from_secs(3600);
-
-impl Idle for Drive {
-    fn wait(&mut self, inbox: &Inbox, timeout: Option<Duration>) {
-        let uplink = &self.uplink;
-        let mut net = match try_lock(&uplink.net) {
-            Some(net) => net,
-            None => {
-                uplink.wanted.store(true, Ordering::SeqCst);
-                uplink.waker.wake();
-                let net = lock(&uplink.net);
-                uplink.wanted.store(false, Ordering::SeqCst);
-                net
-            }
-        };
-        if inbox.fall_asleep() {
-            uplink.turn(&mut net, &self.switch, timeout.unwrap_or(FOREVER), Some(inbox));
-            inbox.wake_up();
-        }
-    }
-
-    fn attend(&mut self) {
-        let uplink = &self.uplink;
-        if (uplink.has_frames.load(Ordering::SeqCst) || uplink.unattended() > ATTEND)
-            && let Some(mut net) = try_lock(&uplink.net)
-        {
-            uplink.turn(&mut net, &self.switch, Duration::ZERO, None);
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    match mutex.try_lock() {
-        Ok(guard) => Some(guard),
-        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
-    }
 }

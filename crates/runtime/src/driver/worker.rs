@@ -1,12 +1,15 @@
 //! The thread of one PE.
 
+#[cfg(feature = "net")]
+use super::brake::Brake;
 use super::inbox::{Inbox, Taken};
+use super::kernel;
 use super::share::Share;
-use super::switch::Switch;
+use super::switch::{Switch, Undelivered};
 use crate::error::{JobError, panic_message};
 use crate::pe::Pe;
 use crate::wire::Packet;
-use gridspan_topology::{PeId, Time};
+use gridspan_topology::{PeId, Speed, Time};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,6 +22,8 @@ const TURN_MESSAGES: u32 = 256;
 const TURN: Duration = Duration::from_micros(200);
 /// Messages handled before the clock is looked at for the first time in a turn.
 const CHUNK_MESSAGES: u32 = 16;
+/// The most types of actors that an error names whose messages are too much.
+const FULLEST: usize = 3;
 /// How often a PE that is held back by the network looks whether it may go on.
 const RECHECK: Duration = Duration::from_millis(1);
 /// How long an idle PE looks for packets before it sleeps, at most: about the cost of waking a thread.
@@ -73,11 +78,11 @@ impl Idle for Park {
     }
 }
 
-/// Runs a PE until the job ends. Returns how it ended.
+/// Runs a PE until the job ends, at this speed if that is emulated. Returns how it ended.
 pub(super) fn run(
     mut pe: Pe,
     switch: &Arc<Switch>,
-    begin: Instant,
+    (begin, speed): (Instant, Speed),
     idle: &mut dyn Idle,
 ) -> Result<(), JobError> {
     let me = pe.id();
@@ -85,14 +90,24 @@ pub(super) fn run(
     let mut turn = Turn::default();
     pe.set_stopwatch(Box::new(move || begin.elapsed().as_nanos() as u64));
     pe.set_clock(Box::new(move || begin.elapsed().as_nanos() as u64));
+    pe.set_pace(speed);
+    if pe.is_measured() {
+        pe.set_speed(kernel::speed() * speed.factor());
+    }
     let mut share = pe.is_measured().then(Share::new);
+    #[cfg(feature = "net")]
+    let mut brake = Brake::new(speed);
     loop {
         let instant = Instant::now();
         if let Some(spent) = share.as_mut().and_then(|share| share.look(instant)) {
             pe.note_time(spent);
         }
         let now = Time(instant.duration_since(begin).as_nanos() as u64);
+        #[cfg(feature = "net")]
+        brake.begin();
         guard(&mut pe, |pe| turn.run(pe, inbox, switch, (begin, now)));
+        #[cfg(feature = "net")]
+        brake.end();
         if !guard(&mut pe, |pe| turn.send(pe, switch)) {
             // What could not be sent is dropped, and the error leaves.
             guard(&mut pe, |pe| turn.send(pe, switch));
@@ -175,10 +190,21 @@ impl Turn {
         if let Some(thought) = pe.take_thought() {
             switch.think(thought);
         }
+        if let Some(round) = pe.take_look() {
+            switch.look(me, round);
+        }
         switch.probe(pe.take_probe_orders());
         switch.meet(&pe.take_contacts());
-        if let Err(stranger) = switch.send(me, pe.outbox().drain(), &mut self.own) {
-            pe.fail(JobError::Protocol(format!("a packet names {stranger}, which does not exist")));
+        match switch.send(me, pe.outbox().drain(), &mut self.own) {
+            Ok(()) => {}
+            Err(Undelivered::Stranger(pe_id)) => {
+                let reason = format!("a packet names {pe_id}, which does not exist");
+                pe.fail(JobError::Protocol(reason));
+            }
+            Err(Undelivered::Full(to)) => {
+                let inbox = switch.inbox(to);
+                pe.fail_full(to, inbox.bytes(), &inbox.fullest(FULLEST));
+            }
         }
     }
 }

@@ -1,24 +1,25 @@
-//! How a node process learns who it is and where the others are, over its standard input and
-//! output.
+//! How a node process learns who it is and where the others are, over a pipe from its launcher and
+//! its standard output.
 //!
 //! # Start
 //!
-//! 1. The launcher writes one line to the process's standard input: its [`NodeBundle`] in JSON.
+//! 1. The launcher writes one line to a pipe that the process reads: its [`NodeBundle`] in JSON.
 //! 2. The process opens its socket and prints one line: [`LISTENING`] and the address.
 //! 3. When all have, the launcher writes one more line: the [`Addresses`] of all nodes.
 //!
-//! Keys travel over standard input only: arguments and the environment of a process can be read by
-//! others.
+//! Keys travel over that pipe only: arguments and the environment of a process can be read by
+//! others, and a program that is no job may print its standard input. Where a node has no such pipe, behind `ssh`, standard
+//! input is it.
 //!
 //! # Steady state
 //!
-//! Standard input stays open and silent; but a guest, a node that joins the running job, leaves when it gets the line [`LEAVE`].
+//! The pipe stays open and silent; but a guest, a node that joins the running job, leaves when it gets the line [`LEAVE`].
 //! Its launcher is `gridctl join`, which knows the addresses already and sends both lines at once. What the program prints passes the launcher
 //! as it is; only the one line begins with the character that no program prints.
 //!
 //! # Failure
 //!
-//! The end of standard input means that the launcher is gone: the process must end
+//! The end of the pipe means that the launcher is gone: the process must end
 //! ([`watch_launcher`]). A line that is too long, malformed or missing ends the process with an
 //! error before it has opened anything to the network.
 
@@ -56,10 +57,10 @@ const WINDOW_BOUNDS: (u64, u64) = (32 << 10, 4 << 20);
 /// A node could not join its job.
 #[derive(Debug, Error)]
 pub enum BootstrapError {
-    /// Standard input or output failed.
+    /// The pipe or standard output failed.
     #[error("cannot talk to the launcher: {0}")]
     Io(#[from] io::Error),
-    /// Standard input ended.
+    /// The pipe ended.
     #[error("the launcher ended before it sent {0}: start the node through the launcher")]
     Ended(&'static str),
     /// A line is longer than any that a launcher sends.

@@ -3,6 +3,7 @@
 use super::congestion::LossTolerantConfig;
 use super::identity::{Identity, IdentityError};
 use super::stopwatch::Stopwatches;
+use crate::limits::Limits;
 use crate::session::{DetectorSettings, PlantedFault};
 use gridspan_topology::{Layout, NodeId};
 use quinn_proto::congestion::CubicConfig;
@@ -94,13 +95,23 @@ pub struct TransportLimits {
     /// or two if a packet is lost, before the next may take the place of one, so few would limit a
     /// long link.
     pub bulk_streams: u32,
-    /// Connections that have not yet said hello. Default 256; more are ignored.
+    /// Connections that have not yet said hello. Default 256; beyond it, the oldest of an unknown address ends.
     pub handshakes_max: usize,
     /// Beyond so many, a newcomer must first prove that its address is its own. Default 32.
     pub retry_above: usize,
     /// How long a peer that never answered is tried before it is given up. Default 20 s: the last
     /// node of a large job may be late.
     pub connect_patience: Duration,
+}
+
+/// What a frame holds besides a message: headers, and other messages that share them.
+const FRAME_OVERHEAD: u64 = 4 << 20;
+
+impl TransportLimits {
+    /// The usual limits, with room for the largest message of a job.
+    pub fn for_job(limits: &Limits) -> Self {
+        Self { frame_bytes_max: limits.message_bytes() as u64 + FRAME_OVERHEAD, ..Self::default() }
+    }
 }
 
 impl Default for TransportLimits {

@@ -42,14 +42,16 @@ pub enum TransportEvent {
     },
     /// What open connections show of their links; twice a second, if anything was sent.
     Sampled(Vec<(NodeId, LinkSample)>),
-    /// Somebody was turned away, or turned this node away. Nothing changed.
+    /// A connection was refused, here or by the other side. Nothing changed. Of strangers there is one report a second.
     Refused {
-        /// Its address.
+        /// The address of the other side; of several, of the last one.
         address: SocketAddr,
         /// The node, if this node dialled it.
         node: Option<NodeId>,
         /// Why.
         reason: Refusal,
+        /// How many connections were refused since the last report, this one included.
+        count: u64,
     },
 }
 
@@ -57,8 +59,13 @@ pub enum TransportEvent {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LossReason {
     /// It was silent for too long.
-    #[error("it was silent for {0:?}")]
-    Silent(Duration),
+    #[error("it was silent for {silence:?}")]
+    Silent {
+        /// For how long.
+        silence: Duration,
+        /// The other nodes that were silent for about as long, which are lost too in a moment.
+        others: Vec<NodeId>,
+    },
     /// It ended normally.
     #[error("it closed the connection: {0}")]
     Closed(String),
@@ -80,7 +87,9 @@ pub enum LossReason {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SendError {
     /// The frame exceeds the limit.
-    #[error("a frame of {bytes} bytes exceeds the limit of {limit}: split it or raise the limit")]
+    #[error(
+        "a frame of {bytes} bytes exceeds the limit of {limit}: send it in parts, or raise `message_bytes` of the job's `Limits`"
+    )]
     TooLarge {
         /// Its length.
         bytes: u64,

@@ -78,6 +78,20 @@ impl Links {
         self.links.iter().flatten().filter(is_greeting).count()
     }
 
+    /// Of the links that the other side dialled and that have not yet said hello, the oldest from an address that may be evicted.
+    pub(super) fn oldest_greeting(
+        &self,
+        may_be_evicted: impl Fn(SocketAddr) -> bool,
+    ) -> Option<ConnectionHandle> {
+        let links = self.links.iter().enumerate();
+        let greeting = links.filter_map(|(at, entry)| {
+            let link = &entry.as_ref()?.link;
+            let is_greeting = link.stage == Stage::Greeting && link.dialled.is_none();
+            (is_greeting && may_be_evicted(link.address)).then_some((link.opened, at))
+        });
+        greeting.min().map(|(_, at)| ConnectionHandle(at))
+    }
+
     /// Dials `node`.
     pub(super) fn connect(
         &mut self,

@@ -14,6 +14,8 @@ mod congestion;
 mod driver;
 mod emulator;
 mod event;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod hello;
 mod identity;
 mod incoming;

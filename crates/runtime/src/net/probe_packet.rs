@@ -15,7 +15,7 @@ const MAGIC: u8 = 0x1f;
 /// What precedes the padding.
 const HEADER_BYTES: usize = 46;
 /// The keyed hash, cut to 128 bits.
-const TAG_BYTES: usize = 16;
+pub(super) const TAG_BYTES: usize = 16;
 /// A round trip's packet.
 pub(super) const PING_BYTES: usize = HEADER_BYTES + TAG_BYTES;
 /// A packet of a train.

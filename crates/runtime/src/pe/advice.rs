@@ -14,7 +14,8 @@
 //! Source: paper 2's broadcast advisor (section 4), with plans handed out before and not with the message.
 
 use super::core::Core;
-use super::state::{Advice, Flow, News, Places, Purpose, Thought, Unconfirmed, edges};
+use super::state::{Advice, Arrived, Flow, News, Places, Purpose, Thought, Unconfirmed, edges};
+use crate::carrier::standing_plan;
 use crate::probe::{ProbeKind, Probed};
 use crate::wire::{Announcement, Arrival, Control, Packet, REPORTED_BYTES_MIN, Spread};
 use crate::wire::{FlowId, SEGMENT_BYTES};
@@ -28,8 +29,10 @@ use std::time::Duration;
 
 /// What it costs to begin a transfer: about what a frame takes from a carrier to the socket.
 const INITIATION_S: f64 = 2e-5;
-/// The advisor thinks at most this often, so that it takes a small part of a processor.
+/// The advisor thinks at most this often, so that it takes a small part of a processor; the first times at once, since
+/// there is most to learn from the first broadcasts.
 const PACE: Duration = Duration::from_millis(200);
+const THOUGHTS_AT_ONCE: u32 = 10;
 /// A node whose PE is busy takes what has come late and all at once; what it saw for less long than this many seconds
 /// may be that.
 const SEEN_S: f64 = 0.01;
@@ -94,8 +97,8 @@ impl Core {
             let missing: BTreeSet<NodeId> = layout.nodes().filter(|&node| node != me).collect();
             advice.watch(FlowId::Announcement(flow), Flow::new(plan, bytes, now, None, missing));
         } else if is_learning && advice.is_awaited {
-            let edges = Vec::new();
-            advice.tell(News::Announced { plan, bytes, began: now, edges });
+            let (targets, edges, words) = (None, Vec::new(), Vec::new());
+            advice.tell(News::Arrived(Arrived { plan, bytes, began: now, targets, edges, words }));
         }
         self.outbox
             .packet(self.me, Packet::spread(Spread::Announcement { announcement, plan, flow }));
@@ -142,14 +145,16 @@ impl Core {
             return self.await_places(|core, places| core.begin_advice(&places));
         }
         if !advice.leaders.is_empty() && !std::mem::replace(&mut advice.is_scheduled, true) {
-            self.run_after(PACE, Self::begin_thought);
+            let is_new = advice.thoughts < THOUGHTS_AT_ONCE;
+            let pause = if is_new { Duration::ZERO } else { PACE };
+            self.run_upkeep_after(pause, Self::begin_thought);
         }
     }
 
     fn begin_advice(&mut self, places: &Places) {
         let members: Vec<NodeId> = self.common.layout.nodes().collect();
         let Some(root) = &mut self.root else { return };
-        // Where nodes of a site were seen to share their way out, all may.
+        // Where nodes of a site were seen to share their way to different sites, all may.
         let sharing = match root.survey.uplinks.values().any(|uplink| uplink.pipes == Pipes::Shared)
         {
             true => Sharing::SiteUplinks,
@@ -161,7 +166,9 @@ impl Core {
             members.iter().copied().find(|node| belief.cluster_of(node.0) == cluster)
         };
         advice.leaders = (0..belief.clusters()).filter_map(is_first).collect();
-        advice.advisor = Some(Box::new(Advisor::new(members, belief, AdvisorConfig::default())));
+        let mut advisor = Advisor::new(members, belief, AdvisorConfig::default());
+        advisor.introduce(standing_plan(&self.common.tree));
+        advice.advisor = Some(Box::new(advisor));
         self.await_advisor();
     }
 
@@ -176,6 +183,7 @@ impl Core {
             return;
         }
         let Some(advisor) = advice.advisor.take() else { return };
+        advice.thoughts = advice.thoughts.saturating_add(1);
         let (news, commands) = (std::mem::take(&mut advice.news), Vec::new());
         self.thought = Some(Thought { advisor, news, now, commands });
     }
@@ -208,6 +216,7 @@ impl Core {
         for command in thought.commands {
             match command {
                 Command::Publish { plan, bytes } => self.publish_plan(plan, bytes),
+                Command::Take { plan, bytes } => self.take_plan(plan, bytes),
                 Command::Retire(plan) => self.retire_plan(plan),
                 Command::Probe(Wish::Pair { from, to }) => self.probe_pair((from, to)),
                 // Whether nodes share a way is the survey's question.
@@ -241,8 +250,15 @@ impl Core {
             _ => None,
         };
         advice.unconfirmed.insert(plan.id(), Unconfirmed { bytes, missing, up_tree });
+        advice.decide(plan.id(), bytes);
         let retired = std::mem::take(&mut advice.retired);
         self.outbox.packet(self.me, Packet::spread(Spread::Plan { plan: Box::new(plan), retired }));
+    }
+
+    fn take_plan(&mut self, plan: PlanId, bytes: u64) {
+        let Some(root) = &mut self.root else { return };
+        tracing::debug!(%plan, bytes, "broadcasts take a plan that is known");
+        root.advice.decide(plan, bytes);
     }
 
     /// A node knows a plan.
@@ -273,37 +289,44 @@ impl Core {
         }
     }
 
-    /// A node has all of an announcement, and tells what it saw.
-    pub(super) fn handle_carried(&mut self, node: NodeId, flow: FlowId, arrivals: Vec<Arrival>) {
-        let nodes = self.common.layout.node_count();
+    /// A node has all of an announcement or multicast, and has told so after some time, and what it saw.
+    pub(super) fn handle_carried(
+        &mut self,
+        flow: FlowId,
+        (node, after): (NodeId, Duration),
+        arrivals: Vec<Arrival>,
+    ) {
+        let (now, nodes) = (self.now, self.common.layout.node_count());
         let Some(root) = &mut self.root else { return };
         let advice = &mut root.advice;
         let Some(known) = advice.flows.get_mut(&flow) else { return };
+        if !known.missing.remove(&node) {
+            return;
+        }
         let is_sound = |arrival: &Arrival| {
             arrival.from.0 < nodes && arrival.flowing_s.is_finite() && arrival.flowing_s >= SEEN_S
         };
-        known.missing.remove(&node);
         let arrivals = arrivals.into_iter().filter(is_sound).map(|arrival| (node, arrival));
         known.arrivals.extend(arrivals);
+        known.words.push((node, after));
         if !known.missing.is_empty() {
             return;
         }
-        if let Some(Flow { plan, bytes, began, targets, arrivals, .. }) = advice.flows.remove(&flow)
-        {
+        advice.flow_ended = now;
+        if let Some(known) = advice.flows.remove(&flow) {
+            let Flow { plan, bytes, began, targets, arrivals, words, .. } = known;
             let edges = edges(&arrivals);
-            advice.tell(match targets {
-                None => News::Announced { plan, bytes, began, edges },
-                Some(targets) => News::Multicast { targets, plan, bytes, began, edges },
-            });
+            advice.tell(News::Arrived(Arrived { plan, bytes, began, targets, edges, words }));
             self.await_advisor();
         }
     }
 
     fn probe_pair(&mut self, (from, to): (usize, usize)) {
+        let now = self.now;
         let Some(root) = &mut self.root else { return };
         let leaders = &root.advice.leaders;
         let (Some(&one), Some(&other)) = (leaders.get(from), leaders.get(to)) else { return };
-        let purpose = Purpose::Broadcast(from, to);
+        let purpose = Purpose::Broadcast((from, to), now);
         let order = root.survey.order(purpose, ProbeKind::BURST, vec![other]);
         self.send_orders(vec![(one, order)]);
     }

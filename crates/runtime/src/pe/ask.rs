@@ -55,7 +55,7 @@ impl Core {
 
     /// Answers a question.
     pub(crate) fn answer<T: Serialize + Send + 'static>(&mut self, reply: Reply<T>, answer: T) {
-        if self.common.layout.contains(reply.pe) {
+        if self.common.layout.knows(reply.pe) {
             let answer = Parcel::new(answer);
             self.post(reply.pe, Control::Reply { slot: reply.slot, answer });
         }
@@ -122,5 +122,14 @@ impl Core {
         action: impl FnOnce(&mut Self) + Send + 'static,
     ) {
         self.timers.set(self.now + delay, Box::new(action));
+    }
+
+    /// The same for what comes again as long as the job runs, and leads to nothing where nothing happens.
+    pub(crate) fn run_upkeep_after(
+        &mut self,
+        delay: Duration,
+        action: impl FnOnce(&mut Self) + Send + 'static,
+    ) {
+        self.timers.set_upkeep(self.now + delay, Box::new(action));
     }
 }

@@ -72,7 +72,7 @@ impl Pe {
             }
             Control::Publish { id, value } => core.handle_publish(id, value),
             Control::Published { id } => core.handle_published(id),
-            Control::Greet { fingerprint } => core.handle_greet(from, fingerprint),
+            Control::Greet { definition } => core.handle_greet(from, &definition),
             Control::Probe(order) => core.handle_probe(order),
             Control::Probed { id, found } => core.handle_probed(from, id, &found),
             Control::Links { samples } => core.handle_links(from, &samples),
@@ -83,8 +83,8 @@ impl Pe {
             Control::PlanKnown { plan } => {
                 core.handle_plan_known(core.common.layout.node_of(from), plan);
             }
-            Control::Carried { flow, arrivals } => {
-                core.handle_carried(core.common.layout.node_of(from), flow, arrivals);
+            Control::Carried { flow, node, arrivals, after } => {
+                core.handle_carried(flow, (node, after), arrivals);
             }
             Control::Hierarchy(hierarchy) => core.handle_hierarchy(from, *hierarchy),
             Control::Visit(visit) => core.handle_visit(from, visit),
@@ -96,6 +96,9 @@ impl Pe {
                     Err(error) => core.fail(JobError::Protocol(format!("{from}: {error}"))),
                 }
             }
+            Control::Look { round } => core.handle_look(round),
+            Control::Looked(looked) => core.handle_looked(from, *looked),
+            Control::Inside { handler } => core.note_inside(from, handler),
             // Nothing depends on a guest that is gone.
             Control::Failed { .. } if core.is_gone(core.common.layout.node_of(from)) => {}
             Control::Failed { error } => core.stop(Err(error)),

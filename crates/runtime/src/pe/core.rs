@@ -10,12 +10,14 @@ use super::links::OnLinks;
 use super::outbox::Outbox;
 use super::state::{
     Accumulator, Channels, Collections, Departing, Directory, Early, Gauge, Graves, GroupState,
-    Guests, Held, Incomplete, Lanes, Local, Measures, Member, NewMembers, Pieces, Published, Queue,
-    Request, Root, Thought, Timers, Twins, Waits,
+    Guests, Held, Incomplete, Lanes, Local, Looks, Measures, Member, NewMembers, Pieces, Published,
+    Queue, Request, Root, Thought, Timers, Twins, Waits,
 };
 use super::statistics::Statistics;
+use super::watch::Watch;
 use crate::codec::DecodeError;
 use crate::collection::PlacementMap;
+use crate::definition::{Definition, Part};
 use crate::envelope::{AnyEnvelope, Batch, Header};
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId, Seat};
@@ -29,7 +31,7 @@ use crate::shelf::Shelf;
 use crate::wire::{EncodedBatch, Moves, Multicast, MulticastMember, ReductionGroup};
 use bytes::Bytes;
 use gridspan_bcast::Tree;
-use gridspan_topology::{Hierarchy, Layout, PeId, Time};
+use gridspan_topology::{Hierarchy, Layout, PeId, Speed, Time};
 use rustc_hash::FxHashMap;
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,6 +50,8 @@ pub(crate) trait Kind: Send + Sync {
     fn actor(&self) -> TypeId;
     /// Its name, for people.
     fn name(&self) -> &'static str;
+    /// What of it travels, and what that looks like on the wire.
+    fn parts(&self) -> [Part; 3];
     /// A queue for its messages.
     fn new_queue(&self) -> Box<dyn Queue>;
     /// A place for its actors.
@@ -134,12 +138,13 @@ pub(crate) struct Common {
     /// By which policy nodes find tasks.
     pub(crate) stealing: Arc<str>,
     pub(crate) seed: u64,
-    pub(crate) fingerprint: u64,
+    pub(crate) definition: Arc<Definition>,
     pub(crate) fault: PlantedFault,
-    pub(crate) on_links: Option<OnLinks>,
+    pub(crate) on_links: Vec<OnLinks>,
     /// Whether the job goes on when a guest is lost.
     pub(crate) tolerates_lost_guests: bool,
-    pub(crate) on_guests: Option<OnGuests>,
+    pub(crate) on_guests: Vec<OnGuests>,
+    pub(crate) watch: Watch,
     /// What actors of one node share.
     pub(crate) shelf: Arc<Shelf>,
 }
@@ -166,7 +171,6 @@ pub struct Core {
     pub(crate) me: PeId,
     pub(crate) common: Common,
     pub(crate) now: Time,
-    // Ready messages.
     pub(super) lanes: Lanes,
     pub(super) queues: Vec<Box<dyn Queue>>,
     pub(super) ready_bytes: usize,
@@ -213,7 +217,6 @@ pub struct Core {
     pub(super) groups: BTreeMap<ReductionGroup, GroupState>,
     pub(super) waves_pending: BTreeSet<u64>,
     pub(super) root: Option<Box<Root<Core>>>,
-    // Output.
     pub(crate) outbox: Outbox,
     /// Control packets of this PE to itself that it has not handled.
     pub(super) own_controls: u64,
@@ -226,10 +229,11 @@ pub struct Core {
     pub(super) thought: Option<Thought>,
     pub(super) failure: Option<JobError>,
     pub(super) outcome: Option<Result<(), JobError>>,
-    // Counters.
     pub(super) created: u64,
     pub(super) processed: u64,
     pub(crate) charged: Duration,
+    /// How fast the PE computes where that is emulated.
+    pub(super) pace: Speed,
     /// What handlers are timed with while loads are measured: nanoseconds of any origin.
     pub(super) stopwatch: Option<Stopwatch>,
     /// Tells how long work goes on within a handler; time stands still there in virtual time.
@@ -243,6 +247,7 @@ pub struct Core {
     /// How near those are to another site who live here or are about to.
     pub(super) border_hops: FxHashMap<ActorId, u8>,
     pub(super) running: Option<KindId>,
+    pub(super) looks: Looks,
     pub(super) statistics: Statistics,
 }
 
@@ -297,6 +302,7 @@ impl Core {
             created: 0,
             processed: 0,
             charged: Duration::ZERO,
+            pace: Speed::ORDINARY,
             stopwatch: None,
             clock: None,
             turn_is_over: false,
@@ -304,6 +310,7 @@ impl Core {
             uses_steps: false,
             border_hops: FxHashMap::default(),
             running: None,
+            looks: Looks::default(),
             statistics: Statistics::default(),
             common,
         }
@@ -371,17 +378,6 @@ impl Core {
         let member =
             self.members.get(seat.kind.index()).and_then(|all| all.get(seat.slot as usize));
         member.and_then(Option::as_ref).map_or(ActorId::system(self.me), |member| member.id)
-    }
-
-    /// Charges compute time to the actor in a seat.
-    pub(crate) fn charge(&mut self, seat: Seat, time: Duration) {
-        self.charged += time;
-        // What is measured needs no telling.
-        if self.stopwatch.is_none()
-            && let Some(member) = self.member(seat.kind, seat.slot)
-        {
-            member.load_ns += time.as_nanos() as u64;
-        }
     }
 
     /// Nanoseconds of any origin.

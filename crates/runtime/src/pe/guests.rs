@@ -15,8 +15,9 @@
 //! back what it has not begun, and says goodbye when nobody waits for anything of it, or after [`GRACE`].
 //!
 //! **Gone.** When a guest has said goodbye, or any node finds that it does not answer, the root tells all nodes.
-//! They do again what it still owes, and drop what still comes of it. A guest that was lost in error learns that it is not needed.
-//! A job that does not tolerate the loss of guests ends.
+//! They do again what it still owes, and drop what still comes of it, and all tasks that have come through it
+//! (`tasks/lineage.rs`). A guest that was lost in error learns that it is not needed.
+//! A job that does not tolerate the loss of guests ends, unless the guest had not begun: it has got nothing.
 
 use super::core::Core;
 use super::guest_event::GuestEvent;
@@ -63,7 +64,7 @@ impl Core {
     pub fn knock(&mut self, contact: String) {
         let layout = &self.common.layout;
         let pes = layout.place(layout.node_of(self.me)).pes.len() as u32;
-        let fingerprint = self.common.fingerprint;
+        let fingerprint = self.common.definition.fingerprint;
         self.post(Self::ROOT, Control::Visit(Visit::Knock { fingerprint, pes, contact }));
     }
 
@@ -253,7 +254,7 @@ impl Core {
         if !is_new || !has_founders || pes == 0 || pes > GUEST_PES_MAX {
             return;
         }
-        if fingerprint != self.common.fingerprint {
+        if fingerprint != self.common.definition.fingerprint {
             let error = JobError::Failed(format!(
                 "{guest} runs another program than the job that it is to join, or another version of it; use the job's build"
             ));
@@ -301,10 +302,12 @@ impl Core {
     }
 
     fn lose_guest(&mut self, guest: NodeId, error: &JobError) {
-        if self.guests.book.get(&guest).is_none_or(|entry| entry.stage == Stage::Gone) {
-            return;
-        }
-        match self.common.tolerates_lost_guests {
+        let stage = match self.guests.book.get(&guest) {
+            Some(entry) if entry.stage != Stage::Gone => entry.stage,
+            _ => return,
+        };
+        // One that has not begun owes nothing: it never got in, which may be the network's fault.
+        match self.common.tolerates_lost_guests || stage == Stage::Coming {
             true => {
                 self.bid_farewell(guest, &GuestEvent::Lost { guest, reason: error.to_string() });
             }
@@ -318,6 +321,10 @@ impl Core {
             return;
         }
         entry.stage = Stage::Gone;
+        // Other guests may work on what has come through this one.
+        for (other, _) in self.guests.up_to(Stage::Leaving) {
+            self.post(self.common.layout.leader(other), Control::Visit(Visit::Gone { guest }));
+        }
         self.tell_founders(&Visit::Gone { guest });
         let outcome = match event {
             GuestEvent::Lost { reason, .. } => Err(JobError::Failed(format!(
@@ -337,7 +344,7 @@ impl Core {
     }
 
     fn tell_of_guest(&self, event: &GuestEvent) {
-        if let Some(tell) = &self.common.on_guests {
+        for tell in &self.common.on_guests {
             tell(event);
         }
     }

@@ -3,6 +3,7 @@
 use super::core::Core;
 use super::state::{Member, Then, TwinSeat};
 use crate::collection::PlanEntry;
+use crate::definition::Definition;
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId};
 use crate::wire::Control;
@@ -10,6 +11,11 @@ use bytes::Bytes;
 use gridspan_topology::PeId;
 
 impl Core {
+    /// Whether a member that never moves has ended here: its collection is known, and it is not there.
+    pub(crate) fn is_closed(&self, id: ActorId) -> bool {
+        self.collections.get(id.collection).is_some() && self.resident(id).is_none()
+    }
+
     /// Whether the actor may move to `to` now. During a rebalance, it will be moved afterwards.
     pub(super) fn may_leave(&mut self, (kind, slot): (KindId, u32), to: PeId) -> bool {
         let Some(id) = self.member(kind, slot).map(|member| member.id) else { return false };
@@ -115,9 +121,17 @@ impl Core {
         Some((kind, slots))
     }
 
-    /// The bytes that this PE has waiting: what is ready, what waits for something before it (`keep`), and what waits outside.
+    /// The bytes that this PE has waiting: what is ready, what waits for something before it (`keep`), what waits outside,
+    /// and what handlers have sent in this turn.
+    #[inline]
     fn queued_bytes(&self) -> usize {
-        self.ready_bytes + self.gauge.bytes() + self.waiting_bytes
+        self.ready_bytes + self.gauge.bytes() + self.waiting_bytes + self.outbox.bytes()
+    }
+
+    /// Whether what waits has outgrown the budget.
+    #[inline]
+    pub(super) fn is_over_budget(&self) -> bool {
+        self.queued_bytes() > self.common.limits.hard_bytes
     }
 
     /// Whether so much more fits the budget.
@@ -125,7 +139,8 @@ impl Core {
         self.queued_bytes().saturating_add(bytes) <= self.common.limits.hard_bytes
     }
 
-    /// Ends the job when what waits outgrows its budget.
+    /// Ends the job when what waits outgrows its budget. Out of line: senders ask first whether it does.
+    #[cold]
     pub(super) fn check_budget(&mut self) {
         let limit = self.common.limits.hard_bytes;
         let (held, queued) = (self.gauge.bytes(), self.queued_bytes());
@@ -164,7 +179,34 @@ impl Core {
                 if held > 0 { format!(", {held} of them too early") } else { String::new() };
             format!("{name} {:?} with {messages} messages{early}", id.key)
         };
-        all.iter().take(SHOWN).map(line).collect::<Vec<_>>().join(", ")
+        let mut lines: Vec<String> = all.iter().take(SHOWN).map(line).collect();
+        for (kind, pe, bytes) in self.outbox.fullest(SHOWN - lines.len()) {
+            lines.push(format!("{bytes} bytes just sent to {} on {pe}", self.kind_name(kind)));
+        }
+        lines.join(", ")
+    }
+
+    fn kind_name(&self, kind: KindId) -> &'static str {
+        self.kind(kind).map_or("actors of an unknown type", |kind| kind.name())
+    }
+
+    /// Ends the job since another PE of this node does not take what waits for it. It may be inside of a handler, and cannot
+    /// see that itself.
+    pub(super) fn fail_full(&mut self, pe: PeId, bytes: usize, fullest: &[(KindId, usize)]) {
+        let layout = &self.common.layout;
+        let (node, site) = (layout.node_of(pe), layout.site_name(layout.site_of(pe)));
+        let line = |&(kind, bytes): &(KindId, usize)| {
+            format!("{} on {pe} with {bytes} bytes", self.kind_name(kind))
+        };
+        let error = JobError::OverBudget {
+            pe,
+            place: format!("{node} at site {site}"),
+            queued_bytes: bytes as u64,
+            held_bytes: 0,
+            limit_bytes: self.common.limits.hard_bytes as u64,
+            fullest: fullest.iter().map(line).collect::<Vec<_>>().join(", "),
+        };
+        self.fail(error);
     }
 
     /// Ends the job on all PEs. Runs on the root.
@@ -197,15 +239,23 @@ impl Core {
         self.outcome = Some(outcome);
     }
 
-    /// Another node runs the job with this fingerprint.
-    pub(super) fn handle_greet(&mut self, from: PeId, fingerprint: u64) {
-        let node = self.common.layout.node_of(from);
-        if fingerprint != self.common.fingerprint {
-            self.fail(JobError::Failed(format!(
-                "{node} runs another program or another version of it; start all nodes from one build"
-            )));
-        } else {
-            self.note_greeting(node);
+    /// Another node runs this program. The root compares it with its own: nothing else would notice that the node takes
+    /// values for others.
+    pub(super) fn handle_greet(&mut self, from: PeId, definition: &Definition) {
+        let layout = &self.common.layout;
+        let node = layout.node_of(from);
+        let site = layout.site_name(layout.site_of(from)).to_owned();
+        let (own, host) = (&self.common.definition, definition.origin.host.clone());
+        if let Some(difference) = own.difference(definition) {
+            return self.fail(JobError::OtherProgram { node, site, host, difference });
         }
+        if own.is_of_other_build(definition) {
+            let text = format!(
+                "{node} at site {site}, on host {host}, runs another build of the program; what travels has the same \
+                 structure"
+            );
+            self.common.watch.on_warning.iter().for_each(|tell| tell(&text));
+        }
+        self.note_greeting(node);
     }
 }

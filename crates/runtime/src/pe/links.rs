@@ -1,6 +1,7 @@
 //! What the root knows of the links, and whom it tells unasked.
 
 use super::state::Places;
+use crate::error::JobError;
 use gridspan_topology::{GroupId, LinkChange, LinkEstimate, Time, Uplink};
 use std::sync::Arc;
 
@@ -19,3 +20,6 @@ pub struct Links {
 
 /// Is told of the links, and which of them have changed since it was told last.
 pub(crate) type OnLinks = Arc<dyn Fn(&Links, &[LinkChange]) + Send + Sync>;
+
+/// Is told that the job cannot go on, by a thread that is no PE.
+pub(crate) type OnFailure = Arc<dyn Fn(&JobError) + Send + Sync>;

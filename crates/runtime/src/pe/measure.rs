@@ -18,6 +18,11 @@ use std::time::Duration;
 const LEFT_MAX: usize = 1 << 18;
 
 impl Core {
+    /// Whether time is that of a simulation.
+    pub(crate) fn is_virtual_time(&self) -> bool {
+        self.clock.is_none()
+    }
+
     /// Has handlers timed from now on, if anybody wants to know.
     pub(super) fn set_stopwatch(&mut self, stopwatch: Stopwatch) {
         if self.measures.is_some() {
@@ -25,11 +30,26 @@ impl Core {
         }
     }
 
+    /// Charges compute time to the actor in a seat.
+    pub(crate) fn charge(&mut self, seat: Seat, time: Duration) {
+        let time = self.pace.takes(time);
+        self.charged += time;
+        // What is measured needs no telling.
+        if self.stopwatch.is_none()
+            && let Some(member) = self.member(seat.kind, seat.slot)
+        {
+            member.load_ns += time.as_nanos() as u64;
+            member.paced.note();
+        }
+    }
+
     /// A handler that began then has ended. Returns the time, at which the next begins.
     pub(super) fn note_handled(&mut self, kind: KindId, slot: u32, begin: u64) -> Option<u64> {
         let now = self.stopwatch.as_ref()?();
+        let taken = self.pace.takes(Duration::from_nanos(now.saturating_sub(begin)));
         if let Some(member) = self.member(kind, slot) {
-            member.load_ns += now.saturating_sub(begin);
+            member.load_ns += taken.as_nanos() as u64;
+            member.paced.note();
         }
         Some(now)
     }
@@ -88,7 +108,8 @@ impl Core {
         for (slot, member, store) in seats {
             let id = member.id;
             let Some(local) = self.collections.get(id.collection) else { continue };
-            let ns = std::mem::take(&mut member.load_ns) as f64 * share;
+            let load_ns = std::mem::take(&mut member.load_ns);
+            let ns = load_ns as f64 * share;
             let load = ActorLoad {
                 id: key_of(id),
                 pe: self.me,
@@ -97,6 +118,7 @@ impl Core {
                     .state_bytes
                     .get_or_insert_with(|| store.encode(slot as u32).len() as u64),
                 migratable: local.info.migratable(),
+                pace: member.paced.take(self.me, load_ns, share),
             };
             sum = sum.saturating_add(load.load);
             // What an actor costs at its second seat, it costs at the first.

@@ -12,7 +12,7 @@
 //! lost in between delays the step at hand and nothing else.
 
 use super::core::{Core, Store};
-use super::state::{Casts, Channels, Counters, Departing, Kept, Member, Place, Ring};
+use super::state::{Casts, Channels, Counters, Departing, Kept, Member, Paced, Place, Ring};
 use crate::codec;
 use crate::envelope::AnyEnvelope;
 use crate::error::JobError;
@@ -85,6 +85,7 @@ pub(super) fn record(member: &Member) -> MemberRecord {
         syncs: member.syncs,
         synced: member.synced,
         load_ns: member.load_ns,
+        pace: member.paced.last,
         ..MemberRecord::default()
     };
     if let Some(channels) = &member.channels {
@@ -169,6 +170,7 @@ pub(super) fn member(
         syncs: record.syncs,
         synced: record.synced,
         load_ns: record.load_ns,
+        paced: Paced { handled: 0, carried_ns: record.load_ns, last: record.pace },
         state_bytes: Some(state_bytes),
         channels,
         ring: Ring::default(),

@@ -40,35 +40,41 @@ mod published;
 mod queue;
 mod seats;
 mod send;
+mod stall;
 mod standing;
 mod state;
 mod statistics;
 mod store;
 mod survey;
 mod twin;
+mod watch;
 
 pub use self::core::{Action, Core, Stopwatch};
 pub(crate) use self::core::{Common, Kind, Store};
+pub use crate::standing::Standing;
 pub(crate) use balancing::{Balancing, Source};
 pub use fault::PlantedFault;
 pub use guest_event::GuestEvent;
 pub(crate) use guest_event::OnGuests;
 pub use links::Links;
-pub(crate) use links::OnLinks;
+pub(crate) use links::{OnFailure, OnLinks};
 pub use outbox::Outbox;
 pub(crate) use queue::{TypedQueue, message_bytes};
-pub use standing::Standing;
 pub(crate) use state::{Gauge, Kept, Notice, Queue, Request, Until, Visiting, Wish};
-pub use state::{Places, Spent, TRIAL, Thought};
+pub use state::{MainStatus, Places, Spent, TRIAL, Thought};
 pub use statistics::Statistics;
 pub(crate) use store::TypedStore;
+pub(crate) use watch::Watch;
 
+use crate::definition::Definition;
 use crate::error::JobError;
+use crate::handler::CurrentHandler;
 use crate::id::{ActorId, KindId};
 use crate::probe::ProbeOrder;
 use crate::wire::{Content, Control, Packet};
-use gridspan_topology::{NodeId, PeId, Time};
+use gridspan_topology::{NodeId, PeId, Speed, Time};
 use migrate::Tentatives;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// One processing element.
@@ -76,6 +82,22 @@ pub struct Pe {
     core: Core,
     stores: Vec<Box<dyn Store>>,
     tentatives: Tentatives,
+}
+
+/// Shows from outside which handler a PE is inside of.
+pub(crate) struct HandlerView {
+    pub(crate) pe: PeId,
+    current: Arc<CurrentHandler>,
+    kinds: Arc<[&'static dyn Kind]>,
+}
+
+impl HandlerView {
+    /// The number of the handler, and the name of its actor.
+    pub(crate) fn look(&self) -> Option<(u64, String)> {
+        let (number, kind, id) = self.current.look()?;
+        let kind = self.kinds.get(kind.index())?.name();
+        Some((number, format!("{kind} {:?} of collection {}", id.key, id.collection.0)))
+    }
 }
 
 impl Pe {
@@ -140,11 +162,13 @@ impl Pe {
         self.grant_requests();
     }
 
-    /// Handles up to `budget` ready messages. Returns how many: none once a handler has ended the turn, or
-    /// this PE has failed and waits for the end of the job.
+    /// Handles up to `budget` ready messages. Returns how many: none once a handler has ended the turn, there is much to
+    /// send, or this PE has failed and waits for the end of the job.
     pub fn run(&mut self, budget: u32) -> u32 {
         let mut handled = 0;
-        while handled < budget && self.core.failure.is_none() && !self.core.turn_is_over {
+        let is_over =
+            |core: &Core| core.failure.is_some() || core.turn_is_over || core.outbox.is_full();
+        while handled < budget && !is_over(&self.core) {
             let Some((rank, kind)) = self.core.lanes.peek() else { break };
             let store = &mut self.stores[kind.index()];
             let step = store.dispatch(&mut self.core, rank, budget - handled);
@@ -182,6 +206,7 @@ impl Pe {
         {
             self.core.answer_waves();
         }
+        self.core.settle_look();
         self.core.check_budget();
     }
 
@@ -200,6 +225,19 @@ impl Pe {
     /// they go by what is charged.
     pub fn set_clock(&mut self, clock: Stopwatch) {
         self.core.clock = Some(clock);
+    }
+
+    /// Has this PE be so fast, where processors are simulated or emulated: what is charged and timed takes longer or
+    /// shorter. The driver sees to it that time passes accordingly.
+    pub fn set_pace(&mut self, pace: Speed) {
+        self.core.pace = pace;
+    }
+
+    /// Tells how fast the driver has found this PE, beside an ordinary one and without others' load.
+    pub fn set_speed(&mut self, speed: f64) {
+        if let Some(measures) = &mut self.core.measures {
+            measures.time.set_speed(speed);
+        }
     }
 
     /// Whether loads are measured.
@@ -231,8 +269,8 @@ impl Pe {
 
     /// Tells the root which job this node runs, so that different programs do not mix.
     pub(crate) fn greet(&mut self) {
-        let fingerprint = self.core.common.fingerprint;
-        self.core.post(Core::ROOT, Control::Greet { fingerprint });
+        let definition = Box::new(Definition::clone(&self.core.common.definition));
+        self.core.post(Core::ROOT, Control::Greet { definition });
     }
 
     /// What this node should measure; the driver reports with [`Core::probed`](Core).
@@ -243,6 +281,22 @@ impl Pe {
     /// Where guests can be reached of which this PE has heard, as they said to [`Core::knock`].
     pub fn take_contacts(&mut self) -> Vec<(NodeId, String)> {
         std::mem::take(&mut self.core.guests.contacts)
+    }
+
+    /// The number of the root's question about what this PE does, now that it does nothing; answered by
+    /// [`Core::looked`](Core).
+    pub fn take_look(&mut self) -> Option<u64> {
+        self.core.looks.order.take()
+    }
+
+    /// Shows other threads which handler this PE is inside of.
+    pub(crate) fn current_handler(&self) -> HandlerView {
+        let looks = &self.core.looks;
+        HandlerView {
+            pe: self.core.me,
+            current: looks.current.clone(),
+            kinds: self.core.common.kinds.clone(),
+        }
     }
 
     /// What somebody else than this PE should think about; given back by [`Core::advised`](Core).
@@ -283,6 +337,12 @@ impl Pe {
     /// Whether this PE has failed and only waits for the end of the job.
     pub fn has_failed(&self) -> bool {
         self.core.failure.is_some()
+    }
+
+    /// Another PE of this node does not take what is sent to it: so many bytes of messages wait, most of them for the
+    /// members of these types.
+    pub(crate) fn fail_full(&mut self, pe: PeId, bytes: usize, fullest: &[(KindId, usize)]) {
+        self.core.fail_full(pe, bytes, fullest);
     }
 
     /// Bytes of messages that are ready here.

@@ -10,14 +10,14 @@
 
 use super::core::Core;
 use super::links::Links;
-use super::state::{CHANGES_MAX, Places, Purpose, UplinkProbe};
+use super::state::{CHANGES_MAX, News, Places, Purpose, UplinkProbe};
 use crate::error::GridError;
 use crate::probe::{ProbeKind, ProbeOrder, Probed};
 use crate::wire::Control;
 use gridspan_balance::Cause;
 use gridspan_topology::{
     Bandwidth, BandwidthRange, GroupId, Hierarchy, LinkChange, LinkEstimate, LinkSample, NodeId,
-    PeId, Probe, Uplink, Wanted,
+    PeId, Pipes, Probe, Uplink, Wanted,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,6 +33,8 @@ const TELL: Duration = Duration::from_secs(2);
 const CHILDREN_MAX: usize = 64;
 /// How many nodes of a group are asked whether they share a way.
 const UPLINK_NODES: usize = 2;
+/// How often they send together before a way counts as shared: something else may have been under way.
+const UPLINK_TRIES: u32 = 3;
 
 impl Core {
     /// Calls `done` with what is known of the links.
@@ -60,7 +62,10 @@ impl Core {
 
     /// Tells whoever the job has named of the links, if one has changed or it is time.
     fn tell_links(&mut self, changes: &[LinkChange]) {
-        let (now, Some(tell)) = (self.now, self.common.on_links.clone()) else { return };
+        if self.common.on_links.is_empty() {
+            return;
+        }
+        let now = self.now;
         let Some(root) = &mut self.root else { return };
         let told = &mut root.survey.told;
         if changes.is_empty() && told.is_some_and(|at| now.since(at) < TELL) {
@@ -68,7 +73,7 @@ impl Core {
         }
         *told = Some(now);
         if let Some(links) = self.links() {
-            tell(&links, changes);
+            self.common.on_links.iter().for_each(|tell| tell(&links, changes));
         }
     }
 
@@ -143,7 +148,7 @@ impl Core {
             self.balance_after(Cause::Link);
         }
         self.probe_silent_links();
-        self.run_after(LOOK, Self::look);
+        self.run_upkeep_after(LOOK, Self::look);
     }
 
     fn probe_silent_links(&mut self) {
@@ -165,7 +170,7 @@ impl Core {
             let leader = |group| hierarchy.group(GroupId(group)).leader();
             let (kind, purpose) = match what {
                 Wanted::RoundTrip => (ProbeKind::RoundTrip, Purpose::RoundTrip),
-                Wanted::Bandwidth => (ProbeKind::BURST, Purpose::Bandwidth),
+                Wanted::Bandwidth => (ProbeKind::BURST, Purpose::Bandwidth(now)),
             };
             orders.push((leader(from), survey.order(purpose, kind, vec![leader(to)])));
         }
@@ -198,21 +203,36 @@ impl Core {
         let Some(places) = survey.places.clone() else { return };
         let hierarchy = &places.hierarchy;
         let groups: Vec<GroupId> = hierarchy.groups_at(1).collect();
-        let mut orders = Vec::new();
+        let mut asked = Vec::new();
         for (at, &group) in groups.iter().enumerate() {
-            let nodes: Vec<NodeId> =
-                hierarchy.group(group).members().iter().copied().take(UPLINK_NODES).collect();
+            let nodes = hierarchy.group(group).members().iter().copied().take(UPLINK_NODES);
+            let nodes: Vec<NodeId> = nodes.collect();
             if nodes.len() < UPLINK_NODES || groups.len() < 2 {
                 continue;
             }
-            let other = groups[(at + 1) % groups.len()];
-            let target = hierarchy.group(other).leader();
-            orders.push((
-                nodes[0],
-                survey.order(Purpose::Uplink(group), ProbeKind::BURST, vec![target]),
-            ));
-            let probe = UplinkProbe { nodes, target, alone: Vec::new(), together: Vec::new() };
-            survey.asking.insert(group, probe);
+            // Each to another group, since one pair of groups may have one pipe; if there is only one other, to its nodes.
+            let others = groups.len() - 1;
+            let target = |number: usize| {
+                let other = groups[(at + 1 + number % others) % groups.len()];
+                let members = hierarchy.group(other).members();
+                members[(number / others).min(members.len() - 1)]
+            };
+            let ways = nodes.iter().enumerate().map(|(number, &node)| (node, target(number)));
+            survey.asking.insert(group, UplinkProbe { ways: ways.collect(), ..Default::default() });
+            asked.push(group);
+        }
+        for group in asked {
+            self.ask_uplink(group);
+        }
+    }
+
+    fn ask_uplink(&mut self, group: GroupId) {
+        let Some(root) = &mut self.root else { return };
+        let survey = &mut root.survey;
+        let next = survey.asking.get(&group).map_or(Vec::new(), UplinkProbe::next);
+        let mut orders = Vec::new();
+        for (node, target, kind) in next {
+            orders.push((node, survey.order(Purpose::Uplink(group), kind, vec![target])));
         }
         self.send_orders(orders);
     }
@@ -228,33 +248,23 @@ impl Core {
             survey.asking.remove(&group);
             return;
         };
-        let nodes = probe.nodes.len();
-        if probe.alone.len() < nodes {
-            probe.alone.push(rate);
-        } else {
-            probe.together.push((sent.unwrap_or(rate), rate));
+        probe.note(sent, rate);
+        if probe.together.len() < probe.ways.len() {
+            return self.ask_uplink(group);
         }
-        let next: Vec<(NodeId, ProbeKind)> = match (probe.alone.len(), probe.together.len()) {
-            (alone, 0) if alone < nodes => vec![(probe.nodes[alone], ProbeKind::BURST)],
-            // Each at the rate that it had alone: bursts would pass a shared pipe one after the other.
-            (_, 0) => {
-                let rates = probe.alone.iter().map(|&rate| ProbeKind::train_at(rate));
-                probe.nodes.iter().copied().zip(rates).collect()
-            }
-            (_, together) if together < nodes => return,
-            _ => {
-                let uplink = Uplink::judge(now, &probe.alone, &probe.together);
-                survey.uplinks.extend(uplink.map(|uplink| (group, uplink)));
-                survey.asking.remove(&group);
-                return;
-            }
-        };
-        let target = probe.target;
-        let mut orders = Vec::new();
-        for (node, kind) in next {
-            orders.push((node, survey.order(Purpose::Uplink(group), kind, vec![target])));
+        probe.end_try();
+        let uplink = Uplink::judge(now, &probe.alone, &probe.best);
+        let is_clear = uplink.is_some_and(|uplink| uplink.pipes == Pipes::Separate);
+        if !is_clear && probe.tries < UPLINK_TRIES {
+            return self.ask_uplink(group);
         }
-        self.send_orders(orders);
+        survey.asking.remove(&group);
+        if let Some(uplink) = uplink {
+            survey.uplinks.insert(group, uplink);
+            if uplink.pipes == Pipes::Shared {
+                root.advice.tell(News::SharedUplinks);
+            }
+        }
     }
 
     pub(super) fn send_orders(&mut self, orders: Vec<(NodeId, ProbeOrder)>) {

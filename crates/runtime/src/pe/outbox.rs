@@ -7,12 +7,16 @@ use gridspan_topology::PeId;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// The size of a batch in memory, without what its messages own, at which the next is begun. A batch
 /// that grew on would be copied again and again, and would have left the cache before another core
 /// takes it.
 const BATCH_BYTES: usize = 512 << 10;
+/// Bytes at which a turn ends after the handler at hand, so that the driver passes them on and sees whether the PE must
+/// be held back. Far above what a turn with small messages makes, little beside the memory budget.
+const TURN_BYTES: usize = 16 << 20;
 
 /// Packets by destination, in the order they were begun. Messages to other nodes are encoded at once, those
 /// to PEs of the same node stay values.
@@ -24,12 +28,14 @@ pub struct Outbox {
     open: FxHashMap<PeId, usize>,
     /// The most recent entry of `open`.
     latest: Option<(PeId, usize)>,
+    /// What the packets count for in the memory budget.
+    bytes: usize,
 }
 
 impl Outbox {
     /// An empty outbox of a PE whose node has the PEs `here`.
     pub(crate) fn new(here: Range<u32>) -> Self {
-        Self { here, packets: Vec::new(), open: FxHashMap::default(), latest: None }
+        Self { here, packets: Vec::new(), open: FxHashMap::default(), latest: None, bytes: 0 }
     }
 
     /// Adds a message, which owns `heap_bytes`.
@@ -43,18 +49,11 @@ impl Outbox {
         heap_bytes: usize,
     ) {
         let is_here = self.here.contains(&to.0);
-        let open = self.open_for(to);
         if !is_here {
-            if let Some(Content::Frame(frame)) = open
-                && frame.kind == kind
-                && !frame.is_full()
-            {
-                return frame.push(header, &message);
-            }
-            let mut frame = MessageFrame::new(kind);
-            frame.push(header, &message);
-            return self.begin(to, Content::Frame(frame));
+            return self.encoded(to, kind, header, &message);
         }
+        self.bytes += size_of::<M>() + heap_bytes;
+        let open = self.open_for(to);
         if let Some(Content::Batch(batch)) = open
             && let batch = &mut **batch as &mut dyn Any
             && let Some(batch) = batch.downcast_mut::<EnvelopeBatch<M>>()
@@ -66,6 +65,48 @@ impl Outbox {
         let mut batch = EnvelopeBatch::new(kind);
         batch.push(header, message, heap_bytes);
         self.begin(to, Content::Batch(Box::new(batch)));
+    }
+
+    /// Adds a message for another node.
+    #[inline]
+    fn encoded<M: Serialize>(&mut self, to: PeId, kind: KindId, header: &Header, message: &M) {
+        if let Some(Content::Frame(frame)) = self.open_for(to)
+            && frame.kind == kind
+            && !frame.is_full()
+        {
+            self.bytes += frame.push(header, message);
+            return;
+        }
+        let mut frame = MessageFrame::new(kind);
+        self.bytes += frame.push(header, message);
+        self.begin(to, Content::Frame(frame));
+    }
+
+    /// What is in here counts for so much in the memory budget.
+    #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether the turn should end, so that what is in here leaves.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes >= TURN_BYTES
+    }
+
+    /// The receivers of most bytes, a type on a PE each: which, and how many bytes.
+    pub(crate) fn fullest(&self, most: usize) -> Vec<(KindId, PeId, usize)> {
+        let mut all: BTreeMap<(KindId, PeId), usize> = BTreeMap::new();
+        for (to, packet) in &self.packets {
+            if let Some(kind) = packet.kind() {
+                *all.entry((kind, *to)).or_default() += packet.bytes();
+            }
+        }
+        let mut all: Vec<_> =
+            all.into_iter().map(|((kind, to), bytes)| (kind, to, bytes)).collect();
+        all.sort_by_key(|&(kind, to, bytes)| (std::cmp::Reverse(bytes), kind, to));
+        all.truncate(most);
+        all
     }
 
     /// The packet of messages towards a PE that can still be appended to.
@@ -97,6 +138,7 @@ impl Outbox {
         if self.latest.is_some_and(|(pe, _)| pe == to) {
             self.latest = None;
         }
+        self.bytes += packet.bytes();
         self.packets.push((to, packet));
     }
 
@@ -108,7 +150,7 @@ impl Outbox {
     /// Takes all packets, in order.
     pub fn drain(&mut self) -> std::vec::Drain<'_, (PeId, Packet)> {
         self.open.clear();
-        self.latest = None;
+        (self.latest, self.bytes) = (None, 0);
         self.packets.drain(..)
     }
 }

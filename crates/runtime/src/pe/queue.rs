@@ -149,6 +149,10 @@ impl Core {
         if priority != Rank::NORMAL.priority {
             return self.push_ranked::<A>(kind, slot, priority, message);
         }
+        if self.ready_bytes > self.common.limits.hard_bytes {
+            // The job ends; a handler that goes on sending must not take more.
+            return self.check_budget();
+        }
         let bytes = message_bytes::<A>(&message);
         match self.queue::<A>(kind) {
             Some(queue) => queue.normal.push_back(Ready { slot, message }),

@@ -141,6 +141,10 @@ impl Core {
         header: &Header,
         message: A::Message,
     ) {
+        if self.is_over_budget() {
+            // The job ends; a handler that goes on sending must not take more.
+            return self.check_budget();
+        }
         let heap_bytes = A::heap_bytes(&message);
         self.outbox.message(to, kind, header, message, heap_bytes);
     }
@@ -246,6 +250,7 @@ impl Core {
     pub(super) fn dead_letter(&mut self, to: ActorId, reason: &str) {
         self.processed += 1;
         self.statistics.dead_letters += 1;
+        self.looks.note_nobody(to);
         tracing::warn!(collection = to.collection.0, index = ?to.key, reason, "message dropped");
     }
 

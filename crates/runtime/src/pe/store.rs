@@ -5,7 +5,7 @@ use super::queue::message_bytes;
 use super::state::NewMembers;
 use crate::codec::{self, DecodeError};
 use crate::error::JobError;
-use crate::id::{ActorId, KindId};
+use crate::id::{ActorId, KindId, Seat};
 use crate::index::Key;
 use crate::parcel::Parcel;
 use crate::rank::Rank;
@@ -46,17 +46,20 @@ impl<A: Actor> Store for TypedStore<A> {
             bytes += message_bytes::<A>(&ready.message);
             handled += 1;
             if let Some(Some(actor)) = self.actors.get_mut(ready.slot as usize) {
+                let seat = Seat { kind: self.kind, slot: ready.slot };
+                core.looks.current.begin(self.kind, core.seat_id(seat));
                 actor.handle(ready.message, &mut Context::new(core, self.kind, ready.slot));
             }
             if let Some(begun) = begin {
                 begin = core.note_handled(self.kind, ready.slot, begun);
             }
             // What a handler asks for itself, such as to migrate, comes before its next message.
-            if !core.requests.is_empty() || core.turn_is_over {
+            if !core.requests.is_empty() || core.turn_is_over || core.outbox.is_full() {
                 break;
             }
         }
         core.running = None;
+        core.looks.current.end();
         core.ready_bytes -= bytes;
         core.processed += u64::from(handled);
         handled

@@ -16,7 +16,7 @@ use super::state::{Notice, Purpose};
 use crate::probe::{ProbeKind, ProbeOrder, Probed};
 use crate::wire::Control;
 use gridspan_topology::{
-    Contradiction, Hierarchy, Inference, Labelled, Layout, NodeId, PeId, SiteNames, Wanted,
+    Contradiction, Hierarchy, Inference, Labelled, Layout, NodeId, PeId, SiteNames, Time, Wanted,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ impl Core {
         contradictions: Vec<Contradiction>,
     ) {
         // Whoever is told of the links is told of these too.
-        if self.common.on_links.is_none() {
+        if self.common.on_links.is_empty() {
             contradictions.iter().for_each(|found| tracing::warn!("{found}"));
         }
         tracing::info!(levels = hierarchy.depth(), "the hierarchy of places is known");
@@ -157,11 +157,31 @@ impl Core {
         match root.survey.purposes.remove(&id) {
             Some(Purpose::Survey) => self.note_round_trips(node, found),
             Some(Purpose::RoundTrip) => self.note_links(node, found, Wanted::RoundTrip),
-            Some(Purpose::Bandwidth) => self.note_links(node, found, Wanted::Bandwidth),
+            Some(Purpose::Bandwidth(since)) => {
+                let found = self.undisturbed(node, found, since);
+                self.note_links(node, &found, Wanted::Bandwidth);
+            }
             Some(Purpose::Uplink(group)) => self.note_uplink(group, found),
-            Some(Purpose::Broadcast(from, to)) => self.note_pair((from, to), found),
+            Some(Purpose::Broadcast(pair, since)) => {
+                let found = self.undisturbed(node, found, since);
+                self.note_pair(pair, &found);
+            }
             None => {}
         }
+    }
+
+    /// Without the rates of trains that met a large broadcast of the job, and were slower than is known for that reason.
+    fn undisturbed(&self, node: NodeId, found: &[Probed], since: Time) -> Vec<Probed> {
+        let Some(root) = self.root.as_ref().filter(|root| root.advice.is_disturbed(since)) else {
+            return found.to_vec();
+        };
+        let survey = &root.survey;
+        let known = |target: NodeId| {
+            let (here, there) = survey.places.as_ref()?.hierarchy.ends(node, target)?;
+            survey.monitor.estimate(self.now, here.0, there.0)?.bandwidth
+        };
+        let is_less = |probed: &&Probed| known(probed.target) > probed.rate;
+        found.iter().filter(|probed| !is_less(probed)).copied().collect()
     }
 
     fn note_round_trips(&mut self, node: NodeId, found: &[Probed]) {

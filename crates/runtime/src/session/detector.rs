@@ -125,9 +125,14 @@ impl Detector {
         self.sampled = self.sampled.max(self.heard);
     }
 
+    /// For how long nothing was heard of the node, without the time this node itself did not run.
+    pub fn silence(&self, now: Time) -> Duration {
+        now.since(self.heard)
+    }
+
     /// What to think of the node now. Returns the new health if it changed.
     pub fn poll(&mut self, now: Time) -> Option<Health> {
-        let silence = now.since(self.heard);
+        let silence = self.silence(now);
         let health = if self.health == Health::Lost || silence >= self.settings.lost_after {
             Health::Lost
         } else if silence >= self.settings.suspect_after || self.phi(now) > self.settings.phi {

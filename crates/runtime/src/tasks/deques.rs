@@ -5,7 +5,9 @@
 //! sequentially consistent, so that one of the two sees the other. The node's steward takes from the same deques,
 //! and lays what comes from other nodes beside them.
 
+use super::bound::Bound;
 use super::frame::Token;
+use super::lineage::Lineages;
 use super::order::Loan;
 use super::statistics::StealStatistics;
 use crate::pe::Kept;
@@ -13,7 +15,7 @@ use crossbeam_deque::{Steal, Stealer, Worker};
 use gridspan_topology::{NodeId, PeId};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The tasks that a node's PEs offer each other and the node's steward.
 pub(super) struct Deques<I> {
@@ -27,6 +29,10 @@ pub(super) struct Deques<I> {
     has_steward: AtomicBool,
     /// Of what size the stock was when the steward was last told.
     told: AtomicU32,
+    /// Those of the tasks of this node.
+    pub(super) lineages: Lineages,
+    /// What this node knows of the pool's bound.
+    pub(super) bound: Arc<Bound>,
     /// What the steward has sent.
     statistics: Mutex<StealStatistics>,
 }
@@ -66,6 +72,8 @@ impl<I> Deques<I> {
             has_arrivals: AtomicBool::new(false),
             has_steward: AtomicBool::new(false),
             told: AtomicU32::new(0),
+            lineages: Lineages::default(),
+            bound: Arc::default(),
             statistics: Mutex::default(),
         }
     }

@@ -1,12 +1,21 @@
 //! The tasks and frames of one PE, whatever kind of work they are.
 
+use super::bound::{Goal, LocalBound};
 use super::deques::Deques;
 use super::frame::{Frame, FrameId, Frames, Lender, Token, Up};
+use super::lineage::LineageId;
+use super::order::Order;
+use crate::codec::DecodeError;
+use crate::id::{ActorId, CollectionId};
+use crate::pe::Core;
+use bytes::Bytes;
 use crossbeam_deque::Worker;
 use gridspan_topology::{PeId, Time};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Short tasks laid out at a time, at most: moving them costs about 5 ns each.
 const OFFER_MAX: usize = 1024;
@@ -30,6 +39,9 @@ pub(crate) trait Work: Sized + Send + 'static {
 
     /// An output that changes nothing where it is handed in, if there is one.
     fn nothing() -> Option<Self::Output>;
+
+    /// Which of two values of the bound is better.
+    const GOAL: Goal;
 
     /// Whether items that work for the same frame can share a loan: their outputs become one.
     const SHARES_LOANS: bool;
@@ -56,6 +68,20 @@ pub(super) enum Finished<O> {
     Root(u64, O),
 }
 
+/// Takes an output of another pool for one of this.
+pub(super) type Convert<O> = Box<dyn FnOnce(&[u8]) -> Result<O, DecodeError> + Send>;
+
+/// A task of another pool that a frame waits for.
+pub(super) struct Call<O> {
+    pub(super) pool: CollectionId,
+    pub(super) item: Bytes,
+    pub(super) frame: FrameId,
+    pub(super) child: u32,
+    pub(super) convert: Convert<O>,
+    /// Sends an order to a worker of the other pool.
+    pub(super) send: fn(&mut Core, ActorId, Order),
+}
+
 /// The tasks and frames of one PE.
 pub(crate) struct Engine<W: Work> {
     pub(super) pe: PeId,
@@ -69,8 +95,13 @@ pub(crate) struct Engine<W: Work> {
     offered: Worker<Token<W::Item>>,
     pub(super) frames: Frames<W::State>,
     pub(super) finished: Vec<Finished<W::Output>>,
+    /// Tasks for other pools.
+    pub(super) calls: Vec<Call<W::Output>>,
+    pub(super) bound: LocalBound,
     /// PEs of this node, by seat, that are to be told that there is work.
     pub(super) wakes: Vec<usize>,
+    /// That of the task that runs.
+    pub(super) lineage: LineageId,
     /// Nanoseconds of virtual time that tasks charged.
     pub(super) charged_ns: u64,
     /// Why a task ends the job.
@@ -89,11 +120,14 @@ impl<W: Work> Engine<W> {
             now: Time::ZERO,
             seat,
             offered: node.join(seat),
+            bound: LocalBound::new(node.bound.clone(), W::GOAL),
             node,
             kept: Vec::new(),
             frames: Frames::default(),
             finished: Vec::new(),
+            calls: Vec::new(),
             wakes: Vec::new(),
+            lineage: LineageId::FOUNDERS,
             charged_ns: 0,
             failure: None,
             alone,
@@ -104,22 +138,30 @@ impl<W: Work> Engine<W> {
     /// Adds a new task, which is the next to be run here.
     #[inline]
     pub(super) fn push(&mut self, item: W::Item, frame: FrameId, child: u32) {
-        self.kept.push(Token { item, frame, child });
+        self.kept.push(Token { item, frame, child, lineage: self.lineage });
     }
 
-    /// Adds a task from outside at the old end, where thieves find it first (paper 3).
-    pub(super) fn submit(&mut self, item: W::Item, root: u64) {
-        let up = Up::Root(root);
-        let frame = self.frames.open(Frame { up, pending: 1, state: W::loan() });
-        self.kept.insert(0, Token { item, frame, child: 0 });
+    /// Adds tasks from outside, each with the number of its root, at the old end, where thieves find them first (paper 3).
+    pub(super) fn submit(&mut self, items: impl IntoIterator<Item = (W::Item, u64)>) {
+        let lineage = LineageId::FOUNDERS;
+        let frames = &mut self.frames;
+        let tokens = items.into_iter().map(|(item, root)| {
+            let up = Up::Root(root);
+            let frame = frames.open(Frame { up, pending: 1, lineage, state: W::loan() });
+            Token { item, frame, child: 0, lineage }
+        });
+        self.kept.splice(..0, tokens);
     }
 
     /// Adds what another PE has lent, oldest first.
-    pub(super) fn borrow(&mut self, lender: Lender, items: impl Iterator<Item = W::Item>) {
-        let frame =
-            Frame { up: Up::Lender(lender.into()), pending: lender.items, state: W::loan() };
-        let frame = self.frames.open(frame);
-        self.kept.extend(items.map(|item| Token { item, frame, child: 0 }));
+    pub(super) fn borrow(
+        &mut self,
+        lender: Lender,
+        lineage: LineageId,
+        items: impl Iterator<Item = W::Item>,
+    ) {
+        let frame = self.open_loan(lender, lineage);
+        self.kept.extend(items.map(|item| Token { item, frame, child: 0, lineage }));
     }
 
     /// From now on others may ask for work.
@@ -131,7 +173,8 @@ impl<W: Work> Engine<W> {
     pub(super) fn resume(&mut self, frame: FrameId, items: Vec<W::Item>) {
         let Some(waiting) = self.frames.get(frame) else { return };
         waiting.pending += items.len() as u64;
-        let tokens = items.into_iter().map(|item| Token { item, frame, child: 0 });
+        let lineage = waiting.lineage;
+        let tokens = items.into_iter().map(|item| Token { item, frame, child: 0, lineage });
         self.kept.splice(..0, tokens);
     }
 
@@ -145,9 +188,10 @@ impl<W: Work> Engine<W> {
     /// Runs the newest task. Returns whether there was one.
     #[inline]
     pub(super) fn step(&mut self) -> bool {
-        let Some(Token { item, frame, child }) = self.kept.pop() else {
+        let Some(Token { item, frame, child, lineage }) = self.kept.pop() else {
             return self.step_offered();
         };
+        self.lineage = lineage;
         W::run(self, item, frame, child);
         true
     }
@@ -156,11 +200,9 @@ impl<W: Work> Engine<W> {
     /// them otherwise than they were takes longer than all else.
     #[inline(never)]
     fn step_offered(&mut self) -> bool {
-        let Some(Token { item, frame, child }) = self.offered.pop() else { return false };
-        // Whom nobody waits for any more was lent by a guest that is gone.
-        if self.frames.get(frame).is_some() {
-            W::run(self, item, frame, child);
-        }
+        let Some(Token { item, frame, child, lineage }) = self.offered.pop() else { return false };
+        self.lineage = lineage;
+        W::run(self, item, frame, child);
         true
     }
 
@@ -237,24 +279,50 @@ impl<W: Work> Engine<W> {
     /// Works for the frames of another PE that its tokens came from.
     fn open_loans(&mut self, pe: PeId, tokens: Vec<Token<W::Item>>) {
         let mut loan: Option<(FrameId, FrameId)> = None;
-        for Token { item, frame: lent_by, child } in tokens {
+        for Token { item, frame: lent_by, child, lineage } in tokens {
+            // Of a PE that has not heard yet of a guest that is gone.
+            if self.node.lineages.is_orphaned(lineage) {
+                continue;
+            }
             let frame = match loan {
                 Some((lender, frame)) if W::SHARES_LOANS && lender == lent_by => {
                     self.frames.extend(frame);
                     frame
                 }
-                _ => {
-                    let lender = Lender { pe, frame: lent_by, child, items: 1 };
-                    self.frames.open(Frame {
-                        up: Up::Lender(lender.into()),
-                        pending: 1,
-                        state: W::loan(),
-                    })
-                }
+                _ => self.open_loan(Lender { pe, frame: lent_by, child, items: 1 }, lineage),
             };
             loan = Some((lent_by, frame));
-            self.kept.push(Token { item, frame, child: 0 });
+            self.kept.push(Token { item, frame, child: 0, lineage });
         }
+    }
+
+    /// A frame for what another PE has lent.
+    fn open_loan(&mut self, lender: Lender, lineage: LineageId) -> FrameId {
+        let (up, pending) = (Up::Lender(lender.into()), lender.items);
+        self.frames.open(Frame { up, pending, lineage, state: W::loan() })
+    }
+
+    /// Drops the tasks that came through guests that are gone, with the frames that they work for: an output that comes
+    /// for one finds no frame.
+    pub(super) fn drop_orphans(&mut self) {
+        let lineages = &self.node.lineages;
+        let mut known = BTreeMap::new();
+        let orphans = self
+            .frames
+            .find(|lineage| *known.entry(lineage).or_insert_with(|| lineages.is_orphaned(lineage)));
+        if !orphans.is_empty() {
+            orphans.into_iter().for_each(|frame| drop(self.frames.release(frame)));
+            self.drop_unowned();
+        }
+    }
+
+    /// Drops the tasks whose frames are closed.
+    pub(super) fn drop_unowned(&mut self) {
+        let mut all: Vec<_> = std::iter::from_fn(|| self.offered.pop()).collect();
+        all.reverse();
+        all.append(&mut self.kept);
+        all.retain(|token| self.frames.get(token.frame).is_some());
+        self.kept = all;
     }
 
     /// Takes the oldest task that lies open in this node, or else of those kept here but the newest, with
@@ -277,15 +345,15 @@ impl<W: Work> Engine<W> {
     /// Keeps a task that was taken after all.
     pub(super) fn put_back(&mut self, seat: usize, token: Token<W::Item>) {
         if seat == self.seat {
-            // Whom nobody waits for any more was lent by a guest that is gone.
+            // Nobody waits for a task that came through a guest that is gone.
             if self.frames.get(token.frame).is_some() {
                 self.kept.insert(0, token);
             }
             return;
         }
-        let Token { item, frame, child } = token;
+        let Token { item, frame, child, lineage } = token;
         let pe = self.node.pe_of(seat);
-        self.borrow(Lender { pe, frame, child, items: 1 }, std::iter::once(item));
+        self.borrow(Lender { pe, frame, child, items: 1 }, lineage, std::iter::once(item));
     }
 
     /// Whether there is anything to run.
@@ -304,6 +372,12 @@ impl<W: Work> Engine<W> {
         let was_dry = self.node.is_dry();
         self.node.wake(self.seat);
         was_dry
+    }
+
+    /// Takes a value of the bound that the task that runs has found.
+    pub(super) fn improve(&mut self, value: i64) -> bool {
+        let at = self.now + Duration::from_nanos(self.charged_ns);
+        self.bound.improve(value, at)
     }
 
     /// Ends the job.

@@ -1,7 +1,12 @@
 //! Tasks that fork and join.
 
-use super::engine::{Engine, Finished, Work};
+use super::bound::Goal;
+use super::engine::{Call, Engine, Finished, Work};
 use super::frame::{Frame, FrameId, Up};
+use super::pool_ref::TaskPoolRef;
+use super::worker::Worker;
+use crate::codec;
+use crate::id::Sender;
 use gridspan_topology::{PeId, Time};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -47,6 +52,9 @@ pub trait Task: Serialize + DeserializeOwned + Send + 'static {
     /// What it keeps while its children run. Stays on its PE.
     type Join: Send + 'static;
 
+    /// Which values of the pool's shared bound are better; see [`TaskContext::improve`].
+    const GOAL: Goal = Goal::Maximise;
+
     /// Does the work, or spawns those who do.
     fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self>;
 
@@ -87,6 +95,47 @@ impl<T: Task> TaskContext<'_, T> {
         self.children += 1;
     }
 
+    /// Spawns a child in another pool, for tasks of another type, and waits for it as for other children: the PE goes on
+    /// meanwhile, with the tasks of both pools. `output` makes of the child's output what [`Task::collect`] gets.
+    ///
+    /// The child begins on this PE. The job ends with an error if the pool is closed before the child is done.
+    #[expect(clippy::needless_pass_by_value, reason = "a task is given away, as in `spawn`")]
+    pub fn spawn_in<U: Task>(
+        &mut self,
+        pool: TaskPoolRef<U>,
+        task: U,
+        output: fn(U::Output) -> T::Output,
+    ) {
+        let frame = match self.frame {
+            Some(frame) => frame,
+            None => *self.frame.insert(self.engine.frames.reserve()),
+        };
+        let (child, item) = (self.children, codec::encode(&task).into());
+        self.children += 1;
+        self.engine.calls.push(Call {
+            pool: pool.id,
+            item,
+            frame,
+            child,
+            convert: Box::new(move |bytes| codec::decode(type_name::<U>(), bytes).map(output)),
+            send: |core, to, order| core.send::<Worker<Joining<U>>>(Sender::Pe, to, 0, order),
+        });
+    }
+
+    /// The best value of the bound of this pool that is known here, if there is any. It may be some milliseconds and a crossing
+    /// old, never better than what some task has found.
+    #[inline]
+    pub fn bound(&self) -> Option<i64> {
+        self.engine.bound.value()
+    }
+
+    /// Improves the bound of this pool, if `value` is better by [`Task::GOAL`] than what is known here; returns whether it is.
+    /// All tasks of the pool share it, whichever root they work for. Those on this node see it at once, others when a
+    /// message has brought it, also while they run. In virtual time, a running task sees what others find when it is over.
+    pub fn improve(&mut self, value: i64) -> bool {
+        self.engine.improve(value)
+    }
+
     /// The PE that runs this step.
     pub fn pe(&self) -> PeId {
         self.engine.pe
@@ -121,6 +170,7 @@ impl<T: Task> Work for Joining<T> {
     type Output = T::Output;
     type State = Waiting<T>;
 
+    const GOAL: Goal = T::GOAL;
     const SHARES_LOANS: bool = false;
 
     fn name() -> &'static str {
@@ -182,6 +232,7 @@ fn collect<T: Task>(
         return None;
     }
     let frame = engine.frames.release(id)?;
+    engine.lineage = frame.lineage;
     let mut cx = TaskContext { engine, frame: None, children: 0 };
     let step = T::joined(frame.state.0?, &mut cx);
     let TaskContext { frame: waits, children, .. } = cx;
@@ -199,8 +250,8 @@ fn settle<T: Task>(
 ) -> Option<(FrameId, u32, T::Output)> {
     match (step, waits) {
         (Step::Sync(join), Some(id)) => {
-            let state = Waiting(Some(join));
-            engine.frames.fill(id, Frame { up, pending: children.into(), state });
+            let (pending, lineage, state) = (children.into(), engine.lineage, Waiting(Some(join)));
+            engine.frames.fill(id, Frame { up, pending, lineage, state });
             None
         }
         (Step::Done(output), None) => pass_up(engine, up, output),
@@ -225,8 +276,8 @@ fn go_on<T: Task>(
     let TaskContext { frame: waits, children, .. } = cx;
     match (step, waits) {
         (Step::Sync(join), Some(id)) => {
-            let state = Waiting(Some(join));
-            engine.frames.fill(id, Frame { up, pending: children.into(), state });
+            let (pending, lineage, state) = (children.into(), engine.lineage, Waiting(Some(join)));
+            engine.frames.fill(id, Frame { up, pending, lineage, state });
             None
         }
         (Step::Done(output), None) => pass_up(engine, up, output),

@@ -1,5 +1,6 @@
 //! Who waits for the outputs of tasks.
 
+use super::lineage::LineageId;
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +45,7 @@ pub(crate) struct Token<I> {
     pub(super) item: I,
     pub(super) frame: FrameId,
     pub(super) child: u32,
+    pub(super) lineage: LineageId,
 }
 
 /// What waits for outputs.
@@ -51,6 +53,8 @@ pub(crate) struct Frame<S> {
     pub(super) up: Up,
     /// Outputs to come.
     pub(super) pending: u64,
+    /// That of the tasks that work for it.
+    pub(super) lineage: LineageId,
     pub(super) state: S,
 }
 
@@ -123,11 +127,11 @@ impl<S> Frames<S> {
         frame.take()
     }
 
-    /// The frames whose output goes to where `is_wanted` says.
-    pub(super) fn find(&self, is_wanted: impl Fn(&Up) -> bool) -> Vec<FrameId> {
+    /// The frames of a lineage for which `is_wanted` holds.
+    pub(super) fn find(&self, mut is_wanted: impl FnMut(LineageId) -> bool) -> Vec<FrameId> {
         let places = self.places.iter().enumerate();
         let open = places
-            .filter(|(_, (_, frame))| frame.as_ref().is_some_and(|frame| is_wanted(&frame.up)));
+            .filter(|(_, (_, frame))| frame.as_ref().is_some_and(|frame| is_wanted(frame.lineage)));
         open.map(|(place, &(serial, _))| FrameId { place: place as u32, serial }).collect()
     }
 
@@ -144,7 +148,8 @@ mod tests {
     #[test]
     fn a_name_does_not_reach_the_next_tenant_of_its_place() {
         let mut frames = Frames::default();
-        let frame = |state| Frame { up: Up::Root(0), pending: 1, state };
+        let frame =
+            |state| Frame { up: Up::Root(0), pending: 1, lineage: LineageId::FOUNDERS, state };
         let first = frames.open(frame('a'));
         assert_eq!(frames.release(first).map(|frame| frame.state), Some('a'));
         let second = frames.open(frame('b'));

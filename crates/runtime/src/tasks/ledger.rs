@@ -14,8 +14,8 @@ use super::frame::{Frame, FrameId, Lender, Token, Up};
 use super::order::Loan;
 use crate::codec::{self, DecodeError};
 use bytes::Bytes;
-use gridspan_topology::{NodeId, PeId};
-use std::collections::{BTreeMap, BTreeSet};
+use gridspan_topology::NodeId;
+use std::collections::BTreeMap;
 
 /// The loans that guests owe to this node. It holds the tasks of each, encoded: at most what one gift has.
 #[derive(Default)]
@@ -35,8 +35,13 @@ impl Ledger {
         engine: &mut Engine<W>,
     ) {
         let Lender { items, .. } = loan.lender;
+        // A guest that it has come through is gone since just now: nobody waits for the result.
+        let Some(lineage) = engine.node.lineages.enter(loan.lineage.iter().copied()) else {
+            return;
+        };
         let up = Up::Lender(loan.lender.into());
-        let frame = engine.frames.open(Frame { up, pending: items, state: W::loan() });
+        let frame = Frame { up, pending: items, lineage, state: W::loan() };
+        let frame = engine.frames.open(frame);
         self.0.insert(frame, Entry { guest, items: loan.items.clone() });
         loan.lender = Lender { pe: engine.pe, frame, child: 0, items };
     }
@@ -54,6 +59,11 @@ impl Ledger {
         }
     }
 
+    /// Forgets loans whose tasks are orphans: the frames that they come back to are closed.
+    pub(super) fn drop_orphans<W: Work>(&mut self, engine: &mut Engine<W>) {
+        self.0.retain(|&frame, _| engine.frames.get(frame).is_some());
+    }
+
     /// Queues again what a guest owes, at the old end, since it was old when it was lent.
     pub(super) fn recall<W: Work>(
         &mut self,
@@ -65,29 +75,17 @@ impl Ledger {
         self.0 = others;
         let mut tokens = Vec::new();
         for (frame, entry) in &owed {
-            let Some(Frame { up, .. }) = engine.frames.release(*frame) else { continue };
+            let Some(Frame { up, lineage, .. }) = engine.frames.release(*frame) else { continue };
             let items: Vec<W::Item> = codec::decode(W::name(), &entry.items)?;
             let pending = items.len() as u64;
-            let frame = engine.frames.open(Frame { up, pending, state: W::loan() });
-            tokens.extend(items.into_iter().map(|item| Token { item, frame, child: 0 }));
+            let frame = engine.frames.open(Frame { up, pending, lineage, state: W::loan() });
+            tokens.extend(items.into_iter().map(|item| Token { item, frame, child: 0, lineage }));
+        }
+        // What the guest has handed back of them is done again with the rest.
+        if !owed.is_empty() {
+            engine.drop_unowned();
         }
         engine.kept.splice(..0, tokens);
         Ok(())
     }
-}
-
-/// Closes the frames whose results are for PEs that are gone, and those that work for these, with their tasks. What others have of
-/// it finds no frame when it is done.
-pub(super) fn forsake<W: Work>(engine: &mut Engine<W>, is_gone: impl Fn(PeId) -> bool) {
-    let mut orphans = engine.frames.find(|up| matches!(up, Up::Lender(by) if is_gone(by.pe)));
-    while !orphans.is_empty() {
-        let closed: BTreeSet<FrameId> = orphans.into_iter().collect();
-        for &frame in &closed {
-            engine.frames.release(frame);
-        }
-        orphans =
-            engine.frames.find(|up| matches!(up, Up::Frame(parent, _) if closed.contains(parent)));
-    }
-    let Engine { kept, frames, .. } = engine;
-    kept.retain(|token| frames.get(token.frame).is_some());
 }

@@ -2,6 +2,7 @@
 
 use super::engine::Work;
 use super::frame::{Lender, Token};
+use super::lineage::{LINEAGE_MAX, LineageId, Lineages};
 use super::order::Loan;
 use crate::codec;
 use crate::limits::PIECE_BYTES_MAX;
@@ -11,24 +12,29 @@ use gridspan_topology::PeId;
 /// takes 40 ms at 100 Mbit/s.
 pub(super) const GIFT_BYTES: usize = 512 << 10;
 
-/// What the name of a task's frame takes beside it, at most.
-pub(super) const LENDER_BYTES: usize = 32;
+/// What the name of a task's frame and its lineage take beside it, at most: a number of a guest takes 5 bytes.
+pub(super) const LENDER_BYTES: usize = 32 + 5 * LINEAGE_MAX;
 
 /// A task with the seat of the PE whose frame it works for.
 pub(super) type Owned<W> = (usize, Token<<W as Work>::Item>);
 
 /// Has `take` take the oldest tasks of a node, up to `limit`, to be lent. Returns them, and those that stay after all: too large for
-/// the network, in which case others go instead of them, or for this packet.
+/// the network, in which case others go instead of them, or for this packet. Orphans are dropped: the PE whose frame they
+/// work for closes it.
 pub(super) fn lend<W: Work>(
     limit: u64,
     mut take: impl FnMut() -> Option<Owned<W>>,
     pe_of: impl Fn(usize) -> PeId,
+    lineages: &Lineages,
 ) -> (Vec<Loan>, Vec<Owned<W>>) {
-    let mut loans: Vec<(Lender, Vec<W::Item>)> = Vec::new();
+    let mut loans: Vec<(Lender, LineageId, Vec<W::Item>)> = Vec::new();
     let mut left = Vec::new();
     let (mut tasks, mut bytes) = (0, 0);
     while tasks < limit {
         let Some((seat, token)) = take() else { break };
+        if lineages.is_orphaned(token.lineage) {
+            continue;
+        }
         let size = codec::encoded_len(&token.item).saturating_add(LENDER_BYTES);
         if size > PIECE_BYTES_MAX {
             left.push((seat, token));
@@ -39,18 +45,19 @@ pub(super) fn lend<W: Work>(
             break;
         }
         (tasks, bytes) = (tasks + 1, bytes + size);
-        let Token { item, frame, child } = token;
+        let Token { item, frame, child, lineage } = token;
         let pe = pe_of(seat);
         match loans.last_mut() {
-            Some((lender, items)) if W::SHARES_LOANS && lender.works_for(pe, frame) => {
+            Some((lender, _, items)) if W::SHARES_LOANS && lender.works_for(pe, frame) => {
                 lender.items += 1;
                 items.push(item);
             }
-            _ => loans.push((Lender { pe, frame, child, items: 1 }, vec![item])),
+            _ => loans.push((Lender { pe, frame, child, items: 1 }, lineage, vec![item])),
         }
     }
-    let encode = |(lender, items): (Lender, Vec<W::Item>)| Loan {
+    let encode = |(lender, lineage, items): (Lender, LineageId, Vec<W::Item>)| Loan {
         lender,
+        lineage: lineages.guests(lineage),
         items: codec::encode(&items).into(),
     };
     (loans.into_iter().map(encode).collect(), left)
@@ -90,9 +97,14 @@ mod tests {
         let node = Arc::new(Deques::new(0..1));
         let mut engine = Engine::<Joining<Text>>::new(PeId(0), 0, node, false);
         for (root, &bytes) in bytes.iter().enumerate().rev() {
-            engine.submit(Text("x".repeat(bytes)), root as u64);
+            engine.submit([(Text("x".repeat(bytes)), root as u64)]);
         }
-        let (loans, left) = lend::<Joining<Text>>(limit, || engine.take_oldest(), |_| PeId(0));
+        let (loans, left) = lend::<Joining<Text>>(
+            limit,
+            || engine.take_oldest(),
+            |_| PeId(0),
+            &Lineages::default(),
+        );
         let text = |loan: &Loan| codec::decode::<Vec<Text>>("tasks", &loan.items).unwrap();
         let lent = loans.iter().flat_map(text).map(|text| text.0.len()).collect();
         let rest = std::iter::from_fn(|| engine.take_oldest()).count() + left.len();

@@ -13,10 +13,15 @@
 //! - `engine`: the queue and the frames of a PE. `deques`: what the PEs of a node share.
 //! - `steward`: takes tasks from other nodes, and gives them some, in the node's carrier. `lending`: which.
 //! - `order`: what workers and stewards are told. `trading`: what workers do for their steward.
-//! - `ledger`: what guests owe. `visiting`: what workers do when guests come and go.
+//! - `ledger`: what guests owe. `lineage`: which guests a task has come through. `visiting`: what workers do when guests
+//!   come and go.
 //! - `worker`: the actor on every PE that runs tasks between other messages.
-//! - `pool`: how main hands in a root and gets its result.
+//! - `pool`: how main hands in a root and gets its result. `stream`: the same of many, as results come. `roots` and
+//!   `serving`: the worker's part in both, and in what tasks of other pools hand in.
+//! - `bound`: the value that tasks of a pool improve together. `bound_spread`: which nodes hear of it.
 
+mod bound;
+mod bound_spread;
 mod deques;
 mod engine;
 mod fork;
@@ -24,19 +29,28 @@ mod frame;
 mod leaving;
 mod ledger;
 mod lending;
+mod lineage;
 mod order;
 mod pool;
+mod pool_ref;
+mod roots;
 mod search;
+mod serving;
 mod statistics;
 mod steward;
+mod stream;
 mod trading;
 mod visiting;
 mod worker;
+mod workers;
 
+pub use bound::Goal;
 pub(crate) use fork::Joining;
 pub use fork::{Step, Task, TaskContext};
 pub use pool::{SearchPool, TaskPool};
+pub use pool_ref::TaskPoolRef;
 pub(crate) use search::Searching;
 pub use search::{Merge, Search, SearchContext};
 pub use statistics::StealStatistics;
+pub use stream::{SearchStream, TaskStream};
 pub(crate) use worker::Worker;

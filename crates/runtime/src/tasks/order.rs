@@ -12,11 +12,22 @@ use gridspan_balance::victim::{Gift, StealMessage};
 use gridspan_topology::{Layout, NodeId, PeId};
 use serde::{Deserialize, Serialize};
 
+/// Outputs with the numbers of their tasks in a stream.
+pub(crate) type Outputs = Vec<(u64, Bytes)>;
+
 /// What a worker is told.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) enum Order {
     /// A root from main, encoded, and where its output goes, encoded too; nothing if the pool is closed before.
     Begin { item: Bytes, reply: Reply<Option<Bytes>> },
+    /// More tasks of a stream of main, encoded, the first of which has this number.
+    Feed { stream: u64, first: u64, items: Bytes },
+    /// Main waits for outputs of a stream; it gets nothing if the pool is closed before.
+    Collect { stream: u64, reply: Reply<Option<Outputs>> },
+    /// Main has dropped a stream.
+    EndStream { stream: u64 },
+    /// A task of another pool is done, for which a task of this one waits; nothing if that pool is closed.
+    Called { call: u64, output: Option<Bytes> },
     /// Run tasks for a while; a worker tells itself.
     Run,
     /// There is something to take in this node.
@@ -33,8 +44,8 @@ pub(crate) enum Order {
     Leave,
     /// Nobody waits for anything of that PE any more; to the first one of its node, which leaves.
     Empty { pe: PeId },
-    /// A guest is gone: nobody waits for what it has lent.
-    Forsake { guest: NodeId },
+    /// A guest is gone: nobody waits for what has come through it.
+    Forsake,
     /// Contribute what was sent so far.
     Report,
     /// No more work will come.
@@ -46,6 +57,8 @@ pub(crate) enum Order {
 pub(super) enum Note {
     /// What policies say.
     Steal(StealMessage),
+    /// The rank of a better value of the pool's bound.
+    Bound(i64),
     /// Tasks.
     Gift { gift: Gift, loans: Vec<Loan> },
 }
@@ -54,6 +67,8 @@ pub(super) enum Note {
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Loan {
     pub(super) lender: Lender,
+    /// The guests that its tasks have come through, but for the lender itself.
+    pub(super) lineage: Vec<NodeId>,
     /// A list of items, encoded.
     pub(super) items: Bytes,
 }
@@ -61,7 +76,7 @@ pub(crate) struct Loan {
 impl Loan {
     /// How large it is, for the memory budget.
     pub(super) fn bytes(&self) -> usize {
-        size_of::<Self>() + self.items.len()
+        size_of::<Self>() + self.lineage.len() * size_of::<NodeId>() + self.items.len()
     }
 
     /// Whether its result goes to a PE of this node.

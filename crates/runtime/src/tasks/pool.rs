@@ -1,21 +1,14 @@
 //! How main hands in a root task, and gets what comes of it.
 
-use super::engine::Work;
-use super::order::{Order, at};
+use super::pool_ref::TaskPoolRef;
+use super::stream::{SearchStream, Stream, TaskStream};
+use super::workers::Pool;
 use super::{Joining, Search, Searching, StealStatistics, Task, Worker};
-use crate::error::{AskError, GridError};
-use crate::grid::{Collection, Grid, Per};
-use crate::limits::PIECE_BYTES_MAX;
-use crate::reduce::Op;
-use crate::{Job, codec};
-use bytes::Bytes;
+use crate::Job;
+use crate::error::GridError;
+use crate::grid::Grid;
 use gridspan_topology::PeId;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-/// A task takes as long as it takes; if the job ends before, the wait does too.
-const FOREVER: Duration = Duration::MAX;
+use std::marker::PhantomData;
 
 /// Workers for tasks of one type, one on each PE.
 ///
@@ -97,6 +90,20 @@ impl<T: Task> TaskPool<T> {
         self.0.run(pe, root).await
     }
 
+    /// Runs tasks and all that they spawn, and gives their outputs as they come. The iterator is asked for more as main takes
+    /// outputs, so that a stream of any length takes bounded memory.
+    pub fn stream(
+        &self,
+        roots: impl IntoIterator<Item = T, IntoIter: Send + 'static>,
+    ) -> TaskStream<T> {
+        TaskStream::new(Stream::new(self.0.clone(), roots))
+    }
+
+    /// A name of this pool that tasks of other pools can carry, to spawn tasks here.
+    pub fn reference(&self) -> TaskPoolRef<T> {
+        TaskPoolRef { id: self.0.workers.reference().id(), kind: PhantomData }
+    }
+
     /// What nodes have told each other so far to share the tasks of this pool.
     pub async fn statistics(&self) -> Result<StealStatistics, GridError> {
         self.0.statistics().await
@@ -120,6 +127,15 @@ impl<S: Search> SearchPool<S> {
         self.0.run(pe, root).await
     }
 
+    /// Visits trees from their roots, and gives their totals as they come. The iterator is asked for more as main takes
+    /// totals, so that a stream of any length takes bounded memory.
+    pub fn stream(
+        &self,
+        roots: impl IntoIterator<Item = S, IntoIter: Send + 'static>,
+    ) -> SearchStream<S> {
+        SearchStream::new(Stream::new(self.0.clone(), roots))
+    }
+
     /// What nodes have told each other so far to share the tasks of this pool.
     pub async fn statistics(&self) -> Result<StealStatistics, GridError> {
         self.0.statistics().await
@@ -129,71 +145,5 @@ impl<S: Search> SearchPool<S> {
     /// clone of the pool, gets [`GridError::PoolClosed`].
     pub fn close(self) {
         self.0.close();
-    }
-}
-
-/// Workers for one kind of work.
-struct Pool<W: Work> {
-    workers: Collection<Worker<W>>,
-    grid: Grid,
-    is_closed: Arc<AtomicBool>,
-}
-
-impl<W: Work> Clone for Pool<W> {
-    fn clone(&self) -> Self {
-        let Self { workers, grid, is_closed } = self;
-        let (workers, grid) = (workers.clone(), grid.clone());
-        Self { workers, grid, is_closed: Arc::clone(is_closed) }
-    }
-}
-
-impl<W: Work> Pool<W> {
-    /// `method`: with which the job adds the type.
-    async fn open(grid: &Grid, method: &'static str) -> Result<Self, GridError> {
-        let created = grid.create_group(Per::Pe, |_| ()).await;
-        let workers = created.map_err(|error| match error {
-            GridError::NotRegistered(_) => GridError::NoSuchTask { name: W::name(), method },
-            other => other,
-        })?;
-        Ok(Self { workers, grid: grid.clone(), is_closed: Arc::default() })
-    }
-
-    fn check_open(&self) -> Result<(), GridError> {
-        if self.is_closed.load(Ordering::SeqCst) { Err(GridError::PoolClosed) } else { Ok(()) }
-    }
-
-    async fn run(&self, pe: PeId, root: W::Item) -> Result<W::Output, GridError> {
-        self.check_open()?;
-        let layout = self.grid.layout();
-        if !layout.contains(pe) {
-            return Err(GridError::NoSuchPe { pe, pes: layout.pe_count() });
-        }
-        let item: Bytes = codec::encode(&root).into();
-        if item.len() > PIECE_BYTES_MAX {
-            return Err(GridError::TooLarge { bytes: item.len(), limit: PIECE_BYTES_MAX });
-        }
-        let worker = self.workers.member(at(pe));
-        let output: Option<Bytes> =
-            worker.ask(FOREVER, |reply| Order::Begin { item, reply }).await?;
-        let output = output.ok_or(GridError::PoolClosed)?;
-        let decoded = codec::decode(W::name(), &output);
-        decoded.map_err(|error| AskError::Malformed(error.to_string()).into())
-    }
-
-    async fn statistics(&self) -> Result<StealStatistics, GridError> {
-        self.check_open()?;
-        self.workers.broadcast(Order::Report);
-        let values: Vec<u64> = self.workers.reduction(Op::Sum).await?;
-        Ok(StealStatistics::from_slice(&values))
-    }
-
-    fn close(&self) {
-        if self.is_closed.swap(true, Ordering::SeqCst) {
-            return;
-        }
-        // A broadcast might overtake a root that was handed in before, and nobody would answer for that.
-        for pe in (0..self.grid.layout().pe_count()).map(PeId) {
-            self.workers.member(at(pe)).send(Order::Close);
-        }
     }
 }

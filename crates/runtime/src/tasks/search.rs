@@ -1,7 +1,9 @@
 //! Searches: trees whose nodes add to one total.
 
+use super::bound::{Goal, LocalBound};
 use super::engine::{Engine, Finished, Work};
 use super::frame::{FrameId, Token, Up};
+use super::lineage::LineageId;
 use gridspan_topology::{PeId, Time};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,6 +23,9 @@ pub trait Search: Serialize + DeserializeOwned + Send + 'static {
     /// What all nodes add to.
     type Total: Merge + Serialize + DeserializeOwned + Send + 'static;
 
+    /// Which values of the pool's shared bound are better; see [`SearchContext::improve`].
+    const GOAL: Goal = Goal::Maximise;
+
     /// Visits the node: adds to the total, and spawns its children.
     fn visit(self, cx: &mut SearchContext<'_, Self>);
 }
@@ -29,9 +34,11 @@ pub trait Search: Serialize + DeserializeOwned + Send + 'static {
 pub struct SearchContext<'a, S: Search> {
     kept: &'a mut Vec<Token<S>>,
     frame: FrameId,
+    lineage: LineageId,
     total: &'a mut S::Total,
     charged_ns: &'a mut u64,
     failure: &'a mut Option<String>,
+    bound: &'a mut LocalBound,
     pe: PeId,
     now: Time,
 }
@@ -41,13 +48,29 @@ impl<S: Search> SearchContext<'_, S> {
     /// is stolen to.
     #[inline]
     pub fn spawn(&mut self, node: S) {
-        self.kept.push(Token { item: node, frame: self.frame, child: 0 });
+        let Self { frame, lineage, .. } = *self;
+        self.kept.push(Token { item: node, frame, child: 0, lineage });
     }
 
     /// A part of the total, to add to.
     #[inline]
     pub fn total(&mut self) -> &mut S::Total {
         self.total
+    }
+
+    /// The best value of the bound of this pool that is known here, if there is any. It may be some milliseconds and a crossing
+    /// old, never better than what some task has found.
+    #[inline]
+    pub fn bound(&self) -> Option<i64> {
+        self.bound.value()
+    }
+
+    /// Improves the bound of this pool, if `value` is better by [`Search::GOAL`] than what is known here; returns whether it is.
+    /// All nodes visited in the pool share it, whichever root they are below. Those visited on this node of the job
+    /// see it at once, others when a message has brought it, also during a visit. In virtual time, a visit sees what
+    /// others find when it is over.
+    pub fn improve(&mut self, value: i64) -> bool {
+        self.bound.improve(value, self.now + Duration::from_nanos(*self.charged_ns))
     }
 
     /// The PE that visits this node.
@@ -80,6 +103,7 @@ impl<S: Search> Work for Searching<S> {
     type Output = S::Total;
     type State = S::Total;
 
+    const GOAL: Goal = S::GOAL;
     const SHARES_LOANS: bool = true;
 
     fn name() -> &'static str {
@@ -96,13 +120,23 @@ impl<S: Search> Work for Searching<S> {
 
     #[inline]
     fn run(engine: &mut Engine<Self>, node: S, id: FrameId, _child: u32) {
-        let Engine { frames, kept, charged_ns, failure, pe, now, .. } = engine;
+        let Engine { frames, kept, charged_ns, failure, pe, now, lineage, bound, .. } = engine;
         // A frame is there as long as one of its items is.
         let Some(frame) = frames.get(id) else { return };
         let before = kept.len();
         let total = &mut frame.state;
-        let (pe, now) = (*pe, *now);
-        node.visit(&mut SearchContext { kept, frame: id, total, charged_ns, failure, pe, now });
+        let (pe, now, lineage) = (*pe, *now, *lineage);
+        node.visit(&mut SearchContext {
+            kept,
+            frame: id,
+            lineage,
+            total,
+            charged_ns,
+            failure,
+            bound,
+            pe,
+            now,
+        });
         frame.pending += (kept.len() - before) as u64;
         frame.pending -= 1;
         if frame.pending == 0 {

@@ -5,15 +5,17 @@
 //! are left to PEs: to give away what they keep, when nothing lies open since tasks are short, and to lend to
 //! guests, whose loans are in a PE's [`Ledger`](super::ledger::Ledger).
 
+use super::bound_spread::BoundSpread;
 use super::deques::{Arrival, Deques};
 use super::engine::Work;
 use super::lending::lend;
+use super::lineage::LINEAGE_MAX;
 use super::order::{Crew, Loan, Note, Order};
 use crate::Context;
 use crate::codec::{self, DecodeError};
 use crate::error::panic_message;
 use crate::pe::{Gauge, Visiting};
-use crate::steward::{Deed, News, Steward, Word};
+use crate::steward::{Deed, News, Nudge, Steward, Word};
 use bytes::Bytes;
 use gridspan_balance::victim::{
     Amount, Command, Gift, Places, StealMessage, Stealing, victim_by_name,
@@ -39,6 +41,7 @@ pub(super) struct PoolSteward<W: Work> {
     may_ask: bool,
     /// Whether it says nothing to other stewards any more: it is a guest that leaves, or the job ends.
     is_silent: bool,
+    spread: BoundSpread,
     due: Option<Time>,
 }
 
@@ -68,6 +71,7 @@ impl<W: Work> PoolSteward<W> {
             guest_bytes_max: common.limits.hard_bytes / GUEST_SHARE,
             may_ask: !layout.is_guest(me) || guests.visit == Visiting::Working,
             is_silent: matches!(guests.visit, Visiting::Leaving(_)),
+            spread: BoundSpread::new(node.bound.clone(), me, layout.clone()),
             due: None,
             layout,
         });
@@ -76,6 +80,8 @@ impl<W: Work> PoolSteward<W> {
         for guest in own.into_iter().chain(guests.present.iter().copied()) {
             if let Some(near) = near(&steward.layout, guest) {
                 steward.stealing.handle_joined(cx.now(), guest, near);
+                // It is told with all others, when something is known.
+                steward.spread.add(guest);
             }
         }
         Some(steward)
@@ -119,6 +125,14 @@ impl<W: Work> PoolSteward<W> {
         {
             let reason =
                 format_args!("it lends what {} waits for, which is not of {from}", lender.pe);
+            return Err(DecodeError::new("a gift of tasks", reason));
+        }
+        let is_lineage = |loan: &Loan| {
+            loan.lineage.len() <= LINEAGE_MAX
+                && loan.lineage.iter().all(|&node| self.layout.is_guest(node))
+        };
+        if !loans.iter().all(is_lineage) {
+            let reason = "it names others than guests, or too many, that tasks have come through";
             return Err(DecodeError::new("a gift of tasks", reason));
         }
         let bytes: usize = loans.iter().map(Loan::bytes).sum();
@@ -190,7 +204,8 @@ impl<W: Work> PoolSteward<W> {
             return out.push(self.tell(0, &order));
         }
         let node = &self.node;
-        let pack = || lend::<W>(limit, || node.steal_any(), |seat| node.pe_of(seat));
+        let pack =
+            || lend::<W>(limit, || node.steal_any(), |seat| node.pe_of(seat), &node.lineages);
         // The tasks' own code turns them into bytes, and this is the thread of the network.
         let (loans, left) = match catch_unwind(AssertUnwindSafe(pack)) {
             Ok(packed) => packed,
@@ -241,12 +256,22 @@ impl<W: Work> PoolSteward<W> {
         self.stealing.handle_given(now, to, tasks, told, gift);
     }
 
+    /// Tells nodes of an improvement of the bound.
+    fn tell_bound(&self, rank: i64, to: Vec<NodeId>, out: &mut Vec<Deed>) {
+        let note = || codec::encode(&Note::Bound(rank));
+        out.extend(to.into_iter().map(|to| Deed::Send { to, note: note() }));
+    }
+
     fn is_far(&self, to: NodeId) -> bool {
         self.layout.site_of_node(to) != self.layout.site_of_node(self.me)
     }
 }
 
 impl<W: Work> Steward for PoolSteward<W> {
+    fn connect(&mut self, nudge: &Nudge) {
+        self.node.bound.connect(nudge.clone());
+    }
+
     fn hear(&mut self, now: Time, word: Word, out: &mut Vec<Deed>) {
         match word {
             Word::Look => self.look(now),
@@ -271,9 +296,14 @@ impl<W: Work> Steward for PoolSteward<W> {
                 if let Some(near) = near(&self.layout, guest) {
                     self.stealing.handle_joined(now, guest, near);
                 }
+                if let Some(rank) = self.spread.add(guest) {
+                    self.tell_bound(rank, vec![guest], out);
+                }
             }
             News::Left(guest) => self.stealing.handle_lost(now, guest),
             News::Gone(guest) => {
+                self.spread.remove(guest);
+                self.node.lineages.note_gone(guest);
                 self.node.forget_arrivals(guest);
                 self.stealing.handle_lost(now, guest);
             }
@@ -291,19 +321,27 @@ impl<W: Work> Steward for PoolSteward<W> {
         match codec::decode("a note about tasks", note)? {
             Note::Steal(message) => self.stealing.handle_message(now, from, message),
             Note::Gift { gift, loans } => self.take_gift(now, (from, gift), loans, out)?,
+            Note::Bound(rank) => {
+                let to = self.spread.receive(from, rank);
+                self.tell_bound(rank, to, out);
+            }
         }
         self.carry_out(now, out);
         Ok(())
     }
 
     fn due(&self) -> Option<Time> {
-        self.due
+        self.due.into_iter().chain(self.spread.due()).min()
     }
 
     fn wake(&mut self, now: Time, out: &mut Vec<Deed>) {
-        self.due = None;
-        self.stealing.handle_timeout(now);
-        self.carry_out(now, out);
+        if let Some((rank, to)) = self.spread.take_found(now) {
+            self.tell_bound(rank, to, out);
+        }
+        if self.due.take_if(|due| *due <= now).is_some() {
+            self.stealing.handle_timeout(now);
+            self.carry_out(now, out);
+        }
     }
 }
 

@@ -34,7 +34,7 @@ impl<W: Work> Worker<W> {
         let limit = if is_gone { 0 } else { limit };
         let node = self.engine.node.clone();
         let take = || self.engine.take_oldest();
-        let (mut loans, left) = lend::<W>(limit, take, |seat| node.pe_of(seat));
+        let (mut loans, left) = lend::<W>(limit, take, |seat| node.pe_of(seat), &node.lineages);
         for (seat, token) in left.into_iter().rev() {
             self.engine.put_back(seat, token);
         }
@@ -64,7 +64,13 @@ impl<W: Work> Worker<W> {
                     continue;
                 }
             };
-            let Loan { lender, items } = loan;
+            let Loan { lender, lineage, items } = loan;
+            let last = cx.layout().is_guest(from).then_some(from);
+            // Another node may not know yet of a guest that is gone.
+            let Some(lineage) = self.engine.node.lineages.enter(last.into_iter().chain(lineage))
+            else {
+                continue;
+            };
             let items: Vec<W::Item> = match codec::decode(W::name(), &items) {
                 Ok(items) => items,
                 Err(error) => {
@@ -81,7 +87,7 @@ impl<W: Work> Worker<W> {
                 cx.core.blame(from, reason);
                 continue;
             }
-            self.engine.borrow(lender, items.into_iter());
+            self.engine.borrow(lender, lineage, items.into_iter());
         }
         any
     }

@@ -6,9 +6,9 @@
 //! their results are in.
 
 use super::engine::Work;
-use super::frame::{FrameId, Lender, Up};
-use super::ledger::forsake;
+use super::frame::{FrameId, Lender, Token, Up};
 use super::lending::{GIFT_BYTES, LENDER_BYTES};
+use super::lineage::LineageId;
 use super::order::{Loan, Note, Order, say, tell};
 use super::steward::{near, places};
 use super::worker::Worker;
@@ -18,8 +18,11 @@ use crate::limits::PIECE_BYTES_MAX;
 use crate::pe::Notice;
 use crate::steward::Word;
 use gridspan_balance::victim::Gift;
-use gridspan_topology::{NodeId, PeId};
+use gridspan_topology::PeId;
 use std::collections::BTreeMap;
+
+/// Tasks that have not begun, by the frame and the lineage that they work for, each with its child number.
+type ByFrame<I> = BTreeMap<(FrameId, LineageId), Vec<(u32, I)>>;
 
 impl<W: Work> Worker<W> {
     /// Does what news of guests ask for.
@@ -31,10 +34,13 @@ impl<W: Work> Worker<W> {
                 self.open_steward(cx);
             }
             Notice::Gone(guest) => {
+                self.engine.node.lineages.note_gone(guest);
+                self.forsake();
                 if let Err(error) = self.ledger.recall(guest, &mut self.engine) {
                     cx.fail(format!("tasks that {guest} owed: {error}"));
                 }
-                place.for_each(|pe| tell(pe, Order::Forsake { guest }, cx));
+                let others = place.filter(|&pe| pe != cx.pe());
+                others.collect::<Vec<_>>().into_iter().for_each(|pe| tell(pe, Order::Forsake, cx));
             }
             Notice::Measured => say(Word::Measured(places(cx)), cx),
             Notice::Begin => say(Word::Begin, cx),
@@ -45,10 +51,10 @@ impl<W: Work> Worker<W> {
         }
     }
 
-    /// Drops what works for a guest that is gone.
-    pub(super) fn forsake(&mut self, guest: NodeId, cx: &Context<'_, Self>) {
-        let layout = cx.layout();
-        forsake(&mut self.engine, |pe| layout.node_of(pe) == guest);
+    /// Drops what has come through a guest that is gone.
+    pub(super) fn forsake(&mut self) {
+        self.engine.drop_orphans();
+        self.ledger.drop_orphans(&mut self.engine);
     }
 
     /// Takes back tasks that another PE has not begun, as tasks of the frame that they work for.
@@ -74,14 +80,19 @@ impl<W: Work> Worker<W> {
     /// Hands back what has not begun, and says so when nobody waits for anything of this PE any more.
     pub(super) fn hand_back(&mut self, cx: &mut Context<'_, Self>) {
         self.take_arrivals(cx);
-        let mut by_frame: BTreeMap<FrameId, Vec<(u32, W::Item)>> = BTreeMap::new();
+        let mut by_frame = ByFrame::<W::Item>::new();
         for token in self.engine.take_all() {
-            by_frame.entry(token.frame).or_default().push((token.child, token.item));
+            by_frame
+                .entry((token.frame, token.lineage))
+                .or_default()
+                .push((token.child, token.item));
         }
-        for (frame, items) in by_frame {
+        for (at, items) in by_frame {
+            let frame = self.engine.frames.get(at.0);
+            let is_lent = frame.is_some_and(|frame| matches!(frame.up, Up::Lender(_)));
             match W::nothing() {
-                Some(_) => self.return_items(frame, items, cx),
-                None => self.give_away(frame, items, cx),
+                Some(_) if is_lent => self.return_items(at.0, items, cx),
+                _ => self.give_away(at, items, cx),
             }
         }
         self.note_done(cx);
@@ -100,27 +111,28 @@ impl<W: Work> Worker<W> {
         let items = items.into_iter().map(|(_, item)| item).collect();
         for items in parcels(items) {
             let lender = Lender { pe: cx.pe(), frame, child: 0, items: items.len() as u64 };
-            let loan = Loan { lender, items: codec::encode(&items).into() };
+            let loan = Loan { lender, lineage: Vec::new(), items: codec::encode(&items).into() };
             tell(to.pe, Order::Return { to: *to, loan }, cx);
         }
     }
 
     fn give_away(
         &mut self,
-        frame: FrameId,
+        (frame, lineage): (FrameId, LineageId),
         items: Vec<(u32, W::Item)>,
         cx: &mut Context<'_, Self>,
     ) {
+        let guests = self.engine.node.lineages.guests(lineage);
         let Some(founder) = near(cx.layout(), cx.node()) else { return };
         for (child, item) in items {
             let encoded = codec::encode(std::slice::from_ref(&item));
             if encoded.len() + LENDER_BYTES > PIECE_BYTES_MAX {
                 // It cannot leave, and is run here.
-                self.engine.push(item, frame, child);
+                self.engine.kept.push(Token { item, frame, child, lineage });
                 continue;
             }
             let lender = Lender { pe: cx.pe(), frame, child, items: 1 };
-            let loans = vec![Loan { lender, items: encoded.into() }];
+            let loans = vec![Loan { lender, lineage: guests.clone(), items: encoded.into() }];
             let note = codec::encode(&Note::Gift { gift: Gift::Lifeline, loans }).into();
             say(Word::Hand { to: founder, note }, cx);
         }

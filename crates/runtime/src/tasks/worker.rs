@@ -6,18 +6,17 @@ use super::frame::{FrameId, Lender};
 use super::leaving::{Leaving, is_proper, notify};
 use super::ledger::Ledger;
 use super::order::{Order, say, tell};
+use super::roots::Roots;
 use crate::index::Ix1;
 use crate::limits::PIECE_BYTES_MAX;
 use crate::pe::Visiting;
 use crate::reduce::Op;
-use crate::reference::Reply;
 use crate::steward::Word;
 use crate::{Actor, Context, To, codec};
 use bytes::Bytes;
 use gridspan_topology::PeId;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How long tasks run before other messages have their turn, unless one task takes longer. As long as a
@@ -29,6 +28,9 @@ const CHUNK: u64 = 1;
 /// Tasks that take longer than this one with another lie open, all but the one that is run next: laying a task out costs some
 /// hundredths of it.
 const LONG_NS: u64 = 10_000;
+/// After a slice that took longer, whoever watches over the network does so from the beginning of the next one if the pool
+/// has a bound, of whose improvements nodes hear within two milliseconds.
+const UNATTENDED_NS: u64 = 1_000_000;
 /// So many short ones in a slice show that tasks are short.
 const SAMPLE: u64 = 16;
 /// Other messages come first.
@@ -49,8 +51,9 @@ pub(crate) struct Worker<W: Work> {
     is_new: bool,
     /// Whether a task was run since.
     has_run: bool,
-    roots: BTreeMap<u64, Reply<Option<Bytes>>>,
-    next_root: u64,
+    /// Whether the last slice took so long that others should not wait for the next one with what they find.
+    took_long: bool,
+    pub(super) roots: Roots<W::Output>,
 }
 
 impl<W: Work> Actor for Worker<W> {
@@ -81,8 +84,8 @@ impl<W: Work> Actor for Worker<W> {
             is_running: false,
             is_new: false,
             has_run: false,
-            roots: BTreeMap::new(),
-            next_root: 0,
+            took_long: false,
+            roots: Roots::default(),
         };
         worker.open_steward(cx);
         worker.go_on(cx);
@@ -91,8 +94,13 @@ impl<W: Work> Actor for Worker<W> {
 
     fn handle(&mut self, order: Order, cx: &mut Context<'_, Self>) {
         self.engine.now = cx.now();
+        self.engine.bound.is_deferred = cx.core.is_virtual_time() && self.engine.node.has_steward();
         match order {
             Order::Begin { item, reply } => self.begin(&item, reply, cx),
+            Order::Feed { stream, first, items } => self.feed((stream, first), &items, cx),
+            Order::Collect { stream, reply } => self.collect(stream, reply, cx),
+            Order::EndStream { stream } => self.end_stream(stream),
+            Order::Called { call, output } => self.called(call, output, cx),
             Order::Run => {
                 self.is_running = false;
                 self.slice(cx);
@@ -104,7 +112,7 @@ impl<W: Work> Actor for Worker<W> {
             Order::Return { to, loan } => self.take_back(&to, &loan, cx),
             Order::Leave => drop(self.leaving.get_or_insert_default()),
             Order::Empty { pe } => self.note_empty(pe),
-            Order::Forsake { guest } => self.forsake(guest, cx),
+            Order::Forsake => self.forsake(),
             Order::Report => {
                 let is_first = cx.layout().leader(cx.node()) == cx.pe();
                 let statistics = match is_first {
@@ -120,32 +128,21 @@ impl<W: Work> Actor for Worker<W> {
 
     fn heap_bytes(order: &Order) -> usize {
         match order {
-            Order::Begin { item: bytes, .. } | Order::Done { output: bytes, .. } => bytes.len(),
+            Order::Begin { item: bytes, .. }
+            | Order::Feed { items: bytes, .. }
+            | Order::Called { output: Some(bytes), .. }
+            | Order::Done { output: bytes, .. } => bytes.len(),
             Order::Return { loan, .. } => loan.bytes(),
             Order::Run | Order::Wake | Order::Give { .. } | Order::Notice(_) => 0,
-            Order::Forsake { .. }
-            | Order::Leave
-            | Order::Empty { .. }
-            | Order::Report
-            | Order::Close => 0,
+            Order::Collect { .. }
+            | Order::EndStream { .. }
+            | Order::Called { output: None, .. } => 0,
+            Order::Forsake | Order::Leave | Order::Empty { .. } | Order::Report | Order::Close => 0,
         }
     }
 }
 
 impl<W: Work> Worker<W> {
-    fn begin(&mut self, item: &[u8], reply: Reply<Option<Bytes>>, cx: &mut Context<'_, Self>) {
-        match codec::decode(W::name(), item) {
-            Ok(item) => {
-                self.roots.insert(self.next_root, reply);
-                self.engine.submit(item, self.next_root);
-                // As long as there are tasks, the job is not quiescent.
-                cx.core.await_result();
-                self.next_root += 1;
-            }
-            Err(error) => cx.fail(format!("a task: {error}")),
-        }
-    }
-
     fn take_output(
         &mut self,
         lender: &Lender,
@@ -187,10 +184,7 @@ impl<W: Work> Worker<W> {
 
     /// Ends. Main hears of it if it waits.
     fn close(&mut self, cx: &mut Context<'_, Self>) {
-        for reply in std::mem::take(&mut self.roots).into_values() {
-            cx.core.settled();
-            cx.reply(reply, None);
-        }
+        self.abandon_roots(cx);
         if self.opened_steward {
             say(Word::Close, cx);
         }
@@ -205,6 +199,9 @@ impl<W: Work> Worker<W> {
     /// rests after a slice in which there was nothing to run: what the one before has led to has left by then.
     fn slice(&mut self, cx: &mut Context<'_, Self>) {
         self.take_arrivals(cx);
+        if self.took_long && self.engine.bound.value().is_some() {
+            self.engine.node.bound.nudge();
+        }
         let begin = cx.core.clock_ns();
         let (mut chunk, mut done) = (CHUNK, 0);
         // Of short tasks the steward hears as a slice begins, since a busy PE's slices are over when their time is.
@@ -234,7 +231,9 @@ impl<W: Work> Worker<W> {
             }
             chunk = next_chunk(done, elapsed);
         }
-        let elapsed = cx.core.clock_ns().saturating_sub(begin).max(self.engine.charged_ns);
+        let ran = cx.core.clock_ns().saturating_sub(begin);
+        self.took_long = ran > UNATTENDED_NS;
+        let elapsed = ran.max(self.engine.charged_ns);
         if let Some(mean_ns) = elapsed.checked_div(done) {
             self.has_run = true;
             self.engine.note_done(done);
@@ -259,7 +258,8 @@ impl<W: Work> Worker<W> {
 
     /// Passes on what tasks have led to.
     fn flush(&mut self, cx: &mut Context<'_, Self>) {
-        if !self.engine.wakes.is_empty() || !self.engine.finished.is_empty() {
+        let Engine { wakes, finished, calls, .. } = &self.engine;
+        if !wakes.is_empty() || !finished.is_empty() || !calls.is_empty() {
             // The next task may take long: what others wait for leaves before.
             cx.core.turn_is_over = true;
         }
@@ -268,7 +268,8 @@ impl<W: Work> Worker<W> {
         for seat in self.engine.wakes.drain(..) {
             cx.send(&workers.at(Ix1((first + seat as u32) as i32)), Order::Wake);
         }
-        for finished in self.engine.finished.drain(..) {
+        let mut done = std::mem::take(&mut self.engine.finished);
+        for finished in done.drain(..) {
             match finished {
                 Finished::Loan(lender, output) => {
                     if let Some(output) = encode_output::<W>(&output, lender.pe, cx) {
@@ -276,18 +277,14 @@ impl<W: Work> Worker<W> {
                         tell(lender.pe, Order::Done { lender, output, by }, cx);
                     }
                 }
-                Finished::Root(root, output) => {
-                    let reply = self.roots.remove(&root);
-                    if reply.is_some() {
-                        cx.core.settled();
-                    }
-                    if let Some(reply) = reply
-                        && let Some(output) = encode_output::<W>(&output, reply.pe, cx)
-                    {
-                        cx.reply(reply, Some(output));
-                    }
-                }
+                Finished::Root(root, output) => self.finish(root, &output, cx),
             }
+        }
+        // The room is used again.
+        self.engine.finished = done;
+        self.answer_streams(cx);
+        for call in std::mem::take(&mut self.engine.calls) {
+            self.call(call, cx);
         }
         if let Some(reason) = self.engine.failure.take() {
             cx.fail(reason);
@@ -331,7 +328,7 @@ impl<W: Work> Worker<W> {
 }
 
 /// An output as bytes. Ends the job if they are too many to be sent to the node of `to`.
-fn encode_output<W: Work>(
+pub(super) fn encode_output<W: Work>(
     output: &W::Output,
     to: PeId,
     cx: &mut Context<'_, Worker<W>>,

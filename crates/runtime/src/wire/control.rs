@@ -1,10 +1,12 @@
 //! Packets of the runtime itself: everything but messages to single actors.
 
 use super::earlier::Earlier;
+use super::look::Looked;
 use super::migrant::{MemberRecord, Migrant};
 use super::twin::{TwinOrder, TwinTalk};
 use super::visit::Visit;
 use crate::collection::{CollectionInfo, PlanEntry};
+use crate::definition::Definition;
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId, SectionId, Timer};
 use crate::index::Key;
@@ -17,6 +19,7 @@ use gridspan_balance::{ActorLoad, PeLoad};
 use gridspan_bcast::{PlanId, Tree};
 use gridspan_topology::{Hierarchy, LinkSample, NodeId, PeId, SiteId};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// Several members of one section or broadcast on one PE.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -264,8 +267,8 @@ pub(crate) enum Control {
     Publish { id: u32, value: Bytes },
     /// The sender has it.
     Published { id: u32 },
-    /// To PE 0: the sender's node is there and runs the job with this fingerprint.
-    Greet { fingerprint: u64 },
+    /// To PE 0: the sender's node is there and runs this.
+    Greet { definition: Box<Definition> },
     /// To the first PE of a node: measure this.
     Probe(ProbeOrder),
     /// To the root: the results of an order.
@@ -282,8 +285,9 @@ pub(crate) enum Control {
     UpTree { plan: PlanId, tree: Tree },
     /// To the root: the sender's node knows this plan for announcements.
     PlanKnown { plan: PlanId },
-    /// To the root: the sender's node has all of an announcement or multicast.
-    Carried { flow: FlowId, arrivals: Vec<Arrival> },
+    /// To the root: this node has all of an announcement or multicast, and its word of that came back so long after that
+    /// began.
+    Carried { flow: FlowId, node: NodeId, arrivals: Vec<Arrival>, after: Duration },
     /// Who takes part beside the founders.
     Visit(Visit),
     /// The hierarchy of places, for those who share tasks.
@@ -292,6 +296,12 @@ pub(crate) enum Control {
     Errand { collection: CollectionId, order: Bytes },
     /// A part of another control.
     Piece(Piece),
+    /// Say what you do as soon as you are idle.
+    Look { round: u64 },
+    /// To the root: this.
+    Looked(Box<Looked>),
+    /// To the root: the sender is inside of a handler of this actor, for so many nanoseconds; or no longer.
+    Inside { handler: Option<(String, u64)> },
     /// To PE 0: the job cannot go on.
     Failed { error: JobError },
     /// The job is over.

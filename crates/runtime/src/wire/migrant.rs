@@ -3,6 +3,7 @@
 use crate::id::{ActorId, CollectionId, KindId, SectionId};
 use crate::index::Key;
 use bytes::Bytes;
+use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 
 /// An actor in transit, with all that makes its conversations go on where it arrives.
@@ -50,4 +51,6 @@ pub(crate) struct MemberRecord {
     pub(crate) synced: bool,
     /// Compute time that it charged since the last sync point, in nanoseconds.
     pub(crate) load_ns: u64,
+    /// Where it was in the last window, and nanoseconds that it took for a message.
+    pub(crate) pace: Option<(PeId, u64)>,
 }

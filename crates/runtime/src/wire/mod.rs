@@ -5,6 +5,7 @@
 
 mod control;
 mod earlier;
+mod look;
 mod migrant;
 mod packet;
 mod spread;
@@ -17,10 +18,13 @@ pub(crate) use control::{
     MulticastMember, MulticastTarget, Piece, ReductionGroup, Talk,
 };
 pub(crate) use earlier::Earlier;
+pub(crate) use look::Looked;
 pub(crate) use migrant::{MemberRecord, Migrant};
 pub use packet::Packet;
 pub(crate) use packet::{Content, EncodedBatch, MessageFrame};
 pub(crate) use spread::{Announced, Announcement, REPORTED_BYTES_MIN, SEGMENT_BYTES, Spread};
-pub(crate) use spread_frame::{CastHead, NoteHead, PlanHead, SegmentHead, SpreadFrame};
+pub(crate) use spread_frame::{
+    CarriedHead, CastHead, NoteHead, PlanHead, SegmentHead, SpreadFrame,
+};
 pub(crate) use twin::{TwinOrder, TwinTalk};
 pub(crate) use visit::Visit;

@@ -123,6 +123,16 @@ impl Packet {
         }
     }
 
+    /// The type of the actors that it is for, if it is messages.
+    pub(crate) fn kind(&self) -> Option<KindId> {
+        match &self.0 {
+            Content::Batch(batch) => Some(batch.kind()),
+            Content::Frame(frame) => Some(frame.kind),
+            Content::Encoded(batch) => Some(batch.kind),
+            Content::Spread(_) | Content::Control(_) => None,
+        }
+    }
+
     /// Bytes that the packet holds, for the memory budget.
     pub(crate) fn bytes(&self) -> usize {
         match &self.0 {
@@ -151,12 +161,14 @@ impl MessageFrame {
         Self { kind, messages: 0, route: Route::begin(), bytes }
     }
 
-    /// Adds a message.
+    /// Adds a message. Returns how many bytes that took.
     #[inline]
-    pub(crate) fn push<M: Serialize>(&mut self, header: &Header, message: &M) {
+    pub(crate) fn push<M: Serialize>(&mut self, header: &Header, message: &M) -> usize {
+        let before = self.bytes.len();
         self.route.append(header, &mut self.bytes);
         codec::append(message, &mut self.bytes);
         self.messages += 1;
+        self.bytes.len() - before
     }
 
     /// Whether the next message should go into another frame.

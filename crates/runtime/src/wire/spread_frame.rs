@@ -1,6 +1,6 @@
 //! What carriers send each other, as frames.
 
-use super::control::{Multicast, MulticastTarget};
+use super::control::{Arrival, FlowId, Multicast, MulticastTarget};
 use super::packet::write_ends;
 use super::spread::MulticastHead;
 use crate::codec::{self, DecodeError};
@@ -52,6 +52,13 @@ pub(crate) struct NoteHead {
     pub(crate) number: u64,
 }
 
+/// A node has all of an announcement or multicast: what it saw, for the carrier where that began.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct CarriedHead {
+    pub(crate) flow: FlowId,
+    pub(crate) arrivals: Vec<Arrival>,
+}
+
 /// A plan on its way, and those that are forgotten once the announcement of that number is complete.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct PlanHead {
@@ -66,6 +73,7 @@ pub(crate) enum SpreadFrame {
     Cast { origin: PeId, head: Box<CastHead>, payload: Bytes },
     Plan(Box<PlanHead>),
     Note { head: NoteHead, note: Bytes },
+    Carried(CarriedHead),
 }
 
 /// Tags of a frame's ninth byte; those of packets between two PEs come before.
@@ -74,13 +82,14 @@ const SEGMENT: u8 = 3;
 const PLAN: u8 = 4;
 const CAST: u8 = 5;
 const NOTE: u8 = 6;
+const CARRIED: u8 = 7;
 /// In the place of a receiver: the frame is for a carrier.
 const NOBODY: PeId = PeId(u32::MAX);
 
 impl SpreadFrame {
     /// Whether a frame is for the carrier of the node, and not for one of its PEs.
     pub(crate) fn is_one(frame: &[u8]) -> bool {
-        matches!(frame.get(8), Some(&(MULTICAST | SEGMENT | PLAN | CAST | NOTE)))
+        matches!(frame.get(8), Some(&(MULTICAST..=CARRIED)))
     }
 
     /// Whether it is for a steward there.
@@ -112,6 +121,7 @@ impl SpreadFrame {
                 let (head, note) = codec::decode_front(WHAT, rest)?;
                 Ok(Self::Note { head, note: frame.slice_ref(note) })
             }
+            CARRIED => Ok(Self::Carried(codec::decode(WHAT, rest)?)),
             PLAN => Ok(Self::Plan(Box::new(codec::decode(WHAT, rest)?))),
             tag => Err(DecodeError::new(WHAT, format_args!("unknown tag {tag}"))),
         }
@@ -135,6 +145,11 @@ impl SpreadFrame {
     /// A note between stewards, as a frame.
     pub(crate) fn note(origin: PeId, head: &NoteHead, note: Bytes) -> Frame {
         frame(NOTE, origin, head, (&[], note))
+    }
+
+    /// What a node saw, as a frame.
+    pub(crate) fn carried(origin: PeId, head: &CarriedHead) -> Frame {
+        frame(CARRIED, origin, head, (&[], Bytes::new()))
     }
 
     /// A part of an announcement, as a frame.

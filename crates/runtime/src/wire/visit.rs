@@ -22,7 +22,8 @@ pub(crate) enum Visit {
     Left { guest: NodeId },
     /// From a guest to the root: it has nothing any more that others wait for, or cannot wait longer.
     Goodbye,
-    /// From the root to all founders: a guest is gone, and what it owes is to be done again.
+    /// From the root to all nodes: a guest is gone, what it owes is to be done again, and what has come through it is to
+    /// be dropped.
     Gone { guest: NodeId },
     /// To the root: a guest does not answer.
     Lost { guest: NodeId, error: JobError },

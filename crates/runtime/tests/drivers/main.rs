@@ -3,6 +3,8 @@
 
 mod blob;
 mod cell;
+#[cfg(feature = "net")]
+mod crossing;
 mod sections;
 
 use blob::{Blob, BlobMsg};
@@ -205,7 +207,7 @@ fn a_panicking_handler_ends_the_job_and_is_named() {
 #[test]
 fn mailboxes_over_their_budget_end_the_job_and_are_named() {
     let flooded = || {
-        let limits = Limits { soft_bytes: 1 << 20, hard_bytes: 8 << 20 };
+        let limits = Limits { soft_bytes: 1 << 20, hard_bytes: 8 << 20, ..Limits::default() };
         job().limits(limits).main(async |grid| {
             let cells = grid.create::<Cell>(Ix1::range(10), |_| 0).await?;
             cells.member(Ix1(9)).send(Msg::Flood);

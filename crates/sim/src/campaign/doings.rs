@@ -27,6 +27,12 @@ pub struct Doings {
     pub notes: u64,
     /// Second seats that those have taken.
     pub twins: u64,
+    /// Tasks of pools that were counted.
+    pub tasks: u64,
+    /// Pools that were open beside others.
+    pub pools: u64,
+    /// Broadcasts that began on several nodes at once.
+    pub from_all_roots: u64,
     /// Times that main was told that all is quiet.
     pub quiescences: u64,
 }
@@ -45,6 +51,9 @@ impl std::ops::AddAssign for Doings {
         self.questions += other.questions;
         self.notes += other.notes;
         self.twins += other.twins;
+        self.tasks += other.tasks;
+        self.pools += other.pools;
+        self.from_all_roots += other.from_all_roots;
         self.quiescences += other.quiescences;
     }
 }

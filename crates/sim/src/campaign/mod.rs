@@ -12,6 +12,7 @@
 //! - nobody leaves a sync point before all have reached it;
 //! - a member is never in two places and never lost;
 //! - a pure actor that is in two places says everything once, and the same;
+//! - tasks of all pools count once;
 //! - when main is told that all is quiet, it is.
 //!
 //! A run that fails says its seed. The same seed gives the same run, packet by packet.
@@ -27,6 +28,7 @@ mod interleaving;
 mod ledger;
 mod notes;
 mod orders;
+mod pools;
 mod reader;
 mod rounds;
 mod runner;
@@ -67,6 +69,11 @@ impl Planted {
     /// The bug of this name.
     pub fn by_name(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, planted)| *planted)
+    }
+
+    /// All names, separated by commas.
+    pub fn names() -> String {
+        Self::NAMES.map(|(name, _)| name).join(", ")
     }
 
     fn name(self) -> Option<&'static str> {

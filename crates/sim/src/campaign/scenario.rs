@@ -2,6 +2,7 @@
 
 use super::dice::Dice;
 use super::doubler::Doubler;
+use super::pools::Comb;
 use super::reader::Reader;
 use super::scribe::Scribe;
 use super::walker::Walker;
@@ -10,6 +11,7 @@ use crate::faults::{FaultPlan, PauseFaults, SessionFaults};
 use crate::options::SimOptions;
 use crate::report::SimError;
 use crate::simulation::Simulation;
+use gridspan_balance::victim::VICTIMS;
 use gridspan_runtime::{Job, Layout, Placement};
 use gridspan_topology::{GridSpec, Latency, Link};
 use std::time::Duration;
@@ -41,6 +43,8 @@ pub struct Scenario {
     pub doubles: bool,
     /// The probability that an arriving member is refused.
     pub refusal: f64,
+    /// How nodes take tasks from others; `None` for a job without tasks.
+    pub stealing: Option<&'static str>,
 }
 
 impl Scenario {
@@ -49,7 +53,9 @@ impl Scenario {
         let mut dice = Dice::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x7363_656e_6172_696f);
         let grid = grid(&mut dice);
         let faults = faults(&mut dice, planted);
+        let stealing = dice.chance(0.4).then(|| dice.one_of(VICTIMS));
         Self {
+            stealing,
             seed,
             planted,
             duration,
@@ -77,6 +83,10 @@ impl Scenario {
     pub(super) fn simulation(&self, log: bool) -> Result<Simulation, SimError> {
         let job = Job::new("campaign").actor::<Walker>().actor::<Reader>().pure::<Scribe>();
         let job = job.seed(self.seed).planted_fault(self.planted.in_pe());
+        let job = match self.stealing {
+            Some(policy) => job.tasks::<Comb>().search::<Comb>().stealing(policy),
+            None => job,
+        };
         let name = self.strategy;
         // What leaders of sites plan, nobody else can add to.
         let job = match self.doubles && name != "leader-cut" {
@@ -96,6 +106,7 @@ impl Scenario {
             young: self.young,
             scribes: self.scribes,
             placement: placements[dice.below(4) as usize].clone(),
+            has_tasks: self.stealing.is_some(),
         };
         let job = job.main(async move |grid| script::run(grid, plan).await);
         let options = SimOptions {
@@ -142,6 +153,9 @@ fn faults(dice: &mut Dice, planted: Planted) -> FaultPlan {
         disconnect: dice.one_of(&[0.002, 0.01]),
         outage_max: dice.span(Duration::from_millis(300)),
         bulk_bytes: dice.one_of(&[64, 256, 1024]),
+        duplicate: dice.one_of(&[0.05, 0.3]),
+        partition: dice.one_of(&[0.0, 0.0, 0.1]),
+        partition_max: Duration::from_secs(dice.one_of(&[2, 15])),
         planted: planted.in_session(),
         ..SessionFaults::default()
     };

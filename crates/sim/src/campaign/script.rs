@@ -2,6 +2,7 @@
 
 use super::ledger::{self, MAIN};
 use super::orders::{Call, FIRST_INSERTED, Freedom, Receiver, in_section};
+use super::pools;
 use super::reader::Reader;
 use super::rounds::Kind;
 use super::scribe::{Scribe, Scribes};
@@ -21,6 +22,7 @@ pub(super) struct Plan {
     pub(super) young: u32,
     pub(super) scribes: u32,
     pub(super) placement: Placement,
+    pub(super) has_tasks: bool,
 }
 
 /// Main with what it works on.
@@ -34,6 +36,7 @@ struct Main {
     inserting: bool,
     /// Whether a reduction or a sync point of the collection that is inserted into may be.
     reducing: bool,
+    has_tasks: bool,
     /// Reductions to main that it has not awaited, by collection.
     awaited: Vec<(bool, u64)>,
 }
@@ -57,8 +60,16 @@ pub(super) async fn run(grid: Grid, plan: Plan) -> Result<(), JobError> {
     };
     old.broadcast(Msg::Meet(world.clone()));
     young.broadcast(Msg::Meet(world.clone()));
-    let mut main =
-        Main { grid, old, young, world, inserting: false, reducing: false, awaited: Vec::new() };
+    let mut main = Main {
+        grid,
+        old,
+        young,
+        world,
+        inserting: false,
+        reducing: false,
+        has_tasks: plan.has_tasks,
+        awaited: Vec::new(),
+    };
     main.quiescence().await?;
     while main.grid.now().await?.as_nanos() < plan.duration.as_nanos() as u64 {
         main.phase().await?;
@@ -109,6 +120,12 @@ impl Main {
             ledger::with(|ledger| (ledger.dice.chance(0.3), ledger.dice.chance(0.02)));
         if stray {
             self.send_into_the_void();
+        }
+        if ledger::with(|ledger| ledger.dice.chance(0.15)) {
+            self.broadcast_from_all();
+        }
+        if self.has_tasks && ledger::with(|ledger| ledger.dice.chance(0.3)) {
+            pools::count_trees(&self.grid).await?;
         }
         match hurry {
             true => self.settle().await?,
@@ -177,6 +194,18 @@ impl Main {
                 let round = ledger::with(|ledger| ledger.round_begins(None, Kind::OfSection));
                 self.call(true, Call::ContributeToSection { round });
             }
+        }
+    }
+
+    /// Has every member of the collection that nobody leaves broadcast at the same time, so that each node is a root.
+    fn broadcast_from_all(&self) {
+        let living = ledger::with(|ledger| {
+            ledger.doings.from_all_roots += 1;
+            ledger.living(self.old.id())
+        });
+        for id in living {
+            let number = ledger::with(|ledger| ledger.sent(MAIN, &[id], 0));
+            self.member(id).send(Msg::Broadcast { number });
         }
     }
 

@@ -39,6 +39,10 @@ pub(super) struct World {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Msg {
     Meet(World),
+    /// Broadcast, amid messages to some who hear it.
+    Broadcast {
+        number: u64,
+    },
     Act {
         number: u64,
         left: u8,
@@ -116,6 +120,12 @@ impl Actor for Walker {
             Msg::Act { number, left, freedom } => {
                 ledger::with(|ledger| ledger.handled(id, number));
                 self.act(left, freedom, cx);
+            }
+            Msg::Broadcast { number } => {
+                ledger::with(|ledger| ledger.handled(id, number));
+                if let Some(world) = &self.world {
+                    world.broadcast_amid_messages(cx);
+                }
             }
             Msg::Load { number, load } => {
                 ledger::with(|ledger| ledger.handled_load(id, number, &load));

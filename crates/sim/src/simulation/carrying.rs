@@ -22,7 +22,7 @@ impl Simulation {
             match carriage {
                 Carriage::Send { to, frame, .. } => {
                     let frame = frame.into_bytes();
-                    *leaves += self.options.remote_send_cost;
+                    *leaves += self.stations[pe].speed.takes(self.options.remote_send_cost);
                     frames.push(Outgoing { leaves: *leaves, from: node, to, frame });
                 }
                 Carriage::Deliver { from, to, packet } => {
@@ -115,8 +115,8 @@ impl Simulation {
         self.carry_out(node, out);
     }
 
-    /// Sees to it that a carrier is woken when it has something to do.
-    fn plan_carrier(&mut self, node: NodeId) {
+    /// Sees to it that a carrier is woken when it has something to do, such as to tell what tasks of its node have found.
+    pub(super) fn plan_carrier(&mut self, node: NodeId) {
         let Some(due) = self.carriers[node].next_wakeup().map(|due| due.max(self.now)) else {
             return;
         };

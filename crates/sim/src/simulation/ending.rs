@@ -17,14 +17,18 @@ impl Simulation {
     /// Ends a job that does not end by itself, and says what it waits for.
     pub(super) fn give_up(mut self, ending: Ending) -> SimReport {
         let standing = self.standing_now();
-        let what = match ending {
-            Ending::Stalled => "stalled: every PE is idle and nothing is on its way, but",
-            _ => "still running when the time limit was reached:",
-        };
         let returned = if self.main.is_done() { "main has returned; " } else { "" };
-        let reason = format!("the job has {what} {returned}{standing} (at {})", self.now);
+        let error = match ending {
+            Ending::Stalled => {
+                JobError::Stalled(format!("{}; {returned}at {}", standing.stalled(), self.now))
+            }
+            _ => JobError::TimeLimit {
+                limit: self.options.time_limit,
+                waits: format!("{returned}{standing}"),
+            },
+        };
         self.standing = Some(standing);
-        self.report(ending, Err(JobError::Failed(reason)))
+        self.report(ending, Err(error))
     }
 
     pub(super) fn report(self, ending: Ending, outcome: Result<(), JobError>) -> SimReport {

@@ -8,6 +8,7 @@ use crate::station::Station;
 use gridspan_runtime::carrier::Carrier;
 use gridspan_runtime::pe::{Action, Core, Pe};
 use gridspan_runtime::{JobError, NodeId, PeId, Program, SiteId, Time};
+use gridspan_topology::Speed;
 use std::collections::BTreeMap;
 
 /// A guest with its machines.
@@ -39,7 +40,7 @@ impl Simulation {
             self.nodes.add(guest, Node::guest());
             self.carriers.add(guest, carrier);
             for machine in machines {
-                self.stations.add(machine.id(), Station::new(machine));
+                self.stations.add(machine.id(), Station::new(machine, Speed::ORDINARY));
             }
             let knocks = Event::Guest(guest, GuestStep::Knocks);
             self.queue.push(Time::ZERO + plan.joins, knocks);
@@ -75,7 +76,7 @@ impl Simulation {
     fn miss(&mut self, guest: NodeId) {
         let site = self.layout.site_name(self.layout.site_of_node(guest)).to_owned();
         let reason = "it is silent".to_owned();
-        let error = JobError::NodeLost { node: guest, site, reason };
+        let error = JobError::NodeLost { node: guest, site, reason, others: Vec::new() };
         for node in self.layout.clone().nodes() {
             let error = error.clone();
             self.have(self.layout.leader(node), move |core| core.node_lost(guest, error));

@@ -11,6 +11,8 @@ use thiserror::Error;
 /// The unit of the numbers in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RttUnit {
+    /// As tools print that measure them.
+    Seconds,
     /// As in the data sets of PlanetLab.
     Milliseconds,
     /// As in those of King and Meridian.
@@ -25,6 +27,7 @@ impl RttUnit {
 
     fn in_millisecond(self) -> f64 {
         match self {
+            Self::Seconds => 1e-3,
             Self::Milliseconds => 1.0,
             Self::Microseconds => 1e3,
         }
@@ -51,7 +54,9 @@ pub struct MatrixTextError {
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum MatrixProblem {
     /// A field is no round trip.
-    #[error("`{field}` is no round trip; write a number, or -1, 0 or NaN where it is missing")]
+    #[error(
+        "`{field}` is no round trip; write a number, or one of -1, 0, NaN, NA, * and - where it is missing"
+    )]
     Number {
         /// The beginning of the field.
         field: String,
@@ -86,19 +91,22 @@ pub enum MatrixProblem {
     },
 }
 
+/// What stands for a round trip that is missing, besides numbers.
+const MISSING: [&str; 3] = ["na", "*", "-"];
+
 /// A field and the byte of its line where it begins.
 type Field<'a> = (usize, &'a str);
 
 impl RttMatrix {
     /// Reads comma-separated values, one row a line. A first line whose first field is empty or
-    /// no number gives names to the columns, and then each row begins with a name; names are skipped. Empty
-    /// fields, `-1`, `0` and `NaN` are missing; so is the diagonal, whatever it says. Empty lines and those
+    /// no round trip gives names to the columns, and then each row begins with a name; names are skipped. Empty
+    /// fields, `-1`, `0`, `NaN`, `NA`, `*` and `-` are missing; so is the diagonal, whatever it says. Empty lines and those
     /// that begin with `#` are skipped.
     pub fn from_csv(text: &str, unit: RttUnit) -> Result<Self, MatrixTextError> {
         let mut lines = numbered(text).peekable();
         let has_names = lines.peek().is_some_and(|(_, line)| {
             let first = line.split(',').next().unwrap_or_default();
-            unquoted(first).parse::<f64>().is_err()
+            unquoted(first).is_empty() || !is_value(unquoted(first))
         });
         if has_names {
             lines.next();
@@ -111,11 +119,46 @@ impl RttMatrix {
     }
 
     /// Reads rows of numbers separated by blanks, tabs or commas: the plain form in which measured
-    /// matrices are published. Missing entries and skipped lines are as in [`RttMatrix::from_csv`].
+    /// matrices are published. Names may stand in the first line, with or without one for the corner, and at the beginning of each
+    /// row. Missing entries and skipped lines are as in [`RttMatrix::from_csv`].
     pub fn from_rows(text: &str, unit: RttUnit) -> Result<Self, MatrixTextError> {
-        let rows = numbered(text).map(|(number, line)| (number, line, plain_fields(line)));
+        let (has_header, has_row_names) = plain_names(text);
+        let rows = numbered(text).skip(usize::from(has_header)).map(|(number, line)| {
+            let mut fields = plain_fields(line);
+            fields.drain(..fields.len().min(usize::from(has_row_names)));
+            (number, line, fields)
+        });
         read(rows, unit)
     }
+
+    /// The names that rows separated by blanks give to the nodes, in order, if they do.
+    pub fn names_of_rows(text: &str) -> Option<Vec<String>> {
+        let (has_header, has_row_names) = plain_names(text);
+        let mut lines = numbered(text).map(|(_, line)| plain_fields(line));
+        let name = |(_, name): Field<'_>| unquoted(name).to_owned();
+        if has_row_names {
+            let rows = lines.skip(usize::from(has_header));
+            return Some(rows.filter_map(|fields| fields.into_iter().next().map(name)).collect());
+        }
+        has_header.then(|| lines.next().into_iter().flatten().map(name).collect())
+    }
+}
+
+/// Whether plain rows have names in the first line, and at the beginning of each row.
+fn plain_names(text: &str) -> (bool, bool) {
+    let mut lines = numbered(text).map(|(_, line)| plain_fields(line));
+    let is_name = |field: Option<&Field<'_>>| field.is_some_and(|(_, field)| !is_value(field));
+    let (first, second) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+    let has_header = first.iter().skip(1).all(|field| is_name(Some(field)));
+    // A single field cannot tell a header from a row that has lost its numbers.
+    let has_header = has_header && first.len() > 1;
+    let row = if has_header { &second } else { &first };
+    (has_header, is_name(row.first()))
+}
+
+/// Whether a field is a round trip, or says that it is missing.
+fn is_value(field: &str) -> bool {
+    field.parse::<f64>().is_ok() || MISSING.iter().any(|mark| field.eq_ignore_ascii_case(mark))
 }
 
 /// The lines that say something, numbered from 1.
@@ -198,7 +241,7 @@ fn read<'a>(
 }
 
 fn round_trip(field: &str, unit: RttUnit) -> Result<Option<Duration>, MatrixProblem> {
-    if field.is_empty() {
+    if field.is_empty() || MISSING.iter().any(|mark| field.eq_ignore_ascii_case(mark)) {
         return Ok(None);
     }
     match field.parse::<f64>() {
@@ -256,12 +299,12 @@ mod tests {
         assert_eq!(
             message("0 1\nµµ x"),
             "line 2, column 1: `µµ` is no round trip; \
-             write a number, or -1, 0 or NaN where it is missing"
+             write a number, or one of -1, 0, NaN, NA, * and - where it is missing"
         );
         assert_eq!(
             message("0 1\n# x\n1,  -7"),
             "line 3, column 5: `-7` is no round trip; \
-             write a number, or -1, 0 or NaN where it is missing"
+             write a number, or one of -1, 0, NaN, NA, * and - where it is missing"
         );
         assert_eq!(
             message("0 1 2\n1 0"),
@@ -287,6 +330,27 @@ mod tests {
     }
 
     #[test]
+    fn plain_rows_may_have_names_in_the_first_line_and_at_their_beginning() {
+        let bare = RttMatrix::from_rows("0 2\n3 0", RttUnit::Seconds).unwrap();
+        assert_eq!(micros(&bare, 1, 0), Some(3_000_000));
+        let forms = [
+            ("node a b\na NA 2\nb 3 *\n", Some("a b")),
+            ("a b\na - 2\nb 3 -\n", Some("a b")),
+            ("a b\n* 2\n3 NA\n", Some("a b")),
+            ("a\t0\t2\nb\t3\t0\n", Some("a b")),
+            ("NA 2\n3 NA\n", None),
+        ];
+        for (text, names) in forms {
+            let read = RttMatrix::from_rows(text, RttUnit::Seconds);
+            assert_eq!(read.as_ref(), Ok(&bare), "{text}");
+            let found = RttMatrix::names_of_rows(text).map(|names| names.join(" "));
+            assert_eq!(found.as_deref(), names, "{text}");
+        }
+        let csv = RttMatrix::from_csv("NA,2\n3,*\n", RttUnit::Seconds).unwrap();
+        assert_eq!(csv, bare);
+    }
+
+    #[test]
     fn a_text_without_rows_is_a_matrix_of_no_nodes() {
         assert_eq!(RttMatrix::from_csv("", RttUnit::Milliseconds).unwrap().nodes(), 0);
         assert_eq!(RttMatrix::from_rows("\n# a\n", RttUnit::Milliseconds).unwrap().nodes(), 0);
@@ -298,6 +362,7 @@ mod tests {
             for text in [text, near] {
                 let _ = RttMatrix::from_csv(&text, RttUnit::Milliseconds);
                 let _ = RttMatrix::from_rows(&text, RttUnit::Microseconds);
+                let _ = RttMatrix::names_of_rows(&text);
             }
         }
     }

@@ -57,7 +57,9 @@ impl ProbePlan {
                 }
             };
             if from < to {
-                want(Wanted::RoundTrip, estimate.map(|estimate| estimate.observed), SILENCE);
+                // What was longer than before has to be so again to be believed.
+                let age = if monitor.is_doubted(from, to) { PAUSE } else { SILENCE };
+                want(Wanted::RoundTrip, estimate.map(|estimate| estimate.observed), age);
             }
             let measured = estimate.and_then(|estimate| estimate.bandwidth_observed);
             want(Wanted::Bandwidth, measured, STALE);

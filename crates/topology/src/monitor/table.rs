@@ -5,7 +5,7 @@
 //! far the others lie above it. Bandwidth is the best recent rate of a full link; a link that was not
 //! full only shows that it can do that much. What is not observed keeps its last value and ages.
 
-use super::window::{Recent, Window};
+use super::window::{BUCKET, Recent, Window};
 use crate::id::NodeId;
 use crate::units::{Bandwidth, Latency, Time};
 use serde::{Deserialize, Serialize};
@@ -27,6 +27,9 @@ const LOSS_PACKETS: u64 = 1000;
 const FLOW_AGE: Duration = Duration::from_millis(800);
 /// Flows of one pair of groups that are added up; more change little.
 const FLOWS_MAX: usize = 1024;
+/// A latency counts as higher than it was once round trips of so many half-seconds have said so, and none between that it
+/// is not: single ones may have waited in the queue of a message that was passing.
+const DOUBTS: u32 = 3;
 /// So many round trips make full confidence.
 const FULL_ROUND_TRIPS: f64 = 8.0;
 /// After this time without samples confidence has halved.
@@ -104,6 +107,8 @@ struct Entry {
     announced: Option<LinkEstimate>,
     /// Since when the present estimate differs from what was announced.
     differs: bool,
+    /// In how many half-seconds round trips were longer than is known, without a shorter one between, and the last.
+    doubts: (u32, u64),
 }
 
 /// The links between groups, which are known by numbers.
@@ -134,14 +139,17 @@ impl LinkMonitor {
                 entry.combined_rate(now, flow, (rate.bits_per_second(), sample.is_full));
             entry.window.rate(now, rate, is_full);
         }
-        let window = &mut entry.window;
         if let Some(round_trip) = sample.round_trip {
-            window.round_trip(now, round_trip);
+            entry.round_trip(now, round_trip);
             if from != to {
-                let back = &mut self.entries.entry((to, from)).or_default().window;
-                back.round_trip(now, round_trip);
+                self.entries.entry((to, from)).or_default().round_trip(now, round_trip);
             }
         }
+    }
+
+    /// Whether the last round trip was longer than is known, and too few have said so to believe it.
+    pub fn is_doubted(&self, from: u32, to: u32) -> bool {
+        self.entries.get(&(from, to)).is_some_and(|entry| (1..DOUBTS).contains(&entry.doubts.0))
     }
 
     /// What is known about the way from one group to another. None before a round trip was seen.
@@ -214,6 +222,17 @@ impl Entry {
         })
     }
 
+    fn round_trip(&mut self, now: Time, round_trip: Duration) {
+        self.window.round_trip(now, round_trip);
+        let known = self.current.map(|known| known.latency);
+        let half_second = now.as_nanos() / BUCKET.as_nanos() as u64;
+        self.doubts = match known.is_some_and(|known| is_higher(known, Latency(round_trip / 2))) {
+            true if self.doubts.0 > 0 && self.doubts.1 == half_second => self.doubts,
+            true => (self.doubts.0.saturating_add(1), half_second),
+            false => (0, 0),
+        };
+    }
+
     fn count_losses(&mut self, sent: u64, lost: u64) {
         self.sent = self.sent.saturating_add(sent);
         self.lost = self.lost.saturating_add(lost.min(sent));
@@ -228,7 +247,12 @@ impl Entry {
         let known = self.current;
         let observed = if recent.rtts > 0 { now } else { known?.observed };
         let latency = match recent.rtt_min {
-            Some(least) => Latency(least / 2),
+            Some(least) => match known.map(|known| known.latency) {
+                Some(known) if is_higher(known, Latency(least / 2)) && self.doubts.0 < DOUBTS => {
+                    known
+                }
+                _ => Latency(least / 2),
+            },
             None => known?.latency,
         };
         let jitter = match (recent.rtt_mean, recent.rtt_min) {
@@ -287,6 +311,11 @@ fn differ(before: &LinkEstimate, after: &LinkEstimate) -> bool {
     let share = before.loss.max(after.loss);
     let noise = 3.0 * (share * (1.0 - share) / LOSS_PACKETS as f64).sqrt();
     latency || bandwidth || (before.loss - after.loss).abs() > LOSS_CHANGE + noise
+}
+
+fn is_higher(known: Latency, now: Latency) -> bool {
+    let (known, now) = (known.duration(), now.duration());
+    now.saturating_sub(known) > LATENCY_NOISE.max(known.mul_f64(CHANGE))
 }
 
 /// Whether two numbers differ by more than [`CHANGE`] of the first.

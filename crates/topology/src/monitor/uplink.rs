@@ -1,7 +1,8 @@
 //! Whether the nodes of a group share one pipe to the outside.
 //!
-//! Each node is measured alone, and then all of them send together, each as much as it carried alone. Pipes
-//! of their own carry all of it; a shared one does not.
+//! Each node sends to a group of its own, if there are so many: first alone, and then all together, with the same packets at
+//! the same pace. Pipes of their own carry all of it; a shared one does not. Whatever else disturbs makes it less, so
+//! that of several tries the one counts in which most arrived.
 
 use crate::units::{Bandwidth, Time};
 use serde::{Deserialize, Serialize};
@@ -34,7 +35,7 @@ pub struct Uplink {
 }
 
 impl Uplink {
-    /// Judges by what nodes carried alone, and by what each of them sent when all sent, and how much of
+    /// Judges by what arrived of what nodes sent alone, and by what each of them sent when all sent, and how much of
     /// that arrived. None for fewer than two nodes, and if it is not clear.
     pub fn judge(
         now: Time,
@@ -50,7 +51,9 @@ impl Uplink {
         let best = alone.iter().max()?.bits_per_second();
         let sent = sum(&mut together.iter().map(|&(sent, _)| sent));
         let arrived = sum(&mut together.iter().map(|&(_, arrived)| arrived));
-        let share = arrived as f64 / sent as f64;
+        // A node that cannot send faster alone did not share anything.
+        let possible = sent.min(sum(&mut alone.iter().copied()));
+        let share = arrived as f64 / possible.max(1) as f64;
         let pipes = match share {
             _ if (sent as f64) < DEMAND_MIN * best as f64 => return None,
             _ if share <= SHARED_MAX => Pipes::Shared,
@@ -88,5 +91,12 @@ mod tests {
         assert_eq!(judge(&[100], &[(100, 100)]), None, "one node tells nothing");
         assert_eq!(judge(&[100, 100], &[(60, 60), (70, 70)]), None, "the pipe was not tried");
         assert_eq!(judge(&[100, 100], &[(100, 75), (100, 80)]), None, "neither all nor half");
+    }
+
+    #[test]
+    fn a_pace_that_no_pipe_carried_is_not_taken_for_sharing() {
+        // Packets of a burst that came in a heap look fast: at that pace, each node alone brings no more.
+        assert_eq!(judge(&[50, 51], &[(95, 49), (90, 50)]), Some(Pipes::Separate));
+        assert_eq!(judge(&[50, 51], &[(95, 25), (90, 24)]), Some(Pipes::Shared));
     }
 }

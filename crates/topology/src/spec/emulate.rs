@@ -5,6 +5,7 @@ use crate::quantity::{ByteCount, Probability, QuantityError};
 use crate::spec::grid::GridSpec;
 use crate::spec::site::{HostSpec, MAX_HOSTS, MAX_PES, MAX_SITES, SiteError, SiteSpec, shorten};
 use crate::spec::timeline::TimelineError;
+use crate::speed::Speed;
 use crate::units::Latency;
 use std::collections::BTreeSet;
 use thiserror::Error;
@@ -12,7 +13,7 @@ use thiserror::Error;
 /// All options together are far shorter.
 const MAX_TEXT_BYTES: usize = 1024;
 /// The options there are.
-const OPTIONS: &str = "`wan`, `rate`, `jitter`, `loss`, `queue`, `lan`, `lanrate`";
+const OPTIONS: &str = "`wan`, `rate`, `jitter`, `loss`, `queue`, `lan`, `lanrate`, `speed`";
 
 /// Why a shorthand was refused. Nothing was made of it; the message says what to write.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -70,6 +71,7 @@ impl GridSpec {
     /// | `queue` | bytes that may wait for the link between sites | `unlimited` |
     /// | `lan` | latency inside a site, one way | `50us` |
     /// | `lanrate` | bandwidth inside a site | `10gbit` |
+    /// | `speed` | speeds of hosts, such as `1:1/3`; hosts of all sites take them in turn | `1` |
     ///
     /// What changes while a job runs follows after semicolons, as in
     /// [`with_change`](GridSpec::with_change): `2x2,wan=8ms; at 60s link a-b rate=10mbit`.
@@ -90,13 +92,14 @@ impl GridSpec {
         let text = parts.next().unwrap_or_default();
         let (shape, options) = text.split_once(',').map_or((text, None), |(s, o)| (s, Some(o)));
         let shape = parse_shape(shape.trim())?;
-        let mut links = Links { wan: Link::wan(), lan: Link::lan() };
+        let (wan, lan) = (Link::wan(), Link::lan());
+        let mut settings = Settings { wan, lan, speeds: vec![Speed::ORDINARY] };
         let mut seen = BTreeSet::new();
         for option in options.into_iter().flat_map(|options| options.split(',')) {
             let option = option.trim();
             let unknown = || EmulateError::UnknownOption { option: option.to_owned() };
             let (name, value) = option.split_once('=').ok_or_else(unknown)?;
-            let known = links
+            let known = settings
                 .set(name, value)
                 .map_err(|error| EmulateError::Quantity { option: name.to_owned(), error })?;
             if !known {
@@ -106,9 +109,10 @@ impl GridSpec {
                 return Err(EmulateError::Repeated { option: name.to_owned() });
             }
         }
-        links.wan.validate()?;
-        links.lan.validate()?;
-        let spec = GridSpec::new(sites(shape))?.with_lan(links.lan).with_wan(links.wan);
+        settings.wan.validate()?;
+        settings.lan.validate()?;
+        let sites = sites(shape, &settings.speeds);
+        let spec = GridSpec::new(sites)?.with_lan(settings.lan).with_wan(settings.wan);
         Ok(parts.try_fold(spec, |spec, change| spec.with_change(change))?)
     }
 }
@@ -121,12 +125,14 @@ struct Shape {
     pes: u32,
 }
 
-struct Links {
+struct Settings {
     wan: Link,
     lan: Link,
+    /// At least one; hosts take them in turn.
+    speeds: Vec<Speed>,
 }
 
-impl Links {
+impl Settings {
     /// Sets one option; false if there is none of this name.
     fn set(&mut self, name: &str, value: &str) -> Result<bool, QuantityError> {
         match name {
@@ -137,6 +143,7 @@ impl Links {
             "queue" => self.wan.queue_bytes = value.parse::<ByteCount>()?.0,
             "lan" => self.lan.latency = value.parse()?,
             "lanrate" => self.lan.bandwidth = value.parse()?,
+            "speed" => self.speeds = value.split(':').map(str::parse).collect::<Result<_, _>>()?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -175,14 +182,16 @@ fn parse_shape(text: &str) -> Result<Shape, EmulateError> {
     Ok(Shape { sites, hosts, pes })
 }
 
-fn sites(shape: Shape) -> Vec<SiteSpec> {
-    let site_of = |n| {
+fn sites(shape: Shape, speeds: &[Speed]) -> Vec<SiteSpec> {
+    let mut speeds = speeds.iter().copied().cycle();
+    let mut site_of = |n| {
         let name = letters(n);
-        let host_of = |n| HostSpec::new(format!("{name}{n}"), shape.pes);
-        let hosts = (1..=shape.hosts).map(host_of).collect();
+        let host_of =
+            |(n, speed)| HostSpec { speed, ..HostSpec::new(format!("{name}{n}"), shape.pes) };
+        let hosts = (1..=shape.hosts).zip(&mut speeds).map(host_of).collect();
         SiteSpec::new(name, hosts, Link::lan())
     };
-    (0..shape.sites).map(site_of).collect()
+    (0..shape.sites).map(&mut site_of).collect()
 }
 
 /// `a` … `z`, `aa`, `ab`, … like the columns of a spreadsheet.
@@ -240,6 +249,18 @@ mod tests {
     }
 
     #[test]
+    fn hosts_take_speeds_in_turn() {
+        let spec = GridSpec::from_emulate("2x3,speed=1:1/3").unwrap();
+
+        let factors: Vec<f64> = (0..6).map(|node| spec.speed(NodeId(node)).factor()).collect();
+        let slow = 0.333_333;
+        assert_eq!(factors, [1.0, slow, 1.0, slow, 1.0, slow]);
+        assert_eq!(GridSpec::from_emulate("1x1").unwrap().speed(NodeId(0)), Speed::ORDINARY);
+        assert!(GridSpec::from_emulate("1x1,speed=").is_err());
+        assert!(GridSpec::from_emulate("1x1,speed=1:0").is_err());
+    }
+
+    #[test]
     fn the_twenty_seventh_site_is_aa() {
         assert_eq!([0, 25, 26, 27, 701, 702].map(letters), ["a", "z", "aa", "ab", "zz", "aaa"]);
     }
@@ -254,7 +275,7 @@ mod tests {
         assert_eq!(
             message("2x2,wan32ms"),
             "there is no option `wan32ms`; write one of `wan`, `rate`, `jitter`, `loss`, `queue`, \
-             `lan`, `lanrate`, such as `wan=32ms`"
+             `lan`, `lanrate`, `speed`, such as `wan=32ms`"
         );
         assert_eq!(
             message("2x2,wan=32"),

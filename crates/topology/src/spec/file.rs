@@ -2,15 +2,16 @@
 
 use crate::id::SiteId;
 use crate::link::Link;
-use crate::quantity::{ByteCount, Probability};
+use crate::quantity::{ByteCount, Probability, QuantityError};
 use crate::spec::file_error::{GridFileError, GridFileProblem, Located};
 use crate::spec::grid::GridSpec;
 use crate::spec::host_range::expand;
 use crate::spec::site::{ClusterSpec, HostSpec, SiteSpec, Sites, check_host_name};
 use crate::spec::source::{self, Key, Section, Value, located, text};
+use crate::speed::Speed;
 use crate::units::Latency;
 use std::collections::{BTreeMap, BTreeSet};
-use toml::de::DeTable;
+use toml::de::{DeTable, DeValue};
 
 /// A file of this size describes the largest grid many times over.
 const MAX_FILE_BYTES: usize = 1 << 20;
@@ -32,11 +33,12 @@ const ROOT_KEYS: &[Key] = &[SITE, LINK, WAN, LAN, LOOPBACK, TIMELINE];
 
 const HOSTS: Key = key("hosts", "a list of strings", "hosts = [\"d[01-04]\"]");
 const PES: Key = key("pes", "a whole number from 1", "pes = 2");
+const SPEED: Key = key("speed", "a number from 0.01 to 100", "speed = 0.5");
 const CLUSTER: Key = key("cluster", "tables with a name each", "[site.delft.cluster.das]");
 const PORT: Key = key("port", "a whole number from 1 to 65535", "port = 7000");
 const GATEWAY: Key = key("gateway", "the name of a host", "gateway = \"head.delft\"");
-const SITE_KEYS: &[Key] = &[HOSTS, PES, LAN, CLUSTER, PORT, GATEWAY];
-const CLUSTER_KEYS: &[Key] = &[HOSTS, PES, LAN];
+const SITE_KEYS: &[Key] = &[HOSTS, PES, SPEED, LAN, CLUSTER, PORT, GATEWAY];
+const CLUSTER_KEYS: &[Key] = &[HOSTS, PES, SPEED, LAN];
 
 const LATENCY: Key = key("latency", "a string with a unit", "latency = \"32ms\"");
 const BANDWIDTH: Key = key("bandwidth", "a string with a unit", "bandwidth = \"100mbit\"");
@@ -61,10 +63,11 @@ impl GridSpec {
     /// | | `timeline` | what changes while a job runs; see [`GridSpec::with_change`] | nothing |
     /// | `[site.NAME]` | `hosts` | host names; `d[01-04,7]` stands for five. Listed twice, a host runs two nodes | required, or a cluster |
     /// | | `pes` | PEs per host, at least 1 | `1` |
+    /// | | `speed` | how fast the processors of its hosts are in simulations and emulated grids, from 0.01 to 100; real ones are measured | `1` |
     /// | | `lan` | the link inside this site | `[lan]` |
     /// | | `port` | the UDP port of the first node of each host; further nodes of a host take the next ones | any |
     /// | | `gateway` | the host through which `ssh` reaches the others | none |
-    /// | `[site.NAME.cluster.NAME]` | `hosts`, `pes` | hosts with a network of their own | |
+    /// | `[site.NAME.cluster.NAME]` | `hosts`, `pes`, `speed` | hosts with a network of their own | |
     /// | | `lan` | the link inside the cluster | the site's `lan` |
     /// | `[lan]` | | the link inside sites | [`Link::lan`] |
     /// | `[wan]` | | the link between sites | [`Link::wan`] |
@@ -147,12 +150,17 @@ fn read_site(
     let section = Section::of(value, SITE, "a site", SITE_KEYS)?;
     let lan = read_table(&section, LAN, lan)?;
     let pes = read_pes(&section)?.unwrap_or(1);
+    let speed = read_speed(&section)?.unwrap_or_default();
     let mut site = SiteSpec::new(name, vec![], lan);
-    read_hosts(&section, (pes, None), hosts_left, &mut site.hosts)?;
+    read_hosts(&section, Kind { pes, speed, cluster: None }, hosts_left, &mut site.hosts)?;
     for (name, value) in section.tables(CLUSTER)? {
         let section = Section::of(value, CLUSTER, "a cluster", CLUSTER_KEYS)?;
-        let at = (read_pes(&section)?.unwrap_or(pes), Some(site.clusters.len() as u32));
-        read_hosts(&section, at, hosts_left, &mut site.hosts)?;
+        let kind = Kind {
+            pes: read_pes(&section)?.unwrap_or(pes),
+            speed: read_speed(&section)?.unwrap_or(speed),
+            cluster: Some(site.clusters.len() as u32),
+        };
+        read_hosts(&section, kind, hosts_left, &mut site.hosts)?;
         let lan = read_table(&section, LAN, lan)?;
         site.clusters.push(ClusterSpec { name: name.get_ref().to_string(), lan });
     }
@@ -174,10 +182,29 @@ fn read_pes(section: &Section<'_, '_>) -> Result<Option<u32>, Located> {
     }
 }
 
-/// Adds the hosts of a site or cluster, of so many PEs each and in that cluster, to those of the site.
+/// A number as it is, or a fraction as text.
+fn read_speed(section: &Section<'_, '_>) -> Result<Option<Speed>, Located> {
+    let Some(value) = section.value(SPEED) else { return Ok(None) };
+    let written = match value.get_ref() {
+        DeValue::Integer(number) => number.as_str(),
+        DeValue::Float(number) => number.as_str(),
+        _ => text(value, SPEED)?,
+    };
+    written.parse().map(Some).map_err(|error: QuantityError| located(value, error))
+}
+
+/// What hosts have in common that are listed together.
+#[derive(Clone, Copy)]
+struct Kind {
+    pes: u32,
+    speed: Speed,
+    cluster: Option<u32>,
+}
+
+/// Adds the hosts of a site or cluster to those of the site.
 fn read_hosts(
     section: &Section<'_, '_>,
-    (pes, cluster): (u32, Option<u32>),
+    Kind { pes, speed, cluster }: Kind,
     hosts_left: usize,
     hosts: &mut Vec<HostSpec>,
 ) -> Result<(), Located> {
@@ -188,7 +215,7 @@ fn read_hosts(
         })?;
         for name in names {
             check_host_name(&name).map_err(|error| located(value, error))?;
-            hosts.push(HostSpec { name, pes, cluster });
+            hosts.push(HostSpec { name, pes, cluster, speed });
         }
     }
     Ok(())

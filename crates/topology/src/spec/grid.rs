@@ -6,6 +6,7 @@ use crate::link::Link;
 use crate::shaper::Shaper;
 use crate::spec::site::{ClusterSpec, HostSpec, MAX_PES, SiteError, SiteSpec, Sites};
 use crate::spec::timeline::{self, Change, Entry, ForeignLoad, TimelineError};
+use crate::speed::Speed;
 use crate::units::{Latency, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,6 +17,8 @@ pub struct GridSpec {
     pub(super) layout: Layout,
     /// The name of each node's host.
     pub(super) hosts: Vec<String>,
+    /// How fast the processors of each node are.
+    pub(super) speeds: Vec<Speed>,
     /// The link inside each site.
     pub(super) lans: Vec<Link>,
     pub(super) clusters: Vec<Cluster>,
@@ -84,19 +87,22 @@ impl GridSpec {
         let layout = Layout::new(sites.iter().map(shape).collect());
         let ports = sites.iter().map(|site| site.port).collect();
         let gateways = sites.iter().map(|site| site.gateway.clone()).collect();
-        let (mut hosts, mut clusters, mut cluster_of) = (vec![], vec![], vec![]);
+        let (mut hosts, mut speeds, mut clusters, mut cluster_of) =
+            (vec![], vec![], vec![], vec![]);
         for (at, site) in sites.into_iter().enumerate() {
             let first = clusters.len() as u32;
             let site_of = |spec| Cluster { site: SiteId::from(at), spec };
             clusters.extend(site.clusters.into_iter().map(site_of));
             for host in site.hosts {
                 hosts.push(host.name);
+                speeds.push(host.speed);
                 cluster_of.push(host.cluster.map(|cluster| first + cluster));
             }
         }
         Self {
             layout,
             hosts,
+            speeds,
             lans,
             clusters,
             cluster_of,
@@ -208,6 +214,12 @@ impl GridSpec {
     /// The host of every node, in the order of the nodes.
     pub fn hosts(&self) -> impl ExactSizeIterator<Item = (NodeId, &str)> {
         self.hosts.iter().enumerate().map(|(n, host)| (NodeId::from(n), host.as_str()))
+    }
+
+    /// How fast the processors of `node` are in simulations and where the grid is emulated; those of guests are
+    /// ordinary.
+    pub fn speed(&self, node: NodeId) -> Speed {
+        self.speeds.get(node.index()).copied().unwrap_or_default()
     }
 
     /// The site of this name.

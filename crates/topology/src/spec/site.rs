@@ -1,6 +1,7 @@
 //! One site of a grid and the limits that keep every description small.
 
 use crate::link::Link;
+use crate::speed::Speed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use thiserror::Error;
@@ -59,12 +60,14 @@ pub struct HostSpec {
     pub pes: u32,
     /// Which of the site's clusters it is in, counted from zero.
     pub cluster: Option<u32>,
+    /// How fast its processors are in simulations and where the grid is emulated; real ones are measured.
+    pub speed: Speed,
 }
 
 impl HostSpec {
-    /// A host that is in no cluster.
+    /// An ordinary host that is in no cluster.
     pub fn new(name: impl Into<String>, pes: u32) -> Self {
-        Self { name: name.into(), pes, cluster: None }
+        Self { name: name.into(), pes, cluster: None, speed: Speed::ORDINARY }
     }
 }
 

@@ -114,6 +114,7 @@ impl From<GridSpec> for Parts {
             name: spec.hosts[node.index()].clone(),
             pes: layout.place(node).pes.len() as u32,
             cluster: spec.cluster_of(node).map(|at| at - first_cluster(layout.site_of_node(node))),
+            speed: spec.speed(node),
         };
         let clusters_of = |site| spec.clusters.iter().filter(move |cluster| cluster.site == site);
         let site_of = |site: SiteId| SiteSpec {
@@ -174,6 +175,7 @@ mod tests {
             timeline = ["at 1min link b>a rate=10mbit", "at 1s link a-b loss=1%", "at 1s node x1 load=1"]
             [site.a]
             hosts = ["a1", "a1"]
+            speed = "1/3"
             port = 7000
             gateway = "head"
             cluster.x = { hosts = ["x1"] }

@@ -12,15 +12,31 @@ pub(super) struct Backlog {
 }
 
 impl Backlog {
-    /// So many tasks wait now.
+    /// So many tasks wait now. What is more than before came from elsewhere.
     pub(super) fn observe(&mut self, now: Time, queued: u64) {
+        let more = queued.saturating_sub(self.queued);
+        let is_new = self.since.is_none();
+        self.observe_spawned(now, queued);
+        self.expect(if is_new { 0 } else { more });
+    }
+
+    /// So many tasks wait now. What is more than before was spawned by other tasks.
+    pub(super) fn observe_spawned(&mut self, now: Time, queued: u64) {
         if queued == 0 {
             *self = Self::default();
             return;
         }
-        self.since.get_or_insert(now);
-        self.came = self.came.saturating_add(queued.saturating_sub(self.queued));
+        if self.since.is_none() {
+            (self.since, self.came) = (Some(now), queued);
+        }
         self.queued = queued;
+    }
+
+    /// So many tasks come from elsewhere.
+    pub(super) fn expect(&mut self, tasks: u64) {
+        if self.since.is_some() {
+            self.came = self.came.saturating_add(tasks);
+        }
     }
 
     /// So many tasks leave; the rest will last for so much less.

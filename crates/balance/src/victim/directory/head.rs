@@ -8,13 +8,14 @@
 //! have lasted for less than a round trip, and gets one of the oldest for each of its nodes.
 
 use super::super::message::{Demand, Standing, StealMessage};
-use super::backlog::Backlog;
+use super::grant::Grant;
 use super::holders::quiet;
 use super::keeper::settling;
+use super::outlook::{Outlook, Part};
 use super::post::Post;
 use super::requests::{Pace, Requests};
 use super::shares::{Party, level, share};
-use super::task_time::blend;
+use super::ways::Ways;
 use gridspan_topology::{NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -22,24 +23,18 @@ use std::time::Duration;
 /// What the head of a site knows. It exists on every node and is empty where nobody speaks to it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Head {
-    parts: BTreeMap<usize, Part>,
+    outlook: Outlook,
     requests: Requests,
+    ways: Ways,
+    /// How many tasks that spawn others each site gets at once.
+    grants: BTreeMap<usize, Grant>,
     /// The sites where a request of this one stands.
     parked: BTreeSet<usize>,
-    task_ns: u64,
-    backlog: Backlog,
     /// Tasks are on their way here until then.
     fed_until: Time,
     /// Parts may have more to report until then.
     hearing: Option<Time>,
     due: Option<Time>,
-}
-
-/// One part of the site, as it last reported.
-#[derive(Clone, Debug)]
-struct Part {
-    demand: Demand,
-    at: Time,
 }
 
 impl Head {
@@ -55,15 +50,17 @@ impl Head {
             return;
         };
         demand.idle = demand.idle.min(post.places.nodes_of_part(own, part).len() as u32);
-        if demand.task_ns > 0 {
-            self.task_ns = blend(self.task_ns, demand.task_ns);
-        }
-        self.parts.insert(part, Part { demand, at: post.now });
-        let queued = self.queued();
-        self.backlog.observe(post.now, queued);
-        if queued > 0 {
+        self.outlook.report(part, demand, post.now);
+        if self.outlook.queued() > 0 {
+            self.ways.ask(post);
             self.hear(post);
         }
+        self.settle(post);
+    }
+
+    /// The head of another site answers.
+    pub(super) fn echo(&mut self, from: NodeId, post: &mut Post<'_>) {
+        self.ways.heard(from, post.now);
         self.settle(post);
     }
 
@@ -72,6 +69,9 @@ impl Head {
         let (own, _) = post.own();
         let Some(site) = post.places.site_of(from).filter(|&site| site != own) else { return };
         self.requests.park(site, standing, post);
+        if let Some(way) = self.ways.latency(site, post) {
+            self.grants.entry(site).or_default().note_back(from, post.now, way * 2);
+        }
         self.hear(post);
         self.settle(post);
     }
@@ -99,6 +99,7 @@ impl Head {
             }
         }
         self.announce(tasks, post);
+        self.outlook.backlog.expect(tasks);
         let latency = |site| post.places.latency(own, site).duration();
         let farthest = (0..post.places.site_count()).map(latency).max().unwrap_or_default();
         self.fed_until = post.now + settling(latency(own)).min(farthest);
@@ -118,7 +119,8 @@ impl Head {
     /// Lets the keepers of parts whose nodes were named as receivers know what comes.
     fn announce(&self, tasks: u64, post: &mut Post<'_>) {
         let (own, _) = post.own();
-        let lacking = |part: &usize| self.parts.get(part).is_some_and(|part| part.demand.idle > 0);
+        let lacking =
+            |part: &usize| self.outlook.parts.get(part).is_some_and(|part| part.demand.idle > 0);
         let parts: Vec<usize> = (0..post.places.part_count(own)).filter(lacking).collect();
         for &part in &parts {
             if let Some(keeper) = post.places.keeper(own, part) {
@@ -132,13 +134,22 @@ impl Head {
     pub(super) fn moved(&mut self, lost: Option<NodeId>, post: &mut Post<'_>) {
         let (own, _) = post.own();
         match lost {
-            None => *self = Self { task_ns: self.task_ns, ..Self::default() },
-            Some(_) => {
+            None => {
+                self.requests.move_to(post);
+                *self = Self {
+                    outlook: self.outlook.without_parts(),
+                    requests: std::mem::take(&mut self.requests),
+                    ways: std::mem::take(&mut self.ways),
+                    ..Self::default()
+                };
+            }
+            Some(node) => {
+                self.ways.forget(node);
                 // Requests stood with heads that may be gone; there they replace those that still stand.
                 self.parked.clear();
                 let has_nodes = |site: usize| !post.places.nodes_in(site).is_empty();
                 self.requests.retain(has_nodes);
-                self.parts.retain(|&part, _| post.places.keeper(own, part).is_some());
+                self.outlook.parts.retain(|&part, _| post.places.keeper(own, part).is_some());
                 self.settle(post);
             }
         }
@@ -171,44 +182,30 @@ impl Head {
         }
     }
 
-    /// How long tasks take; 0 as long as nobody knows.
-    fn pace(&self, post: &Post<'_>) -> Pace {
-        let nodes = post.places.nodes_in(post.own().0).len() as u64;
-        Pace {
-            task_ns: self.backlog.task_ns(post.now, self.queued(), nodes, self.task_ns),
-            is_replenished: self.task_ns > 0
-                && self.backlog.is_replenished(post.now, nodes, self.task_ns),
+    /// The sites that ask, and when what they do of this site's work could be back here.
+    ///
+    /// How long tasks that spawn others will last is a guess: sites that are too far for it are left out.
+    fn askers(&self, pace: Pace, post: &Post<'_>) -> Vec<(usize, Party)> {
+        if pace.task_ns <= 0.0 {
+            return Vec::new();
         }
-    }
-
-    /// How many tasks wait in the site.
-    fn queued(&self) -> u64 {
-        self.parts.values().fold(0, |sum, part| sum.saturating_add(part.demand.queued))
-    }
-
-    /// Tasks of a part that run or wait to, and those alone that wait.
-    fn work(&self, number: usize, post: &Post<'_>) -> (f64, f64) {
-        let nodes = post.places.nodes_of_part(post.own().0, number).len() as f64;
-        let Some(Part { demand, at }) = self.parts.get(&number) else { return (0.0, 0.0) };
-        let busy = nodes - f64::from(demand.idle).min(nodes);
-        // What is queued is reported when it halves; what runs is not when it ends.
-        let elapsed = post.now.0.saturating_sub(at.0) as f64;
-        let running = match demand.queued {
-            0 if self.task_ns > 0 => busy * (1.0 - elapsed / self.task_ns as f64).max(0.0),
-            _ => busy,
-        };
-        (demand.queued as f64 + running, demand.queued as f64)
+        let mut askers = self.requests.parties(pace, &self.ways, post);
+        if pace.is_replenished || self.outlook.task_ns == 0 {
+            let lasted = self.outlook.backlog.lasted_ns(post.now) as f64 * (1.0 + WAY_TOLERANCE);
+            let way = |site| self.ways.latency(site, post).unwrap_or_default();
+            askers.retain(|&(site, _)| lasted >= enough(way(site)).as_nanos() as f64);
+        }
+        askers
     }
 
     fn ship(&mut self, post: &mut Post<'_>) {
         let (own, _) = post.own();
-        let pace = self.pace(post);
-        let guests =
-            if pace.task_ns > 0.0 { self.requests.parties(pace, post) } else { Vec::new() };
+        let pace = self.outlook.pace(post);
+        let askers = self.askers(pace, post);
         let parts: Vec<(usize, Party, f64, f64)> = (0..post.places.part_count(own))
             .map(|part| {
                 let nodes = post.places.nodes_of_part(own, part).len() as f64;
-                let (work, queued) = self.work(part, post);
+                let (work, queued) = self.outlook.work(part, post);
                 (part, Party { nodes, from: 0.0 }, work, queued)
             })
             .collect();
@@ -217,14 +214,17 @@ impl Head {
             return;
         }
         let parties: Vec<Party> =
-            parts.iter().map(|part| part.1).chain(guests.iter().map(|guest| guest.1)).collect();
+            parts.iter().map(|part| part.1).chain(askers.iter().map(|asker| asker.1)).collect();
         let level = level(&parties, parts.iter().map(|part| part.2).sum());
         let mut lacking: Vec<(Option<usize>, u64, Vec<NodeId>)> = Vec::new();
-        for &(site, party) in &guests {
-            let mut tasks = share(party, level).round() as u64;
+        let (mut fair, mut handed) = (0.0, 0.0);
+        for &(site, party) in &askers {
+            // Fractions of tasks add up over the sites, so that together they get what is their share.
+            fair += share(party, level);
+            let mut tasks = (fair.floor() - handed) as u64;
+            handed = fair.floor();
             if pace.is_replenished {
-                // The oldest hold most of what is to come: half of all would leave the own site crumbs.
-                tasks = tasks.min(party.nodes as u64);
+                tasks = self.grants.entry(site).or_default().limit(tasks, party.nodes as u32);
             }
             if tasks > 0
                 && let Some(standing) = self.requests.answer(site)
@@ -234,7 +234,7 @@ impl Head {
         }
         for &(number, party, work, _) in &parts {
             let nodes = post.places.nodes_of_part(own, number);
-            let Some(part) = self.parts.get_mut(&number) else { continue };
+            let Some(part) = self.outlook.parts.get_mut(&number) else { continue };
             let demand = &mut part.demand;
             let fair = share(party, level);
             let tasks = (fair - work).round();
@@ -262,12 +262,22 @@ impl Head {
     /// is older than what nodes observed explains, and then whenever it has lasted twice as long, and
     /// as long as the way takes.
     fn wake_for_those_who_wait(&mut self, post: &Post<'_>) {
-        let Some(way) = self.requests.nearest(post) else { return };
+        let Some(way) = self.requests.nearest(&self.ways, post) else { return };
         let nodes = post.places.nodes_in(post.own().0).len() as u64;
-        let lasted = Duration::from_nanos(self.backlog.lasted_ns(post.now));
-        let outlasts = self.backlog.outlasts_at(nodes, self.task_ns).filter(|&at| at > post.now);
-        let again = outlasts.unwrap_or(post.now + lasted);
-        self.wake(again.max(post.now + way.saturating_sub(lasted)), post);
+        let lasted = Duration::from_nanos(self.outlook.backlog.lasted_ns(post.now));
+        let outlasts = self
+            .outlook
+            .backlog
+            .outlasts_at(nodes, self.outlook.task_ns)
+            .filter(|&at| at > post.now);
+        let again = match enough(way).checked_sub(lasted) {
+            Some(missing) if !missing.is_zero() => {
+                self.wake(post.now + missing, post);
+                missing
+            }
+            _ => lasted,
+        };
+        self.wake(outlasts.unwrap_or(post.now + again), post);
     }
 
     /// Has parts with something to spare send it to those that lack it.
@@ -280,7 +290,7 @@ impl Head {
         let (own, _) = post.own();
         let head = |site: &Option<usize>| site.and_then(|site| post.places.head(site));
         let fed: Vec<NodeId> = lacking.iter().filter_map(|(site, ..)| head(site)).collect();
-        let pace = self.pace(post);
+        let pace = self.outlook.pace(post);
         for (site, mut tasks, to) in lacking {
             let mut sent = 0;
             for (part, left) in &mut spare {
@@ -291,14 +301,15 @@ impl Head {
                 tasks -= now;
                 *left -= now;
                 sent += now;
-                if let Some(part) = self.parts.get_mut(part) {
+                if let Some(part) = self.outlook.parts.get_mut(part) {
                     part.demand.queued = part.demand.queued.saturating_sub(now);
                 }
                 post.send(keeper, StealMessage::Ship { tasks: now, to: to.clone() });
             }
             if let Some((site, head)) = site.zip(head(&site)).filter(|_| sent > 0) {
                 self.requests.note_sent(site, sent, pace, post.now);
-                self.backlog.gave(post.now, sent);
+                self.grants.entry(site).or_default().note_served(head, post.now);
+                self.outlook.backlog.gave(post.now, sent);
                 // There, what this site asked for before is out of date now.
                 self.parked.remove(&site);
                 post.send(head, StealMessage::Shipped { tasks: sent, fed: fed.clone() });
@@ -312,18 +323,19 @@ impl Head {
         if post.now < self.fed_until {
             return self.wake(self.fed_until, post);
         }
-        if self.parts.is_empty() {
+        if self.outlook.parts.is_empty() {
             return;
         }
         let nodes = post.places.nodes_in(own).len();
-        let work: f64 = (0..post.places.part_count(own)).map(|part| self.work(part, post).0).sum();
-        let task_ns = if self.task_ns > 0 { self.pace(post).task_ns } else { 0.0 };
+        let work: f64 =
+            (0..post.places.part_count(own)).map(|part| self.outlook.work(part, post).0).sum();
+        let task_ns = if self.outlook.task_ns > 0 { self.outlook.pace(post).task_ns } else { 0.0 };
         let backlog = Duration::from_nanos((work * task_ns / nodes.max(1) as f64) as u64);
-        let is_starving = self.parts.values().all(|part| part.demand.queued == 0)
-            && self.parts.values().any(|part| part.demand.idle > 0);
+        let is_starving = self.outlook.parts.values().all(|part| part.demand.queued == 0)
+            && self.outlook.parts.values().any(|part| part.demand.idle > 0);
         for site in (0..post.places.site_count()).filter(|&site| site != own) {
             let round_trip = post.places.latency(own, site).duration() * 2;
-            let is_low = self.task_ns > 0 && backlog <= round_trip;
+            let is_low = self.outlook.task_ns > 0 && backlog <= round_trip;
             if self.parked.contains(&site) {
                 if !is_starving && backlog > round_trip * 2 {
                     // The site has found work of its own.
@@ -334,7 +346,7 @@ impl Head {
                 continue;
             }
             if !(is_starving || is_low) {
-                if self.task_ns > 0 {
+                if self.outlook.task_ns > 0 {
                     self.wake(post.now + backlog.saturating_sub(round_trip), post);
                 }
                 continue;
@@ -352,7 +364,7 @@ impl Head {
     /// Idle nodes of all parts; if there are none, some that will be.
     fn receivers(&self, post: &Post<'_>) -> Vec<NodeId> {
         let of_part = |part: &Part| part.demand.receivers.clone();
-        let mut idle: Vec<NodeId> = self.parts.values().flat_map(of_part).collect();
+        let mut idle: Vec<NodeId> = self.outlook.parts.values().flat_map(of_part).collect();
         let nodes = post.places.nodes_in(post.own().0);
         idle.retain(|node| nodes.binary_search(node).is_ok());
         if idle.is_empty() {
@@ -369,6 +381,16 @@ fn few(nodes: &[NodeId], post: &Post<'_>) -> Vec<NodeId> {
     let step = founders.len().div_ceil(RECEIVERS).max(1);
     founders.into_iter().step_by(step).collect()
 }
+
+/// How long tasks that spawn others must have lasted before some go to a site that is this far. As they have lasted
+/// for two round trips, they are expected to last for two more, in which work goes there and its results come
+/// back while this site still has work of its own.
+fn enough(way: Duration) -> Duration {
+    way * 4
+}
+
+/// Sites whose measured latencies differ by less than this part are equally far.
+const WAY_TOLERANCE: f64 = 1.0 / 16.0;
 
 /// A part that has this share of what would be even is left alone while it has some: what it reported
 /// may be out by a factor of two.

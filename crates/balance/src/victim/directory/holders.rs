@@ -33,7 +33,8 @@ impl Holder {
         u128::from(self.at.0) + lasts
     }
 
-    fn is_replenished(&self, now: Time, task_ns: u64) -> bool {
+    /// Whether its tasks spawn others, as far as is known.
+    pub(super) fn is_replenished(&self, now: Time, task_ns: u64) -> bool {
         self.backlog.is_replenished(now, u64::from(self.workers), known(task_ns))
     }
 
@@ -73,6 +74,11 @@ impl Holders {
         (holder.tasks, holder.at) = (of - tasks, now);
     }
 
+    /// What this node is believed to hold, if it is believed to hold anything.
+    pub(super) fn of(&self, node: NodeId) -> Option<Holder> {
+        self.0.get(&node).copied()
+    }
+
     pub(super) fn remove(&mut self, node: NodeId) {
         self.0.remove(&node);
     }
@@ -90,6 +96,15 @@ impl Holders {
     pub(super) fn tasks(&self, now: Time, task_ns: u64) -> u64 {
         let tasks = self.0.values().map(|holder| holder.tasks(now, task_ns));
         tasks.fold(0, u64::saturating_add)
+    }
+
+    /// For how long one worker would be busy with all of them, as far as is known.
+    pub(super) fn lasts(&self, now: Time, task_ns: u64) -> Duration {
+        let lasts = |holder: &Holder| match holder.is_replenished(now, task_ns) {
+            true => holder.backlog.lasted_ns(now).saturating_mul(holder.workers.into()),
+            false => holder.tasks(now, task_ns).saturating_mul(known(task_ns)),
+        };
+        Duration::from_nanos(self.0.values().map(lasts).fold(0, u64::saturating_add))
     }
 
     /// Who will have some for longest, of those that may be asked.

@@ -1,6 +1,7 @@
 //! The directory of one part of a site: who waits, who holds, and who serves whom.
 
 use super::super::message::{Demand, MAX_LISTED, Share, StealMessage};
+use super::grant::Grant;
 use super::holders::{Holder, Holders, quiet};
 use super::post::Post;
 use super::task_time::blend;
@@ -18,6 +19,7 @@ const RECEIVERS: usize = 8;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Keeper {
     holders: Holders,
+    grant: Grant,
     /// Idle nodes that sleep here, and how many workers they have.
     waiting: BTreeMap<NodeId, u32>,
     /// The holder that was to serve a node that has not spoken since, and the workers of that node; of
@@ -69,6 +71,7 @@ impl Keeper {
     pub(super) fn ask(&mut self, from: NodeId, workers: u32, post: &mut Post<'_>) {
         self.holders.remove(from);
         self.served.remove(&from);
+        self.grant.note_back(from, post.now, self.quiet(post));
         if self.waiting.insert(from, workers).is_some() {
             // It waited for something that did not come: the head may still count on that.
             self.reported = None;
@@ -79,7 +82,10 @@ impl Keeper {
         let may_give = |victim| post.places.may_trade(victim, from);
         if let Some((victim, holder)) = self.holders.richest(post.now, self.task_ns, may_give) {
             let held = holder.tasks(post.now, self.task_ns);
-            let tasks = even(held, u64::from(holder.workers), u64::from(workers));
+            let mut tasks = even(held, u64::from(holder.workers), u64::from(workers));
+            if holder.is_replenished(post.now, self.task_ns) {
+                tasks = self.grant.limit(tasks, workers);
+            }
             self.serve(victim, holder, vec![Share { to: from, tasks }], post);
         }
     }
@@ -89,7 +95,7 @@ impl Keeper {
         &mut self,
         from: NodeId,
         (tasks, task_ns, workers): (u64, u64, u32),
-        post: &Post<'_>,
+        post: &mut Post<'_>,
     ) {
         self.waiting.remove(&from);
         self.served.remove(&from);
@@ -97,8 +103,30 @@ impl Keeper {
             self.task_ns = blend(self.task_ns, task_ns);
         }
         self.holders.set(from, tasks, workers, post.now);
-        if tasks > 0 && !self.waiting.is_empty() {
+        if tasks == 0 || self.waiting.is_empty() {
+            return;
+        }
+        let idle: u32 = self.waiting.values().sum();
+        if self.gathering.is_none() && tasks <= u64::from(idle) {
+            // There is nothing to level: each goes to another that waits.
+            self.spread(from, tasks, post);
+        } else {
             self.gather(post);
+        }
+    }
+
+    /// Has a holder give its tasks to those that wait, one for each worker.
+    fn spread(&mut self, victim: NodeId, mut tasks: u64, post: &mut Post<'_>) {
+        let Some(holder) = self.holders.of(victim) else { return };
+        let mut shares = Vec::new();
+        let takers = self.waiting.iter().filter(|&(&to, _)| post.places.may_trade(victim, to));
+        for (&to, &workers) in takers.take(MAX_LISTED) {
+            let share = tasks.min(u64::from(workers));
+            tasks -= share;
+            shares.extend((share > 0).then_some(Share { to, tasks: share }));
+        }
+        if !shares.is_empty() {
+            self.serve(victim, holder, shares, post);
         }
     }
 
@@ -167,6 +195,7 @@ impl Keeper {
         self.holders.remove(node);
         self.waiting.remove(&node);
         self.served.remove(&node);
+        self.grant.forget(node);
         let by_it =
             |(&thief, &(victim, _)): (&NodeId, &(NodeId, u32))| (victim == node).then_some(thief);
         let thieves: Vec<NodeId> = self.served.iter().filter_map(by_it).collect();
@@ -184,12 +213,29 @@ impl Keeper {
         self.reported = None;
     }
 
+    /// Whether the head may send tasks away: the part has more than one of the site, or tasks that last for longer
+    /// than the round trip to another site.
+    fn may_leave(&self, post: &Post<'_>) -> bool {
+        let (own, _) = post.own();
+        if post.places.part_count(own) > 1 {
+            return true;
+        }
+        let lasts =
+            self.holders.lasts(post.now, self.task_ns) / post.own_nodes().len().max(1) as u32;
+        let is_worth = |site| {
+            let way = post.places.latency(own, site).duration();
+            !way.is_zero() && lasts >= way * 2
+        };
+        (0..post.places.site_count()).filter(|&site| site != own).any(is_worth)
+    }
+
     /// Serves those who wait from those who hold, so that all have the same for each worker.
     pub(super) fn woken(&mut self, post: &mut Post<'_>) {
         let quiet = self.quiet(post);
+        let may_leave = self.may_leave(post);
         match &mut self.gathering {
             Some(gathering) if gathering.due <= post.now => {
-                if gathering.stage == Stage::Hear && post.has_head() {
+                if gathering.stage == Stage::Hear && may_leave {
                     (gathering.stage, gathering.due) = (Stage::Report, post.now + quiet * OBEY);
                     return;
                 }
@@ -213,11 +259,15 @@ impl Keeper {
             let keeps = for_each.max(1.0) * f64::from(holder.workers) - f64::from(holder.workers);
             let mut spare = held.saturating_sub(keeps.round() as u64);
             // Too much for those that one message names: they pass it on.
-            let least = spare.div_ceil(MAX_LISTED as u64);
+            let is_replenished = holder.is_replenished(post.now, self.task_ns);
+            let least = if is_replenished { 0 } else { spare.div_ceil(MAX_LISTED as u64) };
             let mut shares = Vec::new();
             let takers = self.waiting.iter().filter(|&(&to, _)| post.places.may_trade(victim, to));
             for (&to, &workers) in takers.take(MAX_LISTED) {
-                let fair = (for_each * f64::from(workers)).round() as u64;
+                let mut fair = (for_each * f64::from(workers)).round() as u64;
+                if is_replenished {
+                    fair = self.grant.limit(fair, workers);
+                }
                 is_uneven |= least > fair.max(1);
                 let tasks = fair.max(least).clamp(1, spare.max(1)).min(spare);
                 if tasks == 0 || self.expecting.is_some() && 2 * tasks < fair {
@@ -293,6 +343,7 @@ impl Keeper {
         self.holders.gives(victim, gives, of, post.now);
         for share in &shares {
             let workers = self.waiting.remove(&share.to).unwrap_or(0);
+            self.grant.note_served(share.to, post.now);
             self.served.insert(share.to, (victim, workers));
             if workers > 0 {
                 let left = share.tasks.saturating_sub(u64::from(workers));

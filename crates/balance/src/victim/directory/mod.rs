@@ -12,22 +12,27 @@
 //!   has each holder serve many at once, so that all have the same. Directories report to
 //!   the head of their site what they lack or can spare (`head.rs`), which levels work between them and with other
 //!   sites.
-//! - *Task time* (`task_time.rs`): whether work is worth a wide-area latency depends on what a task takes. Nodes
-//!   observe it; no one is told.
+//! - *Crossing*: a task leaves its site only if its result is expected back before the site would have come to it.
+//!   Nodes observe what a task takes (`task_time.rs`). Tasks that spawn others are expected to last as long as they
+//!   have lasted, and leave after two round trips. A latency that is not measured yet is measured first (`ways.rs`).
+//! - *Grants* (`grant.rs`): of tasks that spawn others a thief gets one, and more while it is soon back.
 //! - *Failure*: when any node is lost, every sleeper asks again, since the lost one may have been about to serve it, and
 //!   nodes whose directory was lost tell the next one, which is the next node of the part. Directories have
 //!   those served that the lost node was to serve. Requests at other sites are parked again.
 
 mod backlog;
+mod grant;
 mod head;
 mod holders;
 mod keeper;
+mod outlook;
 mod post;
 mod requests;
 mod shares;
 mod task_time;
 #[cfg(test)]
 mod tests;
+mod ways;
 
 use super::command::{Amount, Gift};
 use super::message::{Share, StealMessage};
@@ -138,6 +143,10 @@ impl Directory {
             StealMessage::Report(demand) => self.head.report(from, demand, post),
             StealMessage::Park(standing) => self.head.park(from, standing, post),
             StealMessage::Unpark => self.head.unpark(from, post),
+            StealMessage::Echo { is_answer: true } => self.head.echo(from, post),
+            StealMessage::Echo { is_answer: false } => {
+                post.send(from, StealMessage::Echo { is_answer: true });
+            }
             StealMessage::Shipped { tasks, fed } => self.head.shipped(from, tasks, &fed, post),
             _ => {}
         }

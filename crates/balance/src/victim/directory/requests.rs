@@ -3,6 +3,7 @@
 use super::super::message::Standing;
 use super::post::Post;
 use super::shares::Party;
+use super::ways::Ways;
 use gridspan_topology::Time;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -51,6 +52,16 @@ impl Requests {
         }
     }
 
+    /// The places are others: requests stand for the sites that their receivers are in now.
+    pub(super) fn move_to(&mut self, post: &Post<'_>) {
+        let (own, _) = post.own();
+        let standing = std::mem::take(&mut self.standing).into_values();
+        let site = |standing: &Standing| post.places.site_of(*standing.receivers.first()?);
+        let moved = standing.filter_map(|request| Some((site(&request.0)?, request)));
+        self.standing = moved.filter(|&(site, _)| site != own).collect();
+        self.sent.clear();
+    }
+
     /// Forgets the sites that have no nodes any more.
     pub(super) fn retain(&mut self, has_nodes: impl Fn(usize) -> bool) {
         self.standing.retain(|&site, _| has_nodes(site));
@@ -70,17 +81,17 @@ impl Requests {
     }
 
     /// How far the nearest site is that asks.
-    pub(super) fn nearest(&self, post: &Post<'_>) -> Option<Duration> {
-        let (own, _) = post.own();
-        self.standing.keys().map(|&site| post.places.latency(own, site).duration()).min()
+    pub(super) fn nearest(&self, ways: &Ways, post: &Post<'_>) -> Option<Duration> {
+        self.standing.keys().filter_map(|&site| ways.latency(site, post)).min()
     }
 
     /// Who asks, and when they can begin with what they are sent now.
-    pub(super) fn parties(&self, pace: Pace, post: &Post<'_>) -> Vec<(usize, Party)> {
-        let (own, _) = post.own();
+    pub(super) fn parties(&self, pace: Pace, ways: &Ways, post: &Post<'_>) -> Vec<(usize, Party)> {
         let party = |(&site, (standing, _)): (&usize, &(Standing, Time))| {
-            let way = post.places.latency(own, site).duration();
-            let from = way.max(self.backlog(site, pace, post)).as_nanos() as f64 / pace.task_ns;
+            let way = ways.latency(site, post)?;
+            // The tasks take the way there, and their results the way back.
+            let begins = way.max(self.backlog(site, pace, post)) + way;
+            let from = begins.as_nanos() as f64 / pace.task_ns;
             let nodes = f64::from(standing.nodes).min(post.places.nodes_in(site).len() as f64);
             (!standing.receivers.is_empty()).then_some((site, Party { nodes, from }))
         };

@@ -96,3 +96,117 @@ fn a_site_asks_before_it_is_dry_while_its_tasks_have_not_lasted_for_a_round_trip
     // At 100 ns each, a million last for longer than any way.
     assert!(!asks(&mut head(), 1_000_000, Time(MS)));
 }
+
+/// The first of two nodes of the first of two sites, as long as no latency is measured.
+fn unmeasured_head() -> Stealing {
+    let grid = GridSpec::from_emulate("2x2").unwrap();
+    let places = Arc::new(Places::new(&Hierarchy::from_layout(grid.layout())));
+    Stealing::new(victim_by_name("directory").unwrap(), NodeId(0), 1, places, 1)
+}
+
+#[test]
+fn work_stays_in_its_site_until_the_way_to_another_is_measured() {
+    let mut head = unmeasured_head();
+    park(&mut head);
+    let advert = StealMessage::Advert { tasks: 40, task_ns: 100, workers: 1 };
+    head.handle_message(Time(0), NodeId(1), advert);
+    let is_echo = |command: &Command| {
+        let echo = StealMessage::Echo { is_answer: false };
+        *command == Command::Send { to: NodeId(2), message: echo }
+    };
+    let commands: Vec<Command> = head.commands().collect();
+    assert_eq!(commands.iter().filter(|command| is_echo(command)).count(), 1);
+    assert_eq!(first_shipment(&mut head, Time(1000 * MS)), None);
+
+    // One way takes 10 ms: tasks that have lasted for two round trips are worth it.
+    let mut head = unmeasured_head();
+    park(&mut head);
+    let advert = StealMessage::Advert { tasks: 40, task_ns: 100, workers: 1 };
+    head.handle_message(Time(0), NodeId(1), advert);
+    head.handle_message(Time(20 * MS), NodeId(2), StealMessage::Echo { is_answer: true });
+    let (time, tasks) = first_shipment(&mut head, Time(1000 * MS)).unwrap();
+    assert!(time >= Time(37 * MS) && time <= Time(43 * MS), "{time:?}");
+    assert!((1..20).contains(&tasks), "{tasks}");
+}
+
+#[test]
+fn an_echo_is_answered_and_one_that_was_not_asked_for_shows_nothing() {
+    let mut head = unmeasured_head();
+    head.handle_message(Time(0), NodeId(2), StealMessage::Echo { is_answer: false });
+    let answer = StealMessage::Echo { is_answer: true };
+    let expected = Command::Send { to: NodeId(2), message: answer.clone() };
+    assert_eq!(head.commands().collect::<Vec<_>>(), [expected]);
+
+    head.handle_message(Time(1), NodeId(2), answer);
+    park(&mut head);
+    let advert = StealMessage::Advert { tasks: 40, task_ns: 100, workers: 1 };
+    head.handle_message(Time(2), NodeId(1), advert);
+    assert_eq!(first_shipment(&mut head, Time(1000 * MS)), None);
+}
+
+#[test]
+fn a_task_whose_result_would_be_late_stays() {
+    // Two nodes do 40 tasks of a millisecond in 20 ms, as long as the way there and back takes.
+    let mut head = head();
+    park(&mut head);
+    let advert = |tasks| StealMessage::Advert { tasks, task_ns: MS, workers: 1 };
+    head.handle_message(Time(0), NodeId(1), advert(38));
+    assert_eq!(first_shipment(&mut head, Time(MS)), None);
+
+    // They take 100 ms for 200: each site has 110 ms of two nodes, of which 20 ms are on the way.
+    let mut head = self::head();
+    park(&mut head);
+    head.handle_message(Time(0), NodeId(1), advert(198));
+    let (_, tasks) = first_shipment(&mut head, Time(MS)).unwrap();
+    assert!((75..=82).contains(&tasks), "{tasks}");
+}
+
+/// How many tasks node 1 is to give to each of those that wait, after it has advertised this many.
+fn served(waiting: &[u32], tasks: u64) -> Vec<(u32, u64)> {
+    let grid = GridSpec::from_emulate("1x8,lan=50us").unwrap();
+    let places = Arc::new(Places::new(&Hierarchy::from_grid(&grid)));
+    let mut keeper = Stealing::new(victim_by_name("directory").unwrap(), NodeId(0), 1, places, 1);
+    for &node in waiting {
+        keeper.handle_message(Time(0), NodeId(node), StealMessage::Ask { workers: 1 });
+    }
+    let advert = StealMessage::Advert { tasks, task_ns: 100, workers: 1 };
+    keeper.handle_message(Time(MS), NodeId(1), advert);
+    let shares = |command| match command {
+        Command::Send { to: NodeId(1), message: StealMessage::Serve { shares, .. } } => {
+            Some(shares)
+        }
+        _ => None,
+    };
+    let shares = keeper.commands().filter_map(shares).flatten();
+    shares.map(|share| (share.to.0, share.tasks)).collect()
+}
+
+#[test]
+fn fewer_tasks_than_wait_for_them_are_served_at_once() {
+    assert_eq!(served(&[2, 3, 4], 2), [(2, 1), (3, 1)]);
+    // Others may have more to spare: adverts are gathered first.
+    assert_eq!(served(&[2, 3, 4], 4), []);
+}
+
+#[test]
+fn a_thief_gets_one_task_of_those_that_spawn_others() {
+    let grid = GridSpec::from_emulate("1x4,lan=50us").unwrap();
+    let places = Arc::new(Places::new(&Hierarchy::from_grid(&grid)));
+    let asked = |age: Time| {
+        let policy = victim_by_name("directory").unwrap();
+        let mut keeper = Stealing::new(policy, NodeId(0), 1, places.clone(), 1);
+        let advert = StealMessage::Advert { tasks: 7, task_ns: 100, workers: 1 };
+        keeper.handle_message(Time(0), NodeId(1), advert);
+        keeper.handle_message(age, NodeId(2), StealMessage::Ask { workers: 1 });
+        let tasks = |command| match command {
+            Command::Send { message: StealMessage::Serve { shares, .. }, .. } => {
+                Some(shares[0].tasks)
+            }
+            _ => None,
+        };
+        keeper.commands().find_map(tasks)
+    };
+    // Seven tasks of 100 ns are halved; had they spawned nothing, they would be done after 10 ms.
+    assert_eq!(asked(Time(0)), Some(4));
+    assert_eq!(asked(Time(10 * MS)), Some(1));
+}

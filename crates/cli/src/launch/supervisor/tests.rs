@@ -38,7 +38,8 @@ fn ends(supervisor: &mut Supervisor, node: NodeId, exit: Exit, now: Time) {
 }
 
 fn report(message: &str, node: Option<NodeId>, is_loss: bool) -> Failure {
-    Failure { message: message.to_owned(), hint: None, node, is_loss }
+    let lost = node.filter(|_| is_loss).into_iter().collect();
+    Failure { message: message.to_owned(), hint: None, node, lost, is_port_taken: false }
 }
 
 fn seconds(seconds: u64) -> Time {
@@ -192,7 +193,7 @@ fn output_that_never_ends_does_not_hold_up_the_end() {
 #[test]
 fn what_ssh_says_by_its_exit_code_is_explained() {
     let blame = |mut supervisor: Supervisor, code| {
-        supervisor.set_host(B, Some("b1".to_owned()));
+        supervisor.set_host(B, "b1".to_owned(), "ssh b1".to_owned());
         ends(&mut supervisor, B, Exit::Code(code), seconds(1));
         ends(&mut supervisor, A, Exit::Signal(15), seconds(2));
         supervisor.outcome().unwrap().blame.unwrap().message
@@ -201,4 +202,22 @@ fn what_ssh_says_by_its_exit_code_is_explained() {
     assert_eq!(blame(running(), 255), "b/1: the ssh connection to host `b1` broke");
     assert_eq!(blame(starting(), 127), "b/1: host `b1` cannot run the program");
     assert_eq!(blame(running(), 127), "b/1 ended on its own with exit code 127");
+}
+
+#[test]
+fn a_lost_node_is_told_at_once_and_killed_where_the_others_are_asked() {
+    let mut supervisor = running();
+
+    let failure = report("lost node1", Some(B), true);
+    supervisor.handle(Event::Failed { node: A, failure: failure.clone() }, seconds(3));
+    assert_eq!(commands(&mut supervisor), [Command::TellLoss("lost node1".to_owned())]);
+    supervisor.handle(Event::Failed { node: A, failure }, seconds(3));
+    assert_eq!(commands(&mut supervisor), [], "once");
+    supervisor.handle_timeout(seconds(4));
+    assert_eq!(commands(&mut supervisor), [Command::Ask(A), Command::Kill(B)]);
+    ends(&mut supervisor, A, Exit::Signal(15), seconds(4));
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(4));
+
+    let outcome = supervisor.outcome().unwrap();
+    assert_eq!(outcome.blame.unwrap().message, "lost node1");
 }

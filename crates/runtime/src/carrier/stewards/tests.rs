@@ -15,6 +15,8 @@ const BYTES_MAX: u64 = 1 << 20;
 struct Scribe(Arc<Mutex<Vec<(u32, Bytes)>>>);
 
 impl Steward for Scribe {
+    fn connect(&mut self, _: &Nudge) {}
+
     fn hear(&mut self, _: Time, _: Word, _: &mut Vec<Deed>) {}
 
     fn learn(&mut self, _: Time, _: News, _: &mut Vec<Deed>) {}

@@ -3,7 +3,12 @@
 use super::super::hello::Refusal;
 use super::super::link::Link;
 use super::*;
+use crate::session::DetectorSettings;
 use quinn_proto::TransportErrorCode;
+
+/// Nodes that fall silent together are last heard within so many beats of each other: one for when
+/// their beats are due, one for how late each comes, one for what was under way.
+const TOGETHER_BEATS: u32 = 3;
 
 impl Transport {
     /// The last acknowledgement to everyone, for a caller that is about to [`close`](Self::close).
@@ -24,7 +29,8 @@ impl Transport {
     pub(super) fn do_chores(&mut self) {
         let now = self.time();
         self.chores_due = None;
-        self.refusals_left = REFUSALS_MAX;
+        self.strangers_left = STRANGERS_MAX;
+        self.report_refusals();
         let slept = self.local.poll(now);
         if slept > Duration::ZERO {
             tracing::debug!(?slept, "this node did not run");
@@ -54,7 +60,8 @@ impl Transport {
                 }
                 Health::Lost => {
                     let silence = self.config.detector.lost_after;
-                    self.lose(node, LossReason::Silent(silence));
+                    let others = self.as_silent_as(node, now);
+                    self.lose(node, LossReason::Silent { silence, others });
                     return;
                 }
                 Health::Alive => {}
@@ -81,6 +88,20 @@ impl Transport {
             Phase::Waiting { until } => self.chores_at(self.now + until.since(now)),
             Phase::Idle | Phase::Dialling { .. } | Phase::Lost => {}
         }
+    }
+
+    /// The other nodes that fell silent when `node` did: a site that is cut off is lost as a whole,
+    /// though its detectors find that out one by one.
+    fn as_silent_as(&self, node: NodeId, now: Time) -> Vec<NodeId> {
+        let DetectorSettings { lost_after, beat, .. } = self.config.detector;
+        let long = lost_after.saturating_sub(beat * TOGETHER_BEATS);
+        let is_silent = |other: NodeId| {
+            let detector = self.peers[other].detector.as_ref();
+            detector.is_some_and(|detector| detector.silence(now) >= long)
+        };
+        let is_given_up = |other: NodeId| self.peers[other].phase == Phase::Lost;
+        let others = self.peers.nodes().filter(|&other| other != node);
+        others.filter(|&other| !is_given_up(other) && is_silent(other)).collect()
     }
 
     /// Dials a silent node anew if not even signs of life leave the connection: its window is full

@@ -10,13 +10,21 @@ impl Transport {
         let greeting = self.links.greeting();
         let limits = &self.config.limits;
         let address = incoming.remote_address();
-        if self.is_closed || greeting >= limits.handshakes_max {
+        let node = self.node_at(address);
+        let is_full = greeting >= limits.handshakes_max;
+        let is_proven = incoming.remote_address_validated();
+        if !self.is_closed && greeting >= limits.retry_above && !is_proven {
+            self.links.retry(incoming);
+        } else if self.is_closed
+            || (node.is_none() && self.strangers_left == 0)
+            || (is_full && !self.evict_handshake())
+        {
             tracing::debug!(%address, greeting, "newcomer ignored");
             self.links.ignore(incoming);
-        } else if greeting >= limits.retry_above && !incoming.remote_address_validated() {
-            self.links.retry(incoming);
+            // The count of handshakes that may begin is renewed with the chores.
+            self.chores_at(now + CHORES_EVERY);
         } else {
-            let node = self.node_at(address);
+            self.strangers_left -= u32::from(node.is_none() && self.strangers_left > 0);
             let path = PathKind::of(&self.config, node, address);
             let window = node.and_then(|node| self.peers[node].window);
             let mut server = self.server.clone();
@@ -27,6 +35,19 @@ impl Transport {
             }
             self.chores_at(now + CHORES_EVERY);
         }
+    }
+
+    /// Ends the oldest handshake of an address that is not a node's, so that another finds a place. Those of nodes stay: in
+    /// a job with more nodes than places they would end each other. Returns whether there is a place now.
+    fn evict_handshake(&mut self) -> bool {
+        let known = &self.nodes_by_address;
+        let Some(handle) = self.links.oldest_greeting(|address| !known.contains_key(&address))
+        else {
+            return false;
+        };
+        tracing::debug!("the oldest handshake gives way");
+        self.replace(handle);
+        true
     }
 
     /// Dials a node, if its address is known.
@@ -233,10 +254,21 @@ impl Transport {
         node: Option<NodeId>,
         reason: Refusal,
     ) {
-        if self.refusals_left > 0 {
-            self.refusals_left -= 1;
-            tracing::info!(%address, ?node, %reason, "refused");
-            self.events.push_back(TransportEvent::Refused { address, node, reason });
+        if node.is_some() {
+            // Redials wait for longer and longer.
+            self.events.push_back(TransportEvent::Refused { address, node, reason, count: 1 });
+            return;
+        }
+        let due = self.refusals.add(self.now, address, reason);
+        self.report_refusals();
+        self.chores_at(due);
+    }
+
+    /// Reports the strangers that were turned away, if a report is due.
+    pub(super) fn report_refusals(&mut self) {
+        if let Some((count, address, reason)) = self.refusals.poll(self.now) {
+            let node = None;
+            self.events.push_back(TransportEvent::Refused { address, node, reason, count });
         }
     }
 }

@@ -46,6 +46,7 @@ impl Core {
             layout: (**layout).clone(),
             hierarchy: root.survey.places.as_ref().map(|places| places.hierarchy.clone()),
             links: root.survey.site_links(now, layout),
+            speeds: root.balancer.take_speeds(),
         };
         let is_undo = root.balancer.take_led_undo();
         let balances = &mut root.balances;
@@ -186,11 +187,13 @@ impl Core {
         // Nobody has thought for longer than since it began.
         let most = u64::try_from(now.since(balances.asked).as_nanos()).unwrap_or(u64::MAX);
         balances.thought = balances.thought.min(most) + std::mem::take(&mut balances.top_thought);
+        let is_undo = top.is_undo();
+        root.balancer.keep_speeds(top.into_speeds());
         let Some(occasion) = balances.end_window(now) else { return };
         let Some(&(collection, _)) = balances.queue.front() else { return };
         let is_fresh_wanted = std::mem::take(&mut balances.events.is_fresh_wanted);
         let is_passed = !(is_fresh_wanted && occasion.cause == Cause::ForeignLoad)
-            && root.balancer.decide_led(&occasion, figures, top.is_undo());
+            && root.balancer.decide_led(&occasion, figures, is_undo);
         let uses_steps = root.uses_steps;
         for site in self.common.layout.sites() {
             let to = self.leader_of(site);

@@ -35,7 +35,7 @@ impl Core {
         let Some(every) = self.common.balancing.every else { return };
         let Some(root) = &mut self.root else { return };
         if root.balancer.is_active() && !std::mem::replace(&mut root.balances.is_periodic, true) {
-            self.run_after(every, move |core| core.tick(every));
+            self.run_upkeep_after(every, move |core| core.tick(every));
         }
     }
 
@@ -43,7 +43,7 @@ impl Core {
         match self.may_balance() {
             // The clock goes on when that is over, so that others have their time in between.
             true => self.queue_balance(Balances::<Self>::ALL, Cause::Period),
-            false => self.run_after(every, move |core| core.tick(every)),
+            false => self.run_upkeep_after(every, move |core| core.tick(every)),
         }
     }
 
@@ -71,7 +71,7 @@ impl Core {
             if is_news && self.may_balance() {
                 self.forget_window();
             }
-            self.run_after(EVENT_PAUSE, Self::look_at_event);
+            self.run_upkeep_after(EVENT_PAUSE, Self::look_at_event);
         }
     }
 
@@ -94,7 +94,7 @@ impl Core {
             return self.queue_balance(Balances::<Self>::ALL, cause);
         }
         events.is_timed = true;
-        self.run_after(EVENT_PAUSE, Self::look_at_event);
+        self.run_upkeep_after(EVENT_PAUSE, Self::look_at_event);
     }
 
     /// Looks at an event again after a while, if the gate may think otherwise then.
@@ -105,14 +105,14 @@ impl Core {
         events.pause = (events.pause * 2).clamp(EVENT_PAUSE, EVENT_PAUSE_MAX);
         let pause = events.pause;
         if !std::mem::replace(&mut events.is_timed, true) {
-            self.run_after(pause, Self::look_at_event);
+            self.run_upkeep_after(pause, Self::look_at_event);
         }
     }
 
     /// A rebalance is over. `was_judging`: an earlier plan was being judged, and still is.
     pub(super) fn after_balance(&mut self, cause: Option<Cause>, was_judging: bool) {
         if let (Some(Cause::Period), Some(every)) = (cause, self.common.balancing.every) {
-            self.run_after(every, move |core| core.tick(every));
+            self.run_upkeep_after(every, move |core| core.tick(every));
         }
         let refusal = self.tell_balances();
         let Some(root) = &mut self.root else { return };
@@ -193,7 +193,7 @@ impl Core {
         if root.balancer.is_judging() {
             let pause = pulse.pause;
             pulse.pause = (pause * 2).min(PULSE_MAX);
-            return self.run_after(pause, Self::pulse);
+            return self.run_upkeep_after(pause, Self::pulse);
         }
         // The window goes on that began with the plan, since loads are measured from then on.
         let is_undo = root.balancer.wants_undo();

@@ -86,7 +86,7 @@ impl Core {
             (false, true) => self.begin_wave(),
             (false, false) => {
                 let pause = (waited / PAUSE_SHARE).clamp(PAUSE_MIN, PAUSE_MAX);
-                self.run_after(pause, Self::begin_wave);
+                self.run_upkeep_after(pause, Self::begin_wave);
             }
         }
     }

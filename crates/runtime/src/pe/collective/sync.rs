@@ -173,6 +173,7 @@ impl Core {
         };
         note_seats(self, &mut snapshot, twins);
         let Some(root) = &mut self.root else { return Default::default() };
+        root.balancer.learn_speeds(&mut snapshot);
         let is_fresh_wanted = std::mem::take(&mut root.balances.events.is_fresh_wanted);
         let window = Window { now, cause, snapshot: &snapshot, time, handled };
         let plan = match is_fresh_wanted && cause == Cause::ForeignLoad {

@@ -1,7 +1,9 @@
 //! What the root knows of how announcements should travel, and of those under way.
 
 use crate::wire::{Arrival, FlowId};
-use gridspan_bcast::{Advisor, Broadcast, Command, Course, EdgeTiming, Effort, PlanId, Tree};
+use gridspan_bcast::{
+    Advisor, Broadcast, Command, Course, EdgeTiming, Effort, PlanId, Sharing, Tree,
+};
 use gridspan_topology::{LinkEstimate, NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,20 +14,26 @@ pub(crate) type ClusterPair = (usize, usize);
 
 /// What the advisor is to hear when it thinks next.
 pub(crate) enum News {
-    /// An announcement has arrived everywhere, or is too small to be watched.
-    Announced { plan: PlanId, bytes: u64, began: Time, edges: Vec<EdgeTiming> },
-    /// The same of a multicast to these nodes.
-    Multicast {
-        targets: BTreeSet<NodeId>,
-        plan: PlanId,
-        bytes: u64,
-        began: Time,
-        edges: Vec<EdgeTiming>,
-    },
+    /// An announcement, or a multicast, has arrived everywhere, or is too small to be watched.
+    Arrived(Arrived),
+    /// Nodes of a site were seen to share their way out.
+    SharedUplinks,
     /// A link is not as it was.
     Link(ClusterPair, LinkEstimate),
     /// What it wished to have measured, in bytes per second.
     Probed(ClusterPair, f64),
+}
+
+/// An announcement or a multicast that is over.
+pub(crate) struct Arrived {
+    pub(crate) plan: PlanId,
+    pub(crate) bytes: u64,
+    pub(crate) began: Time,
+    /// Where it went, unless to all nodes.
+    pub(crate) targets: Option<BTreeSet<NodeId>>,
+    pub(crate) edges: Vec<EdgeTiming>,
+    /// After how long the word of each node was back.
+    pub(crate) words: Vec<(NodeId, Duration)>,
 }
 
 /// The advisor with something to think about. Thinking takes tens of milliseconds, which no PE should be kept
@@ -52,16 +60,8 @@ impl Thought {
         let Self { advisor, news, now, commands } = self;
         for news in news.drain(..) {
             match news {
-                News::Announced { plan, bytes, began, edges } => {
-                    let edges = &edges;
-                    let over = Broadcast { root: plan.root, bytes, began, plan, edges };
-                    advisor.observe(*now, &over);
-                }
-                News::Multicast { targets, plan, bytes, began, edges } => {
-                    let edges = &edges;
-                    let over = Broadcast { root: plan.root, bytes, began, plan, edges };
-                    advisor.observe_multicast(*now, &over, &targets);
-                }
+                News::Arrived(arrived) => tell(advisor, *now, &arrived),
+                News::SharedUplinks => advisor.assume(Sharing::SiteUplinks),
                 News::Link((from, to), estimate) => {
                     advisor.link_changed(*now, from, to, &estimate);
                 }
@@ -69,6 +69,16 @@ impl Thought {
             }
         }
         commands.append(&mut advisor.tick(*now, effort));
+    }
+}
+
+fn tell(advisor: &mut Advisor, now: Time, arrived: &Arrived) {
+    let &Arrived { plan, bytes, began, ref targets, ref edges, ref words } = arrived;
+    let took = advisor.completion(plan.root, words);
+    let over = Broadcast { root: plan.root, bytes, began, took, plan, edges };
+    match targets {
+        None => advisor.observe(now, &over),
+        Some(targets) => advisor.observe_multicast(now, &over, targets),
     }
 }
 
@@ -82,6 +92,8 @@ pub(crate) struct Flow {
     /// Nodes that have not reported.
     pub(crate) missing: BTreeSet<NodeId>,
     pub(crate) arrivals: Vec<(NodeId, Arrival)>,
+    /// After how long the word of each node was back.
+    pub(crate) words: Vec<(NodeId, Duration)>,
 }
 
 impl Flow {
@@ -93,7 +105,7 @@ impl Flow {
         targets: Option<BTreeSet<NodeId>>,
         missing: BTreeSet<NodeId>,
     ) -> Self {
-        Self { plan, bytes, began, targets, missing, arrivals: Vec::new() }
+        Self { plan, bytes, began, targets, missing, arrivals: Vec::new(), words: Vec::new() }
     }
 }
 
@@ -116,17 +128,23 @@ pub(crate) struct Advice {
     pub(crate) leaders: Vec<NodeId>,
     pub(crate) is_awaited: bool,
     pub(crate) is_scheduled: bool,
+    /// How often it was given something to think about.
+    pub(crate) thoughts: u32,
     /// Nobody wants an advisor, or it is lost.
     pub(crate) is_over: bool,
     pub(crate) news: Vec<News>,
     /// What the advisor was last told of links.
     pub(crate) told: BTreeMap<ClusterPair, Told>,
-    /// The plans that all nodes know, by the size that they were made for.
+    /// The plans that are taken, by the size that they are taken for. All nodes know them.
     pub(crate) choices: BTreeMap<u64, PlanId>,
+    /// The plans that will be, once all nodes know them.
+    pub(crate) decided: BTreeMap<u64, PlanId>,
     pub(crate) unconfirmed: BTreeMap<PlanId, Unconfirmed>,
     /// Plans that no announcement will use any more, to be forgotten with the next.
     pub(crate) retired: Vec<PlanId>,
     pub(crate) flows: BTreeMap<FlowId, Flow>,
+    /// When the last of them that was complete was.
+    pub(crate) flow_ended: Time,
     pub(crate) next_cast: u64,
     /// How large multicasts by a plan go to the nodes of a section.
     pub(crate) courses: BTreeMap<(PlanId, BTreeSet<NodeId>), Arc<Course>>,
@@ -185,6 +203,11 @@ impl Advice {
         }
     }
 
+    /// Whether something large was under way since then.
+    pub(crate) fn is_disturbed(&self, since: Time) -> bool {
+        !self.flows.is_empty() || self.flow_ended >= since
+    }
+
     /// Waits for what nodes saw of it.
     pub(crate) fn watch(&mut self, id: FlowId, flow: Flow) {
         self.flows.insert(id, flow);
@@ -204,22 +227,28 @@ impl Advice {
         nearest.filter(|&(ratio, _)| ratio <= 2.0).map(|(_, plan)| plan)
     }
 
-    /// All nodes know a plan: it is used from now on, and what it replaces is not.
-    pub(crate) fn confirm(&mut self, plan: PlanId, bytes: u64) {
-        self.courses.clear();
-        match self.choices.get(&bytes) {
-            Some(&newer) if newer.version > plan.version => self.retired.push(plan),
-            _ => self.retired.extend(self.choices.insert(bytes, plan)),
+    /// Messages of about this size take a plan from now on, or once all nodes know it.
+    pub(crate) fn decide(&mut self, plan: PlanId, bytes: u64) {
+        self.decided.insert(bytes, plan);
+        if !self.unconfirmed.contains_key(&plan) {
+            self.confirm(plan, bytes);
         }
     }
 
-    /// The advisor keeps a plan no more: it is not chosen again.
+    /// All nodes know a plan: it is taken from now on, unless another was decided for meanwhile.
+    pub(crate) fn confirm(&mut self, plan: PlanId, bytes: u64) {
+        self.courses.clear();
+        if self.decided.get(&bytes) == Some(&plan) {
+            self.choices.insert(bytes, plan);
+        }
+    }
+
+    /// The advisor keeps a plan no more: it is not chosen again, and forgotten with the next that is made.
     pub(crate) fn retire(&mut self, plan: PlanId) {
-        let Self { choices, retired, courses, .. } = self;
-        courses.retain(|(other, _), _| *other != plan);
-        let before = choices.len();
-        choices.retain(|_, chosen| *chosen != plan);
-        retired.extend((choices.len() < before).then_some(plan));
+        self.courses.retain(|(other, _), _| *other != plan);
+        self.choices.retain(|_, chosen| *chosen != plan);
+        self.decided.retain(|_, chosen| *chosen != plan);
+        self.retired.push(plan);
     }
 
     /// How a large multicast goes to these nodes: by the plan for its size or by sites, whatever is predicted to take
@@ -264,6 +293,7 @@ pub(crate) fn edges(arrivals: &[(NodeId, Arrival)]) -> Vec<EdgeTiming> {
         bytes: arrival.bytes as f64,
         flowing_s: arrival.flowing_s,
         span_s: (0.0, arrival.flowing_s),
+        later: (arrival.bytes as f64, arrival.flowing_s),
     };
     limiting.map(timing).collect()
 }
@@ -279,26 +309,48 @@ mod tests {
     #[test]
     fn the_plan_of_the_nearest_size_within_a_factor_of_two_is_chosen() {
         let mut advice = Advice::default();
-        advice.confirm(plan(1), 1024);
-        advice.confirm(plan(2), 4096);
+        advice.decide(plan(1), 1024);
+        advice.decide(plan(2), 4096);
 
         let chosen = [400, 512, 1500, 2048, 3000, 8192, 9000].map(|bytes| advice.choose(bytes));
 
         let [one, two] = [Some(plan(1)), Some(plan(2))];
         assert_eq!(chosen, [None, one, one, one, two, two, None]);
-        advice.confirm(plan(3), 1024);
+        advice.decide(plan(3), 1024);
         assert_eq!(advice.choose(1024), Some(plan(3)));
-        assert_eq!(advice.retired, [plan(1)]);
+    }
+
+    #[test]
+    fn a_plan_is_taken_once_all_know_it_unless_another_was_decided_for_meanwhile() {
+        let mut advice = Advice::default();
+        let unconfirmed =
+            || Unconfirmed { bytes: 1024, missing: BTreeSet::from([NodeId(1)]), up_tree: None };
+        advice.decide(plan(1), 1024);
+        for version in [2, 3] {
+            advice.unconfirmed.insert(plan(version), unconfirmed());
+        }
+        advice.decide(plan(2), 1024);
+        advice.decide(plan(3), 1024);
+        assert_eq!(advice.choose(1024), Some(plan(1)));
+
+        for version in [2, 3] {
+            advice.unconfirmed.remove(&plan(version));
+            advice.confirm(plan(version), 1024);
+        }
+        assert_eq!(advice.choose(1024), Some(plan(3)));
+
+        // What needs no plan is known from the beginning.
+        advice.decide(plan(0), 1024);
+        assert_eq!(advice.choose(1024), Some(plan(0)));
     }
 
     #[test]
     fn a_plan_that_was_taken_back_is_not_chosen_and_forgotten_with_the_next() {
         let mut advice = Advice::default();
-        advice.confirm(plan(1), 1024);
-        advice.confirm(plan(2), 4096);
+        advice.decide(plan(1), 1024);
+        advice.decide(plan(2), 4096);
 
         advice.retire(plan(1));
-        advice.retire(plan(7));
 
         assert_eq!([512, 4096].map(|bytes| advice.choose(bytes)), [None, Some(plan(2))]);
         assert_eq!(advice.retired, [plan(1)]);

@@ -6,7 +6,9 @@ use super::waiting::KeptEnvelope;
 use crate::id::{ActorId, CollectionId, KindId};
 use crate::rank::FAR;
 use bytes::Bytes;
+use gridspan_balance::Pace;
 use gridspan_topology::PeId;
+use std::time::Duration;
 
 /// A member that lives here.
 pub(crate) struct Member {
@@ -19,6 +21,7 @@ pub(crate) struct Member {
     pub(crate) syncs: u64,
     pub(crate) synced: bool,
     pub(crate) load_ns: u64,
+    pub(crate) paced: Paced,
     /// What its state took when it was last encoded.
     pub(crate) state_bytes: Option<u64>,
     pub(crate) channels: Option<Box<Channels>>,
@@ -28,6 +31,40 @@ pub(crate) struct Member {
     pub(crate) border_hops: u8,
     /// Whether it sits on another PE too.
     pub(crate) is_twin: bool,
+}
+
+/// What a member takes for a message.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Paced {
+    /// Handlers that were timed in this window, where it lives now.
+    pub(crate) handled: u32,
+    /// The part of its load that it had when it came here in this window.
+    pub(crate) carried_ns: u64,
+    /// Where it was when that was last taken, and nanoseconds per message.
+    pub(crate) last: Option<(PeId, u64)>,
+}
+
+impl Paced {
+    /// Notes that a handler was timed.
+    #[inline]
+    pub(crate) fn note(&mut self) {
+        self.handled = self.handled.saturating_add(1);
+    }
+
+    /// Ends the window, in which the member's load was `load_ns`, of which `share` counts. Returns what it took on `here`
+    /// beside what it took in the window before.
+    pub(crate) fn take(&mut self, here: PeId, load_ns: u64, share: f64) -> Option<Pace> {
+        let carried = std::mem::take(&mut self.carried_ns);
+        let handled = std::mem::take(&mut self.handled);
+        if handled == 0 {
+            return None;
+        }
+        let now = load_ns.saturating_sub(carried) as f64 * share / f64::from(handled);
+        let now = now as u64;
+        let (pe_before, before) = self.last.replace((here, now))?;
+        let [now, before] = [now, before].map(Duration::from_nanos);
+        Some(Pace { now, before, pe_before })
+    }
 }
 
 /// Members that are about to be made, and the numbers of the collective operations they begin with.
@@ -57,6 +94,7 @@ impl NewMembers {
             syncs,
             synced: false,
             load_ns: 0,
+            paced: Paced::default(),
             state_bytes: None,
             channels: self.channels.take(),
             ring: Ring::default(),
@@ -93,4 +131,25 @@ pub(crate) enum Wish {
     Migrate(PeId),
     /// To be no more.
     Destroy,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_member_takes_for_a_message_is_told_with_where_it_was_before() {
+        let mut paced = Paced::default();
+        (0..4).for_each(|_| paced.note());
+        assert_eq!(paced.take(PeId(1), 4_000, 1.0), None, "nothing to compare with");
+        assert_eq!(paced.take(PeId(1), 0, 1.0), None, "nothing was handled");
+
+        // It moves after 700 ns more, and handles two messages of 3 us there, of half of a processor.
+        paced.carried_ns = 700;
+        (0..2).for_each(|_| paced.note());
+        let pace = paced.take(PeId(2), 12_700, 0.5).unwrap();
+
+        let [now, before] = [pace.now, pace.before].map(|time| time.as_nanos());
+        assert_eq!((now, before, pace.pe_before), (3_000, 1_000, PeId(1)));
+    }
 }

@@ -9,6 +9,7 @@
 //! - For balancing: who talks to whom, in `talk`, and where time goes, in `timesheet`; `measures` has the rest,
 //!   `leading` what leaders of sites keep; what they tell may come in `pieces`.
 //! - Who takes part beside the founders: `guests`.
+//! - For finding out that nothing goes on: `stall`.
 //! - On PE 0: the `root` of collective operations, with its `waves`, `publications`, `survey`, `balance` and
 //!   `advice`.
 
@@ -31,6 +32,7 @@ mod pieces;
 mod publications;
 mod reductions;
 mod root;
+mod stall;
 mod survey;
 mod talk;
 mod timers;
@@ -41,7 +43,7 @@ mod waits;
 mod waves;
 
 pub use advice::Thought;
-pub(crate) use advice::{Advice, Flow, News, Unconfirmed, edges};
+pub(crate) use advice::{Advice, Arrived, Flow, News, Unconfirmed, edges};
 pub(crate) use balance::{Balances, Occasion, Pulse};
 pub(crate) use casts::Casts;
 pub(crate) use channel::{BROADCAST, Channels, Turn, broadcasts_of, channel, judge};
@@ -54,11 +56,13 @@ pub(crate) use kept::{Gauge, Kept};
 pub(crate) use lanes::{Lanes, Queue};
 pub(crate) use leading::{Leading, Session};
 pub(crate) use measures::Measures;
-pub(crate) use member::{Departing, Member, NewMembers, Request, Wish};
+pub(crate) use member::{Departing, Member, NewMembers, Paced, Request, Wish};
 pub(crate) use pieces::Pieces;
 pub(crate) use publications::Published;
 pub(crate) use reductions::{Accumulator, GroupState};
 pub(crate) use root::{BroadcastRequest, Family, RequestOrder, Root};
+pub use stall::MainStatus;
+pub(crate) use stall::{Looks, Round};
 pub use survey::Places;
 pub(crate) use survey::{CHANGES_MAX, Purpose, UplinkProbe};
 pub(crate) use talk::Ring;

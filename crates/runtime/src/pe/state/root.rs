@@ -5,6 +5,7 @@ use super::balance::Balances;
 use super::callback::{Callback, CallbackWith};
 use super::kept::Kept;
 use super::publications::Publications;
+use super::stall::StallWatch;
 use super::survey::Survey;
 use super::waves::Waves;
 use crate::error::GridError;
@@ -32,6 +33,7 @@ pub(crate) struct Root<C> {
     pub(crate) uses_steps: bool,
     /// How announcements travel.
     pub(crate) advice: Advice,
+    pub(crate) stall: StallWatch,
 }
 
 /// Broadcasts that one sender asked for.
@@ -156,6 +158,7 @@ impl<C> Root<C> {
             balances: Balances::default(),
             uses_steps: false,
             advice: Advice::new(plans_broadcasts),
+            stall: StallWatch::default(),
         }
     }
 }

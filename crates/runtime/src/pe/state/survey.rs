@@ -2,7 +2,7 @@
 
 use super::callback::CallbackWith;
 use crate::error::GridError;
-use crate::probe::ProbeOrder;
+use crate::probe::{ProbeKind, ProbeOrder};
 use gridspan_balance::SiteLink;
 use gridspan_topology::{
     Bandwidth, Contradiction, GroupId, Hierarchy, Inference, Layout, LinkChange, LinkMonitor,
@@ -35,22 +35,68 @@ pub(crate) enum Purpose {
     Survey,
     /// A link of which nothing was heard.
     RoundTrip,
-    /// A link whose bandwidth is not known.
-    Bandwidth,
+    /// A link whose bandwidth is not known; asked for at this time.
+    Bandwidth(Time),
     /// What a node of a group carries to the outside, alone or together with the others.
     Uplink(GroupId),
-    /// The advisor wishes to know what one transfer between two of its clusters gets.
-    Broadcast(usize, usize),
+    /// The advisor wishes to know what one transfer between two of its clusters gets; asked for at this time.
+    Broadcast((usize, usize), Time),
 }
 
-/// The question whether nodes of a group share their way to the outside.
+/// The question whether nodes of a group share their way to the outside. First each finds the rate at which a burst of its
+/// packets arrives, then each sends a train at that rate, alone and with the others.
+#[derive(Default)]
 pub(crate) struct UplinkProbe {
-    /// The nodes that send, and where to.
-    pub(crate) nodes: Vec<NodeId>,
-    pub(crate) target: NodeId,
+    /// The nodes that send, and where each does.
+    pub(crate) ways: Vec<(NodeId, NodeId)>,
+    pub(crate) bursts: Vec<Bandwidth>,
+    /// What arrived of each alone.
     pub(crate) alone: Vec<Bandwidth>,
-    /// What was sent, and what arrived.
+    /// What was sent together, and what arrived, in this try.
     pub(crate) together: Vec<(Bandwidth, Bandwidth)>,
+    /// The same in the best of those before.
+    pub(crate) best: Vec<(Bandwidth, Bandwidth)>,
+    pub(crate) tries: u32,
+}
+
+impl UplinkProbe {
+    /// Takes the rate at which the next node's packets left, if they were paced, and arrived.
+    pub(crate) fn note(&mut self, sent: Option<Bandwidth>, rate: Bandwidth) {
+        let nodes = self.ways.len();
+        if self.bursts.len() < nodes {
+            self.bursts.push(rate);
+        } else if self.alone.len() < nodes {
+            self.alone.push(rate);
+        } else {
+            self.together.push((sent.unwrap_or(rate), rate));
+        }
+    }
+
+    /// Keeps this try, if more arrived than in those before, and begins another one.
+    pub(crate) fn end_try(&mut self) {
+        let arrived = |all: &[(Bandwidth, Bandwidth)]| -> u64 {
+            all.iter().map(|(_, rate)| rate.bits_per_second()).fold(0, u64::saturating_add)
+        };
+        let together = std::mem::take(&mut self.together);
+        if arrived(&together) > arrived(&self.best) {
+            self.best = together;
+        }
+        self.tries += 1;
+    }
+
+    /// Who sends what to whom next: one node alone, or all; nobody while others of this try are missing.
+    pub(crate) fn next(&self) -> Vec<(NodeId, NodeId, ProbeKind)> {
+        let way = |at: usize, kind| (self.ways[at].0, self.ways[at].1, kind);
+        let train = |at: usize| way(at, ProbeKind::train_at(self.bursts[at]));
+        let nodes = self.ways.len();
+        match (self.bursts.len(), self.alone.len(), self.together.len()) {
+            (bursts, ..) if bursts < nodes => vec![way(bursts, ProbeKind::BURST)],
+            (_, alone, _) if alone < nodes => vec![train(alone)],
+            // Bursts would pass a shared pipe one after the other.
+            (_, _, 0) => (0..nodes).map(train).collect(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// The root's knowledge of the places.

@@ -40,6 +40,8 @@ pub const TRIAL: Duration = Duration::from_millis(20);
 /// The time since it was last taken.
 pub(crate) struct Timesheet {
     since: Time,
+    /// How fast the PE is, by the driver's kernel.
+    speed: f64,
     sum: Spent,
     /// What is not enough yet to tell a share.
     recent: Spent,
@@ -58,6 +60,7 @@ impl Default for Timesheet {
         let nothing = Spent::default();
         Self {
             since: Time::ZERO,
+            speed: 1.0,
             sum: nothing,
             recent: nothing,
             told: 1.0,
@@ -70,6 +73,13 @@ impl Default for Timesheet {
 }
 
 impl Timesheet {
+    /// The driver has found how fast the PE is. What is no speed is ignored.
+    pub(crate) fn set_speed(&mut self, speed: f64) {
+        if speed > 0.0 && speed.is_finite() {
+            self.speed = speed;
+        }
+    }
+
     /// Notes time. Says whether others should know that the share of the processor is another.
     pub(crate) fn note(&mut self, now: Time, spent: Spent) -> bool {
         add(&mut self.sum, spent);
@@ -122,7 +132,7 @@ impl Timesheet {
         let Spent { ran, waited, communication } = std::mem::take(&mut self.sum);
         let busy = ran.max(handlers);
         PeLoad {
-            speed: 1.0,
+            speed: self.speed,
             available,
             background: Duration::ZERO,
             idle: window.saturating_sub(busy.saturating_add(waited)),

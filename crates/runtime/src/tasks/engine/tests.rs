@@ -46,7 +46,7 @@ impl Task for Parent {
 
 fn alone<W: Work>(item: W::Item) -> Engine<W> {
     let mut engine = Engine::new(PeId(0), 0, Arc::new(Deques::new(0..1)), true);
-    engine.submit(item, 7);
+    engine.submit([(item, 7)]);
     engine
 }
 
@@ -77,7 +77,7 @@ fn long_tasks_that_wait_are_laid_out_for_those_that_sleep() {
     let node = Arc::new(Deques::new(0..3));
     let mut engine = Engine::<Searching<Parent>>::new(PeId(0), 0, node.clone(), false);
     assert!(!node.fall_asleep(1) && !node.fall_asleep(2));
-    engine.submit(Parent(3), 0);
+    engine.submit([(Parent(3), 0)]);
     engine.step();
     engine.share();
     // One runs here next, and one is for each of the others, of whom the first is to wake the second.

@@ -48,7 +48,7 @@ fn steward<S: Search>(tasks: Vec<S>) -> (PoolSteward<Searching<S>>, Engine<Searc
     let node = Arc::new(Deques::new(0..2));
     let mut engine = Engine::new(PeId(0), 0, node.clone(), false);
     for (root, task) in tasks.into_iter().enumerate() {
-        engine.submit(task, root as u64);
+        engine.submit([(task, root as u64)]);
     }
     engine.share();
     let (me, places) = (NodeId(0), Places::new(&Hierarchy::from_layout(&layout)));
@@ -64,6 +64,7 @@ fn steward<S: Search>(tasks: Vec<S>) -> (PoolSteward<Searching<S>>, Engine<Searc
             me,
             may_ask: true,
             is_silent: false,
+            spread: BoundSpread::new(Arc::default(), me, layout.clone()),
             due,
             layout,
         },
@@ -86,7 +87,7 @@ fn gift(pe: PeId, text: &str) -> Note {
     let frame: FrameId = Frames::<()>::default().reserve();
     let lender = Lender { pe, frame, child: 0, items: 1 };
     let items = codec::encode(&[Text(text.to_owned())]).into();
-    Note::Gift { gift: Gift::Answer, loans: vec![Loan { lender, items }] }
+    Note::Gift { gift: Gift::Answer, loans: vec![Loan { lender, lineage: Vec::new(), items }] }
 }
 
 #[test]

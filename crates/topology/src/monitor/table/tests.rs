@@ -76,6 +76,32 @@ fn noise_below_a_fifth_is_no_change_and_neither_is_one_odd_look() {
 }
 
 #[test]
+fn a_round_trip_behind_a_message_is_no_change_and_is_looked_at_again() {
+    let mut monitor = LinkMonitor::new();
+    // One ping every ten seconds; the second waits behind a message, and the link is as it was.
+    let mut changes = Vec::new();
+    for half in 0..60 {
+        let now = at(half * 500);
+        match half {
+            0 | 22 | 40 => monitor.observe(now, (1, 2), FLOW, round_trip(20)),
+            20 => monitor.observe(now, (1, 2), FLOW, round_trip(25)),
+            _ => {}
+        }
+        changes.extend(monitor.changes(now));
+        assert_eq!(monitor.is_doubted(1, 2), (20..22).contains(&half), "{half}");
+        assert_eq!(monitor.estimate(now, 1, 2).unwrap().latency, Latency::from_millis(10));
+    }
+    assert_eq!(changes, []);
+
+    // Three in a row are believed.
+    for second in 60..66 {
+        monitor.observe(at(second * 1000), (1, 2), FLOW, round_trip(25));
+        changes.extend(monitor.changes(at(second * 1000)));
+    }
+    assert_eq!(changes.len(), 2, "both directions, once each");
+}
+
+#[test]
 fn a_full_link_shows_its_bandwidth_and_one_that_is_not_a_lower_bound() {
     let mut monitor = LinkMonitor::new();
     monitor.observe(at(0), (1, 2), FLOW, round_trip(20));

@@ -99,7 +99,7 @@ fn an_error_names_its_line_and_column() {
 fn a_refusal_says_what_to_write() {
     assert_eq!(
         refusal("[site.a]\nhost = [\"a\"]"),
-        "line 2, column 1: there is no `host` in a site; write one of `hosts`, `pes`, `lan`, `cluster`, `port`, `gateway`"
+        "line 2, column 1: there is no `host` in a site; write one of `hosts`, `pes`, `speed`, `lan`, `cluster`, `port`, `gateway`"
     );
     assert_eq!(
         refusal("[site.a]\nhosts = \"a\""),
@@ -299,4 +299,26 @@ fn the_timeline_changes_links_in_the_order_of_time() {
     assert_eq!(at(1), Link::wan().with_latency(Latency::from_millis(99)));
     assert_eq!(at(2), at(1).with_bandwidth(Bandwidth::from_bits_per_second(1_000_000)));
     assert_eq!(spec.link_at(Time(1_000_000_000), NodeId(1), NodeId(0)), Link::wan());
+}
+
+#[test]
+fn hosts_have_the_speed_of_their_cluster_or_site() {
+    let spec = GridSpec::from_toml(
+        r#"
+        [site.a]
+        hosts = ["a1"]
+        speed = 2
+        cluster.x = { hosts = ["x1"], speed = "1/3" }
+        cluster.y = { hosts = ["y1"] }
+        [site.b]
+        hosts = ["b1"]
+        "#,
+    )
+    .unwrap();
+
+    let factors: Vec<f64> = (0..4).map(|node| spec.speed(NodeId(node)).factor()).collect();
+    assert_eq!(factors, [2.0, 0.333_333, 2.0, 1.0]);
+    let refused = GridSpec::from_toml("[site.a]\nhosts = [\"a1\"]\nspeed = 0").unwrap_err();
+    assert!(refused.to_string().contains("`0` is no speed; write a number from 0.01"), "{refused}");
+    assert!(GridSpec::from_toml("[site.a]\nhosts = [\"a1\"]\nspeed = true").is_err());
 }

@@ -1,0 +1,289 @@
+//! Small graphs: a tabu search over moves and exchanges, and for the smallest a search of all partitions.
+//!
+//! Multilevel refinement moves one vertex at a time and only to where it fits, so on a graph of a few dozen vertices it
+//! stops at cuts that an exchange would improve. Here every move and every exchange is looked at, the best is taken even where it
+//! costs, and what has moved stays for a while (F. Glover, "Tabu search, part I", 1989; for partitions U. Benlic and J.-K. Hao, "An
+//! effective multilevel tabu search approach for balanced graph partitioning", 2011). Then a branch and bound begins
+//! with the best partition known, and either proves it, or finds a better one, or ends after [`NODES_MAX`] steps.
+
+use super::state::{Rank, State};
+use super::tie::Problem;
+use crate::dice::Dice;
+
+/// Graphs of so many vertices are small: a step of the tabu search looks at all pairs of them.
+pub(super) const VERTICES_MAX: usize = 64;
+/// And so many entries of the table of vertices and parts.
+const TABLE_MAX: usize = 2048;
+/// Steps of the tabu search for each vertex: 50 vertices take about a millisecond.
+const STEPS_PER_VERTEX: usize = 8;
+/// It ends before, after this many steps for each vertex without a better partition.
+const PATIENCE_PER_VERTEX: usize = 2;
+/// What has moved stays for this many steps, and up to as many more by dice.
+const TENURE: usize = 4;
+/// Partitions of more bits than this are too many for the exact search.
+const BITS_MAX: f64 = 36.0;
+/// Steps of the exact search, about a tenth of a millisecond: strategies cut small jobs a dozen times for each plan.
+const NODES_MAX: usize = 1_000;
+
+/// Whether a graph cut into so many parts is small.
+pub(super) fn is_small(problem: &Problem, parts: usize) -> bool {
+    problem.len() <= VERTICES_MAX && problem.len() * parts <= TABLE_MAX
+}
+
+/// The best partition found that is not worse than what `state` has.
+pub(super) fn improve(state: &mut State<'_>, dice: &mut Dice) {
+    if state.parts() < 2 || state.part.len() < 2 {
+        return;
+    }
+    tabu(state, dice);
+    let bits = (state.part.len() as f64) * (state.parts() as f64).log2();
+    if bits <= BITS_MAX {
+        exact(state);
+    }
+}
+
+/// A change of a partition: one vertex moves to a part, or two change places.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Move(u32, u32),
+    Exchange(u32, u32),
+}
+
+fn tabu(state: &mut State<'_>, dice: &mut Dice) {
+    let vertices = state.part.len();
+    let mut table = Table::new(state);
+    let mut free_at = vec![0_usize; vertices];
+    let (mut best, mut kept, mut found_at) = (state.rank(), state.part.clone(), 0);
+    for step in 1..=vertices * STEPS_PER_VERTEX {
+        let is_perfect = best == (Rank { excess: 0, cost: 0 });
+        if is_perfect || step - found_at > vertices * PATIENCE_PER_VERTEX {
+            break;
+        }
+        let Some(change) = table.best_change(state, &free_at, step, best, dice) else { continue };
+        let moved = match change {
+            Change::Move(vertex, to) => [Some((vertex, to)), None],
+            Change::Exchange(one, other) => {
+                let part = |vertex: u32| state.part[vertex as usize];
+                [Some((one, part(other))), Some((other, part(one)))]
+            }
+        };
+        for (vertex, to) in moved.into_iter().flatten() {
+            table.shift(state, vertex, to);
+            free_at[vertex as usize] = step + TENURE + dice.below(TENURE + 1);
+        }
+        if state.rank() < best {
+            (best, kept, found_at) = (state.rank(), state.part.clone(), step);
+        }
+    }
+    (0..).zip(&kept).for_each(|(vertex, &to)| state.shift(vertex, to));
+}
+
+/// What ties each vertex to each part, and each pair of vertices.
+struct Table {
+    parts: usize,
+    /// Edges into each part and the pull home, row by row of vertices.
+    hold: Vec<i64>,
+    /// The edge of each pair.
+    edges: Vec<i64>,
+}
+
+impl Table {
+    fn new(state: &State<'_>) -> Self {
+        let (parts, vertices) = (state.parts(), state.part.len());
+        let mut hold = vec![0; vertices * parts];
+        let mut edges = vec![0; vertices * vertices];
+        for vertex in 0..vertices {
+            for (end, weight) in state.problem.graph.neighbours(vertex as u32) {
+                hold[vertex * parts + state.part[end as usize] as usize] += weight;
+                edges[vertex * vertices + end as usize] = weight;
+            }
+            let tie = state.problem.tie(vertex as u32);
+            hold[vertex * parts + tie.home as usize] += tie.worth_in(tie.home);
+        }
+        Self { parts, hold, edges }
+    }
+
+    fn shift(&mut self, state: &mut State<'_>, vertex: u32, to: u32) {
+        let from = state.part[vertex as usize];
+        for (end, weight) in state.problem.graph.neighbours(vertex) {
+            self.hold[end as usize * self.parts + from as usize] -= weight;
+            self.hold[end as usize * self.parts + to as usize] += weight;
+        }
+        state.shift(vertex, to);
+    }
+
+    /// What it costs if a vertex goes from its part to another.
+    #[inline]
+    fn cost(&self, vertex: usize, from: u32, to: u32) -> i64 {
+        let row = vertex * self.parts;
+        self.hold[row + from as usize] - self.hold[row + to as usize]
+    }
+
+    /// The change that leaves the best rank; of equals one drawn by dice. Vertices that are not free yet may change
+    /// only for a better rank than the best so far.
+    fn best_change(
+        &self,
+        state: &State<'_>,
+        free_at: &[usize],
+        step: usize,
+        best: Rank,
+        dice: &mut Dice,
+    ) -> Option<Change> {
+        let (vertices, now) = (state.part.len(), state.rank());
+        let (mut found, mut rank_found, mut equals) = (None, None, 1);
+        let mut look = |change, excess, cost, is_free: bool| {
+            let rank = Rank { excess: now.excess + excess, cost: now.cost + cost };
+            if !is_free && rank >= best {
+                return;
+            }
+            match rank_found {
+                Some(least) if rank > least => return,
+                Some(least) if rank == least => {
+                    equals += 1;
+                    if dice.below(equals) > 0 {
+                        return;
+                    }
+                }
+                _ => equals = 1,
+            }
+            (found, rank_found) = (Some(change), Some(rank));
+        };
+        for one in (0..vertices).filter(|&one| !state.problem.is_fixed(one as u32)) {
+            let (from, load) = (state.part[one], state.problem.graph.load(one as u32));
+            let is_free = free_at[one] <= step;
+            for to in (0..self.parts as u32).filter(|&to| to != from) {
+                let change = Change::Move(one as u32, to);
+                look(change, excess_by(state, from, to, load), self.cost(one, from, to), is_free);
+            }
+            let others = (one + 1..vertices).filter(|&other| state.part[other] != from);
+            for other in others.filter(|&other| !state.problem.is_fixed(other as u32)) {
+                let to = state.part[other];
+                let excess =
+                    excess_by(state, from, to, load - state.problem.graph.load(other as u32));
+                // The edge between them was taken for saved at both ends. Added one by one, so that no sum overflows.
+                let edge = self.edges[one * vertices + other];
+                let cost = self.cost(one, from, to) + self.cost(other, to, from) + edge + edge;
+                let change = Change::Exchange(one as u32, other as u32);
+                look(change, excess, cost, is_free && free_at[other] <= step);
+            }
+        }
+        found
+    }
+}
+
+/// How much more is over the limits if so much load goes from a part to another.
+fn excess_by(state: &State<'_>, from: u32, to: u32, load: i64) -> i64 {
+    let over = |part: u32, more: i64| (more - state.room(part)).max(0);
+    over(from, -load) + over(to, load) - over(from, 0) - over(to, 0)
+}
+
+/// Searches all partitions within the limits for one that costs less, or for any if this one is not within them.
+fn exact(state: &mut State<'_>) {
+    let problem = state.problem;
+    let are_alike = problem.ties.is_empty() && state.limits.iter().all(|&l| l == state.limits[0]);
+    let mut search = Exact {
+        problem,
+        order: order(problem),
+        parts: state.parts(),
+        are_alike,
+        room: state.limits.to_vec(),
+        hold: vec![0; state.part.len() * state.parts()],
+        part: vec![0; state.part.len()],
+        best: if state.excess() > 0 { i64::MAX } else { state.cost() },
+        found: None,
+        nodes: 0,
+    };
+    for vertex in 0..problem.len() {
+        let tie = problem.tie(vertex as u32);
+        search.hold[vertex * search.parts + tie.home as usize] += tie.worth_in(tie.home);
+    }
+    search.place(0, 0, 0);
+    if let Some(found) = search.found {
+        (0..).zip(&found).for_each(|(vertex, &to)| state.shift(vertex, to));
+    }
+}
+
+/// Each vertex follows those that it is tied to most, so that bad beginnings show early.
+fn order(problem: &Problem) -> Vec<u32> {
+    let mut tied = vec![0_i64; problem.len()];
+    let mut rest: Vec<u32> = (0..problem.len() as u32).collect();
+    let mut order = Vec::with_capacity(rest.len());
+    while let Some(at) = (0..rest.len()).max_by_key(|&at| {
+        let vertex = rest[at];
+        (tied[vertex as usize], problem.graph.degree(vertex), u32::MAX - vertex)
+    }) {
+        let vertex = rest.swap_remove(at);
+        order.push(vertex);
+        problem.graph.neighbours(vertex).for_each(|(end, weight)| tied[end as usize] += weight);
+    }
+    order
+}
+
+struct Exact<'a> {
+    problem: &'a Problem,
+    order: Vec<u32>,
+    parts: usize,
+    /// Whether parts differ in nothing but their numbers: of the empty ones, the first stands for all.
+    are_alike: bool,
+    room: Vec<i64>,
+    /// What ties each vertex to each part, of what is placed.
+    hold: Vec<i64>,
+    part: Vec<u32>,
+    /// Only a partition that costs less is looked for.
+    best: i64,
+    found: Option<Vec<u32>>,
+    nodes: usize,
+}
+
+impl Exact<'_> {
+    /// Places the vertices from this place in the order on; those before cost `cost` and are in the first `used` parts.
+    fn place(&mut self, depth: usize, cost: i64, used: usize) {
+        self.nodes += 1;
+        if self.nodes > NODES_MAX {
+            return;
+        }
+        let Some(&vertex) = self.order.get(depth) else {
+            if cost < self.best {
+                (self.best, self.found) = (cost, Some(self.part.clone()));
+            }
+            return;
+        };
+        if cost + self.at_least(depth) >= self.best {
+            return;
+        }
+        let (row, load) = (vertex as usize * self.parts, self.problem.graph.load(vertex));
+        let sum: i64 = self.hold[row..row + self.parts].iter().sum();
+        let tie = self.problem.tie(vertex);
+        let end = if self.are_alike { self.parts.min(used + 1) } else { self.parts };
+        let is_allowed = |to: &usize| !tie.is_fixed() || *to == tie.home as usize;
+        let mut choices: Vec<usize> = (0..end).filter(is_allowed).collect();
+        choices.sort_by_key(|&to| -self.hold[row + to]);
+        for to in choices {
+            if self.room[to] < load {
+                continue;
+            }
+            let cost = cost + sum - self.hold[row + to];
+            self.put(vertex, to, 1);
+            self.part[vertex as usize] = to as u32;
+            self.place(depth + 1, cost, used.max(to + 1));
+            self.put(vertex, to, -1);
+        }
+    }
+
+    /// Puts a vertex into a part, or with -1 takes it out.
+    fn put(&mut self, vertex: u32, to: usize, sign: i64) {
+        self.room[to] -= sign * self.problem.graph.load(vertex);
+        for (end, weight) in self.problem.graph.neighbours(vertex) {
+            self.hold[end as usize * self.parts + to] += sign * weight;
+        }
+    }
+
+    /// What the vertices not placed yet cost at least: each is in one part, and away from all others.
+    fn at_least(&self, depth: usize) -> i64 {
+        let least = |&vertex: &u32| {
+            let row = &self.hold[vertex as usize * self.parts..][..self.parts];
+            row.iter().sum::<i64>() - row.iter().max().copied().unwrap_or(0)
+        };
+        self.order[depth..].iter().map(least).sum()
+    }
+}

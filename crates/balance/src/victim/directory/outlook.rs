@@ -1,0 +1,73 @@
+//! How much work a site has, and how long it will last, as its head believes.
+
+use super::super::message::Demand;
+use super::backlog::Backlog;
+use super::post::Post;
+use super::requests::Pace;
+use super::task_time::blend;
+use gridspan_topology::Time;
+use std::collections::BTreeMap;
+
+/// What the parts of a site reported, and what follows from it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outlook {
+    pub(super) parts: BTreeMap<usize, Part>,
+    /// What nodes observed a task to take; 0 as long as none has.
+    pub(super) task_ns: u64,
+    pub(super) backlog: Backlog,
+}
+
+/// One part of the site, as it last reported.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) demand: Demand,
+    pub(super) at: Time,
+}
+
+impl Outlook {
+    /// A part of the site says what it has and lacks.
+    pub(super) fn report(&mut self, part: usize, demand: Demand, now: Time) {
+        if demand.task_ns > 0 {
+            self.task_ns = blend(self.task_ns, demand.task_ns);
+        }
+        self.parts.insert(part, Part { demand, at: now });
+        let queued = self.queued();
+        self.backlog.observe_spawned(now, queued);
+    }
+
+    /// The same site as long as its parts have not reported again.
+    pub(super) fn without_parts(&self) -> Self {
+        Self { parts: BTreeMap::new(), ..self.clone() }
+    }
+
+    /// How long tasks take; 0 as long as nobody knows.
+    pub(super) fn pace(&self, post: &Post<'_>) -> Pace {
+        let nodes = post.places.nodes_in(post.own().0).len() as u64;
+        Pace {
+            task_ns: self.backlog.task_ns(post.now, self.queued(), nodes, self.task_ns),
+            is_replenished: self.task_ns > 0
+                && self.backlog.is_replenished(post.now, nodes, self.task_ns),
+        }
+    }
+
+    /// How many tasks wait in the site.
+    pub(super) fn queued(&self) -> u64 {
+        self.parts.values().fold(0, |sum, part| sum.saturating_add(part.demand.queued))
+    }
+
+    /// Tasks of a part that run or wait to, and those alone that wait.
+    pub(super) fn work(&self, number: usize, post: &Post<'_>) -> (f64, f64) {
+        let nodes = post.places.nodes_of_part(post.own().0, number).len() as f64;
+        let Some(Part { demand, at }) = self.parts.get(&number) else { return (0.0, 0.0) };
+        let busy = nodes - f64::from(demand.idle).min(nodes);
+        // What is queued is reported when it halves; what runs is not when it ends.
+        let elapsed = post.now.0.saturating_sub(at.0) as f64;
+        let rounds = if self.task_ns > 0 { elapsed / self.task_ns as f64 } else { 0.0 };
+        if demand.queued == 0 {
+            return (busy * (1.0 - rounds).max(0.0), 0.0);
+        }
+        let done = if self.pace(post).is_replenished { 0.0 } else { rounds * busy };
+        let queued = (demand.queued as f64 - done).max(1.0);
+        (queued + busy, queued)
+    }
+}

@@ -1,0 +1,93 @@
+//! What is known of the broadcasts of one root, and how each size of them goes.
+
+use super::command::Command;
+use super::contest::Contest;
+use super::predict::Predictor;
+use crate::plan::{Plan, PlanId};
+use gridspan_topology::Time;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// No gap between broadcasts is predicted to be longer, in seconds: durations are bounded.
+const GAP_MAX_S: f64 = 1e6;
+
+/// One root.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Root {
+    sizes: Predictor,
+    gaps: Predictor,
+    last: Option<Time>,
+    /// That of its latest plan.
+    pub(super) version: u64,
+    /// The plan that all nodes know from the beginning.
+    pub(super) standing: Option<Plan>,
+    /// By size, in steps of the square root of two.
+    pub(super) contests: BTreeMap<u32, Contest>,
+}
+
+impl Root {
+    /// A message of so many bytes began.
+    pub(super) fn note(&mut self, began: Time, bytes: u64) {
+        self.sizes.observe(bytes as f64);
+        if let Some(last) = self.last {
+            self.gaps.observe(began.since(last).as_secs_f64());
+        }
+        self.last = Some(began);
+    }
+
+    /// Whether at most one message was seen.
+    pub(super) fn is_new(&self) -> bool {
+        self.gaps.is_empty()
+    }
+
+    /// When its next message is predicted to begin. What is late may have ended, and comes behind the others.
+    pub(super) fn due(&self, now: Time) -> (bool, Option<Time>) {
+        let gap_s = self.gaps.forecast().map_or(0.0, |gap| gap.value.min(GAP_MAX_S));
+        let next = self.last.map(|last| last + Duration::from_secs_f64(gap_s));
+        (next.is_none_or(|next| next < now), next)
+    }
+
+    /// A size of which no plans were made under the present belief: what is predicted next, then what lies around it, then
+    /// what was used before.
+    pub(super) fn urgent(&self, belief: u64) -> Option<u32> {
+        let is_due = |bucket: &u32| {
+            let contest = self.contests.get(bucket);
+            contest.is_none_or(|contest| contest.searched != Some(belief))
+        };
+        let next = self.sizes.forecast().map(|forecast| bucket(forecast.value as u64));
+        let around = next.into_iter().flat_map(|next| {
+            [0, -1, 1].into_iter().map(move |step| next.saturating_add_signed(step))
+        });
+        around.chain(self.contests.keys().copied()).find(is_due)
+    }
+
+    /// Decides where something was seen since the last decision.
+    pub(super) fn decide(&mut self, gain_min: f64) -> Vec<Command> {
+        let open = self.contests.values_mut().filter(|contest| contest.is_open);
+        open.filter_map(|contest| contest.decide(gain_min)).collect()
+    }
+
+    /// Keeps the ways for a size. Returns the plans of the size that is dropped for it, if there are more than so many.
+    pub(super) fn keep(&mut self, bucket: u32, contest: Contest, sizes_max: usize) -> Vec<PlanId> {
+        self.contests.insert(bucket, contest);
+        if self.contests.len() <= sizes_max {
+            return Vec::new();
+        }
+        let others = self.contests.iter().filter(|(other, _)| **other != bucket);
+        let oldest = others.min_by_key(|(_, contest)| contest.used).map(|(&oldest, _)| oldest);
+        let dropped = oldest.and_then(|oldest| self.contests.remove(&oldest));
+        let ways = dropped.iter().flat_map(|contest| contest.ways());
+        // The plan that all know from the beginning stays.
+        ways.map(|way| way.plan.id()).filter(|plan| plan.version > 0).collect()
+    }
+}
+
+/// Sizes in steps of the square root of two.
+pub(super) fn bucket(bytes: u64) -> u32 {
+    (2.0 * (bytes.max(1) as f64).log2()).round() as u32
+}
+
+/// The size that a bucket is planned for, in bytes.
+pub(super) fn size(bucket: u32) -> u64 {
+    2_f64.powf(f64::from(bucket) / 2.0).round() as u64
+}

@@ -1,0 +1,301 @@
+//! Decides when the process of each node is started, and which one is started again.
+//!
+//! A host or gateway takes few connections at a time that have not authenticated: the usual `MaxStartups 10:30:100` of sshd
+//! (sshd_config(5)) drops some from the tenth on. So few nodes behind one are started at once; the next
+//! when one of these says where it listens. Other users open connections, too. So a connection that was dropped is opened
+//! again, after a pause that doubles.
+//!
+//! It does nothing itself: events in, nodes to start out, and time is an argument.
+
+use super::event::{Event, Exit};
+use gridspan_topology::{NodeId, Time};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Nodes behind one host or gateway that start at the same time: half of what the usual sshd takes, for it has other users.
+const STARTS_MAX: usize = 5;
+/// Nodes elsewhere that start at the same time: this machine encrypts for all of them. Parallel shells take as many by default
+/// (pdsh(1), `-f`).
+const STARTS_IN_ALL_MAX: usize = 32;
+/// How often a node is started again. With the pauses between, a host that others flood for 15 s is reached.
+const RETRIES_MAX: u32 = 5;
+/// The first pause; each further one is twice as long.
+const PAUSE: Duration = Duration::from_millis(500);
+/// What the pauses of nodes differ by, so that they do not come together again.
+const SPREAD: Duration = Duration::from_millis(70);
+/// How many nodes differ by that.
+const SPREAD_NODES: u32 = 7;
+/// How long output may follow the end of `ssh`.
+const DRAIN: Duration = Duration::from_secs(1);
+/// The exit code of `ssh` if it is not that of the command (ssh(1)).
+const SSH_FAILED: i32 = 255;
+const STREAMS: usize = 2;
+
+/// When the nodes of a job start.
+#[derive(Debug)]
+pub(super) struct Pacing {
+    nodes: Vec<Start>,
+}
+
+#[derive(Debug)]
+struct Start {
+    /// The host or gateway that is connected to; none for a node of this machine.
+    entry: Option<String>,
+    stage: Stage,
+    retries: u32,
+    /// Whether `ssh` said that the connection was dropped before it could authenticate.
+    was_dropped: bool,
+    /// What was held back until it is known whether the node is started again.
+    held: Vec<Event>,
+    ended: Option<Time>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Waiting {
+        due: Time,
+    },
+    Starting,
+    /// It listens, has failed for good, or is not wanted any more.
+    Settled,
+}
+
+/// A node that will be started again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Retry {
+    pub(super) node: NodeId,
+    /// The host or gateway that dropped the connection.
+    pub(super) entry: String,
+    pub(super) pause: Duration,
+    /// Which retry this is, and how many there are at most.
+    pub(super) number: u32,
+    pub(super) of: u32,
+}
+
+impl Pacing {
+    /// For nodes that are reached by these hosts or gateways, or are here.
+    pub(super) fn new(entries: impl IntoIterator<Item = Option<String>>) -> Self {
+        let node = |entry| Start {
+            entry,
+            stage: Stage::Waiting { due: Time(0) },
+            retries: 0,
+            was_dropped: false,
+            held: vec![],
+            ended: None,
+        };
+        Self { nodes: entries.into_iter().map(node).collect() }
+    }
+
+    /// The next node to start now.
+    pub(super) fn poll(&mut self, now: Time) -> Option<NodeId> {
+        let starting = self.starting();
+        let may_start = |start: &Start| {
+            let has_room = start.entry.as_ref().is_none_or(|entry| {
+                let of_entry = starting.get(entry).copied().unwrap_or_default();
+                of_entry < STARTS_MAX && starting.values().sum::<usize>() < STARTS_IN_ALL_MAX
+            });
+            has_room && matches!(start.stage, Stage::Waiting { due } if due <= now)
+        };
+        let node = self.nodes.iter().position(may_start)?;
+        self.nodes[node].stage = Stage::Starting;
+        Some(NodeId::from(node))
+    }
+
+    /// When [`poll`](Self::poll) or [`handle_timeout`](Self::handle_timeout) must be called if nothing happens before.
+    pub(super) fn poll_timeout(&self, now: Time) -> Option<Time> {
+        let times = self.nodes.iter().filter_map(|start| match start.stage {
+            // One that is due waits for an event.
+            Stage::Waiting { due } => (due > now).then_some(due),
+            _ => Some(start.ended? + DRAIN),
+        });
+        times.min()
+    }
+
+    /// Takes note of an event. Returns those that are for others to handle, and whether a node will be started again.
+    pub(super) fn handle(&mut self, event: Event, now: Time) -> (Vec<Event>, Option<Retry>) {
+        match event {
+            Event::Listening { node, .. } => self.nodes[node.index()].stage = Stage::Settled,
+            Event::ConnectionDropped { node } => {
+                self.nodes[node.index()].was_dropped = true;
+                return (vec![], None);
+            }
+            Event::Exited { node, exit: Exit::Code(SSH_FAILED) } if self.is_paced(node) => {
+                let start = &mut self.nodes[node.index()];
+                start.held.push(event);
+                start.ended = Some(now);
+                return self.settle(node, now);
+            }
+            Event::StreamEnded { node } if self.is_paced(node) => {
+                self.nodes[node.index()].held.push(event);
+                return self.settle(node, now);
+            }
+            Event::Exited { node, .. } => {
+                let start = &mut self.nodes[node.index()];
+                start.stage = Stage::Settled;
+                let mut events = std::mem::take(&mut start.held);
+                events.push(event);
+                return (events, None);
+            }
+            _ => {}
+        }
+        (vec![event], None)
+    }
+
+    /// Takes note of the time. Returns what was held back for too long.
+    pub(super) fn handle_timeout(&mut self, now: Time) -> Vec<Event> {
+        let mut events = vec![];
+        for start in &mut self.nodes {
+            if start.ended.is_some_and(|ended| ended + DRAIN <= now) {
+                start.ended = None;
+                start.stage = Stage::Settled;
+                events.append(&mut start.held);
+            }
+        }
+        events
+    }
+
+    /// Starts a node no more. Returns whether it had not been started.
+    pub(super) fn cancel(&mut self, node: NodeId) -> bool {
+        let stage = std::mem::replace(&mut self.nodes[node.index()].stage, Stage::Settled);
+        matches!(stage, Stage::Waiting { .. })
+    }
+
+    /// Whether a connection to another machine is being opened for a node.
+    fn is_paced(&self, node: NodeId) -> bool {
+        let start = &self.nodes[node.index()];
+        start.stage == Stage::Starting && start.entry.is_some()
+    }
+
+    fn starting(&self) -> BTreeMap<String, usize> {
+        let mut starting = BTreeMap::new();
+        for start in self.nodes.iter().filter(|start| start.stage == Stage::Starting) {
+            if let Some(entry) = &start.entry {
+                *starting.entry(entry.clone()).or_default() += 1;
+            }
+        }
+        starting
+    }
+
+    /// Decides what becomes of a node whose `ssh` has failed, once all that it printed is read.
+    fn settle(&mut self, node: NodeId, now: Time) -> (Vec<Event>, Option<Retry>) {
+        let start = &mut self.nodes[node.index()];
+        if start.ended.is_none() || start.held.len() <= STREAMS {
+            return (vec![], None);
+        }
+        start.ended = None;
+        let was_dropped = std::mem::take(&mut start.was_dropped);
+        let (Some(entry), true) = (&start.entry, was_dropped && start.retries < RETRIES_MAX) else {
+            start.stage = Stage::Settled;
+            return (std::mem::take(&mut start.held), None);
+        };
+        start.held.clear();
+        let pause = PAUSE * (1 << start.retries) + SPREAD * (node.0 % SPREAD_NODES);
+        start.retries += 1;
+        start.stage = Stage::Waiting { due: now + pause };
+        let (entry, number, of) = (entry.clone(), start.retries, RETRIES_MAX);
+        (vec![], Some(Retry { node, entry, pause, number, of }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(milliseconds: u64) -> Time {
+        Time(milliseconds * 1_000_000)
+    }
+
+    fn pacing(nodes: usize) -> Pacing {
+        Pacing::new((0..nodes).map(|_| Some("gateway".to_owned())))
+    }
+
+    fn due(pacing: &mut Pacing, now: Time) -> Vec<NodeId> {
+        std::iter::from_fn(|| pacing.poll(now)).collect()
+    }
+
+    fn listens(pacing: &mut Pacing, node: NodeId) {
+        let address = ([127, 0, 0, 1], 1).into();
+        let (events, retry) = pacing.handle(Event::Listening { node, address }, at(0));
+        assert_eq!((events.len(), retry), (1, None));
+    }
+
+    /// The end of an `ssh`, and all that comes of it.
+    fn fails(pacing: &mut Pacing, node: NodeId, now: Time) -> (Vec<Event>, Option<Retry>) {
+        let exit = Exit::Code(255);
+        let mut all = vec![];
+        let events = [Event::Exited { node, exit }, Event::StreamEnded { node }];
+        for event in events {
+            let (events, retry) = pacing.handle(event, now);
+            assert_eq!((events, retry), (vec![], None), "all that it printed may not be read");
+        }
+        let (events, retry) = pacing.handle(Event::StreamEnded { node }, now);
+        all.extend(events);
+        (all, retry)
+    }
+
+    #[test]
+    fn few_nodes_behind_one_gateway_start_at_once_and_those_here_all() {
+        let mut far = pacing(12);
+        let mut near = Pacing::new((0..12).map(|_| None));
+
+        assert_eq!(due(&mut near, at(0)).len(), 12);
+        assert_eq!(due(&mut far, at(0)).len(), 5);
+        assert_eq!(due(&mut far, at(60_000)).len(), 0);
+        listens(&mut far, NodeId(2));
+        assert_eq!(due(&mut far, at(60_000)), [NodeId(5)]);
+    }
+
+    #[test]
+    fn gateways_do_not_wait_for_each_other() {
+        let entries = (0..12).map(|node| Some(format!("gateway{}", node % 2)));
+        assert_eq!(due(&mut Pacing::new(entries), at(0)).len(), 10);
+        let many = (0..100).map(|node| Some(format!("host{node}")));
+        assert_eq!(due(&mut Pacing::new(many), at(0)).len(), 32, "this machine has its limit, too");
+    }
+
+    #[test]
+    fn a_connection_that_was_dropped_is_opened_again_after_pauses_that_double() {
+        let (mut pacing, mut now, mut pauses) = (pacing(1), at(0), vec![]);
+        let given_up = loop {
+            assert_eq!(due(&mut pacing, now), [NodeId(0)]);
+            let dropped = Event::ConnectionDropped { node: NodeId(0) };
+            assert_eq!(pacing.handle(dropped, now), (vec![], None));
+            match fails(&mut pacing, NodeId(0), now) {
+                (events, None) => break events,
+                (events, Some(retry)) => {
+                    assert!(events.is_empty());
+                    assert_eq!(pacing.poll_timeout(now), Some(now + retry.pause));
+                    assert_eq!(due(&mut pacing, now), [], "not before the pause is over");
+                    pauses.push(retry.pause.as_millis());
+                    now += retry.pause;
+                }
+            }
+        };
+
+        assert_eq!(pauses, [500, 1_000, 2_000, 4_000, 8_000]);
+        assert_eq!(given_up.len(), 3, "its end and that of its streams");
+    }
+
+    #[test]
+    fn what_another_try_would_not_change_is_reported_at_once() {
+        let mut pacing = pacing(1);
+        due(&mut pacing, at(0));
+
+        let (events, retry) = fails(&mut pacing, NodeId(0), at(1));
+
+        assert_eq!((events.len(), retry), (3, None));
+    }
+
+    #[test]
+    fn a_stream_that_stays_open_holds_nothing_back_for_long() {
+        let mut pacing = pacing(1);
+        due(&mut pacing, at(0));
+        let exited = Event::Exited { node: NodeId(0), exit: Exit::Code(255) };
+        pacing.handle(exited.clone(), at(0));
+
+        assert_eq!(pacing.poll_timeout(at(0)), Some(at(1_000)));
+        assert_eq!(pacing.handle_timeout(at(999)), []);
+        assert_eq!(pacing.handle_timeout(at(1_000)), [exited]);
+        assert_eq!(pacing.poll_timeout(at(1_000)), None);
+    }
+}

@@ -1,0 +1,122 @@
+//! Starts the process of a node, once or again.
+
+use super::child::{Child, Origin, Outlets};
+use super::guests::{Invited, issue_guests};
+use super::plan::{Launch, Processes, job_name};
+use crate::error::CliError;
+use crate::hosts::Hosts;
+use crate::status;
+use gridspan::control::Failure;
+use gridspan::variables::{DRIVER, REPORT};
+use gridspan_runtime::net::Authority;
+use gridspan_runtime::net::bootstrap::{NodeBundle, issue};
+use gridspan_topology::{GridSpec, NodeId};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// What the processes of a job are started with.
+pub(super) struct Starter<'a> {
+    launch: &'a Launch<'a>,
+    outlets: Outlets,
+    variables: Vec<(&'static str, OsString)>,
+    /// The first line that each process is told.
+    bundles: Vec<Option<String>>,
+}
+
+impl<'a> Starter<'a> {
+    /// For a job. Returns the nodes that may join later, too.
+    pub(super) fn new(
+        launch: &'a Launch<'a>,
+        outlets: Outlets,
+    ) -> Result<(Self, Invited), CliError> {
+        match &launch.processes {
+            Processes::Single { variables } => {
+                let mut variables = variables.clone();
+                variables.push((REPORT, "lines".into()));
+                let bundles = vec![None];
+                Ok((Self { launch, outlets, variables, bundles }, Invited::default()))
+            }
+            Processes::Nodes { is_emulated, hosts, settings, variables } => {
+                let settings = serde_json::to_value(settings).map_err(encoding)?;
+                let mut variables = variables.clone();
+                variables.push((DRIVER, "node".into()));
+                let authority = Authority::new(&job_name(launch.program))?;
+                let complete = |bundle: &mut NodeBundle| {
+                    bundle.emulate = *is_emulated;
+                    bundle.settings = settings.clone();
+                };
+                let mut bundles = vec![];
+                for mut bundle in issue(&authority, launch.spec)? {
+                    complete(&mut bundle);
+                    bundle.listen = hosts.listen(bundle.identity.node);
+                    bundles.push(Some(bundle.to_line().map_err(encoding)?));
+                }
+                let mut guests = issue_guests(&authority, launch.spec, launch.guests)?;
+                guests.iter_mut().for_each(complete);
+                let command = Some(launch.program.command(&variables, &launch.surroundings)?);
+                let starter = Self { launch, outlets, variables, bundles };
+                Ok((starter, Invited { command, guests }))
+            }
+        }
+    }
+
+    /// Whether some run on other hosts.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        let Processes::Nodes { hosts, .. } = &self.launch.processes else { return false };
+        self.launch.spec.layout().nodes().any(|node| hosts.remote(node).is_some())
+    }
+
+    /// How many processes there are.
+    pub(super) fn len(&self) -> usize {
+        self.bundles.len()
+    }
+
+    /// Starts the process of a node.
+    pub(super) fn start(&self, node: NodeId) -> Result<Child, CliError> {
+        let here = Hosts::here();
+        let hosts = match &self.launch.processes {
+            Processes::Single { .. } => &here,
+            Processes::Nodes { hosts, .. } => hosts,
+        };
+        let program = self.launch.program.command(&self.variables, &self.launch.surroundings)?;
+        let command = hosts.command(node, program, &self.variables, &self.launch.surroundings)?;
+        let path = match hosts.remote(node) {
+            Some(_) => PathBuf::from(command.get_program()),
+            None => self.launch.program.path()?,
+        };
+        let origin = Origin { node, address: hosts.address(node) };
+        let child = Child::start(origin, command, &self.outlets)
+            .map_err(|error| CliError::Start { path, error })?;
+        if let Some(Some(bundle)) = self.bundles.get(node.index()) {
+            child.tell(bundle.clone());
+        }
+        Ok(child)
+    }
+}
+
+impl Starter<'_> {
+    /// A failure with what this machine knows of it: which other job has the port that a node should listen at.
+    pub(super) fn explained(&self, reporter: NodeId, failure: Failure, own: &str) -> Failure {
+        let spec = self.launch.spec;
+        let Some(port) = spec.port(reporter).filter(|_| failure.is_port_taken) else {
+            return failure;
+        };
+        let has_port = |grid: &GridSpec| {
+            grid.hosts()
+                .any(|(node, host)| host == spec.host(reporter) && grid.port(node) == Some(port))
+        };
+        let running = status::running().unwrap_or_default().into_iter();
+        let others = running.filter(|status| status.id != own && has_port(&status.grid));
+        let others: Vec<_> = others.map(|status| format!("the job {}", status.id)).collect();
+        let who =
+            if others.is_empty() { "another program".to_owned() } else { others.join(" or ") };
+        let hint = format!(
+            "{who} listens there; wait for its end, or give the site another `port` than {port} in the grid file"
+        );
+        Failure { hint: Some(hint), node: Some(reporter), ..failure }
+    }
+}
+
+fn encoding(error: serde_json::Error) -> CliError {
+    CliError::System { what: "describe the job to its nodes", error: error.into() }
+}

@@ -1,0 +1,43 @@
+//! Which signals gridctl handles, and how it stops with its processes.
+
+use rustix::process::{Signal, getpid, kill_process};
+use std::fs;
+use std::io;
+
+/// The signals among `wanted` that gridctl was not started to ignore: `nohup` has it ignore SIGHUP, and a shell without job
+/// control SIGINT in the background.
+pub(crate) fn not_ignored(wanted: &[i32]) -> Vec<i32> {
+    // Where the system does not tell, none is.
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = ignored(&status);
+    let is_ignored =
+        |signal: i32| u32::try_from(signal - 1).is_ok_and(|bit| ignored >> bit & 1 == 1);
+    wanted.iter().copied().filter(|&signal| !is_ignored(signal)).collect()
+}
+
+/// The set of ignored signals in the form of proc(5): signal 1 is the lowest bit.
+fn ignored(status: &str) -> u64 {
+    let set = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or_default()
+}
+
+/// Stops this process until it is continued.
+pub(crate) fn stop() -> io::Result<()> {
+    kill_process(getpid(), Signal::STOP).map_err(io::Error::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+    #[test]
+    fn ignored_signals_are_read_as_the_system_writes_them() {
+        // As `nohup sh -c 'grep SigIgn /proc/self/status'` prints it.
+        let status = "Name:\tgrep\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000000001\n";
+
+        assert_eq!(ignored(status), 1 << (SIGHUP - 1));
+        assert_eq!(ignored(""), 0);
+        assert_eq!(not_ignored(&[SIGINT, SIGTERM]), [SIGINT, SIGTERM], "a test ignores neither");
+    }
+}

@@ -1,0 +1,41 @@
+//! What node processes find around them: variables, and the folder that they run in.
+
+use crate::error::CliError;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// What the user wants nodes to find, here and on other hosts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Surroundings {
+    /// Variables besides those of Gridspan.
+    pub(crate) variables: Vec<(String, OsString)>,
+    /// The folder, if the user has named one.
+    pub(crate) folder: Option<PathBuf>,
+}
+
+impl Surroundings {
+    /// From `NAME=VALUE`, or `NAME` for the value that it has here.
+    pub(crate) fn new(variables: &[String], folder: Option<PathBuf>) -> Result<Self, CliError> {
+        let variable = |text: &String| {
+            let (name, value) = match text.split_once('=') {
+                Some((name, value)) => (name, Some(value.into())),
+                None => (text.as_str(), std::env::var_os(text)),
+            };
+            let is_name = !name.is_empty() && !name.contains('\0');
+            let value = value.filter(|_| is_name);
+            let unset = || CliError::Unset { name: name.to_owned() };
+            value.map(|value| (name.to_owned(), value)).ok_or_else(unset)
+        };
+        let variables = variables.iter().map(variable).collect::<Result<_, _>>()?;
+        Ok(Self { variables, folder })
+    }
+
+    /// Has a process of this machine find it.
+    pub(crate) fn apply(&self, command: &mut Command) {
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        if let Some(folder) = &self.folder {
+            command.current_dir(folder);
+        }
+    }
+}

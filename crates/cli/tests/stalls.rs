@@ -1,0 +1,50 @@
+//! What gridctl says of jobs that do not end.
+#![cfg(target_os = "linux")]
+#![allow(missing_docs)]
+
+mod common;
+
+use common::{LIMIT, Running, run};
+use rustix::process::Signal;
+
+#[test]
+fn a_job_that_can_never_go_on_is_warned_of_and_goes_on() {
+    let mut running = Running::start(&["run", "-n", "3", "drill", "--stall", "reduction"]);
+
+    let line = running.await_line("warning: the job has stalled");
+
+    assert!(line.contains("reduction 1 over collection 0, to which 2 of 3"), "{line}");
+    assert!(running.child.try_wait().unwrap().is_none(), "it is not ended");
+    running.signal(Signal::INT);
+    assert_eq!(running.wait(LIMIT).and_then(|status| status.code()), Some(130));
+}
+
+#[test]
+fn a_job_that_can_never_go_on_ends_if_that_is_wanted() {
+    let job = ["run", "-n", "2", "--on-stall", "fail", "drill", "--stall", "sync"];
+    let output = run(&job);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert!(output.stderr.contains("error: the job has stalled"), "{output:?}");
+    assert!(output.stderr.contains("1 members wait at a sync point"), "{output:?}");
+}
+
+#[test]
+fn handlers_that_do_not_end_are_named_at_the_time_limit_on_the_root_too() {
+    for (node, place) in [("1", "pe1 (node1 at site local)"), ("0", "pe0 (node0 at site local)")] {
+        let output = run(&["run", "-n", "2", "--time-limit", "3s", "drill", "--endless", node]);
+        assert_eq!(output.code, Some(1), "{output:?}");
+        let error = output.stderr.lines().find(|line| line.starts_with("error: "));
+        let error = error.unwrap_or_default();
+        assert!(error.contains("time limit of 3s"), "{output:?}");
+        let handler =
+            format!("{place} has been inside of a handler of gridspan_jobs::drill::Warden");
+        assert!(error.contains(&handler), "{output:?}");
+    }
+}
+
+#[test]
+fn a_simulation_ends_at_its_time_limit() {
+    let output = run(&["sim", "--pes", "2", "--time-limit", "2s", "drill", "--wait", "9"]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert!(output.stderr.contains("time limit of 2s"), "{output:?}");
+}

@@ -1,0 +1,52 @@
+//! The grids of the sweep.
+
+use gridspan_topology::{GridSpec, HostSpec, Latency, Link, SiteSpec};
+use std::time::Duration;
+
+/// Sites by their numbers of nodes.
+pub(crate) const SHAPES: [&str; 6] = ["2x1", "2x8", "2x64", "4x16", "8x8", "60+4+4+4"];
+
+/// One way inside a site: Ethernet in one building.
+const LAN: Duration = Duration::from_micros(50);
+
+/// A grid with its name, and the site alone in which jobs begin: the first.
+#[derive(Clone, Debug)]
+pub(crate) struct Grid {
+    pub(crate) name: String,
+    pub(crate) spec: GridSpec,
+    pub(crate) alone: GridSpec,
+}
+
+/// `shape` with `wan_ms` one way between sites.
+pub(crate) fn grid(shape: &str, wan_ms: f64) -> Result<Grid, String> {
+    let sites = parse(shape).ok_or(format!("`{shape}` is no grid; write 2x8 or 60+4+4+4"))?;
+    let wan = Link { latency: latency(wan_ms), ..Link::wan() };
+    of_sites(format!("{shape},wan={wan_ms}ms"), &sites, wan)
+}
+
+/// A grid of these numbers of nodes per site.
+pub(crate) fn of_sites(name: String, sites: &[u32], wan: Link) -> Result<Grid, String> {
+    let first = sites.first().copied().unwrap_or(1);
+    let spec = |sites: &[u32]| {
+        let lan = Link { latency: Latency(LAN), ..Link::lan() };
+        let site = |(number, &nodes): (usize, &u32)| {
+            let host = |host| HostSpec::new(format!("s{number}h{host}"), 1);
+            SiteSpec::new(format!("s{number}"), (0..nodes).map(host).collect(), lan)
+        };
+        let sites = sites.iter().enumerate().map(site).collect();
+        let spec = GridSpec::new(sites).map_err(|error| error.to_string())?;
+        Ok::<_, String>(spec.with_lan(lan).with_wan(wan))
+    };
+    Ok(Grid { name, spec: spec(sites)?, alone: spec(&[first])? })
+}
+
+pub(crate) fn latency(millis: f64) -> Latency {
+    Latency(Duration::from_secs_f64(millis * 1e-3))
+}
+
+fn parse(shape: &str) -> Option<Vec<u32>> {
+    if let Some((sites, nodes)) = shape.split_once('x') {
+        return Some(vec![nodes.parse().ok()?; sites.parse().ok()?]);
+    }
+    shape.split('+').map(|nodes| nodes.parse().ok()).collect()
+}

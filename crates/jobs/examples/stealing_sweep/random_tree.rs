@@ -1,0 +1,155 @@
+//! Trees drawn from a seed, with tasks of drawn lengths.
+
+use gridspan_runtime::{Merge, Search, SearchContext};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::time::Duration;
+
+/// How a tree grows, and what its tasks take.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Shape {
+    pub(crate) kind: Kind,
+    pub(crate) seed: u64,
+    /// Mean time of a task, in nanoseconds.
+    pub(crate) grain_ns: u64,
+    /// Whether tasks take from a tenth to ten times the mean instead of exactly the mean.
+    pub(crate) is_uneven: bool,
+}
+
+/// How many children a task has.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Kind {
+    /// The root has them all.
+    Flat { tasks: u32 },
+    /// Everyone above `depth` has `children`.
+    Full { children: u32, depth: u32 },
+    /// Up to twice `mean` children above `depth`, drawn evenly.
+    Geometric { mean: u32, depth: u32 },
+    /// The root has `roots`; everyone else has 4 children or, mostly, none: 0.97 in the mean.
+    Binomial { roots: u32 },
+    /// A trunk of `length`, each piece of which has a full binary tree of `depth` beside it.
+    Trunk { length: u32, depth: u32 },
+}
+
+/// One task.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct RandomTree {
+    shape: Shape,
+    hash: u64,
+    depth: u32,
+    /// In a trunk: whether it is part of the trunk itself.
+    is_trunk: bool,
+}
+
+/// How many tasks there were, and the sum of their hashes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Census {
+    tasks: u64,
+    sum: u64,
+}
+
+impl Merge for Census {
+    fn merge(&mut self, other: Self) {
+        self.tasks += other.tasks;
+        self.sum = self.sum.wrapping_add(other.sum);
+    }
+}
+
+impl Shape {
+    /// What the tree has, counted without tasks.
+    pub(crate) fn census(self) -> Census {
+        let mut census = Census::default();
+        let mut open = vec![RandomTree::root(self)];
+        while let Some(task) = open.pop() {
+            census.merge(Census { tasks: 1, sum: task.hash });
+            open.extend(task.children());
+        }
+        census
+    }
+
+    /// The time that all tasks take, one after the other.
+    pub(crate) fn work(self) -> Duration {
+        let mut work = Duration::ZERO;
+        let mut open = vec![RandomTree::root(self)];
+        while let Some(task) = open.pop() {
+            work += task.takes();
+            open.extend(task.children());
+        }
+        work
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, seed, grain_ns, is_uneven } = self;
+        let spread = if *is_uneven { "uneven" } else { "even" };
+        write!(f, "{kind:?}, {grain_ns} ns {spread}, seed {seed}")
+    }
+}
+
+impl RandomTree {
+    pub(crate) fn root(shape: Shape) -> Self {
+        Self { shape, hash: mix(shape.seed), depth: 0, is_trunk: true }
+    }
+
+    fn children(self) -> impl Iterator<Item = Self> {
+        let depth = self.depth;
+        let below = |limit: u32, children: u32| if depth < limit { children } else { 0 };
+        let drawn = self.hash >> 11;
+        let count = match self.shape.kind {
+            Kind::Flat { tasks } => below(1, tasks),
+            Kind::Full { children, depth: limit } => below(limit, children),
+            Kind::Geometric { mean, depth: limit } => below(
+                limit,
+                if depth == 0 { mean * 2 } else { (drawn % u64::from(2 * mean + 1)) as u32 },
+            ),
+            Kind::Binomial { roots } if depth == 0 => roots,
+            Kind::Binomial { .. } => {
+                if drawn % 10_000 < 2_425 {
+                    4
+                } else {
+                    0
+                }
+            }
+            Kind::Trunk { length, depth: _ } if self.is_trunk => below(length, 2),
+            // Beside the trunk, depths begin again.
+            Kind::Trunk { depth: limit, .. } => below(limit, 2),
+        };
+        (0..count).map(move |child| {
+            let is_trunk = self.is_trunk && child == 0;
+            let is_beside =
+                matches!(self.shape.kind, Kind::Trunk { .. }) && self.is_trunk && !is_trunk;
+            let depth = if is_beside { 0 } else { depth + 1 };
+            let hash = mix(self.hash ^ u64::from(child).wrapping_mul(0xA24B_AED4_963E_E407));
+            Self { hash, depth, is_trunk, ..self }
+        })
+    }
+
+    fn takes(self) -> Duration {
+        let mean = self.shape.grain_ns;
+        // Tenths of the mean from 1 to 100, of which small ones are frequent: the mean is 1.
+        let tenths = match self.shape.is_uneven {
+            true => 1 + 99 * u64::from(mix(self.hash).is_multiple_of(11)),
+            false => 10,
+        };
+        Duration::from_nanos(mean * tenths / 10)
+    }
+}
+
+impl Search for RandomTree {
+    type Total = Census;
+
+    fn visit(self, cx: &mut SearchContext<'_, Self>) {
+        cx.charge(self.takes());
+        cx.total().merge(Census { tasks: 1, sum: self.hash });
+        self.children().for_each(|child| cx.spawn(child));
+    }
+}
+
+/// The finaliser of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+pub(crate) fn mix(seed: u64) -> u64 {
+    let mut z = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,311 @@
+//! The knapsack of the most profit, by branch and bound: all tasks share the best profit that any has found, and leave out what
+//! cannot beat it.
+//!
+//! The bound of a part of the tree is that of Dantzig (Discrete-variable extremum problems, Operations Research 5, 1957): the
+//! remaining items by profit per weight, the last one in part.
+
+use crate::entry::{Entry, parse};
+use crate::random::NasRandom;
+use clap::Parser;
+use gridspan_runtime::{Goal, Grid, Job, JobError, Merge, Search, SearchContext};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Duration;
+
+const ABOUT: &str = "Fills a knapsack for the most profit, by branch and bound with a shared bound";
+
+/// What a choice that is looked at takes in virtual time, about as on a core of today.
+const COST: Duration = Duration::from_nanos(30);
+
+/// The largest weight of a drawn item.
+const WEIGHT_MAX: u64 = 1000;
+/// The profit of a drawn item beyond its weight.
+const EXTRA: u64 = 100;
+
+pub(crate) const ENTRY: Entry = Entry {
+    name: "knapsack",
+    about: ABOUT,
+    build: |arguments| Ok(job(parse("knapsack", arguments)?)),
+};
+
+#[derive(Clone, Copy, Debug, Parser)]
+#[command(about = ABOUT)]
+struct Options {
+    /// Draw so many items, whose profits grow with their weights, and have dynamic programming say what is best. Without it:
+    /// the 24 items of instance P08 of KNAPSACK_01, whose optimum is published.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=200))]
+    items: Option<u32>,
+    /// The seed of drawn items.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Items that are decided by one task alone, below those that are split further.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(0..=200))]
+    grain: u32,
+}
+
+/// An item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Item {
+    weight: u64,
+    profit: u64,
+}
+
+/// Items, and a knapsack that does not hold all of them.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Instance {
+    /// Those with the most profit for their weight first.
+    items: Vec<Item>,
+    capacity: u64,
+}
+
+/// Instance P08 of KNAPSACK_01: weights and profits. Source: J. Burkardt, KNAPSACK_01, Data for the 01 Knapsack Problem, Florida
+/// State University, 2014; the instance is of D. Kreher and D. Stinson, Combinatorial Algorithms, CRC Press, 1999.
+const PUBLISHED: [(u64, u64); 24] = [
+    (382_745, 825_594),
+    (799_601, 1_677_009),
+    (909_247, 1_676_628),
+    (729_069, 1_523_970),
+    (467_902, 943_972),
+    (44_328, 97_426),
+    (34_610, 69_666),
+    (698_150, 1_296_457),
+    (823_460, 1_679_693),
+    (903_959, 1_902_996),
+    (853_665, 1_844_992),
+    (551_830, 1_049_289),
+    (610_856, 1_252_836),
+    (670_702, 1_319_836),
+    (488_960, 953_277),
+    (951_111, 2_067_538),
+    (323_046, 675_367),
+    (446_298, 853_655),
+    (931_161, 1_826_027),
+    (31_385, 65_731),
+    (496_951, 901_489),
+    (264_724, 577_243),
+    (224_916, 466_257),
+    (169_684, 369_261),
+];
+const PUBLISHED_CAPACITY: u64 = 6_404_180;
+const PUBLISHED_OPTIMUM: u64 = 13_549_094;
+
+impl Instance {
+    fn new(items: impl IntoIterator<Item = (u64, u64)>, capacity: u64) -> Self {
+        let items = items.into_iter().map(|(weight, profit)| Item { weight, profit });
+        let mut items: Vec<Item> = items.collect();
+        items.sort_by(|a, b| (b.profit * a.weight).cmp(&(a.profit * b.weight)));
+        Self { items, capacity }
+    }
+
+    /// Instance P08 of KNAPSACK_01.
+    pub fn published() -> Self {
+        Self::new(PUBLISHED, PUBLISHED_CAPACITY)
+    }
+
+    /// Items whose profits are their weights and 100 more, of half of which the knapsack has room: such are hard, since no
+    /// item is much better than another (D. Pisinger, Where are the hard knapsack problems?, 2005, section 3,
+    /// "strongly correlated").
+    pub fn drawn(items: u32, seed: u64) -> Self {
+        // An odd seed has the full period.
+        let mut random = NasRandom::new(2 * seed + 1);
+        random.skip(1000);
+        let weight = |_| 1 + (random.next_unit() * WEIGHT_MAX as f64) as u64;
+        let weights: Vec<u64> = (0..items).map(weight).collect();
+        let capacity = weights.iter().sum::<u64>() / 2;
+        Self::new(weights.into_iter().map(|weight| (weight, weight + EXTRA)), capacity)
+    }
+
+    /// The most profit, by dynamic programming over the room that is left.
+    pub fn best_by_table(&self) -> u64 {
+        let mut best = vec![0; self.capacity as usize + 1];
+        for item in &self.items {
+            let weight = item.weight as usize;
+            for room in (weight..best.len()).rev() {
+                best[room] = best[room].max(best[room - weight] + item.profit);
+            }
+        }
+        best[self.capacity as usize]
+    }
+}
+
+/// What has been decided of some items, those with the most profit for their weight.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Choice {
+    /// A task that is stolen takes it along; others share it.
+    instance: Arc<Instance>,
+    /// The next item to decide.
+    next: u32,
+    room: u64,
+    profit: u64,
+    grain: u32,
+}
+
+impl Choice {
+    /// Nothing is decided; the last `grain` items are decided by one task alone.
+    pub fn none(instance: Instance, grain: u32) -> Self {
+        let room = instance.capacity;
+        Self { instance: Arc::new(instance), next: 0, room, profit: 0, grain }
+    }
+
+    /// Whether it is to be decided by one task.
+    pub fn is_small(&self) -> bool {
+        self.instance.items.len() as u32 <= self.next + self.grain
+    }
+
+    /// The profit of what has been taken.
+    pub fn profit(&self) -> u64 {
+        self.profit
+    }
+
+    /// Without the next item and with it, if each fits and can lead to more than `best`. The more promising one comes last.
+    pub fn split(&self, best: u64) -> impl Iterator<Item = Self> {
+        let item = self.instance.items.get(self.next as usize).copied();
+        let next = self.next + 1;
+        let without = item.map(|_| Self { next, ..self.clone() });
+        let with = item.filter(|item| item.weight <= self.room).map(|item| Self {
+            next,
+            room: self.room - item.weight,
+            profit: self.profit + item.profit,
+            ..self.clone()
+        });
+        let can_win = move |choice: &Self| {
+            upper(&choice.instance.items[next as usize..], choice.room, choice.profit) > best
+        };
+        without.into_iter().chain(with).filter(can_win)
+    }
+
+    /// Decides all other items. `share` takes a profit and returns the best one known. Returns how many choices it looked at.
+    pub fn finish(&self, share: &mut impl FnMut(u64) -> u64) -> u64 {
+        finish(&self.instance.items[self.next as usize..], self.room, self.profit, share)
+    }
+}
+
+fn finish(items: &[Item], room: u64, profit: u64, share: &mut impl FnMut(u64) -> u64) -> u64 {
+    let best = share(profit);
+    let Some((item, rest)) = items.split_first() else { return 1 };
+    if upper(items, room, profit) <= best {
+        return 1;
+    }
+    let mut looked = 1;
+    if item.weight <= room {
+        looked += finish(rest, room - item.weight, profit + item.profit, share);
+    }
+    looked + finish(rest, room, profit, share)
+}
+
+/// No choice of `items` leads to more profit than this.
+fn upper(items: &[Item], mut room: u64, mut profit: u64) -> u64 {
+    for item in items {
+        if item.weight > room {
+            return profit + item.profit * room / item.weight;
+        }
+        (room, profit) = (room - item.weight, profit + item.profit);
+    }
+    profit
+}
+
+/// What a search has found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found {
+    profit: u64,
+    /// Choices that were looked at.
+    looked: u64,
+}
+
+impl Found {
+    /// The most profit.
+    pub fn profit(&self) -> u64 {
+        self.profit
+    }
+}
+
+impl Merge for Found {
+    fn merge(&mut self, other: Self) {
+        self.profit = self.profit.max(other.profit);
+        self.looked += other.looked;
+    }
+}
+
+impl Search for Choice {
+    type Total = Found;
+
+    const GOAL: Goal = Goal::Maximise;
+
+    fn visit(self, cx: &mut SearchContext<'_, Self>) {
+        let mut found = Found { profit: 0, looked: 1 };
+        let mut share = |profit: u64| {
+            found.profit = found.profit.max(profit);
+            cx.improve(profit as i64);
+            cx.bound().unwrap_or_default() as u64
+        };
+        if self.is_small() {
+            found.looked = self.finish(&mut share);
+        } else {
+            let best = share(self.profit);
+            self.split(best).for_each(|choice| cx.spawn(choice));
+        }
+        cx.charge(COST * found.looked.try_into().unwrap_or(u32::MAX));
+        cx.total().merge(found);
+    }
+}
+
+fn job(options: Options) -> Job {
+    Job::new("knapsack").search::<Choice>().main(async move |grid| run(&grid, options).await)
+}
+
+async fn run(grid: &Grid, options: Options) -> Result<(), JobError> {
+    let (instance, known, source) = match options.items {
+        None => (Instance::published(), PUBLISHED_OPTIMUM, "as published"),
+        Some(items) => {
+            let instance = Instance::drawn(items, options.seed);
+            let best = instance.best_by_table();
+            (instance, best, "as dynamic programming has it")
+        }
+    };
+    let items = instance.items.len();
+    let pool = grid.search_pool().await?;
+    let begin = grid.now().await?;
+    let Found { profit, looked } = pool.run(Choice::none(instance, options.grain)).await?;
+    let elapsed = grid.now().await?.since(begin);
+    println!(
+        "{items} items on {} PEs in {:.3} ms, {looked} choices looked at",
+        grid.layout().pe_count(),
+        elapsed.as_secs_f64() * 1e3,
+    );
+    if profit == known {
+        println!("verified: yes (profit {profit}, {source})");
+        return Ok(());
+    }
+    Err(format!("verified: no (profit {profit} instead of {known}, {source})").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_runtime::driver::embedded;
+
+    /// The most profit, by all choices.
+    fn best_of_all(items: &[Item], room: u64) -> u64 {
+        let Some((item, rest)) = items.split_first() else { return 0 };
+        let with = |room| item.profit + best_of_all(rest, room);
+        best_of_all(rest, room).max(room.checked_sub(item.weight).map_or(0, with))
+    }
+
+    #[test]
+    fn dynamic_programming_finds_what_all_choices_show() {
+        for seed in 0..8 {
+            let instance = Instance::drawn(12, seed);
+            assert_eq!(instance.best_by_table(), best_of_all(&instance.items, instance.capacity));
+        }
+    }
+
+    #[test]
+    fn the_published_optimum_and_those_of_drawn_items_are_found_on_any_number_of_pes() {
+        for (items, grain, pes) in [(None, 16, 2), (None, 0, 1), (Some(24), 8, 3), (Some(1), 5, 1)]
+        {
+            for seed in 0..3 {
+                embedded::run(job(Options { items, seed, grain }), pes).unwrap();
+            }
+        }
+    }
+}

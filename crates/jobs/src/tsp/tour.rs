@@ -1,0 +1,174 @@
+//! Beginnings of tours, and what is below them.
+
+use super::sample::{CITIES_MAX, SAMPLES, Sample};
+use gridspan_runtime::{Goal, Merge, Search, SearchContext};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What a beginning that is looked at takes in virtual time, about as on a core of today.
+const COST: Duration = Duration::from_nanos(300);
+
+/// The beginning of a tour, from city 0 on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Path {
+    /// The position among the samples.
+    sample: u8,
+    /// With so many cities left, one task does the rest alone.
+    grain: u8,
+    /// How many cities it has.
+    depth: u8,
+    cities: [u8; CITIES_MAX],
+    /// The cities, as bits.
+    visited: u32,
+    length: u32,
+}
+
+/// What a search has found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Best {
+    /// The length of the shortest tour, if any was found.
+    pub length: u32,
+    /// That tour.
+    pub tour: Vec<u8>,
+    /// Beginnings that were looked at.
+    pub looked: u64,
+}
+
+impl Default for Best {
+    fn default() -> Self {
+        Self { length: u32::MAX, tour: Vec::new(), looked: 0 }
+    }
+}
+
+impl Merge for Best {
+    fn merge(&mut self, other: Self) {
+        if other.length < self.length {
+            (self.length, self.tour) = (other.length, other.tour);
+        }
+        self.looked += other.looked;
+    }
+}
+
+impl Path {
+    /// City 0 of a sample.
+    pub fn first(name: &str, grain: u8) -> Option<(Self, &'static Sample)> {
+        let position = SAMPLES.iter().position(|sample| sample.name == name)?;
+        let cities = [0; CITIES_MAX];
+        let path = Self { sample: position as u8, grain, depth: 1, cities, visited: 1, length: 0 };
+        Some((path, &SAMPLES[position]))
+    }
+
+    fn last(&self) -> usize {
+        self.cities[usize::from(self.depth) - 1].into()
+    }
+
+    fn is_small(&self, sample: &Sample) -> bool {
+        sample.cities <= usize::from(self.depth) + usize::from(self.grain)
+    }
+
+    /// The paths with one city more, the nearest one first.
+    fn next(self, sample: &Sample) -> Vec<Self> {
+        let open = (0..sample.cities).filter(|city| self.visited & 1 << city == 0);
+        let mut next: Vec<Self> = open.map(|city| self.with(city, sample)).collect();
+        next.sort_by_key(|path| path.length);
+        next
+    }
+
+    fn with(mut self, city: usize, sample: &Sample) -> Self {
+        self.length += sample.distance(self.last(), city);
+        self.cities[usize::from(self.depth)] = city as u8;
+        self.depth += 1;
+        self.visited |= 1 << city;
+        self
+    }
+
+    /// No tour that begins so is shorter: what is left of it is a tree over the cities that are left and both ends.
+    fn lower(&self, sample: &Sample) -> u32 {
+        let last = self.last();
+        let is_open = |city: &usize| *city == 0 || self.visited & 1 << city == 0;
+        let mut outside: Vec<(u32, usize)> = (0..sample.cities)
+            .filter(|city| is_open(city) && *city != last)
+            .map(|city| (sample.distance(last, city), city))
+            .collect();
+        // The algorithm of Prim (Shortest connection networks and some generalizations, 1957).
+        let mut length = self.length;
+        while let Some(nearest) = (0..outside.len()).min_by_key(|&at| outside[at].0) {
+            let (distance, city) = outside.swap_remove(nearest);
+            length += distance;
+            for (distance, other) in &mut outside {
+                *distance = (*distance).min(sample.distance(city, *other));
+            }
+        }
+        length
+    }
+
+    /// Visits what is below that can be shorter than what is known. `share` takes the length of a tour and returns that of
+    /// the shortest one known.
+    fn finish(self, sample: &Sample, best: &mut Best, share: &mut impl FnMut(u32) -> u32) {
+        best.looked += 1;
+        if usize::from(self.depth) == sample.cities {
+            let length = self.length + sample.distance(self.last(), 0);
+            share(length);
+            let tour = self.cities[..sample.cities].to_vec();
+            return best.merge(Best { length, tour, looked: 0 });
+        }
+        for path in self.next(sample) {
+            if path.lower(sample) < share(u32::MAX) {
+                path.finish(sample, best, share);
+            }
+        }
+    }
+}
+
+impl Search for Path {
+    type Total = Best;
+
+    const GOAL: Goal = Goal::Minimise;
+
+    fn visit(self, cx: &mut SearchContext<'_, Self>) {
+        let Some(sample) = SAMPLES.get(usize::from(self.sample)) else {
+            return cx.fail("a tour of an unknown sample came; start all nodes from one build");
+        };
+        let mut best = Best::default();
+        let mut share = |length: u32| {
+            if length < u32::MAX {
+                cx.improve(length.into());
+            }
+            cx.bound().map_or(u32::MAX, |bound| bound as u32)
+        };
+        // What was enough when it was spawned may not be any more.
+        let known = share(u32::MAX);
+        if self.lower(sample) >= known {
+            best.looked = 1;
+        } else if self.is_small(sample) {
+            self.finish(sample, &mut best, &mut share);
+        } else {
+            best.looked = 1;
+            // The newest is run first: the nearest city.
+            for path in self.next(sample).into_iter().rev() {
+                if path.lower(sample) < known {
+                    cx.spawn(path);
+                }
+            }
+        }
+        cx.charge(COST * best.looked.try_into().unwrap_or(u32::MAX));
+        cx.total().merge(best);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_complete_and_no_bound_is_above_the_optimum() {
+        for sample in SAMPLES {
+            let (path, _) = Path::first(sample.name, 0).unwrap();
+            assert!(sample.cities <= CITIES_MAX);
+            let last = sample.cities - 1;
+            assert!(sample.distance(last, last - 1) > 0);
+            let lower = path.lower(sample);
+            assert!(lower <= sample.optimum && 2 * lower > sample.optimum, "{lower}, {sample:?}");
+        }
+    }
+}

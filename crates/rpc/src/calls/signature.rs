@@ -1,0 +1,78 @@
+//! What a function takes and gives, as it looks on the wire: compared before a call is executed.
+
+use gridspan_runtime::schema::{Fingerprint, Schema};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::any::TypeId;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Each side of a text has about so many bytes at most: it goes with each call and each registration, and usual ones have a tenth.
+const SIDE_BYTES_MAX: usize = 500;
+/// No text is longer than this, which leaves room for what follows the last part. A longer one that comes from outside is refused.
+pub const SIGNATURE_BYTES_MAX: usize = 8 * SIDE_BYTES_MAX;
+
+/// The structure of the arguments and results of a function on the wire. Two signatures are equal if their fingerprints are.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Signature {
+    /// Of the arguments and the results together.
+    pub fingerprint: Fingerprint,
+    /// Both for people, maybe cut short.
+    pub text: Arc<str>,
+}
+
+impl PartialEq for Signature {
+    fn eq(&self, other: &Self) -> bool {
+        self.fingerprint == other.fingerprint
+    }
+}
+
+impl Eq for Signature {}
+
+impl fmt::Display for Signature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} [{}]", self.text, self.fingerprint)
+    }
+}
+
+/// Signatures that were asked for: a text is not written for each call.
+static KNOWN: Mutex<BTreeMap<(TypeId, TypeId), Signature>> = Mutex::new(BTreeMap::new());
+
+impl Signature {
+    /// Of a function from `I` to `O`.
+    pub fn of<I: DeserializeOwned + 'static, O: DeserializeOwned + 'static>() -> Self {
+        let key = (TypeId::of::<I>(), TypeId::of::<O>());
+        let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(signature) = known().get(&key) {
+            return signature.clone();
+        }
+        let (from, to) = (Schema::of::<I>(), Schema::of::<O>());
+        let fingerprint = Fingerprint::of_all([from.fingerprint(), to.fingerprint()]);
+        let text = format!("{} -> {}", from.brief(SIDE_BYTES_MAX), to.brief(SIDE_BYTES_MAX));
+        let signature = Self { fingerprint, text: text.into() };
+        known().entry(key).or_insert(signature).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_runtime::Numbers;
+
+    #[test]
+    fn arguments_and_results_count_and_do_not_run_into_each_other() {
+        let all = [
+            Signature::of::<(u32,), (u64,)>(),
+            Signature::of::<(u64,), (u32,)>(),
+            Signature::of::<(u32, u64), ()>(),
+            Signature::of::<(Numbers<f64>,), (u64,)>(),
+            Signature::of::<(Numbers<u64>,), (u64,)>(),
+        ];
+
+        for (place, one) in all.iter().enumerate() {
+            assert!(all[..place].iter().all(|other| other != one), "{one}");
+        }
+        assert_eq!(&*all[3].text, "(Numbers<f64>) -> (u64)");
+    }
+}

@@ -1,0 +1,131 @@
+//! What a node says of the program that it runs, and how the root compares that with its own.
+//!
+//! The wire format does not describe itself: a node whose program is stale could take numbers for others, and
+//! the result would be wrong. So each node says at the start what the values of its job look like on the wire.
+
+use crate::schema::Schema;
+use serde::{Deserialize, Serialize};
+
+/// A structure is told in about so many bytes, for messages to people. Its fingerprint counts.
+const BRIEF_BYTES_MAX: usize = 160;
+
+/// A job as one node defines it, and where that runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Definition {
+    /// Of names and structures; equal for equal jobs.
+    pub(crate) fingerprint: u64,
+    /// What travels, in the order of the definition.
+    pub(crate) parts: Vec<Part>,
+    pub(crate) origin: Origin,
+}
+
+/// Which build of a program runs where.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Origin {
+    /// Tells builds apart; 0 if it is not known.
+    pub(crate) build: u64,
+    /// What the machine calls itself.
+    pub(crate) host: String,
+}
+
+/// Something that travels.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Part {
+    /// What it is, such as `messages of app::Cell`.
+    pub(crate) name: String,
+    /// The fingerprint of its structure.
+    pub(crate) structure: u64,
+    /// The structure, for people.
+    pub(crate) brief: String,
+}
+
+impl Part {
+    /// Values of this structure.
+    pub(crate) fn new(name: String, schema: &Schema) -> Self {
+        Self { name, structure: schema.fingerprint().0, brief: schema.brief(BRIEF_BYTES_MAX) }
+    }
+}
+
+impl Definition {
+    /// What is other in the definition of another node, for people; none if both are the same.
+    pub(crate) fn difference(&self, other: &Self) -> Option<String> {
+        if self.fingerprint == other.fingerprint {
+            return None;
+        }
+        let mut pairs = self.parts.iter().zip(&other.parts);
+        let found = pairs
+            .find(|(here, there)| here.name != there.name || here.structure != there.structure);
+        let (here, there) = (self.parts.len(), other.parts.len());
+        Some(match found {
+            Some((here, there)) if here.name != there.name => {
+                format!("here {} come where there are {} there", here.name, there.name)
+            }
+            Some((here, there)) if here.brief != there.brief => {
+                format!("{} are `{}` here, `{}` there", here.name, here.brief, there.brief)
+            }
+            Some((here, _)) => {
+                format!("{} are `{}` here, and differ further on there", here.name, here.brief)
+            }
+            None if here != there => {
+                format!("{here} kinds of values travel here, {there} there")
+            }
+            None => "its job has another name, or other placement maps or reducers".to_owned(),
+        })
+    }
+
+    /// Whether the two are surely of different builds.
+    pub(crate) fn is_of_other_build(&self, other: &Self) -> bool {
+        let (one, other) = (self.origin.build, other.origin.build);
+        one != other && one != 0 && other != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::de::DeserializeOwned;
+
+    fn defined<M: DeserializeOwned + 'static>(fingerprint: u64, build: u64) -> Definition {
+        let schema = Schema::of::<M>();
+        let parts = vec![Part::new("messages of app::Cell".to_owned(), &schema)];
+        let origin = Origin { build, host: "h".to_owned() };
+        Definition { fingerprint, parts, origin }
+    }
+
+    #[test]
+    fn another_structure_is_told_with_both() {
+        let difference = defined::<u64>(1, 0).difference(&defined::<i64>(2, 0));
+        let wanted = "messages of app::Cell are `u64` here, `i64` there";
+        assert_eq!(difference.as_deref(), Some(wanted));
+        assert_eq!(defined::<u64>(1, 0).difference(&defined::<u64>(1, 5)), None);
+    }
+
+    #[test]
+    fn what_differs_behind_the_end_of_a_brief_text_differs() {
+        type Long<T> = Vec<(T, Vec<(String, String, Vec<T>)>)>;
+        let (mut one, mut other) = (defined::<Long<u64>>(1, 0), defined::<Long<i64>>(2, 0));
+        for part in one.parts.iter_mut().chain(&mut other.parts) {
+            part.brief.truncate(2);
+        }
+        let text = one.difference(&other).unwrap();
+        assert!(text.ends_with("and differ further on there"), "{text}");
+    }
+
+    #[test]
+    fn other_actors_and_names_are_told() {
+        let (mut one, mut other) = (defined::<u64>(1, 0), defined::<u64>(2, 0));
+        assert!(one.difference(&other).unwrap().contains("another name"));
+        other.parts[0].name = "messages of app::Other".to_owned();
+        let text = one.difference(&other).unwrap();
+        assert!(text.contains("app::Cell") && text.contains("app::Other"), "{text}");
+        one.parts.clear();
+        assert!(one.difference(&other).unwrap().contains("0 kinds of values travel here, 1 there"));
+    }
+
+    #[test]
+    fn builds_differ_only_where_both_are_known() {
+        assert!(defined::<u64>(1, 7).is_of_other_build(&defined::<u64>(1, 8)));
+        assert!(!defined::<u64>(1, 7).is_of_other_build(&defined::<u64>(1, 7)));
+        assert!(!defined::<u64>(1, 7).is_of_other_build(&defined::<u64>(1, 0)));
+    }
+}

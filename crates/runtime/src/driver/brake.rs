@@ -1,0 +1,85 @@
+//! A PE on an emulated slower processor: what it computes in a turn takes longer before anything leaves.
+
+use gridspan_topology::{GridSpec, NodeId, Speed};
+use rustix::time::{ClockId, clock_gettime};
+use std::time::Duration;
+
+/// Systems sleep for about so long at least; shorter waits are added up.
+const SLEEP_MIN: Duration = Duration::from_micros(100);
+
+/// How fast the processors of a node are where they are emulated: the fastest of the grid is as fast as this machine.
+pub(crate) fn emulated_speed(spec: &GridSpec, node: NodeId) -> Speed {
+    let fastest = spec.layout().nodes().map(|node| spec.speed(node)).max().unwrap_or_default();
+    Speed::new(spec.speed(node).factor() / fastest.factor()).unwrap_or_default()
+}
+
+/// Slows down the thread of a PE.
+pub(super) struct Brake {
+    speed: Speed,
+    /// Processor time of the thread when the turn began.
+    begin: Duration,
+    /// What it has computed too fast.
+    debt: Duration,
+}
+
+impl Brake {
+    pub(super) fn new(speed: Speed) -> Self {
+        Self { speed, begin: Duration::ZERO, debt: Duration::ZERO }
+    }
+
+    /// A turn begins.
+    pub(super) fn begin(&mut self) {
+        if self.speed < Speed::ORDINARY {
+            self.begin = processor_time();
+        }
+    }
+
+    /// A turn has ended: waits for as long as it would have gone on.
+    pub(super) fn end(&mut self) {
+        if self.speed < Speed::ORDINARY {
+            let computed = processor_time().saturating_sub(self.begin);
+            self.debt += self.speed.takes(computed).saturating_sub(computed);
+            if self.debt >= SLEEP_MIN {
+                let begin = std::time::Instant::now();
+                std::thread::sleep(self.debt);
+                self.debt = self.debt.saturating_sub(begin.elapsed());
+            }
+        }
+    }
+}
+
+/// What the calling thread has had of a processor, which does not go on while others have it.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn the_fastest_of_a_grid_is_as_fast_as_this_machine() {
+        let spec = GridSpec::from_emulate("2x2,speed=4:1:2").unwrap();
+
+        let speeds: Vec<f64> =
+            spec.layout().nodes().map(|node| emulated_speed(&spec, node).factor()).collect();
+
+        assert_eq!(speeds, [1.0, 0.25, 0.5, 1.0]);
+    }
+
+    #[test]
+    fn a_turn_takes_as_many_times_longer_as_the_processor_is_slower() {
+        let mut brake = Brake::new(Speed::new(0.25).unwrap());
+        brake.begin();
+        let (begin, computed) = (Instant::now(), processor_time());
+        while processor_time().saturating_sub(computed) < Duration::from_millis(2) {
+            std::hint::spin_loop();
+        }
+        brake.end();
+
+        // A busy machine makes it longer, never shorter.
+        assert!(begin.elapsed() >= Duration::from_millis(8), "{:?}", begin.elapsed());
+    }
+}

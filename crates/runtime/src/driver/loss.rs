@@ -1,0 +1,110 @@
+//! Says of nodes that this one has given up which they are, without asking a PE.
+//!
+//! The PEs of this node may be inside of handlers for any time. So whoever drives the network, which
+//! notices the loss, tells the job's listeners itself, once; the first PE of the node hears of it
+//! too, and ends the job when it comes to it.
+
+use crate::error::JobError;
+use crate::net::LossReason;
+use gridspan_topology::{Layout, NodeId};
+use std::collections::BTreeSet;
+
+/// The most nodes that one error names; a terminal shows so many in a few lines.
+const NAMED_MAX: usize = 64;
+
+/// The error that a lost node is.
+pub(super) fn error(layout: &Layout, node: NodeId, reason: &LossReason) -> JobError {
+    let others = match reason {
+        LossReason::Silent { others, .. } => others.clone(),
+        _ => Vec::new(),
+    };
+    let site = layout.site_name(layout.site_of_node(node)).to_owned();
+    let reason = format!("{reason}{}", company(layout, node, &others));
+    JobError::NodeLost { node, site, reason, others }
+}
+
+/// Whether the loss of a node surely ends the job, so that it may be told before a PE has seen it.
+/// One that has closed its connections may have done so because the job is over.
+pub(super) fn is_fatal(layout: &Layout, node: NodeId, reason: &LossReason) -> bool {
+    let is_farewell = matches!(reason, LossReason::Closed(_) | LossReason::Refused(_));
+    !layout.is_guest(node) && !is_farewell
+}
+
+/// Who was lost with a node.
+fn company(layout: &Layout, node: NodeId, others: &[NodeId]) -> String {
+    if others.is_empty() {
+        return String::new();
+    }
+    let site_of = |node: NodeId| layout.site_name(layout.site_of_node(node));
+    let named =
+        others.iter().take(NAMED_MAX).map(|&other| format!("{other} at {}", site_of(other)));
+    let named = named.collect::<Vec<_>>().join(", ");
+    let more = match others.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let lost: BTreeSet<NodeId> = others.iter().copied().chain([node]).collect();
+    let is_lost = |site| {
+        let all: Vec<NodeId> = layout.nodes_in(site).collect();
+        all.len() > 1 && all.iter().all(|node| lost.contains(node))
+    };
+    let sites = layout.sites().filter(|&site| is_lost(site)).map(|site| layout.site_name(site));
+    let sites: Vec<&str> = sites.collect();
+    let whole = match &sites[..] {
+        [] => String::new(),
+        [site] => format!("; that is all of site {site}"),
+        sites => format!("; that is all of the sites {}", sites.join(", ")),
+    };
+    format!(", and so were {named}{more}{whole}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn layout() -> Layout {
+        Layout::new(vec![("a".to_owned(), vec![1, 1]), ("b".to_owned(), vec![1, 1, 1])])
+    }
+
+    fn silent(others: &[u32]) -> LossReason {
+        let others = others.iter().copied().map(NodeId).collect();
+        LossReason::Silent { silence: Duration::from_secs(3), others }
+    }
+
+    #[test]
+    fn a_node_that_was_lost_alone_is_named_alone() {
+        assert_eq!(
+            error(&layout(), NodeId(2), &silent(&[])).to_string(),
+            "lost node2 at site b: it was silent for 3s"
+        );
+    }
+
+    #[test]
+    fn the_nodes_of_a_lost_site_are_all_named() {
+        let error = error(&layout(), NodeId(2), &silent(&[3, 4]));
+
+        assert_eq!(
+            error.to_string(),
+            "lost node2 at site b: it was silent for 3s, and so were node3 at b, node4 at b; \
+             that is all of site b"
+        );
+        let JobError::NodeLost { others, .. } = error else { panic!("{error:?}") };
+        assert_eq!(others, [NodeId(3), NodeId(4)]);
+    }
+
+    #[test]
+    fn a_site_of_which_one_lives_is_not_lost() {
+        let text = error(&layout(), NodeId(1), &silent(&[3, 4])).to_string();
+        assert!(text.ends_with("so were node3 at b, node4 at b"), "{text}");
+    }
+
+    #[test]
+    fn only_what_cannot_be_a_farewell_is_told_at_once() {
+        let layout = layout();
+        let closed = LossReason::Closed("the job is over".to_owned());
+        assert!(is_fatal(&layout, NodeId(2), &silent(&[])));
+        assert!(is_fatal(&layout, NodeId(2), &LossReason::Unreachable(Duration::from_secs(9))));
+        assert!(!is_fatal(&layout, NodeId(2), &closed));
+    }
+}

@@ -1,0 +1,168 @@
+//! Sees from outside what a PE that is inside of a handler cannot say.
+//!
+//! A thread for each node looks every second which handlers its PEs are inside of. It tells the root
+//! of one that lasts, which the root makes something of if it gets no answer from that PE. On PE 0
+//! itself it tells the job's listeners, and so it does if PE 0 does not heed the job's time limit.
+
+use super::switch::Switch;
+use crate::error::JobError;
+use crate::pe::{HandlerView, OnFailure, Watch};
+use gridspan_topology::{NodeId, PeId, Time};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often it looks: a wake-up a second costs nothing.
+const LOOK: Duration = Duration::from_secs(1);
+/// A handler that lasts longer is told to the root. Most are over long before.
+const NOTED: Duration = Duration::from_secs(2);
+/// A handler on PE 0 that lasts longer is told to the job's listeners.
+const LONG: Duration = Duration::from_secs(30);
+/// How much longer than the limit a job may take to end by itself: the root asks all PEs what they wait
+/// for, which it gives 2 s, and they end.
+const OVERDUE: Duration = Duration::from_secs(5);
+
+/// What is watched.
+pub(super) struct Watchdog {
+    views: Vec<HandlerView>,
+    seen: Vec<Seen>,
+    watch: Watch,
+    on_failure: Vec<OnFailure>,
+    is_stall_told: bool,
+    is_limit_told: bool,
+}
+
+/// The handler that a PE was inside of at the last look.
+#[derive(Clone, Default)]
+struct Seen {
+    number: Option<u64>,
+    since: Time,
+    is_noted: bool,
+}
+
+/// What the root should know.
+#[derive(Debug, PartialEq)]
+enum News {
+    Inside(Duration),
+    Outside,
+}
+
+impl Seen {
+    /// Looks again.
+    fn look(&mut self, number: Option<u64>, now: Time) -> Option<News> {
+        if self.number != number {
+            let was_noted = std::mem::take(&mut self.is_noted);
+            (self.number, self.since) = (number, now);
+            return was_noted.then_some(News::Outside);
+        }
+        let lasted = now.since(self.since);
+        let is_news = number.is_some() && lasted >= NOTED && !self.is_noted;
+        self.is_noted |= is_news;
+        is_news.then_some(News::Inside(lasted))
+    }
+
+    /// For how long it has lasted, if there is one.
+    fn lasted(&self, now: Time) -> Option<Duration> {
+        self.number.map(|_| now.since(self.since))
+    }
+}
+
+impl Watchdog {
+    /// Watches these PEs.
+    pub(super) fn new(views: Vec<HandlerView>, watch: Watch, on_failure: &[OnFailure]) -> Self {
+        let seen = vec![Seen::default(); views.len()];
+        let on_failure = on_failure.to_vec();
+        Self { views, seen, watch, on_failure, is_stall_told: false, is_limit_told: false }
+    }
+
+    /// Watches until the job is over on this node.
+    pub(super) fn run(mut self, switch: &Arc<Switch>, begin: Instant) {
+        while !switch.is_closed() {
+            thread::park_timeout(LOOK);
+            let now = Time(begin.elapsed().as_nanos() as u64);
+            for position in 0..self.views.len() {
+                self.look(position, now, switch);
+            }
+            if switch.node == NodeId(0) && !switch.ending.is_over() {
+                self.look_at_root(now, switch);
+            }
+        }
+    }
+
+    fn look(&mut self, position: usize, now: Time, switch: &Switch) {
+        let view = &self.views[position];
+        let found = view.look();
+        let number = found.as_ref().map(|(number, _)| *number);
+        let handler = match (self.seen[position].look(number, now), found) {
+            (Some(News::Inside(lasted)), Some((_, actor))) => {
+                Some((actor, lasted.as_nanos() as u64))
+            }
+            (Some(News::Outside), _) => None,
+            _ => return,
+        };
+        if !switch.layout.is_guest(switch.node) {
+            switch.tell_inside(view.pe, handler);
+        }
+    }
+
+    /// PE 0 can tell nobody while it is inside of a handler.
+    fn look_at_root(&mut self, now: Time, switch: &Switch) {
+        let Some(at) = self.views.iter().position(|view| view.pe == PeId(0)) else { return };
+        let inside = self.seen[at].lasted(now).zip(self.views[at].look());
+        let inside = inside.map(|(lasted, (_, actor))| {
+            let seconds = lasted.as_secs();
+            let site = switch.layout.site_name(switch.layout.site_of_node(switch.node));
+            let text = format!(
+                "{} ({} at site {site}) has been inside of a handler of {actor} for {seconds} s",
+                PeId(0),
+                switch.node
+            );
+            (lasted, text)
+        });
+        if let Some((lasted, text)) = &inside
+            && *lasted >= LONG
+            && !std::mem::replace(&mut self.is_stall_told, true)
+        {
+            let text = format!("{text}; nothing that needs PE 0 goes on meanwhile");
+            self.watch.on_warning.iter().for_each(|tell| tell(&text));
+        }
+        if let Some(limit) = self.watch.time_limit
+            && now.since(Time::ZERO) >= limit.saturating_add(OVERDUE)
+            && !std::mem::replace(&mut self.is_limit_told, true)
+        {
+            let waits = inside.map_or_else(|| "PE 0 does not end it".to_owned(), |(_, text)| text);
+            let error = JobError::TimeLimit { limit, waits };
+            self.on_failure.iter().for_each(|tell| tell(&error));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Time {
+        Time(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn a_handler_that_lasts_is_told_once_and_so_is_its_end() {
+        let mut seen = Seen::default();
+        assert_eq!(seen.look(Some(7), at(1)), None);
+        assert_eq!(seen.look(Some(7), at(2)), None);
+        assert_eq!(seen.look(Some(7), at(3)), Some(News::Inside(Duration::from_secs(2))));
+        assert_eq!(seen.look(Some(7), at(40)), None);
+        assert_eq!(seen.lasted(at(41)), Some(Duration::from_secs(40)));
+        assert_eq!(seen.look(None, at(42)), Some(News::Outside));
+        assert_eq!(seen.lasted(at(43)), None);
+    }
+
+    #[test]
+    fn many_short_handlers_are_no_long_one() {
+        let mut seen = Seen::default();
+        for second in 1..100 {
+            assert_eq!(seen.look(Some(second), at(second)), None);
+        }
+        assert_eq!(seen.look(None, at(100)), None);
+    }
+}

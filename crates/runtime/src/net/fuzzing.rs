@@ -1,0 +1,24 @@
+//! Decoders that peers reach only over a connection, for the fuzz targets: each takes arbitrary bytes and must not panic.
+
+use super::hello::Hello;
+use super::probe_packet::ProbePacket;
+use ring::hmac;
+
+/// Reads the first bytes of a connection.
+pub fn hello(data: &[u8]) {
+    if let Ok(Some(hello)) = Hello::read(data) {
+        assert!(hello.received.is_well_formed());
+    }
+}
+
+/// Reads a probe whose signature is right.
+pub fn probe(data: &[u8]) {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, &[0; 32]);
+    let tag = hmac::sign(&key, data);
+    let signed = [data, &tag.as_ref()[..super::probe_packet::TAG_BYTES]].concat();
+    // What is read is all that the packet says: written again, it begins alike.
+    if let Some(packet) = ProbePacket::decode(&signed, &key) {
+        let again = ProbePacket::decode(&packet.encode(signed.len(), &key), &key);
+        assert!(again.is_some());
+    }
+}

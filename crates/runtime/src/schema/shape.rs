@@ -1,0 +1,148 @@
+//! The parts a structure is made of: one shape for each type that was met.
+
+use serde::{Deserialize, Serialize};
+
+/// Names a shape by its place in the list of all.
+pub(super) type ShapeId = u32;
+
+/// How values of one type are laid out. Shapes refer to each other by number, so that they can be recursive.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) enum Shape {
+    /// A value without parts, by what serde calls it.
+    Scalar(Scalar),
+    /// The bytes of a block of numbers, with the type of one of them.
+    Block(String),
+    /// A type that does not say what it consists of.
+    Opaque(String),
+    Option(ShapeId),
+    Seq(ShapeId),
+    Map(ShapeId, ShapeId),
+    /// Runs of elements of equal shape, and how long each is.
+    Tuple(Vec<(ShapeId, u32)>),
+    /// The name serves messages only.
+    Struct {
+        name: String,
+        fields: Vec<(String, ShapeId)>,
+    },
+    /// The name serves messages only.
+    Enum {
+        name: String,
+        variants: Vec<(String, ShapeId)>,
+    },
+}
+
+/// A value without parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) enum Scalar {
+    Unit,
+    Bool,
+    I8,
+    I16,
+    I32,
+    I64,
+    I128,
+    U8,
+    U16,
+    U32,
+    U64,
+    U128,
+    F32,
+    F64,
+    Char,
+    Str,
+    Bytes,
+}
+
+impl Scalar {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Unit => "()",
+            Self::Bool => "bool",
+            Self::I8 => "i8",
+            Self::I16 => "i16",
+            Self::I32 => "i32",
+            Self::I64 => "i64",
+            Self::I128 => "i128",
+            Self::U8 => "u8",
+            Self::U16 => "u16",
+            Self::U32 => "u32",
+            Self::U64 => "u64",
+            Self::U128 => "u128",
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+            Self::Char => "char",
+            Self::Str => "string",
+            Self::Bytes => "bytes",
+        }
+    }
+}
+
+impl Shape {
+    /// What a shape says apart from the shapes it refers to, without names that are not on the wire's account.
+    pub(super) fn label(&self) -> String {
+        let names = |names: &[(String, ShapeId)]| -> String {
+            // Lengths keep names apart, whatever is in them.
+            names.iter().map(|(name, _)| format!(" {}:{name}", name.len())).collect()
+        };
+        match self {
+            Self::Scalar(scalar) => scalar.name().to_owned(),
+            Self::Block(element) => format!("block {element}"),
+            Self::Opaque(name) => format!("opaque {name}"),
+            Self::Option(_) => "option".to_owned(),
+            Self::Seq(_) => "seq".to_owned(),
+            Self::Map(..) => "map".to_owned(),
+            Self::Tuple(runs) => {
+                runs.iter().fold("tuple".to_owned(), |text, (_, count)| format!("{text} {count}"))
+            }
+            Self::Struct { fields, .. } => format!("struct{}", names(fields)),
+            Self::Enum { variants, .. } => format!("enum{}", names(variants)),
+        }
+    }
+
+    /// The shapes it refers to, in order.
+    pub(super) fn parts(&self) -> Vec<ShapeId> {
+        match self {
+            Self::Scalar(_) | Self::Block(_) | Self::Opaque(_) => Vec::new(),
+            Self::Option(part) | Self::Seq(part) => vec![*part],
+            Self::Map(key, value) => vec![*key, *value],
+            Self::Tuple(runs) => runs.iter().map(|(part, _)| *part).collect(),
+            Self::Struct { fields: named, .. } | Self::Enum { variants: named, .. } => {
+                named.iter().map(|(_, part)| *part).collect()
+            }
+        }
+    }
+
+    /// The same shape, which refers to others by other numbers.
+    pub(super) fn renumbered(&self, mut number: impl FnMut(ShapeId) -> ShapeId) -> Self {
+        let mut named = |all: &[(String, ShapeId)]| {
+            all.iter().map(|(name, part)| (name.clone(), number(*part))).collect()
+        };
+        match self {
+            Self::Scalar(_) | Self::Block(_) | Self::Opaque(_) => self.clone(),
+            Self::Option(part) => Self::Option(number(*part)),
+            Self::Seq(part) => Self::Seq(number(*part)),
+            Self::Map(key, value) => Self::Map(number(*key), number(*value)),
+            Self::Tuple(runs) => {
+                Self::tuple(runs.iter().map(|(part, count)| (number(*part), *count)))
+            }
+            Self::Struct { name, fields } => {
+                Self::Struct { name: name.clone(), fields: named(fields) }
+            }
+            Self::Enum { name, variants } => {
+                Self::Enum { name: name.clone(), variants: named(variants) }
+            }
+        }
+    }
+
+    /// A tuple of these runs, neighbours of which may be of the same shape.
+    pub(super) fn tuple(runs: impl IntoIterator<Item = (ShapeId, u32)>) -> Self {
+        let mut joined: Vec<(ShapeId, u32)> = Vec::new();
+        for (part, count) in runs {
+            match joined.last_mut() {
+                Some((last, length)) if *last == part => *length += count,
+                _ => joined.push((part, count)),
+            }
+        }
+        Self::Tuple(joined)
+    }
+}

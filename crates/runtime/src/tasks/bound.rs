@@ -1,0 +1,188 @@
+//! A value that all tasks of a pool share and that only improves: the bound of a branch and bound search.
+//!
+//! Each node keeps the best value that it knows in one atomic word, which tasks read and improve while they run. Stewards
+//! bring improvements to other nodes: `bound_spread` has to whom. So neither waits for a task to end.
+//!
+//! In virtual time a task is over as soon as it has begun. What it finds after a charge becomes known to the other PEs
+//! when that time has come; it takes no notice itself of what others find meanwhile.
+
+use crate::steward::Nudge;
+use gridspan_topology::Time;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Which of two values of a shared bound is the better one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// The larger one.
+    Maximise,
+    /// The smaller one.
+    Minimise,
+}
+
+/// No value yet. Ranks are larger for better values.
+pub(super) const NONE: i64 = i64::MIN;
+
+impl Goal {
+    /// A number that is larger for better values, and back.
+    pub(super) fn rank(self, value: i64) -> i64 {
+        match self {
+            Self::Maximise => value,
+            // Turns the order round and, other than a minus, has a result for each value.
+            Self::Minimise => !value,
+        }
+    }
+}
+
+/// What a node knows of the bound of a pool.
+pub(super) struct Bound {
+    best: AtomicI64,
+    /// In virtual time: what running tasks will have found, and when.
+    ahead: Mutex<Vec<(Time, i64)>>,
+    nudge: OnceLock<Nudge>,
+}
+
+impl Default for Bound {
+    fn default() -> Self {
+        Self { best: AtomicI64::new(NONE), ahead: Mutex::default(), nudge: OnceLock::new() }
+    }
+}
+
+impl Bound {
+    /// The rank of the best value.
+    #[inline]
+    pub(super) fn best(&self) -> i64 {
+        self.best.load(Ordering::Relaxed)
+    }
+
+    /// Takes a value; returns whether it is better than all that the node knew.
+    pub(super) fn learn(&self, rank: i64) -> bool {
+        self.best.fetch_max(rank, Ordering::SeqCst) < rank
+    }
+
+    /// How the thread of the network is told of improvements.
+    pub(super) fn connect(&self, nudge: Nudge) {
+        // A second one would be of the same node.
+        let _ = self.nudge.set(nudge);
+    }
+
+    /// Has the thread of the network look at once.
+    pub(super) fn nudge(&self) {
+        if let Some(nudge) = self.nudge.get() {
+            nudge();
+        }
+    }
+
+    /// When a running task will have found something, in virtual time.
+    pub(super) fn next_found(&self) -> Option<Time> {
+        self.ahead().iter().map(|&(at, _)| at).min()
+    }
+
+    /// Makes known what has been found by now.
+    pub(super) fn advance(&self, now: Time) {
+        self.ahead().retain(|&(at, rank)| {
+            let is_ahead = at > now;
+            if !is_ahead {
+                self.learn(rank);
+            }
+            is_ahead
+        });
+    }
+
+    fn ahead(&self) -> MutexGuard<'_, Vec<(Time, i64)>> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a PE knows of the bound of a pool.
+pub(super) struct LocalBound {
+    shared: Arc<Bound>,
+    goal: Goal,
+    /// The best value that was found here: a task knows at once what it has found.
+    own: i64,
+    /// Whether improvements become known when the time has come that was charged before, and to somebody else.
+    pub(super) is_deferred: bool,
+}
+
+impl LocalBound {
+    pub(super) fn new(shared: Arc<Bound>, goal: Goal) -> Self {
+        Self { shared, goal, own: NONE, is_deferred: false }
+    }
+
+    /// The best value that is known here.
+    #[inline]
+    pub(super) fn value(&self) -> Option<i64> {
+        let best = self.own.max(self.shared.best());
+        (best != NONE).then(|| self.goal.rank(best))
+    }
+
+    /// Takes a value that a task has found at a time.
+    pub(super) fn improve(&mut self, value: i64, at: Time) -> bool {
+        let rank = self.goal.rank(value);
+        if rank <= self.own.max(self.shared.best()) {
+            return false;
+        }
+        self.own = rank;
+        if self.is_deferred {
+            let mut ahead = self.shared.ahead();
+            // One entry a time: a task that charges nothing finds all at once.
+            ahead.retain(|&(then, found)| then < at || found > rank);
+            ahead.push((at, rank));
+        } else if self.shared.learn(rank) {
+            self.shared.nudge();
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pe(node: &Arc<Bound>, goal: Goal) -> LocalBound {
+        LocalBound::new(node.clone(), goal)
+    }
+
+    #[test]
+    fn only_better_values_are_taken_and_all_pes_of_a_node_know_them() {
+        for (goal, values) in
+            [(Goal::Maximise, [3, 1, 3, 7, i64::MAX]), (Goal::Minimise, [3, 5, 3, -7, i64::MIN])]
+        {
+            let node = Arc::new(Bound::default());
+            let (mut first, second) = (pe(&node, goal), pe(&node, goal));
+            assert_eq!(second.value(), None);
+            let taken = values.map(|value| first.improve(value, Time::ZERO));
+            assert_eq!(taken, [true, false, false, true, true], "{goal:?}");
+            assert_eq!(second.value(), Some(values[4]));
+        }
+    }
+
+    #[test]
+    fn in_virtual_time_others_know_of_a_value_when_it_has_been_found() {
+        let node = Arc::new(Bound::default());
+        let (mut first, second) = (pe(&node, Goal::Maximise), pe(&node, Goal::Maximise));
+        first.is_deferred = true;
+        assert!(first.improve(5, Time(100)) && first.improve(8, Time(300)));
+        assert_eq!(
+            (first.value(), second.value(), node.next_found()),
+            (Some(8), None, Some(Time(100)))
+        );
+        node.advance(Time(200));
+        assert_eq!((second.value(), node.next_found()), (Some(5), Some(Time(300))));
+        node.advance(Time(300));
+        assert_eq!((second.value(), node.next_found()), (Some(8), None));
+    }
+
+    #[test]
+    fn the_thread_of_the_network_hears_of_improvements_only() {
+        let node = Arc::new(Bound::default());
+        let heard = Arc::new(AtomicI64::new(0));
+        let count = heard.clone();
+        node.connect(Arc::new(move || _ = count.fetch_add(1, Ordering::Relaxed)));
+        let mut pe = pe(&node, Goal::Minimise);
+        for value in [9, 9, 10, 8] {
+            pe.improve(value, Time::ZERO);
+        }
+        assert_eq!(heard.load(Ordering::Relaxed), 2);
+    }
+}

@@ -1,0 +1,181 @@
+//! To which nodes a steward brings improvements of its pool's bound.
+//!
+//! The node where a task has found one tells the nodes of its own site and the first founder of each other site, which
+//! tells those of its site: each link between sites is crossed once. A guest knows founders only, and tells the
+//! first one of its site, which passes it on as if it had found it. A value that is not better than what a node
+//! knows goes no further, so each improvement comes to an end.
+
+use super::bound::{Bound, NONE};
+use gridspan_topology::{Layout, NodeId, Time};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What is found within so long of an improvement leaves with the next one: well below the two milliseconds within which others
+/// are to know of it, and 2,000 messages a second to each node at most.
+const SPREAD_EVERY: Duration = Duration::from_micros(500);
+
+/// What a steward does for the bound of its pool.
+pub(super) struct BoundSpread {
+    bound: Arc<Bound>,
+    me: NodeId,
+    layout: Arc<Layout>,
+    /// Those of this site, as founders know.
+    guests: BTreeSet<NodeId>,
+    /// The best value of which others have been told, or have told.
+    told: i64,
+    /// Nothing leaves before.
+    not_before: Time,
+}
+
+impl BoundSpread {
+    pub(super) fn new(bound: Arc<Bound>, me: NodeId, layout: Arc<Layout>) -> Self {
+        let (guests, told, not_before) = (BTreeSet::new(), NONE, Time::ZERO);
+        Self { bound, me, layout, guests, told, not_before }
+    }
+
+    /// When there is something to tell.
+    pub(super) fn due(&self) -> Option<Time> {
+        let known = (self.bound.best() > self.told).then_some(Time::ZERO);
+        let next = known.into_iter().chain(self.bound.next_found()).min();
+        next.map(|next| next.max(self.not_before))
+    }
+
+    /// What has been found here and whom to tell of it.
+    pub(super) fn take_found(&mut self, now: Time) -> Option<(i64, Vec<NodeId>)> {
+        self.bound.advance(now);
+        let best = self.bound.best();
+        if best <= self.told || now < self.not_before {
+            return None;
+        }
+        self.told = best;
+        self.not_before = now + SPREAD_EVERY;
+        Some((best, self.audience(None)))
+    }
+
+    /// Another node has told of a value; whom to tell in turn.
+    pub(super) fn receive(&mut self, from: NodeId, rank: i64) -> Vec<NodeId> {
+        self.bound.learn(rank);
+        if rank <= self.told {
+            return Vec::new();
+        }
+        self.told = rank;
+        let is_passed_on = self.layout.is_guest(from) || self.site(from) != self.site(self.me);
+        if is_passed_on { self.audience(Some(from)) } else { Vec::new() }
+    }
+
+    /// A guest has come. Returns a value to tell it.
+    pub(super) fn add(&mut self, guest: NodeId) -> Option<i64> {
+        if self.site(guest) != self.site(self.me) || self.layout.is_guest(self.me) {
+            return None;
+        }
+        self.guests.insert(guest);
+        (self.first_of(guest) == Some(self.me) && self.told != NONE).then_some(self.told)
+    }
+
+    pub(super) fn remove(&mut self, guest: NodeId) {
+        self.guests.remove(&guest);
+    }
+
+    fn site(&self, node: NodeId) -> gridspan_topology::SiteId {
+        self.layout.site_of_node(node)
+    }
+
+    fn first_of(&self, node: NodeId) -> Option<NodeId> {
+        self.layout.nodes_in(self.site(node)).next()
+    }
+
+    /// Whom to tell of what was found here, or has come from a node.
+    fn audience(&self, from: Option<NodeId>) -> Vec<NodeId> {
+        let layout = &self.layout;
+        if layout.is_guest(self.me) {
+            return if from.is_none() {
+                self.first_of(self.me).into_iter().collect()
+            } else {
+                Vec::new()
+            };
+        }
+        let own = layout.nodes_in(self.site(self.me)).chain(self.guests.iter().copied());
+        let is_of_far_site = from.is_some_and(|from| self.site(from) != self.site(self.me));
+        let sites = layout.sites().filter(|_| !is_of_far_site);
+        let far = sites.filter(|&site| site != self.site(self.me));
+        let far = far.filter_map(|site| layout.nodes_in(site).next());
+        own.chain(far).filter(|&node| node != self.me && Some(node) != from).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_topology::SiteId;
+    use std::collections::BTreeMap;
+
+    /// Lets a node find something, and has all pass it on. Returns how often each node was told, and how often
+    /// a link between sites was crossed.
+    fn spread(finder: impl Fn(&Layout) -> NodeId) -> (BTreeMap<NodeId, u32>, u32) {
+        let site = |name: &str, nodes| (name.to_owned(), vec![1; nodes]);
+        let layout = Arc::new(Layout::new(vec![site("a", 3), site("b", 2), site("c", 1)]));
+        let guests = [(0, 0), (1, 0), (1, 1)];
+        let guests = guests.map(|(site, number)| layout.guest(SiteId(site), number).unwrap());
+        let mut nodes: BTreeMap<NodeId, BoundSpread> = BTreeMap::new();
+        for node in layout.nodes().chain(guests) {
+            let mut spread = BoundSpread::new(Arc::default(), node, layout.clone());
+            guests.iter().for_each(|&guest| assert_eq!(spread.add(guest), None));
+            nodes.insert(node, spread);
+        }
+        let finder = finder(&layout);
+        let first = nodes.get_mut(&finder).unwrap();
+        assert!(first.due().is_none() && first.bound.learn(5));
+        let (rank, to) = first.take_found(Time(1)).unwrap();
+        let mut told = BTreeMap::new();
+        let mut crossings = 0;
+        let mut open: Vec<(NodeId, NodeId)> = to.into_iter().map(|to| (finder, to)).collect();
+        while let Some((from, to)) = open.pop() {
+            *told.entry(to).or_default() += 1;
+            crossings += u32::from(layout.site_of_node(from) != layout.site_of_node(to));
+            let next = nodes.get_mut(&to).unwrap().receive(from, rank);
+            open.extend(next.into_iter().map(|next| (to, next)));
+        }
+        assert!(nodes.values().all(|node| node.bound.best() == 5 && node.due().is_none()));
+        (told, crossings)
+    }
+
+    #[test]
+    fn each_node_is_told_once_and_each_other_site_by_one_crossing_whoever_finds_something() {
+        for node in 0..6 {
+            let (told, crossings) = spread(|_| NodeId(node));
+            assert_eq!((told.len(), crossings), (8, 2), "from node {node}");
+            assert!(told.values().all(|&times| times == 1), "{told:?}");
+        }
+        for site in [0, 1] {
+            let (told, crossings) = spread(|layout| layout.guest(SiteId(site), 0).unwrap());
+            assert_eq!((told.len(), crossings), (8, 2), "from a guest of {site}");
+            assert!(told.values().all(|&times| times == 1), "{told:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_found_soon_after_leaves_together_and_within_a_millisecond() {
+        let layout = Arc::new(Layout::new(vec![("a".to_owned(), vec![1, 1])]));
+        let mut spread = BoundSpread::new(Arc::default(), NodeId(0), layout);
+        let begin = Time(1_000_000);
+        spread.bound.learn(1);
+        assert_eq!(spread.take_found(begin), Some((1, vec![NodeId(1)])));
+        for rank in 2..100 {
+            spread.bound.learn(rank);
+            assert_eq!(spread.take_found(begin), None);
+        }
+        let due = spread.due().unwrap();
+        assert!(due.since(begin) < Duration::from_millis(1));
+        assert_eq!(spread.take_found(due), Some((99, vec![NodeId(1)])));
+    }
+
+    #[test]
+    fn a_guest_that_comes_later_is_told_what_is_known() {
+        let layout = Arc::new(Layout::new(vec![("a".to_owned(), vec![1, 1])]));
+        let guest = layout.guest(SiteId(0), 4).unwrap();
+        let mut spread = BoundSpread::new(Arc::default(), NodeId(0), layout);
+        spread.receive(NodeId(1), 77);
+        assert_eq!(spread.add(guest), Some(77));
+    }
+}

@@ -1,0 +1,146 @@
+//! How a worker answers those who hand in tasks: main, a stream of main, or a task of another pool.
+
+use super::engine::{Call, Work};
+use super::order::{Order, Outputs, at};
+use super::roots::{Origin, PendingCall, Roots};
+use super::worker::{Worker, encode_output};
+use crate::Context;
+use crate::codec;
+use crate::error::AskError;
+use crate::id::{ActorId, Sender};
+use crate::index::ActorIndex;
+use crate::reference::Reply;
+use bytes::Bytes;
+use std::time::Duration;
+
+impl<W: Work> Worker<W> {
+    pub(super) fn begin(
+        &mut self,
+        item: &[u8],
+        reply: Reply<Option<Bytes>>,
+        cx: &mut Context<'_, Self>,
+    ) {
+        match codec::decode(W::name(), item) {
+            Ok(item) => {
+                let root = self.roots.enter(Origin::Asked(reply));
+                self.engine.submit([(item, root)]);
+                // As long as there are tasks, the job is not quiescent.
+                cx.core.await_result();
+            }
+            Err(error) => cx.fail(format!("a task: {error}")),
+        }
+    }
+
+    /// Takes more tasks of a stream, the first of which has this number.
+    pub(super) fn feed(
+        &mut self,
+        (stream, first): (u64, u64),
+        items: &[u8],
+        cx: &mut Context<'_, Self>,
+    ) {
+        let items: Vec<W::Item> = match codec::decode(W::name(), items) {
+            Ok(items) => items,
+            Err(error) => return cx.fail(format!("tasks of a stream: {error}")),
+        };
+        self.roots.streams.entry(stream).or_default();
+        items.iter().for_each(|_| cx.core.await_result());
+        let enter = |(number, item)| (item, self.roots.enter(Origin::Streamed(stream, number)));
+        let items: Vec<_> = (first..).zip(items).map(enter).collect();
+        self.engine.submit(items);
+    }
+
+    /// Main waits for outputs of a stream.
+    pub(super) fn collect(
+        &mut self,
+        stream: u64,
+        reply: Reply<Option<Outputs>>,
+        cx: &mut Context<'_, Self>,
+    ) {
+        self.roots.streams.entry(stream).or_default().waiting = Some(reply);
+        self.answer_streams(cx);
+    }
+
+    /// Main has dropped a stream: nobody waits for what is still to come.
+    pub(super) fn end_stream(&mut self, stream: u64) {
+        self.roots.streams.remove(&stream);
+    }
+
+    /// Hands on the output of a root.
+    pub(super) fn finish(&mut self, root: u64, output: &W::Output, cx: &mut Context<'_, Self>) {
+        let Some(origin) = self.roots.open.remove(&root) else { return };
+        cx.core.settled();
+        match origin {
+            Origin::Asked(reply) => {
+                if let Some(output) = encode_output::<W>(output, reply.pe, cx) {
+                    cx.reply(reply, Some(output));
+                }
+            }
+            Origin::Streamed(stream, number) => {
+                if let Some(stream) = self.roots.streams.get_mut(&stream) {
+                    stream.ready.push((number, codec::encode(output).into()));
+                }
+            }
+        }
+    }
+
+    /// Gives main what it waits for.
+    pub(super) fn answer_streams(&mut self, cx: &mut Context<'_, Self>) {
+        for stream in self.roots.streams.values_mut().filter(|stream| !stream.ready.is_empty()) {
+            if let Some(reply) = stream.waiting.take() {
+                cx.reply(reply, Some(std::mem::take(&mut stream.ready)));
+            }
+        }
+    }
+
+    /// The pool is closed: whoever waits hears of it.
+    pub(super) fn abandon_roots(&mut self, cx: &mut Context<'_, Self>) {
+        let Roots { open, streams, .. } = std::mem::take(&mut self.roots);
+        for origin in open.into_values() {
+            cx.core.settled();
+            if let Origin::Asked(reply) = origin {
+                cx.reply(reply, None);
+            }
+        }
+        for reply in streams.into_values().filter_map(|stream| stream.waiting) {
+            cx.reply(reply, None);
+        }
+    }
+
+    /// Hands a task of this pool's tasks to another pool, whose worker on this PE begins it.
+    pub(super) fn call(&mut self, call: Call<W::Output>, cx: &mut Context<'_, Self>) {
+        let Call { pool, item, frame, child, convert, send } = call;
+        let to = ActorId { collection: pool, key: at(cx.pe()).key() };
+        if cx.core.is_closed(to) {
+            return self.fail_closed(cx);
+        }
+        let number = self.roots.next_call;
+        self.roots.next_call += 1;
+        self.roots.calls.insert(number, PendingCall { frame, child, convert });
+        let me = cx.me().id();
+        let resume = move |core: &mut crate::pe::Core, answer: Result<Option<Bytes>, AskError>| {
+            let output = answer.ok().flatten();
+            core.send::<Self>(Sender::Pe, me, 0, Order::Called { call: number, output });
+        };
+        let reply = cx.core.expect_reply_for_actor(Duration::MAX, resume);
+        send(cx.core, to, Order::Begin { item, reply });
+    }
+
+    /// The other pool has the output, or is closed.
+    pub(super) fn called(&mut self, call: u64, output: Option<Bytes>, cx: &mut Context<'_, Self>) {
+        let Some(PendingCall { frame, child, convert }) = self.roots.calls.remove(&call) else {
+            return;
+        };
+        let Some(output) = output else { return self.fail_closed(cx) };
+        match convert(&output) {
+            Ok(output) => W::report(&mut self.engine, frame, child, 1, output),
+            Err(error) => cx.fail(format!("the output of a task of another pool: {error}")),
+        }
+    }
+
+    fn fail_closed(&self, cx: &mut Context<'_, Self>) {
+        cx.fail(format!(
+            "a task of type {} waits for a pool that is closed; close it when nobody waits for it any more",
+            W::name()
+        ));
+    }
+}

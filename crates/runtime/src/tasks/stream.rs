@@ -1,0 +1,164 @@
+//! Results as they come: main hands in tasks from an iterator, and no more of them than it has room for.
+
+use super::engine::Work;
+use super::lending::GIFT_BYTES;
+use super::order::{Order, Outputs, at};
+use super::workers::{FOREVER, Pool};
+use super::{Joining, Search, Searching, Task};
+use crate::codec;
+use crate::error::{AskError, GridError};
+use crate::limits::PIECE_BYTES_MAX;
+use gridspan_topology::PeId;
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+/// Tasks of a stream that are handed in and not yet taken by main, at most, for each PE of the job: enough for a
+/// PE to be busy for two wide-area round trips with tasks of a millisecond.
+const WINDOW_PER_PE: u64 = 256;
+/// The least of all PEs together, and the most: frames and queue entries of so many take about 100 MB.
+const WINDOW_MIN: u64 = 1 << 10;
+const WINDOW_MAX: u64 = 1 << 20;
+
+/// The outputs of tasks, in the order in which they come.
+///
+/// A stream takes from its iterator what it has room for, when [`next`](Self::next) is called. It
+/// keeps at most [`window`](Self::window) tasks and outputs, 256 for each PE if not set otherwise. Dropping it drops what it has
+/// not given.
+pub struct TaskStream<T: Task>(Stream<Joining<T>>);
+
+/// The totals of searches, in the order in which they come. What [`TaskStream`] says is so for searches too.
+pub struct SearchStream<S: Search>(Stream<Searching<S>>);
+
+impl<T: Task> TaskStream<T> {
+    pub(super) fn new(stream: Stream<Joining<T>>) -> Self {
+        Self(stream)
+    }
+
+    /// Sets how many tasks are handed in and not yet taken, at most. Default 256 for each PE. At least one.
+    pub fn window(self, tasks: u64) -> Self {
+        Self(self.0.window(tasks))
+    }
+
+    /// The next output with the number of its task in the iterator, from 0 on; `None` when there are no more. Each comes once.
+    /// Cancel safe: an output that was not returned comes with the next call.
+    pub async fn next(&mut self) -> Option<Result<(u64, T::Output), GridError>> {
+        self.0.next().await
+    }
+}
+
+impl<S: Search> SearchStream<S> {
+    pub(super) fn new(stream: Stream<Searching<S>>) -> Self {
+        Self(stream)
+    }
+
+    /// Sets how many searches are handed in and not yet taken, at most. Default 256 for each PE. At least one.
+    pub fn window(self, searches: u64) -> Self {
+        Self(self.0.window(searches))
+    }
+
+    /// The next total with the number of its search in the iterator, from 0 on; `None` when there are no more. Each comes once.
+    pub async fn next(&mut self) -> Option<Result<(u64, S::Total), GridError>> {
+        self.0.next().await
+    }
+}
+
+/// A stream for one kind of work.
+pub(super) struct Stream<W: Work> {
+    pool: Pool<W>,
+    id: u64,
+    inputs: std::iter::Peekable<Box<dyn Iterator<Item = W::Item> + Send>>,
+    window: u64,
+    /// How many were handed in.
+    begun: u64,
+    /// How many of them main has got.
+    given: u64,
+    ready: VecDeque<(u64, bytes::Bytes)>,
+}
+
+impl<W: Work> Stream<W> {
+    pub(super) fn new(
+        pool: Pool<W>,
+        inputs: impl IntoIterator<Item = W::Item, IntoIter: Send + 'static>,
+    ) -> Self {
+        let pes = u64::from(pool.grid.layout().pe_count());
+        let window = (pes * WINDOW_PER_PE).clamp(WINDOW_MIN, WINDOW_MAX);
+        let id = pool.streams.fetch_add(1, Ordering::Relaxed);
+        let inputs: Box<dyn Iterator<Item = W::Item> + Send> = Box::new(inputs.into_iter());
+        let (inputs, ready) = (inputs.peekable(), VecDeque::new());
+        Self { pool, id, inputs, window, begun: 0, given: 0, ready }
+    }
+
+    fn window(mut self, tasks: u64) -> Self {
+        self.window = tasks.clamp(1, WINDOW_MAX);
+        self
+    }
+
+    async fn next(&mut self) -> Option<Result<(u64, W::Output), GridError>> {
+        loop {
+            // In large portions, since each takes a message.
+            let open = self.begun - self.given;
+            if open <= self.window / 2
+                && let Err(error) = self.feed()
+            {
+                return Some(Err(error));
+            }
+            if let Some((number, output)) = self.ready.pop_front() {
+                self.given += 1;
+                let output = codec::decode(W::name(), &output);
+                let output = output.map_err(|error| AskError::Malformed(error.to_string()).into());
+                return Some(output.map(|output| (number, output)));
+            }
+            if self.begun == self.given {
+                return None;
+            }
+            match self.collect().await {
+                Ok(outputs) => self.ready.extend(outputs),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+
+    /// Hands in as many as there is room for.
+    fn feed(&mut self) -> Result<(), GridError> {
+        self.pool.check_open()?;
+        while self.begun - self.given < self.window && self.inputs.peek().is_some() {
+            let first = self.begun;
+            let (mut items, mut bytes) = (Vec::new(), 0);
+            while self.begun - self.given < self.window
+                && bytes < GIFT_BYTES
+                && let Some(item) = self.inputs.next()
+            {
+                let size = codec::encoded_len(&item);
+                if size > PIECE_BYTES_MAX {
+                    return Err(GridError::TooLarge { bytes: size, limit: PIECE_BYTES_MAX });
+                }
+                bytes += size;
+                items.push(item);
+                self.begun += 1;
+            }
+            let items = codec::encode(&items).into();
+            self.tell(Order::Feed { stream: self.id, first, items });
+        }
+        Ok(())
+    }
+
+    async fn collect(&self) -> Result<Outputs, GridError> {
+        self.pool.check_open()?;
+        let (worker, stream) = (self.pool.workers.member(at(PeId(0))), self.id);
+        let outputs: Option<_> =
+            worker.ask(FOREVER, move |reply| Order::Collect { stream, reply }).await?;
+        outputs.ok_or(GridError::PoolClosed)
+    }
+
+    fn tell(&self, order: Order) {
+        self.pool.workers.member(at(PeId(0))).send(order);
+    }
+}
+
+impl<W: Work> Drop for Stream<W> {
+    fn drop(&mut self) {
+        if self.pool.check_open().is_ok() {
+            self.tell(Order::EndStream { stream: self.id });
+        }
+    }
+}

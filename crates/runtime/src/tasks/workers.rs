@@ -1,0 +1,91 @@
+//! The workers of a pool, as main sees them.
+
+use super::engine::Work;
+use super::order::{Order, at};
+use super::statistics::StealStatistics;
+use super::worker::Worker;
+use crate::codec;
+use crate::error::{AskError, GridError};
+use crate::grid::{Collection, Grid, Per};
+use crate::limits::PIECE_BYTES_MAX;
+use crate::reduce::Op;
+use bytes::Bytes;
+use gridspan_topology::PeId;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A task takes as long as it takes; if the job ends before, the wait does too.
+pub(super) const FOREVER: Duration = Duration::MAX;
+
+/// Workers for one kind of work.
+pub(super) struct Pool<W: Work> {
+    pub(super) workers: Collection<Worker<W>>,
+    pub(super) grid: Grid,
+    is_closed: Arc<AtomicBool>,
+    /// How many streams there were.
+    pub(super) streams: Arc<AtomicU64>,
+}
+
+impl<W: Work> Clone for Pool<W> {
+    fn clone(&self) -> Self {
+        let Self { workers, grid, is_closed, streams } = self;
+        let (is_closed, streams) = (Arc::clone(is_closed), Arc::clone(streams));
+        Self { workers: workers.clone(), grid: grid.clone(), is_closed, streams }
+    }
+}
+
+impl<W: Work> Pool<W> {
+    /// Makes the workers. `method`: with which the job adds the type.
+    pub(super) async fn open(grid: &Grid, method: &'static str) -> Result<Self, GridError> {
+        let created = grid.create_group(Per::Pe, |_| ()).await;
+        let workers = created.map_err(|error| match error {
+            GridError::NotRegistered(_) => GridError::NoSuchTask { name: W::name(), method },
+            other => other,
+        })?;
+        Ok(Self { workers, grid: grid.clone(), is_closed: Arc::default(), streams: Arc::default() })
+    }
+
+    /// Fails if somebody has closed the pool.
+    pub(super) fn check_open(&self) -> Result<(), GridError> {
+        if self.is_closed.load(Ordering::SeqCst) { Err(GridError::PoolClosed) } else { Ok(()) }
+    }
+
+    /// Runs a root on a PE.
+    pub(super) async fn run(&self, pe: PeId, root: W::Item) -> Result<W::Output, GridError> {
+        self.check_open()?;
+        let layout = self.grid.layout();
+        if !layout.contains(pe) {
+            return Err(GridError::NoSuchPe { pe, pes: layout.pe_count() });
+        }
+        let item: Bytes = codec::encode(&root).into();
+        if item.len() > PIECE_BYTES_MAX {
+            return Err(GridError::TooLarge { bytes: item.len(), limit: PIECE_BYTES_MAX });
+        }
+        let worker = self.workers.member(at(pe));
+        let output: Option<Bytes> =
+            worker.ask(FOREVER, |reply| Order::Begin { item, reply }).await?;
+        let output = output.ok_or(GridError::PoolClosed)?;
+        let decoded = codec::decode(W::name(), &output);
+        decoded.map_err(|error| AskError::Malformed(error.to_string()).into())
+    }
+
+    /// What nodes have told each other so far.
+    pub(super) async fn statistics(&self) -> Result<StealStatistics, GridError> {
+        self.check_open()?;
+        self.workers.broadcast(Order::Report);
+        let values: Vec<u64> = self.workers.reduction(Op::Sum).await?;
+        Ok(StealStatistics::from_slice(&values))
+    }
+
+    /// Frees the workers.
+    pub(super) fn close(&self) {
+        if self.is_closed.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        // A broadcast might overtake a root that was handed in before, and nobody would answer for that.
+        for pe in (0..self.grid.layout().pe_count()).map(PeId) {
+            self.workers.member(at(pe)).send(Order::Close);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Messages that cross to another node, and are large or do not serialise.
+
+use crate::two_sites;
+use gridspan_runtime::driver::embedded;
+use gridspan_runtime::{
+    Actor, ActorIndex, Context, Grid, Ix1, Job, Limits, Numbers, PeId, Placement, Reply,
+};
+use serde::{Deserialize, Serialize, Serializer};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+const ASK: Duration = Duration::from_secs(60);
+/// More than the default limit.
+const LARGE: usize = 70 << 20;
+
+/// A type whose serialisation fails.
+#[derive(Clone, Deserialize)]
+struct Unsendable;
+
+impl Serialize for Unsendable {
+    fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        Err(serde::ser::Error::custom("it holds a handle of this process"))
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Receiver;
+
+#[derive(Clone, Serialize, Deserialize)]
+enum Message {
+    Bytes(Numbers<u8>, Reply<u64>),
+    Pass(u8),
+    Handle(Unsendable),
+}
+
+impl Actor for Receiver {
+    type Index = Ix1;
+    type Init = ();
+    type Message = Message;
+
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
+        Self
+    }
+
+    fn handle(&mut self, message: Message, cx: &mut Context<'_, Self>) {
+        match message {
+            Message::Bytes(bytes, reply) => cx.reply(reply, bytes.len() as u64),
+            Message::Pass(to) => {
+                let to = cx.collection().at(Ix1(i32::from(to)));
+                cx.send(&to, Message::Handle(Unsendable));
+            }
+            Message::Handle(_) => {}
+        }
+    }
+}
+
+/// A job with a receiver on the first and on the last PE.
+fn job(
+    main: impl AsyncFnOnce(
+        Grid,
+        gridspan_runtime::Collection<Receiver>,
+    ) -> Result<(), gridspan_runtime::JobError>
+    + Send
+    + 'static,
+) -> Job {
+    let job = Job::new("crossing").actor::<Receiver>();
+    let job = job.placement("ends", |key, layout| match Ix1::from_key(key) {
+        Ix1(0) => PeId(0),
+        _ => PeId(layout.pe_count() - 1),
+    });
+    job.main(async move |grid| {
+        let ends = Placement::Custom("ends".to_owned());
+        let both = grid.create_placed::<Receiver>(ends, Ix1::range(2), |_| ()).await?;
+        main(grid, both).await
+    })
+}
+
+#[test]
+fn a_message_beyond_the_limit_says_how_to_raise_it_and_passes_then() {
+    let send = || {
+        job(async |_grid, both| {
+            let bytes = Numbers::from(vec![1; LARGE]);
+            let length: u64 =
+                both.member(Ix1(1)).ask(ASK, |reply| Message::Bytes(bytes, reply)).await?;
+            assert_eq!(length, LARGE as u64);
+            Ok(())
+        })
+    };
+
+    let error = embedded::run_emulated(send(), &two_sites()).unwrap_err().to_string();
+    let raised = Limits { message_bytes: 80 << 20, ..Limits::default() };
+    let passed = embedded::run_emulated(send().limits(raised), &two_sites());
+
+    assert!(error.contains("raise `message_bytes` of the job's `Limits`"), "{error}");
+    assert_eq!(passed, Ok(()));
+}
+
+#[test]
+fn a_message_that_does_not_serialise_names_the_actor_and_the_type() {
+    let job = job(async |grid, both| {
+        both.member(Ix1(0)).send(Message::Pass(1));
+        grid.quiescence().await?;
+        Ok(())
+    });
+
+    let error = embedded::run_emulated(job, &two_sites()).unwrap_err().to_string();
+
+    assert!(error.contains("a handler of ") && error.contains("Receiver panicked"), "{error}");
+    assert!(error.contains("type drivers::crossing::Message"), "{error}");
+}
+
+#[test]
+fn all_listeners_of_links_hear_of_them() {
+    let told = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
+    let listen = |listener: usize| {
+        let told = told.clone();
+        move |_: &gridspan_runtime::Links, _: &[gridspan_topology::LinkChange]| {
+            told[listener].fetch_add(1, Ordering::SeqCst);
+        }
+    };
+    let heard = told.clone();
+    let job = job(async move |grid, both| {
+        for _ in 0..200 {
+            let bytes = Numbers::from(vec![1; 8]);
+            let far = both.member(Ix1(1));
+            let length = far.ask(ASK, |reply| Message::Bytes(bytes, reply)).await;
+            assert_eq!(length, Ok(8_u64));
+            if heard.iter().all(|count| count.load(Ordering::SeqCst) > 0) {
+                return Ok(());
+            }
+            grid.sleep(Duration::from_millis(50)).await?;
+        }
+        Err("a listener heard of nothing".into())
+    });
+
+    let outcome = embedded::run_emulated(job.on_links(listen(0)).on_links(listen(1)), &two_sites());
+
+    assert_eq!(outcome, Ok(()));
+}

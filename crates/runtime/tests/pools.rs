@@ -1,0 +1,228 @@
+//! What tasks and main do with several pools, with streams of results, and with a bound that all tasks share.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use gridspan_runtime::driver::embedded;
+use gridspan_runtime::{
+    Goal, Job, Merge, Search, SearchContext, Step, Task, TaskContext, TaskPoolRef,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+fn everywhere(make: impl Fn() -> Job) {
+    for pes in [1, 3] {
+        embedded::run(make(), pes).expect("the job ends well");
+    }
+    #[cfg(feature = "net")]
+    embedded::run_emulated(make(), &two_sites()).expect("the job ends well");
+}
+
+#[cfg(feature = "net")]
+fn two_sites() -> gridspan_topology::GridSpec {
+    let spec = "[site.here]\nhosts = [\"h\"]\n[site.there]\nhosts = [\"t\"]\n\
+                [wan]\nlatency = \"3ms\"\n";
+    gridspan_topology::GridSpec::from_toml(spec).expect("a valid grid")
+}
+
+/// The square of a number, as the sum of that many odd numbers, by one task each if it is small.
+#[derive(Serialize, Deserialize)]
+enum Square {
+    Of(u64),
+    Odd(u64),
+}
+
+impl Task for Square {
+    type Output = u64;
+    type Join = u64;
+
+    fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        match self {
+            Self::Of(number) => {
+                (0..number).for_each(|at| cx.spawn(Self::Odd(at)));
+                Step::Sync(0)
+            }
+            Self::Odd(at) => Step::Done(2 * at + 1),
+        }
+    }
+
+    fn collect(sum: &mut u64, _child: u32, output: u64) {
+        *sum += output;
+    }
+
+    fn joined(sum: u64, _cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        Step::Done(sum)
+    }
+}
+
+#[test]
+fn a_stream_gives_each_output_once_and_asks_for_no_more_than_it_has_room_for() {
+    everywhere(|| {
+        Job::new("stream").tasks::<Square>().main(async |grid| {
+            let pool = grid.task_pool::<Square>().await?;
+            let (tasks, window) = (20_000, 300);
+            let asked = Arc::new(AtomicU64::new(0));
+            let count = asked.clone();
+            let inputs = (0..tasks).map(move |number| {
+                count.fetch_add(1, Ordering::Relaxed);
+                Square::Of(number % 10)
+            });
+            let mut stream = pool.stream(inputs).window(window);
+            let mut seen = BTreeSet::new();
+            while let Some(next) = stream.next().await {
+                let (number, output) = next?;
+                assert_eq!(output, (number % 10).pow(2));
+                assert!(seen.insert(number), "{number} has come twice");
+                // One is looked at ahead, to know whether there is any.
+                let open = asked.load(Ordering::Relaxed) - seen.len() as u64;
+                assert!(open <= window + 1, "{open} are under way");
+            }
+            assert_eq!(seen.len() as u64, tasks);
+            assert!(stream.next().await.is_none());
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn a_stream_that_is_dropped_or_whose_pool_is_closed_leaves_nothing_behind() {
+    everywhere(|| {
+        Job::new("dropped").tasks::<Square>().main(async |grid| {
+            let pool = grid.task_pool::<Square>().await?;
+            let mut endless = pool.stream((0..).map(Square::Of));
+            assert!(endless.next().await.unwrap().is_ok());
+            drop(endless);
+            assert_eq!(pool.run(Square::Of(30)).await?, 900);
+
+            let mut late = pool.stream((0..5).map(Square::Of));
+            pool.close();
+            let error = late.next().await.unwrap().unwrap_err().to_string();
+            assert!(error.starts_with("the pool of tasks is closed"), "{error}");
+            grid.quiescence().await?;
+            Ok(())
+        })
+    });
+}
+
+/// The sum of the squares below a number, each by a task of another pool.
+#[derive(Serialize, Deserialize)]
+struct Squares {
+    below: u64,
+    pool: TaskPoolRef<Square>,
+}
+
+impl Task for Squares {
+    type Output = String;
+    type Join = Vec<String>;
+
+    fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        if self.below > 8 {
+            // Some by a task like this, so that other PEs call the other pool too.
+            cx.spawn(Self { below: self.below - 1, ..self });
+            cx.spawn_in(self.pool, Square::Of(self.below - 1), |square| square.to_string());
+            return Step::Sync(vec![String::new(); 2]);
+        }
+        for number in 0..self.below {
+            cx.spawn_in(self.pool, Square::Of(number), |square| square.to_string());
+        }
+        Step::Sync(vec![String::new(); self.below as usize])
+    }
+
+    fn collect(parts: &mut Vec<String>, child: u32, output: String) {
+        parts[child as usize] = output;
+    }
+
+    fn joined(parts: Vec<String>, _cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        Step::Done(parts.join(" "))
+    }
+}
+
+#[test]
+fn tasks_wait_for_tasks_of_another_pool_also_where_there_is_one_pe() {
+    everywhere(|| {
+        Job::new("two pools").tasks::<Square>().tasks::<Squares>().main(async |grid| {
+            let (squares, sums) = (grid.task_pool().await?, grid.task_pool().await?);
+            let pool = squares.reference();
+            for below in [3, 40] {
+                let found = sums.run(Squares { below, pool }).await?;
+                let expected: Vec<String> = (0..below).map(|n| (n * n).to_string()).collect();
+                assert_eq!(found, expected.join(" "));
+            }
+            grid.quiescence().await?;
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn a_task_that_waits_for_a_closed_pool_ends_the_job_with_the_reason() {
+    let job = Job::new("closed").tasks::<Square>().tasks::<Squares>().main(async |grid| {
+        let (squares, sums) = (grid.task_pool().await?, grid.task_pool().await?);
+        let pool = squares.reference();
+        squares.close();
+        sums.run(Squares { below: 3, pool }).await?;
+        Ok(())
+    });
+    let error = embedded::run(job, 1).unwrap_err().to_string();
+    assert!(error.contains("waits for a pool that is closed; close it when nobody"), "{error}");
+}
+
+/// How long one of two tasks that talk waits for the other at the most: long, since nothing depends on it.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Two tasks that answer each other by improving the bound, all while they run.
+#[derive(Serialize, Deserialize)]
+enum Talk {
+    Begin,
+    /// Says the odd numbers of so many, or the even ones.
+    Says(i64, i64),
+}
+
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Heard(i64);
+
+impl Merge for Heard {
+    fn merge(&mut self, other: Self) {
+        self.0 += other.0;
+    }
+}
+
+impl Search for Talk {
+    type Total = Heard;
+
+    const GOAL: Goal = Goal::Minimise;
+
+    fn visit(self, cx: &mut SearchContext<'_, Self>) {
+        match self {
+            Self::Begin => (0..2).for_each(|first| cx.spawn(Self::Says(first, 10))),
+            Self::Says(first, words) => {
+                for word in (first..words).step_by(2) {
+                    let begin = Instant::now();
+                    // The bound falls: -1 after nothing, -2 after -1.
+                    while cx.bound().unwrap_or_default() > -word && begin.elapsed() < PATIENCE {
+                        std::thread::sleep(Duration::from_micros(200));
+                    }
+                    if begin.elapsed() < PATIENCE && cx.improve(-word - 1) {
+                        cx.total().0 += 1;
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn talk() -> Job {
+    // A policy that gives tasks away whatever it expects them to take.
+    Job::new("talk").search::<Talk>().stealing("random").main(async |grid| {
+        assert_eq!(grid.run_search(Talk::Begin).await?, Heard(10));
+        Ok(())
+    })
+}
+
+#[test]
+fn tasks_of_a_node_and_of_two_sites_hear_of_improvements_while_they_run() {
+    embedded::run(talk(), 2).expect("the job ends well");
+    #[cfg(feature = "net")]
+    embedded::run_emulated(talk(), &two_sites()).expect("the job ends well");
+}

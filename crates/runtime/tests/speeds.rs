@@ -1,0 +1,67 @@
+//! A slower processor in real time: work goes where it is done soonest.
+#![cfg(feature = "net")]
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use gridspan_balance::Snapshot;
+use gridspan_runtime::driver::embedded;
+use gridspan_runtime::{Actor, Context, Ix1, Job, Op, To};
+use gridspan_topology::GridSpec;
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Mutex};
+
+const ACTORS: u32 = 12;
+
+/// Computes the same amount whenever it is told to.
+#[derive(Serialize, Deserialize)]
+struct Worker;
+
+impl Actor for Worker {
+    type Index = Ix1;
+    type Init = ();
+    type Message = ();
+
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
+        Self
+    }
+
+    fn handle(&mut self, (): (), cx: &mut Context<'_, Self>) {
+        let mut state = 1_u64;
+        for _ in 0..100_000 {
+            state = std::hint::black_box(state.wrapping_mul(6_364_136_223_846_793_005) + 1);
+        }
+        cx.contribute(Op::Sum, 1_u64, To::main());
+    }
+}
+
+#[test]
+fn two_pes_of_which_one_is_three_times_slower_share_as_the_best_of_all_divisions() {
+    let last: Arc<Mutex<Option<Snapshot>>> = Arc::default();
+    let seen = last.clone();
+    let job = Job::new("speeds")
+        .actor::<Worker>()
+        .strategy("greedy")
+        .balance_gate(false)
+        .on_snapshot(move |snapshot, _| *seen.lock().unwrap() = Some(snapshot.clone()))
+        .main(async |grid| {
+            let workers = grid.create::<Worker>(Ix1::range(ACTORS), |_| ()).await?;
+            // The last look comes after two rebalances.
+            for _ in 0..3 {
+                for _ in 0..20 {
+                    workers.broadcast(());
+                    let _: u64 = workers.reduction(Op::Sum).await?;
+                }
+                grid.rebalance().await?;
+            }
+            Ok(())
+        });
+    let spec = GridSpec::from_emulate("1x2,speed=1:1/3").unwrap();
+    embedded::run_emulated(job, &spec).unwrap();
+
+    // What the slower one of both ends last would take, by how many actors it has.
+    let takes = |slow: u32| (ACTORS - slow).max(3 * slow);
+    let best = (0..=ACTORS).min_by_key(|&slow| takes(slow)).unwrap();
+    let last = last.lock().unwrap().clone().unwrap();
+    let slow = last.actors.iter().filter(|actor| actor.pe.0 == 1).count() as u32;
+    // One more or less where other programs have disturbed what was measured.
+    assert!(slow.abs_diff(best) <= 1, "{slow} and not {best} on the slow PE: {:?}", last.pes);
+}

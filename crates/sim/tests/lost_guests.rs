@@ -1,0 +1,214 @@
+//! What the loss of a guest costs: nobody goes on with what has come through it, and little is done twice.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use gridspan_balance::victim::VICTIMS;
+use gridspan_runtime::{Job, Merge, PeId, Search, SearchContext, SiteId, Step, Task, TaskContext};
+use gridspan_sim::{Departure, GuestPlan, SimOptions, Simulation};
+use gridspan_topology::{GridSpec, Latency, Layout, Link};
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+thread_local! {
+    /// What ran: a simulation has one thread.
+    static RUNS: RefCell<Vec<Run>> = const { RefCell::new(Vec::new()) };
+}
+
+#[derive(Clone, Copy)]
+struct Run {
+    /// Which node of the tree.
+    path: u32,
+    pe: PeId,
+    ns: u64,
+}
+
+/// A binomial tree: below the path of a node are those with one more of the lower bits.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Comb {
+    path: u32,
+    teeth: u32,
+    cost: Duration,
+}
+
+impl Comb {
+    fn children(self) -> impl Iterator<Item = Self> {
+        (0..self.teeth).map(move |teeth| Self { path: self.path | 1 << teeth, teeth, ..self })
+    }
+
+    fn note(self, pe: PeId, ns: u64) {
+        RUNS.with_borrow_mut(|runs| runs.push(Run { path: self.path, pe, ns }));
+    }
+}
+
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Nodes(u64);
+
+impl Merge for Nodes {
+    fn merge(&mut self, other: Self) {
+        self.0 += other.0;
+    }
+}
+
+impl Search for Comb {
+    type Total = Nodes;
+
+    fn visit(self, cx: &mut SearchContext<'_, Self>) {
+        self.note(cx.pe(), cx.now().0);
+        cx.charge(self.cost);
+        cx.total().0 += 1;
+        self.children().for_each(|child| cx.spawn(child));
+    }
+}
+
+impl Task for Comb {
+    type Output = u64;
+    type Join = u64;
+
+    fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        self.note(cx.pe(), cx.now().0);
+        cx.charge(self.cost);
+        self.children().for_each(|child| cx.spawn(child));
+        Step::Sync(1)
+    }
+
+    fn collect(sum: &mut u64, _child: u32, output: u64) {
+        *sum += output;
+    }
+
+    fn joined(sum: u64, _cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        Step::Done(sum)
+    }
+}
+
+/// A grid with guests, and a tree to count there.
+#[derive(Clone, Debug)]
+struct Case {
+    policy: &'static str,
+    is_search: bool,
+    sites: Vec<Vec<u32>>,
+    wan: Duration,
+    /// By site and PEs.
+    guests: Vec<(u32, u32)>,
+    teeth: u32,
+    cost: Duration,
+    silence: Duration,
+}
+
+impl Case {
+    /// Counts the tree; a guest dies at a time. Returns what ran and how long it took.
+    fn run(&self, dies: Option<(usize, Duration)>) -> (Vec<Run>, Duration) {
+        let (is_search, teeth) = (self.is_search, self.teeth);
+        let root = Comb { path: 0, teeth, cost: self.cost };
+        let job = Job::new("comb").search::<Comb>().tasks::<Comb>().stealing(self.policy);
+        let job = job.tolerate_lost_guests(true).main(async move |grid| {
+            let nodes = match is_search {
+                true => grid.run_search(root).await?.0,
+                false => grid.run_tasks(root).await?,
+            };
+            assert_eq!(nodes, 1 << teeth);
+            Ok(())
+        });
+        let sites = self.sites.iter().enumerate();
+        let layout =
+            Layout::new(sites.map(|(at, site)| (format!("s{at}"), site.clone())).collect());
+        let wan = Latency::from_micros(self.wan.as_micros() as u64);
+        let spec = GridSpec::from_layout(&layout).unwrap().with_wan(Link::wan().with_latency(wan));
+        let plan = |(at, &(site, pes)): (usize, &(u32, u32))| {
+            let departs = dies.filter(|dies| dies.0 == at).map(|dies| (dies.1, Departure::Killed));
+            GuestPlan { site: SiteId(site), pes, joins: Duration::from_millis(2), departs }
+        };
+        let guests = self.guests.iter().enumerate().map(plan).collect();
+        let options = SimOptions { guests, silence: self.silence, ..SimOptions::default() };
+        RUNS.with_borrow_mut(Vec::clear);
+        let report = Simulation::new(job, spec, options).unwrap().run();
+        assert_eq!(report.outcome, Ok(()), "{self:?}");
+        (RUNS.take(), Duration::from_nanos(report.virtual_time.0))
+    }
+
+    /// Kills a guest at half time. Returns the processor time of all others, as a part of that of an undisturbed run.
+    fn lose(&self, victim: usize) -> f64 {
+        let (calm, took) = self.run(None);
+        let dies = took / 2;
+        let (runs, _) = self.run(Some((victim, dies)));
+        self.check_orphans(&runs, dies + self.silence);
+        let own = |run: &&Run| self.is_of(run.pe, victim);
+        (runs.len() - runs.iter().filter(own).count()) as f64 / calm.len() as f64
+    }
+
+    fn is_of(&self, pe: PeId, guest: usize) -> bool {
+        let sites = self.sites.iter().enumerate();
+        let layout =
+            Layout::new(sites.map(|(at, site)| (format!("s{at}"), site.clone())).collect());
+        let site = self.guests[guest].0;
+        let number = self.guests[..guest].iter().filter(|guest| guest.0 == site).count() as u32;
+        layout.guest(SiteId(site), number) == Some(layout.node_of(pe))
+    }
+
+    /// Of a task that runs twice, one was an orphan: it did not begin later than two crossings after the news, but for the
+    /// slice that ran when that came.
+    fn check_orphans(&self, runs: &[Run], news: Duration) {
+        let slice = Duration::from_micros(200) + self.cost;
+        let end = (news + 2 * self.wan + Duration::from_millis(1) + slice).as_nanos() as u64;
+        let mut late = BTreeMap::new();
+        for run in runs.iter().filter(|run| run.ns > end) {
+            *late.entry(run.path).or_insert(0) += 1;
+        }
+        let twice = late.values().filter(|&&times| times > 1).count();
+        assert_eq!(twice, 0, "{self:?}: so many of {} ran twice after {end} ns", late.len());
+    }
+}
+
+const MS: Duration = Duration::from_millis(1);
+
+#[test]
+fn under_every_policy_orphans_stop_within_two_crossings_of_the_news() {
+    for policy in VICTIMS {
+        for is_search in [true, false] {
+            let case = Case {
+                policy,
+                is_search,
+                sites: vec![vec![1], vec![2]],
+                wan: 3 * MS,
+                guests: vec![(0, 2), (1, 1), (0, 1), (1, 2)],
+                teeth: 12,
+                cost: Duration::from_micros(100),
+                silence: 10 * MS,
+            };
+            case.lose(0);
+        }
+    }
+}
+
+/// A case as the dice say, under the default policy.
+fn draw(seed: u64) -> (Case, usize) {
+    let mut dice = Pcg64Mcg::seed_from_u64(seed);
+    let mut below = |bound: u64| (dice.next_u64() % bound) as u32;
+    let sites: Vec<Vec<u32>> =
+        (0..=below(3)).map(|_| (0..=below(2)).map(|_| 1 + below(2)).collect()).collect();
+    let guests: Vec<_> =
+        (0..=below(8)).map(|_| (below(sites.len() as u64), 1 + below(3))).collect();
+    let case = Case {
+        policy: "directory",
+        is_search: below(2) == 0,
+        wan: Duration::from_micros(500 + u64::from(below(10_000))),
+        teeth: 13,
+        cost: Duration::from_micros(20 + u64::from(below(200))),
+        silence: 5 * MS,
+        sites,
+        guests,
+    };
+    let victim = below(case.guests.len() as u64) as usize;
+    (case, victim)
+}
+
+#[test]
+fn a_guest_lost_at_half_time_costs_little_more_than_it_had_done() {
+    // What was finished on its behalf is done again: half of all work, where everything had come through the guest.
+    let costs: Vec<f64> = (0..8).map(draw).map(|(case, victim)| case.lose(victim)).collect();
+    assert!(costs.iter().all(|&cost| cost < 1.5), "{costs:?}");
+    let mean = costs.iter().sum::<f64>() / costs.len() as f64;
+    assert!(mean < 1.1, "{costs:?}");
+}

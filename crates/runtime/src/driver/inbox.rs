@@ -36,6 +36,8 @@ pub(super) struct Taken {
     /// Packets without messages; these and actions are taken also while messages have to wait.
     pub(super) control: Vec<(PeId, Packet)>,
     pub(super) messages: Vec<(PeId, Packet)>,
+    /// Losses of nodes; taken after what those nodes had sent before.
+    pub(super) losses: Vec<Action>,
 }
 
 impl Inbox {
@@ -78,6 +80,19 @@ impl Inbox {
                 return;
             }
             contents.taken.actions.push(action);
+        }
+        self.announce();
+    }
+
+    /// Adds what a PE does about a node that was lost, after all that has come from that node.
+    #[cfg(feature = "net")]
+    pub(super) fn push_loss(&self, action: Action) {
+        {
+            let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
+            if contents.closed {
+                return;
+            }
+            contents.taken.losses.push(action);
         }
         self.announce();
     }
@@ -132,6 +147,7 @@ impl Inbox {
         self.ready.store(false, Ordering::SeqCst);
         std::mem::swap(&mut contents.taken.actions, &mut taken.actions);
         std::mem::swap(&mut contents.taken.control, &mut taken.control);
+        std::mem::swap(&mut contents.taken.losses, &mut taken.losses);
         if room {
             std::mem::swap(&mut contents.taken.messages, &mut taken.messages);
             self.left_behind.store(false, Ordering::Relaxed);

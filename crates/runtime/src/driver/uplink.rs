@@ -328,7 +328,8 @@ impl Uplink {
         {
             self.on_failure.iter().for_each(|tell| tell(&error));
         }
-        tell(switch, move |core| core.node_lost(node, error));
+        let leader = switch.layout.leader(switch.node);
+        switch.inbox(leader).push_loss(Box::new(move |core| core.node_lost(node, error)));
     }
 
     /// The job is over: sends what is left, and says goodbye.

@@ -164,12 +164,16 @@ impl Turn {
         // Consumers first: over the limit, messages wait outside.
         let room = pe.has_failed() || pe.ready_bytes() < pe.soft_limit();
         inbox.take(&mut self.taken, room);
-        let Taken { actions, control, messages } = &mut self.taken;
+        let Taken { actions, control, messages, losses } = &mut self.taken;
         for action in actions.drain(..) {
             pe.act(action);
         }
         for (from, packet) in control.drain(..) {
             pe.handle(from, packet);
+        }
+        // A node that has left may have said before that the job is over.
+        for action in losses.drain(..) {
+            pe.act(action);
         }
         if pe.has_failed() {
             // It only waits for the end of the job.

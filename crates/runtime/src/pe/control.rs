@@ -67,9 +67,10 @@ impl Pe {
             Control::Wave { wave } => {
                 core.waves_pending.insert(wave);
             }
-            Control::WaveReply { wave, created, processed } => {
-                core.handle_wave_reply(wave, created, processed);
+            Control::WaveReply { wave, created, processed, stranded } => {
+                core.handle_wave_reply(wave, [created, processed, stranded]);
             }
+            Control::BuryStranded => core.bury_stranded(),
             Control::Publish { id, value } => core.handle_publish(id, value),
             Control::Published { id } => core.handle_published(id),
             Control::Greet { definition } => core.handle_greet(from, &definition),

@@ -1,7 +1,7 @@
 //! What came too early: before the description of its collection, or before its receiver.
 
 use super::core::Core;
-use super::state::{Early, Held, UNKNOWN_MEMBER_HOLD};
+use super::state::{DETOUR_HOLD, Early, Held, UNKNOWN_MEMBER_HOLD};
 use crate::envelope::AnyEnvelope;
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId};
@@ -26,9 +26,47 @@ impl Core {
 
     /// Keeps a message for an actor that should arrive here.
     pub(super) fn hold_boxed(&mut self, id: ActorId, kind: KindId, envelope: Box<dyn AnyEnvelope>) {
-        let now = self.now;
+        let is_home = self.home(id) == Some(self.me);
+        let deadline = self.now + if is_home { UNKNOWN_MEMBER_HOLD } else { DETOUR_HOLD };
         let envelope = self.keep(kind, envelope);
-        self.awaiting.entry(id).or_insert_with(|| Held::new(kind, now)).push(envelope);
+        self.awaiting.entry(id).or_insert_with(|| Held::new(kind, deadline)).push(envelope);
+    }
+
+    /// Whether messages for this member wait here, at home, for an insertion that nobody may ever ask
+    /// for.
+    pub(super) fn is_stranded(&self, id: ActorId) -> bool {
+        self.home(id) == Some(self.me) && self.directory.place(id).is_none()
+    }
+
+    /// Counts the stranded messages, and remembers which they are for
+    /// [`bury_stranded`](Self::bury_stranded).
+    pub(super) fn report_stranded(&mut self) -> u64 {
+        let mut count = 0;
+        for id in self.awaiting.keys().copied().collect::<Vec<_>>() {
+            let is_stranded = self.is_stranded(id);
+            if let Some(held) = self.awaiting.get_mut(&id) {
+                held.reported = if is_stranded { held.envelopes.len() } else { 0 };
+                count += held.reported as u64;
+            }
+        }
+        count
+    }
+
+    /// Drops the stranded messages that were reported last: the root knows that no insertion was on
+    /// its way by then.
+    pub(super) fn bury_stranded(&mut self) {
+        let reported = self.awaiting.iter().filter(|(_, held)| held.reported > 0);
+        for id in reported.map(|(&id, _)| id).collect::<Vec<_>>() {
+            if !self.is_stranded(id) {
+                continue;
+            }
+            let Some(mut held) = self.awaiting.remove(&id) else { continue };
+            let late = held.envelopes.split_off(held.reported);
+            held.envelopes.into_iter().for_each(|envelope| self.bury(envelope.into_inner()));
+            if !late.is_empty() {
+                self.awaiting.insert(id, Held { envelopes: late, reported: 0, ..held });
+            }
+        }
     }
 
     /// Deals with messages whose receiver has not turned up for long: home gives up on members that

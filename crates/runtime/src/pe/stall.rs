@@ -111,7 +111,7 @@ impl Core {
     /// waits to be taken.
     pub fn looked(&mut self, round: u64, is_quiet: bool, main: MainStatus) {
         let is_timed = self.timers.next_event().is_some()
-            || !self.awaiting.is_empty()
+            || !self.awaiting.keys().all(|&id| self.is_stranded(id))
             || self.next_accumulator().is_some();
         let (activity, standing) = (self.activity(), self.standing());
         let is_quiet = is_quiet && !is_timed && self.lanes.is_empty() && self.requests.is_empty();
@@ -146,6 +146,10 @@ impl Core {
             false => (stall.pause * 2).min(PAUSE_MAX),
         };
         match stall.main {
+            MainStatus::WaitsInside if is_same && sum.is_quiet && sum.standing.awaiting > 0 => {
+                // Drops messages to members that do not exist, which is then told.
+                self.await_quiescence(|_| {});
+            }
             MainStatus::WaitsInside if is_same && sum.is_quiet => self.tell_stall(),
             MainStatus::WaitsOutside if is_same && sum.is_quiet => {
                 tracing::info!("all PEs are idle, and main waits for something outside");

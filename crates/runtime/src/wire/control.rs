@@ -236,7 +236,9 @@ pub(crate) enum Control {
     /// Report once idle.
     Wave { wave: u64 },
     /// Messages made and handled so far.
-    WaveReply { wave: u64, created: u64, processed: u64 },
+    WaveReply { wave: u64, created: u64, processed: u64, stranded: u64 },
+    /// Drop the stranded messages that were reported last; see `pe/collective/quiescence.rs`.
+    BuryStranded,
     /// Report the loads of your actors. `syncs`: how many sync points will be complete after it. `led`: to the leader
     /// of your site, for this rebalance.
     Measure { collection: CollectionId, syncs: u64, led: Option<u64> },

@@ -61,13 +61,14 @@ pub(super) struct Ledger {
     pub(super) rounds: Rounds,
     pub(super) notes: Notes,
     pub(super) doings: Doings,
-    /// The probability that an arriving member is refused.
+    /// The probability that an arriving member is refused; none before the job has begun, since the
+    /// structure of types is found by decoding some, once in a process.
     pub(super) refusal: f64,
     problem: Option<String>,
 }
 
 /// Puts a fresh model in place.
-pub(super) fn install(dice: Dice, refusal: f64) {
+pub(super) fn install(dice: Dice) {
     let ledger = Ledger {
         dice,
         members: BTreeMap::new(),
@@ -81,7 +82,7 @@ pub(super) fn install(dice: Dice, refusal: f64) {
         rounds: Rounds::default(),
         notes: Notes::default(),
         doings: Doings::default(),
-        refusal,
+        refusal: 0.0,
         problem: None,
     };
     LEDGER.set(Some(ledger));
@@ -345,7 +346,7 @@ mod tests {
     }
 
     fn ledger() -> Ledger {
-        install(Dice::new(1), 0.0);
+        install(Dice::new(1));
         let mut ledger = take().unwrap();
         ledger.created(member(1), PeId(0));
         ledger.created(member(2), PeId(1));

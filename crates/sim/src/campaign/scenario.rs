@@ -105,6 +105,7 @@ impl Scenario {
             old: self.old,
             young: self.young,
             scribes: self.scribes,
+            refusal: self.refusal,
             placement: placements[dice.below(4) as usize].clone(),
             has_tasks: self.stealing.is_some(),
         };
@@ -122,7 +123,7 @@ impl Scenario {
 
     /// Puts the model of this scenario in place.
     pub(super) fn install_model(&self) {
-        ledger::install(Dice::new(!self.seed), self.refusal);
+        ledger::install(Dice::new(!self.seed));
     }
 }
 

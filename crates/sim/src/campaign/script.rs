@@ -21,6 +21,8 @@ pub(super) struct Plan {
     pub(super) old: u32,
     pub(super) young: u32,
     pub(super) scribes: u32,
+    /// The probability that an arriving member is refused.
+    pub(super) refusal: f64,
     pub(super) placement: Placement,
     pub(super) has_tasks: bool,
 }
@@ -43,6 +45,7 @@ struct Main {
 
 /// Runs the whole job.
 pub(super) async fn run(grid: Grid, plan: Plan) -> Result<(), JobError> {
+    ledger::with(|ledger| ledger.refusal = plan.refusal);
     let old = grid.create_placed(plan.placement, Ix1::range(plan.old), |_| None).await?;
     let young = grid.create::<Walker>(Ix1::range(plan.young), |_| None).await?;
     let readers = grid.create::<Reader>(Ix1::range(plan.old), |_| ()).await?;

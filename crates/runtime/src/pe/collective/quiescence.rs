@@ -6,7 +6,12 @@
 //!
 //! What will lead to a message counts as one on its way: armed timers and open questions of actors,
 //! members that are moving, insertions, rebalances. A PE with contributions that wait for others to
-//! be passed on together is not idle. Rounds that began before somebody asked say nothing about what that one sent.
+//! be passed on together is not idle. Rounds that began before somebody asked say nothing about what
+//! that one sent.
+//!
+//! Messages to a member that its home does not know wait there, since its insertion may be on its
+//! way. If two rounds in a row report the same and all that is left are such messages, no insertion
+//! is, and their homes drop them.
 
 use crate::pe::core::{Action, Core};
 use crate::wire::Control;
@@ -39,7 +44,8 @@ impl Core {
         let Some(root) = &mut self.root else { return };
         let waves = &mut root.waves;
         waves.wave += 1;
-        (waves.missing, waves.created, waves.processed) = (pes.len() as u32, 0, 0);
+        waves.missing = pes.len() as u32;
+        (waves.created, waves.processed, waves.stranded) = (0, 0, 0);
         let wave = waves.wave;
         for pe in pes {
             self.post(pe, Control::Wave { wave });
@@ -50,11 +56,16 @@ impl Core {
     pub(in crate::pe) fn answer_waves(&mut self) {
         while let Some(wave) = self.waves_pending.pop_first() {
             let (created, processed) = (self.created, self.processed);
-            self.post(Self::ROOT, Control::WaveReply { wave, created, processed });
+            let stranded = self.report_stranded();
+            self.post(Self::ROOT, Control::WaveReply { wave, created, processed, stranded });
         }
     }
 
-    pub(in crate::pe) fn handle_wave_reply(&mut self, wave: u64, created: u64, processed: u64) {
+    pub(in crate::pe) fn handle_wave_reply(
+        &mut self,
+        wave: u64,
+        [created, processed, stranded]: [u64; 3],
+    ) {
         let Some(root) = &mut self.root else { return };
         let waves = &mut root.waves;
         if wave != waves.wave || waves.missing == 0 {
@@ -63,13 +74,17 @@ impl Core {
         waves.missing -= 1;
         waves.created += created;
         waves.processed += processed;
+        waves.stranded += stranded;
         if waves.missing > 0 {
             return;
         }
-        let counts = (waves.created, waves.processed);
-        let settled = waves.created == waves.processed;
+        let counts = (waves.created, waves.processed, waves.stranded);
+        let left = waves.created.saturating_sub(waves.processed);
+        let is_repeated = waves.previous == Some(counts);
+        let settled = left == 0;
+        let is_stranded = left > 0 && left == waves.stranded && is_repeated;
         let mut done = Vec::new();
-        if settled && waves.previous == Some(counts) {
+        if settled && is_repeated {
             // Both rounds must have begun after whoever waits came: it may have sent something.
             let came_before = |(last, _): &mut (u64, Action)| *last + 1 < wave;
             done.extend(waves.waiting.extract_if(.., came_before));
@@ -80,7 +95,12 @@ impl Core {
         for (_, done) in done {
             done(self);
         }
-        match (idle, settled) {
+        if is_stranded {
+            for pe in self.common.layout.pes() {
+                self.post(pe, Control::BuryStranded);
+            }
+        }
+        match (idle, settled || is_stranded) {
             // What was done may have led to somebody new who waits, and to a new round.
             (true, _) => {}
             (false, true) => self.begin_wave(),

@@ -69,5 +69,5 @@ pub(crate) use talk::Ring;
 pub(crate) use timers::{TimerId, Timers};
 pub use timesheet::{Spent, TRIAL};
 pub(crate) use twins::{Role, Seating, Then, TwinSeat, Twins, Until};
-pub(crate) use waiting::{Early, Held, KeptEnvelope, UNKNOWN_MEMBER_HOLD};
+pub(crate) use waiting::{DETOUR_HOLD, Early, Held, KeptEnvelope, UNKNOWN_MEMBER_HOLD};
 pub(crate) use waits::{Resume, Waits};

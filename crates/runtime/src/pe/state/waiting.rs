@@ -7,9 +7,11 @@ use crate::wire::Control;
 use gridspan_topology::{PeId, Time};
 use std::time::Duration;
 
-/// How long messages wait for a member that nobody knows, in case its insertion is still on its way.
-/// Longer than any detour over a wide-area link that is not considered lost.
-pub(crate) const UNKNOWN_MEMBER_HOLD: Duration = Duration::from_secs(5);
+/// How long home keeps messages for a member that it does not know, in case the insertion is still
+/// on its way. Longer than any outage that a connection survives; quiescence drops them earlier.
+pub(crate) const UNKNOWN_MEMBER_HOLD: Duration = Duration::from_secs(60);
+/// How long other PEs keep messages for a member that should arrive, before they leave them to home.
+pub(crate) const DETOUR_HOLD: Duration = Duration::from_secs(5);
 
 /// A message that waits.
 pub(crate) type KeptEnvelope = Kept<Box<dyn AnyEnvelope>>;
@@ -19,12 +21,14 @@ pub(crate) struct Held {
     pub(crate) kind: KindId,
     pub(crate) deadline: Time,
     pub(crate) envelopes: Vec<KeptEnvelope>,
+    /// How many of them this PE has reported to the root as stranded, from the first on.
+    pub(crate) reported: usize,
 }
 
 impl Held {
     /// Nothing yet.
-    pub(crate) fn new(kind: KindId, now: Time) -> Self {
-        Self { kind, deadline: now + UNKNOWN_MEMBER_HOLD, envelopes: Vec::new() }
+    pub(crate) fn new(kind: KindId, deadline: Time) -> Self {
+        Self { kind, deadline, envelopes: Vec::new(), reported: 0 }
     }
 
     pub(crate) fn push(&mut self, envelope: KeptEnvelope) {

@@ -9,7 +9,10 @@ pub(crate) struct Waves<C> {
     pub(crate) missing: u32,
     pub(crate) created: u64,
     pub(crate) processed: u64,
-    pub(crate) previous: Option<(u64, u64)>,
+    /// Messages for members that their homes do not know.
+    pub(crate) stranded: u64,
+    /// What the round before has counted: made, handled and stranded.
+    pub(crate) previous: Option<(u64, u64, u64)>,
     /// Who waits, and the last round that had begun before.
     pub(crate) waiting: Vec<(u64, Callback<C>)>,
     /// Since when somebody waits.
@@ -23,6 +26,7 @@ impl<C> Default for Waves<C> {
             missing: 0,
             created: 0,
             processed: 0,
+            stranded: 0,
             previous: None,
             waiting: Vec::new(),
             since: Time::ZERO,

@@ -15,6 +15,16 @@ pub(crate) struct Grid {
     pub(crate) name: String,
     pub(crate) spec: GridSpec,
     pub(crate) alone: GridSpec,
+    sites: Vec<u32>,
+    wan: Link,
+}
+
+impl Grid {
+    /// Only the first sites, at most so many.
+    pub(crate) fn first(&self, count: usize) -> Result<Self, String> {
+        let sites = &self.sites[..count.clamp(1, self.sites.len())];
+        of_sites(format!("first {count} of {}", self.name), sites, self.wan)
+    }
 }
 
 /// `shape` with `wan_ms` one way between sites.
@@ -37,7 +47,8 @@ pub(crate) fn of_sites(name: String, sites: &[u32], wan: Link) -> Result<Grid, S
         let spec = GridSpec::new(sites).map_err(|error| error.to_string())?;
         Ok::<_, String>(spec.with_lan(lan).with_wan(wan))
     };
-    Ok(Grid { name, spec: spec(sites)?, alone: spec(&[first])? })
+    let (alone, spec) = (spec(&[first])?, spec(sites)?);
+    Ok(Grid { name, spec, alone, sites: sites.to_vec(), wan })
 }
 
 pub(crate) fn latency(millis: f64) -> Latency {

@@ -55,6 +55,9 @@ struct Options {
     /// Only the cell of this number, counted from 0 in the order of the table.
     #[arg(long)]
     cell: Option<usize>,
+    /// Only the first so many sites of each grid: 1 shows how work spreads inside a site.
+    #[arg(long)]
+    sites: Option<usize>,
     /// Threads that simulate.
     #[arg(long, default_value_t = 2)]
     threads: usize,
@@ -114,6 +117,11 @@ fn cells(options: &Options) -> Result<Vec<Cell>, String> {
     }
     for number in 0..options.random as u64 {
         cells.push(Cell::random(options.seed, number)?);
+    }
+    for cell in &mut cells {
+        if let Some(count) = options.sites {
+            cell.grid = cell.grid.first(count)?;
+        }
     }
     match options.cell {
         None => Ok(cells),

@@ -7,7 +7,7 @@
 
 use crate::error::CliError;
 use crate::surroundings::Surroundings;
-use gridspan::variables::LAUNCHER;
+use gridspan::variables::{LAUNCHER, cores};
 use gridspan_topology::{GridSpec, NodeId};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -88,6 +88,14 @@ impl Hosts {
     /// Whether the first node of a grid runs here.
     pub(crate) fn is_first_here(spec: &GridSpec) -> bool {
         spec.hosts().next().is_some_and(|(_, host)| is_here(host))
+    }
+
+    /// How many of these nodes share a core of the machine that has the most. Other hosts are taken
+    /// to have as many cores as this one.
+    pub(crate) fn nodes_per_core(&self, nodes: impl Iterator<Item = NodeId>) -> u32 {
+        let mut counts: BTreeMap<Option<&str>, u32> = BTreeMap::new();
+        nodes.for_each(|node| *counts.entry(self.remote(node)).or_default() += 1);
+        counts.into_values().max().unwrap_or(0).div_ceil(cores())
     }
 
     /// The name of the other host that a node runs on; none if it runs here.

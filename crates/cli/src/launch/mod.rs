@@ -106,6 +106,7 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         supervisor.await_simulation();
     }
     if let Processes::Nodes { hosts, .. } = &launch.processes {
+        supervisor.set_crowding(hosts.nodes_per_core(launch.spec.layout().nodes()));
         for node in launch.spec.layout().nodes() {
             if let (Some(host), Some(login)) = (hosts.remote(node), hosts.login(node)) {
                 supervisor.set_host(node, host.to_owned(), login);

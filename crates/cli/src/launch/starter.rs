@@ -41,7 +41,9 @@ impl<'a> Starter<'a> {
                 let mut variables = variables.clone();
                 variables.push((DRIVER, "node".into()));
                 let authority = Authority::new(&job_name(launch.program))?;
+                let nodes_per_core = hosts.nodes_per_core(launch.spec.layout().nodes());
                 let complete = |bundle: &mut NodeBundle| {
+                    bundle.nodes_per_core = nodes_per_core;
                     bundle.emulate = *is_emulated;
                     bundle.settings = settings.clone();
                 };

@@ -19,6 +19,7 @@
 use super::event::{Blame, Command, Event, Exit, Outcome};
 use gridspan::advice;
 use gridspan::control::Failure;
+use gridspan_runtime::session::crowding_factor;
 use gridspan_topology::{NodeId, Time};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -52,6 +53,14 @@ pub(super) struct Supervisor {
     commands: VecDeque<Command>,
     /// Whether a simulation has yet to be reported.
     awaits_simulation: bool,
+    /// How long a process may take to start, and its output to end.
+    patience: Patience,
+}
+
+#[derive(Clone, Copy)]
+struct Patience {
+    start: Duration,
+    drain: Duration,
 }
 
 struct Node {
@@ -110,8 +119,9 @@ impl Supervisor {
             was_asked: false,
             is_over: false,
         };
+        let patience = Patience { start: START_PATIENCE, drain: DRAIN };
         let phase = if must_meet {
-            Phase::Starting { until: now + START_PATIENCE }
+            Phase::Starting { until: now + patience.start }
         } else {
             Phase::Running
         };
@@ -123,7 +133,14 @@ impl Supervisor {
             code: 0,
             commands: VecDeque::new(),
             awaits_simulation: false,
+            patience,
         }
+    }
+
+    /// So many nodes share a core: all takes longer.
+    pub(super) fn set_crowding(&mut self, nodes_per_core: u32) {
+        let factor = crowding_factor(nodes_per_core);
+        self.patience = Patience { start: START_PATIENCE * factor, drain: DRAIN * factor };
     }
 
     /// Says that the job is to be simulated: a process that ends without that has failed.
@@ -144,7 +161,7 @@ impl Supervisor {
     /// Says that one more process was started.
     pub(super) fn started(&mut self, now: Time) {
         if let Phase::Starting { until } = &mut self.phase {
-            *until = now + START_PATIENCE;
+            *until = now + self.patience.start;
         }
     }
 
@@ -183,7 +200,7 @@ impl Supervisor {
             Phase::Running | Phase::GivenUp => None,
         };
         let drains = self.nodes.iter().filter(|node| !node.is_over);
-        drains.filter_map(|node| Some(node.exit?.1 + DRAIN)).chain(phase).min()
+        drains.filter_map(|node| Some(node.exit?.1 + self.patience.drain)).chain(phase).min()
     }
 
     /// Takes note of the time.
@@ -193,7 +210,7 @@ impl Supervisor {
                 let silent = self.nodes.iter().position(|node| node.address.is_none());
                 let node = NodeId::from(silent.unwrap_or(0));
                 let name = &self.nodes[node.index()].name;
-                let seconds = START_PATIENCE.as_secs();
+                let seconds = self.patience.start.as_secs();
                 let message = format!("{name} did not join the job within {seconds} s");
                 self.fail(node, 1, message, NOT_A_JOB, now);
             }
@@ -353,7 +370,7 @@ impl Supervisor {
         for id in 0..self.nodes.len() {
             let node = &mut self.nodes[id];
             let Some((exit, at)) = node.exit else { continue };
-            if !node.is_over && (node.open_streams == 0 || at + DRAIN <= now) {
+            if !node.is_over && (node.open_streams == 0 || at + self.patience.drain <= now) {
                 node.is_over = true;
                 let id = NodeId::from(id);
                 self.commands.push_back(Command::TellExit(id, exit));

@@ -29,6 +29,7 @@ use super::emulator::Emulator;
 use super::identity::{Authority, Identity, IdentityError};
 use super::transport::Transport;
 use super::udp::{PortError, UdpPort};
+use crate::session::{DetectorSettings, crowding_factor};
 use gridspan_topology::{GridSpec, NodeId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -111,6 +112,9 @@ pub struct NodeBundle {
     /// With how many PEs the node joins, if it is a guest of a job that runs already.
     #[serde(default)]
     pub guest: Option<u32>,
+    /// How many nodes share a core of the machine with the most; 0 if that is not known.
+    #[serde(default)]
+    pub nodes_per_core: u32,
     /// What the launcher wants to tell the layers above; opaque here.
     #[serde(default)]
     pub settings: serde_json::Value,
@@ -141,6 +145,7 @@ impl NodeBundle {
             emulate: false,
             listen: None,
             guest: None,
+            nodes_per_core: 0,
             settings: serde_json::Value::Null,
         })
     }
@@ -200,6 +205,8 @@ impl Joined {
         let mut config = TransportConfig::new(layout, bundle.identity, bundle.seed);
         config.limits = limits;
         config.emulated = bundle.emulate;
+        config.detector = DetectorSettings::crowded(bundle.nodes_per_core);
+        config.limits.connect_patience *= crowding_factor(bundle.nodes_per_core);
         if bundle.emulate {
             config.windows = windows(&bundle.spec, node);
         }

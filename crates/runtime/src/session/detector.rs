@@ -59,6 +59,32 @@ impl Default for DetectorSettings {
     }
 }
 
+/// Up to so many nodes share a core without delaying each other's signs of life by much.
+const NODES_PER_CORE: u32 = 8;
+
+impl DetectorSettings {
+    /// For a job of which so many nodes share a core: all times grow with what is beyond
+    /// [`NODES_PER_CORE`], since signs of life of all nodes to all others wait for the core, too.
+    pub fn crowded(nodes_per_core: u32) -> Self {
+        let factor = crowding_factor(nodes_per_core);
+        let Self { beat, phi, acceptable_pause, sigma_min, suspect_after, lost_after } =
+            Self::default();
+        Self {
+            beat: beat * factor,
+            phi,
+            acceptable_pause: acceptable_pause * factor,
+            sigma_min: sigma_min * factor,
+            suspect_after: suspect_after * factor,
+            lost_after: lost_after * factor,
+        }
+    }
+}
+
+/// How much longer anything takes on a machine where so many nodes share a core. At least 1.
+pub fn crowding_factor(nodes_per_core: u32) -> u32 {
+    nodes_per_core.div_ceil(NODES_PER_CORE).max(1)
+}
+
 /// What a detector thinks of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
@@ -221,6 +247,16 @@ mod tests {
             assert_eq!(detector.poll(at(beat)), None);
         }
         detector
+    }
+
+    #[test]
+    fn nodes_that_share_a_core_with_many_others_are_waited_for_longer() {
+        let usual = DetectorSettings::default();
+        assert_eq!(DetectorSettings::crowded(0), usual);
+        assert_eq!(DetectorSettings::crowded(8), usual);
+        let crowded = DetectorSettings::crowded(100);
+        assert_eq!(crowded.lost_after, usual.lost_after * 13);
+        assert_eq!(crowded.beat, usual.beat * 13);
     }
 
     #[test]

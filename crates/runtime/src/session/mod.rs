@@ -37,7 +37,7 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-pub use detector::{Detector, DetectorSettings, Health, LocalHealth};
+pub use detector::{Detector, DetectorSettings, Health, LocalHealth, crowding_factor};
 pub use fault::PlantedFault;
 pub use received::{Class, Received};
 pub use receiver::{Receiver, Verdict};

@@ -382,11 +382,11 @@ fn few(nodes: &[NodeId], post: &Post<'_>) -> Vec<NodeId> {
     founders.into_iter().step_by(step).collect()
 }
 
-/// How long tasks that spawn others must have lasted before some go to a site that is this far. As they have lasted
-/// for two round trips, they are expected to last for two more, in which work goes there and its results come
-/// back while this site still has work of its own.
+/// How long tasks that spawn others must have lasted before some go to a site that is this far. They
+/// are expected to last as long again: the way there and back, and half of that for the site to be
+/// of use.
 fn enough(way: Duration) -> Duration {
-    way * 4
+    way * 3
 }
 
 /// Sites whose measured latencies differ by less than this part are equally far.

@@ -31,6 +31,8 @@ pub struct Doings {
     pub tasks: u64,
     /// Pools that were open beside others.
     pub pools: u64,
+    /// Guests that were to join.
+    pub guests: u64,
     /// Broadcasts that began on several nodes at once.
     pub from_all_roots: u64,
     /// Times that main was told that all is quiet.
@@ -53,6 +55,7 @@ impl std::ops::AddAssign for Doings {
         self.twins += other.twins;
         self.tasks += other.tasks;
         self.pools += other.pools;
+        self.guests += other.guests;
         self.from_all_roots += other.from_all_roots;
         self.quiescences += other.quiescences;
     }

@@ -8,12 +8,13 @@ use super::scribe::Scribe;
 use super::walker::Walker;
 use super::{Planted, ledger, script};
 use crate::faults::{FaultPlan, PauseFaults, SessionFaults};
+use crate::guests::{Departure, GuestPlan};
 use crate::options::SimOptions;
 use crate::report::SimError;
 use crate::simulation::Simulation;
 use gridspan_balance::victim::VICTIMS;
 use gridspan_runtime::{Job, Layout, Placement};
-use gridspan_topology::{GridSpec, Latency, Link};
+use gridspan_topology::{GridSpec, Latency, Link, SiteId};
 use std::time::Duration;
 
 /// Everything that a seed decides, apart from what happens while it runs.
@@ -45,6 +46,8 @@ pub struct Scenario {
     pub refusal: f64,
     /// How nodes take tasks from others; `None` for a job without tasks.
     pub stealing: Option<&'static str>,
+    /// Who joins to work on tasks, and how they go.
+    pub guests: Vec<GuestPlan>,
 }
 
 impl Scenario {
@@ -54,7 +57,13 @@ impl Scenario {
         let grid = grid(&mut dice);
         let faults = faults(&mut dice, planted);
         let stealing = dice.chance(0.4).then(|| dice.one_of(VICTIMS));
+        let guests = match stealing {
+            // Dice of their own, so that the same seed means the same otherwise.
+            Some(_) => guests(&mut Dice::new(seed ^ 0x6775_6573_7473), &grid, duration),
+            None => Vec::new(),
+        };
         Self {
+            guests,
             stealing,
             seed,
             planted,
@@ -84,7 +93,10 @@ impl Scenario {
         let job = Job::new("campaign").actor::<Walker>().actor::<Reader>().pure::<Scribe>();
         let job = job.seed(self.seed).planted_fault(self.planted.in_pe());
         let job = match self.stealing {
-            Some(policy) => job.tasks::<Comb>().search::<Comb>().stealing(policy),
+            Some(policy) => {
+                let job = job.tasks::<Comb>().search::<Comb>().stealing(policy);
+                job.tolerate_lost_guests(true)
+            }
             None => job,
         };
         let name = self.strategy;
@@ -113,6 +125,7 @@ impl Scenario {
         let options = SimOptions {
             seed: self.seed,
             faults: Some(self.faults.clone()),
+            guests: self.guests.clone(),
             log,
             // What waits for the longest time-out ends within it.
             time_limit: self.duration + Duration::from_secs(200),
@@ -140,6 +153,19 @@ fn grid(dice: &mut Dice) -> GridSpec {
         .with_loss(dice.one_of(&[0.0, 0.0, 0.01, 0.1]));
     let spec = GridSpec::from_layout(&Layout::new(layout));
     spec.unwrap_or_else(|_| GridSpec::single(2)).with_wan(wan)
+}
+
+/// Up to three guests that join, leave, die or are taken for dead at any time.
+fn guests(dice: &mut Dice, grid: &GridSpec, duration: Duration) -> Vec<GuestPlan> {
+    let sites: Vec<SiteId> = grid.layout().sites().collect();
+    let moment = |dice: &mut Dice| Duration::from_millis(dice.below(duration.as_millis() as u64));
+    let guest = |dice: &mut Dice| {
+        let ways = [Departure::Leaves, Departure::Killed, Departure::Mistaken];
+        let departs = dice.chance(0.8).then(|| (moment(dice), dice.one_of(&ways)));
+        let joins = moment(dice) / 4;
+        GuestPlan { site: dice.one_of(&sites), pes: 1 + dice.below(2) as u32, joins, departs }
+    };
+    (0..dice.below(4)).map(|_| guest(dice)).collect()
 }
 
 fn faults(dice: &mut Dice, planted: Planted) -> FaultPlan {

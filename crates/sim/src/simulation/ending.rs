@@ -9,7 +9,16 @@ impl Simulation {
     pub(super) fn standing_now(&self) -> Standing {
         let mut sum = Standing::default();
         for station in self.stations.iter() {
-            sum += station.machine.standing();
+            let (pe, standing) = (station.machine.id(), station.machine.standing());
+            if self.is_over(pe) {
+                continue;
+            }
+            // Quiescence is a matter of the founders: what guests had handled may be lost with them.
+            if self.layout.is_guest(self.layout.node_of(pe)) {
+                sum += Standing { created: 0, processed: 0, members: 0, ..standing };
+            } else {
+                sum += standing;
+            }
         }
         sum
     }

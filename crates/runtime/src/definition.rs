@@ -73,7 +73,7 @@ impl Definition {
         })
     }
 
-    /// Whether the two are surely of different builds.
+    /// Whether the two are known to come from different builds.
     pub(crate) fn is_of_other_build(&self, other: &Self) -> bool {
         let (one, other) = (self.origin.build, other.origin.build);
         one != other && one != 0 && other != 0

@@ -3,12 +3,15 @@
 
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{
-    Goal, Job, Merge, Search, SearchContext, Step, Task, TaskContext, TaskPoolRef,
+    Goal, GridError, Job, Merge, Search, SearchContext, Step, Task, TaskContext, TaskPoolRef,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 fn everywhere(make: impl Fn() -> Job) {
@@ -103,6 +106,73 @@ fn a_stream_that_is_dropped_or_whose_pool_is_closed_leaves_nothing_behind() {
             Ok(())
         })
     });
+}
+
+#[test]
+fn an_output_that_nobody_took_since_the_call_was_dropped_comes_with_the_next() {
+    everywhere(|| {
+        Job::new("cancelled").tasks::<Square>().main(async |grid| {
+            let pool = grid.task_pool::<Square>().await?;
+            let mut stream = pool.stream((0..200).map(Square::Of)).window(8);
+            let mut seen = BTreeSet::new();
+            loop {
+                let dropped = {
+                    let mut next = pin!(stream.next());
+                    poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await
+                };
+                // Time for the answer to come although nobody waits for it.
+                grid.sleep(Duration::from_micros(200)).await?;
+                let next = match dropped {
+                    Poll::Ready(next) => next,
+                    Poll::Pending => stream.next().await,
+                };
+                let Some(next) = next else { break };
+                assert!(seen.insert(next?.0));
+            }
+            assert_eq!(seen.len(), 200);
+            Ok(())
+        })
+    });
+}
+
+/// Its length.
+#[derive(Serialize, Deserialize)]
+struct Blob(Vec<u8>);
+
+impl Task for Blob {
+    type Output = usize;
+    type Join = ();
+
+    fn run(self, _cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        Step::Done(self.0.len())
+    }
+
+    fn collect((): &mut (), _child: u32, _output: usize) {}
+
+    fn joined((): (), _cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        Step::Done(0)
+    }
+}
+
+#[test]
+fn a_task_of_a_stream_that_no_message_can_carry_is_an_error_and_all_others_come() {
+    let job = Job::new("large").tasks::<Blob>().main(async |grid| {
+        let pool = grid.task_pool::<Blob>().await?;
+        let sizes = [1, 2, 100 << 20, 4];
+        let mut stream = pool.stream(sizes.map(|bytes| Blob(vec![0; bytes])));
+        let (mut seen, mut refused) = (Vec::new(), 0);
+        while let Some(next) = stream.next().await {
+            match next {
+                Ok(output) => seen.push(output),
+                Err(GridError::TooLarge { bytes, .. }) if bytes > sizes[2] => refused += 1,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        seen.sort_unstable();
+        assert_eq!((seen, refused), (vec![(0, 1), (1, 2), (3, 4)], 1));
+        Ok(())
+    });
+    embedded::run(job, 1).expect("the job ends well");
 }
 
 /// The sum of the squares below a number, each by a task of another pool.

@@ -1,4 +1,4 @@
-//! Says of nodes that this one has given up which they are, without asking a PE.
+//! Names the nodes that this node has declared lost, without asking a PE.
 //!
 //! The PEs of this node may be inside of handlers for any time. So whoever drives the network, which
 //! notices the loss, tells the job's listeners itself, once; the first PE of the node hears of it

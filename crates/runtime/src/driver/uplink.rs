@@ -36,7 +36,7 @@ const WATCH: Duration = Duration::from_millis(5);
 const ATTEND: Duration = Duration::from_micros(200);
 /// How long the watch waits in the socket at a time while it drives.
 const DRIVE: Duration = Duration::from_millis(50);
-/// How long a node that has too much to send may wait to be rid of some before it reads on.
+/// How long reading may stay paused while nothing of the send backlog drains.
 const STUCK: Duration = Duration::from_secs(1);
 /// How long a node that is done waits for others to confirm any of what it sent.
 const FLUSH: Duration = Duration::from_secs(3);

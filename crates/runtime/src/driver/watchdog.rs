@@ -1,4 +1,4 @@
-//! Sees from outside what a PE that is inside of a handler cannot say.
+//! Watches PEs that are busy in a handler and cannot answer.
 //!
 //! A thread for each node looks every second which handlers its PEs are inside of. It tells the root
 //! of one that lasts, which the root makes something of if it gets no answer from that PE. On PE 0

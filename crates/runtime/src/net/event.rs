@@ -63,7 +63,8 @@ pub enum LossReason {
     Silent {
         /// For how long.
         silence: Duration,
-        /// The other nodes that were silent for about as long, which are lost too in a moment.
+        /// The other nodes that were silent for about as long, which will soon be declared lost as
+        /// well.
         others: Vec<NodeId>,
     },
     /// It ended normally.

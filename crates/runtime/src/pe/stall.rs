@@ -12,8 +12,8 @@
 //! **Handlers.** A PE that is inside of a handler does not answer. A watchdog beside it says of which actor that is and
 //! since when, and the root tells if nobody else has anything to do.
 //!
-//! **Failure.** A question that is lost with a connection comes with the next one. Until all have answered nothing is told, but
-//! when the time of the job is up.
+//! **Failure.** A question that is lost with a connection comes with the next one. Nothing is reported before all have
+//! answered, except at the time limit.
 
 use super::core::Core;
 use super::state::{MainStatus, Round};
@@ -70,10 +70,15 @@ impl Core {
         }
         if std::mem::replace(&mut stall.activity, activity) != activity {
             (stall.idle_since, stall.pause, stall.previous) = (now, PAUSE_MIN, None);
+            stall.has_buried = false;
         }
         let is_idle = now.since(stall.idle_since) >= IDLE;
         let (is_asking, pause) = (!stall.missing.is_empty(), stall.pause);
-        if is_asking {
+        let is_stuck = stall.missing.iter().all(|pe| stall.inside.contains_key(pe));
+        if is_asking && is_idle && is_stuck && !stall.sum.is_quiet {
+            // Nobody else was quiet yet; those that are inside of handlers do not answer either.
+            self.ask_all();
+        } else if is_asking {
             self.tell_long_handlers();
         } else if is_idle {
             self.ask_all();
@@ -146,9 +151,16 @@ impl Core {
             false => (stall.pause * 2).min(PAUSE_MAX),
         };
         match stall.main {
-            MainStatus::WaitsInside if is_same && sum.is_quiet && sum.standing.awaiting > 0 => {
-                // Drops messages to members that do not exist, which is then told.
-                self.await_quiescence(|_| {});
+            MainStatus::WaitsInside
+                if is_same && sum.is_quiet && sum.standing.awaiting > 0 && !stall.has_buried =>
+            {
+                // Drops messages to members that do not exist, if they are all that is left. What is
+                // told then says so.
+                stall.has_buried = true;
+                root.waves.is_probed = true;
+                self.await_quiescence(|core| {
+                    core.root.iter_mut().for_each(|root| root.waves.is_probed = false);
+                });
             }
             MainStatus::WaitsInside if is_same && sum.is_quiet => self.tell_stall(),
             MainStatus::WaitsOutside if is_same && sum.is_quiet => {
@@ -190,10 +202,11 @@ impl Core {
             let since = stall.inside.get(pe).map(|(_, since)| *since);
             since.is_some_and(|since| now.since(since) >= HANDLER_LONG)
         };
-        if !stall.sum.is_quiet || !stall.missing.iter().all(is_long) {
+        let is_told = stall.is_handler_told;
+        if is_told || !stall.sum.is_quiet || !stall.missing.iter().all(is_long) {
             return;
         }
-        stall.is_told = true;
+        stall.is_handler_told = true;
         let text = format!("{}; nobody else has anything to do", self.handlers());
         self.common.watch.on_warning.iter().for_each(|tell| tell(&text));
     }

@@ -11,8 +11,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is found within so long of an improvement leaves with the next one: well below the two milliseconds within which others
-/// are to know of it, and 2,000 messages a second to each node at most.
+/// Improvements found within this time of the last message are sent together: well below the two
+/// milliseconds within which others are to know of one, and at most 2,000 messages a second to each
+/// node.
 const SPREAD_EVERY: Duration = Duration::from_micros(500);
 
 /// What a steward does for the bound of its pool.

@@ -196,8 +196,8 @@ impl<W: Work> Engine<W> {
         true
     }
 
-    /// The same of what is laid out. Apart, so that the usual token is moved once: its parts have just been stored, and to load
-    /// them otherwise than they were takes longer than all else.
+    /// Runs the newest offered task. Kept out of line so that the usual token is moved once: its parts
+    /// have just been stored, and loading them with another width stalls the processor.
     #[inline(never)]
     fn step_offered(&mut self) -> bool {
         let Some(Token { item, frame, child, lineage }) = self.offered.pop() else { return false };

@@ -10,6 +10,7 @@ use crate::error::{AskError, GridError};
 use crate::limits::PIECE_BYTES_MAX;
 use gridspan_topology::PeId;
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::atomic::Ordering;
 
 /// Tasks of a stream that are handed in and not yet taken by main, at most, for each PE of the job: enough for a
@@ -39,8 +40,12 @@ impl<T: Task> TaskStream<T> {
         Self(self.0.window(tasks))
     }
 
-    /// The next output with the number of its task in the iterator, from 0 on; `None` when there are no more. Each comes once.
-    /// Cancel safe: an output that was not returned comes with the next call.
+    /// The next output with the number of its task in the iterator, from 0 on; `None` when there are
+    /// no more. Each comes once. Cancel safe: an output that was not returned comes with the next call.
+    ///
+    /// # Errors
+    ///
+    /// `TooLarge` stands for one task that no message can carry; all others still come.
     pub async fn next(&mut self) -> Option<Result<(u64, T::Output), GridError>> {
         self.0.next().await
     }
@@ -56,7 +61,8 @@ impl<S: Search> SearchStream<S> {
         Self(self.0.window(searches))
     }
 
-    /// The next total with the number of its search in the iterator, from 0 on; `None` when there are no more. Each comes once.
+    /// The next total with the number of its search in the iterator, from 0 on; `None` when there are
+    /// no more. Each comes once. Cancel safe, with errors as in [`TaskStream::next`].
     pub async fn next(&mut self) -> Option<Result<(u64, S::Total), GridError>> {
         self.0.next().await
     }
@@ -73,6 +79,9 @@ pub(super) struct Stream<W: Work> {
     /// How many of them main has got.
     given: u64,
     ready: VecDeque<(u64, bytes::Bytes)>,
+    /// The answer that a call of [`Stream::next`] awaits; the next call goes on if that one is
+    /// dropped.
+    pending: Option<Pin<Box<dyn Future<Output = Result<Outputs, GridError>> + Send>>>,
 }
 
 impl<W: Work> Stream<W> {
@@ -85,7 +94,7 @@ impl<W: Work> Stream<W> {
         let id = pool.streams.fetch_add(1, Ordering::Relaxed);
         let inputs: Box<dyn Iterator<Item = W::Item> + Send> = Box::new(inputs.into_iter());
         let (inputs, ready) = (inputs.peekable(), VecDeque::new());
-        Self { pool, id, inputs, window, begun: 0, given: 0, ready }
+        Self { pool, id, inputs, window, begun: 0, given: 0, ready, pending: None }
     }
 
     fn window(mut self, tasks: u64) -> Self {
@@ -123,31 +132,50 @@ impl<W: Work> Stream<W> {
         self.pool.check_open()?;
         while self.begun - self.given < self.window && self.inputs.peek().is_some() {
             let first = self.begun;
-            let (mut items, mut bytes) = (Vec::new(), 0);
+            let (mut items, mut bytes, mut refused) = (Vec::new(), 0, None);
             while self.begun - self.given < self.window
                 && bytes < GIFT_BYTES
                 && let Some(item) = self.inputs.next()
             {
                 let size = codec::encoded_len(&item);
+                self.begun += 1;
                 if size > PIECE_BYTES_MAX {
-                    return Err(GridError::TooLarge { bytes: size, limit: PIECE_BYTES_MAX });
+                    refused = Some(size);
+                    break;
                 }
                 bytes += size;
                 items.push(item);
-                self.begun += 1;
             }
-            let items = codec::encode(&items).into();
-            self.tell(Order::Feed { stream: self.id, first, items });
+            if !items.is_empty() {
+                let items = codec::encode(&items).into();
+                self.tell(Order::Feed { stream: self.id, first, items });
+            }
+            if let Some(bytes) = refused {
+                // It has a number as all others, and this is what main gets for it.
+                self.given += 1;
+                return Err(GridError::TooLarge { bytes, limit: PIECE_BYTES_MAX });
+            }
         }
         Ok(())
     }
 
-    async fn collect(&self) -> Result<Outputs, GridError> {
-        self.pool.check_open()?;
-        let (worker, stream) = (self.pool.workers.member(at(PeId(0))), self.id);
-        let outputs: Option<_> =
-            worker.ask(FOREVER, move |reply| Order::Collect { stream, reply }).await?;
-        outputs.ok_or(GridError::PoolClosed)
+    /// Asks for outputs, or goes on waiting for those that a dropped call has asked for.
+    async fn collect(&mut self) -> Result<Outputs, GridError> {
+        let pending = match &mut self.pending {
+            Some(pending) => pending,
+            none => {
+                self.pool.check_open()?;
+                let (worker, stream) = (self.pool.workers.member(at(PeId(0))), self.id);
+                none.insert(Box::pin(async move {
+                    let outputs: Option<_> =
+                        worker.ask(FOREVER, move |reply| Order::Collect { stream, reply }).await?;
+                    outputs.ok_or(GridError::PoolClosed)
+                }))
+            }
+        };
+        let outputs = pending.as_mut().await;
+        self.pending = None;
+        outputs
     }
 
     fn tell(&self, order: Order) {

@@ -287,8 +287,8 @@ pub(crate) enum Control {
     UpTree { plan: PlanId, tree: Tree },
     /// To the root: the sender's node knows this plan for announcements.
     PlanKnown { plan: PlanId },
-    /// To the root: this node has all of an announcement or multicast, and its word of that came back so long after that
-    /// began.
+    /// To the root: this node has all of an announcement or multicast; its report arrived this long
+    /// after the transfer began.
     Carried { flow: FlowId, node: NodeId, arrivals: Vec<Arrival>, after: Duration },
     /// Who takes part beside the founders.
     Visit(Visit),

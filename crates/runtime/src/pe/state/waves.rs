@@ -15,6 +15,8 @@ pub(crate) struct Waves<C> {
     pub(crate) previous: Option<(u64, u64, u64)>,
     /// Who waits, and the last round that had begun before.
     pub(crate) waiting: Vec<(u64, Callback<C>)>,
+    /// Whether the first of them is the runtime itself, which looks for a stall.
+    pub(crate) is_probed: bool,
     /// Since when somebody waits.
     pub(crate) since: Time,
 }
@@ -29,6 +31,7 @@ impl<C> Default for Waves<C> {
             stranded: 0,
             previous: None,
             waiting: Vec::new(),
+            is_probed: false,
             since: Time::ZERO,
         }
     }
@@ -38,7 +41,7 @@ impl<C> Waves<C> {
     /// What main waits for here, for people.
     pub(crate) fn waits(&self) -> Option<String> {
         let Self { wave, missing, .. } = self;
-        (!self.waiting.is_empty())
+        (self.waiting.len() > usize::from(self.is_probed))
             .then(|| format!("quiescence (round {wave} waits for {missing} PEs)"))
     }
 }

@@ -15,6 +15,7 @@ pub use report::{BalanceReport, Cause};
 use crate::cost::{CostModel, Traffic};
 use crate::figures::Figures;
 use crate::gate::{Appraisal, Gate, GateConfig, Outcome, Proposal, Verdict};
+use crate::pace::RecentPace;
 use crate::plan::Plan;
 use crate::snapshot::Snapshot;
 use crate::speeds::{Evidence, SpeedEstimate};
@@ -61,6 +62,7 @@ pub struct Balancer {
     /// What crossed sites in a step before the plan that leaders take back.
     led_before: Traffic,
     speeds: SpeedEstimate,
+    pace: RecentPace,
     reports: VecDeque<BalanceReport>,
 }
 
@@ -90,8 +92,8 @@ impl Balancer {
         let model = CostModel::default();
         let reports = VecDeque::new();
         let led_before = Traffic::default();
-        let speeds = SpeedEstimate::default();
-        Self { strategy, gate, model, passed: None, undo: None, led_before, speeds, reports }
+        let (speeds, pace) = (SpeedEstimate::default(), RecentPace::of_new_job());
+        Self { strategy, gate, model, passed: None, undo: None, led_before, speeds, pace, reports }
     }
 
     /// The same with other constants of the gate, if there is one.
@@ -119,6 +121,12 @@ impl Balancer {
     /// Whether the leaders of the sites should plan.
     pub fn is_led(&self) -> bool {
         self.strategy.is_led()
+    }
+
+    /// Whether it should hear of the job's pace, also while no plan is judged: what is judged later
+    /// is compared with that.
+    pub fn wants_pace(&self) -> bool {
+        self.is_active() && self.gate.is_some()
     }
 
     /// Whether it is worth to measure now: no plan is being judged, and balancing has not cost too much.
@@ -214,7 +222,8 @@ impl Balancer {
                 report.after = self.led_before;
             }
         } else if let Some(gate) = &mut self.gate {
-            let proposal = proposal(occasion, figures);
+            let proposal = proposal(occasion, figures, &self.pace);
+            self.pace.end_window();
             report.predicted = Some(proposal.gain());
             if let Verdict::Refuse(refusal) = gate.consider(&proposal) {
                 (report.moved, report.bytes_moved, report.after) = (0, 0, report.before);
@@ -231,7 +240,7 @@ impl Balancer {
             self.reports.push_back(report);
             return false;
         }
-        let messages = occasion.handled as f64 / figures.steps.max(1) as f64;
+        let messages = messages_of_step(occasion, figures);
         let is_gated = !is_undo && self.gate.is_some();
         self.passed = Some(Passed { undo, report, messages, is_carried_out: false, is_gated });
         true
@@ -274,6 +283,9 @@ impl Balancer {
             return;
         };
         (passed.report.moved, passed.report.took) = (moved, took);
+        if moved > 0 {
+            self.pace = RecentPace::default();
+        }
         passed.is_carried_out = true;
         let is_judged = passed.is_gated && moved > 0;
         if let Some(gate) = &mut self.gate {
@@ -287,11 +299,12 @@ impl Balancer {
         }
     }
 
-    /// So many messages have been handled in `time`, which has just ended.
+    /// So many messages have been handled in `time`, which has just ended; pauses of main are left
+    /// out.
     pub fn progress(&mut self, now: Time, time: Duration, handled: u64) {
+        self.pace.add(time, handled);
         let (Some(passed), Some(gate)) = (&self.passed, &mut self.gate) else { return };
-        // Whoever does nothing at all waits for something else than other actors.
-        if handled == 0 || passed.messages <= 0.0 {
+        if passed.messages <= 0.0 {
             return;
         }
         let steps = handled as f64 / passed.messages;
@@ -328,11 +341,19 @@ impl Balancer {
     }
 }
 
-fn proposal(occasion: &Occasion, figures: &Figures) -> Proposal {
-    let steps = u32::try_from(figures.steps.max(1)).unwrap_or(u32::MAX);
+fn messages_of_step(occasion: &Occasion, figures: &Figures) -> f64 {
+    occasion.handled as f64 / figures.steps.max(1) as f64
+}
+
+fn proposal(occasion: &Occasion, figures: &Figures, pace: &RecentPace) -> Proposal {
+    let mean = occasion.time.div_f64(figures.steps.max(1) as f64);
+    let step = pace.usual_step(messages_of_step(occasion, figures), mean);
     Proposal {
         now: occasion.now,
-        step: occasion.time / steps,
+        // The window may have begun with the job; its first messages may be no part of a step.
+        step: mean.min(step.median),
+        step_usual: step.median,
+        step_slow: step.slow,
         window: occasion.time,
         predicted_now: figures.step_before,
         predicted_then: figures.step_after,

@@ -9,9 +9,10 @@
 //! not moving that even a wrong decision at most adds half to the loss (ski rental), and (5) what balancing has cost and not yet
 //! brought back stays a small part of the job (a budget of regret). Then the runtime moves actors, tells [`Gate::carried_out`]
 //! what that cost, and reports the steps that follow by [`Gate::observe`]. Failure: if they became slower, by more than steps
-//! differ anyway, the gate says that the plan should be undone ([`Plan::inverse`](crate::Plan::inverse)), and waits longer and
-//! longer after each such mistake. How much of predicted gains came true discounts later predictions, and what plans took
-//! scales what later ones are expected to cost.
+//! differ anyway (half of them take longer than three quarters before), the gate
+//! says that the plan should be undone ([`Plan::inverse`](crate::Plan::inverse)), and waits longer
+//! and longer after each such mistake. How much of predicted gains came true discounts later
+//! predictions, and what plans took scales what later ones are expected to cost.
 //!
 //! Rule 1 (measure work and speed, not load averages) and rule 6 (the target least loaded in the long
 //! run) are the business of snapshots and strategies.
@@ -23,6 +24,7 @@ mod verdict;
 pub use appraisal::Appraisal;
 pub use verdict::{GateConfig, Outcome, Proposal, Refusal, Verdict};
 
+use crate::step_times::StepTimes;
 use gridspan_topology::Time;
 use learned::Learned;
 use std::time::Duration;
@@ -53,27 +55,12 @@ struct Passed {
     estimate: Duration,
     /// For how many seconds the steps after it have to be watched.
     watch: f64,
+    /// Longer steps than this are slower than those before.
+    slow: f64,
     carried_out: Option<Time>,
     /// Whether what was under way when actors moved has arrived.
     is_settled: bool,
-    steps: f64,
-    sum: f64,
-    /// What a step took, and how many took as long.
-    seen: Vec<(f64, f64)>,
-}
-
-impl Passed {
-    /// What half of the steps took at most. Times in which the job has hardly anything to do, as at its end, have
-    /// few steps and say little.
-    fn usual_step(&mut self) -> f64 {
-        self.seen.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut left = self.steps / 2.0;
-        let half = self.seen.iter().find(|(_, steps)| {
-            left -= steps;
-            left <= 0.0
-        });
-        half.map_or(0.0, |(step, _)| *step)
-    }
+    after: StepTimes,
 }
 
 /// So many steps outweigh the first one after a move, which still receives what was under way.
@@ -138,15 +125,14 @@ impl Gate {
             return Verdict::Refuse(Refusal::OverBudget { at_stake, budget });
         }
         self.passed = Some(Passed {
-            before: seconds(proposal.step),
+            before: seconds(proposal.step_usual),
+            slow: seconds(proposal.step_slow),
             predicted: proposal.gain(),
             estimate,
             watch: seconds(proposal.window.min(self.config.time_to_judge)),
             carried_out: None,
             is_settled: false,
-            steps: 0.0,
-            sum: 0.0,
-            seen: Vec::new(),
+            after: StepTimes::default(),
         });
         self.learned.forget_step();
         self.lost = Duration::ZERO;
@@ -191,21 +177,22 @@ impl Gate {
         if !std::mem::replace(&mut passed.is_settled, true) && steps < SETTLED {
             return None;
         }
-        passed.steps += steps;
-        passed.sum += time.as_secs_f64();
-        if steps > 0.0 {
-            passed.seen.push((time.as_secs_f64() / steps, steps));
-        }
-        if passed.steps < f64::from(self.config.steps_to_judge) || passed.sum < passed.watch {
+        passed.after.add(time.as_secs_f64(), steps);
+        let watched = &passed.after;
+        if watched.steps() < f64::from(self.config.steps_to_judge)
+            || watched.seconds() < passed.watch
+        {
             return None;
         }
-        let Passed { before, predicted, steps, .. } = *passed;
-        let after = passed.usual_step();
+        let Passed { before, predicted, slow, .. } = *passed;
+        let (steps, after) = (watched.steps(), watched.quantile(0.5));
         self.passed = None;
         self.episode = None;
         let realised = if before > 0.0 { 1.0 - after / before } else { 0.0 };
         self.learned.came_true(predicted, realised);
-        let is_worse = realised < -self.config.gain_min.max(NOISE * self.learned.noise());
+        let is_slower = realised < -self.config.gain_min.max(NOISE * self.learned.noise());
+        // The evidence: half of the steps take longer than three quarters of those before.
+        let is_worse = is_slower && after > slow;
         if is_worse {
             self.mistakes += 1;
             let doubled = 1 << self.mistakes.min(10);

@@ -9,6 +9,8 @@ fn proposal(seconds: u64, step_ms: u64, then_ms: u64) -> Proposal {
     Proposal {
         now: Time::ZERO + SECOND * seconds as u32,
         step: Duration::from_millis(step_ms),
+        step_usual: Duration::from_millis(step_ms),
+        step_slow: Duration::from_millis(step_ms),
         window: Duration::ZERO,
         predicted_now: Duration::from_millis(step_ms),
         predicted_then: Duration::from_millis(then_ms),

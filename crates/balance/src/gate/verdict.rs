@@ -63,8 +63,13 @@ impl GateConfig {
 pub struct Proposal {
     /// Now.
     pub now: Time,
-    /// What a step takes, as measured.
+    /// What a step takes in the window, as measured.
     pub step: Duration,
+    /// What steps have taken since actors have moved last: the median, with which those after the
+    /// plan are compared.
+    pub step_usual: Duration,
+    /// The time that three quarters of these have taken at most.
+    pub step_slow: Duration,
     /// For how long that was measured.
     pub window: Duration,
     /// What the cost model says that a step takes as things are.

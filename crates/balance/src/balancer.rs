@@ -9,6 +9,7 @@
 //! Strategies that do not predict ([`Strategy::predicts`]) move actors for the sake of moving and pass the gate by.
 
 mod report;
+mod undo;
 
 pub use report::{BalanceReport, Cause};
 
@@ -23,6 +24,7 @@ use crate::strategy::Strategy;
 use gridspan_topology::{LinkChange, Time};
 use std::collections::VecDeque;
 use std::time::Duration;
+use undo::{Undo, UndoPlan, work_of_message};
 
 /// What was measured, and why.
 #[derive(Clone, Copy, Debug)]
@@ -66,14 +68,6 @@ pub struct Balancer {
     reports: VecDeque<BalanceReport>,
 }
 
-/// A plan that is to be taken back.
-enum Undo {
-    /// By carrying out this one.
-    Plan(Plan),
-    /// By those who keep what has moved; this crossed sites in a step before.
-    Led(Traffic),
-}
-
 /// A plan that was handed out.
 struct Passed {
     /// The plan that takes it back; none where each leader keeps its part.
@@ -81,6 +75,8 @@ struct Passed {
     report: BalanceReport,
     /// How many messages made a step.
     messages: f64,
+    /// Seconds of work for each message, by the snapshot of one place.
+    work: f64,
     is_carried_out: bool,
     is_gated: bool,
 }
@@ -171,10 +167,14 @@ impl Balancer {
         if self.passed.is_some() {
             return Plan::none();
         }
-        let (undo, is_undo) = match self.undo.take() {
-            Some(Undo::Plan(plan)) => (Some(plan.still_fitting(window.snapshot)), true),
+        let (undo, is_excused) = match self.undo.take() {
+            Some(Undo::Plan(undo)) => undo.unless_excused(window, &self.model),
             Some(Undo::Led(_)) | None => (None, false),
         };
+        if is_excused && let Some(gate) = &mut self.gate {
+            gate.pardon();
+        }
+        let is_undo = undo.is_some();
         let plan = undo.unwrap_or_else(|| self.strategy.plan(window.snapshot));
         // A plan that does not fit is the strategy's fault, and nothing to be carried out.
         let Ok(appraisal) = Appraisal::of(window.snapshot, &plan, &self.model) else {
@@ -184,7 +184,12 @@ impl Balancer {
         let &Window { now, cause, time, handled, .. } = window;
         let occasion = Occasion { now, cause, time, handled };
         match self.weigh(&occasion, &figures, is_undo, Some(plan.inverse(window.snapshot))) {
-            true => plan,
+            true => {
+                if let Some(passed) = &mut self.passed {
+                    passed.work = work_of_message(window);
+                }
+                plan
+            }
             false => Plan::none(),
         }
     }
@@ -216,6 +221,10 @@ impl Balancer {
         undo: Option<Plan>,
     ) -> bool {
         let mut report = self.report(occasion, figures);
+        if occasion.cause == Cause::Undo && !is_undo {
+            // The plan was excused, and another is asked for in its place.
+            report.cause = Cause::Period;
+        }
         if is_undo {
             report.cause = Cause::Undo;
             if undo.is_none() {
@@ -242,7 +251,8 @@ impl Balancer {
         }
         let messages = messages_of_step(occasion, figures);
         let is_gated = !is_undo && self.gate.is_some();
-        self.passed = Some(Passed { undo, report, messages, is_carried_out: false, is_gated });
+        let (work, is_carried_out) = (f64::MAX, false);
+        self.passed = Some(Passed { undo, report, messages, work, is_carried_out, is_gated });
         true
     }
 
@@ -276,22 +286,24 @@ impl Balancer {
         }
     }
 
-    /// The last plan has been carried out: so many have moved, and it took so long.
-    pub fn carried_out(&mut self, now: Time, moved: u64, took: Duration) {
+    /// The last plan has been carried out: so many have moved, and it took so long. `is_stop`: the
+    /// job stood still meanwhile.
+    pub fn carried_out(&mut self, now: Time, moved: u64, took: Duration, is_stop: bool) {
         // While one plan is judged, others move nobody.
         let Some(passed) = self.passed.as_mut().filter(|passed| !passed.is_carried_out) else {
             return;
         };
         (passed.report.moved, passed.report.took) = (moved, took);
-        if moved > 0 {
-            self.pace = RecentPace::default();
-        }
         passed.is_carried_out = true;
         let is_judged = passed.is_gated && moved > 0;
+        if moved > 0 {
+            self.pace = if is_stop { RecentPace::default() } else { RecentPace::after_a_move() };
+        }
         if let Some(gate) = &mut self.gate {
             match passed.is_gated && moved == 0 {
                 true => gate.withdrawn(),
-                false => gate.carried_out(now, took),
+                false if is_stop => gate.carried_out(now, took),
+                false => gate.carried_out_meanwhile(now, took),
             }
         }
         if !is_judged {
@@ -302,16 +314,23 @@ impl Balancer {
     /// So many messages have been handled in `time`, which has just ended; pauses of main are left
     /// out.
     pub fn progress(&mut self, now: Time, time: Duration, handled: u64) {
-        self.pace.add(time, handled);
+        let is_way = self.pace.add(time, handled);
         let (Some(passed), Some(gate)) = (&self.passed, &mut self.gate) else { return };
         if passed.messages <= 0.0 {
             return;
         }
         let steps = handled as f64 / passed.messages;
+        if is_way {
+            return gate.made_way(time, steps);
+        }
         if let Some(outcome) = gate.observe(now, time, steps) {
             if outcome.should_undo {
                 self.undo = Some(match &passed.undo {
-                    Some(undo) => Undo::Plan(undo.clone()),
+                    Some(plan) => Undo::Plan(UndoPlan {
+                        plan: plan.clone(),
+                        work: passed.work,
+                        step: outcome.step,
+                    }),
                     None => Undo::Led(passed.report.before),
                 });
             }
@@ -357,7 +376,7 @@ fn proposal(occasion: &Occasion, figures: &Figures, pace: &RecentPace) -> Propos
         window: occasion.time,
         predicted_now: figures.step_before,
         predicted_then: figures.step_after,
-        bytes_inside: figures.bytes_inside,
+        bytes_inside: figures.bytes_busiest,
         bytes_between_sites: figures.bytes_between_sites,
         pause: None,
         remaining: None,

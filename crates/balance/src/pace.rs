@@ -12,6 +12,8 @@ pub(crate) struct RecentPace {
     fresh: usize,
     /// Whether the first piece is the job's first, in which it has begun.
     has_begin: bool,
+    /// Whether the next piece began before actors moved.
+    is_moving: bool,
 }
 
 /// The pace of the job as it began, with a few steps before a plan, says little; so many pieces are
@@ -40,14 +42,24 @@ impl RecentPace {
         Self { has_begin: true, ..Self::default() }
     }
 
-    /// So many messages were handled in a piece of time.
-    pub(crate) fn add(&mut self, time: Duration, handled: u64) {
+    /// That of a job whose actors have just moved.
+    pub(crate) fn after_a_move() -> Self {
+        Self { is_moving: true, ..Self::default() }
+    }
+
+    /// So many messages were handled in a piece of time. Whether actors moved in it, so that it
+    /// says nothing of steps.
+    pub(crate) fn add(&mut self, time: Duration, handled: u64) -> bool {
+        if std::mem::take(&mut self.is_moving) {
+            return true;
+        }
         if self.pieces.len() == PIECES_MAX {
             self.pieces.pop_front();
             self.has_begin = false;
         }
         self.pieces.push_back((time, handled));
         self.fresh = (self.fresh + 1).min(self.pieces.len());
+        false
     }
 
     /// A window has ended.

@@ -25,7 +25,7 @@ use std::time::Duration;
 /// After a plan it is as long as the window that led to it, within these bounds: jobs of short
 /// steps are judged soon.
 const PULSE_MIN: Duration = Duration::from_millis(5);
-const PULSE_FIRST_MAX: Duration = Duration::from_millis(50);
+const PULSE_FIRST_MAX: Duration = Duration::from_millis(10);
 /// The longest.
 const PULSE_MAX: Duration = Duration::from_secs(1);
 /// So many questions come with one pause.
@@ -174,8 +174,8 @@ impl Core {
     fn begin_pulses(&mut self, pause: Duration) {
         let pause = pause.max(PULSE_MIN * self.common.layout.pe_count().div_ceil(PULSE_PES));
         let Some(root) = &mut self.root else { return };
-        let number = root.balances.pulse.number;
-        root.balances.pulse = Pulse { is_on: true, number, pause, ..Pulse::default() };
+        let Pulse { number, last, .. } = root.balances.pulse;
+        root.balances.pulse = Pulse { is_on: true, number, last, pause, ..Pulse::default() };
         self.pulse(number);
     }
 

@@ -265,7 +265,7 @@ impl Core {
         let cause = balances.queue.pop_front().map(|(_, cause)| cause);
         let (moved, next) = (balances.moved, balances.queue.front().copied());
         let was_judging = root.balancer.is_judging();
-        root.balancer.carried_out(now, moved, now.since(begin));
+        root.balancer.carried_out(now, moved, now.since(begin), is_stop);
         if cause == Some(Cause::Request)
             && let Some(done) = balances.waits.pop_front()
         {

@@ -135,7 +135,7 @@ impl Gate {
         let budget = part_of(job, self.config.regret_max);
         let at_stake = self.owed + self.thought + 2.0 * seconds(cost);
         let at_stake = part_of(Duration::from_secs(1), at_stake);
-        if at_stake > budget && !self.is_worth_it(gain, expected, at_stake) {
+        if at_stake > budget && !self.is_worth_it(proposal, expected, at_stake) {
             return Verdict::Refuse(Refusal::OverBudget { at_stake, budget });
         }
         self.passed = Some(Passed {
@@ -161,9 +161,9 @@ impl Gate {
 
     /// Whether a plan may put more than the budget at stake: a large gain, while no plan has been a
     /// mistake.
-    fn is_worth_it(&self, gain: f64, expected: Duration, at_stake: Duration) -> bool {
+    fn is_worth_it(&self, proposal: &Proposal, expected: Duration, at_stake: Duration) -> bool {
         let returned = expected.as_secs_f64() > self.config.return_min * at_stake.as_secs_f64();
-        self.mistakes == 0 && gain >= self.config.gain_large && returned
+        self.mistakes == 0 && proposal.gain() >= self.config.gain_large && returned
     }
 
     /// For how long the cause of the gain is expected to last.

@@ -9,12 +9,14 @@
 //! Strategies that do not predict ([`Strategy::predicts`]) move actors for the sake of moving and pass the gate by.
 
 mod report;
+mod undo;
 
 pub use report::{BalanceReport, Cause};
 
 use crate::cost::{CostModel, Traffic};
 use crate::figures::Figures;
 use crate::gate::{Appraisal, Gate, GateConfig, Outcome, Proposal, Verdict};
+use crate::pace::RecentPace;
 use crate::plan::Plan;
 use crate::snapshot::Snapshot;
 use crate::speeds::{Evidence, SpeedEstimate};
@@ -22,6 +24,7 @@ use crate::strategy::Strategy;
 use gridspan_topology::{LinkChange, Time};
 use std::collections::VecDeque;
 use std::time::Duration;
+use undo::{Undo, UndoPlan, work_of_message};
 
 /// What was measured, and why.
 #[derive(Clone, Copy, Debug)]
@@ -61,15 +64,8 @@ pub struct Balancer {
     /// What crossed sites in a step before the plan that leaders take back.
     led_before: Traffic,
     speeds: SpeedEstimate,
+    pace: RecentPace,
     reports: VecDeque<BalanceReport>,
-}
-
-/// A plan that is to be taken back.
-enum Undo {
-    /// By carrying out this one.
-    Plan(Plan),
-    /// By those who keep what has moved; this crossed sites in a step before.
-    Led(Traffic),
 }
 
 /// A plan that was handed out.
@@ -79,6 +75,8 @@ struct Passed {
     report: BalanceReport,
     /// How many messages made a step.
     messages: f64,
+    /// Seconds of work for each message, by the snapshot of one place.
+    work: f64,
     is_carried_out: bool,
     is_gated: bool,
 }
@@ -90,8 +88,8 @@ impl Balancer {
         let model = CostModel::default();
         let reports = VecDeque::new();
         let led_before = Traffic::default();
-        let speeds = SpeedEstimate::default();
-        Self { strategy, gate, model, passed: None, undo: None, led_before, speeds, reports }
+        let (speeds, pace) = (SpeedEstimate::default(), RecentPace::of_new_job());
+        Self { strategy, gate, model, passed: None, undo: None, led_before, speeds, pace, reports }
     }
 
     /// The same with other constants of the gate, if there is one.
@@ -119,6 +117,12 @@ impl Balancer {
     /// Whether the leaders of the sites should plan.
     pub fn is_led(&self) -> bool {
         self.strategy.is_led()
+    }
+
+    /// Whether it should hear of the job's pace, also while no plan is judged: what is judged later
+    /// is compared with that.
+    pub fn wants_pace(&self) -> bool {
+        self.is_active() && self.gate.is_some()
     }
 
     /// Whether it is worth to measure now: no plan is being judged, and balancing has not cost too much.
@@ -163,10 +167,14 @@ impl Balancer {
         if self.passed.is_some() {
             return Plan::none();
         }
-        let (undo, is_undo) = match self.undo.take() {
-            Some(Undo::Plan(plan)) => (Some(plan.still_fitting(window.snapshot)), true),
+        let (undo, is_excused) = match self.undo.take() {
+            Some(Undo::Plan(undo)) => undo.unless_excused(window, &self.model),
             Some(Undo::Led(_)) | None => (None, false),
         };
+        if is_excused && let Some(gate) = &mut self.gate {
+            gate.pardon();
+        }
+        let is_undo = undo.is_some();
         let plan = undo.unwrap_or_else(|| self.strategy.plan(window.snapshot));
         // A plan that does not fit is the strategy's fault, and nothing to be carried out.
         let Ok(appraisal) = Appraisal::of(window.snapshot, &plan, &self.model) else {
@@ -176,7 +184,12 @@ impl Balancer {
         let &Window { now, cause, time, handled, .. } = window;
         let occasion = Occasion { now, cause, time, handled };
         match self.weigh(&occasion, &figures, is_undo, Some(plan.inverse(window.snapshot))) {
-            true => plan,
+            true => {
+                if let Some(passed) = &mut self.passed {
+                    passed.work = work_of_message(window);
+                }
+                plan
+            }
             false => Plan::none(),
         }
     }
@@ -208,13 +221,18 @@ impl Balancer {
         undo: Option<Plan>,
     ) -> bool {
         let mut report = self.report(occasion, figures);
+        if occasion.cause == Cause::Undo && !is_undo {
+            // The plan was excused, and another is asked for in its place.
+            report.cause = Cause::Period;
+        }
         if is_undo {
             report.cause = Cause::Undo;
             if undo.is_none() {
                 report.after = self.led_before;
             }
         } else if let Some(gate) = &mut self.gate {
-            let proposal = proposal(occasion, figures);
+            let proposal = proposal(occasion, figures, &self.pace);
+            self.pace.end_window();
             report.predicted = Some(proposal.gain());
             if let Verdict::Refuse(refusal) = gate.consider(&proposal) {
                 (report.moved, report.bytes_moved, report.after) = (0, 0, report.before);
@@ -231,9 +249,10 @@ impl Balancer {
             self.reports.push_back(report);
             return false;
         }
-        let messages = occasion.handled as f64 / figures.steps.max(1) as f64;
+        let messages = messages_of_step(occasion, figures);
         let is_gated = !is_undo && self.gate.is_some();
-        self.passed = Some(Passed { undo, report, messages, is_carried_out: false, is_gated });
+        let (work, is_carried_out) = (f64::MAX, false);
+        self.passed = Some(Passed { undo, report, messages, work, is_carried_out, is_gated });
         true
     }
 
@@ -267,8 +286,9 @@ impl Balancer {
         }
     }
 
-    /// The last plan has been carried out: so many have moved, and it took so long.
-    pub fn carried_out(&mut self, now: Time, moved: u64, took: Duration) {
+    /// The last plan has been carried out: so many have moved, and it took so long. `is_stop`: the
+    /// job stood still meanwhile.
+    pub fn carried_out(&mut self, now: Time, moved: u64, took: Duration, is_stop: bool) {
         // While one plan is judged, others move nobody.
         let Some(passed) = self.passed.as_mut().filter(|passed| !passed.is_carried_out) else {
             return;
@@ -276,10 +296,14 @@ impl Balancer {
         (passed.report.moved, passed.report.took) = (moved, took);
         passed.is_carried_out = true;
         let is_judged = passed.is_gated && moved > 0;
+        if moved > 0 {
+            self.pace = if is_stop { RecentPace::default() } else { RecentPace::after_a_move() };
+        }
         if let Some(gate) = &mut self.gate {
             match passed.is_gated && moved == 0 {
                 true => gate.withdrawn(),
-                false => gate.carried_out(now, took),
+                false if is_stop => gate.carried_out(now, took),
+                false => gate.carried_out_meanwhile(now, took),
             }
         }
         if !is_judged {
@@ -287,18 +311,26 @@ impl Balancer {
         }
     }
 
-    /// So many messages have been handled in `time`, which has just ended.
+    /// So many messages have been handled in `time`, which has just ended; pauses of main are left
+    /// out.
     pub fn progress(&mut self, now: Time, time: Duration, handled: u64) {
+        let is_way = self.pace.add(time, handled);
         let (Some(passed), Some(gate)) = (&self.passed, &mut self.gate) else { return };
-        // Whoever does nothing at all waits for something else than other actors.
-        if handled == 0 || passed.messages <= 0.0 {
+        if passed.messages <= 0.0 {
             return;
         }
         let steps = handled as f64 / passed.messages;
+        if is_way {
+            return gate.made_way(time, steps);
+        }
         if let Some(outcome) = gate.observe(now, time, steps) {
             if outcome.should_undo {
                 self.undo = Some(match &passed.undo {
-                    Some(undo) => Undo::Plan(undo.clone()),
+                    Some(plan) => Undo::Plan(UndoPlan {
+                        plan: plan.clone(),
+                        work: passed.work,
+                        step: outcome.step,
+                    }),
                     None => Undo::Led(passed.report.before),
                 });
             }
@@ -328,15 +360,23 @@ impl Balancer {
     }
 }
 
-fn proposal(occasion: &Occasion, figures: &Figures) -> Proposal {
-    let steps = u32::try_from(figures.steps.max(1)).unwrap_or(u32::MAX);
+fn messages_of_step(occasion: &Occasion, figures: &Figures) -> f64 {
+    occasion.handled as f64 / figures.steps.max(1) as f64
+}
+
+fn proposal(occasion: &Occasion, figures: &Figures, pace: &RecentPace) -> Proposal {
+    let mean = occasion.time.div_f64(figures.steps.max(1) as f64);
+    let step = pace.usual_step(messages_of_step(occasion, figures), mean);
     Proposal {
         now: occasion.now,
-        step: occasion.time / steps,
+        // The window may have begun with the job; its first messages may be no part of a step.
+        step: mean.min(step.median),
+        step_usual: step.median,
+        step_slow: step.slow,
         window: occasion.time,
         predicted_now: figures.step_before,
         predicted_then: figures.step_after,
-        bytes_inside: figures.bytes_inside,
+        bytes_inside: figures.bytes_busiest,
         bytes_between_sites: figures.bytes_between_sites,
         pause: None,
         remaining: None,

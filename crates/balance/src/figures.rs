@@ -27,6 +27,8 @@ pub struct Figures {
     pub traffic_after: Traffic,
     /// How many bytes of state would move inside sites.
     pub bytes_inside: u64,
+    /// How many of these the busiest node would send or get, as far as that is known.
+    pub bytes_busiest: u64,
     /// How many would move from one site to another.
     pub bytes_between_sites: u64,
     /// Whether most of the gain is due to other users' work, which is likely to pass.
@@ -46,6 +48,7 @@ impl Figures {
             traffic_before: appraisal.before.wide_area,
             traffic_after: appraisal.after.wide_area,
             bytes_inside: appraisal.bytes_inside,
+            bytes_busiest: appraisal.bytes_busiest,
             bytes_between_sites: appraisal.bytes_between_sites,
             is_passing: appraisal.is_passing,
         }

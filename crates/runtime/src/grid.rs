@@ -69,7 +69,10 @@ impl Grid {
     }
 
     fn run(&self, action: impl FnOnce(&mut Core) + Send + 'static) {
-        (self.shared.port)(Box::new(action));
+        (self.shared.port)(Box::new(move |core: &mut Core| {
+            core.main_goes_on();
+            action(core);
+        }));
     }
 
     /// The sites, nodes and PEs of the job.

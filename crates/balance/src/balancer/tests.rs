@@ -31,7 +31,7 @@ fn carried_out() -> (Balancer, Plan) {
     let mut balancer = Balancer::new(Box::new(Refine), true);
     let plan = balancer.decide(&window(&lopsided(), 100));
     assert!(!plan.is_empty());
-    balancer.carried_out(at(101), plan.moves.len() as u64, Duration::from_millis(2));
+    balancer.carried_out(at(101), plan.moves.len() as u64, Duration::from_millis(2), true);
     (balancer, plan)
 }
 
@@ -55,7 +55,7 @@ fn a_rebalance_that_moves_nobody_does_not_end_the_judging_of_an_earlier_plan() {
     let (mut balancer, plan) = carried_out();
 
     assert!(balancer.decide(&window(&lopsided(), 102)).is_empty());
-    balancer.carried_out(at(102), 0, Duration::ZERO);
+    balancer.carried_out(at(102), 0, Duration::ZERO, true);
 
     assert!(balancer.is_judging());
     balancer.progress(at(103), Duration::from_millis(60), 1000);
@@ -75,6 +75,7 @@ fn leaders_are_judged_as_one_place_is_and_take_back_what_they_keep() {
         traffic_before: Traffic::default(),
         traffic_after: Traffic::default(),
         bytes_inside: 1000,
+        bytes_busiest: 1000,
         bytes_between_sites: 2000,
         is_passing: false,
     };
@@ -82,7 +83,7 @@ fn leaders_are_judged_as_one_place_is_and_take_back_what_they_keep() {
     let occasion = Occasion { now: at(100), cause: Cause::Period, time, handled: 100 };
 
     assert!(balancer.is_led() && balancer.decide_led(&occasion, &figures, false));
-    balancer.carried_out(at(101), 3, Duration::from_millis(2));
+    balancer.carried_out(at(101), 3, Duration::from_millis(2), true);
     balancer.progress(at(102), Duration::from_millis(200), 1000);
 
     let report = balancer.take_report().unwrap();
@@ -90,7 +91,7 @@ fn leaders_are_judged_as_one_place_is_and_take_back_what_they_keep() {
     assert!(report.realised.unwrap() < -0.9 && balancer.wants_undo());
     assert!(balancer.take_led_undo() && !balancer.take_led_undo());
     assert!(balancer.decide_led(&Occasion { now: at(103), ..occasion }, &figures, true));
-    balancer.carried_out(at(103), 3, Duration::ZERO);
+    balancer.carried_out(at(103), 3, Duration::ZERO, true);
     assert_eq!(balancer.take_report().unwrap().cause, Cause::Undo);
 }
 
@@ -111,11 +112,38 @@ fn a_plan_that_made_things_worse_is_taken_back_for_those_that_are_still_there() 
 
     let back = |step: &Move| Move { actor: step.actor, from: step.to, to: step.from };
     assert_eq!(undo.moves, plan.moves[1..].iter().map(back).collect::<Vec<_>>());
-    balancer.carried_out(at(104), undo.moves.len() as u64, Duration::from_millis(2));
+    balancer.carried_out(at(104), undo.moves.len() as u64, Duration::from_millis(2), true);
     let report = balancer.take_report().unwrap();
     assert_eq!((report.cause, report.moved), (Cause::Undo, undo.moves.len() as u64));
     assert!(balancer.decide(&window(&lopsided(), 105)).is_empty(), "not again so soon");
     assert!(matches!(balancer.take_report().unwrap().refusal, Some(Refusal::AfterMistake { .. })));
+}
+
+#[test]
+fn a_plan_stays_if_steps_are_longer_since_the_work_of_actors_has_shifted() {
+    let (mut balancer, plan) = carried_out();
+    // 13 ms for 100 messages, which took 10 before.
+    balancer.progress(at(102), Duration::from_millis(130), 1000);
+    assert!(balancer.wants_undo());
+    let mut now = lopsided();
+    for actor in &mut now.actors {
+        actor.load = Duration::from_micros(10);
+    }
+    // As much work as before, but one has nearly all of it, wherever it is.
+    for step in &plan.moves {
+        let actor = now.actors.iter_mut().find(|actor| actor.id == step.actor).unwrap();
+        (actor.pe, actor.load) = (step.to, Duration::from_micros(10));
+    }
+    now.actors.iter_mut().find(|actor| actor.id == plan.moves[0].actor).unwrap().load =
+        Duration::from_millis(10);
+
+    let undo = balancer.decide(&window(&now, 103));
+
+    assert!(undo.is_empty(), "{undo:?}");
+    balancer.take_report();
+    let report = balancer.take_report().unwrap();
+    assert!(matches!(report.refusal, Some(Refusal::TooLittle { .. })), "{report:?}");
+    assert!(!balancer.wants_undo() && balancer.may_begin(at(104)));
 }
 
 #[test]
@@ -124,7 +152,7 @@ fn strategies_that_move_for_the_sake_of_moving_pass_the_gate_by() {
     let even = snapshot(&[0, 1, 2, 3]);
     for second in 1..20 {
         let plan = balancer.decide(&window(&even, second));
-        balancer.carried_out(at(second), plan.moves.len() as u64, SECOND);
+        balancer.carried_out(at(second), plan.moves.len() as u64, SECOND, true);
         let report = balancer.take_report().unwrap();
         assert_eq!((report.moved, report.refusal), (plan.moves.len() as u64, None));
         assert!(balancer.may_begin(at(second)));

@@ -4,7 +4,7 @@ use crate::cost::{CostModel, Prediction};
 use crate::plan::{Plan, PlanError};
 use crate::seats::predict_with;
 use crate::snapshot::{PeLoad, Snapshot};
-use gridspan_topology::PeId;
+use gridspan_topology::{Layout, NodeId, PeId};
 use std::collections::BTreeMap;
 
 /// A plan beside doing nothing, in figures.
@@ -16,6 +16,9 @@ pub struct Appraisal {
     pub after: Prediction,
     /// How many bytes of state would move inside sites.
     pub bytes_inside: u64,
+    /// How many of these the busiest node would send or get; inside of a node, a part of them
+    /// counts.
+    pub bytes_busiest: u64,
     /// How many would move from one site to another.
     pub bytes_between_sites: u64,
     /// Whether most of the gain is due to other users' work, which is likely to pass.
@@ -32,18 +35,19 @@ impl Appraisal {
         let then = plan.mapping(snapshot)?;
         let bytes: BTreeMap<_, u64> =
             snapshot.actors.iter().map(|actor| (actor.id, actor.bytes)).collect();
-        let site = |pe| snapshot.layout.site_of(pe);
-        let (mut inside, mut between) = (0_u64, 0_u64);
+        let mut transfers = Transfers::new(snapshot);
+        let size = |actor| bytes.get(actor).copied().unwrap_or(0);
         for step in &plan.moves {
-            let sum = if site(step.from) == site(step.to) { &mut inside } else { &mut between };
-            *sum = sum.saturating_add(bytes.get(&step.actor).copied().unwrap_or(0));
+            transfers.add(step.from, step.to, size(&step.actor));
         }
         for twin in &plan.begin {
             let first = snapshot.actors.iter().zip(&then).find(|(actor, _)| actor.id == twin.actor);
-            let is_near = first.is_some_and(|(_, &pe)| site(pe) == site(twin.at));
-            let sum = if is_near { &mut inside } else { &mut between };
-            *sum = sum.saturating_add(bytes.get(&twin.actor).copied().unwrap_or(0));
+            if let Some((_, &pe)) = first {
+                transfers.add(pe, twin.at, size(&twin.actor));
+            }
         }
+        let (inside, between) = (transfers.inside, transfers.between);
+        let bytes_busiest = transfers.busiest();
         let twins = plan.twins(snapshot);
         let before = predict_with(snapshot, &now, &snapshot.twins, model);
         let after = predict_with(snapshot, &then, &twins, model);
@@ -59,7 +63,44 @@ impl Appraisal {
             );
             lasting < gain(&before, &after) / 2.0
         };
-        Ok(Self { before, after, bytes_inside: inside, bytes_between_sites: between, is_passing })
+        let (bytes_inside, bytes_between_sites) = (inside, between);
+        Ok(Self { before, after, bytes_inside, bytes_busiest, bytes_between_sites, is_passing })
+    }
+}
+
+/// So many times faster than between nodes, state moves between PEs of one: it is copied.
+const COPYING: u64 = 8;
+
+/// The bytes that would move.
+struct Transfers<'a> {
+    layout: &'a Layout,
+    inside: u64,
+    between: u64,
+    /// By node, what it would send to others of its site, and get from them.
+    nodes: BTreeMap<NodeId, (u64, u64)>,
+}
+
+impl<'a> Transfers<'a> {
+    fn new(snapshot: &'a Snapshot) -> Self {
+        Self { layout: &snapshot.layout, inside: 0, between: 0, nodes: BTreeMap::new() }
+    }
+
+    fn add(&mut self, from: PeId, to: PeId, bytes: u64) {
+        let [here, there] = [from, to].map(|pe| self.layout.node_of(pe));
+        if self.layout.site_of(from) != self.layout.site_of(to) {
+            self.between = self.between.saturating_add(bytes);
+            return;
+        }
+        self.inside = self.inside.saturating_add(bytes);
+        let bytes = if here == there { bytes / COPYING } else { bytes };
+        let sent = &mut self.nodes.entry(here).or_default().0;
+        *sent = sent.saturating_add(bytes);
+        let got = &mut self.nodes.entry(there).or_default().1;
+        *got = got.saturating_add(bytes);
+    }
+
+    fn busiest(&self) -> u64 {
+        self.nodes.values().map(|&(sent, got)| sent.max(got)).max().unwrap_or(0)
     }
 }
 
@@ -97,6 +138,8 @@ mod tests {
 
         assert_eq!((appraisal.bytes_inside, appraisal.bytes_between_sites), (1000, 2000));
         assert!(appraisal.after.step < appraisal.before.step);
+        // PE 0 and PE 1 are one node.
+        assert_eq!(appraisal.bytes_busiest, 1000 / COPYING);
     }
 
     #[test]

@@ -7,11 +7,14 @@
 //! the runtime calls [`Gate::consider`] with each proposed plan. It passes if (2) the predicted gain is above noise, (3) the
 //! gain over the time for which the cause is expected to last is well above what moving costs, (4) enough has been lost by
 //! not moving that even a wrong decision at most adds half to the loss (ski rental), and (5) what balancing has cost and not yet
-//! brought back stays a small part of the job (a budget of regret). Then the runtime moves actors, tells [`Gate::carried_out`]
-//! what that cost, and reports the steps that follow by [`Gate::observe`]. Failure: if they became slower, by more than steps
-//! differ anyway, the gate says that the plan should be undone ([`Plan::inverse`](crate::Plan::inverse)), and waits longer and
-//! longer after each such mistake. How much of predicted gains came true discounts later predictions, and what plans took
-//! scales what later ones are expected to cost.
+//! brought back stays a small part of the job (a budget of regret), or the gain is large, more than what
+//! is at stake, and no plan was a mistake so far. Then the runtime moves actors, tells
+//! [`Gate::carried_out`] what that cost, and reports the steps that follow by [`Gate::observe`].
+//! Failure: if they became slower, by more than steps differ anyway (half of them take longer than
+//! three quarters before), the gate says that the plan should be undone
+//! ([`Plan::inverse`](crate::Plan::inverse)), and waits longer and longer after each such mistake.
+//! How much of predicted gains came true discounts later predictions, and what plans took scales
+//! what later ones are expected to cost.
 //!
 //! Rule 1 (measure work and speed, not load averages) and rule 6 (the target least loaded in the long
 //! run) are the business of snapshots and strategies.
@@ -23,6 +26,7 @@ mod verdict;
 pub use appraisal::Appraisal;
 pub use verdict::{GateConfig, Outcome, Proposal, Refusal, Verdict};
 
+use crate::step_times::StepTimes;
 use gridspan_topology::Time;
 use learned::Learned;
 use std::time::Duration;
@@ -38,6 +42,8 @@ pub struct Gate {
     lost: Duration,
     /// What moving has cost and steps have not brought back.
     owed: f64,
+    /// The same for measuring and thinking.
+    thought: f64,
     passed: Option<Passed>,
     /// No plan passes before this.
     not_before: Time,
@@ -53,31 +59,22 @@ struct Passed {
     estimate: Duration,
     /// For how many seconds the steps after it have to be watched.
     watch: f64,
+    /// Longer steps than this are slower than those before.
+    slow: f64,
     carried_out: Option<Time>,
+    /// For how long the job stood still, at most, where it went on while actors moved.
+    pause: Option<Duration>,
     /// Whether what was under way when actors moved has arrived.
     is_settled: bool,
-    steps: f64,
-    sum: f64,
-    /// What a step took, and how many took as long.
-    seen: Vec<(f64, f64)>,
-}
-
-impl Passed {
-    /// What half of the steps took at most. Times in which the job has hardly anything to do, as at its end, have
-    /// few steps and say little.
-    fn usual_step(&mut self) -> f64 {
-        self.seen.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut left = self.steps / 2.0;
-        let half = self.seen.iter().find(|(_, steps)| {
-            left -= steps;
-            left <= 0.0
-        });
-        half.map_or(0.0, |(step, _)| *step)
-    }
+    after: StepTimes,
 }
 
 /// So many steps outweigh the first one after a move, which still receives what was under way.
 const SETTLED: f64 = 4.0;
+/// Nobody needs to see more steps than this to judge a plan.
+const ENOUGH_STEPS: u32 = 50;
+/// After a mistake no plan passes for so many times the time that it was in effect.
+const IN_EFFECT: u32 = 10;
 /// Steps that differ by less than so many times the usual difference are no slower.
 const NOISE: f64 = 2.0;
 
@@ -90,6 +87,7 @@ impl Gate {
             episode: None,
             lost: Duration::ZERO,
             owed: 0.0,
+            thought: 0.0,
             passed: None,
             not_before: Time::ZERO,
             mistakes: 0,
@@ -112,7 +110,9 @@ impl Gate {
             self.lost = Duration::ZERO;
             return Verdict::Refuse(Refusal::TooLittle { gain });
         }
-        let (begin, last) = self.episode.unwrap_or((proposal.now, proposal.now));
+        // What was measured says that the cause was there in the window already.
+        let measured = Time(proposal.now.0.saturating_sub(proposal.window.as_nanos() as u64));
+        let (begin, last) = self.episode.unwrap_or((measured, measured));
         self.episode = Some((begin, proposal.now));
         // What a plan would have saved since the last one was proposed.
         let seconds = |duration: Duration| duration.as_secs_f64();
@@ -133,24 +133,37 @@ impl Gate {
         let remaining = proposal.remaining.unwrap_or_default();
         let job = proposal.now.since(Time::ZERO).saturating_add(remaining);
         let budget = part_of(job, self.config.regret_max);
-        let at_stake = part_of(Duration::from_secs(1), self.owed.max(0.0) + 2.0 * seconds(cost));
-        if at_stake > budget {
+        let at_stake = self.owed + self.thought + 2.0 * seconds(cost);
+        let at_stake = part_of(Duration::from_secs(1), at_stake);
+        if at_stake > budget && !self.is_worth_it(proposal, expected, at_stake) {
             return Verdict::Refuse(Refusal::OverBudget { at_stake, budget });
         }
         self.passed = Some(Passed {
-            before: seconds(proposal.step),
+            before: seconds(proposal.step_usual),
+            slow: seconds(proposal.step_slow),
             predicted: proposal.gain(),
             estimate,
-            watch: seconds(proposal.window.min(self.config.time_to_judge)),
+            watch: seconds(
+                proposal
+                    .window
+                    .min(self.config.time_to_judge)
+                    .min(proposal.step_usual.saturating_mul(ENOUGH_STEPS)),
+            ),
             carried_out: None,
+            pause: None,
             is_settled: false,
-            steps: 0.0,
-            sum: 0.0,
-            seen: Vec::new(),
+            after: StepTimes::default(),
         });
         self.learned.forget_step();
         self.lost = Duration::ZERO;
         Verdict::Pass { expected, cost }
+    }
+
+    /// Whether a plan may put more than the budget at stake: a large gain, while no plan has been a
+    /// mistake.
+    fn is_worth_it(&self, proposal: &Proposal, expected: Duration, at_stake: Duration) -> bool {
+        let returned = expected.as_secs_f64() > self.config.return_min * at_stake.as_secs_f64();
+        self.mistakes == 0 && proposal.gain() >= self.config.gain_large && returned
     }
 
     /// For how long the cause of the gain is expected to last.
@@ -179,6 +192,25 @@ impl Gate {
         }
     }
 
+    /// The same where the job has gone on while actors moved, which took so long: what that cost is
+    /// told by [`made_way`](Self::made_way).
+    pub fn carried_out_meanwhile(&mut self, now: Time, took: Duration) {
+        match &mut self.passed {
+            Some(passed) => (passed.carried_out, passed.pause) = (Some(now), Some(took)),
+            None => self.carried_out(now, took),
+        }
+    }
+
+    /// While the plan was made and actors moved, the job has made so many steps in `time`.
+    pub fn made_way(&mut self, time: Duration, steps: f64) {
+        let Some(passed) = &mut self.passed else { return };
+        let Some(pause) = passed.pause.take() else { return };
+        let lost = (time.as_secs_f64() - steps * passed.before).max(0.0);
+        let cost = part_of(Duration::from_secs(1), lost).min(pause);
+        self.owed += cost.as_secs_f64();
+        self.learned.cost(passed.estimate, cost);
+    }
+
     /// The plan that passed was not carried out after all.
     pub fn withdrawn(&mut self) {
         self.passed = None;
@@ -187,35 +219,40 @@ impl Gate {
     /// So many steps have taken `time` together. Says how the last plan turned out once enough have been seen.
     pub fn observe(&mut self, now: Time, time: Duration, steps: f64) -> Option<Outcome> {
         let passed = self.passed.as_mut()?;
-        passed.carried_out?;
+        let begin = passed.carried_out?;
         if !std::mem::replace(&mut passed.is_settled, true) && steps < SETTLED {
             return None;
         }
-        passed.steps += steps;
-        passed.sum += time.as_secs_f64();
-        if steps > 0.0 {
-            passed.seen.push((time.as_secs_f64() / steps, steps));
-        }
-        if passed.steps < f64::from(self.config.steps_to_judge) || passed.sum < passed.watch {
+        passed.after.add(time.as_secs_f64(), steps);
+        let watched = &passed.after;
+        if watched.steps() < f64::from(self.config.steps_to_judge)
+            || watched.seconds() < passed.watch
+        {
             return None;
         }
-        let Passed { before, predicted, steps, .. } = *passed;
-        let after = passed.usual_step();
+        let Passed { before, predicted, slow, .. } = *passed;
+        let (steps, after) = (watched.steps(), watched.quantile(0.5));
         self.passed = None;
         self.episode = None;
         let realised = if before > 0.0 { 1.0 - after / before } else { 0.0 };
         self.learned.came_true(predicted, realised);
-        let is_worse = realised < -self.config.gain_min.max(NOISE * self.learned.noise());
+        let is_slower = realised < -self.config.gain_min.max(NOISE * self.learned.noise());
+        // The evidence: half of the steps take longer than three quarters of those before.
+        let is_worse = is_slower && after > slow;
         if is_worse {
             self.mistakes += 1;
             let doubled = 1 << self.mistakes.min(10);
-            let pause = self.config.pause_after_mistake.saturating_mul(doubled);
-            self.not_before = now + pause;
+            let pause = self.config.pause_after_mistake.min(now.since(begin) * IN_EFFECT);
+            self.not_before = now + pause.saturating_mul(doubled);
         } else {
             self.mistakes = 0;
         }
-        self.owed = (self.owed - steps * before * realised).max(0.0);
-        Some(Outcome { predicted, realised, should_undo: is_worse })
+        match steps * before * realised {
+            saved @ 0.0.. => self.brought_back(part_of(Duration::from_secs(1), saved)),
+            lost => self.owed -= lost,
+        }
+        let step = part_of(Duration::from_secs(1), after);
+        Some(Outcome { predicted, realised, step, should_undo: is_worse })
     }
 
     /// Whether a plan is being judged, so that no other would pass.
@@ -223,19 +260,27 @@ impl Gate {
         self.passed.is_some()
     }
 
-    /// Whether balancing has cost so little so far that it is worth to think about a plan.
+    /// Whether thinking has cost so little so far that it is worth to think about a plan.
     pub fn has_room(&self, now: Time) -> bool {
-        self.owed <= now.since(Time::ZERO).as_secs_f64() * self.config.regret_max
+        self.thought <= now.since(Time::ZERO).as_secs_f64() * self.config.regret_max
     }
 
     /// Measuring and thinking have cost so much, whatever comes of it.
     pub fn spent(&mut self, time: Duration) {
-        self.owed += time.as_secs_f64();
+        self.thought += time.as_secs_f64();
+    }
+
+    /// The last plan was no mistake: not what it moved made steps longer.
+    pub fn pardon(&mut self) {
+        self.mistakes = self.mistakes.saturating_sub(1);
+        self.not_before = Time::ZERO;
     }
 
     /// Steps have been shorter by so much than they would have been; what balancing owes the job becomes less.
     pub fn brought_back(&mut self, saved: Duration) {
-        self.owed = (self.owed - saved.as_secs_f64()).max(0.0);
+        let left = self.owed - saved.as_secs_f64();
+        self.owed = left.max(0.0);
+        self.thought = (self.thought + left.min(0.0)).max(0.0);
     }
 
     /// The part of predicted gains that has come true, `0.1..=1.0`.

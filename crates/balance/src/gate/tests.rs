@@ -9,6 +9,8 @@ fn proposal(seconds: u64, step_ms: u64, then_ms: u64) -> Proposal {
     Proposal {
         now: Time::ZERO + SECOND * seconds as u32,
         step: Duration::from_millis(step_ms),
+        step_usual: Duration::from_millis(step_ms),
+        step_slow: Duration::from_millis(step_ms),
         window: Duration::ZERO,
         predicted_now: Duration::from_millis(step_ms),
         predicted_then: Duration::from_millis(then_ms),
@@ -179,12 +181,12 @@ fn steps_that_differ_anyway_are_no_reason_to_undo() {
 #[test]
 fn a_plan_is_watched_as_long_as_the_steps_before_it_were() {
     let mut gate = gate();
-    gate.consider(&Proposal { window: SECOND, ..proposal(10, 1, 0) });
+    gate.consider(&Proposal { window: SECOND, ..proposal(10, 100, 0) });
     gate.carried_out(Time::ZERO + SECOND * 10, SECOND / 10);
     let millis = Duration::from_millis;
 
-    assert_eq!(gate.observe(Time::ZERO + SECOND * 11, millis(500), 1000.0), None);
-    let outcome = gate.observe(Time::ZERO + SECOND * 12, millis(500), 1000.0).unwrap();
+    assert_eq!(gate.observe(Time::ZERO + SECOND * 11, millis(500), 10.0), None);
+    let outcome = gate.observe(Time::ZERO + SECOND * 12, millis(500), 10.0).unwrap();
     assert!((outcome.realised - 0.5).abs() < 1e-9);
 }
 
@@ -223,4 +225,49 @@ fn the_end_of_the_work_is_no_slow_step() {
     let outcome = gate.observe(Time::ZERO + SECOND * 16, SECOND * 5, 1.0).unwrap();
 
     assert!(!outcome.should_undo && (outcome.realised - 0.2).abs() < 1e-9, "{outcome:?}");
+}
+
+#[test]
+fn a_large_gain_passes_early_in_a_job_unless_plans_have_been_mistakes() {
+    let early = |millis: u32| {
+        let now = Time::ZERO + Duration::from_millis(1) * millis;
+        Proposal { now, pause: None, remaining: None, ..proposal(0, 20, 5) }
+    };
+    // Any plan is expected to cost 1 ms: 2 ms are at stake, of a job of some milliseconds.
+    let mut gate = gate();
+    let too_early = gate.consider(&early(2));
+    assert!(matches!(too_early, Verdict::Refuse(Refusal::OverBudget { .. })), "{too_early:?}");
+    assert!(matches!(gate.consider(&early(3)), Verdict::Pass { .. }));
+    gate.carried_out(early(3).now, Duration::from_millis(1));
+    assert!(gate.observe(early(400).now, SECOND, 10.0).is_some_and(|outcome| outcome.should_undo));
+    gate.not_before = Time::ZERO;
+
+    let careful = gate.consider(&early(40));
+    assert!(matches!(careful, Verdict::Refuse(Refusal::OverBudget { .. })), "{careful:?}");
+}
+
+#[test]
+fn a_passing_cause_is_as_old_as_the_window_in_which_it_was_measured() {
+    let mut gate = gate();
+    let passing = Proposal { is_passing: true, window: SECOND * 4, ..proposal(100, 1000, 900) };
+
+    assert!(matches!(gate.consider(&passing), Verdict::Pass { expected, .. }
+        if expected == SECOND * 4 / 10));
+}
+
+#[test]
+fn moving_while_the_job_goes_on_costs_no_more_than_the_steps_that_were_missed() {
+    let mut gate = gate();
+    let unknown = |seconds| Proposal { pause: None, ..proposal(seconds, 100, 80) };
+    gate.consider(&unknown(10));
+    // It took 2 s, but of 3 s only 200 ms were lost.
+    gate.carried_out_meanwhile(Time::ZERO + SECOND * 12, SECOND * 2);
+    gate.made_way(SECOND * 3, 28.0);
+    assert!((gate.owed - 0.2).abs() < 1e-9, "{}", gate.owed);
+    gate.observe(Time::ZERO + SECOND * 14, SECOND, 12.5);
+
+    let next = gate.consider(&unknown(30));
+
+    // 200 times what the bytes tell, of which a factor of 20 is believed.
+    assert!(matches!(next, Verdict::Pass { cost, .. } if cost.as_millis() == 20), "{next:?}");
 }

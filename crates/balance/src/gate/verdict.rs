@@ -17,9 +17,13 @@ pub struct GateConfig {
     pub wait_when_known: f64,
     /// Rule 5: the part of the job that balancing may cost at most. Default 0.03.
     pub regret_max: f64,
+    /// Rule 5, too: a gain of this part of a step is large. Default 0.25.
+    pub gain_large: f64,
+    /// More may be at stake for a large gain if it brings so many times that. Default 1.
+    pub return_min: f64,
     /// What any plan costs, however little moves. Default 1 ms.
     pub fixed_cost: Duration,
-    /// How fast state moves between PEs of one site, all together. Default 1 Gbit/s.
+    /// How fast state moves between a node and others of its site. Default 1 Gbit/s.
     pub inside: Bandwidth,
     /// How fast state moves between sites, all together. Default 100 Mbit/s.
     pub between_sites: Bandwidth,
@@ -27,7 +31,8 @@ pub struct GateConfig {
     pub steps_to_judge: u32,
     /// For how long they must have been watched, or as long as the steps before were, if that is less. Default 2 s.
     pub time_to_judge: Duration,
-    /// How long no plan passes after one that made steps longer; doubled with each further one. Default 5 s.
+    /// How long no plan passes after one that made steps longer, or ten times as long as that one
+    /// was in effect, if that is less; doubled with each further one. Default 5 s.
     pub pause_after_mistake: Duration,
 }
 
@@ -39,6 +44,8 @@ impl Default for GateConfig {
             wait: 0.5,
             wait_when_known: 0.1,
             regret_max: 0.03,
+            gain_large: 0.25,
+            return_min: 1.0,
             fixed_cost: Duration::from_millis(1),
             inside: Bandwidth::from_bits_per_second(1_000_000_000),
             between_sites: Bandwidth::from_bits_per_second(100_000_000),
@@ -63,15 +70,20 @@ impl GateConfig {
 pub struct Proposal {
     /// Now.
     pub now: Time,
-    /// What a step takes, as measured.
+    /// What a step takes in the window, as measured.
     pub step: Duration,
+    /// What steps have taken since actors have moved last: the median, with which those after the
+    /// plan are compared.
+    pub step_usual: Duration,
+    /// The time that three quarters of these have taken at most.
+    pub step_slow: Duration,
     /// For how long that was measured.
     pub window: Duration,
     /// What the cost model says that a step takes as things are.
     pub predicted_now: Duration,
     /// What it says that a step would take.
     pub predicted_then: Duration,
-    /// How many bytes would move inside sites.
+    /// How many bytes the busiest node would send to others of its site, or get from them.
     pub bytes_inside: u64,
     /// How many bytes would move from one site to another.
     pub bytes_between_sites: u64,
@@ -152,6 +164,8 @@ pub struct Outcome {
     pub predicted: f64,
     /// The part that was saved; negative if steps became longer. 0.2 means a fifth.
     pub realised: f64,
+    /// What a step takes after the plan.
+    pub step: Duration,
     /// Whether to carry out the inverse of the plan.
     pub should_undo: bool,
 }

@@ -10,6 +10,7 @@ use crate::parcel::Parcel;
 use crate::wire::{Control, Insertion, MemberRecord};
 use gridspan_balance::Cause;
 use gridspan_topology::PeId;
+use std::time::Duration;
 
 impl Pe {
     pub(super) fn handle_control(&mut self, from: PeId, control: Control) {
@@ -27,6 +28,7 @@ impl Pe {
         }
         if control.is_counted() {
             self.core.processed += 1;
+            self.core.note_busy(Duration::ZERO);
         }
         let core = &mut self.core;
         match control {

@@ -166,6 +166,7 @@ impl Pe {
     /// send, or this PE has failed and waits for the end of the job.
     pub fn run(&mut self, budget: u32) -> u32 {
         let mut handled = 0;
+        let begin = self.core.work_begins();
         let is_over =
             |core: &Core| core.failure.is_some() || core.turn_is_over || core.outbox.is_full();
         while handled < budget && !is_over(&self.core) {
@@ -180,6 +181,9 @@ impl Pe {
             }
         }
         self.core.statistics.handled += u64::from(handled);
+        if handled > 0 {
+            self.core.work_ends(begin);
+        }
         handled
     }
 

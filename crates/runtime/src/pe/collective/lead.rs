@@ -189,9 +189,10 @@ impl Core {
         balances.thought = balances.thought.min(most) + std::mem::take(&mut balances.top_thought);
         let is_undo = top.is_undo();
         root.balancer.keep_speeds(top.into_speeds());
-        let Some(occasion) = balances.end_window(now) else { return };
-        let Some(&(collection, _)) = balances.queue.front() else { return };
-        let is_fresh_wanted = std::mem::take(&mut balances.events.is_fresh_wanted);
+        let Some(occasion) = self.end_window() else { return };
+        let Some(root) = &mut self.root else { return };
+        let Some(&(collection, _)) = root.balances.queue.front() else { return };
+        let is_fresh_wanted = std::mem::take(&mut root.balances.events.is_fresh_wanted);
         let is_passed = !(is_fresh_wanted && occasion.cause == Cause::ForeignLoad)
             && root.balancer.decide_led(&occasion, figures, is_undo);
         let uses_steps = root.uses_steps;

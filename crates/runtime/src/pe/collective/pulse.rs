@@ -4,34 +4,49 @@
 //! links, and PEs that get another share of their processor than before, are events after which a strategy
 //! that predicts is asked too, at most once a second and less often while that leads to nothing.
 //!
-//! **Steady state.** After a plan that is to be judged, the root asks all PEs again and again how many messages
-//! they have handled. When the balancer has seen enough, it says how the plan turned out, and may want
-//! it undone, which is one more rebalance while everybody goes on.
+//! **Steady state.** The root asks all PEs now and then how many messages they have handled, often
+//! at first and after each plan. So the balancer knows the pace before a plan. When it has seen
+//! enough of that after it, it says how the plan turned out, and may want it undone, which is one
+//! more rebalance while everybody goes on. The pace is that by the job's own time: while main waits
+//! for nothing of the job and the root has nothing to do, the job waits for main.
 //!
-//! **Failure.** A job that handles nothing for long waits for something else; its plan is not judged.
+//! **Failure.** A job that handles nothing for long waits for something else; its plan is not
+//! judged. A job that goes on without main and without the root is taken for one that waits, unless
+//! actors live at the root.
 
 use crate::pe::core::Core;
-use crate::pe::state::{Balances, Pulse};
+use crate::pe::state::{Balances, Family, Pulse};
 use crate::wire::Control;
-use gridspan_balance::{Cause, Refusal};
+use gridspan_balance::{Cause, Occasion, Refusal};
+use gridspan_topology::Time;
 use std::time::Duration;
 
-/// The first pause between two questions about the pace of the job; each is twice as long as the one before. It is
-/// as long as the window that led to the plan, within these bounds: jobs of short steps are judged soon.
+/// The first pause between two questions about the pace of the job; after a few it is doubled.
+/// After a plan it is as long as the window that led to it, within these bounds: jobs of short
+/// steps are judged soon.
 const PULSE_MIN: Duration = Duration::from_millis(5);
-const PULSE_FIRST_MAX: Duration = Duration::from_millis(50);
+const PULSE_FIRST_MAX: Duration = Duration::from_millis(10);
 /// The longest.
 const PULSE_MAX: Duration = Duration::from_secs(1);
+/// So many questions come with one pause.
+const PULSES: u32 = 4;
+/// For each so many PEs the first pause is longer by the least, so that the root has little to do
+/// with it.
+const PULSE_PES: u32 = 16;
 /// So many answers in a row that nothing was handled, and nobody asks any more: half a minute.
 const EMPTY_MAX: u32 = 30;
+/// The same where no plan is judged.
+const EMPTY_MAX_BEFORE: u32 = 8;
 /// For how long an event is measured before a strategy is asked about it, and the least time between two.
 const EVENT_PAUSE: Duration = Duration::from_secs(1);
 /// The longest time between two looks at an event that the gate does not think worth it yet.
 const EVENT_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 impl Core {
-    /// Begins to balance now and then, if the job wants it. Runs on the root.
+    /// Begins to balance now and then, if the job wants it, and to look at its pace. Runs on the
+    /// root.
     pub(super) fn begin_periods(&mut self) {
+        self.begin_pace();
         let Some(every) = self.common.balancing.every else { return };
         let Some(root) = &mut self.root else { return };
         if root.balancer.is_active() && !std::mem::replace(&mut root.balances.is_periodic, true) {
@@ -117,10 +132,8 @@ impl Core {
         let refusal = self.tell_balances();
         let Some(root) = &mut self.root else { return };
         if root.balancer.is_judging() && !was_judging {
-            let number = root.balances.pulse.number;
             let pause = root.balances.measured.clamp(PULSE_MIN, PULSE_FIRST_MAX);
-            root.balances.pulse = Pulse { number, pause, ..Pulse::default() };
-            self.pulse();
+            self.begin_pulses(pause);
         }
         let may_pass = !matches!(refusal, None | Some(Refusal::TooLittle { .. }));
         if let Some(cause @ (Cause::Link | Cause::ForeignLoad)) = cause.filter(|_| may_pass) {
@@ -149,14 +162,32 @@ impl Core {
         }
     }
 
-    /// Asks all PEs how many messages they have handled.
-    fn pulse(&mut self) {
-        let (now, pes) = (self.now, self.common.layout.pes());
+    /// Begins to look at the pace of the job, if somebody wants to know it and nobody looks.
+    fn begin_pace(&mut self) {
+        let pes = self.common.layout.pe_count();
+        let Some(root) = &self.root else { return };
+        if pes > 1 && root.balancer.wants_pace() && !root.balances.pulse.is_on {
+            self.begin_pulses(PULSE_MIN);
+        }
+    }
+
+    fn begin_pulses(&mut self, pause: Duration) {
+        let pause = pause.max(PULSE_MIN * self.common.layout.pe_count().div_ceil(PULSE_PES));
         let Some(root) = &mut self.root else { return };
-        if !root.balancer.is_judging() {
+        let Pulse { number, last, .. } = root.balances.pulse;
+        root.balances.pulse = Pulse { is_on: true, number, last, pause, ..Pulse::default() };
+        self.pulse(number);
+    }
+
+    /// Asks all PEs how many messages they have handled, unless somebody has asked since question
+    /// `last`.
+    fn pulse(&mut self, last: u64) {
+        let (now, pes) = (self.own_now(), self.common.layout.pes());
+        let Some(root) = &mut self.root else { return };
+        let pulse = &mut root.balances.pulse;
+        if pulse.number != last {
             return;
         }
-        let pulse = &mut root.balances.pulse;
         pulse.number += 1;
         (pulse.missing, pulse.handled, pulse.asked) = (pes.len() as u32, 0, now);
         let number = pulse.number;
@@ -171,7 +202,6 @@ impl Core {
     }
 
     pub(in crate::pe) fn handle_beat(&mut self, number: u64, handled: u64) {
-        let now = self.now;
         let Some(root) = &mut self.root else { return };
         let pulse = &mut root.balances.pulse;
         if number != pulse.number || pulse.missing == 0 {
@@ -182,24 +212,120 @@ impl Core {
         if pulse.missing > 0 {
             return;
         }
-        if let Some((asked, before)) = pulse.last.replace((pulse.asked, pulse.handled)) {
-            let news = pulse.handled.saturating_sub(before);
-            pulse.empty = if news == 0 { pulse.empty + 1 } else { 0 };
-            root.balancer.progress(now, pulse.asked.since(asked), news);
-            if pulse.empty == EMPTY_MAX {
-                root.balancer.give_up();
+        let (asked, all) = (pulse.asked, pulse.handled);
+        let is_empty = pulse.last.is_some_and(|(_, before)| before == all);
+        pulse.empty = if is_empty { pulse.empty + 1 } else { 0 };
+        let was_judging = root.balancer.is_judging();
+        self.note_pace(asked, all);
+        let Some(root) = &mut self.root else { return };
+        let (pulse, balancer) = (&mut root.balances.pulse, &mut root.balancer);
+        let empty_max = if balancer.is_judging() { EMPTY_MAX } else { EMPTY_MAX_BEFORE };
+        if pulse.empty >= empty_max {
+            pulse.is_on = false;
+            balancer.give_up();
+        } else if balancer.is_judging() || balancer.wants_pace() {
+            pulse.count += 1;
+            if pulse.count.is_multiple_of(PULSES) {
+                pulse.pause = (pulse.pause * 2).min(PULSE_MAX);
             }
-        }
-        if root.balancer.is_judging() {
             let pause = pulse.pause;
-            pulse.pause = (pause * 2).min(PULSE_MAX);
-            return self.run_upkeep_after(pause, Self::pulse);
+            self.run_upkeep_after(pause, move |core| core.pulse(number));
+        } else {
+            pulse.is_on = false;
         }
+        if was_judging {
+            self.after_judging();
+        }
+    }
+
+    /// A plan may have been judged.
+    fn after_judging(&mut self) {
         // The window goes on that began with the plan, since loads are measured from then on.
-        let is_undo = root.balancer.wants_undo();
+        let is_undo = self.root.as_ref().is_some_and(|root| root.balancer.wants_undo());
         self.tell_balances();
         if is_undo {
             self.queue_balance(Balances::<Self>::ALL, Cause::Undo);
         }
+    }
+
+    /// What was measured has come in: the window until the PEs were asked, after which another
+    /// begins.
+    pub(super) fn end_window(&mut self) -> Option<Occasion> {
+        let now = self.now;
+        let balances = &mut self.root.as_mut()?.balances;
+        let (asked, handled) = (balances.asked_own, balances.handled);
+        let occasion = balances.end_window(now);
+        self.note_pace(asked, handled);
+        self.begin_pace();
+        occasion
+    }
+
+    /// So many messages have been handled since the job began, until a moment of its own time.
+    fn note_pace(&mut self, at: Time, handled: u64) {
+        let now = self.now;
+        let Some(root) = &mut self.root else { return };
+        let pulse = &mut root.balances.pulse;
+        // Answers to two questions may overtake each other.
+        let is_new = pulse.last.is_none_or(|(last, before)| at > last && handled >= before);
+        if is_new && let Some((last, before)) = pulse.last.replace((at, handled)) {
+            root.balancer.progress(now, at.since(last), handled - before);
+        }
+    }
+
+    /// What the clock of the job's own time shows.
+    pub(super) fn own_now(&self) -> Time {
+        let (now, is_waiting) = (self.now, self.is_main_inside());
+        self.root.as_ref().map_or(now, |root| root.balances.own_time.at(now, is_waiting))
+    }
+
+    /// Main asks for something.
+    pub(crate) fn main_goes_on(&mut self) {
+        if !self.root.as_ref().is_some_and(|root| root.balancer.is_active()) {
+            return;
+        }
+        let (now, was_waiting) = (self.now, self.is_main_inside());
+        if let Some(root) = &mut self.root {
+            root.balances.own_time.main_goes_on(now, was_waiting);
+        }
+    }
+
+    /// What the root has done in its time, if that matters: by the stopwatch, and by what was
+    /// charged.
+    pub(in crate::pe) fn work_begins(&self) -> Option<(u64, Duration)> {
+        let root = self.root.as_ref()?;
+        root.balancer.is_active().then(|| (self.stopwatch_ns(), self.charged))
+    }
+
+    /// Messages have been handled since.
+    pub(in crate::pe) fn work_ends(&mut self, begin: Option<(u64, Duration)>) {
+        if let Some((begin, charged)) = begin {
+            let timed = Duration::from_nanos(self.stopwatch_ns().saturating_sub(begin));
+            self.note_busy(timed.max(self.charged.saturating_sub(charged)));
+        }
+    }
+
+    /// The root is busy for so long from now on.
+    pub(in crate::pe) fn note_busy(&mut self, time: Duration) {
+        let until = self.now + time;
+        if let Some(root) = &mut self.root {
+            root.balances.own_time.busy_until(until);
+        }
+    }
+
+    /// Whether main waits for the job, or the job goes on without it for all that is known here.
+    fn is_main_inside(&self) -> bool {
+        let Some(root) = &self.root else { return true };
+        let is_waiting = |family: &Family<Self>| {
+            family.creating > 0 || family.for_main.values().any(|main| !main.waits.is_empty())
+        };
+        let is_unseen =
+            !root.collections.is_empty() && !self.members.iter().flatten().any(Option::is_some);
+        is_unseen
+            || self.waits.len() > 0
+            || !root.balances.waits.is_empty()
+            || root.waves.waits().is_some()
+            || root.survey.waits().is_some()
+            || root.publications.waits().next().is_some()
+            || root.collections.values().any(is_waiting)
     }
 }

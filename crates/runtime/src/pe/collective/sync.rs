@@ -74,8 +74,10 @@ impl Core {
         self.await_places(|_, _| {});
         let pes = self.common.layout.pes();
         let led = self.begin_led();
+        let asked_own = self.own_now();
         let Some(root) = &mut self.root else { return };
         (root.balances.missing, root.balances.asked) = (pes.len(), now);
+        root.balances.asked_own = asked_own;
         root.balances.handled = 0;
         for pe in pes {
             self.post(pe, Control::Measure { collection, syncs, led });
@@ -168,7 +170,7 @@ impl Core {
         snapshot.hierarchy = root.survey.places.as_ref().map(|places| places.hierarchy.clone());
         snapshot.links = root.survey.site_links(now, &layout);
         snapshot.has_step_order = root.uses_steps;
-        let Some(Asked { now, cause, time, handled }) = root.balances.end_window(now) else {
+        let Some(Asked { now, cause, time, handled }) = self.end_window() else {
             return Default::default();
         };
         note_seats(self, &mut snapshot, twins);
@@ -256,14 +258,14 @@ impl Core {
         // At a sync point the job stood still all the time, which is no part of its steps.
         let begin = if is_stop { balances.asked } else { balances.planned };
         if is_stop {
-            balances.window.0 = now;
+            balances.own_time.add_pause(now.since(begin));
         } else {
             balances.count += 1;
         }
         let cause = balances.queue.pop_front().map(|(_, cause)| cause);
         let (moved, next) = (balances.moved, balances.queue.front().copied());
         let was_judging = root.balancer.is_judging();
-        root.balancer.carried_out(now, moved, now.since(begin));
+        root.balancer.carried_out(now, moved, now.since(begin), is_stop);
         if cause == Some(Cause::Request)
             && let Some(done) = balances.waits.pop_front()
         {

@@ -1,12 +1,14 @@
 //! The root's rebalances, one at a time, and what it watches after them.
 
 use super::callback::CallbackWith;
+use super::own_time::OwnTime;
 use crate::id::CollectionId;
 use crate::wire::{Talk, TwinOrder};
 use gridspan_balance::leaders::Top;
 use gridspan_balance::{ActorLoad, Cause, PeLoad};
 use gridspan_topology::{PeId, Time};
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 /// What is balanced, which also names it on the network.
 ///
@@ -34,13 +36,17 @@ pub(crate) struct Balances<C> {
     pub(crate) top_thought: u64,
     /// Messages that the PEs which have answered have handled since the job began.
     pub(crate) handled: u64,
-    /// Since when the present window is, and how many messages had been handled by then.
+    /// Since when by the clock of the job's own time the present window is, and how many messages
+    /// had been handled by then.
     pub(crate) window: (Time, u64),
+    pub(crate) own_time: OwnTime,
     /// How long the last window was.
-    pub(crate) measured: std::time::Duration,
+    pub(crate) measured: Duration,
     /// When the PEs were asked for the present occasion, and when they were told what to move.
     pub(crate) asked: Time,
     pub(crate) planned: Time,
+    /// When they were asked, by the clock of the job's own time.
+    pub(crate) asked_own: Time,
     /// Actors that have moved.
     pub(crate) moved: u64,
     /// How many rebalances of all are over.
@@ -53,19 +59,24 @@ pub(crate) struct Balances<C> {
     pub(crate) is_periodic: bool,
 }
 
-/// The pace of the job after a rebalance.
+/// The pace of the job.
 #[derive(Default)]
 pub(crate) struct Pulse {
+    /// Whether there is a question, or a time at which the next is asked.
+    pub(crate) is_on: bool,
     /// The question that is being answered.
     pub(crate) number: u64,
     pub(crate) missing: u32,
     pub(crate) handled: u64,
+    /// When it was asked by the clock of the job's own time.
     pub(crate) asked: Time,
     /// When the PEs were asked before, and how many messages had been handled.
     pub(crate) last: Option<(Time, u64)>,
     /// How many questions in a row found that nothing was handled.
     pub(crate) empty: u32,
-    pub(crate) pause: std::time::Duration,
+    pub(crate) pause: Duration,
+    /// How many questions came with this pause.
+    pub(crate) count: u32,
 }
 
 /// Events after which to balance.
@@ -76,7 +87,7 @@ pub(crate) struct Events {
     /// Whether somebody will look.
     pub(crate) is_timed: bool,
     /// For how long the next look is put off.
-    pub(crate) pause: std::time::Duration,
+    pub(crate) pause: Duration,
     /// Whether the present window only ends so that one begins that knows of the event.
     pub(crate) is_fresh_wanted: bool,
 }
@@ -88,8 +99,8 @@ impl<C> Balances<C> {
     /// What was measured has come in: the window until the PEs were asked, after which another begins.
     pub(crate) fn end_window(&mut self, now: Time) -> Option<gridspan_balance::Occasion> {
         let (since, before) = self.window;
-        self.window = (self.asked, self.handled);
-        self.measured = self.asked.since(since);
+        self.window = (self.asked_own, self.handled);
+        self.measured = self.asked_own.since(since);
         let &(_, cause) = self.queue.front()?;
         let (time, handled) = (self.measured, self.handled.saturating_sub(before));
         Some(gridspan_balance::Occasion { now, cause, time, handled })
@@ -112,8 +123,10 @@ impl<C> Default for Balances<C> {
             top_thought: 0,
             handled: 0,
             window: (Time::ZERO, 0),
-            measured: std::time::Duration::ZERO,
+            own_time: OwnTime::default(),
+            measured: Duration::ZERO,
             asked: Time::ZERO,
+            asked_own: Time::ZERO,
             planned: Time::ZERO,
             moved: 0,
             count: 0,

@@ -28,6 +28,7 @@ mod lanes;
 mod leading;
 mod measures;
 mod member;
+mod own_time;
 mod pieces;
 mod publications;
 mod reductions;

@@ -1,0 +1,74 @@
+//! How long steps take, from pieces of time and how many steps were made in each.
+
+/// Times of steps. A sample has at least one step, so that what comes in bursts is not taken for
+/// fast.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StepTimes {
+    /// Seconds a step, and of how many steps.
+    samples: Vec<(f64, f64)>,
+    /// Seconds, and the part of a step that was made in them.
+    open: (f64, f64),
+    seconds: f64,
+    steps: f64,
+}
+
+impl StepTimes {
+    /// So many steps have taken so many seconds together.
+    pub(crate) fn add(&mut self, seconds: f64, steps: f64) {
+        self.open = (self.open.0 + seconds, self.open.1 + steps);
+        let (seconds, steps) = self.open;
+        if steps >= 1.0 {
+            self.samples.push((seconds / steps, steps));
+            (self.seconds, self.steps) = (self.seconds + seconds, self.steps + steps);
+            self.open = (0.0, 0.0);
+        }
+    }
+
+    /// How many samples there are.
+    pub(crate) fn len(&self) -> usize {
+        self.samples.len()
+    }
+
+    /// The seconds of all samples.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.seconds
+    }
+
+    /// The steps of all samples.
+    pub(crate) fn steps(&self) -> f64 {
+        self.steps
+    }
+
+    /// The time that such a part of the steps took at most; 0 without samples. Times in which
+    /// hardly anything is done, as at the end of a job, have few steps and say little.
+    pub(crate) fn quantile(&self, part: f64) -> f64 {
+        let mut sorted = self.samples.clone();
+        sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut left = self.steps * part;
+        let found = sorted.iter().find(|(_, steps)| {
+            left -= steps;
+            left <= 0.0
+        });
+        found.or(sorted.last()).map_or(0.0, |(step, _)| *step)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bursts_are_joined_and_long_pauses_with_few_steps_say_little() {
+        let mut times = StepTimes::default();
+        // Steps of 0.5 s that come at their ends, seen each 0.25 s.
+        for _ in 0..20 {
+            times.add(0.25, 0.0);
+            times.add(0.25, 1.0);
+        }
+        times.add(60.0, 1.0);
+
+        assert_eq!((times.len(), times.steps(), times.seconds()), (21, 21.0, 70.0));
+        assert_eq!([0.25, 0.5, 0.75].map(|part| times.quantile(part)), [0.5; 3]);
+        assert_eq!(times.quantile(1.0), 60.0);
+    }
+}

@@ -325,7 +325,7 @@ impl Job {
             limits: self.limits,
             balancing: self.balancing.clone(),
             stealing: self.stealing.as_str().into(),
-            plans_broadcasts: self.broadcasts == Mode::Planned,
+            broadcasts: self.broadcasts,
             seed: self.seed,
             definition: Arc::new(self.definition()),
             fault: self.fault,

@@ -5,8 +5,8 @@
 //! - `--seeds N` or `--seeds A..B`: which seeds. Default 0..100.
 //! - `--seconds S`: virtual seconds of each. Default 60.
 //! - `--threads T`: default one per core.
-//! - `--plant BUG`: `hold-skipped`, `epoch-ignored`, `broadcasts-apart`, `resend-without-sequence`,
-//!   `forgotten-receive-state` or `acknowledge-before-apply`.
+//! - `--plant BUG`: `hold-skipped`, `epoch-ignored`, `broadcasts-apart`, `numbers-mixed`,
+//!   `resend-without-sequence`, `forgotten-receive-state` or `acknowledge-before-apply`.
 
 use gridspan_sim::campaign::{Campaign, Planted};
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! Broadcasts over planned trees, in virtual time.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Layout, Op, SectionRef, To};
+use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Layout, Op, Per, SectionRef, Time, To};
 use gridspan_sim::{SimOptions, SimReport, Simulation};
 use gridspan_topology::GridSpec;
 use serde::{Deserialize, Serialize};
@@ -230,4 +230,91 @@ fn large_multicasts_are_passed_on_as_they_arrive() {
 
     // 100 ms over the wide area, and inside the site at most one segment more.
     assert!(times[0] < Duration::from_millis(150), "{times:?}");
+}
+
+/// What a [`Speaker`] is asked to send to all, and what they get.
+#[derive(Clone, Serialize, Deserialize)]
+enum Speech {
+    Speak { bytes: usize },
+    Heard { began: Time, bytes: Vec<u8> },
+}
+
+/// Broadcasts, and tells main after how many nanoseconds it got a broadcast.
+#[derive(Serialize, Deserialize)]
+struct Speaker;
+
+impl Actor for Speaker {
+    type Index = Ix1;
+    type Init = ();
+    type Message = Speech;
+
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
+        Self
+    }
+
+    fn handle(&mut self, message: Speech, cx: &mut Context<'_, Self>) {
+        match message {
+            Speech::Speak { bytes } => {
+                let (began, all) = (cx.now(), cx.collection());
+                cx.broadcast(&all, Speech::Heard { began, bytes: vec![1; bytes] });
+            }
+            Speech::Heard { began, bytes } => {
+                assert!(bytes.iter().all(|&byte| byte == 1));
+                cx.contribute(Op::Max, cx.now().since(began).as_nanos() as u64, To::main());
+            }
+        }
+    }
+}
+
+/// What the last of some broadcasts from the node `root` take until all members have them, in ms.
+fn from_root_ms(spec: &GridSpec, root: u32, bytes: usize, plans: bool) -> f64 {
+    let (out, results) = mpsc::channel();
+    let nodes = spec.layout().node_count();
+    let job = Job::new("speakers").plan_broadcasts(plans);
+    let job = job.actor::<Speaker>().main(async move |grid| {
+        let all = grid.create_group::<Speaker>(Per::Node, |_| ()).await?;
+        for _ in 0..16 {
+            all.member(Ix1(root as i32)).send(Speech::Speak { bytes });
+            let took_ns: u64 = all.reduction(Op::Max).await?;
+            out.send(took_ns as f64 / 1e6).map_err(|_| "nobody listens")?;
+            grid.sleep(Duration::from_millis(100)).await?;
+        }
+        Ok(())
+    });
+    assert!(root < nodes);
+    let report = Simulation::new(job, spec.clone(), SimOptions::default()).unwrap().run();
+    assert_eq!(report.outcome, Ok(()));
+    let times: Vec<f64> = results.try_iter().collect();
+    times[13..].iter().sum::<f64>() / 3.0
+}
+
+#[test]
+fn large_broadcasts_take_as_long_from_any_node_and_small_ones_a_latency_more() {
+    for (name, latency_ms) in [
+        ("4x2,wan=10ms,rate=50mbit", 10.0),
+        ("3x3,wan=20ms,rate=100mbit", 20.0),
+        ("2x1,wan=5ms,rate=20mbit", 5.0),
+    ] {
+        let spec = GridSpec::from_emulate(name).unwrap();
+        let last = spec.layout().node_count() - 1;
+        // To plan takes long where this is not optimised, and is tried once.
+        let is_planned = name.starts_with("4x2");
+        for (bytes, plans) in [(100_000, false), (1_000_000, false), (300_000, is_planned)] {
+            let first_ms = from_root_ms(&spec, 0, bytes, plans);
+            let last_ms = from_root_ms(&spec, last, bytes, plans);
+            // The number is there after a latency to the root and one from it.
+            assert!(
+                last_ms <= 1.1 * first_ms.max(2.0 * latency_ms),
+                "{name}, {bytes} bytes, planned: {plans}: {last_ms} ms instead of {first_ms}"
+            );
+        }
+        for bytes in [8, 10_000] {
+            let first_ms = from_root_ms(&spec, 0, bytes, false);
+            let last_ms = from_root_ms(&spec, last, bytes, false);
+            assert!(
+                last_ms <= 1.1 * first_ms + latency_ms,
+                "{name}, {bytes} bytes: {last_ms} ms instead of {first_ms}"
+            );
+        }
+    }
 }

@@ -28,6 +28,7 @@ fn random_jobs_keep_all_promises_under_random_faults() {
         doings.quiescences,
         doings.notes,
         doings.twins,
+        doings.large_broadcasts,
         faults.delayed,
         faults.reordered,
         faults.disconnects,
@@ -104,6 +105,11 @@ fn believing_old_news_about_places_is_found() {
 #[test]
 fn broadcasts_that_do_not_wait_for_messages_are_found() {
     assert_found(Planted::Pe(pe::PlantedFault::BroadcastsApart));
+}
+
+#[test]
+fn giving_numbers_to_other_broadcasts_than_they_are_for_is_found() {
+    assert_found(Planted::Pe(pe::PlantedFault::NumbersMixed));
 }
 
 #[test]

@@ -41,6 +41,9 @@ struct Options {
     /// How many broadcasts of each size are measured each way.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     rounds: u64,
+    /// The node whose member broadcasts, counted from 0.
+    #[arg(long, value_name = "NODE", default_value_t = 0)]
+    root: u32,
     /// Print one JSON object for each size, and one at the end, instead of a table.
     #[arg(long)]
     json: bool,
@@ -60,8 +63,13 @@ fn job(options: Options) -> Job {
 
 async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
     let nodes = grid.layout().node_count();
-    let members = grid.create_group::<Member>(Per::Node, |_| nodes).await?;
-    let mut bench = Bench { grid, members, nodes, payloads: 0 };
+    let root = options.root;
+    if root >= nodes {
+        let last = nodes - 1;
+        return Err(format!("there is no node {root}; `--root` takes 0 to {last}").into());
+    }
+    let members = grid.create_group::<Member>(Per::Node, |_| (nodes, root)).await?;
+    let mut bench = Bench { grid, members, nodes, root, payloads: 0 };
     let rounds = options.rounds;
     if !options.json {
         println!(
@@ -112,6 +120,8 @@ struct Bench<'a> {
     grid: &'a Grid,
     members: Collection<Member>,
     nodes: u32,
+    /// The node whose member broadcasts.
+    root: u32,
     /// So many broadcasts there were.
     payloads: u64,
 }
@@ -137,7 +147,7 @@ impl Bench<'_> {
 
     /// The time that the root measures, in ns.
     async fn measure(&self, question: Question) -> Result<f64, JobError> {
-        let root = self.members.member(Ix1(0));
+        let root = self.members.member(Ix1(self.root as i32));
         let message = move |reply| Message::Measure { question, reply };
         let elapsed_ns: Option<u64> = root.ask(PATIENCE, message).await?;
         match elapsed_ns {

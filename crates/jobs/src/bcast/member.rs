@@ -1,5 +1,5 @@
 //! One member on each node: it takes payloads, passes on what came over the hand-written tree, confirms, and
-//! tells afterwards whether it had everything, whole and once. The first is the root, which measures.
+//! tells afterwards whether it had everything, whole and once. One is the root, which measures.
 
 use super::binomial::children;
 use super::payload::{Digest, payload};
@@ -86,6 +86,8 @@ pub enum Message {
 #[derive(Serialize, Deserialize)]
 pub struct Member {
     members: u32,
+    /// The index of the root.
+    root: u32,
     payloads: u64,
     last: Numbers<u8>,
     measured: Option<Measured>,
@@ -105,16 +107,14 @@ struct Measured {
 /// all nodes should have nothing left to do.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The index of the root.
-const ROOT: Ix1 = Ix1(0);
-
 impl Actor for Member {
     type Index = Ix1;
-    type Init = u32;
+    /// How many members there are, and the index of the root.
+    type Init = (u32, u32);
     type Message = Message;
 
-    fn create(members: u32, _cx: &mut Context<'_, Self>) -> Self {
-        Self { members, payloads: 0, last: Numbers::default(), measured: None }
+    fn create((members, root): (u32, u32), _cx: &mut Context<'_, Self>) -> Self {
+        Self { members, root, payloads: 0, last: Numbers::default(), measured: None }
     }
 
     fn handle(&mut self, message: Message, cx: &mut Context<'_, Self>) {
@@ -125,10 +125,10 @@ impl Actor for Member {
             Message::Confirmed { members } => self.answer(members == u64::from(self.members), cx),
             Message::Contribute { except } => {
                 if except != Some(rank(cx)) {
-                    confirm(cx);
+                    self.confirm(cx);
                 }
             }
-            Message::Ping => cx.send(&cx.collection().at(ROOT), Message::Pong),
+            Message::Ping => cx.send(&cx.collection().at(self.root()), Message::Pong),
             Message::Pong => self.answer(true, cx),
             Message::Verify { payloads, digest } => {
                 let is_whole = self.payloads == payloads && Digest::of(&self.last) == digest;
@@ -187,14 +187,25 @@ impl Member {
     /// Passes a payload on, if that is for members to do, and confirms it.
     fn take(&mut self, way: Way, bytes: Numbers<u8>, cx: &mut Context<'_, Self>) {
         if way == Way::Binomial {
-            for child in children(rank(cx), self.members) {
-                let child = cx.collection().at(Ix1(child as i32));
+            // The tree counts from the root on.
+            let (root, members) = (self.root, self.members);
+            for child in children((rank(cx) + members - root) % members, members) {
+                let child = cx.collection().at(Ix1(((child + root) % members) as i32));
                 cx.send(&child, Message::Payload { way, bytes: bytes.clone() });
             }
         }
         self.payloads += 1;
         self.last = bytes;
-        confirm(cx);
+        self.confirm(cx);
+    }
+
+    fn root(&self) -> Ix1 {
+        Ix1(self.root as i32)
+    }
+
+    fn confirm(&self, cx: &mut Context<'_, Self>) {
+        let root = cx.collection().at(self.root());
+        cx.contribute(Op::Sum, 1_u64, To::member(root, 0));
     }
 
     fn answer(&mut self, is_complete: bool, cx: &mut Context<'_, Self>) {
@@ -207,9 +218,4 @@ impl Member {
 
 fn rank(cx: &Context<'_, Member>) -> u32 {
     cx.index().0 as u32
-}
-
-fn confirm(cx: &mut Context<'_, Member>) {
-    let root = cx.collection().at(ROOT);
-    cx.contribute(Op::Sum, 1_u64, To::member(root, 0));
 }

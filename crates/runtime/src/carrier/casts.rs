@@ -1,4 +1,5 @@
-//! Large multicasts: in segments over the trees of a course, which every segment names with it.
+//! Large multicasts, and broadcasts from other nodes than the root's: in segments over the trees of
+//! a course, which every segment names with it.
 //!
 //! A multicast may come from any node and goes to any others, so that no plan that all carriers know says where. What
 //! a segment says is enough to pass it on; nodes that only pass on keep nothing of it.
@@ -20,14 +21,14 @@ impl Carrier {
         &mut self,
         (now, origin): (Time, PeId),
         multicast: &Announcement,
-        (course, report): (&Course, Option<u64>),
+        (course, report): (&Course, Option<FlowId>),
         out: &mut Vec<Carriage>,
     ) {
         let flow = self.casts_begun;
         self.casts_begun += 1;
         let total = multicast.bytes() as u64;
-        if let Some(number) = report.filter(|_| total >= REPORTED_BYTES_MIN) {
-            self.watch.begin(now, FlowId::Multicast(number));
+        if let Some(name) = report.filter(|_| total >= REPORTED_BYTES_MIN) {
+            self.watch.begin(now, name);
         }
         for segment in course.segments(total) {
             let (stripe, offset) = (segment.stripe as u32, segment.offset);
@@ -72,8 +73,8 @@ impl Carrier {
             return Ok(());
         }
         let Some(cast) = self.casts.remove(&(root, flow)) else { return Ok(()) };
-        if let Some(flow) = report.filter(|_| total >= REPORTED_BYTES_MIN) {
-            out.push(self.carried(origin, FlowId::Multicast(flow), cast.arrivals()));
+        if let Some(name) = report.filter(|_| total >= REPORTED_BYTES_MIN) {
+            out.push(self.carried(origin, name, cast.arrivals()));
         }
         let here = self.layout.place(self.node).pes.clone().map(PeId);
         for (to, control) in Announced::from_bytes(&cast.into_bytes())?.controls(here)? {

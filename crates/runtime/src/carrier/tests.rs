@@ -202,7 +202,7 @@ fn cast(plan: &Plan, pes: &[u32], bytes: usize) -> Packet {
     let multicast = Multicast { targets, message: Parcel::Bytes(message), ..multicast() };
     let multicast = Announcement::new(&Control::Multicast(multicast));
     let course = Arc::new(Course::over(plan, &pes.iter().map(|pe| NodeId(pe / 2)).collect()));
-    Packet::spread(Spread::Cast { multicast, course, report: Some(8) })
+    Packet::spread(Spread::Cast { multicast, course, report: Some(FlowId::Multicast(8)) })
 }
 
 #[test]

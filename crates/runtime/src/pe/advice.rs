@@ -9,6 +9,9 @@
 //! confirmed it, so that nobody ever meets a plan it does not know. One that is replaced is forgotten
 //! with the next that is made.
 //!
+//! **Other senders.** A PE of another node says how its broadcast travels as it asks for a number.
+//! The advisor plans for its node in the same way, and the PEs there hear of it (`own_plans`).
+//!
 //! **Failure.** A lost node ends the job. A report that is missing leaves the advisor with what it knew.
 //!
 //! Source: paper 2's broadcast advisor (section 4), with plans handed out before and not with the message.
@@ -18,7 +21,7 @@ use super::state::{Advice, Arrived, Flow, News, Places, Purpose, Thought, Unconf
 use crate::carrier::standing_plan;
 use crate::probe::{ProbeKind, Probed};
 use crate::wire::{Announcement, Arrival, Control, Packet, REPORTED_BYTES_MIN, Spread};
-use crate::wire::{FlowId, SEGMENT_BYTES};
+use crate::wire::{FlowId, PlanNews, SEGMENT_BYTES, Travel};
 use gridspan_bcast::{
     Advisor, AdvisorConfig, Belief, Command, Course, PlanId, Sharing, Tree, Wish,
 };
@@ -80,10 +83,8 @@ impl Core {
 
     /// Hands an announcement to the carrier, with the plan for its size. Runs on the root.
     fn announce(&mut self, announcement: Announcement) {
-        let (now, layout) = (self.now, self.common.layout.clone());
-        let me = layout.node_of(self.me);
+        let me = self.common.layout.node_of(self.me);
         let Some(root) = &mut self.root else { return };
-        let is_known = root.survey.places.is_some();
         let advice = &mut root.advice;
         let bytes = announcement.bytes() as u64;
         let flow = advice.next_flow;
@@ -91,29 +92,49 @@ impl Core {
         let chosen = advice.choose(bytes);
         let plan = chosen.unwrap_or(PlanId { root: me, version: 0 });
         // What the runtime itself announces says nothing of what comes next.
-        let is_learning = !advice.is_over && !announcement.is_internal();
+        let is_learning = !announcement.is_internal();
+        self.outbox
+            .packet(self.me, Packet::spread(Spread::Announcement { announcement, plan, flow }));
+        if is_learning {
+            self.note_travel(Travel { flow: FlowId::Announcement(flow), plan, bytes });
+        }
+    }
+
+    /// Notes that a broadcast begins, of this node or another. Runs on the root.
+    pub(super) fn note_travel(&mut self, Travel { flow, plan, bytes }: Travel) {
+        let (now, layout) = (self.now, self.common.layout.clone());
+        let (from, me) = (plan.root, layout.node_of(self.me));
+        let standing = (from != me && from.0 < layout.node_count())
+            .then(|| Box::new(self.standing_from(from)));
+        let Some(root) = self.root.as_mut().filter(|root| !root.advice.is_over) else { return };
+        let is_known = root.survey.places.is_some();
+        let advice = &mut root.advice;
+        if let Some(standing) = standing
+            && advice.introduced.insert(from)
+        {
+            advice.tell(News::Sender(standing));
+        }
         let is_large = bytes >= REPORTED_BYTES_MIN;
-        if is_learning && is_large {
-            let missing: BTreeSet<NodeId> = layout.nodes().filter(|&node| node != me).collect();
-            advice.watch(FlowId::Announcement(flow), Flow::new(plan, bytes, now, None, missing));
-        } else if is_learning && advice.is_awaited {
+        if is_large {
+            let missing: BTreeSet<NodeId> = layout.nodes().filter(|&node| node != from).collect();
+            advice.watch(flow, Flow::new(plan, bytes, now, None, missing));
+        } else if advice.is_awaited {
             let (targets, edges, words) = (None, Vec::new(), Vec::new());
             advice.tell(News::Arrived(Arrived { plan, bytes, began: now, targets, edges, words }));
         }
-        self.outbox
-            .packet(self.me, Packet::spread(Spread::Announcement { announcement, plan, flow }));
         // Others may have asked for the places. What is small is no reason to.
-        if is_learning && (is_large || is_known) {
+        if is_large || is_known {
             self.await_advisor();
         }
     }
 
-    /// How a large multicast from here goes to other nodes, and under which number the root hears how that went.
+    /// How a large multicast from here goes to other nodes, and under which name the root hears how
+    /// that went.
     pub(super) fn course(
         &mut self,
         bytes: u64,
         targets: BTreeSet<NodeId>,
-    ) -> (Arc<Course>, Option<u64>) {
+    ) -> (Arc<Course>, Option<FlowId>) {
         let (now, layout) = (self.now, self.common.layout.clone());
         let by_sites = Course::by_sites(&layout, layout.node_of(self.me), &targets, SEGMENT_BYTES);
         let Some(root) = self.root.as_mut().filter(|root| !root.advice.is_over) else {
@@ -121,12 +142,12 @@ impl Core {
         };
         let advice = &mut root.advice;
         let course = advice.course(bytes, &targets, by_sites);
-        let number = advice.next_cast;
+        let name = FlowId::Multicast(advice.next_cast);
         advice.next_cast += 1;
         let flow = Flow::new(course.plan().id(), bytes, now, Some(targets.clone()), targets);
-        advice.watch(FlowId::Multicast(number), flow);
+        advice.watch(name, flow);
         self.await_advisor();
-        (course, Some(number))
+        (course, Some(name))
     }
 
     fn retire_plan(&mut self, plan: PlanId) {
@@ -213,8 +234,19 @@ impl Core {
     pub fn advised(&mut self, thought: Thought) {
         let Some(root) = &mut self.root else { return };
         root.advice.advisor = Some(thought.advisor);
+        let me = self.common.layout.node_of(self.me);
         for command in thought.commands {
             match command {
+                Command::Publish { plan, bytes } if plan.id().root != me => {
+                    let new = || PlanNews::New { plan: Box::new(plan.clone()), bytes };
+                    self.tell_own_plan(plan.id().root, new);
+                }
+                Command::Take { plan, bytes } if plan.root != me => {
+                    self.tell_own_plan(plan.root, || PlanNews::Take { plan, bytes });
+                }
+                Command::Retire(plan) if plan.root != me => {
+                    self.tell_own_plan(plan.root, || PlanNews::Retire(plan));
+                }
                 Command::Publish { plan, bytes } => self.publish_plan(plan, bytes),
                 Command::Take { plan, bytes } => self.take_plan(plan, bytes),
                 Command::Retire(plan) => self.retire_plan(plan),

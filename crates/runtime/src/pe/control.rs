@@ -55,13 +55,21 @@ impl Pe {
                 core.learn(id, Place { pe, epoch, gone, twin });
             }
             Control::Multicast(multicast) => core.handle_multicast(multicast),
-            Control::BroadcastRequest { kind, collection, asked, message, priority } => {
-                let request = BroadcastRequest { kind, asked, message, priority };
+            Control::BroadcastRequest { kind, collection, asked, wanted, priority } => {
+                let request = BroadcastRequest { kind, asked, wanted, priority };
                 core.handle_broadcast_request(collection, request);
             }
             Control::Broadcast { kind, collection, number, asked, message, priority } => {
-                core.handle_broadcast((kind, collection), number, (asked, message, priority));
+                let broadcast = (asked, message, priority);
+                match number {
+                    Some(number) => core.handle_broadcast((kind, collection), number, broadcast),
+                    None => core.handle_direct((kind, collection), broadcast),
+                }
             }
+            Control::BroadcastNumber { collection, number, source, count } => {
+                core.handle_number(collection, number, (source, count));
+            }
+            Control::OwnPlan(news) => core.handle_own_plan(news),
             Control::Contribution(contribution) => core.merge(contribution),
             Control::Reply { slot, answer } => core.handle_reply(slot, answer),
             Control::CancelTimer(timer) => core.cancel_timer(timer),

@@ -10,8 +10,8 @@ use super::links::OnLinks;
 use super::outbox::Outbox;
 use super::state::{
     Accumulator, Channels, Collections, Departing, Directory, Early, Gauge, Graves, GroupState,
-    Guests, Held, Incomplete, Lanes, Local, Looks, Measures, Member, NewMembers, Pieces, Published,
-    Queue, Request, Root, Thought, Timers, Twins, Waits,
+    Guests, Held, Incomplete, Lanes, Local, Looks, Measures, Member, NewMembers, OwnPlans, Pieces,
+    Published, Queue, Request, Root, Thought, Timers, Twins, Waits,
 };
 use super::statistics::Statistics;
 use super::watch::Watch;
@@ -30,6 +30,7 @@ use crate::reduce::{CustomOp, Reduction};
 use crate::shelf::Shelf;
 use crate::wire::{EncodedBatch, Moves, Multicast, MulticastMember, ReductionGroup};
 use bytes::Bytes;
+use gridspan_bcast::Mode;
 use gridspan_bcast::Tree;
 use gridspan_topology::{Hierarchy, Layout, PeId, Speed, Time};
 use rustc_hash::FxHashMap;
@@ -133,8 +134,8 @@ pub(crate) struct Common {
     pub(crate) reducers: Arc<[CustomOp]>,
     pub(crate) limits: Limits,
     pub(crate) balancing: Balancing,
-    /// Whether announcements take other trees than that.
-    pub(crate) plans_broadcasts: bool,
+    /// How broadcasts travel.
+    pub(crate) broadcasts: Mode,
     /// By which policy nodes find tasks.
     pub(crate) stealing: Arc<str>,
     pub(crate) seed: u64,
@@ -223,6 +224,8 @@ pub struct Core {
     pub(super) probe_orders: Vec<ProbeOrder>,
     /// The tree of nodes that contributions go up, and the version of the plan whose it is.
     pub(super) up_tree: (u64, Arc<Tree>),
+    /// How what this PE itself sends to all travels, unless it is the root.
+    pub(super) own_plans: OwnPlans,
     /// Controls that come or go in pieces.
     pub(super) pieces: Pieces,
     /// What the driver is to have thought about.
@@ -289,12 +292,13 @@ impl Core {
             waves_pending: BTreeSet::new(),
             root: (me == PeId(0)).then(|| {
                 let balancer = common.balancing.balancer(common.seed);
-                Box::new(Root::new(balancer, common.plans_broadcasts))
+                Box::new(Root::new(balancer, common.broadcasts == Mode::Planned))
             }),
             outbox: Outbox::new(common.layout.place(common.layout.node_of(me)).pes.clone()),
             own_controls: 0,
             probe_orders: Vec::new(),
             up_tree: (0, common.tree.clone()),
+            own_plans: OwnPlans::default(),
             pieces: Pieces::default(),
             thought: None,
             failure: None,

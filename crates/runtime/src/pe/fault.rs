@@ -12,4 +12,6 @@ pub enum PlantedFault {
     EpochIgnored,
     /// Broadcasts and messages to single members do not wait for each other.
     BroadcastsApart,
+    /// The number of a broadcast goes to any that waits for one.
+    NumbersMixed,
 }

@@ -7,10 +7,11 @@
 //! what the rest waits for.
 
 use super::core::Core;
-use super::state::{BroadcastRequest, Kept, KeptEnvelope};
+use super::state::{BroadcastRequest, Kept, KeptBroadcast, KeptEnvelope};
 use crate::envelope::AnyEnvelope;
 use crate::id::KindId;
 use crate::parcel::Parcel;
+use crate::wire::{Asked, Wanted};
 
 impl Core {
     /// Counts a message for as long as it is kept.
@@ -30,9 +31,23 @@ impl Core {
 
     /// Counts a broadcast that has no number yet.
     pub(super) fn keep_request(&self, request: BroadcastRequest) -> Kept<BroadcastRequest> {
-        let bytes =
-            self.parcel_bytes(request.kind, &request.message) + request.asked.earlier.bytes();
+        let message = match &request.wanted {
+            Wanted::Message(message) => self.parcel_bytes(request.kind, message),
+            Wanted::Number(_) => 0,
+        };
+        let bytes = message + request.asked.earlier.bytes();
         self.gauge.keep(request, size_of::<BroadcastRequest>() + bytes)
+    }
+
+    /// Counts a broadcast whose turn has not come.
+    pub(super) fn keep_broadcast(
+        &self,
+        kind: KindId,
+        broadcast: (Asked, Parcel, i32),
+    ) -> KeptBroadcast {
+        let bytes = self.parcel_bytes(kind, &broadcast.1) + broadcast.0.earlier.bytes();
+        let bytes = size_of_val(&broadcast) + bytes;
+        self.gauge.keep(broadcast, bytes)
     }
 
     /// What a message counts for that is not for one receiver.

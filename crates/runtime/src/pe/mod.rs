@@ -35,6 +35,7 @@ mod monitor;
 mod multicast;
 mod order;
 mod outbox;
+mod own_plans;
 mod post;
 mod published;
 mod queue;

@@ -1,6 +1,6 @@
 //! Packets of the runtime itself: everything but messages to single actors.
 
-use super::earlier::Earlier;
+use super::broadcast::{Asked, FlowId, PlanNews, Wanted};
 use super::look::Looked;
 use super::migrant::{MemberRecord, Migrant};
 use super::twin::{TwinOrder, TwinTalk};
@@ -47,17 +47,6 @@ pub(crate) struct Multicast {
     pub(crate) origin: PeId,
     pub(crate) targets: Vec<MulticastTarget>,
     pub(crate) message: Parcel,
-}
-
-/// Who asked for a broadcast, and what it comes after.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Asked {
-    pub(crate) source: ActorId,
-    /// How many broadcasts to the collection the sender has asked for, with this one. Zero for the runtime's own,
-    /// which nothing comes after.
-    pub(crate) count: u64,
-    /// Messages to single members that come before.
-    pub(crate) earlier: Earlier,
 }
 
 /// What a reduction is over.
@@ -146,13 +135,6 @@ pub(crate) struct Buried {
     pub(crate) held: Vec<Bytes>,
 }
 
-/// Something large that the root has sent by a plan, and of which nodes report what they saw.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) enum FlowId {
-    Announcement(u64),
-    Multicast(u64),
-}
-
 /// What a node saw of one edge of an announcement or multicast.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Arrival {
@@ -205,18 +187,22 @@ pub(crate) enum Control {
         kind: KindId,
         collection: CollectionId,
         asked: Asked,
-        message: Parcel,
+        wanted: Wanted,
         priority: i32,
     },
-    /// From the root to everyone: a broadcast with its number.
+    /// To everyone: a broadcast. From the root with its number; from other senders without, which
+    /// the root sends.
     Broadcast {
         kind: KindId,
         collection: CollectionId,
-        number: u64,
+        number: Option<u64>,
         asked: Asked,
         message: Parcel,
         priority: i32,
     },
+    /// From the root to everyone: the number of the broadcast that this sender asked for as the one
+    /// with this count.
+    BroadcastNumber { collection: CollectionId, number: u64, source: ActorId, count: u64 },
     /// Up the tree.
     Contribution(Contribution),
     /// The answer to an ask.
@@ -287,6 +273,8 @@ pub(crate) enum Control {
     UpTree { plan: PlanId, tree: Tree },
     /// To the root: the sender's node knows this plan for announcements.
     PlanKnown { plan: PlanId },
+    /// From the root to the PEs of a node.
+    OwnPlan(PlanNews),
     /// To the root: this node has all of an announcement or multicast; its report arrived this long
     /// after the transfer began.
     Carried { flow: FlowId, node: NodeId, arrivals: Vec<Arrival>, after: Duration },
@@ -314,9 +302,9 @@ impl Control {
     /// The collection without whose description it cannot be handled.
     pub(crate) fn needs_collection(&self) -> Option<CollectionId> {
         match self {
-            Self::Broadcast { collection, .. } | Self::Errand { collection, .. } => {
-                Some(*collection)
-            }
+            Self::Broadcast { collection, .. }
+            | Self::BroadcastNumber { collection, .. }
+            | Self::Errand { collection, .. } => Some(*collection),
             // Nobody waits for a rebalance that was asked for.
             Self::Resume { collection, .. } if *collection != CollectionId::SYSTEM => {
                 Some(*collection)
@@ -334,9 +322,8 @@ impl Control {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Multicast(multicast) => multicast.message.wire_len(),
-            Self::BroadcastRequest { message, .. } | Self::Broadcast { message, .. } => {
-                message.wire_len()
-            }
+            Self::BroadcastRequest { wanted, .. } => wanted.wire_len(),
+            Self::Broadcast { message, .. } => message.wire_len(),
             Self::MigrateOffer(migrant) => migrant.bytes(),
             Self::Errand { order, .. } => order.len(),
             Self::Twin(talk) => talk.bytes(),
@@ -368,6 +355,7 @@ impl Control {
                 | Self::Multicast(_)
                 | Self::BroadcastRequest { .. }
                 | Self::Broadcast { .. }
+                | Self::BroadcastNumber { .. }
                 | Self::Contribution(_)
                 | Self::Reply { .. }
                 | Self::MigrateOffer(_)

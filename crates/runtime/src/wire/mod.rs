@@ -3,6 +3,7 @@
 //! Within a process packets move as values. Towards another node the sending PE encodes them, and
 //! the PE they are for decodes the messages; whoever drives the network decodes control packets, and what is for the node's carrier.
 
+mod broadcast;
 mod control;
 mod earlier;
 mod look;
@@ -13,9 +14,10 @@ mod spread_frame;
 mod twin;
 mod visit;
 
+pub(crate) use broadcast::{Asked, FlowId, PlanNews, Travel, Wanted};
 pub(crate) use control::{
-    Arrival, Asked, Buried, Contribution, Control, FlowId, Insertion, Loads, Moves, Multicast,
-    MulticastMember, MulticastTarget, Piece, ReductionGroup, Talk,
+    Arrival, Buried, Contribution, Control, Insertion, Loads, Moves, Multicast, MulticastMember,
+    MulticastTarget, Piece, ReductionGroup, Talk,
 };
 pub(crate) use earlier::Earlier;
 pub(crate) use look::Looked;

@@ -1,6 +1,7 @@
 //! What goes to PEs of several nodes: a PE hands it over once, and the nodes' carriers bring it.
 
-use super::control::{Asked, Control, Multicast, MulticastTarget};
+use super::broadcast::{Asked, FlowId};
+use super::control::{Control, Multicast, MulticastTarget};
 use crate::codec::{self, DecodeError};
 use crate::id::{ActorId, CollectionId, KindId};
 use crate::parcel::Parcel;
@@ -24,12 +25,13 @@ pub(crate) const SEGMENT_BYTES: u64 = 68 << 10;
 pub(crate) enum Spread {
     /// For those PEs of other nodes that are named as targets.
     Multicast(Multicast),
-    /// The same of a large multicast, as its targets' carriers will announce it to their PEs.
+    /// The same of a large multicast, as its targets' carriers will announce it to their PEs; or a
+    /// broadcast of this node.
     Cast {
         multicast: Announcement,
         course: Arc<Course>,
-        /// Under which number the root hears what nodes saw of it, if it wants to.
-        report: Option<u64>,
+        /// Under which name the root hears what nodes saw of it, if it wants to.
+        report: Option<FlowId>,
     },
     /// For all PEs of other nodes.
     Announcement {
@@ -65,7 +67,7 @@ enum Head {
     Broadcast {
         kind: KindId,
         collection: CollectionId,
-        number: u64,
+        number: Option<u64>,
         asked: Asked,
         priority: i32,
     },

@@ -1,6 +1,7 @@
 //! What carriers send each other, as frames.
 
-use super::control::{Arrival, FlowId, Multicast, MulticastTarget};
+use super::broadcast::FlowId;
+use super::control::{Arrival, Multicast, MulticastTarget};
 use super::packet::write_ends;
 use super::spread::MulticastHead;
 use crate::codec::{self, DecodeError};
@@ -40,8 +41,8 @@ pub(crate) struct CastHead {
     pub(crate) tree: Tree,
     /// Who only passes it on.
     pub(crate) relays: Vec<NodeId>,
-    /// Under which number the root hears what nodes saw of it, if it wants to.
-    pub(crate) report: Option<u64>,
+    /// Under which name the root hears what nodes saw of it, if it wants to.
+    pub(crate) report: Option<FlowId>,
 }
 
 /// Where a note of one steward to another belongs.

@@ -5,7 +5,9 @@ use gridspan_runtime::{ActorId, CollectionId};
 use std::collections::BTreeMap;
 
 /// One in so many broadcasts is large.
-const LARGE_ONE_IN: u64 = 50;
+pub(super) const LARGE_ONE_IN: u64 = 50;
+/// The same of those that members send amid messages: large ones go from their node to everyone.
+pub(super) const LARGE_AMID_ONE_IN: u64 = 4;
 /// What such a one carries, at most: some segments.
 const LOAD_MAX: u64 = 200_000;
 
@@ -50,10 +52,10 @@ impl Broadcasts {
         number
     }
 
-    /// What a broadcast carries: now and then so much that it travels in parts.
-    pub(super) fn load(&mut self, number: u64, dice: &mut Dice) -> Vec<u8> {
+    /// What a broadcast carries: one in so many so much that it travels in parts.
+    pub(super) fn load(&mut self, number: u64, large_one_in: u64, dice: &mut Dice) -> Vec<u8> {
         let mut load = Vec::new();
-        if dice.below(LARGE_ONE_IN) == 0 {
+        if dice.below(large_one_in) == 0 {
             load.resize(dice.below(LOAD_MAX) as usize, number as u8);
             self.loads.insert(number, load.len());
         }
@@ -187,7 +189,8 @@ mod tests {
     #[test]
     fn what_a_broadcast_carries_must_come_whole() {
         let (mut broadcasts, mut dice) = (Broadcasts::default(), Dice::new(1));
-        let loads = (0..1000).map(|number| (number, broadcasts.load(number, &mut dice)));
+        let loads =
+            (0..1000).map(|number| (number, broadcasts.load(number, LARGE_ONE_IN, &mut dice)));
         let loads: Vec<_> = loads.filter(|(_, load)| load.len() > 1).collect();
         assert!((5..60).contains(&loads.len()));
         for (number, load) in loads {

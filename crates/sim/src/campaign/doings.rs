@@ -17,6 +17,8 @@ pub struct Doings {
     pub destructions: u64,
     /// Broadcasts.
     pub broadcasts: u64,
+    /// Of those, large ones of members; from other nodes than the root's, they go to everyone.
+    pub large_broadcasts: u64,
     /// Reductions that were completed.
     pub reductions: u64,
     /// Sync points that were completed.
@@ -48,6 +50,7 @@ impl std::ops::AddAssign for Doings {
         self.insertions_again += other.insertions_again;
         self.destructions += other.destructions;
         self.broadcasts += other.broadcasts;
+        self.large_broadcasts += other.large_broadcasts;
         self.reductions += other.reductions;
         self.syncs += other.syncs;
         self.questions += other.questions;

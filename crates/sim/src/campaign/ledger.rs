@@ -187,11 +187,19 @@ impl Ledger {
     }
 
     /// The number for a broadcast that is about to be asked for, and what it carries.
-    pub(super) fn asked_broadcast(&mut self, from: ActorId, to: CollectionId) -> (u64, Vec<u8>) {
+    /// One in so many is large.
+    pub(super) fn asked_broadcast(
+        &mut self,
+        from: ActorId,
+        to: CollectionId,
+        large_one_in: u64,
+    ) -> (u64, Vec<u8>) {
         self.doings.broadcasts += 1;
         let number = self.broadcasts.asked(from, to);
         self.interleaving.broadcast_asked(from, to, number);
-        (number, self.broadcasts.load(number, &mut self.dice))
+        let load = self.broadcasts.load(number, large_one_in, &mut self.dice);
+        self.doings.large_broadcasts += u64::from(!load.is_empty() && from != MAIN);
+        (number, load)
     }
 
     /// The number for a message that is about to be sent to `to`.

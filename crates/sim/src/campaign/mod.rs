@@ -57,10 +57,11 @@ pub enum Planted {
 
 impl Planted {
     /// All bugs, by the names that the example `campaign` knows.
-    pub const NAMES: [(&str, Self); 6] = [
+    pub const NAMES: [(&str, Self); 7] = [
         ("hold-skipped", Self::Pe(pe::PlantedFault::HoldSkipped)),
         ("epoch-ignored", Self::Pe(pe::PlantedFault::EpochIgnored)),
         ("broadcasts-apart", Self::Pe(pe::PlantedFault::BroadcastsApart)),
+        ("numbers-mixed", Self::Pe(pe::PlantedFault::NumbersMixed)),
         ("resend-without-sequence", Self::Session(session::PlantedFault::ResendWithoutSequence)),
         ("forgotten-receive-state", Self::Session(session::PlantedFault::ForgottenReceiveState)),
         ("acknowledge-before-apply", Self::Session(session::PlantedFault::AcknowledgeBeforeApply)),

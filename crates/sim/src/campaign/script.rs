@@ -1,5 +1,6 @@
 //! The main function of the campaign's job: phases of random activity, with checks in between.
 
+use super::broadcasts::LARGE_ONE_IN;
 use super::ledger::{self, MAIN};
 use super::orders::{Call, FIRST_INSERTED, Freedom, Receiver, in_section};
 use super::pools;
@@ -225,7 +226,8 @@ impl Main {
 
     fn call(&self, of_old: bool, call: Call) {
         let collection = self.collection(of_old);
-        let (number, load) = ledger::with(|ledger| ledger.asked_broadcast(MAIN, collection.id()));
+        let (number, load) =
+            ledger::with(|ledger| ledger.asked_broadcast(MAIN, collection.id(), LARGE_ONE_IN));
         collection.broadcast(Msg::Call { number, call, load });
     }
 

@@ -1,6 +1,7 @@
 //! The actor of the campaign: it does a few random things with every message.
 
 use super::ballast::Ballast;
+use super::broadcasts::LARGE_AMID_ONE_IN;
 use super::ledger::{self, Ledger};
 use super::orders::{Call, FIRST_INSERTED, Freedom, Receiver, in_section, load};
 use super::scribe::Scribes;
@@ -361,7 +362,8 @@ impl World {
             }
         };
         some(before, cx);
-        let (number, load) = ledger::with(|ledger| ledger.asked_broadcast(me, collection.id()));
+        let (number, load) =
+            ledger::with(|ledger| ledger.asked_broadcast(me, collection.id(), LARGE_AMID_ONE_IN));
         cx.broadcast(&collection, Msg::Call { number, call: Call::Hear, load });
         some(after, cx);
     }

@@ -1,6 +1,7 @@
 //! Broadcasts to all members of a collection: handled by every member, once, in the same order.
 //!
-//! **Start.** A broadcast goes to the root, which numbers it, and from there to every PE.
+//! **Start.** A broadcast goes to the root, which numbers it, and from there to every PE; or from
+//! its sender to every PE, and the root only sends the number (`direct`).
 //!
 //! **Steady state.** Each PE takes broadcasts in the order of their numbers and gives them to the
 //! members that live there. A member knows the number it expects next, so that it takes each once,
@@ -19,8 +20,8 @@ use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId, Sender};
 use crate::parcel::Parcel;
 use crate::pe::core::Core;
-use crate::pe::state::{BroadcastRequest, RequestOrder, Seen, broadcasts_of};
-use crate::wire::{Asked, Control, Earlier};
+use crate::pe::state::{BroadcastRequest, Broadcasts, RequestOrder, Seen, broadcasts_of};
+use crate::wire::{Asked, Control, Earlier, Wanted};
 use gridspan_topology::PeId;
 
 /// What a PE keeps of each sender that has broadcast to a collection, in a table that is at least half full.
@@ -55,17 +56,22 @@ impl Core {
             return;
         }
         let asked = Asked { source, count, earlier };
-        let message = Parcel::new(message);
+        let Some(message) =
+            self.broadcast_directly((kind, collection), &asked, Parcel::new(message), priority)
+        else {
+            return;
+        };
+        let wanted = Wanted::Message(message);
         // The root need not ask itself, unless something that it has asked itself before is still to be done, such as an
         // insertion.
         let is_next = self.me == Self::ROOT && self.own_controls == 0;
         if is_next && self.collections.get(collection).is_some() {
-            let request = BroadcastRequest { kind, asked, message, priority };
+            let request = BroadcastRequest { kind, asked, wanted, priority };
             return self.handle_broadcast_request(collection, request);
         }
         self.post(
             Self::ROOT,
-            Control::BroadcastRequest { kind, collection, asked, message, priority },
+            Control::BroadcastRequest { kind, collection, asked, wanted, priority },
         );
     }
 
@@ -79,6 +85,9 @@ impl Core {
             return self.fail_no_collection(collection);
         }
         let Asked { source, count, .. } = request.asked;
+        if let Wanted::Number(travel) = &request.wanted {
+            self.note_travel(*travel);
+        }
         let (gauge, request) = (self.gauge.clone(), self.keep_request(request));
         let Some(root) = &mut self.root else { return };
         let order = root.requests.entry((collection, source)).or_insert_with(|| {
@@ -111,23 +120,27 @@ impl Core {
         let Some(family) = self.family(collection) else { return };
         let number = family.broadcasts;
         family.broadcasts += 1;
-        let BroadcastRequest { kind, asked, message, priority } = request;
-        let Some(copies) = self.kind(kind) else { return };
+        let BroadcastRequest { kind, asked, wanted, priority } = request;
+        let message = match wanted {
+            Wanted::Message(message) => message,
+            Wanted::Number(_) => {
+                let Asked { source, count, .. } = asked;
+                return self.post_to_all(|| Control::BroadcastNumber {
+                    collection,
+                    number,
+                    source,
+                    count,
+                });
+            }
+        };
+        let number = Some(number);
         let broadcast = |message| {
             let asked = asked.clone();
             Control::Broadcast { kind, collection, number, asked, message, priority }
         };
-        // The last PE of this node gets the message itself, and all others copies of it.
-        let mut here = self.pes_here();
-        let last = here.next_back();
-        for pe in here {
-            self.post(pe, broadcast(copies.copy(&message)));
-        }
-        let control = broadcast(message);
-        self.post_to_others(&control);
-        if let Some(last) = last {
-            self.post(last, control);
-        }
+        let Some(control) = self.post_copies(kind, message, broadcast) else { return };
+        self.post_to_others(&control.1);
+        self.post(control.0, control.1);
     }
 
     /// Takes a broadcast, or keeps it until its turn.
@@ -143,9 +156,10 @@ impl Core {
         }
         let Some(local) = self.collections.get_mut(collection) else { return };
         if local.broadcasts.next != number {
-            let earlier = broadcast.0.earlier.bytes();
-            let bytes = size_of_val(&broadcast) + kind.parcel_bytes(&broadcast.1) + earlier;
-            local.broadcasts.early.insert(number, self.gauge.keep(broadcast, bytes));
+            let broadcast = self.keep_broadcast(kind_id, broadcast);
+            if let Some(local) = self.collections.get_mut(collection) {
+                local.broadcasts.early.insert(number, broadcast);
+            }
             return;
         }
         self.take_broadcast((kind_id, collection), broadcast);
@@ -235,9 +249,12 @@ impl Core {
         }
     }
 
-    /// Broadcasts that came before an earlier one.
+    /// Broadcasts that came before an earlier one, or of which only the message or the number has
+    /// come.
     pub(in crate::pe) fn early_broadcasts(&self) -> u64 {
-        self.collections.values().map(|local| local.broadcasts.early.len() as u64).sum()
+        let waiting =
+            |known: &Broadcasts| known.early.len() + known.unnumbered.len() + known.numbered.len();
+        self.collections.values().map(|local| waiting(&local.broadcasts) as u64).sum()
     }
 
     /// The PE above this one in the tree of contributions, unless this is the root.

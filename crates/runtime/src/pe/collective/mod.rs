@@ -2,6 +2,7 @@
 
 mod broadcast;
 mod create;
+mod direct;
 mod lead;
 mod pulse;
 mod quiescence;

@@ -13,7 +13,7 @@ use crate::id::{ActorId, CollectionId, Seat, SectionId, Sender};
 use crate::pe::core::Core;
 use crate::pe::state::{Accumulator, BroadcastRequest};
 use crate::reduce::{Op, Partial, Reduction, Target, Value};
-use crate::wire::{Contribution, Control, ReductionGroup};
+use crate::wire::{Contribution, Control, ReductionGroup, Wanted};
 use gridspan_topology::Time;
 use std::time::Duration;
 
@@ -256,8 +256,8 @@ impl Core {
         match member {
             None => {
                 let priority = 0;
-                let request =
-                    BroadcastRequest { kind, asked: nobody(receivers), message, priority };
+                let (asked, wanted) = (nobody(receivers), Wanted::Message(message));
+                let request = BroadcastRequest { kind, asked, wanted, priority };
                 self.accept_broadcast(receivers, request);
             }
             Some(to) => {

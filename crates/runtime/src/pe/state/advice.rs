@@ -2,7 +2,7 @@
 
 use crate::wire::{Arrival, FlowId};
 use gridspan_bcast::{
-    Advisor, Broadcast, Command, Course, EdgeTiming, Effort, PlanId, Sharing, Tree,
+    Advisor, Broadcast, Command, Course, EdgeTiming, Effort, Plan, PlanId, Sharing, Tree,
 };
 use gridspan_topology::{LinkEstimate, NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +16,8 @@ pub(crate) type ClusterPair = (usize, usize);
 pub(crate) enum News {
     /// An announcement, or a multicast, has arrived everywhere, or is too small to be watched.
     Arrived(Arrived),
+    /// Another node sends to all, and goes about it like this without advice.
+    Sender(Box<Plan>),
     /// Nodes of a site were seen to share their way out.
     SharedUplinks,
     /// A link is not as it was.
@@ -61,6 +63,7 @@ impl Thought {
         for news in news.drain(..) {
             match news {
                 News::Arrived(arrived) => tell(advisor, *now, &arrived),
+                News::Sender(standing) => advisor.introduce(*standing),
                 News::SharedUplinks => advisor.assume(Sharing::SiteUplinks),
                 News::Link((from, to), estimate) => {
                     advisor.link_changed(*now, from, to, &estimate);
@@ -142,6 +145,8 @@ pub(crate) struct Advice {
     pub(crate) unconfirmed: BTreeMap<PlanId, Unconfirmed>,
     /// Plans that no announcement will use any more, to be forgotten with the next.
     pub(crate) retired: Vec<PlanId>,
+    /// Other nodes that send to all, of which the advisor has heard.
+    pub(crate) introduced: BTreeSet<NodeId>,
     pub(crate) flows: BTreeMap<FlowId, Flow>,
     /// When the last of them that was complete was.
     pub(crate) flow_ended: Time,
@@ -219,12 +224,7 @@ impl Advice {
 
     /// The plan for a message of so many bytes: that of the nearest size within a factor of two.
     pub(crate) fn choose(&self, bytes: u64) -> Option<PlanId> {
-        let below = self.choices.range(..=bytes).next_back();
-        let above = self.choices.range(bytes..).next();
-        let ratio = |size: u64| bytes.max(size) as f64 / bytes.min(size).max(1) as f64;
-        let near = below.into_iter().chain(above).map(|(&size, &plan)| (ratio(size), plan));
-        let nearest = near.min_by(|one, other| one.0.total_cmp(&other.0));
-        nearest.filter(|&(ratio, _)| ratio <= 2.0).map(|(_, plan)| plan)
+        nearest(&self.choices, bytes)
     }
 
     /// Messages of about this size take a plan from now on, or once all nodes know it.
@@ -272,6 +272,16 @@ impl Advice {
         self.courses.insert(name, course.clone());
         course
     }
+}
+
+/// The plan of the nearest size within a factor of two.
+pub(super) fn nearest(choices: &BTreeMap<u64, PlanId>, bytes: u64) -> Option<PlanId> {
+    let below = choices.range(..=bytes).next_back();
+    let above = choices.range(bytes..).next();
+    let ratio = |size: u64| bytes.max(size) as f64 / bytes.min(size).max(1) as f64;
+    let near = below.into_iter().chain(above).map(|(&size, &plan)| (ratio(size), plan));
+    let nearest = near.min_by(|one, other| one.0.total_cmp(&other.0));
+    nearest.filter(|&(ratio, _)| ratio <= 2.0).map(|(_, plan)| plan)
 }
 
 /// What the edges of an announcement showed. A receiver sees when segments came; where they came no slower

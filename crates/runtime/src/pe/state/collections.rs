@@ -27,13 +27,20 @@ pub(crate) struct Local {
     pub(crate) resumed: u64,
 }
 
+/// A broadcast that waits: who asked, message, and priority.
+pub(crate) type KeptBroadcast = Kept<(Asked, Parcel, i32)>;
+
 /// The broadcasts of one collection, as seen by a PE.
 #[derive(Default)]
 pub(crate) struct Broadcasts {
     /// The number of the next one.
     pub(crate) next: u64,
-    /// Those that came before an earlier one: who asked, message, and priority.
-    pub(crate) early: BTreeMap<u64, Kept<(Asked, Parcel, i32)>>,
+    /// Those that came before an earlier one.
+    pub(crate) early: BTreeMap<u64, KeptBroadcast>,
+    /// Direct ones whose number has not come, by sender and count.
+    pub(crate) unnumbered: BTreeMap<(ActorId, u64), KeptBroadcast>,
+    /// Numbers of direct ones that have not come, by sender and count.
+    pub(crate) numbered: BTreeMap<(ActorId, u64), u64>,
     /// The last of each sender.
     pub(crate) seen: FxHashMap<ActorId, Seen>,
     /// Members here at which a message may wait for a broadcast.

@@ -10,6 +10,7 @@
 //!   `leading` what leaders of sites keep; what they tell may come in `pieces`.
 //! - Who takes part beside the founders: `guests`.
 //! - For finding out that nothing goes on: `stall`.
+//! - How what it sends to all travels: `own_plans`.
 //! - On PE 0: the `root` of collective operations, with its `waves`, `publications`, `survey`, `balance` and
 //!   `advice`.
 
@@ -28,6 +29,7 @@ mod lanes;
 mod leading;
 mod measures;
 mod member;
+mod own_plans;
 mod own_time;
 mod pieces;
 mod publications;
@@ -48,7 +50,7 @@ pub(crate) use advice::{Advice, Arrived, Flow, News, Unconfirmed, edges};
 pub(crate) use balance::{Balances, Occasion, Pulse};
 pub(crate) use casts::Casts;
 pub(crate) use channel::{BROADCAST, Channels, Turn, broadcasts_of, channel, judge};
-pub(crate) use collections::{Collections, Incomplete, Local, Seen};
+pub(crate) use collections::{Broadcasts, Collections, Incomplete, KeptBroadcast, Local, Seen};
 pub(crate) use counters::{Counters, Way};
 pub(crate) use directory::{Directory, Place};
 pub(crate) use graves::Graves;
@@ -58,6 +60,7 @@ pub(crate) use lanes::{Lanes, Queue};
 pub(crate) use leading::{Leading, Session};
 pub(crate) use measures::Measures;
 pub(crate) use member::{Departing, Member, NewMembers, Paced, Request, Wish};
+pub(crate) use own_plans::OwnPlans;
 pub(crate) use pieces::Pieces;
 pub(crate) use publications::Published;
 pub(crate) use reductions::{Accumulator, GroupState};

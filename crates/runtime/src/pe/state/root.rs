@@ -10,9 +10,8 @@ use super::survey::Survey;
 use super::waves::Waves;
 use crate::error::GridError;
 use crate::id::{ActorId, CollectionId, KindId};
-use crate::parcel::Parcel;
 use crate::reduce::{Op, Value};
-use crate::wire::{Asked, ReductionGroup};
+use crate::wire::{Asked, ReductionGroup, Wanted};
 use gridspan_balance::Balancer;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -49,7 +48,7 @@ pub(crate) struct RequestOrder {
 pub(crate) struct BroadcastRequest {
     pub(crate) kind: KindId,
     pub(crate) asked: Asked,
-    pub(crate) message: Parcel,
+    pub(crate) wanted: Wanted,
     pub(crate) priority: i32,
 }
 

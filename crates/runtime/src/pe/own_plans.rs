@@ -1,0 +1,56 @@
+//! Plans for broadcasts from other nodes than the root's: the root's advisor makes them, as it does
+//! for its own, and tells the PEs of the node. What travels names its trees, so that no other node
+//! has to know them.
+
+use super::core::Core;
+use crate::carrier::standing_plan;
+use crate::wire::{Control, PlanNews};
+use gridspan_bcast::{Course, Plan};
+use gridspan_topology::{NodeId, PeId};
+use std::sync::Arc;
+
+impl Core {
+    /// How a message of so many bytes goes from here to all nodes.
+    pub(super) fn own_course(&mut self, bytes: u64) -> Arc<Course> {
+        if let Some(course) = self.own_plans.choose(bytes) {
+            return course;
+        }
+        if let Some(course) = &self.own_plans.standing {
+            return course.clone();
+        }
+        let course =
+            Arc::new(Course::whole(&self.standing_from(self.common.layout.node_of(self.me))));
+        self.own_plans.standing = Some(course.clone());
+        course
+    }
+
+    /// The plan that needs no advisor, from this node.
+    pub(super) fn standing_from(&self, node: NodeId) -> Plan {
+        standing_plan(&self.common.broadcasts.tree(&self.common.layout, node))
+    }
+
+    /// Tells the PEs of a node what concerns its plans. Runs on the root.
+    pub(super) fn tell_own_plan(&mut self, node: NodeId, news: impl Fn() -> PlanNews) {
+        let pes = self.common.layout.place(node).pes.clone();
+        for pe in pes.map(PeId) {
+            self.post(pe, Control::OwnPlan(news()));
+        }
+    }
+
+    /// The root tells what concerns the plans of this node.
+    pub(super) fn handle_own_plan(&mut self, news: PlanNews) {
+        let layout = &self.common.layout;
+        let me = layout.node_of(self.me);
+        match news {
+            PlanNews::New { plan, bytes } => {
+                let tree = plan.stripes().first().map(|stripe| &stripe.tree);
+                let is_whole = tree.is_some_and(|tree| tree.nodes().eq(layout.nodes()));
+                if plan.id().root == me && is_whole {
+                    self.own_plans.learn(&plan, bytes);
+                }
+            }
+            PlanNews::Take { plan, bytes } => self.own_plans.take(plan, bytes),
+            PlanNews::Retire(plan) => self.own_plans.retire(plan),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The plans by which a PE of another node than the root's broadcasts: the root's advisor has made
+//! them for that node.
+
+use super::advice::nearest;
+use gridspan_bcast::{Course, Plan, PlanId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// No advisor keeps so many plans for one node. What comes beyond is not kept.
+const PLANS_MAX: usize = 1024;
+
+/// The plans of one PE.
+#[derive(Default)]
+pub(crate) struct OwnPlans {
+    /// The one that needs no advisor, once it was used.
+    pub(crate) standing: Option<Arc<Course>>,
+    known: BTreeMap<PlanId, Arc<Course>>,
+    /// The plans that are taken, by the size that they are taken for.
+    choices: BTreeMap<u64, PlanId>,
+    /// How many broadcasts went by plans.
+    begun: u64,
+}
+
+impl OwnPlans {
+    /// The number of a broadcast that begins now.
+    pub(crate) fn begin(&mut self) -> u64 {
+        self.begun += 1;
+        self.begun - 1
+    }
+
+    /// Messages of about so many bytes take this plan from now on.
+    pub(crate) fn learn(&mut self, plan: &Plan, bytes: u64) {
+        if self.known.len() < PLANS_MAX {
+            self.known.insert(plan.id(), Arc::new(Course::whole(plan)));
+            self.take(plan.id(), bytes);
+        }
+    }
+
+    /// The same by a plan that was learned before; the one that needs no advisor if it was not.
+    pub(crate) fn take(&mut self, plan: PlanId, bytes: u64) {
+        self.choices.insert(bytes, plan);
+    }
+
+    /// A plan is not taken any more.
+    pub(crate) fn retire(&mut self, plan: PlanId) {
+        self.known.remove(&plan);
+        self.choices.retain(|_, chosen| *chosen != plan);
+    }
+
+    /// The plan for a message of so many bytes, unless that is the one that needs no advisor.
+    pub(crate) fn choose(&self, bytes: u64) -> Option<Arc<Course>> {
+        self.known.get(&nearest(&self.choices, bytes)?).cloned()
+    }
+}

@@ -1,7 +1,9 @@
-//! Balancing: what the cutter costs, how well it cuts beside METIS, and what `grid-cut` makes of it.
+//! Balancing: what the cutter costs, how well it cuts beside METIS, and what `grid-cut` makes of
+//! it.
 //!
-//! `cargo bench --bench balance`; a word after `--` selects figures: `cutter`, `cut`, `two-phase`, `drift`,
-//! `uneven`, `measuring`. A million actors only with `GRIDSPAN_BENCH_FULL=1`. Seeds are 1 to 3; the constants of the methods were chosen on seeds from 1000.
+//! `cargo bench --bench balance`; a word after `--` selects figures: `cutter`, `cut`, `two-phase`,
+//! `drift`, `uneven`, `measuring`. A million actors only with `GRIDSPAN_BENCH_FULL=1`. Seeds are 1
+//! to 3; the constants of the methods were chosen on seeds from 1000.
 
 #[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/figures.rs"]
@@ -50,7 +52,8 @@ fn main() {
     figures.finish();
 }
 
-/// What it costs leanmd to be measured, on one PE. Look at the processor time where the machine is busy.
+/// What it costs leanmd to be measured, on one PE. Look at the processor time where the machine is
+/// busy.
 fn measuring(figures: &mut Figures) {
     let steps = figures.choose("40", "2");
     let run = |strategy: &str| {

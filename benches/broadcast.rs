@@ -1,7 +1,8 @@
 //! Broadcast trees: how near the best they come in how long, and what planning costs.
 //!
-//! `cargo bench --bench broadcast`; a word after `--` selects figures: `optimum`, `quality`, `start`, `plan`.
-//! Instances are seeded with 1, 2, 3; the constants of the search were chosen on seeds from 1000.
+//! `cargo bench --bench broadcast`; a word after `--` selects figures: `optimum`, `quality`,
+//! `start`, `plan`. Instances are seeded with 1, 2, 3; the constants of the search were chosen on
+//! seeds from 1000.
 
 #[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/figures.rs"]
@@ -39,7 +40,8 @@ fn model(links: &LinkMatrix) -> CostModel {
     CostModel::new(links, MESSAGE, Serialisation::Transfer)
 }
 
-/// Runs a search for so long, by the time that it has a processor: others on the machine change nothing.
+/// Runs a search for so long, by the time that it has a processor: others on the machine change
+/// nothing.
 fn within(limit: Duration, search: &dyn Fn(&Effort<'_>) -> f64) -> f64 {
     let clock = || {
         let time = clock_gettime(ClockId::ThreadCPUTime);
@@ -68,8 +70,9 @@ fn start(figures: &mut Figures) {
     }
 }
 
-/// What the study that the design rests on found for its own search on instances of the same kinds, in percent above the best
-/// it knew after 1, 10, 100 and 1,000 ms of a processor. Where its start tree alone took longer, that is what it says.
+/// What the study that the design rests on found for its own search on instances of the same kinds,
+/// in percent above the best it knew after 1, 10, 100 and 1,000 ms of a processor. Where its start
+/// tree alone took longer, that is what it says.
 const STUDY: [(&str, usize, [f64; 4]); 8] = [
     ("uniform", 16, [9.7, 9.7, 8.2, 0.7]),
     ("uniform", 64, [9.1, 8.5, 5.3, 1.2]),

@@ -1,10 +1,10 @@
-//! Remote calls: empty ones beside the runtime's own questions and tonic, chains of large data, and large data to several
-//! servers.
+//! Remote calls: empty ones beside the runtime's own questions and tonic, chains of large data, and
+//! large data to several servers.
 //!
 //! `cargo bench --bench calls`; a word after `--` selects figures, as in `-- chain`.
 //!
-//! Empty calls go to a second process, with both on one core, where it tells the work, and on two. Chains run on the
-//! nodes of one process, which speak over QUIC.
+//! Empty calls go to a second process, with both on one core, where it tells the work, and on two.
+//! Chains run on the nodes of one process, which speak over QUIC.
 
 #[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/figures.rs"]
@@ -22,7 +22,8 @@ use figures::{Contender, Figures, Unit};
 use nodes::Cores;
 use remote::{Chain, Empty};
 
-/// The goal for a chain that nobody has pinned: so many times the time of one that is on one server.
+/// The goal for a chain that nobody has pinned: so many times the time of one that is on one
+/// server.
 const CHAIN_RATIO: f64 = 1.1;
 
 const MEGABYTE: usize = 1_000_000;

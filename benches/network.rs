@@ -3,8 +3,8 @@
 //! `cargo bench --bench network`; a word after `--` selects figures, as in `-- bulk`. With
 //! `GRIDSPAN_BENCH_FULL=1`, bulk is 1 GiB instead of 256 MiB.
 //!
-//! Each figure is taken with both processes on one core, where it tells the work, and on two, where it
-//! also tells what waking a core costs.
+//! Each figure is taken with both processes on one core, where it tells the work, and on two, where
+//! it also tells what waking a core costs.
 
 #[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/bare_quinn.rs"]

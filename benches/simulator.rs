@@ -1,4 +1,5 @@
-//! The simulator: events per second on few and on many PEs, and a step of molecular dynamics on 128.
+//! The simulator: events per second on few and on many PEs, and a step of molecular dynamics on
+//! 128.
 //!
 //! `cargo bench --bench simulator`; a word after `--` selects figures, as in `-- ring`.
 

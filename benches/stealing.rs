@@ -1,10 +1,12 @@
-//! Work stealing between nodes: paper 3's experiment (section 5.1) with its policies, others and ours.
+//! Work stealing between nodes: paper 3's experiment (section 5.1) with its policies, others and
+//! ours.
 //!
-//! `cargo bench --bench stealing`; a word after `--` selects figures: `flat`, `wide`, `thousand`. It counts in
-//! virtual time, so that the same numbers come out on every machine. Pictures like the paper's figures 4 to 8 go to
-//! `target/stealing`. Attempts and messages of others are those sent while there were tasks that nobody ran; of
-//! ours all messages are compared, also those with which nodes go to sleep. The constants of ours were
-//! chosen with seed 1; the tables are of seeds 2 to 4.
+//! `cargo bench --bench stealing`; a word after `--` selects figures: `flat`, `wide`, `thousand`.
+//! It counts in virtual time, so that the same numbers come out on every machine. Pictures like the
+//! paper's figures 4 to 8 go to `target/stealing`. Attempts and messages of others are those sent
+//! while there were tasks that nobody ran; of ours all messages are compared, also those with which
+//! nodes go to sleep. The constants of ours were chosen with seed 1; the tables are of seeds 2 to
+//! 4.
 
 #[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/figures.rs"]

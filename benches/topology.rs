@@ -1,8 +1,9 @@
-//! Topology inference: how well the groups of known networks are found, beside what others do, and what it
-//! costs.
+//! Topology inference: how well the groups of known networks are found, beside what others do, and
+//! what it costs.
 //!
 //! `cargo bench --bench topology`; a word after `--` selects figures, as in `-- sampled`. The seeds
-//! are 1 to 5, and those of the crate's tests; the constants of the methods were chosen on seeds from 1000.
+//! are 1 to 5, and those of the crate's tests; the constants of the methods were chosen on seeds
+//! from 1000.
 
 #[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/figures.rs"]

@@ -1,5 +1,5 @@
-//! Two processes over an emulated wide-area link: throughput where packets are lost, and a megabyte there and
-//! back.
+//! Two processes over an emulated wide-area link: throughput where packets are lost, and a megabyte
+//! there and back.
 //!
 //! `cargo bench --bench wide_area`; a word after `--` selects figures, as in `-- echo`.
 

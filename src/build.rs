@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// So many samples of the program, evenly spread, tell builds apart: the whole of it may be a hundred
-/// megabytes, for each of many nodes of a machine.
+/// So many samples of the program, evenly spread, tell builds apart: the whole of it may be a
+/// hundred megabytes, for each of many nodes of a machine.
 const SAMPLES: u64 = 64;
 const SAMPLE_BYTES: usize = 16 << 10;
 /// The longest name of a host (RFC 1035, section 2.3.4).

@@ -114,7 +114,8 @@ impl Failure {
     }
 }
 
-/// The job, which tells the launcher what it knows of its links and guests, whom it has moved, and why it does not go on.
+/// The job, which tells the launcher what it knows of its links and guests, whom it has moved, and
+/// why it does not go on.
 pub(crate) fn telling(job: Job) -> Job {
     telling_moves(job, |report| Control::Balanced(report.clone()).tell())
         .on_warning(|text| Control::Warning(text.to_owned()).tell())

@@ -7,8 +7,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The job, which writes its snapshots to a file: one line of JSON for each, in place of what was there. A
-/// file that cannot be written is complained of once, and the job goes on.
+/// The job, which writes its snapshots to a file: one line of JSON for each, in place of what was
+/// there. A file that cannot be written is complained of once, and the job goes on.
 pub(crate) fn balance(job: Job, path: &Path) -> Job {
     let (path, is_begun) = (PathBuf::from(path), AtomicBool::new(false));
     let has_failed = AtomicBool::new(false);

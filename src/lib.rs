@@ -83,7 +83,8 @@
 //! - [`variables`]: what the environment can say.
 //! - [`control`]: what a process of the job tells the launcher that started it.
 //! - [`links`]: what a job knows of its links.
-//! - [`runtime`], [`topology`], [`balance`], [`bcast`], [`rpc`], [`sim`]: the parts, for those who need more.
+//! - [`runtime`], [`topology`], [`balance`], [`bcast`], [`rpc`], [`sim`]: the parts, for those who
+//!   need more.
 
 pub mod advice;
 mod build;

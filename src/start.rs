@@ -74,7 +74,8 @@ fn warning(job: Job) -> Job {
     })
 }
 
-/// The job, whose process ends if PE 0 is inside of a handler long after the time limit: a thread cannot be ended.
+/// The job, whose process ends if PE 0 is inside of a handler long after the time limit: a thread
+/// cannot be ended.
 fn ending_overdue(job: Job, spec: &GridSpec, report_lines: bool) -> Job {
     let layout = spec.layout().clone();
     job.on_failure(move |error| {

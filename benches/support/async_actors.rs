@@ -1,4 +1,5 @@
-//! The same stream and ball between tokio tasks, between kameo actors and between ractor actors, one on each of two threads.
+//! The same stream and ball between tokio tasks, between kameo actors and between ractor actors,
+//! one on each of two threads.
 
 use crate::figures::Sample;
 use std::future::Future;
@@ -11,8 +12,9 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().expect("a runtime starts")
 }
 
-/// Runs `measure` on this thread; what it spawns on the handle runs on another, so that messages cross
-/// threads as they do between PEs. On one runtime with two workers, a ball would stay on one of them.
+/// Runs `measure` on this thread; what it spawns on the handle runs on another, so that messages
+/// cross threads as they do between PEs. On one runtime with two workers, a ball would stay on one
+/// of them.
 fn across_threads<F: Future<Output = Duration>>(
     operations: u64,
     measure: impl FnOnce(Handle) -> F,

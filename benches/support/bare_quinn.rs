@@ -28,8 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) enum Tuning {
     /// As it comes.
     Default,
-    /// Large windows and socket buffers, packets of 6,500 bytes and segmentation offload: as Gridspan
-    /// sets it within a machine.
+    /// Large windows and socket buffers, packets of 6,500 bytes and segmentation offload: as
+    /// Gridspan sets it within a machine.
     Machine,
     /// The same with packets of 65,000 bytes, which need segmentation offload to be off.
     Jumbo,
@@ -225,7 +225,8 @@ pub(crate) fn bulk(
     })
 }
 
-/// Sends so many MiB on a stream of their own. `receive` is the stream of the answers, once it is there.
+/// Sends so many MiB on a stream of their own. `receive` is the stream of the answers, once it is
+/// there.
 async fn send_bulk(connection: &Connection, mebibytes: u64, receive: &mut Option<RecvStream>) {
     let mut send = connection.open_uni().await.expect("a stream opens");
     let chunk = vec![7; BULK_BYTES];

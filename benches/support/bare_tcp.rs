@@ -1,5 +1,5 @@
-//! The least that a stream of small messages takes: one TCP connection, written and read in the same batches as
-//! Gridspan's.
+//! The least that a stream of small messages takes: one TCP connection, written and read in the
+//! same batches as Gridspan's.
 
 use crate::figures::Sample;
 use crate::nodes::{Cores, Second, end_with_input, listening, on_first_core};

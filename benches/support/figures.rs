@@ -1,10 +1,10 @@
 //! Figures measured in turns, kept by criterion, and printed beside those they are compared with.
 //!
 //! All contenders of one comparison run once per round, so that whatever else the machine does hits
-//! all alike, and their medians can be divided. Beside the time that passed stands the processor time of all
-//! threads and second processes, with their start: it tells the work even where the machine is busy, and
-//! counts waiting in a loop as work. Criterion gets the same samples, for its history
-//! and its filters. A run as a test makes one short round.
+//! all alike, and their medians can be divided. Beside the time that passed stands the processor
+//! time of all threads and second processes, with their start: it tells the work even where the
+//! machine is busy, and counts waiting in a loop as work. Criterion gets the same samples, for its
+//! history and its filters. A run as a test makes one short round.
 
 use criterion::{Criterion, SamplingMode};
 use std::cell::{OnceCell, RefCell};
@@ -240,8 +240,8 @@ fn in_turns(contenders: &mut [Contender<'_>], rounds: usize) -> Vec<Vec<Cost>> {
 /// What this process and its children that have ended have used, in steps of 10 ms.
 fn processor_time() -> Duration {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name, in parentheses, may contain anything; user and system time, and those of the children,
-    // are the 12th to 15th words after it.
+    // The name, in parentheses, may contain anything; user and system time, and those of the
+    // children, are the 12th to 15th words after it.
     let words = text.rsplit(')').next().unwrap_or_default().split_whitespace();
     let ticks = words.skip(11).take(4).filter_map(|word| word.parse::<u64>().ok()).sum::<u64>();
     Duration::from_millis(10 * ticks)

@@ -1,8 +1,8 @@
-//! tonic as a peer: unary calls, a stream in both directions, and a stream one way, of plain bytes over one
-//! connection without encryption.
+//! tonic as a peer: unary calls, a stream in both directions, and a stream one way, of plain bytes
+//! over one connection without encryption.
 //!
-//! The service is written by hand and its messages are bytes as they are, so that neither a protobuf compiler nor
-//! its encoding takes part.
+//! The service is written by hand and its messages are bytes as they are, so that neither a
+//! protobuf compiler nor its encoding takes part.
 
 use crate::figures::Sample;
 use crate::nodes::{Cores, Second, end_with_input, listening, on_first_core};

@@ -87,7 +87,8 @@ fn short(value: f64) -> String {
     }
 }
 
-/// The heights at which the curves that end at these are named, from top to bottom, with enough room for each name.
+/// The heights at which the curves that end at these are named, from top to bottom, with enough
+/// room for each name.
 fn apart(ends: Vec<f64>) -> Vec<(usize, f64)> {
     const LINE: f64 = 14.0;
     let mut names: Vec<(usize, f64)> = ends.into_iter().enumerate().collect();

@@ -1,7 +1,7 @@
 //! A second process for the benches of the network: the bench's own binary, started again.
 //!
-//! The first process writes lines to the second's standard input and reads lines from its output. The
-//! second ends when its input does, so that it never outlives the first.
+//! The first process writes lines to the second's standard input and reads lines from its output.
+//! The second ends when its input does, so that it never outlives the first.
 
 use gridspan::runtime::Job;
 use gridspan::runtime::driver::cluster;

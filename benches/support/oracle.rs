@@ -4,7 +4,8 @@ use crate::Graph;
 use metis::option::{Seed, UFactor};
 use std::time::{Duration, Instant};
 
-/// METIS adds weights up in 32 bits and, where they overflow, puts all into one part without an error.
+/// METIS adds weights up in 32 bits and, where they overflow, puts all into one part without an
+/// error.
 const WEIGHT_SUM_MAX: i64 = (1 << 31) - 1;
 
 /// A graph in the form METIS takes.
@@ -34,8 +35,8 @@ impl Oracle {
         Self { first, ends, edge_weights, loads }
     }
 
-    /// The parts that METIS' k-way partitioning finds with a tolerance of 3 %, and the time it takes.
-    /// Without loads, numbers of vertices are balanced.
+    /// The parts that METIS' k-way partitioning finds with a tolerance of 3 %, and the time it
+    /// takes. Without loads, numbers of vertices are balanced.
     pub(crate) fn k_way(&self, parts: u32, seed: u64, with_loads: bool) -> (Vec<u32>, Duration) {
         let mut part = vec![0; self.loads.len()];
         let begin = Instant::now();

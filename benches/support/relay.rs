@@ -1,5 +1,5 @@
-//! The emulated wide-area link as a process of its own on the way, for peers that have none built in: one socket
-//! between client and server, with Gridspan's emulator in each direction.
+//! The emulated wide-area link as a process of its own on the way, for peers that have none built
+//! in: one socket between client and server, with Gridspan's emulator in each direction.
 
 use gridspan::runtime::net::{Emulator, Outbound, UdpPort};
 use gridspan::topology::{GridSpec, NodeId};

@@ -1,5 +1,5 @@
-//! The job that the benches of calls run: empty functions in a second process, and functions of large data on the nodes
-//! of one.
+//! The job that the benches of calls run: empty functions in a second process, and functions of
+//! large data on the nodes of one.
 
 use crate::figures::Sample;
 use crate::nodes::{Cores, run_job};

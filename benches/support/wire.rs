@@ -1,5 +1,5 @@
-//! The job that the benches of the network run: questions, small messages and large ones from the actor on
-//! one node to that on another.
+//! The job that the benches of the network run: questions, small messages and large ones from the
+//! actor on one node to that on another.
 
 use crate::figures::Sample;
 use crate::nodes::{Cores, run_job};

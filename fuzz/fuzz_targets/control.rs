@@ -1,4 +1,5 @@
-//! Lines and files between a launcher and its nodes: control lines, bundles of invitations, addresses.
+//! Lines and files between a launcher and its nodes: control lines, bundles of invitations,
+//! addresses.
 #![no_main]
 
 use gridspan::control::Control;

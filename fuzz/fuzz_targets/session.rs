@@ -1,4 +1,5 @@
-//! A session whose other side says anything: numbers of frames, and what it claims to have received.
+//! A session whose other side says anything: numbers of frames, and what it claims to have
+//! received.
 #![no_main]
 
 use gridspan_runtime::session::{Class, PlantedFault, Received, Session};

@@ -1,4 +1,5 @@
-//! Arbitrary workflows in WfFormat: read, or refused with a message, and never larger than their text.
+//! Arbitrary workflows in WfFormat: read, or refused with a message, and never larger than their
+//! text.
 #![no_main]
 
 use gridspan_rpc::workflow::load;

@@ -1,8 +1,10 @@
-//! `grid-cut`, which sees all of the object graph in one place, beside `leader-cut`, in which nobody does.
+//! `grid-cut`, which sees all of the object graph in one place, beside `leader-cut`, in which
+//! nobody does.
 //!
-//! `cargo run --release -p gridspan-balance --example leaders -- [--sites N] [--pes N] [--vertices N] [--blocks] SIDE...`: leanmd
-//! of that many cells along each side (19 are 102,885 actors, 41 are 1,033,815) on sites of so many PEs each. Actors begin
-//! anywhere, or with `--blocks` in blocks of equal number, and then once more after loads have drifted. Bytes are as on the network.
+//! `cargo run --release -p gridspan-balance --example leaders -- [--sites N] [--pes N] [--vertices N] [--blocks] SIDE...`:
+//! leanmd of that many cells along each side (19 are 102,885 actors, 41 are 1,033,815) on sites of
+//! so many PEs each. Actors begin anywhere, or with `--blocks` in blocks of equal number, and then
+//! once more after loads have drifted. Bytes are as on the network.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "a study, which prints")]
 
 use gridspan_balance::leaders::Note;

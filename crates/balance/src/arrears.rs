@@ -9,11 +9,12 @@ const NEVER_IDLE: f64 = 0.05;
 const SLOWED: f64 = 0.9;
 
 impl Snapshot {
-    /// By how much more than it did in the window each PE would have had to do to keep up with the others, at least 1.0.
+    /// By how much more than it did in the window each PE would have had to do to keep up with the
+    /// others, at least 1.0.
     ///
-    /// Where actors wait for each other, all do what a step needs, and whoever is not slowed is idle in between. Where
-    /// PEs that nobody slows are never idle, nobody waits for those that are: these have fallen behind, by
-    /// the part of a processor that they did not get.
+    /// Where actors wait for each other, all do what a step needs, and whoever is not slowed is
+    /// idle in between. Where PEs that nobody slows are never idle, nobody waits for those that
+    /// are: these have fallen behind, by the part of a processor that they did not get.
     pub(crate) fn arrears(&self) -> Vec<f64> {
         arrears(&self.pes, &self.load_per_pe())
     }

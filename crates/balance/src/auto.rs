@@ -23,12 +23,14 @@ pub struct Auto {
 
 /// A plan must make steps shorter by this part (gate rule 2: below, measurements are noise).
 const GAIN_MIN: f64 = 0.01;
-/// To move the state of all actors must make steps shorter by this part, beside a plan that moves little.
+/// To move the state of all actors must make steps shorter by this part, beside a plan that moves
+/// little.
 const MOVING: f64 = 0.04;
 
 impl Auto {
-    /// Chooses between doing nothing and `vacate`, `refine`, `border`, `grid-cut`, `greedy` and, where there are pure actors
-    /// and all others would wait for round trips between sites, `mirror`.
+    /// Chooses between doing nothing and `vacate`, `refine`, `border`, `grid-cut`, `greedy` and,
+    /// where there are pure actors and all others would wait for round trips between sites,
+    /// `mirror`.
     pub fn new(seed: u64) -> Self {
         let candidates: Vec<Box<dyn Strategy>> = vec![
             Box::new(Vacate::default()),

@@ -1,12 +1,13 @@
 //! A strategy behind its gate: what the runtime asks for plans, and tells what came of them.
 //!
 //! Start: measure a window and ask [`Balancer::decide`]. A plan that comes back is carried out, and
-//! [`Balancer::carried_out`] told what that took. Steady state: while [`Balancer::is_judging`], tell
-//! [`Balancer::progress`] how many messages were handled; a step is as many as it was before the plan. Failure: once
-//! [`Balancer::wants_undo`], the next window is answered with the plan that takes the last one back, for those
-//! members that still are where it has moved them.
+//! [`Balancer::carried_out`] told what that took. Steady state: while [`Balancer::is_judging`],
+//! tell [`Balancer::progress`] how many messages were handled; a step is as many as it was before
+//! the plan. Failure: once [`Balancer::wants_undo`], the next window is answered with the plan that
+//! takes the last one back, for those members that still are where it has moved them.
 //!
-//! Strategies that do not predict ([`Strategy::predicts`]) move actors for the sake of moving and pass the gate by.
+//! Strategies that do not predict ([`Strategy::predicts`]) move actors for the sake of moving and
+//! pass the gate by.
 
 mod report;
 mod undo;
@@ -125,7 +126,8 @@ impl Balancer {
         self.is_active() && self.gate.is_some()
     }
 
-    /// Whether it is worth to measure now: no plan is being judged, and balancing has not cost too much.
+    /// Whether it is worth to measure now: no plan is being judged, and balancing has not cost too
+    /// much.
     pub fn may_begin(&self, now: Time) -> bool {
         let has_room = self.gate.as_ref().is_none_or(|gate| gate.has_room(now));
         self.is_active() && has_room && !self.is_judging() && !self.wants_undo()
@@ -141,13 +143,15 @@ impl Balancer {
         self.undo.is_some()
     }
 
-    /// Learns from what was measured how fast PEs are, and puts that in the place of what they have said of themselves.
+    /// Learns from what was measured how fast PEs are, and puts that in the place of what they have
+    /// said of themselves.
     pub fn learn_speeds(&mut self, snapshot: &mut Snapshot) {
         self.speeds.learn(&Evidence::of(&snapshot.actors));
         self.speeds.apply(&mut snapshot.pes);
     }
 
-    /// How fast PEs are by all that was measured; left empty. Whoever learns in its place gives it back.
+    /// How fast PEs are by all that was measured; left empty. Whoever learns in its place gives it
+    /// back.
     pub fn take_speeds(&mut self) -> SpeedEstimate {
         std::mem::take(&mut self.speeds)
     }

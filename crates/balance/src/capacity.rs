@@ -10,7 +10,8 @@ const WORK_SUM_MAX: f64 = (1_u64 << 61) as f64;
 pub(crate) struct Capacity {
     /// The work of each actor: its load times the speed of the PE it was measured on.
     pub(crate) works: Vec<u64>,
-    /// Each PE's part of all work, so that all PEs end at once, background included. They add up to one.
+    /// Each PE's part of all work, so that all PEs end at once, background included. They add up to
+    /// one.
     pub(crate) shares: Vec<f64>,
 }
 

@@ -1,11 +1,12 @@
 //! What a step would take if actors were placed in some way: the cost model.
 //!
-//! A step takes at least (a) as long as the busiest PE computes, background included; (b) where two sites
-//! talk in both directions, a round trip and the work at its two ends (research/balance-report.md, section 1: every
-//! pair across sites closes a cycle of 2L in each step), and what is waited for there (`cost/waits.rs`); (c) as long as the bytes
-//! between two sites take.
-//! The prediction is the greatest of these, since message-driven execution overlaps them. Where others' work slows PEs and
-//! nobody waits for them, the rate at which all compute together counts instead: who has least to do is never late.
+//! A step takes at least (a) as long as the busiest PE computes, background included; (b) where two
+//! sites talk in both directions, a round trip and the work at its two ends
+//! (research/balance-report.md, section 1: every pair across sites closes a cycle of 2L in each
+//! step), and what is waited for there (`cost/waits.rs`); (c) as long as the bytes between two
+//! sites take. The prediction is the greatest of these, since message-driven execution overlaps
+//! them. Where others' work slows PEs and nobody waits for them, the rate at which all compute
+//! together counts instead: who has least to do is never late.
 
 mod waits;
 
@@ -21,8 +22,9 @@ use waits::Waits;
 pub struct CostModel {
     /// The CPU time that a message to another PE costs, on each end. At 2 µs by default.
     pub message_overhead: Duration,
-    /// The part of the work of a PE's border actors that a wide-area cycle waits for, `0.0..=1.0`, where messages are
-    /// handled as they come. By default 0.5, which fits the knees of the report's simulation of FIFO queues.
+    /// The part of the work of a PE's border actors that a wide-area cycle waits for, `0.0..=1.0`,
+    /// where messages are handled as they come. By default 0.5, which fits the knees of the
+    /// report's simulation of FIFO queues.
     pub border_wait: f64,
 }
 
@@ -69,8 +71,9 @@ pub struct Prediction {
     pub round_trip: Duration,
     /// The longest time that the bytes from one site to another take.
     pub transfer: Duration,
-    /// What crosses each level of the hierarchy: between nodes that share a group of that level and none of the
-    /// next. The first is the widest. Without a hierarchy, the sites of the layout are the levels.
+    /// What crosses each level of the hierarchy: between nodes that share a group of that level and
+    /// none of the next. The first is the widest. Without a hierarchy, the sites of the layout are
+    /// the levels.
     pub levels: Vec<Traffic>,
     /// Between PEs of one node.
     pub inside_node: Traffic,
@@ -86,9 +89,10 @@ impl Prediction {
     }
 }
 
-/// Predicts a step when actors are where `mapping` says: one PE for each actor of the snapshot, in its
-/// order. Takes time in proportion to actors and edges. Panics if the mapping is shorter than the list of
-/// actors or names other PEs; for a validated plan, [`Plan::mapping`](crate::Plan::mapping) is right.
+/// Predicts a step when actors are where `mapping` says: one PE for each actor of the snapshot, in
+/// its order. Takes time in proportion to actors and edges. Panics if the mapping is shorter than
+/// the list of actors or names other PEs; for a validated plan,
+/// [`Plan::mapping`](crate::Plan::mapping) is right.
 pub fn predict(snapshot: &Snapshot, mapping: &[PeId], model: &CostModel) -> Prediction {
     Predictor::new(snapshot, mapping, model).run()
 }
@@ -117,8 +121,8 @@ impl<'a> Predictor<'a> {
         Self { snapshot, mapping, model, works, steps, sites }
     }
 
-    /// What each PE computes and waits for its processor. Others who use it take a share of the time for which
-    /// it is wanted, so that where less work is left, less is waited for.
+    /// What each PE computes and waits for its processor. Others who use it take a share of the
+    /// time for which it is wanted, so that where less work is left, less is waited for.
     fn busy(&self) -> Vec<f64> {
         let mut busy = vec![0.0; self.snapshot.pes.len()];
         for (work, pe) in self.works.iter().zip(self.mapping) {
@@ -213,7 +217,8 @@ impl<'a> Predictor<'a> {
         if speed > 0.0 { work / speed } else { 0.0 }
     }
 
-    /// The longest cycle between sites: both ways, and the stay at both ends. PEs compute for at most so long in a step.
+    /// The longest cycle between sites: both ways, and the stay at both ends. PEs compute for at
+    /// most so long in a step.
     fn round_trip(&self, hierarchy: &Hierarchy, compute: f64) -> f64 {
         let pairs: BTreeSet<(u32, u32)> =
             self.crossing().map(|edge| (edge.from, edge.to)).collect();

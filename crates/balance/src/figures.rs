@@ -1,4 +1,5 @@
-//! What a plan would bring and cost in all, without the plan: what a gate and people need to know of it.
+//! What a plan would bring and cost in all, without the plan: what a gate and people need to know
+//! of it.
 
 use crate::cost::Traffic;
 use crate::gate::Appraisal;

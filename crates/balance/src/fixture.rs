@@ -33,7 +33,8 @@ pub(crate) fn snapshot(pe_of_actor: &[u32]) -> Snapshot {
     )
 }
 
-/// A mesh of 3,600 actors of the same work on eight PEs of speed 1, 2 and 4; loads are as measured there.
+/// A mesh of 3,600 actors of the same work on eight PEs of speed 1, 2 and 4; loads are as measured
+/// there.
 pub(crate) fn uneven(layout: Layout) -> Snapshot {
     let mut snapshot = snapshot_of(&grid_2d(60, 60), layout, &by_hash(3600, 8));
     for (at, pe) in snapshot.pes.iter_mut().enumerate() {

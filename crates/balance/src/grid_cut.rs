@@ -1,11 +1,12 @@
 //! `grid-cut`: the graph cut of paper 1: sites first, then what is inside them.
 //!
 //! Paper 1, section 4.1, cuts the object graph into sites by messages alone, and then each site's
-//! objects into its PEs by load and messages. Here every level of the hierarchy is a phase, and five things
-//! differ, which the balance report (sections 1 and 4) and the Charm++ report show to matter: each phase also balances load, with
-//! the capacity of each group as a real number; groups keep what they have where a move saves too little;
-//! actors that cannot move hold those that talk to them; a cut from scratch is
-//! compared with an improvement of what is there; and what a cut leaves uneven for nothing is evened out.
+//! objects into its PEs by load and messages. Here every level of the hierarchy is a phase, and
+//! five things differ, which the balance report (sections 1 and 4) and the Charm++ report show to
+//! matter: each phase also balances load, with the capacity of each group as a real number; groups
+//! keep what they have where a move saves too little; actors that cannot move hold those that talk
+//! to them; a cut from scratch is compared with an improvement of what is there; and what a cut
+//! leaves uneven for nothing is evened out.
 
 use crate::capacity::Capacity;
 use crate::cost::{CostModel, predict};
@@ -31,16 +32,19 @@ pub struct GridCut {
 
 /// How much of the tolerance a phase above the last may use.
 const UPPER_PART: f64 = 0.5;
-/// Messages between groups cost more than those inside, beside which staying is worth this much less.
+/// Messages between groups cost more than those inside, beside which staying is worth this much
+/// less.
 const UPPER_PULL: u64 = 16;
 /// A phase gets at least this tolerance, even where those above used all.
 const TOLERANCE_MIN: f64 = 0.002;
 /// A cut from scratch must cost less than this part of an improvement: it may be luck.
 const SCRATCH_WORTH: f64 = 0.98;
-/// A cycle between sites that takes this part of a step may be as long as a step, with what it waits for.
+/// A cycle between sites that takes this part of a step may be as long as a step, with what it
+/// waits for.
 const FELT: f64 = 0.75;
-/// Graphs of at most so many actors are cut into a few groups several times, since that takes little. In larger ones,
-/// a handler is a small part of a step, and little is gained by sheltering others from it.
+/// Graphs of at most so many actors are cut into a few groups several times, since that takes
+/// little. In larger ones, a handler is a small part of a step, and little is gained by sheltering
+/// others from it.
 const SMALL: usize = 20_000;
 const FEW_PARTS: usize = 8;
 const ATTEMPTS: u64 = 4;
@@ -93,7 +97,8 @@ impl Strategy for GridCut {
     }
 }
 
-/// The phases of a cut. Of the snapshot, its layout counts, and where its actors are and whether they may move.
+/// The phases of a cut. Of the snapshot, its layout counts, and where its actors are and whether
+/// they may move.
 pub(crate) struct Phases<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) pulls: Vec<u64>,
@@ -253,8 +258,8 @@ impl Phases<'_> {
     }
 }
 
-/// Where actors are; who comes from elsewhere goes where most of its messages go, or else to the part that
-/// has least.
+/// Where actors are; who comes from elsewhere goes where most of its messages go, or else to the
+/// part that has least.
 fn start(graph: &Graph, ties: &[Tie], shares: &[f64]) -> Vec<u32> {
     const NOWHERE: u32 = u32::MAX;
     let mut start: Vec<u32> =
@@ -316,7 +321,8 @@ mod tests {
 
         // The planar cut is 1296 (research/balance-report.md, section 1).
         assert!(messages_crossing(&after) <= 1340, "{} messages", messages_crossing(&after));
-        // The fullest PE decides how long a step takes where latency is hidden; `greedy` has 1.00 at any price.
+        // The fullest PE decides how long a step takes where latency is hidden; `greedy` has 1.00
+        // at any price.
         assert!(imbalance(&after) <= 1.01, "{}", imbalance(&after));
     }
 

@@ -40,8 +40,8 @@ impl GroupTree {
         Self { pes: known.flat_map(|&node| layout.place(node).pes.clone()).collect(), children }
     }
 
-    /// The tree above the sites, which stand in it as PEs of their numbers. Where groups divide a site, what is
-    /// above it is flat.
+    /// The tree above the sites, which stand in it as PEs of their numbers. Where groups divide a
+    /// site, what is above it is flat.
     pub(crate) fn above_sites(&self, layout: &Layout) -> Self {
         let sites = |group: &Self| -> BTreeSet<u32> {
             group.pes.iter().map(|&pe| layout.site_of(PeId(pe)).0).collect()

@@ -1,10 +1,13 @@
-//! Levels the fullest PEs of a finished placement by few moves and exchanges that send no more between sites.
+//! Levels the fullest PEs of a finished placement by few moves and exchanges that send no more
+//! between sites.
 //!
-//! A cutter keeps within a tolerance, and the fullest PE decides how long a step takes where latency is hidden. The
-//! last per cents are a matter of single actors, not of cuts: again and again, the fullest PE gives an actor to one
-//! that has room, or exchanges one for a lighter one. What a PE has is its work and the time in which it sends and
-//! receives ([`CostModel::message_overhead`]), so that a more even placement that talks more is no better. In the end,
-//! what was moved last and has not made the fullest PE emptier by what moving is worth is taken back.
+//! A cutter keeps within a tolerance, and the fullest PE decides how long a step takes where
+//! latency is hidden. The last per cents are a matter of single actors, not of cuts: again and
+//! again, the fullest PE gives an actor to one that has room, or exchanges one for a lighter one.
+//! What a PE has is its work and the time in which it sends and receives
+//! ([`CostModel::message_overhead`]), so that a more even placement that talks more is no better.
+//! In the end, what was moved last and has not made the fullest PE emptier by what moving is worth
+//! is taken back.
 
 use crate::cost::CostModel;
 use crate::cutter::Graph;
@@ -27,12 +30,13 @@ pub(crate) struct Level<'a> {
     pub(crate) sites: &'a [u32],
 }
 
-/// To move all actors would have to make steps shorter by this part, and to move some by as much less: who moves is
-/// packed and sent, and answers nobody meanwhile.
+/// To move all actors would have to make steps shorter by this part, and to move some by as much
+/// less: who moves is packed and sent, and answers nobody meanwhile.
 pub(crate) const WORTH: f64 = 0.25;
 /// A PE that has no more than this above the mean is full enough.
 const GOAL: f64 = 5e-4;
-/// Of actions that help alike, those are best that add fewest messages, even if these take next to no time.
+/// Of actions that help alike, those are best that add fewest messages, even if these take next to
+/// no time.
 const TALK: f64 = 10.0;
 /// The search ends when it is worse than at its best moment by this part of a step.
 const PATIENCE: f64 = 0.05;
@@ -84,7 +88,8 @@ impl Level<'_> {
     }
 }
 
-/// Moves in the order made, up to where they were best: what is gained has its price, since who moves is packed and sent.
+/// Moves in the order made, up to where they were best: what is gained has its price, since who
+/// moves is packed and sent.
 pub(crate) struct Trail {
     actors: f64,
     /// Who moved, and from where.
@@ -97,8 +102,8 @@ pub(crate) struct Trail {
 }
 
 impl Trail {
-    /// A search over so many actors begins at `value`, a part of a step that is to be made smaller, and ends when it is
-    /// worse than at its best moment by `patience`.
+    /// A search over so many actors begins at `value`, a part of a step that is to be made smaller,
+    /// and ends when it is worse than at its best moment by `patience`.
     pub(crate) fn new(actors: usize, value: f64, patience: f64) -> Self {
         let actors = actors.max(1) as f64;
         Self { actors, moves: Vec::new(), extra: 0, best: value, kept: 0, patience }
@@ -260,7 +265,8 @@ impl<'a, 'b> Search<'a, 'b> {
         Some(Action { to, gives, takes, score })
     }
 
-    /// By how much more weight crosses sites if one actor goes from one site to another, and one comes back.
+    /// By how much more weight crosses sites if one actor goes from one site to another, and one
+    /// comes back.
     fn crossing(&self, from: usize, to: usize, gives: u32, takes: Option<u32>) -> i64 {
         let [here, there] = [from, to].map(|pe| self.level.sites[pe]);
         let more = |vertex: u32, from: u32, to: u32, other: Option<u32>| {
@@ -361,7 +367,8 @@ mod tests {
 
     #[test]
     fn nothing_more_crosses_sites_however_uneven_they_are() {
-        // Site 0 has twice as much as site 1; its actors talk to each other, or half of them to nobody.
+        // Site 0 has twice as much as site 1; its actors talk to each other, or half of them to
+        // nobody.
         let loads = [10; 12];
         let place = [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 3, 3];
         let ring: Vec<_> = (0..8).map(|at| (at, (at + 1) % 8, 1)).collect();

@@ -5,13 +5,16 @@
 //! - [`Strategy`]: makes a plan from a snapshot; [`by_name`] finds one.
 //! - [`NoMoves`], [`Rotate`], [`Random`]: the strategies that need no thought, for tests and as
 //!   baselines.
-//! - [`Greedy`], [`Refine`]: loads only. [`GridCut`]: paper 1's graph cut, sites first. [`Border`]: its
-//!   advice for meshes. [`Vacate`]: paper 4's way around other users' work. [`Auto`]: the best of them or nothing.
-//! - [`Mirror`]: `GridCut`, and pure actors between the sites at both of them; [`seats()`] and [`predict_with`] tell what that does.
+//! - [`Greedy`], [`Refine`]: loads only. [`GridCut`]: paper 1's graph cut, sites first. [`Border`]:
+//!   its advice for meshes. [`Vacate`]: paper 4's way around other users' work. [`Auto`]: the best
+//!   of them or nothing.
+//! - [`Mirror`]: `GridCut`, and pure actors between the sites at both of them; [`seats()`] and
+//!   [`predict_with`] tell what that does.
 //! - [`LeaderCut`], [`leaders`]: the same where each site cuts its own part.
 //! - [`cutter`]: the multilevel partitioner below `grid-cut`.
 //! - [`predict`]: what a step would take. [`Gate`]: whether a plan is worth it, and was.
-//! - [`Balancer`]: a strategy behind its gate, as the runtime asks it; [`rounds`] tells how many steps a window had.
+//! - [`Balancer`]: a strategy behind its gate, as the runtime asks it; [`rounds`] tells how many
+//!   steps a window had.
 //! - [`SpeedEstimate`]: how fast PEs compute, from kernels and from actors that have moved.
 //! - [`border_hops`]: how near actors are to another site, for the scheduler.
 //! - [`PlanReport`]: what a plan does, and why each actor moves.

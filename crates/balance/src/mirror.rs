@@ -1,10 +1,11 @@
 //! `mirror`: `grid-cut`, and second seats for the pure actors between the sites.
 //!
-//! A pure actor that talks with two sites is computed at both, wherever it lives. So for the cut between sites, the work of
-//! pure actors is divided among those whom they talk with: of one inside a site, all of it is there, and of one between two,
-//! half on either side, as much as on the other. A second cut, with the work where it is and without that of those between
-//! sites, places actors inside their sites. Then each site gives its PEs the seats of those, the heaviest first: to the PE
-//! that has the actor already if that has room, or else to the one that has most.
+//! A pure actor that talks with two sites is computed at both, wherever it lives. So for the cut
+//! between sites, the work of pure actors is divided among those whom they talk with: of one inside
+//! a site, all of it is there, and of one between two, half on either side, as much as on the
+//! other. A second cut, with the work where it is and without that of those between sites, places
+//! actors inside their sites. Then each site gives its PEs the seats of those, the heaviest first:
+//! to the PE that has the actor already if that has room, or else to the one that has most.
 
 use crate::capacity::Capacity;
 use crate::grid_cut::GridCut;
@@ -118,8 +119,9 @@ impl Strategy for Mirror {
     }
 }
 
-/// Where pure actors should sit instead: at both sites, if they talk with two, hear from one and tell the other something in
-/// most steps; at the one that they talk with, if they are elsewhere. First seats come first.
+/// Where pure actors should sit instead: at both sites, if they talk with two, hear from one and
+/// tell the other something in most steps; at the one that they talk with, if they are elsewhere.
+/// First seats come first.
 fn between(snapshot: &Snapshot, mapping: &[PeId]) -> Between {
     let site = |at: u32| snapshot.layout.site_of(mapping[at as usize]);
     let pure: BTreeSet<u32> = snapshot.pure.iter().copied().collect();
@@ -158,8 +160,8 @@ fn between(snapshot: &Snapshot, mapping: &[PeId]) -> Between {
     found
 }
 
-/// Finds PEs for both seats of actors between sites, and for those whose work the cut has left out. First seats are
-/// entered in `mapping`; returns the second.
+/// Finds PEs for both seats of actors between sites, and for those whose work the cut has left out.
+/// First seats are entered in `mapping`; returns the second.
 fn place_seats(
     snapshot: &Snapshot,
     mapping: &mut [PeId],
@@ -225,7 +227,8 @@ fn present_seat(snapshot: &Snapshot, at: u32, site: SiteId) -> Option<PeId> {
 fn twins(snapshot: &Snapshot, mapping: &[PeId], seconds: &BTreeMap<u32, PeId>) -> Vec<Twin> {
     let site = |pe: PeId| snapshot.layout.site_of(pe);
     let mut served: BTreeMap<u32, BTreeSet<ActorKey>> = BTreeMap::new();
-    // Whom it seldom sends to is served by the first seat, so that a rare message does not end a seat.
+    // Whom it seldom sends to is served by the first seat, so that a rare message does not end a
+    // seat.
     let often = |edge: &&Edge| edge.messages.saturating_mul(2) >= snapshot.step_count();
     for edge in snapshot.edges.iter().filter(often) {
         if let Some(&at) = seconds.get(&edge.from)
@@ -290,7 +293,8 @@ mod tests {
         // 4.15 s on 32 PEs, and as much again of what is between.
         let [mean, busiest] = [with.mean, with.compute].map(|time| time.as_secs_f64());
         assert!((0.160..0.185).contains(&mean), "{mean} s");
-        // A cell with its part of its pairs is 1.6 % of all, more than the cut between sites may be off.
+        // A cell with its part of its pairs is 1.6 % of all, more than the cut between sites may be
+        // off.
         assert!(busiest < mean * 1.06, "{busiest} s after {mean} s");
     }
 

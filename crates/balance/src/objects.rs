@@ -37,8 +37,8 @@ pub(crate) fn object_graph(snapshot: &Snapshot, works: &[u64]) -> Result<Graph, 
     Graph::new(works, &edges().map(of).collect::<Vec<_>>())
 }
 
-/// What it is worth that each actor stays where it is: half of one of its edges, so that nothing moves for nothing,
-/// and what its state costs to send.
+/// What it is worth that each actor stays where it is: half of one of its edges, so that nothing
+/// moves for nothing, and what its state costs to send.
 pub(crate) fn pulls<'a>(actors: impl Iterator<Item = &'a ActorLoad>, graph: &Graph) -> Vec<u64> {
     let pull = |(at, actor): (usize, &ActorLoad)| {
         let vertex = at as u32;

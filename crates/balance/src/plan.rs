@@ -58,7 +58,8 @@ pub enum PlanError {
         /// The PE refused.
         to: PeId,
     },
-    /// The actor cannot have a second seat there: it is not pure, cannot migrate, has one, or there is no such other PE.
+    /// The actor cannot have a second seat there: it is not pure, cannot migrate, has one, or there
+    /// is no such other PE.
     #[error(
         "{actor} cannot have a second seat on {at}; choose a pure actor without one and another PE"
     )]
@@ -130,7 +131,8 @@ impl Plan {
         Self { moves, begin: Vec::new(), end: Vec::new() }
     }
 
-    /// The plan that takes this one back, which was made for `snapshot`: also second seats that actors lost by moving.
+    /// The plan that takes this one back, which was made for `snapshot`: also second seats that
+    /// actors lost by moving.
     #[must_use]
     pub fn inverse(&self, snapshot: &Snapshot) -> Self {
         let back = |step: &Move| Move { actor: step.actor, from: step.to, to: step.from };
@@ -155,7 +157,8 @@ impl Plan {
         all
     }
 
-    /// The moves whose actors are where the plan takes them from, and what of its second seats still fits.
+    /// The moves whose actors are where the plan takes them from, and what of its second seats
+    /// still fits.
     pub(crate) fn still_fitting(&self, snapshot: &Snapshot) -> Self {
         let places: BTreeMap<ActorKey, PeId> =
             snapshot.actors.iter().map(|actor| (actor.id, actor.pe)).collect();
@@ -180,7 +183,8 @@ impl Plan {
         self.moves.len() + self.begin.len() + self.end.len()
     }
 
-    /// How many bytes of state move or are copied; actors that the snapshot does not know count nothing.
+    /// How many bytes of state move or are copied; actors that the snapshot does not know count
+    /// nothing.
     pub fn bytes(&self, snapshot: &Snapshot) -> u64 {
         let copied = self.begin.iter().map(|twin| twin.actor);
         let moving: BTreeSet<ActorKey> =

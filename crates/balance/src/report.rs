@@ -38,8 +38,8 @@ pub struct Explanation {
     pub to: PeId,
     /// What says most about the move.
     pub reason: Reason,
-    /// By how many its own messages between sites become fewer, once all moves are done; negative if they
-    /// become more. A message counts at both of its ends.
+    /// By how many its own messages between sites become fewer, once all moves are done; negative
+    /// if they become more. A message counts at both of its ends.
     pub wide_area_saved: i64,
     /// The same for its messages between PEs.
     pub between_pes_saved: i64,

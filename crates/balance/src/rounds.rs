@@ -3,9 +3,10 @@
 use crate::snapshot::Edge;
 use std::collections::BTreeMap;
 
-/// In an iterative job nearly every pair that talks both ways does so once in each step. So the number of steps is the
-/// median over such pairs of how often both have talked; of what one talks to the other, if no pair talks both
-/// ways. 1 if nobody talks: the window is one step. `edges` have at most one entry from one actor to another.
+/// In an iterative job nearly every pair that talks both ways does so once in each step. So the
+/// number of steps is the median over such pairs of how often both have talked; of what one talks
+/// to the other, if no pair talks both ways. 1 if nobody talks: the window is one step. `edges`
+/// have at most one entry from one actor to another.
 pub fn rounds(edges: &[Edge]) -> u64 {
     let talks: BTreeMap<(u32, u32), u64> =
         edges.iter().map(|edge| ((edge.from, edge.to), edge.messages)).collect();

@@ -1,18 +1,19 @@
 //! Pure actors that are computed at two sites: who that is, and what it does to a step.
 //!
-//! Positions go over, forces come back: a pair that is cut costs two crossings of the wide area in each step. An actor
-//! that only computes what it is sent may have a second seat at the other site. Both seats get all messages, and each
-//! answers those at its own site, so that a crossing is left, and the work is done twice (research/balance-report.md,
-//! section 1, "past the bound").
+//! Positions go over, forces come back: a pair that is cut costs two crossings of the wide area in
+//! each step. An actor that only computes what it is sent may have a second seat at the other site.
+//! Both seats get all messages, and each answers those at its own site, so that a crossing is left,
+//! and the work is done twice (research/balance-report.md, section 1, "past the bound").
 
 use crate::cost::{CostModel, Prediction, predict};
 use crate::snapshot::{ActorKey, ActorLoad, Edge, Snapshot, Twin};
 use gridspan_topology::PeId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Seats as actors of their own: the actors of a snapshot, and then `twins`, in their order. Messages to an actor go to
-/// both of its seats, those from it leave from the seat that serves the receiver. Also gives where all of them are.
-/// Twins of actors that the snapshot does not know are left out.
+/// Seats as actors of their own: the actors of a snapshot, and then `twins`, in their order.
+/// Messages to an actor go to both of its seats, those from it leave from the seat that serves the
+/// receiver. Also gives where all of them are. Twins of actors that the snapshot does not know are
+/// left out.
 pub fn seats(snapshot: &Snapshot, mapping: &[PeId], twins: &[Twin]) -> (Snapshot, Vec<PeId>) {
     let position: BTreeMap<ActorKey, u32> =
         snapshot.actors.iter().enumerate().map(|(at, actor)| (actor.id, at as u32)).collect();
@@ -67,7 +68,8 @@ mod tests {
 
     const EXACT: CostModel = CostModel { message_overhead: Duration::ZERO, border_wait: 0.0 };
 
-    /// Actor 1 hears from 0 (PE 0, site a) and 2 (PE 2, site b) and answers both; they take 1, 2 and 3 ms.
+    /// Actor 1 hears from 0 (PE 0, site a) and 2 (PE 2, site b) and answers both; they take 1, 2
+    /// and 3 ms.
     fn triangle() -> (Snapshot, Vec<PeId>) {
         let mut snapshot = snapshot(&[0, 1, 2]);
         let edge = |from, to| Edge { from, to, messages: 10, bytes: 100 };

@@ -1,16 +1,18 @@
 //! Exchanges actors so that those who talk across sites are beside short handlers.
 //!
-//! A PE does not interrupt a handler: what comes meanwhile waits for the rest of it, on average the sum of `h²/2T` over
-//! the handlers of a PE, which take `h` each in a step of length `T` (the mean residual life of renewal theory). Where
-//! latency is just hidden, PEs are never idle, and the longest cycle between sites waits at both of its ends; there it
-//! also waits for those beside it that the same message is for. So the ends of the longest cycles, or the long
-//! handlers beside them, are exchanged for actors of the same load on PEs of the same site: no more crosses sites,
-//! and no PE gets noticeably fuller than the fullest. The work of an actor in a step is taken for one handler, which
-//! is what it is for those who wait for all their messages before they compute.
+//! A PE does not interrupt a handler: what comes meanwhile waits for the rest of it, on average the
+//! sum of `h²/2T` over the handlers of a PE, which take `h` each in a step of length `T` (the mean
+//! residual life of renewal theory). Where latency is just hidden, PEs are never idle, and the
+//! longest cycle between sites waits at both of its ends; there it also waits for those beside it
+//! that the same message is for. So the ends of the longest cycles, or the long handlers beside
+//! them, are exchanged for actors of the same load on PEs of the same site: no more crosses sites,
+//! and no PE gets noticeably fuller than the fullest. The work of an actor in a step is taken for
+//! one handler, which is what it is for those who wait for all their messages before they compute.
 
 use crate::level::{Level, Search, Trail, nearest};
 
-/// How many PEs with short handlers are looked at, and how many actors of each that are heavier or lighter.
+/// How many PEs with short handlers are looked at, and how many actors of each that are heavier or
+/// lighter.
 const PES: usize = 12;
 const ACTORS: usize = 8;
 /// How many of the longest handlers of a PE are looked at.
@@ -134,7 +136,8 @@ impl<'a, 'b> Shelter<'a, 'b> {
         cycles.max_by(|a, b| a.0.total_cmp(&b.0))
     }
 
-    /// What shortens the longest cycle most: another place for one of its ends, or for what that waits for.
+    /// What shortens the longest cycle most: another place for one of its ends, or for what that
+    /// waits for.
     fn choose(&mut self, (longest, a, b): (f64, u32, u32)) -> Option<Trade> {
         let mut best: Option<(f64, Trade)> = None;
         for end in [a, b] {
@@ -173,8 +176,8 @@ impl<'a, 'b> Shelter<'a, 'b> {
         found.into_iter().map(|(_, to)| to).collect()
     }
 
-    /// Actors of a PE that have a load together: the first of each is one of the heaviest that are not too heavy,
-    /// and each next is nearest to what is left.
+    /// Actors of a PE that have a load together: the first of each is one of the heaviest that are
+    /// not too heavy, and each next is nearest to what is left.
     fn fitting(&self, pe: usize, wanted: f64) -> Vec<[Option<u32>; TAKES]> {
         let members = &self.search.members[pe];
         let error = self.search.level.targets[pe] * SLACK;
@@ -199,7 +202,8 @@ impl<'a, 'b> Shelter<'a, 'b> {
         members[end.saturating_sub(ACTORS)..end].iter().filter_map(fit).collect()
     }
 
-    /// The longest cycle at two PEs after a trade, if it is below the limit and neither gets too full.
+    /// The longest cycle at two PEs after a trade, if it is below the limit and neither gets too
+    /// full.
     fn appraise(&mut self, trade: Trade, limit: f64) -> Option<f64> {
         let (from, to) = (trade.from, trade.to);
         trade.moves().for_each(|(vertex, pe)| self.shift(vertex, pe));
@@ -278,8 +282,8 @@ mod tests {
 
     #[test]
     fn who_is_at_home_stays_where_less_is_gained_than_moving_costs() {
-        // The mean waits are (60² + 30²) / 200 = 22.5 ms and (55² + 35²) / 200 = 21.3 ms; to move two of ten must save
-        // 5 ms, a quarter of their part of a step.
+        // The mean waits are (60² + 30²) / 200 = 22.5 ms and (55² + 35²) / 200 = 21.3 ms; to move
+        // two of ten must save 5 ms, a quarter of their part of a step.
         let loads = [10, 60, 30, 10, 55, 35, 30, 70, 50, 50];
         let place = [0, 0, 0, 1, 1, 1, 2, 2, 3, 3];
 

@@ -21,12 +21,12 @@ pub struct Snapshot {
     pub pes: Vec<PeLoad>,
     /// Where the PEs are.
     pub layout: Layout,
-    /// How many steps (rounds of sync points) the window had; loads and messages are of all of them. 0 and 1
-    /// mean that the window is one step.
+    /// How many steps (rounds of sync points) the window had; loads and messages are of all of
+    /// them. 0 and 1 mean that the window is one step.
     #[serde(default)]
     pub steps: u64,
-    /// Whether messages of older steps are handled first, and in a step, once a plan has told who they are, those
-    /// whose results another site waits for.
+    /// Whether messages of older steps are handled first, and in a step, once a plan has told who
+    /// they are, those whose results another site waits for.
     #[serde(default)]
     pub has_step_order: bool,
     /// What is near what, with any number of levels. Without it, the sites of the layout count.
@@ -39,7 +39,8 @@ pub struct Snapshot {
     /// Actors that may have a second seat, as positions in [`Snapshot::actors`], ascending.
     #[serde(default)]
     pub pure: Vec<u32>,
-    /// Those that have one, by actor. Loads are those of first seats, edges from them are messages of either.
+    /// Those that have one, by actor. Loads are those of first seats, edges from them are messages
+    /// of either.
     #[serde(default)]
     pub twins: Vec<Twin>,
 }
@@ -75,8 +76,8 @@ pub struct Edge {
 pub struct PeLoad {
     /// How fast it computes when it has a processor, where 1.0 is an ordinary PE; above zero.
     pub speed: f64,
-    /// The part of a processor that it last got when it wanted one, above zero and at most 1.0: less where
-    /// others' processes compete with it, since schedulers share fairly.
+    /// The part of a processor that it last got when it wanted one, above zero and at most 1.0:
+    /// less where others' processes compete with it, since schedulers share fairly.
     #[serde(default = "whole")]
     pub available: f64,
     /// The time it spent on what cannot be moved, other users' work included.
@@ -178,7 +179,8 @@ pub enum SnapshotError {
         /// The actor.
         actor: ActorKey,
     },
-    /// A second seat, or the right to one, of an actor that does not exist, or on a PE that does not.
+    /// A second seat, or the right to one, of an actor that does not exist, or on a PE that does
+    /// not.
     #[error(
         "second seats do not fit: {what}; name actors and PEs of the snapshot, each actor once"
     )]

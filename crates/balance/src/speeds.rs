@@ -1,12 +1,14 @@
 //! How fast PEs compute, from what actors take for a message before and after they move.
 //!
-//! Start: each PE has measured itself with a short kernel, which says little of memory-bound work. Steady state: an
-//! actor that moves takes its own time with it, so that each moved actor compares two PEs ([`Evidence`]). What those
-//! that stayed on its old PE take now, beside what they took, is what changed for another reason than the move; so
-//! much as they differ, an actor's time says nothing. [`SpeedEstimate`] joins the comparisons of all windows by weighted
-//! least squares over the graph of compared PEs. The kernel is a prior with heavy tails (Student's t; Lange, Little and Taylor,
-//! "Robust statistical modeling using the t distribution", 1989, section 2): small differences from it need strong evidence, and a
-//! kernel that is far off counts for nothing. Failure: without moves, the kernel alone decides.
+//! Start: each PE has measured itself with a short kernel, which says little of memory-bound work.
+//! Steady state: an actor that moves takes its own time with it, so that each moved actor compares
+//! two PEs ([`Evidence`]). What those that stayed on its old PE take now, beside what they took, is
+//! what changed for another reason than the move; so much as they differ, an actor's time says
+//! nothing. [`SpeedEstimate`] joins the comparisons of all windows by weighted least squares over
+//! the graph of compared PEs. The kernel is a prior with heavy tails (Student's t; Lange, Little
+//! and Taylor, "Robust statistical modeling using the t distribution", 1989, section 2): small
+//! differences from it need strong evidence, and a kernel that is far off counts for nothing.
+//! Failure: without moves, the kernel alone decides.
 //!
 //! Foreign load is kept apart: loads are processor time, which others do not lengthen.
 
@@ -31,7 +33,8 @@ const KERNEL_NOISE: f64 = 0.05;
 const MEMORY: f64 = 0.7;
 /// At most so many pairs of PEs are remembered; those with the least evidence are forgotten.
 const PAIRS_MAX: usize = 1 << 16;
-/// Sweeps over all pairs. Each begins from the last estimate, so that few are enough where little is new.
+/// Sweeps over all pairs. Each begins from the last estimate, so that few are enough where little
+/// is new.
 const SWEEPS_MAX: u32 = 300;
 /// Sweeps end when no speed changes by more than this part.
 const SWEEP_END: f64 = 1e-4;
@@ -124,8 +127,8 @@ fn median(mut values: Vec<f64>) -> f64 {
 /// What all windows have shown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SpeedEstimate {
-    /// By two PEs, the lower first: how many times faster the second is (its logarithm), and one divided by the square
-    /// of how far that may be off.
+    /// By two PEs, the lower first: how many times faster the second is (its logarithm), and one
+    /// divided by the square of how far that may be off.
     pairs: BTreeMap<(PeId, PeId), (f64, f64)>,
     /// The last estimate, as logarithms beside the kernels.
     known: Vec<f64>,

@@ -18,13 +18,14 @@ pub trait Strategy: Send {
     /// [`Plan::validate`] against it.
     fn plan(&mut self, snapshot: &Snapshot) -> Plan;
 
-    /// Whether it moves actors so that steps become shorter, and a [`Gate`](crate::Gate) may judge that. Those that
-    /// move for the sake of moving say no.
+    /// Whether it moves actors so that steps become shorter, and a [`Gate`](crate::Gate) may judge
+    /// that. Those that move for the sake of moving say no.
     fn predicts(&self) -> bool {
         true
     }
 
-    /// Whether a runtime should leave it to the [leaders](crate::leaders) of the sites, so that nobody needs a snapshot of all.
+    /// Whether a runtime should leave it to the [leaders](crate::leaders) of the sites, so that
+    /// nobody needs a snapshot of all.
     fn is_led(&self) -> bool {
         false
     }

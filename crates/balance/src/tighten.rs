@@ -1,8 +1,10 @@
-//! Evens out the loads of a cut further than its tolerance asks for, where that costs next to nothing.
+//! Evens out the loads of a cut further than its tolerance asks for, where that costs next to
+//! nothing.
 //!
-//! A cutter uses all of its tolerance, even where a cut of the same weight would be nearly even; then the job
-//! is as slow as the fullest part for nothing. So the cut is improved once more within tighter limits. Hardly
-//! more may move than moves anyway: to even out all small differences would move many at every change of loads.
+//! A cutter uses all of its tolerance, even where a cut of the same weight would be nearly even;
+//! then the job is as slow as the fullest part for nothing. So the cut is improved once more within
+//! tighter limits. Hardly more may move than moves anyway: to even out all small differences would
+//! move many at every change of loads.
 
 use crate::cost::CostModel;
 use crate::cutter::{Cut, Cutter, Graph, Tie};
@@ -16,7 +18,8 @@ const TOLERANCES: [f64; 3] = [0.002, 0.005, 0.01];
 pub(crate) enum Crossing {
     /// Latency or a narrow link: no more of them, whatever that brings.
     Scarce,
-    /// The time to send and receive: more of them, if the fullest part gains more time than they take.
+    /// The time to send and receive: more of them, if the fullest part gains more time than they
+    /// take.
     Near,
 }
 

@@ -1,11 +1,12 @@
 //! `vacate`: away from PEs that other users' work slows, and back when that ends.
 //!
-//! Paper 4 (Dynamite) moves tasks off loaded nodes to those least loaded at the moment, and loses where the load moves on
-//! or where every other node has more than enough to do already. Following the balance report, section 3, rule 6, work
-//! goes to the PEs that get most of their processor over a long time, and only as much leaves as foreign load takes
-//! away. Start: nothing is remembered. Steady state: each plan updates the memory of foreign
-//! load. An actor that was moved away is remembered with its PE and returns once that is quiet, if that PE
-//! would then be less full than the one it was moved to.
+//! Paper 4 (Dynamite) moves tasks off loaded nodes to those least loaded at the moment, and loses
+//! where the load moves on or where every other node has more than enough to do already. Following
+//! the balance report, section 3, rule 6, work goes to the PEs that get most of their processor
+//! over a long time, and only as much leaves as foreign load takes away. Start: nothing is
+//! remembered. Steady state: each plan updates the memory of foreign load. An actor that was moved
+//! away is remembered with its PE and returns once that is quiet, if that PE would then be less
+//! full than the one it was moved to.
 
 use crate::capacity::Capacity;
 use crate::even::Even;
@@ -30,7 +31,8 @@ const SLOWED: f64 = 0.10;
 const QUIET: f64 = 0.05;
 /// How much the latest window counts in what is usual.
 const NEWS: f64 = 0.2;
-/// No PE is thought to lose more than this for ever: what is lost now is measured, the rest is a guess.
+/// No PE is thought to lose more than this for ever: what is lost now is measured, the rest is a
+/// guess.
 const USUAL_MAX: f64 = 0.9;
 /// How much more than its share a PE may have.
 const SLACK: f64 = 1.03;
@@ -85,8 +87,8 @@ impl Strategy for Vacate {
 }
 
 impl Vacate {
-    /// The part of its time that each PE now loses to foreign load: others' part of a processor that they share, or
-    /// what was measured as background. Updates what is usual.
+    /// The part of its time that each PE now loses to foreign load: others' part of a processor
+    /// that they share, or what was measured as background. Updates what is usual.
     fn learn(&mut self, snapshot: &Snapshot) -> Vec<f64> {
         let busy = snapshot.load_per_pe();
         let part = |(pe, load): (&PeLoad, &Duration)| {
@@ -105,7 +107,8 @@ impl Vacate {
         foreign
     }
 
-    /// Returns those whose PE is quiet again, where they are better off, and forgets who is back or gone.
+    /// Returns those whose PE is quiet again, where they are better off, and forgets who is back or
+    /// gone.
     fn send_back(
         &mut self,
         snapshot: &Snapshot,
@@ -224,7 +227,8 @@ mod tests {
 
     #[test]
     fn where_every_pe_has_a_task_and_a_third_of_a_processor_nothing_helps() {
-        // Paper 4, table 2, redundant decomposition: three processes on each processor, one more on the first.
+        // Paper 4, table 2, redundant decomposition: three processes on each processor, one more on
+        // the first.
         let mut snapshot = even(&[0, 1, 2, 3]);
         for (pe, available) in snapshot.pes.iter_mut().zip([0.25, 0.25, 1.0 / 3.0, 1.0 / 3.0]) {
             pe.available = available;

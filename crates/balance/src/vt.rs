@@ -1,10 +1,11 @@
 //! Snapshots in the load format of DARMA/vt, so that its tools can study our jobs and ours theirs.
 //!
-//! vt writes one JSON file for each rank, `stem.<rank>.json`, of type `LBDatafile`: phases with tasks
-//! (entity, time) and communications (sender, receiver, messages, bytes). A rank is a PE here. What vt has no
-//! field for is in `attributes` and `user_defined`: sites and nodes, speeds, backgrounds, bytes of state. Files without these, as
-//! vt's own, are read as PEs of speed 1 in one site. Times and bytes of messages are floating-point numbers there, so that
-//! nanoseconds and bytes beyond 2^53 are rounded. A hierarchy and links are not exported.
+//! vt writes one JSON file for each rank, `stem.<rank>.json`, of type `LBDatafile`: phases with
+//! tasks (entity, time) and communications (sender, receiver, messages, bytes). A rank is a PE
+//! here. What vt has no field for is in `attributes` and `user_defined`: sites and nodes, speeds,
+//! backgrounds, bytes of state. Files without these, as vt's own, are read as PEs of speed 1 in one
+//! site. Times and bytes of messages are floating-point numbers there, so that nanoseconds and
+//! bytes beyond 2^53 are rounded. A hierarchy and links are not exported.
 
 use crate::snapshot::{ActorKey, ActorLoad, Edge, PeLoad, Snapshot};
 use gridspan_topology::{Layout, PeId};
@@ -190,8 +191,8 @@ pub fn to_vt(snapshot: &Snapshot) -> Vec<VtFile> {
     files
 }
 
-/// The snapshot that the files of all ranks, in order, hold for one phase. Messages from and to what is in no
-/// file are left out.
+/// The snapshot that the files of all ranks, in order, hold for one phase. Messages from and to
+/// what is in no file are left out.
 pub fn from_vt(files: &[VtFile], phase: u64) -> Result<Snapshot, VtError> {
     let (mut tasks, mut communications, mut pes) = (BTreeMap::new(), Vec::new(), Vec::new());
     for (at, file) in files.iter().enumerate() {

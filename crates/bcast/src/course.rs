@@ -7,7 +7,8 @@ use crate::tree::Tree;
 use gridspan_topology::{Layout, NodeId};
 use std::collections::BTreeSet;
 
-/// The trees of a plan, pruned: a node that needs nothing itself passes on only what somebody behind it needs.
+/// The trees of a plan, pruned: a node that needs nothing itself passes on only what somebody
+/// behind it needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Course {
     /// Says in which segments a message goes over which tree.
@@ -34,8 +35,9 @@ impl Course {
         Self { plan: plan.clone(), trees, relays: Vec::new() }
     }
 
-    /// The course that needs no planning: once to each other site, to a target there, and from node to node inside it. In
-    /// segments of so many bytes if any node passes anything on. Panics if the job has no such node.
+    /// The course that needs no planning: once to each other site, to a target there, and from node
+    /// to node inside it. In segments of so many bytes if any node passes anything on. Panics if
+    /// the job has no such node.
     pub fn by_sites(
         layout: &Layout,
         root: NodeId,

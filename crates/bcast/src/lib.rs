@@ -1,26 +1,29 @@
 //! How a broadcast travels.
 //!
 //! **For a broadcast now**
-//! - [`Tree`]: who sends to whom. [`star`], [`binomial`], [`hierarchical`]: the trees that need to know
-//!   nothing but the layout, and [`star_over`], [`binomial_over`], [`hierarchical_over`] for the nodes of a
-//!   multicast.
+//! - [`Tree`]: who sends to whom. [`star`], [`binomial`], [`hierarchical`]: the trees that need to
+//!   know nothing but the layout, and [`star_over`], [`binomial_over`], [`hierarchical_over`] for
+//!   the nodes of a multicast.
 //! - [`Mode`]: which of them a job takes, and whether it plans.
-//! - [`Plan`]: one or more trees, their parts of a message and its segments, under a [`PlanId`] that a broadcast
-//!   carries in their place. [`Course`]: what of it leads to the nodes of a multicast.
+//! - [`Plan`]: one or more trees, their parts of a message and its segments, under a [`PlanId`]
+//!   that a broadcast carries in their place. [`Course`]: what of it leads to the nodes of a
+//!   multicast.
 //!
 //! **For the next one**
 //! - [`Advisor`]: observes broadcasts, predicts the next with a [`Predictor`], and plans ahead.
 //! - [`Belief`]: what measurements say; [`Network`]: the shared capacities that explain it.
-//! - [`plan_broadcast`]: searches a [`Draft`]; [`strategies`]: it and all others by name; [`anneal`]: our search
-//!   by the cost model of paper 2. [`Effort`]: how long they may take.
-//! - [`simulate`]: what a draft takes if transfers share capacities fairly; [`Shares`]: those shares.
+//! - [`plan_broadcast`]: searches a [`Draft`]; [`strategies`]: it and all others by name;
+//!   [`anneal`]: our search by the cost model of paper 2. [`Effort`]: how long they may take.
+//! - [`simulate`]: what a draft takes if transfers share capacities fairly; [`Shares`]: those
+//!   shares.
 //!
 //! **To compare**
 //! - [`paper`]: paper 2's system as it is in the paper.
-//! - [`study`]: networks, exact optima, bounds, a simulation packet by packet, the paper's experiment.
+//! - [`study`]: networks, exact optima, bounds, a simulation packet by packet, the paper's
+//!   experiment.
 //!
-//! Everything here is a pure function of its arguments: every node computes the same, and time, dice
-//! and measurements come from the caller.
+//! Everything here is a pure function of its arguments: every node computes the same, and time,
+//! dice and measurements come from the caller.
 
 mod advisor;
 mod anneal;

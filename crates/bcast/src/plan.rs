@@ -1,4 +1,5 @@
-//! A plan as nodes get it: trees, their parts of a message, and an identifier that stands for all of it.
+//! A plan as nodes get it: trees, their parts of a message, and an identifier that stands for all
+//! of it.
 
 use crate::fluid::Sending;
 use crate::pipeline::{Draft, Strand};
@@ -9,7 +10,8 @@ use std::fmt;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Names a plan: a broadcast carries this and not the trees. A root never uses a version for two plans.
+/// Names a plan: a broadcast carries this and not the trees. A root never uses a version for two
+/// plans.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -90,8 +92,8 @@ impl Plan {
     /// Shares become weights of so many parts.
     const PARTS: f64 = 65_536.0;
 
-    /// The draft with the nodes' own names: its node `n` is `members[n]`. Panics if there are fewer members
-    /// than the draft has nodes.
+    /// The draft with the nodes' own names: its node `n` is `members[n]`. Panics if there are fewer
+    /// members than the draft has nodes.
     pub fn from_draft(
         id: PlanId,
         draft: &Draft,
@@ -116,8 +118,8 @@ impl Plan {
         Self::try_from(unchecked)
     }
 
-    /// The plan that needs no planning and is known from the beginning: one tree, and version 0. Segments have at
-    /// least one byte.
+    /// The plan that needs no planning and is known from the beginning: one tree, and version 0.
+    /// Segments have at least one byte.
     pub fn standing(tree: Tree, segment_bytes: u64) -> Self {
         let id = PlanId { root: tree.root(), version: 0 };
         let (sending, predicted) = (Sending::Concurrent, Duration::ZERO);
@@ -150,7 +152,8 @@ impl Plan {
         self.predicted
     }
 
-    /// The segments of a message, in order. Every node computes the same. Stripes take turns by weight.
+    /// The segments of a message, in order. Every node computes the same. Stripes take turns by
+    /// weight.
     pub fn segments(&self, bytes: u64) -> impl Iterator<Item = Segment> + '_ {
         let total: i64 = self.stripes.iter().map(|stripe| i64::from(stripe.weight)).sum();
         let mut credit = vec![0_i64; self.stripes.len()];

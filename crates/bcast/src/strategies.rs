@@ -182,7 +182,8 @@ mod tests {
             draft.simulate(network, 1_000_000).completion_s
         };
 
-        // One tree over pipes of 30 Mbit/s takes 0.27 s and more; the accesses of 60 allow half of it.
+        // One tree over pipes of 30 Mbit/s takes 0.27 s and more; the accesses of 60 allow half of
+        // it.
         assert!(time_s("hierarchical") > 1.0);
         assert!(time_s("pipelined") < 0.45);
         assert!(time_s("striped") < 0.27);

@@ -1,4 +1,5 @@
-//! What a launcher says to a node process: a pipe of its own, so that a program that prints its input prints no keys.
+//! What a launcher says to a node process: a pipe of its own, so that a program that prints its
+//! input prints no keys.
 
 use gridspan::variables::LAUNCHER;
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -14,8 +15,8 @@ pub(crate) enum NodeEnd {
     Stdin,
 }
 
-/// Gives the process that `command` starts a pipe to read from. No other process may be started from this one until the end of
-/// the node is dropped, for that would inherit it, too.
+/// Gives the process that `command` starts a pipe to read from. No other process may be started
+/// from this one until the end of the node is dropped, for that would inherit it, too.
 pub(crate) fn open(command: &mut Command, is_remote: bool) -> io::Result<(NodeEnd, PipeWriter)> {
     let (reader, writer) = pipe()?;
     if is_remote {

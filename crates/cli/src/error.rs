@@ -280,7 +280,8 @@ impl CliError {
         move |error| Self::System { what, error }
     }
 
-    /// Whether nobody reads the output any more, as behind `| head`: that is no error of the user's.
+    /// Whether nobody reads the output any more, as behind `| head`: that is no error of the
+    /// user's.
     fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::System { error, .. } if error.kind() == io::ErrorKind::BrokenPipe)
     }

@@ -1,9 +1,10 @@
 //! Which hosts of a grid are this machine, and how the others are reached: by the system's `ssh`.
 //!
 //! The command on another host is that of a node here, behind
-//! `ssh -o BatchMode=yes [-J GATEWAY] HOST -- sh -c … sh env NAME=VALUE …`. What is secret goes through the
-//! standard input of `ssh`, which that shell makes a descriptor of its own; when it ends, so does the node. A question that `ssh` would ask is an error, for
-//! there is nobody to answer it.
+//! `ssh -o BatchMode=yes [-J GATEWAY] HOST -- sh -c … sh env NAME=VALUE …`. What is secret goes
+//! through the standard input of `ssh`, which that shell makes a descriptor of its own; when it
+//! ends, so does the node. A question that `ssh` would ask is an error, for there is nobody to
+//! answer it.
 
 use crate::error::CliError;
 use crate::surroundings::Surroundings;
@@ -18,8 +19,9 @@ use std::process::Command;
 
 /// What to run in place of `ssh`, as `--ssh` does.
 const SSH_VARIABLE: &str = "GRIDCTL_SSH";
-/// What a shell on another host does: the program runs in the folder of this one, if there is such a one, and reads from the launcher by a descriptor of its own, so that a program that
-/// prints its standard input prints no keys.
+/// What a shell on another host does: the program runs in the folder of this one, if there is such
+/// a one, and reads from the launcher by a descriptor of its own, so that a program that prints its
+/// standard input prints no keys.
 const BEGIN: &str = "cd \"$1\" 2>/dev/null; shift; exec \"$@\" 3<&0 </dev/null";
 /// The same where the folder must be there.
 const BEGIN_IN: &str = "cd \"$1\" && shift && exec \"$@\" 3<&0 </dev/null";

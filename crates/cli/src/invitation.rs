@@ -1,12 +1,14 @@
-//! Invitations to a running job: what a node needs to join it, in a file that its user alone can read.
+//! Invitations to a running job: what a node needs to join it, in a file that its user alone can
+//! read.
 //!
-//! The launcher writes as many as it was told, once the job's nodes listen; each is for one node of one number at one site,
-//! with a certificate of its own, so that the key of the job's authority stays with the launcher. Whoever removes the
-//! file has the invitation, and nobody else. What is left goes when the job ends. A file may be carried to another machine
-//! from which the job's nodes can be reached; it holds a private key, so it travels as one does.
+//! The launcher writes as many as it was told, once the job's nodes listen; each is for one node of
+//! one number at one site, with a certificate of its own, so that the key of the job's authority
+//! stays with the launcher. Whoever removes the file has the invitation, and nobody else. What is
+//! left goes when the job ends. A file may be carried to another machine from which the job's nodes
+//! can be reached; it holds a private key, so it travels as one does.
 //!
-//! The program must be the job's own, byte for byte: types are known by their position in it, and a rebuilt one may
-//! mean something else by the same bytes.
+//! The program must be the job's own, byte for byte: types are known by their position in it, and a
+//! rebuilt one may mean something else by the same bytes.
 
 use crate::status::{folder, invitation_prefix, invitations, private};
 use gridspan_runtime::net::bootstrap::{Addresses, NodeBundle};
@@ -25,7 +27,8 @@ const VERSION: u32 = 3;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Invitation {
     version: u32,
-    /// The program with its arguments, where it runs, and what its environment says beside the user's.
+    /// The program with its arguments, where it runs, and what its environment says beside the
+    /// user's.
     program: PathBuf,
     /// What is in the program, so that another one is found out.
     contents: Contents,
@@ -78,7 +81,8 @@ impl Invitation {
         &self.program
     }
 
-    /// The process that takes part. It runs where the job's nodes run, if there is such a folder here.
+    /// The process that takes part. It runs where the job's nodes run, if there is such a folder
+    /// here.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         for name in gridspan::variables::ALL {
@@ -150,7 +154,8 @@ impl Contents {
         Ok(Self { bytes: metadata.len(), modified: metadata.modified().ok(), digest })
     }
 
-    /// Whether a file has them. One of the same length and time is not read, as of the same machine.
+    /// Whether a file has them. One of the same length and time is not read, as of the same
+    /// machine.
     fn are_of(&self, path: &Path) -> io::Result<bool> {
         let metadata = fs::metadata(path)?;
         if metadata.len() != self.bytes {

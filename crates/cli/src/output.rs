@@ -11,8 +11,8 @@ const STDOUT: &str = "-";
 
 /// How `print!` begins when it panics for standard output.
 const CANNOT_PRINT: &str = "failed printing to stdout: ";
-/// Has this process end without a trace when a job of its own prints and nobody reads any more, and with an error when there is
-/// no room. Jobs print with `println!`, which panics.
+/// Has this process end without a trace when a job of its own prints and nobody reads any more, and
+/// with an error when there is no room. Jobs print with `println!`, which panics.
 pub(crate) fn end_where_nobody_reads() {
     let others = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -38,7 +38,8 @@ pub(crate) fn end_where_nobody_reads() {
     }));
 }
 
-/// Prints to standard output, whose reader may have had enough. `what` says what for, should that fail.
+/// Prints to standard output, whose reader may have had enough. `what` says what for, should that
+/// fail.
 pub(crate) fn print(text: &str, what: &'static str) -> Result<ExitCode, CliError> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -54,7 +55,8 @@ pub(crate) fn warn(text: &str) {
     let _ = writeln!(io::stderr(), "warning: {text}");
 }
 
-/// Writes a picture to its file and then prints the text; the picture alone if it goes to standard output.
+/// Writes a picture to its file and then prints the text; the picture alone if it goes to standard
+/// output.
 pub(crate) fn show(
     picture: Option<(&PathBuf, String)>,
     text: impl FnOnce() -> String,

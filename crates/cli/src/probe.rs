@@ -13,8 +13,8 @@ pub(crate) static PROBE: Entry =
 
 /// How often to look whether all is known.
 const LOOK: Duration = Duration::from_millis(250);
-/// After so many looks, what is still missing is not worth more waiting: a link that was too fast for a
-/// train of packets is not tried again for a minute.
+/// After so many looks, what is still missing is not worth more waiting: a link that was too fast
+/// for a train of packets is not tried again for a minute.
 const LOOKS_MAX: u32 = 40;
 
 fn build(_: &[String]) -> Result<Job, clap::Error> {

@@ -4,8 +4,8 @@ use rustix::process::{Signal, getpid, kill_process};
 use std::fs;
 use std::io;
 
-/// The signals among `wanted` that gridctl was not started to ignore: `nohup` has it ignore SIGHUP, and a shell without job
-/// control SIGINT in the background.
+/// The signals among `wanted` that gridctl was not started to ignore: `nohup` has it ignore SIGHUP,
+/// and a shell without job control SIGINT in the background.
 pub(crate) fn not_ignored(wanted: &[i32]) -> Vec<i32> {
     // Where the system does not tell, none is.
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

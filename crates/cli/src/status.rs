@@ -3,14 +3,16 @@
 //!
 //! # Where
 //!
-//! In `$XDG_RUNTIME_DIR/gridspan`, or `gridspan-UID` in the directory for temporary files: a directory that is
-//! the user's own and nobody else's. A job is two files there: `ID.json` is its [`Status`],
-//! replaced as a whole whenever something is known; `ID.lock` is locked as long as the launcher lives. Where guests may join,
-//! each has one more, `ID.invitation-N` (see `invitation`), until somebody takes it.
+//! In `$XDG_RUNTIME_DIR/gridspan`, or `gridspan-UID` in the directory for temporary files: a
+//! directory that is the user's own and nobody else's. A job is two files there: `ID.json` is its
+//! [`Status`], replaced as a whole whenever something is known; `ID.lock` is locked as long as the
+//! launcher lives. Where guests may join, each has one more, `ID.invitation-N` (see `invitation`),
+//! until somebody takes it.
 //!
 //! # Failure
 //!
-//! A launcher that is killed leaves its files. Whoever next looks finds the lock free and removes them.
+//! A launcher that is killed leaves its files. Whoever next looks finds the lock free and removes
+//! them.
 
 use gridspan::links::LinkReport;
 use gridspan_topology::GridSpec;

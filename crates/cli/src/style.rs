@@ -43,7 +43,8 @@ const DRAWN: Branches = Branches { fork: "├─ ", last: "└─ ", pass: "│ 
 const ASCII: Branches = Branches { fork: "|- ", last: "`- ", pass: "|  " };
 
 impl Branches {
-    /// What stands before a child and before all below it, where `above` stands before its siblings' children.
+    /// What stands before a child and before all below it, where `above` stands before its
+    /// siblings' children.
     pub(crate) fn child(&self, above: &str, is_last: bool) -> [String; 2] {
         let (own, below) = if is_last { (self.last, "   ") } else { (self.fork, self.pass) };
         [format!("{above}{own}"), format!("{above}{below}")]

@@ -80,7 +80,8 @@ fn predictions_are_what_the_links_of_the_file_say() {
     // To the other site: 100 ms at its bandwidth and 20 ms on its way. Latency comes in after the
     // narrowest link for the bound too.
     assert!(is_near(&message["bound_s"], 0.120), "{message}");
-    // The star serves its neighbour first, in 10 ms, and is busy that long; the other sends across first.
+    // The star serves its neighbour first, in 10 ms, and is busy that long; the other sends across
+    // first.
     let plans = message["plans"].as_array().unwrap();
     assert!(is_near(&plans[0]["time_s"], 0.130), "{message}");
     assert!(is_near(&plans[1]["time_s"], 0.120), "{message}");

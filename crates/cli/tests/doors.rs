@@ -157,8 +157,9 @@ fn what_nobody_waits_for_any_more_is_not_begun() {
     let call =
         |seconds: &str| start(folder.path(), &["rpc", "call", "sleep", seconds, "--token", token]);
 
-    // The only PE of the server is at one to the end of the test. Behind it wait one of a caller that is killed, which is seen
-    // after some seconds of silence, and one that may wait for a second only.
+    // The only PE of the server is at one to the end of the test. Behind it wait one of a caller
+    // that is killed, which is seen after some seconds of silence, and one that may wait for a
+    // second only.
     let first = call("300");
     calls(1);
     let mut second = call("300");

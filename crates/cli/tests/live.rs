@@ -1,4 +1,5 @@
-//! `gridctl rpc run --token`: workflows on daemons, some of which are killed, and whose clients are.
+//! `gridctl rpc run --token`: workflows on daemons, some of which are killed, and whose clients
+//! are.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -10,8 +11,8 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Chains side by side, each of which begins with a file of the client's, and a task that reads what they end with. Every
-/// file has so many bytes, and every task takes ten seconds.
+/// Chains side by side, each of which begins with a file of the client's, and a task that reads
+/// what they end with. Every file has so many bytes, and every task takes ten seconds.
 fn workflow(chains: u32, length: u32, bytes: u64) -> String {
     let file = |chain: u32, step: u32| format!("f{chain}_{step}");
     let (mut tasks, mut names) = (Vec::new(), vec!["out".to_owned()]);
@@ -116,7 +117,8 @@ fn tasks(document: &Value) -> Vec<(String, u64)> {
 #[test]
 fn a_workflow_goes_from_server_to_server_and_not_through_the_client() {
     let grid = Grid::new(2);
-    // Files for which a second server pays, however slow the ways of a busy machine are measured to be.
+    // Files for which a second server pays, however slow the ways of a busy machine are measured to
+    // be.
     let output = grid.run(&workflow(2, 2, 1_000_000), &["--faster", "10"]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     let document: Value = serde_json::from_str(&output.stdout).unwrap();
@@ -128,7 +130,8 @@ fn a_workflow_goes_from_server_to_server_and_not_through_the_client() {
     // Three steps of a second each, one after the other.
     let makespan_s = trial["makespan_s"].as_f64().unwrap();
     assert!((3.0..20.0).contains(&makespan_s), "{document}");
-    // The files that two chains begin with, and the one that is wanted; what ends the other chain is not among them.
+    // The files that two chains begin with, and the one that is wanted; what ends the other chain
+    // is not among them.
     assert_eq!(trial["bytes_of_client"].as_u64(), Some(3_000_000), "{document}");
     grid.end();
 }

@@ -78,8 +78,9 @@ fn a_table_says_where_its_heuristics_have_data_from_if_that_differs() {
 fn a_group_takes_as_long_as_its_tasks_and_links_say() {
     let document = json(&["-H", "exhaustive,gridrpc"]);
 
-    // By hand: `left` at the client's site from 0 s on; the file goes to the other site in 1 s, `right` ends at
-    // 11 s, its result is back at 12 s, and `join` ends at 17 s. Transfers inside a site take 8 ms each.
+    // By hand: `left` at the client's site from 0 s on; the file goes to the other site in 1 s,
+    // `right` ends at 11 s, its result is back at 12 s, and `join` ends at 17 s. Transfers inside a
+    // site take 8 ms each.
     assert!((17.0..17.1).contains(&makespan_s(&document, 0)), "{document}");
     // Plain calls bring the same result by the client, beside it.
     assert!((17.0..17.2).contains(&makespan_s(&document, 1)), "{document}");

@@ -1,7 +1,7 @@
 //! Nodes on other hosts: what `ssh` is asked to do, and what becomes of nodes behind it.
 //!
-//! A script stands for `ssh`: it notes its arguments and its environment, and runs the command here.
-//! Addresses of the loopback network stand for hosts.
+//! A script stands for `ssh`: it notes its arguments and its environment, and runs the command
+//! here. Addresses of the loopback network stand for hosts.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used)]
 

@@ -1,4 +1,5 @@
-//! Typed functions in processes that find each other by a registry, and a group of calls that is mapped to them as a whole.
+//! Typed functions in processes that find each other by a registry, and a group of calls that is
+//! mapped to them as a whole.
 //!
 //! ```sh
 //! cargo run --example vectors -p gridspan-door -- registry grid.token &
@@ -7,8 +8,8 @@
 //! cargo run --example vectors -p gridspan-door -- map grid.token
 //! ```
 //!
-//! The token lets whoever has it in: copy it to other machines as you would a private key, and have the registry listen where
-//! they reach it.
+//! The token lets whoever has it in: copy it to other machines as you would a private key, and have
+//! the registry listen where they reach it.
 
 use gridspan_door::{DoorOptions, Remote, Role, ServeOptions, Token, serve};
 use gridspan_rpc::calls::{Catalogue, Function, Functions};

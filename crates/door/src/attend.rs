@@ -17,8 +17,8 @@ use tokio::sync::oneshot;
 const POUR_BYTES_MAX: u64 = 16 << 20;
 const POUR_SEGMENT: &[u8] = &[0; 64 << 10];
 
-/// Hears a question, and what it takes of a budget. Who asks more than may wait hears that, whatever he asks: he shall not take it for
-/// the end of all that is here.
+/// Hears a question, and what it takes of a budget. Who asks more than may wait hears that,
+/// whatever he asks: he shall not take it for the end of all that is here.
 pub(super) async fn heard(
     (send, receive): (&mut SendStream, &mut RecvStream),
     budget: &Budget,
@@ -35,7 +35,8 @@ pub(super) async fn heard(
     None
 }
 
-/// Answers a question for a workshop; gives it back if it is for others. Without a workshop nothing is executed or kept.
+/// Answers a question for a workshop; gives it back if it is for others. Without a workshop nothing
+/// is executed or kept.
 pub(super) async fn attend<C: Catalogue>(
     question: Question,
     workshop: Option<&Arc<Workshop<C>>>,
@@ -123,7 +124,8 @@ mod tests {
     use gridspan_rpc::calls::Signature;
     use quinn::Endpoint;
 
-    // Whoever writes a long text on the only thread says nothing meanwhile, and is taken to be gone.
+    // Whoever writes a long text on the only thread says nothing meanwhile, and is taken to be
+    // gone.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn who_orders_more_than_may_wait_hears_so_and_the_connection_goes_on() {
         let listen = ([127, 0, 0, 1], 0).into();

@@ -8,8 +8,8 @@ use std::pin::pin;
 /// The function of the catalogue that takes as many seconds as it is told.
 const EMULATION: &str = "sleep";
 
-/// Executes calls and tasks, as many at once as there are PEs. The others wait here and not at the PEs, so that one that nobody
-/// waits for any more is forgotten at once, whatever the PEs are at.
+/// Executes calls and tasks, as many at once as there are PEs. The others wait here and not at the
+/// PEs, so that one that nobody waits for any more is forgotten at once, whatever the PEs are at.
 pub(super) struct Bench<C: Catalogue> {
     rpc: GridRpc<C>,
     gate: Gate,

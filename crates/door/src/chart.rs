@@ -1,4 +1,5 @@
-//! What is known of the ways between the servers behind a door, and which of them to measure next. Pure: time is an argument.
+//! What is known of the ways between the servers behind a door, and which of them to measure next.
+//! Pure: time is an argument.
 
 use gridspan_topology::{LinkEstimate, LinkMonitor, LinkSample, NodeId, Time};
 use std::collections::BTreeMap;
@@ -6,11 +7,12 @@ use std::time::Duration;
 
 /// So many ways a server is to measure at once.
 const DUE_MAX: usize = 8;
-/// A way is measured again after this time, for each of so many servers: with more of them less often, so that a server does not
-/// measure more.
+/// A way is measured again after this time, for each of so many servers: with more of them less
+/// often, so that a server does not measure more.
 const AGE: Duration = Duration::from_secs(20);
 const SERVERS_PER_AGE: u32 = 8;
-/// So many ways are told of at once, in some hundred kilobytes: on a slow link, too, that takes less than somebody waits for it.
+/// So many ways are told of at once, in some hundred kilobytes: on a slow link, too, that takes
+/// less than somebody waits for it.
 pub(super) const WAYS_MAX: usize = 512;
 /// What is said to take longer is not believed.
 const ROUND_TRIP_MAX: Duration = Duration::from_secs(3600);
@@ -56,8 +58,8 @@ impl Chart {
         self.by_version.insert(self.version, way);
     }
 
-    /// The ways to a server, from these others, that it should measure now; and whether what they can carry, too. Those that were
-    /// measured least recently come first.
+    /// The ways to a server, from these others, that it should measure now; and whether what they
+    /// can carry, too. Those that were measured least recently come first.
     pub(super) fn due(&mut self, now: Time, to: u32, others: &[u32]) -> Vec<(u32, bool)> {
         let servers = others.len() as u32 + 1;
         let age = AGE * servers.div_ceil(SERVERS_PER_AGE);
@@ -79,8 +81,8 @@ impl Chart {
         self.monitor.estimates(now).collect()
     }
 
-    /// What is known of ways of which something was seen after a version, the first of them if they are many; and as of which version
-    /// this is. It costs what is told.
+    /// What is known of ways of which something was seen after a version, the first of them if they
+    /// are many; and as of which version this is. It costs what is told.
     pub(super) fn since(&self, version: u64, now: Time) -> (u64, Vec<Estimated>) {
         let seen = self.by_version.range(version.saturating_add(1)..);
         let known = |(version, way): (&u64, &(u32, u32))| {

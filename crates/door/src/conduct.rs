@@ -1,5 +1,5 @@
-//! Has servers carry out a group: orders its tasks as their arguments are made, where they were mapped, and elsewhere where servers
-//! are lost or slow.
+//! Has servers carry out a group: orders its tasks as their arguments are made, where they were
+//! mapped, and elsewhere where servers are lost or slow.
 
 use super::course::{Course, Given, Stuck};
 use super::errand::{Conducted, Contact, Errand, GivenUp, Plan};

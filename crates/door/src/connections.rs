@@ -1,13 +1,14 @@
 //! A bounded table of connections: decides which one must go so that a new one finds a place.
 //!
-//! Places are shared by address, as max-min fairness shares a link (Bertsekas and Gallager, Data Networks, 1992,
-//! section 6.5.2): whoever gives a place has the most of them. Of its connections the idle ones go first, the one that
-//! is idle longest before the others.
+//! Places are shared by address, as max-min fairness shares a link (Bertsekas and Gallager, Data
+//! Networks, 1992, section 6.5.2): whoever gives a place has the most of them. Of its connections
+//! the idle ones go first, the one that is idle longest before the others.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// The bits of an IPv6 address that name a network: one host may choose the rest freely (RFC 4291, section 2.5.1).
+/// The bits of an IPv6 address that name a network: one host may choose the rest freely (RFC 4291,
+/// section 2.5.1).
 const NETWORK_BITS: u32 = 64;
 
 /// Connections by number. `W` closes one when it is dropped.
@@ -33,7 +34,8 @@ struct Entry<W> {
     way: W,
 }
 
-/// All places are taken by connections that are in use, of addresses that have no more than the newcomer's.
+/// All places are taken by connections that are in use, of addresses that have no more than the
+/// newcomer's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Full;
 
@@ -42,7 +44,8 @@ impl<W> Connections<W> {
         Self { entries: BTreeMap::new(), counts: BTreeMap::new(), max, clock: 0 }
     }
 
-    /// Gives a place to a connection. Returns its number and the connection that had the place before, if the table was full.
+    /// Gives a place to a connection. Returns its number and the connection that had the place
+    /// before, if the table was full.
     pub(super) fn insert(&mut self, from: IpAddr, way: W) -> Result<(u64, Option<W>), Full> {
         let address = network(from);
         let evicted = match self.entries.len() < self.max {
@@ -78,7 +81,8 @@ impl<W> Connections<W> {
         }
     }
 
-    /// A question ends. `is_needed` says whether something depends on the connection even if nothing is asked.
+    /// A question ends. `is_needed` says whether something depends on the connection even if
+    /// nothing is asked.
     pub(super) fn end(&mut self, number: u64, is_needed: bool) {
         self.clock += 1;
         if let Some(entry) = self.entries.get_mut(&number) {
@@ -93,11 +97,13 @@ impl<W> Connections<W> {
         self.entries.len()
     }
 
-    /// Who gives a place to a newcomer from `address`. A scan: it is made only while the table is full.
+    /// Who gives a place to a newcomer from `address`. A scan: it is made only while the table is
+    /// full.
     fn victim(&self, address: IpAddr) -> Option<u64> {
         let most = self.counts.values().copied().max()?;
         let own = self.counts.get(&address).copied().unwrap_or_default();
-        // Between others the exchange must make the shares more even: it would go back and forth otherwise.
+        // Between others the exchange must make the shares more even: it would go back and forth
+        // otherwise.
         let may_take_used = most > own + 1;
         let of_most = self.entries.iter().filter(|(_, entry)| self.counts[&entry.address] == most);
         let is_used = |entry: &Entry<W>| entry.open > 0 || entry.is_needed;

@@ -1,5 +1,5 @@
-//! How far a group is on servers that may be lost: which tasks can be ordered, where their arguments are, and what is done
-//! again, or elsewhere. Pure: it is told what happens.
+//! How far a group is on servers that may be lost: which tasks can be ordered, where their
+//! arguments are, and what is done again, or elsewhere. Pure: it is told what happens.
 
 use super::relays::Relays;
 use gridspan_rpc::{DataId, Endpoint, Mapping, ServerId, TaskGraph, TaskId};
@@ -52,7 +52,8 @@ pub(super) struct Course<'a> {
     states: Vec<State>,
     /// How many tasks are neither done nor failed.
     unsettled: usize,
-    /// Tasks that may be ready, for something has happened to them or to what they read since they were looked at.
+    /// Tasks that may be ready, for something has happened to them or to what they read since they
+    /// were looked at.
     stirred: BTreeSet<TaskId>,
     counts: Vec<u32>,
     attempts: Vec<Attempt>,
@@ -78,7 +79,8 @@ pub(super) struct Course<'a> {
     last_end_s: Vec<f64>,
 }
 
-/// There is no server left that could execute a task, or too many were lost with it, or what it reads.
+/// There is no server left that could execute a task, or too many were lost with it, or what it
+/// reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stuck {
     /// The task.
@@ -86,8 +88,8 @@ pub(super) struct Stuck {
 }
 
 impl<'a> Course<'a> {
-    /// At its beginning, on so many servers, of which each second of those that are `apart` does not reach the first. `kept` says of
-    /// which data a server is to have some at the end.
+    /// At its beginning, on so many servers, of which each second of those that are `apart` does
+    /// not reach the first. `kept` says of which data a server is to have some at the end.
     pub(super) fn new(
         graph: &'a TaskGraph,
         mapping: &Mapping,
@@ -150,7 +152,8 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Whether a task waits whose arguments are there, for its order or for the client to bring them nearer.
+    /// Whether a task waits whose arguments are there, for its order or for the client to bring
+    /// them nearer.
     fn is_ready(&self, task: TaskId) -> bool {
         let is_there =
             |data: &DataId| self.is_at_client(*data) || !self.holders[data.index()].is_empty();
@@ -158,8 +161,8 @@ impl<'a> Course<'a> {
         is_waiting && self.graph.task(task).inputs.iter().all(is_there)
     }
 
-    /// The orders to give now: of tasks whose arguments are there, and reached from where the task goes. `inputs_s` says how long
-    /// those take to a server.
+    /// The orders to give now: of tasks whose arguments are there, and reached from where the task
+    /// goes. `inputs_s` says how long those take to a server.
     pub(super) fn take_orders(
         &mut self,
         now_s: f64,
@@ -227,7 +230,8 @@ impl<'a> Course<'a> {
         self.attempts[attempt].begun_s = Some(now_s);
     }
 
-    /// An attempt is done, for which its server has fetched data; the others at the task, which are not needed any more.
+    /// An attempt is done, for which its server has fetched data; the others at the task, which are
+    /// not needed any more.
     pub(super) fn done(
         &mut self,
         attempt: usize,
@@ -344,7 +348,8 @@ impl<'a> Course<'a> {
         self.make_up()
     }
 
-    /// Has tasks done again whose results are needed and lost, and those on servers that are lost done elsewhere.
+    /// Has tasks done again whose results are needed and lost, and those on servers that are lost
+    /// done elsewhere.
     fn make_up(&mut self) -> Result<(), Stuck> {
         let is_open = |state: State| matches!(state, State::Waiting | State::Ordered);
         // Whoever is done again may need what others made.

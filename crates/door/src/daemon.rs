@@ -28,7 +28,8 @@ use tokio::sync::oneshot;
 
 /// How long calls may go on when the daemon is told to end.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long servers need at most to find a door that is back: they notice that it was away, and look for it now and then.
+/// How long servers need at most to find a door that is back: they notice that it was away, and
+/// look for it now and then.
 const RETURN: Duration = Duration::from_secs(15);
 /// How often it looks whether a server is back.
 const GLANCE: Duration = Duration::from_millis(20);
@@ -42,8 +43,8 @@ pub struct DoorOptions {
     pub advertise: Option<IpAddr>,
     /// Where it writes its token.
     pub token: PathBuf,
-    /// Whether it takes over the certificates and the address of a daemon that had the same token before, and leaves
-    /// its own for the next.
+    /// Whether it takes over the certificates and the address of a daemon that had the same token
+    /// before, and leaves its own for the next.
     pub is_kept: bool,
 }
 
@@ -97,7 +98,8 @@ impl DoorPlan {
                 if ip.is_unspecified() {
                     return Err(DoorError::Nowhere(options.listen));
                 }
-                // The certificates do not name the address, which is known once the socket is there.
+                // The certificates do not name the address, which is known once the socket is
+                // there.
                 let (token, key) = Token::new(options.listen)?;
                 let endpoint = Endpoint::server(key.server()?, options.listen);
                 let endpoint = endpoint.map_err(DoorError::Listen)?;
@@ -121,7 +123,8 @@ impl DoorPlan {
     }
 }
 
-/// Answers at the door until `end` resolves, and then what is being asked. `own` are the servers of this process.
+/// Answers at the door until `end` resolves, and then what is being asked. `own` are the servers of
+/// this process.
 pub(super) async fn daemon<C: Catalogue>(
     plan: DoorPlan,
     own: Option<Own<C>>,
@@ -248,7 +251,8 @@ impl<C: Catalogue> Daemon<C> {
         self.is_back && self.begun.elapsed() < RETURN
     }
 
-    /// What is new for whoever knows this. Whoever knows nothing waits for servers that may come, as whoever calls does.
+    /// What is new for whoever knows this. Whoever knows nothing waits for servers that may come,
+    /// as whoever calls does.
     async fn news_once_back(&self, known: Known) -> News {
         while known == Known::default() && self.may_come() && self.hall().seats().is_empty() {
             tokio::time::sleep(GLANCE).await;
@@ -256,7 +260,8 @@ impl<C: Catalogue> Daemon<C> {
         self.news(known)
     }
 
-    /// What is new for whoever knows this, though not of too many ways at once. It costs what is told: groups ask before each window.
+    /// What is new for whoever knows this, though not of too many ways at once. It costs what is
+    /// told: groups ask before each window.
     fn news(&self, known: Known) -> News {
         // Of another door it is worth nothing.
         let known = if known.door == self.door { known } else { Known::default() };
@@ -272,8 +277,8 @@ impl<C: Catalogue> Daemon<C> {
 
     /// Notes what a server has seen; what it should measure.
     fn survey(&self, sightings: &[Sighting], guest: &Guest) -> Answer {
-        // Locked to the end, and the chart before the hall is read: who leaves is erased from the chart after all others, so nothing
-        // is noted here of somebody who was erased already.
+        // Locked to the end, and the chart before the hall is read: who leaves is erased from the
+        // chart after all others, so nothing is noted here of somebody who was erased already.
         let joined = lock(&guest.joined);
         let Some(own) = *joined else {
             return Answer::Refused("it has not joined".to_owned());
@@ -296,7 +301,8 @@ impl<C: Catalogue> Daemon<C> {
         Time::ZERO + self.begun.elapsed()
     }
 
-    /// The hall and the chart are locked one after the other, as a survey locks the chart and then the hall.
+    /// The hall and the chart are locked one after the other, as a survey locks the chart and then
+    /// the hall.
     fn leave(&self, number: u32) {
         self.hall().leave(number);
         lock(&self.chart).leave(number);
@@ -313,7 +319,8 @@ impl<C: Catalogue> Daemon<C> {
         match seated {
             Ok(number) => {
                 *joined = Some(number);
-                // Who attends to the connection may have seen its end already, and does not look again.
+                // Who attends to the connection may have seen its end already, and does not look
+                // again.
                 if guest.connection.close_reason().is_some() {
                     joined.take().into_iter().for_each(|number| self.leave(number));
                 }
@@ -347,7 +354,8 @@ impl<C: Catalogue> Daemon<C> {
         Err(problem)
     }
 
-    /// Finds a server for a call. Where a daemon was before, its servers come back one by one: then none may be there yet.
+    /// Finds a server for a call. Where a daemon was before, its servers come back one by one: then
+    /// none may be there yet.
     async fn place(
         &self,
         function: &str,
@@ -363,8 +371,8 @@ impl<C: Catalogue> Daemon<C> {
         }
     }
 
-    /// Sends a call to a server. It counts as the server's load until that has answered, though in time or not. If nobody
-    /// waits for it any more, or too long, it is taken back.
+    /// Sends a call to a server. It counts as the server's load until that has answered, though in
+    /// time or not. If nobody waits for it any more, or too long, it is taken back.
     async fn attempt(
         self: &Arc<Self>,
         offer: Offer,

@@ -1,9 +1,10 @@
-//! Admits connections at an endpoint: handshakes that are not finished and connections have tables of their own.
+//! Admits connections at an endpoint: handshakes that are not finished and connections have tables
+//! of their own.
 //!
-//! Anybody may begin a handshake, and only the holder of a token can finish it. So a handshake takes no place of a
-//! connection, and when there are too many, the oldest gives way. A part of them may come from addresses that are
-//! not proven; beyond it, the sender must answer a Retry packet (RFC 9000, section 8.1.2), so that forged addresses take no
-//! more places.
+//! Anybody may begin a handshake, and only the holder of a token can finish it. So a handshake
+//! takes no place of a connection, and when there are too many, the oldest gives way. A part of
+//! them may come from addresses that are not proven; beyond it, the sender must answer a Retry
+//! packet (RFC 9000, section 8.1.2), so that forged addresses take no more places.
 
 use super::connections::{Connections, Full};
 use quinn::{Connection, Incoming, VarInt};
@@ -14,12 +15,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// Connections at the same time: each takes about 140 kB.
 const CONNECTIONS_MAX: usize = 1024;
-/// Handshakes at the same time. A processor finishes some thousand in a second, so that even a flood at that rate leaves each
-/// the time of a crossing.
+/// Handshakes at the same time. A processor finishes some thousand in a second, so that even a
+/// flood at that rate leaves each the time of a crossing.
 const HANDSHAKES_MAX: usize = 1024;
 /// The part of the handshakes whose addresses may be unproven.
 const UNPROVEN_PART: usize = 4;
-/// How long a handshake may take: several round trips of a satellite link, and packets that are sent again.
+/// How long a handshake may take: several round trips of a satellite link, and packets that are
+/// sent again.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 /// What a connection that gives its place is told.
 const MAKES_ROOM: &[u8] = b"others need the place of this connection, which is idle: connect again";
@@ -69,7 +71,8 @@ impl Entrance {
         }
     }
 
-    /// Admits a connection whose other side proves that it has the token, if there is a place or one that can be had.
+    /// Admits a connection whose other side proves that it has the token, if there is a place or
+    /// one that can be had.
     pub(super) async fn admit(&self, incoming: Incoming) -> Option<(Place, Connection)> {
         let address = incoming.remote_address().ip();
         let unproven = match incoming.remote_address_validated() {

@@ -1,4 +1,5 @@
-//! What processes say to each other through a door, for the fuzz targets: arbitrary bytes are understood or refused.
+//! What processes say to each other through a door, for the fuzz targets: arbitrary bytes are
+//! understood or refused.
 
 use crate::wire::{Listed, News, Order, Peer, Question, TextCall, Times, Trouble, read};
 use serde::Serialize;

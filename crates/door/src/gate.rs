@@ -7,7 +7,8 @@ use tokio::sync::oneshot;
 /// So many may wait; further ones are refused and tried elsewhere.
 const WAITING_MAX: usize = 10_000;
 
-/// Lets so many in at the same time; of those that wait, the one with the lowest place first. Clones are of the same.
+/// Lets so many in at the same time; of those that wait, the one with the lowest place first.
+/// Clones are of the same.
 #[derive(Clone, Debug)]
 pub(super) struct Gate {
     state: Arc<Mutex<State>>,
@@ -81,7 +82,8 @@ impl Drop for Pass {
             let Some((_, sender)) = next else { return };
             match sender.send(Pass { gate: Some(gate.clone()) }) {
                 Ok(()) => return,
-                // He does not wait any more. His pass must not look for the next within this: thousands may be like him.
+                // He does not wait any more. His pass must not look for the next within this:
+                // thousands may be like him.
                 Err(mut unused) => drop(unused.gate.take()),
             }
         }

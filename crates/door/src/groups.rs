@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// So many groups of one connection go on at the same time.
 const GROUPS_MAX: usize = 1000;
-/// So many that have ended are known: an order of one may come later than its end, for streams overtake each other.
+/// So many that have ended are known: an order of one may come later than its end, for streams
+/// overtake each other.
 const ENDED_MAX: usize = 1000;
 
 /// Groups that go on, and those that ended last.

@@ -1,4 +1,5 @@
-//! What a client keeps of its groups: values that servers may fetch, how large data is, and which servers are apart.
+//! What a client keeps of its groups: values that servers may fetch, how large data is, and which
+//! servers are apart.
 
 use super::owner::Supply;
 use bytes::Bytes;
@@ -9,7 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Servers that did not reach each other are not to try again for this time: each time takes some seconds.
+/// Servers that did not reach each other are not to try again for this time: each time takes some
+/// seconds.
 const APART: Duration = Duration::from_secs(300);
 
 /// Data by group and number, as servers know both.

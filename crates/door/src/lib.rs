@@ -1,7 +1,9 @@
-//! Calls from outside of a job: a door that whoever has its token may knock at, over QUIC with mutual TLS.
+//! Calls from outside of a job: a door that whoever has its token may knock at, over QUIC with
+//! mutual TLS.
 //!
 //! **For programs**
-//! - [`serve`]: a process that serves the functions of a catalogue, or is the registry of those who do.
+//! - [`serve`]: a process that serves the functions of a catalogue, or is the registry of those who
+//!   do.
 //! - [`Remote`]: groups of typed functions, mapped as a whole to the servers behind a door.
 //! - [`Visitor`]: calls by name, in JSON. [`Party`]: workflows whose computing is emulated.
 //!
@@ -45,26 +47,30 @@
 //! | `remote`, `calls`, `kept` | groups of typed functions, what servers are to do for them, and what is kept of them |
 //! | `party` | groups of emulated tasks |
 //!
-//! **Start.** A daemon makes a certificate authority that is forgotten at once, certificates for itself and for its
-//! guests, and writes the latter with its address as a *token*, a file that its user alone can read. Whoever
-//! has the token may call, and join as a server.
+//! **Start.** A daemon makes a certificate authority that is forgotten at once, certificates for
+//! itself and for its guests, and writes the latter with its address as a *token*, a file that its
+//! user alone can read. Whoever has the token may call, and join as a server.
 //!
-//! **Steady state.** Functions and arguments are named in text (JSON), so that a caller needs no program of its own.
-//! The daemon sends a call to the server that would end it first, as the registry of a job does, and to the
-//! next if that is lost, refuses or is late. So a function may be executed more than once.
+//! **Steady state.** Functions and arguments are named in text (JSON), so that a caller needs no
+//! program of its own. The daemon sends a call to the server that would end it first, as the
+//! registry of a job does, and to the next if that is lost, refuses or is late. So a function may
+//! be executed more than once.
 //!
-//! A client of groups reaches the servers that the registry lists, sends orders to each, and has the data that it gave them. Servers
-//! fetch the rest from each other, or have it by way of the client where one does not reach the other. Links are as servers have measured them: round trips, what a burst of bytes shows, and what
-//! transfers do.
+//! A client of groups reaches the servers that the registry lists, sends orders to each, and has
+//! the data that it gave them. Servers fetch the rest from each other, or have it by way of the
+//! client where one does not reach the other. Links are as servers have measured them: round trips,
+//! what a burst of bytes shows, and what transfers do.
 //!
-//! **Failure.** A server whose connection ends or is silent for two seconds is forgotten, and its calls are made
-//! elsewhere; what it had of groups is made again by others. Servers whose registry is gone look for it at the same address
-//! until it is back; the registry keeps its certificates beside the token if that has a path of its own. Groups go on
-//! meanwhile, and whoever waits for a call looks for the door again and calls anew; calls to one that is back, and clients of groups that know no server yet, wait for its
-//! servers to come. A call whose caller is gone, or that was late, is taken back from its server, which ends what it executes
-//! of it and begins nothing else.
+//! **Failure.** A server whose connection ends or is silent for two seconds is forgotten, and its
+//! calls are made elsewhere; what it had of groups is made again by others. Servers whose registry
+//! is gone look for it at the same address until it is back; the registry keeps its certificates
+//! beside the token if that has a path of its own. Groups go on meanwhile, and whoever waits for a
+//! call looks for the door again and calls anew; calls to one that is back, and clients of groups
+//! that know no server yet, wait for its servers to come. A call whose caller is gone, or that was
+//! late, is taken back from its server, which ends what it executes of it and begins nothing else.
 //!
-//! **End.** A daemon that is told to end takes no more calls, answers those it has, and says good-bye.
+//! **End.** A daemon that is told to end takes no more calls, answers those it has, and says
+//! good-bye.
 
 mod attend;
 mod bench;

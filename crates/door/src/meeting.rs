@@ -24,7 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A server that was reached.
 pub(super) type Met = (Listed, Contact, LinkSample);
 
-/// Reaches servers for a visitor, each of which may fetch what is supplied. Clones share their turns.
+/// Reaches servers for a visitor, each of which may fetch what is supplied. Clones share their
+/// turns.
 #[derive(Clone)]
 pub(super) struct Meeting {
     visitor: Visitor,
@@ -70,7 +71,8 @@ impl Meeting {
         Ok((connection, sample))
     }
 
-    /// Reaches servers, in the order in which they are listed; those that cannot be reached are left out.
+    /// Reaches servers, in the order in which they are listed; those that cannot be reached are
+    /// left out.
     pub(super) async fn with_all(&self, servers: Vec<Listed>) -> Vec<Met> {
         let mut meeting = JoinSet::new();
         for (position, listed) in servers.into_iter().enumerate() {

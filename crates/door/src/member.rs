@@ -26,8 +26,8 @@ const GRACE: Duration = Duration::from_secs(10);
 /// How long a door may take to let it in.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Serves behind a door until `end` resolves, and tasks of groups for whoever has the token. `told` hears each time the
-/// server has joined. Fails if nobody answers at the door the first time.
+/// Serves behind a door until `end` resolves, and tasks of groups for whoever has the token. `told`
+/// hears each time the server has joined. Fails if nobody answers at the door the first time.
 pub(super) async fn join<C: Catalogue>(
     token: Token,
     own: Own<C>,

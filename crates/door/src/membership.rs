@@ -1,5 +1,5 @@
-//! The servers that a client has reached or tries to, each by itself: one that is slow to come delays no other, and what waits for it
-//! does so for a while only. Pure: time is an argument.
+//! The servers that a client has reached or tries to, each by itself: one that is slow to come
+//! delays no other, and what waits for it does so for a while only. Pure: time is an argument.
 
 use super::errand::Contact;
 use super::wire::Listed;
@@ -9,12 +9,13 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// How long servers that are listed for the first time are waited for after another has come: as long as for news of servers.
+/// How long servers that are listed for the first time are waited for after another has come: as
+/// long as for news of servers.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// A server that was not reached is tried again after this time, and nobody waits for it then.
 const AGAIN: Duration = Duration::from_secs(10);
-/// So long a server is remembered that is gone and not listed: windows that were mapped with it go by it, and few heuristics take
-/// as long.
+/// So long a server is remembered that is gone and not listed: windows that were mapped with it go
+/// by it, and few heuristics take as long.
 const MEMORY: Duration = Duration::from_secs(600);
 /// The number of servers that the registry does not list at the moment.
 const UNLISTED: u32 = u32::MAX;
@@ -37,7 +38,8 @@ struct Member {
     gone: Option<Instant>,
 }
 
-/// Servers by their numbers here, which are not used again: those at the door begin anew when a registry is restarted.
+/// Servers by their numbers here, which are not used again: those at the door begin anew when a
+/// registry is restarted.
 #[derive(Default)]
 pub(super) struct Membership {
     members: BTreeMap<u32, Member>,
@@ -142,7 +144,8 @@ impl Membership {
         }
     }
 
-    /// How long to wait for servers that are coming: not at all if none is, or if none has come for a while.
+    /// How long to wait for servers that are coming: not at all if none is, or if none has come for
+    /// a while.
     pub(super) fn patience(&self, now: Instant) -> Option<Duration> {
         let coming = self.members.values().filter_map(|member| match member.reach {
             Reach::Coming(since) => Some(since),

@@ -27,7 +27,8 @@ pub(super) fn dice() -> Result<u64, DoorError> {
     Ok(u64::from_le_bytes(dice))
 }
 
-/// Has a server execute a task. `begun` hears when it begins to compute. Dropping this takes the order back.
+/// Has a server execute a task. `begun` hears when it begins to compute. Dropping this takes the
+/// order back.
 pub(super) async fn order(
     connection: &Connection,
     order: Order,

@@ -5,10 +5,12 @@ use serde::{Deserialize, Deserializer};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A task has at most so many arguments, and as many results: some characters of a text become a hundred bytes in memory.
+/// A task has at most so many arguments, and as many results: some characters of a text become a
+/// hundred bytes in memory.
 pub(super) const PARTS_MAX: usize = 100_000;
 
-/// Reads a list of a task's parts, and refuses one that is longer than a task's may be as soon as it is.
+/// Reads a list of a task's parts, and refuses one that is longer than a task's may be as soon as
+/// it is.
 pub(super) fn bounded<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
 ) -> Result<Vec<T>, D::Error> {

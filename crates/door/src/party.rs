@@ -37,7 +37,8 @@ pub enum PartyError {
 /// What the client would have is sent in segments of so many bytes.
 const SEGMENT_BYTES: u64 = 1 << 20;
 
-/// Servers that were reached, and what is known of the ways to them. Once it is dropped they forget all groups.
+/// Servers that were reached, and what is known of the ways to them. Once it is dropped they forget
+/// all groups.
 pub struct Party {
     servers: Vec<Listed>,
     contacts: Vec<Contact>,
@@ -55,8 +56,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Party {
-    /// Connects to the servers behind a door, of which those that cannot be reached are left out. `data` is what the client has:
-    /// so many bytes each.
+    /// Connects to the servers behind a door, of which those that cannot be reached are left out.
+    /// `data` is what the client has: so many bytes each.
     pub async fn gather(visitor: &Visitor, data: BTreeMap<u32, u64>) -> Result<Self, DoorError> {
         // All of it is the same segment, again and again.
         let segment = Bytes::from(vec![0; SEGMENT_BYTES as usize]);
@@ -83,9 +84,9 @@ impl Party {
         &self.servers
     }
 
-    /// What a mapping sees of them: links as they were measured, and where they were not as those of local networks and of wide
-    /// areas usually are. Servers that did not reach each other are apart: whoever executes again asks again, so that this is not tried
-    /// anew.
+    /// What a mapping sees of them: links as they were measured, and where they were not as those
+    /// of local networks and of wide areas usually are. Servers that did not reach each other are
+    /// apart: whoever executes again asks again, so that this is not tried anew.
     pub fn platform(&self) -> Platform {
         let beliefs = Beliefs { lan: Link::lan(), wan: Link::wan(), measures: true };
         let platform = platform(&self.servers, &self.samples, &beliefs, &|_| 1.0);

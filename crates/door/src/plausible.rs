@@ -3,11 +3,13 @@
 use super::stuff::BYTES_MAX;
 use super::wire::Times;
 
-/// By how much the clock of a server may be faster than that of whoever ordered the task: as a part of the time, and in seconds.
+/// By how much the clock of a server may be faster than that of whoever ordered the task: as a part
+/// of the time, and in seconds.
 const CLOCK_DRIFT: f64 = 0.01;
 const CLOCK_STEP_S: f64 = 1.0;
 
-/// Whether a task with so many results, ordered so many seconds ago, can have been executed like this; otherwise what is wrong.
+/// Whether a task with so many results, ordered so many seconds ago, can have been executed like
+/// this; otherwise what is wrong.
 pub(super) fn check(times: &Times, outputs: usize, elapsed_s: f64) -> Result<(), String> {
     let sizes = &times.sizes;
     if sizes.len() != outputs {

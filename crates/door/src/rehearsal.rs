@@ -29,7 +29,8 @@ impl Catalogue for Nothing {
     }
 }
 
-/// What is said to the order of this number, of all that any server got; nothing if the stream just ends.
+/// What is said to the order of this number, of all that any server got; nothing if the stream just
+/// ends.
 type Play = Arc<dyn Fn(u32) -> Option<Answer> + Send + Sync>;
 
 /// A server's name, and what it was told.
@@ -137,7 +138,8 @@ async fn grid_of(
     (Remote::new(token.clone()).unwrap(), token, hear)
 }
 
-/// Has two servers that play so execute a task; how that went, and what they heard until each that got an order heard of the end.
+/// Has two servers that play so execute a task; how that went, and what they heard until each that
+/// got an order heard of the end.
 async fn perform(
     play: impl Fn(u32) -> Option<Answer> + Send + Sync + 'static,
 ) -> (Result<(), RpcError>, BTreeSet<Heard>) {

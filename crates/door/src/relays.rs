@@ -1,11 +1,14 @@
-//! Data that goes by way of the client, between servers of which one does not reach the other: what is wanted, and what has come. Pure.
+//! Data that goes by way of the client, between servers of which one does not reach the other: what
+//! is wanted, and what has come. Pure.
 
 use gridspan_rpc::{DataId, ServerId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// So much data is on its way to the client at the same time: more would share its link, and the first would come later.
+/// So much data is on its way to the client at the same time: more would share its link, and the
+/// first would come later.
 const AT_ONCE: usize = 8;
-/// So many bytes are there or on their way, unless nothing would go on otherwise: they are in the client's memory.
+/// So many bytes are there or on their way, unless nothing would go on otherwise: they are in the
+/// client's memory.
 const HELD_BYTES_MAX: u64 = 1 << 30;
 
 /// Who does not reach whom, and what the client brings therefore.
@@ -70,8 +73,8 @@ impl Relays {
         self.apart.contains(&(from, to))
     }
 
-    /// What is to be asked for now, of those that `holder` names. `bytes` says how large data is, and `goes` whether some that
-    /// is here will go without any more.
+    /// What is to be asked for now, of those that `holder` names. `bytes` says how large data is,
+    /// and `goes` whether some that is here will go without any more.
     pub(super) fn take(
         &mut self,
         holder: impl Fn(DataId) -> Option<ServerId>,
@@ -86,7 +89,8 @@ impl Relays {
                 continue;
             };
             held = held.saturating_add(bytes(data));
-            // A task may need more than this at once, or several may each wait for the half of it that is missing.
+            // A task may need more than this at once, or several may each wait for the half of it
+            // that is missing.
             let would_stop = || self.asked.is_empty() && !self.here.keys().any(|&data| goes(data));
             // What is small does not pass what is large, which would wait for ever.
             if self.asked.len() >= AT_ONCE || (held > HELD_BYTES_MAX && !would_stop()) {

@@ -24,10 +24,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// The servers behind a door, as a client sees them that maps groups to them. Clones are of the same. Needs a runtime of
-/// tokio, with a thread that nothing else holds for more than a second: servers take a client that says nothing for two to be gone.
+/// The servers behind a door, as a client sees them that maps groups to them. Clones are of the
+/// same. Needs a runtime of tokio, with a thread that nothing else holds for more than a second:
+/// servers take a client that says nothing for two to be gone.
 ///
-/// Servers that the registry lists are reached once, and from then on without it: groups go on while it is away.
+/// Servers that the registry lists are reached once, and from then on without it: groups go on
+/// while it is away.
 #[derive(Clone)]
 pub struct Remote {
     inner: Arc<Inner>,
@@ -65,7 +67,8 @@ fn other(error: &DoorError) -> RpcError {
     }
 }
 
-/// Why a window is not executed whose mapping took longer than servers that have gone are remembered.
+/// Why a window is not executed whose mapping took longer than servers that have gone are
+/// remembered.
 fn forgotten() -> RpcError {
     let reason = "a server went long before its group was mapped; run the group again";
     RpcError::Other { reason: reason.to_owned() }
@@ -85,8 +88,9 @@ impl Remote {
         Mapper::to(self.clone())
     }
 
-    /// Maps the calls that `body` makes by a heuristic, and executes them, as [`Mapper::map`] does. What it learns of functions is
-    /// forgotten: programs that map several groups keep a [`mapper`](Self::mapper).
+    /// Maps the calls that `body` makes by a heuristic, and executes them, as [`Mapper::map`] does.
+    /// What it learns of functions is forgotten: programs that map several groups keep a
+    /// [`mapper`](Self::mapper).
     pub async fn map<R>(
         &self,
         heuristic: &dyn Heuristic,

@@ -41,8 +41,8 @@ pub struct ServeOptions {
     pub role: Role,
 }
 
-/// Serves the functions of a catalogue until `end` says something, or is dropped. `told` hears where the door is once
-/// it is open, and each time a member has joined.
+/// Serves the functions of a catalogue until `end` says something, or is dropped. `told` hears
+/// where the door is once it is open, and each time a member has joined.
 pub fn serve<C: Catalogue>(
     options: ServeOptions,
     end: oneshot::Receiver<()>,

@@ -1,4 +1,5 @@
-//! What a server keeps of groups that others execute on it: data by group, as long as who began the group is connected.
+//! What a server keeps of groups that others execute on it: data by group, as long as who began the
+//! group is connected.
 
 use super::budget::{Budget, Claim};
 use bytes::Bytes;
@@ -32,8 +33,8 @@ impl Shelf {
         self.groups.remove(&group);
     }
 
-    /// Nobody needs this data of a group any more: ranges by their first, and what comes after their last. It costs what the
-    /// ranges hold, not what the group has.
+    /// Nobody needs this data of a group any more: ranges by their first, and what comes after
+    /// their last. It costs what the ranges hold, not what the group has.
     pub(super) fn free(&mut self, group: u64, data: &[(u32, u32)]) {
         let Some(kept) = self.groups.get_mut(&group) else { return };
         // Of a range that ends before it begins there is nothing, and a map has no such range.

@@ -17,7 +17,8 @@ const NOT_HERE: u8 = 0;
 /// How bytes came.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Flow {
-    /// The bytes of the second half: while the first comes, the connection learns how much it may send.
+    /// The bytes of the second half: while the first comes, the connection learns how much it may
+    /// send.
     pub(super) bytes: u64,
     /// How long they took.
     pub(super) took: Duration,

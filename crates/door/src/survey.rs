@@ -15,13 +15,14 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_secs(1);
 /// So many round trips are taken of each way; the least counts.
 const ROUND_TRIPS: u32 = 4;
-/// How many bytes are sent to see what a way carries: at first, and at most. Each time so many times as many, until they take long
-/// enough to tell.
+/// How many bytes are sent to see what a way carries: at first, and at most. Each time so many
+/// times as many, until they take long enough to tell.
 const POUR_BYTES: u64 = 64 << 10;
 const POUR_BYTES_MAX: u64 = 16 << 20;
 const POUR_GROWTH: u64 = 4;
 const TELLING: Duration = Duration::from_millis(50);
-/// A transfer shows what a way can carry once it lasts so many round trips: the connection does not know it before.
+/// A transfer shows what a way can carry once it lasts so many round trips: the connection does not
+/// know it before.
 const ROUND_TRIPS_TO_TELL: u32 = 5;
 /// Shorter transfers show nothing.
 const FLOW_BYTES_MIN: u64 = 256 << 10;

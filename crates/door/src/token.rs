@@ -15,24 +15,26 @@ use thiserror::Error;
 
 /// The version of the file; others are not read.
 const VERSION: u32 = 1;
-/// A side that is silent for so long is gone, though not before three probe timeouts have passed (RFC 9000, section 10.1). Both say
-/// something three times in that time, for packets may be lost.
+/// A side that is silent for so long is gone, though not before three probe timeouts have passed
+/// (RFC 9000, section 10.1). Both say something three times in that time, for packets may be lost.
 const SILENCE: Duration = Duration::from_millis(1500);
 const KEEP_ALIVE: Duration = Duration::from_millis(400);
-/// The timer begins again with what is said last: so long it takes at most until a server that was killed is known to be gone.
+/// The timer begins again with what is said last: so long it takes at most until a server that was
+/// killed is known to be gone.
 const _: () = assert!(SILENCE.as_millis() + KEEP_ALIVE.as_millis() <= 2000);
 /// So many questions of one connection may be open at the same time; further ones wait.
 const STREAMS_MAX: u32 = 1000;
-/// So much of one connection, and of one stream, may have come that nobody has heard yet: what a gigabit link carries in a
-/// round trip of 100 ms, and more of it if several speak.
+/// So much of one connection, and of one stream, may have come that nobody has heard yet: what a
+/// gigabit link carries in a round trip of 100 ms, and more of it if several speak.
 const UNHEARD_BYTES_MAX: u32 = 32 << 20;
 const UNHEARD_STREAM_BYTES_MAX: u32 = 12 << 20;
-/// Handshakes that have not begun here yet, and the bytes kept for one and for all of them: packets that came too early.
+/// Handshakes that have not begun here yet, and the bytes kept for one and for all of them: packets
+/// that came too early.
 const INCOMING_MAX: usize = 1024;
 const INCOMING_BYTES: u64 = 16 << 10;
 const INCOMING_BYTES_TOTAL: u64 = 1 << 20;
-/// The codes of QUIC by which one side does not accept the other's certificate, among others of TLS (RFC 9001,
-/// section 4.8).
+/// The codes of QUIC by which one side does not accept the other's certificate, among others of TLS
+/// (RFC 9001, section 4.8).
 const TLS_CODES: std::ops::Range<u64> = 0x100..0x200;
 
 /// Why a door cannot be opened or reached.
@@ -253,7 +255,8 @@ fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, DoorError> {
 
 fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), DoorError> {
     let written = || {
-        // Whole or not at all: somebody may be waiting for it. Its own file, which nobody else could open before.
+        // Whole or not at all: somebody may be waiting for it. Its own file, which nobody else
+        // could open before.
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let mut file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
         file.write_all(&serde_json::to_vec(value)?)?;

@@ -1,4 +1,5 @@
-//! What a mapping sees of the servers behind a door: sites as round trips show them, and links as they were measured. Pure.
+//! What a mapping sees of the servers behind a door: sites as round trips show them, and links as
+//! they were measured. Pure.
 
 use super::wire::Listed;
 use gridspan_rpc::group::Beliefs;
@@ -9,13 +10,14 @@ use gridspan_topology::{
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Of more servers than this the sites are not told apart: the matrix of their round trips would be too large.
+/// Of more servers than this the sites are not told apart: the matrix of their round trips would be
+/// too large.
 const SERVERS_MAX: usize = 1024;
 /// No way is longer, whatever a server says.
 const LATENCY_MAX: Duration = Duration::from_secs(3600);
 
-/// The platform of these servers, by their positions, and of a client that has measured its own ways to them. `pace` says how
-/// fast each turned out to be, by its position.
+/// The platform of these servers, by their positions, and of a client that has measured its own
+/// ways to them. `pace` says how fast each turned out to be, by its position.
 pub(super) fn platform(
     servers: &[Listed],
     of_client: &[LinkSample],
@@ -58,8 +60,8 @@ struct Between {
     widest: Option<Bandwidth>,
 }
 
-/// The link between two sites, or inside one: as far as its middle pair, and as wide as the widest, for one transfer cannot
-/// show more than there is.
+/// The link between two sites, or inside one: as far as its middle pair, and as wide as the widest,
+/// for one transfer cannot show more than there is.
 fn link(
     between: &BTreeMap<(usize, usize), Between>,
     (from, to): (usize, usize),
@@ -170,7 +172,8 @@ mod tests {
         }
     }
 
-    /// Even numbers are near each other, as odd ones are; 20 ms and 80 Mbit/s lie between them. The client is near the even ones.
+    /// Even numbers are near each other, as odd ones are; 20 ms and 80 Mbit/s lie between them. The
+    /// client is near the even ones.
     fn servers(count: u32) -> (Vec<Listed>, Vec<LinkSample>) {
         let near = Duration::from_micros(100);
         let way = |from: u32, to: u32| match from % 2 == to % 2 {

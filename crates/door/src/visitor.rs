@@ -12,7 +12,8 @@ use tokio::sync::Mutex;
 /// How long whoever calls looks for a door that he has lost, and how often.
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(200);
-/// How many handshakes that the other side gave up are begun again: under a flood, another takes the place of one.
+/// How many handshakes that the other side gave up are begun again: under a flood, another takes
+/// the place of one.
 const HANDSHAKES_AGAIN_MAX: u32 = 8;
 /// So many times a call is sent again at most.
 const AGAIN_MAX: u32 = 3;
@@ -22,7 +23,8 @@ const AGAIN_MAX: u32 = 3;
 pub struct Visitor {
     token: Token,
     endpoint: Endpoint,
-    /// Locked while the door is looked for, so that many who call come in once: each of them waits for a limited time.
+    /// Locked while the door is looked for, so that many who call come in once: each of them waits
+    /// for a limited time.
     door: Arc<Mutex<Option<Connection>>>,
 }
 
@@ -108,10 +110,11 @@ impl Visitor {
         }
     }
 
-    /// Calls a function with arguments in JSON; its results in JSON, or the error of the standard. Each server has
-    /// `timeout` to answer. Whoever was at the door and finds it gone waits for it to come back, and calls again, a few times:
-    /// then the function may be executed more than once. All of that ends when the door would have tried all servers that it
-    /// tries for a call, and some time to find it has passed.
+    /// Calls a function with arguments in JSON; its results in JSON, or the error of the standard.
+    /// Each server has `timeout` to answer. Whoever was at the door and finds it gone waits for it
+    /// to come back, and calls again, a few times: then the function may be executed more than
+    /// once. All of that ends when the door would have tried all servers that it tries for a call,
+    /// and some time to find it has passed.
     pub async fn call(
         &self,
         function: &str,

@@ -25,7 +25,8 @@ impl<C: Catalogue> Clone for Way<C> {
 }
 
 impl<C: Catalogue> Way<C> {
-    /// Calls, as long as `unwanted` does not resolve. Then the call is taken back, and this ends when nothing is done for it.
+    /// Calls, as long as `unwanted` does not resolve. Then the call is taken back, and this ends
+    /// when nothing is done for it.
     pub(super) async fn call(
         &self,
         call: &TextCall,

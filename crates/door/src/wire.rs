@@ -1,6 +1,7 @@
 //! What is asked at a door, and answered: JSON, one stream for each question.
 //!
-//! What comes from outside is bounded before it is in memory: each text, and all that one connection has waiting.
+//! What comes from outside is bounded before it is in memory: each text, and all that one
+//! connection has waiting.
 
 use super::budget::{Budget, Claim};
 use super::token::DoorError;
@@ -30,11 +31,14 @@ pub(super) enum Question {
     News(Known),
     /// Call a function.
     Call(TextCall),
-    /// The call of this number is not wanted any more. It is answered all the same, once nothing is done for it.
+    /// The call of this number is not wanted any more. It is answered all the same, once nothing is
+    /// done for it.
     Cancel(u64),
-    /// Send calls to me, through this connection, and tasks of groups to my address: so many at once.
+    /// Send calls to me, through this connection, and tasks of groups to my address: so many at
+    /// once.
     Join(ServerCard, u32),
-    /// This is what a server that has joined has seen of the ways from others to it; which should it measure?
+    /// This is what a server that has joined has seen of the ways from others to it; which should
+    /// it measure?
     Survey(Vec<Sighting>),
     /// Are you there?
     Echo,
@@ -167,7 +171,8 @@ pub(super) struct Fetched {
 pub(super) enum Trouble {
     /// These arguments are not where they were said to be.
     Missing(Vec<u32>),
-    /// The servers that have these arguments cannot be reached from here; and others are not where they were said to be.
+    /// The servers that have these arguments cannot be reached from here; and others are not where
+    /// they were said to be.
     Unreached {
         /// What is with servers that cannot be reached.
         unreached: Vec<u32>,
@@ -234,7 +239,8 @@ pub(super) struct News {
     pub(super) known: Known,
     /// All servers, without their links, if any has come or gone.
     pub(super) servers: Option<Vec<Listed>>,
-    /// The ways of which something was seen, by the numbers of the servers that they go from and to.
+    /// The ways of which something was seen, by the numbers of the servers that they go from and
+    /// to.
     pub(super) ways: Vec<((u32, u32), LinkEstimate)>,
 }
 

@@ -1,9 +1,10 @@
 //! Tasks of groups that somebody outside executes on several servers at once.
 //!
-//! Whoever begins a group connects to each of its servers. An order says where the arguments of a task are: with whoever
-//! gave the order, or on another server, from which this one fetches them, while it computes for other tasks. The task then
-//! computes, and its results are kept here until another server or the client asks for them. When the connection of who
-//! began the group ends, all of it is forgotten.
+//! Whoever begins a group connects to each of its servers. An order says where the arguments of a
+//! task are: with whoever gave the order, or on another server, from which this one fetches them,
+//! while it computes for other tasks. The task then computes, and its results are kept here until
+//! another server or the client asks for them. When the connection of who began the group ends, all
+//! of it is forgotten.
 
 mod peers;
 #[cfg(test)]
@@ -30,11 +31,12 @@ use tokio::task::JoinSet;
 /// So much data of groups is kept.
 const SHELF_BYTES_MAX: usize = 8 << 30;
 
-/// So many ranges of data that nobody needs are looked at before others may have the shelf again: a message may name
-/// millions.
+/// So many ranges of data that nobody needs are looked at before others may have the shelf again: a
+/// message may name millions.
 const RANGES_AT_ONCE: usize = 1024;
 
-/// So many arguments of one task are fetched at once: each takes about a kilobyte, and a link is full with fewer.
+/// So many arguments of one task are fetched at once: each takes about a kilobyte, and a link is
+/// full with fewer.
 const FETCHES_AT_ONCE: usize = 64;
 
 /// Over so many connections data is fetched at most.
@@ -49,7 +51,8 @@ pub(super) struct Own<C: Catalogue> {
     pub(super) pes: u32,
 }
 
-/// What executes tasks in one process. Whoever locks both the groups of a connection and the shelf locks the groups first.
+/// What executes tasks in one process. Whoever locks both the groups of a connection and the shelf
+/// locks the groups first.
 pub(super) struct Workshop<C: Catalogue> {
     bench: Arc<Bench<C>>,
     shelf: Mutex<Shelf>,
@@ -80,7 +83,8 @@ impl<C: Catalogue> Workshop<C> {
 
     /// A group of a connection begins, unless it did before; why it is refused, if it is.
     fn begin(&self, group: u64, groups: &Mutex<Groups>) -> Result<(), String> {
-        // Held over both here and below: an end in between would leave a group on the shelf that nobody ends.
+        // Held over both here and below: an end in between would leave a group on the shelf that
+        // nobody ends.
         let mut groups = lock(groups);
         groups.begin(group)?;
         lock(&self.shelf).begin(group);
@@ -118,8 +122,8 @@ impl<C: Catalogue> Workshop<C> {
         let _ = give(bytes.map(|bytes| vec![bytes]), to).await;
     }
 
-    /// Executes a task of whoever is at the other end of a connection, as long as this is awaited. `begun` hears of it when it
-    /// begins to compute.
+    /// Executes a task of whoever is at the other end of a connection, as long as this is awaited.
+    /// `begun` hears of it when it begins to compute.
     pub(super) async fn task(
         self: &Arc<Self>,
         order: Order,
@@ -177,7 +181,8 @@ impl<C: Catalogue> Workshop<C> {
         Ok(Times { start_s, end_s, fetched, sizes })
     }
 
-    /// Computes for a task, whose arguments are here and whose turn it is: its results, in order, and where they go.
+    /// Computes for a task, whose arguments are here and whose turn it is: its results, in order,
+    /// and where they go.
     async fn compute(
         &self,
         order: &Order,
@@ -198,7 +203,8 @@ impl<C: Catalogue> Workshop<C> {
                 Ok(made.collect())
             }
             Work::Function(name, signature) => {
-                // Of those that wait for their turn there is no copy, and nobody waits for the shelf while one is made.
+                // Of those that wait for their turn there is no copy, and nobody waits for the
+                // shelf while one is made.
                 let arguments = self.arguments(order)?;
                 let _ = begun.send(());
                 let (arguments, count) = (arguments.concat(), order.outputs.len() as u32);
@@ -262,7 +268,8 @@ impl<C: Catalogue> Workshop<C> {
         order.inputs.iter().map(argument).collect()
     }
 
-    /// Where the results of a task go that are of these sizes, and room for them: for all or for none.
+    /// Where the results of a task go that are of these sizes, and room for them: for all or for
+    /// none.
     fn places(&self, order: &Order, sizes: &[u64]) -> Result<Vec<(Place, Claim)>, Trouble> {
         if sizes.len() != order.outputs.len() {
             let (sizes, results) = (sizes.len(), order.outputs.len());
@@ -311,7 +318,8 @@ impl<C: Catalogue> Workshop<C> {
         Ok(is_brought)
     }
 
-    /// Fetches an input from another server, over a new connection if the one that was there breaks.
+    /// Fetches an input from another server, over a new connection if the one that was there
+    /// breaks.
     async fn fetch_from(
         &self,
         (address, is_door): (SocketAddr, bool),

@@ -1,15 +1,16 @@
-//! Broadcasts from one of four sites while other traffic comes and goes: over the tree that follows from the layout, and
-//! over planned ones.
+//! Broadcasts from one of four sites while other traffic comes and goes: over the tree that follows
+//! from the layout, and over planned ones.
 //!
 //! ```text
 //! cargo run --release -p gridspan-jobs --example broadcast_load
 //! cargo run --release -p gridspan-jobs --example broadcast_load -- --simulated
 //! ```
 //!
-//! Four sites of two nodes, 10 ms and 50 Mbit/s between each two of them, and a broadcast of 300 kB every half a second.
-//! For the middle third of the time, other traffic leaves only a tenth of the links from the first site to two others.
-//! In real time nodes talk by QUIC over emulated links. A broadcast is over when the confirmations of all members, which are
-//! small, have come back to the first site.
+//! Four sites of two nodes, 10 ms and 50 Mbit/s between each two of them, and a broadcast of 300 kB
+//! every half a second. For the middle third of the time, other traffic leaves only a tenth of the
+//! links from the first site to two others. In real time nodes talk by QUIC over emulated links. A
+//! broadcast is over when the confirmations of all members, which are small, have come back to the
+//! first site.
 
 use clap::Parser;
 use gridspan_runtime::driver::embedded;

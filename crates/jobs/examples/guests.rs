@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p gridspan-jobs --example guests -- --seeds 500`
 //!
-//! Each seed draws a grid, a policy, faults of the network and six guests. Every run must find the published count, and
-//! a second run of the same seed must be the same, packet by packet.
+//! Each seed draws a grid, a policy, faults of the network and six guests. Every run must find the
+//! published count, and a second run of the same seed must be the same, packet by packet.
 //!
 //! - `--seeds N` or `--seeds A..B`: which seeds. Default 0..20.
 //! - `--threads T`: default one per core.

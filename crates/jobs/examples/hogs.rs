@@ -1,9 +1,9 @@
-//! Another program on one processor of this machine, for a while: what it costs a job of two PEs that cannot move its
-//! actors, and one that can.
+//! Another program on one processor of this machine, for a while: what it costs a job of two PEs
+//! that cannot move its actors, and one that can.
 //!
-//! Each PE is pinned to a processor of its own, since the system would else move threads instead of actors.
-//! The other program is this one again, as a process that computes for nothing on the second processor and ends by
-//! itself. Linux only.
+//! Each PE is pinned to a processor of its own, since the system would else move threads instead of
+//! actors. The other program is this one again, as a process that computes for nothing on the
+//! second processor and ends by itself. Linux only.
 //!
 //! `cargo run --release -p gridspan-jobs --example hogs [-- --runs 5 --hogs 1]`
 

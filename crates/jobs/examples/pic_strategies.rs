@@ -1,8 +1,10 @@
-//! The moving load imbalance of `pic` under every balancing strategy, in the simulator: does each particle end
-//! where it must, and how long does it take beside the best placement that never changes?
+//! The moving load imbalance of `pic` under every balancing strategy, in the simulator: does each
+//! particle end where it must, and how long does it take beside the best placement that never
+//! changes?
 //!
-//! The square is periodic and its particles move along rows, so that whoever has a part of every column has the
-//! same work in each step: no strategy can beat that placement, and strategies do not know of it.
+//! The square is periodic and its particles move along rows, so that whoever has a part of every
+//! column has the same work in each step: no strategy can beat that placement, and strategies do
+//! not know of it.
 //!
 //! `cargo run --release -p gridspan-jobs --example pic_strategies [-- --pes 16 --every 20ms]`
 
@@ -37,8 +39,8 @@ struct Options {
     job: Vec<String>,
 }
 
-/// A problem with some thirty times the work in the fullest block that there is in the emptiest, and time for
-/// the cloud to go around once.
+/// A problem with some thirty times the work in the fullest block that there is in the emptiest,
+/// and time for the cloud to go around once.
 const PROBLEM: &str = "--cells 320 --particles 100000 --rho 0.98 -k 0 --steps 640 --blocks 16";
 
 fn main() -> ExitCode {
@@ -72,7 +74,8 @@ fn table(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// How long it took and how many times a block moved. The job fails if a particle is not where it must be.
+/// How long it took and how many times a block moved. The job fails if a particle is not where it
+/// must be.
 fn run(options: &Options, strategy: &str, placement: &str) -> Result<(Time, u64), String> {
     let sync_every = options.sync_every.to_string();
     let mut words: Vec<&str> = vec!["pic", "--placement", placement, "--sync-every", &sync_every];

@@ -37,8 +37,8 @@ impl Bands {
         (numerator / u64::from(self.cells)) as u32
     }
 
-    /// The bands that the cells of `band` are in after all moved by `distance` around the periodic axis,
-    /// ascending.
+    /// The bands that the cells of `band` are in after all moved by `distance` around the periodic
+    /// axis, ascending.
     pub fn after_shift(&self, band: u32, distance: i64) -> Vec<u32> {
         let cells = i64::from(self.cells);
         let moved = |cell: u32| (i64::from(cell) + distance).rem_euclid(cells) as u32;

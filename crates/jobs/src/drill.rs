@@ -1,5 +1,5 @@
-//! A job that goes wrong on request: to see how a failure looks, and to try out what watches jobs. And one whose actors
-//! move all the time, which must not go wrong.
+//! A job that goes wrong on request: to see how a failure looks, and to try out what watches jobs.
+//! And one whose actors move all the time, which must not go wrong.
 
 use crate::entry::{Entry, parse};
 use crate::nomads;

@@ -1,5 +1,5 @@
-//! Fibonacci numbers by the recursion that defines them: next to no work in each task, so that its time is
-//! that of spawning and joining.
+//! Fibonacci numbers by the recursion that defines them: next to no work in each task, so that its
+//! time is that of spawning and joining.
 
 use crate::entry::{Entry, parse};
 use clap::Parser;

@@ -1,8 +1,8 @@
-//! The knapsack of the most profit, by branch and bound: all tasks share the best profit that any has found, and leave out what
-//! cannot beat it.
+//! The knapsack of the most profit, by branch and bound: all tasks share the best profit that any
+//! has found, and leave out what cannot beat it.
 //!
-//! The bound of a part of the tree is that of Dantzig (Discrete-variable extremum problems, Operations Research 5, 1957): the
-//! remaining items by profit per weight, the last one in part.
+//! The bound of a part of the tree is that of Dantzig (Discrete-variable extremum problems,
+//! Operations Research 5, 1957): the remaining items by profit per weight, the last one in part.
 
 use crate::entry::{Entry, parse};
 use crate::random::NasRandom;
@@ -31,8 +31,9 @@ pub(crate) const ENTRY: Entry = Entry {
 #[derive(Clone, Copy, Debug, Parser)]
 #[command(about = ABOUT)]
 struct Options {
-    /// Draw so many items, whose profits grow with their weights, and have dynamic programming say what is best. Without it:
-    /// the 24 items of instance P08 of KNAPSACK_01, whose optimum is published.
+    /// Draw so many items, whose profits grow with their weights, and have dynamic programming say
+    /// what is best. Without it: the 24 items of instance P08 of KNAPSACK_01, whose optimum is
+    /// published.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=200))]
     items: Option<u32>,
     /// The seed of drawn items.
@@ -58,8 +59,9 @@ pub struct Instance {
     capacity: u64,
 }
 
-/// Instance P08 of KNAPSACK_01: weights and profits. Source: J. Burkardt, KNAPSACK_01, Data for the 01 Knapsack Problem, Florida
-/// State University, 2014; the instance is of D. Kreher and D. Stinson, Combinatorial Algorithms, CRC Press, 1999.
+/// Instance P08 of KNAPSACK_01: weights and profits. Source: J. Burkardt, KNAPSACK_01, Data for the
+/// 01 Knapsack Problem, Florida State University, 2014; the instance is of D. Kreher and D.
+/// Stinson, Combinatorial Algorithms, CRC Press, 1999.
 const PUBLISHED: [(u64, u64); 24] = [
     (382_745, 825_594),
     (799_601, 1_677_009),
@@ -102,9 +104,9 @@ impl Instance {
         Self::new(PUBLISHED, PUBLISHED_CAPACITY)
     }
 
-    /// Items whose profits are their weights and 100 more, of half of which the knapsack has room: such are hard, since no
-    /// item is much better than another (D. Pisinger, Where are the hard knapsack problems?, 2005, section 3,
-    /// "strongly correlated").
+    /// Items whose profits are their weights and 100 more, of half of which the knapsack has room:
+    /// such are hard, since no item is much better than another (D. Pisinger, Where are the hard
+    /// knapsack problems?, 2005, section 3, "strongly correlated").
     pub fn drawn(items: u32, seed: u64) -> Self {
         // An odd seed has the full period.
         let mut random = NasRandom::new(2 * seed + 1);
@@ -157,7 +159,8 @@ impl Choice {
         self.profit
     }
 
-    /// Without the next item and with it, if each fits and can lead to more than `best`. The more promising one comes last.
+    /// Without the next item and with it, if each fits and can lead to more than `best`. The more
+    /// promising one comes last.
     pub fn split(&self, best: u64) -> impl Iterator<Item = Self> {
         let item = self.instance.items.get(self.next as usize).copied();
         let next = self.next + 1;
@@ -174,7 +177,8 @@ impl Choice {
         without.into_iter().chain(with).filter(can_win)
     }
 
-    /// Decides all other items. `share` takes a profit and returns the best one known. Returns how many choices it looked at.
+    /// Decides all other items. `share` takes a profit and returns the best one known. Returns how
+    /// many choices it looked at.
     pub fn finish(&self, share: &mut impl FnMut(u64) -> u64) -> u64 {
         finish(&self.instance.items[self.next as usize..], self.room, self.profit, share)
     }

@@ -1,11 +1,12 @@
-//! The reference workloads: programs with known answers that tests, benches, the simulator and `gridctl`
-//! all run.
+//! The reference workloads: programs with known answers that tests, benches, the simulator and
+//! `gridctl` all run.
 //!
 //! - [`leanmd`]: molecular dynamics, the application of the paper on topology-aware load balancing
 //!   (section 4.2)
 //! - [`pic`]: particles moving through a grid of charges, an exact and moving load imbalance
 //! - [`stencil`]: Jacobi sweeps over a square with an analytic solution
-//! - [`hydropad`]: dark matter and gas by remote calls, the application of the paper on collective mapping
+//! - [`hydropad`]: dark matter and gas by remote calls, the application of the paper on collective
+//!   mapping
 //! - [`pingpong`]: the Java Grande ladder of message sizes
 //! - [`uts`], [`queens`], [`mandelbrot`], [`fib`]: tasks that idle PEs steal
 //! - [`knapsack`], [`tsp`]: branch and bound by tasks that share a bound
@@ -15,8 +16,8 @@
 //! - [`bands`], [`pace`]: what several of them need: axes cut into parts, and the times of steps
 //! - [`random`]: the NAS random stream that starts several of them
 //!
-//! Every job verifies what it computed, and fails if it is wrong. Everything here computes: no sockets,
-//! no clocks, no dice but seeded ones.
+//! Every job verifies what it computed, and fails if it is wrong. Everything here computes: no
+//! sockets, no clocks, no dice but seeded ones.
 
 pub mod bands;
 pub mod bcast;

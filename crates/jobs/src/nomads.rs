@@ -1,8 +1,8 @@
-//! Actors that move all the time while they write to each other: whether anything gets lost, comes twice or
-//! overtakes something, and how many migrations that takes in which time.
+//! Actors that move all the time while they write to each other: whether anything gets lost, comes
+//! twice or overtakes something, and how many migrations that takes in which time.
 //!
-//! Each nomad writes numbered letters to others, moves, and does so again where it arrives. All count; in the end
-//! nothing may be missing.
+//! Each nomad writes numbered letters to others, moves, and does so again where it arrives. All
+//! count; in the end nothing may be missing.
 
 use gridspan_runtime::{Actor, Context, Grid, Ix1, Job, JobError, Op, PeId, To};
 use serde::{Deserialize, Serialize};
@@ -41,7 +41,8 @@ enum Message {
 }
 
 impl Nomad {
-    /// A number below `end`, from the linear congruential generator of Knuth's MMIX (TAOCP, volume 2, 3.3.4).
+    /// A number below `end`, from the linear congruential generator of Knuth's MMIX (TAOCP, volume
+    /// 2, 3.3.4).
     fn below(&mut self, end: u32) -> u32 {
         self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005);
         self.dice = self.dice.wrapping_add(1_442_695_040_888_963_407);

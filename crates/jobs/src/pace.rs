@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 /// Most times that an actor keeps, 8 KB.
 const TIMES_MAX: u64 = 1000;
 
-/// When an actor had done every so many of its steps. Contributed with [`Op::Max`](gridspan_runtime::Op),
-/// it says when all had.
+/// When an actor had done every so many of its steps. Contributed with
+/// [`Op::Max`](gridspan_runtime::Op), it says when all had.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pace {
     stride: u64,
@@ -36,7 +36,8 @@ impl Pace {
     }
 }
 
-/// The median time of a step and the time of all that were noted, from the latest times of all actors.
+/// The median time of a step and the time of all that were noted, from the latest times of all
+/// actors.
 pub fn median_and_total(steps: u64, done_ns: &[f64]) -> (Duration, Duration) {
     let mut strides: Vec<f64> = done_ns.windows(2).map(|pair| pair[1] - pair[0]).collect();
     strides.sort_unstable_by(f64::total_cmp);

@@ -1,5 +1,5 @@
-//! All ways to put queens on a chess board so that none attacks another: a search whose branches differ
-//! widely in size.
+//! All ways to put queens on a chess board so that none attacks another: a search whose branches
+//! differ widely in size.
 
 use crate::entry::{Entry, parse};
 use clap::Parser;

@@ -1,5 +1,5 @@
-//! The random stream of the NAS Parallel Benchmarks: portable to the last bit, and any number of it can
-//! be reached at once.
+//! The random stream of the NAS Parallel Benchmarks: portable to the last bit, and any number of it
+//! can be reached at once.
 //!
 //! `x <- 5^13 x mod 2^46`, and the number drawn is `x / 2^46`. Source: Bailey and others, "The NAS
 //! Parallel Benchmarks", RNR-94-007, section 2.3.
@@ -34,7 +34,8 @@ impl NasRandom {
     }
 }
 
-/// The low 46 bits of a product are the product modulo `2^46`, so wrapping at 64 bits loses nothing.
+/// The low 46 bits of a product are the product modulo `2^46`, so wrapping at 64 bits loses
+/// nothing.
 fn multiply(a: u64, b: u64) -> u64 {
     a.wrapping_mul(b) & MASK
 }

@@ -3,7 +3,8 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// Shorter waits are gathered: a thread cannot sleep for less than about 50 µs, and wakes some 50 µs late.
+/// Shorter waits are gathered: a thread cannot sleep for less than about 50 µs, and wakes some 50
+/// µs late.
 const SHORTEST: Duration = Duration::from_micros(200);
 
 thread_local! {
@@ -11,8 +12,8 @@ thread_local! {
     static OWED: Cell<(Duration, Duration)> = const { Cell::new((Duration::ZERO, Duration::ZERO)) };
 }
 
-/// Has the calling thread wait for `time`, on average: short waits are made up for by a later one, and so
-/// is what a wait took too long.
+/// Has the calling thread wait for `time`, on average: short waits are made up for by a later one,
+/// and so is what a wait took too long.
 pub(crate) fn wait(time: Duration) {
     let (mut owed, mut ahead) = OWED.get();
     owed += time;

@@ -1,5 +1,5 @@
-//! Paper 4's kind of load beside short programs: moving tasks helps where there is room, and is left alone where
-//! there is none. The tables of the paper are made by the example `dynamite`.
+//! Paper 4's kind of load beside short programs: moving tasks helps where there is room, and is
+//! left alone where there is none. The tables of the paper are made by the example `dynamite`.
 #![allow(missing_docs, clippy::unwrap_used, dead_code)]
 
 #[path = "../examples/dynamite/profile.rs"]

@@ -57,7 +57,8 @@ fn the_data_of_a_group_does_not_go_through_the_client() {
     let sent = client_bytes("-n 16 --steps 11 --form group --start sent");
     let made = client_bytes("-n 16 --steps 11 --form group --start made");
 
-    // A step of plain calls moves 18 numbers for each cell and 12 for each particle; a start has 7 and 6.
+    // A step of plain calls moves 18 numbers for each cell and 12 for each particle; a start has 7
+    // and 6.
     assert!(plain > 11 * 30 * 8 * cells, "{plain}");
     assert!(sent < 13 * 8 * cells + 50_000, "{sent}");
     assert!(made < 50_000, "{made}");

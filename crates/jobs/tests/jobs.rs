@@ -114,8 +114,8 @@ fn broadcasts_of_all_sizes_reach_every_node_both_ways() {
 
 #[test]
 fn a_broadcast_takes_the_latency_of_the_way_there_and_its_confirmation_that_of_the_way_back() {
-    // 5 rounds of each way: 60 ms for the broadcast, and as much until all have told that it came whole.
-    // The reductions that are measured alone take longer than that together.
+    // 5 rounds of each way: 60 ms for the broadcast, and as much until all have told that it came
+    // whole. The reductions that are measured alone take longer than that together.
     let report = simulate(built_in("bcast", "--bytes 1B --rounds 2"), "2x1,wan=30ms");
     report.outcome.unwrap();
     let took = report.virtual_time.as_secs_f64();

@@ -1,4 +1,5 @@
-//! The molecular dynamics job under all drivers: the same bits as a serial run, and published values.
+//! The molecular dynamics job under all drivers: the same bits as a serial run, and published
+//! values.
 #![allow(missing_docs)]
 
 mod common;

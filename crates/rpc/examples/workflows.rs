@@ -1,11 +1,12 @@
-//! Heuristics on recorded workflows and four platforms: how long groups take, as planned and with surprises.
+//! Heuristics on recorded workflows and four platforms: how long groups take, as planned and with
+//! surprises.
 //!
 //! ```sh
 //! cargo run --release -p gridspan-rpc --example workflows -- FOLDER
 //! ```
 //!
-//! FOLDER holds workflows in WfFormat (`*.json`), such as those of the WfInstances collection; without it only
-//! generated ones are taken.
+//! FOLDER holds workflows in WfFormat (`*.json`), such as those of the WfInstances collection;
+//! without it only generated ones are taken.
 #![allow(missing_docs, clippy::print_stdout)]
 
 use gridspan_rpc::heuristics::{NAMES, by_name};
@@ -187,8 +188,8 @@ const STRATEGIES: [(&str, Rescue); 7] = [
     ("portfolio", Rescue::StealAndCopy),
 ];
 
-/// Noise and slow servers that heuristics know nothing of; relative to the best of all strategies and of a portfolio
-/// that knows.
+/// Noise and slow servers that heuristics know nothing of; relative to the best of all strategies
+/// and of a portfolio that knows.
 fn surprises(graphs: &[(String, TaskGraph)]) {
     println!(
         "with surprises: geometric means relative to the best strategy, or a portfolio that knows"

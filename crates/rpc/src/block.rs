@@ -1,17 +1,18 @@
 //! Encoded data in segments, each of which goes in one message.
 //!
-//! A node takes frames of up to 64 MiB. What is larger is cut once, where it is made; segments are shared from then on,
-//! and put together only where a function reads them.
+//! A node takes frames of up to 64 MiB. What is larger is cut once, where it is made; segments are
+//! shared from then on, and put together only where a function reads them.
 
 use gridspan_runtime::Numbers;
 use postcard::ser_flavors::Size;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// The largest segment of the arguments and results of single calls: a frame holds more than its contents.
+/// The largest segment of the arguments and results of single calls: a frame holds more than its
+/// contents.
 pub(crate) const CALL_SEGMENT_BYTES: usize = 32 << 20;
-/// The segments of data of groups: small, so that whoever passes data on has much of it on its way while the rest
-/// arrives.
+/// The segments of data of groups: small, so that whoever passes data on has much of it on its way
+/// while the rest arrives.
 pub(crate) const DATA_SEGMENT_BYTES: usize = 4 << 20;
 /// More than this is refused: it waits in the receiver's mailbox, which may hold 2 GiB.
 pub(crate) const BYTES_MAX: usize = 1 << 30;
@@ -24,7 +25,8 @@ pub(crate) const SEGMENTS_MAX: usize = BYTES_MAX / DATA_SEGMENT_BYTES;
 pub struct Block(Vec<Numbers<u8>>);
 
 impl Block {
-    /// A value, encoded; `what` it is, should it be too large. Nothing is written before its size is known.
+    /// A value, encoded; `what` it is, should it be too large. Nothing is written before its size
+    /// is known.
     pub(crate) fn encode<T: Serialize + ?Sized>(
         what: &str,
         value: &T,

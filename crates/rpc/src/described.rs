@@ -3,9 +3,10 @@
 use crate::platform::{Client, Platform, Server, Site};
 use gridspan_topology::{GridSpec, Latency, Link, SiteId};
 
-/// Each node of a grid as a server of speed 1 with a core for each PE, called after its host. Transfers between two
-/// sites share the link between them, those inside a site nothing but the interfaces of the two nodes. Without a
-/// link of its own, the client is attached to the first site as a node is.
+/// Each node of a grid as a server of speed 1 with a core for each PE, called after its host.
+/// Transfers between two sites share the link between them, those inside a site nothing but the
+/// interfaces of the two nodes. Without a link of its own, the client is attached to the first site
+/// as a node is.
 pub fn described(spec: &GridSpec, client: Option<Link>) -> Platform {
     let layout = spec.layout();
     let free = Link::perfect().with_latency(Latency::ZERO);

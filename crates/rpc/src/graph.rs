@@ -1,4 +1,5 @@
-//! What a group of calls is, before anything is placed: tasks, and the data that goes from one to the next.
+//! What a group of calls is, before anything is placed: tasks, and the data that goes from one to
+//! the next.
 
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
 use std::cmp::Reverse;
@@ -105,8 +106,8 @@ impl TaskGraph {
         &self.data[data.index()]
     }
 
-    /// All tasks in an order in which they could be called one after the other: each after those it reads from,
-    /// otherwise by their identifiers.
+    /// All tasks in an order in which they could be called one after the other: each after those it
+    /// reads from, otherwise by their identifiers.
     pub fn order(&self) -> &[TaskId] {
         &self.order
     }

@@ -1,12 +1,13 @@
 //! Remote procedure calls, one by one and mapped as groups.
 //!
 //! **One by one**
-//! - [`calls`]: GridRPC. Typed functions on servers, which are actors, and a client with the verbs of the standard.
+//! - [`calls`]: GridRPC. Typed functions on servers, which are actors, and a client with the verbs
+//!   of the standard.
 //!
 //! **As a group** (Brady, Dongarra, Guidolin, Lastovetsky and Seymour, "SmartGridRPC", 2010)
 //! - [`group`]: calls in a group give lazy results; the group is mapped and executed as a whole.
-//! - [`TaskGraph`]: tasks and the data between them; [`Platform`]: servers, sites and links, or those
-//!   [described](described()) by a grid file.
+//! - [`TaskGraph`]: tasks and the data between them; [`Platform`]: servers, sites and links, or
+//!   those [described](described()) by a grid file.
 //! - [`heuristics`]: from the two to a [`Mapping`].
 //! - [`judge`]: what a mapping is worth, in a simulated execution over shared links.
 //! - [`rescue`]: what is done about servers that turn out to be slow.

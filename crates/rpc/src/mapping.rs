@@ -10,11 +10,11 @@ use thiserror::Error;
 pub struct Mapping {
     /// The server of each task.
     pub servers: Vec<ServerId>,
-    /// The place of each task: of those that could begin on a server, or whose data could be sent, that with
-    /// the lowest goes first.
+    /// The place of each task: of those that could begin on a server, or whose data could be sent,
+    /// that with the lowest goes first.
     pub places: Vec<u32>,
-    /// Whether data crosses to another site once and is passed on inside it, rather than sent by whoever made it
-    /// to each server that needs it.
+    /// Whether data crosses to another site once and is passed on inside it, rather than sent by
+    /// whoever made it to each server that needs it.
     pub relays: bool,
     /// When the last task ends, as the heuristic believes, in seconds.
     pub predicted_s: f64,

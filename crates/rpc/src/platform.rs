@@ -1,8 +1,9 @@
-//! What a group of calls is mapped to: servers, sites, the client, and the capacities of the links between them.
+//! What a group of calls is mapped to: servers, sites, the client, and the capacities of the links
+//! between them.
 //!
-//! Every server and the client has a network interface that sends and receives at the same time. What goes to
-//! another site also passes the uplink of both sites, and the link between the two if it has limits of its own.
-//! A client outside of all sites has its own way into the wide area.
+//! Every server and the client has a network interface that sends and receives at the same time.
+//! What goes to another site also passes the uplink of both sites, and the link between the two if
+//! it has limits of its own. A client outside of all sites has its own way into the wide area.
 
 use crate::id::{Endpoint, ServerId};
 use gridspan_topology::{Bandwidth, Link};
@@ -19,8 +20,8 @@ pub struct Server {
     pub cores: u32,
     /// How fast one core is: a task takes its work divided by it.
     pub speed: f64,
-    /// Whether it passes data to other servers that do, and keeps some for later tasks. One that does not speaks
-    /// with the client only, and is sent all arguments of each call.
+    /// Whether it passes data to other servers that do, and keeps some for later tasks. One that
+    /// does not speaks with the client only, and is sent all arguments of each call.
     pub is_direct: bool,
 }
 
@@ -57,13 +58,14 @@ pub struct Platform {
     capacities: Vec<f64>,
 }
 
-/// The most a link without a limit carries, in bytes per second: more than any that is built, and still a number
-/// that can be divided.
+/// The most a link without a limit carries, in bytes per second: more than any that is built, and
+/// still a number that can be divided.
 const UNLIMITED: f64 = 1e14;
 
 impl Platform {
-    /// A platform without limits between sites but their uplinks. Servers without a core get one. Panics if a
-    /// server, or the client, is in a site that does not exist, or a speed is not positive.
+    /// A platform without limits between sites but their uplinks. Servers without a core get one.
+    /// Panics if a server, or the client, is in a site that does not exist, or a speed is not
+    /// positive.
     pub fn new(mut servers: Vec<Server>, sites: Vec<Site>, client: Client) -> Self {
         for server in &mut servers {
             server.cores = server.cores.max(1);
@@ -78,16 +80,17 @@ impl Platform {
         Self { servers, sites, client, between, apart, capacities }
     }
 
-    /// The same platform with a link from one site to another that all transfers between them share, in this
-    /// direction.
+    /// The same platform with a link from one site to another that all transfers between them
+    /// share, in this direction.
     pub fn with_link(mut self, from: usize, to: usize, link: Link) -> Self {
         self.between.insert((from, to), (self.capacities.len(), link));
         self.capacities.push(bytes_per_s(link.bandwidth));
         self
     }
 
-    /// The same platform where these servers, of which each second does not reach the first, send data by way of the client in
-    /// this direction: the partially connected network of plain GridRPC.
+    /// The same platform where these servers, of which each second does not reach the first, send
+    /// data by way of the client in this direction: the partially connected network of plain
+    /// GridRPC.
     pub fn with_apart(mut self, pairs: impl IntoIterator<Item = (ServerId, ServerId)>) -> Self {
         self.apart.extend(pairs);
         self
@@ -232,8 +235,8 @@ impl Platform {
         way.fold(UNLIMITED, f64::min)
     }
 
-    /// How long so many bytes take from one endpoint to another while nothing else flows, in seconds. Between
-    /// servers that are not direct, they go by way of the client.
+    /// How long so many bytes take from one endpoint to another while nothing else flows, in
+    /// seconds. Between servers that are not direct, they go by way of the client.
     pub fn transfer_s(&self, bytes: u64, from: Endpoint, to: Endpoint) -> f64 {
         if from == to {
             return 0.0;

@@ -32,8 +32,8 @@ impl Catalogue for Looks {
     }
 }
 
-/// A client with a link to one of two sites that is five times as fast as that to the other, and a faster one between
-/// them.
+/// A client with a link to one of two sites that is five times as fast as that to the other, and a
+/// faster one between them.
 const PLACE: &str = "
     site.c.hosts = ['c']
     site.b.hosts = ['b1', 'b2']

@@ -121,7 +121,8 @@ fn what_is_between_calls_does_not_go_to_the_client() {
     let direct = run("2x2,wan=20ms", true, main);
     let star = run("2x2,wan=20ms", false, main);
 
-    // Side by side on two servers, at least one vector of 1 MB has to change servers: by way of the client, twice.
+    // Side by side on two servers, at least one vector of 1 MB has to change servers: by way of the
+    // client, twice.
     assert!(direct.wide_area_bytes < 200_000, "{}", direct.wide_area_bytes);
     assert!(star.wide_area_bytes > 2 * SIZE, "{}", star.wide_area_bytes);
 }
@@ -129,7 +130,8 @@ fn what_is_between_calls_does_not_go_to_the_client() {
 #[test]
 fn servers_that_speak_with_the_client_only_take_part() {
     run("1x3", false, async |_, services| {
-        // Greedy spreads the two that can go side by side, so one vector has to go to the other's server.
+        // Greedy spreads the two that can go side by side, so one vector has to go to the other's
+        // server.
         let mapper = Mapper::new(&services);
         let largest = mapper.map(&Greedy, async |group| {
             let (bytes, one, two) = (group.value(&SIZE)?, group.value(&1)?, group.value(&2)?);
@@ -390,7 +392,8 @@ const SPELLED: Function<(Vector,), (Vector,)> =
 #[test]
 fn formulas_decide_where_calls_go_before_any_has_ended() {
     run("1x1x3", true, async |grid, services| {
-        // A long call and two short ones: the short ones together on the server that the long one does not have.
+        // A long call and two short ones: the short ones together on the server that the long one
+        // does not have.
         let mapper = Mapper::new(&services);
         let times = async |by_value: bool| {
             let begin = grid.now().await.unwrap();

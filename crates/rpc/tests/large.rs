@@ -1,4 +1,5 @@
-//! Arguments and results that are larger than a message may be, and data beyond the memory of a server.
+//! Arguments and results that are larger than a message may be, and data beyond the memory of a
+//! server.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_rpc::calls::{

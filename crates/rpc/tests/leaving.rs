@@ -1,4 +1,5 @@
-//! What is left on servers by attempts that came to nothing, and what becomes of it when servers leave.
+//! What is left on servers by attempts that came to nothing, and what becomes of it when servers
+//! leave.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_rpc::calls::{

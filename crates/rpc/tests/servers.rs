@@ -292,7 +292,8 @@ fn a_graph_that_is_given_spreads_calls_that_are_awaited_one_by_one() {
     run("1x1x3", async |grid, services| {
         let mapper = Mapper::new(&services);
         let names: Vec<String> = services.list().await?.into_iter().map(|card| card.name).collect();
-        // Beside each step of one chain, one of the other: windows of two calls of which each has its server.
+        // Beside each step of one chain, one of the other: windows of two calls of which each has
+        // its server.
         let begin = grid.now().await.unwrap();
         let sum = mapper
             .map_along(&HeftC::default(), &outline(), async |group| {
@@ -324,7 +325,8 @@ fn on_one_node_there_are_no_links_to_measure_and_groups_go_on() {
     assert_eq!(driver::embedded::run(job(main), 3), Ok(()));
 }
 
-/// Over QUIC between four nodes, whose links are measured: large data, its client, and every server.
+/// Over QUIC between four nodes, whose links are measured: large data, its client, and every
+/// server.
 #[test]
 fn groups_and_calls_run_over_quic() {
     let main = async |_: Grid, services: Services<Steps>| {

@@ -103,8 +103,8 @@ impl<A: Actor> Context<'_, A> {
     }
 
     /// Sends a message with a priority. Messages with lower numbers are handled first; the default
-    /// is zero. Messages from one actor to another keep their order within one priority. Numbers from 2^30
-    /// on are those of steps.
+    /// is zero. Messages from one actor to another keep their order within one priority. Numbers
+    /// from 2^30 on are those of steps.
     #[inline]
     pub fn send_with_priority<B: Actor>(
         &mut self,
@@ -116,11 +116,11 @@ impl<A: Actor> Context<'_, A> {
         self.core.send::<B>(sender, to.id, priority, message);
     }
 
-    /// Sends a message that belongs to a step of the job. Those of older steps are handled first, whatever the
-    /// order in which they came; those of one step by how near the receiver is to another site, as far as the
-    /// job's strategy has measured that; and all of them after messages of ordinary priorities. This lets a
-    /// job go on with what it has while messages travel far. Messages from one actor to another keep their
-    /// order within one step.
+    /// Sends a message that belongs to a step of the job. Those of older steps are handled first,
+    /// whatever the order in which they came; those of one step by how near the receiver is to
+    /// another site, as far as the job's strategy has measured that; and all of them after messages
+    /// of ordinary priorities. This lets a job go on with what it has while messages travel far.
+    /// Messages from one actor to another keep their order within one step.
     #[inline]
     pub fn send_in_step<B: Actor>(&mut self, to: &ActorRef<B>, step: u64, message: B::Message) {
         self.send_with_priority(to, priority_of_step(step), message);
@@ -184,14 +184,16 @@ impl<A: Actor> Context<'_, A> {
     }
 
     /// Sends a message to all members of a collection. All members handle the broadcasts of a
-    /// collection in the same order, and in order with other messages from this actor to the same member. To a
-    /// member that is inserted, what was sent before a broadcast that it is too young for is in no order with later ones.
+    /// collection in the same order, and in order with other messages from this actor to the same
+    /// member. To a member that is inserted, what was sent before a broadcast that it is too young
+    /// for is in no order with later ones.
     pub fn broadcast<B: Actor>(&mut self, collection: &CollectionRef<B>, message: B::Message) {
         self.broadcast_with_priority(collection, 0, message);
     }
 
     /// Sends a message with a priority to all members of a collection. Broadcasts reach the
-    /// mailboxes in the same order whatever their priority, which only decides what is handled first there.
+    /// mailboxes in the same order whatever their priority, which only decides what is handled
+    /// first there.
     pub fn broadcast_with_priority<B: Actor>(
         &mut self,
         collection: &CollectionRef<B>,
@@ -277,10 +279,10 @@ impl<A: Actor> Context<'_, A> {
         self.core.request(Request { id, wish: Wish::Destroy });
     }
 
-    /// Adds a member to a collection, on this PE. It takes part in broadcasts that begin later, and in
-    /// reductions from the first on that is not complete yet: so insert while none is under way, or
-    /// let the new member contribute. Messages can be sent to it at once; but if a member of this
-    /// index was destroyed before, those that come before the insertion are dropped.
+    /// Adds a member to a collection, on this PE. It takes part in broadcasts that begin later, and
+    /// in reductions from the first on that is not complete yet: so insert while none is under way,
+    /// or let the new member contribute. Messages can be sent to it at once; but if a member of
+    /// this index was destroyed before, those that come before the insertion are dropped.
     pub fn insert<B: Actor>(&mut self, at: &ActorRef<B>, init: B::Init) {
         let pe = self.core.me;
         self.insert_on(at, init, pe);
@@ -298,8 +300,8 @@ impl<A: Actor> Context<'_, A> {
         CollectionRef::new(id)
     }
 
-    /// Read-only data that main has published. Decoded once per PE. Ends the job if there is no such
-    /// publication, which a reference from main rules out.
+    /// Read-only data that main has published. Decoded once per PE. Ends the job if there is no
+    /// such publication, which a reference from main rules out.
     pub fn read<T: DeserializeOwned + Send + Sync + 'static>(
         &mut self,
         published: &Published<T>,
@@ -313,8 +315,8 @@ impl<A: Actor> Context<'_, A> {
         }
     }
 
-    /// Charges compute time to this actor: it counts as load when actors are balanced, and in virtual
-    /// time handling this message takes `time` longer.
+    /// Charges compute time to this actor: it counts as load when actors are balanced, and in
+    /// virtual time handling this message takes `time` longer.
     pub fn charge(&mut self, time: Duration) {
         self.core.charge(self.seat, time);
     }

@@ -22,7 +22,8 @@ impl DecodeError {
 }
 
 /// Appends `value` to `bytes`. Panics if the type's `Serialize` reports an error, which only types
-/// that cannot cross the network at all do. The driver turns the panic into an error that names the actor.
+/// that cannot cross the network at all do. The driver turns the panic into an error that names the
+/// actor.
 pub(crate) fn append<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>) {
     if let Err(error) = postcard::serialize_with_flavor(value, Tail(bytes)) {
         panic!(

@@ -1,8 +1,9 @@
 //! Messages with their routing, one by one and in batches. Nothing here knows an actor, only the
 //! type of its messages.
 //!
-//! Messages of a batch often come from one actor and go to one, so that all but the number of a header repeats. Such a
-//! *series* has one header, in memory as on the wire (`route`), and its receiver takes it as one where it can.
+//! Messages of a batch often come from one actor and go to one, so that all but the number of a
+//! header repeats. Such a *series* has one header, in memory as on the wire (`route`), and its
+//! receiver takes it as one where it can.
 
 use crate::codec::{self, DecodeError};
 use crate::id::KindId;
@@ -63,7 +64,8 @@ impl<M: DeserializeOwned> Envelope<M> {
     }
 }
 
-/// Consecutive messages of one sender to one receiver, whose headers differ in nothing but their numbers.
+/// Consecutive messages of one sender to one receiver, whose headers differ in nothing but their
+/// numbers.
 pub(crate) struct Series {
     /// The header of the first.
     pub(crate) first: Header,

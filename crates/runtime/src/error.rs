@@ -46,14 +46,16 @@ pub enum JobError {
         place: String,
         /// Bytes queued when it was noticed.
         queued_bytes: u64,
-        /// How many of these wait for what comes before them: a broadcast, an earlier message, or the receiver itself.
+        /// How many of these wait for what comes before them: a broadcast, an earlier message, or
+        /// the receiver itself.
         held_bytes: u64,
         /// The configured limit.
         limit_bytes: u64,
         /// The collections and members with most messages waiting.
         fullest: String,
     },
-    /// The job can never go on, and was to end then. Look at who should have sent, answered or contributed.
+    /// The job can never go on, and was to end then. Look at who should have sent, answered or
+    /// contributed.
     #[error("{0}")]
     Stalled(String),
     /// The job took longer than it may. Give it more time, or look at what it waits for.

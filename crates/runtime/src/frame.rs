@@ -1,4 +1,5 @@
-//! What a session carries: bytes in two pieces, so that what is large need not be copied behind what is said of it.
+//! What a session carries: bytes in two pieces, so that what is large need not be copied behind
+//! what is said of it.
 
 use bytes::{Bytes, BytesMut};
 

@@ -157,8 +157,8 @@ impl Grid {
         Ok(Collection { grid: self.clone(), reference: CollectionRef::new(id) })
     }
 
-    /// Gives read-only data to every node, over each link between sites once. Fails for a value of more
-    /// than 60 MiB.
+    /// Gives read-only data to every node, over each link between sites once. Fails for a value of
+    /// more than 60 MiB.
     pub async fn publish<T: Serialize>(&self, value: &T) -> Result<Published<T>, GridError> {
         let bytes: Bytes = codec::encode(value).into();
         if bytes.len() > PIECE_BYTES_MAX {
@@ -169,8 +169,8 @@ impl Grid {
         Ok(Published::new(wait(published).await?))
     }
 
-    /// Has the job's strategy decide anew who lives where, while everybody goes on. Resolves to the number
-    /// of actors that have moved, once they have.
+    /// Has the job's strategy decide anew who lives where, while everybody goes on. Resolves to the
+    /// number of actors that have moved, once they have.
     pub async fn rebalance(&self) -> Result<usize, GridError> {
         let (resolve, moved) = self.promise();
         self.run(move |core| core.rebalance(move |_, moved| resolve.with(Ok(moved))));
@@ -258,8 +258,8 @@ impl<A: Actor> Collection<A> {
         Member { grid: self.grid.clone(), reference: self.reference.at(index) }
     }
 
-    /// Sends a message to all members. All members handle the broadcasts of a collection in the same
-    /// order, and in order with other messages from main to the same member.
+    /// Sends a message to all members. All members handle the broadcasts of a collection in the
+    /// same order, and in order with other messages from main to the same member.
     pub fn broadcast(&self, message: A::Message) {
         self.broadcast_with_priority(0, message);
     }
@@ -311,7 +311,8 @@ impl<A: Actor> Collection<A> {
         Err(GridError::Reduction { collection: collection.0, found, wanted })
     }
 
-    /// Adds a member, on a PE of choice. It takes part in reductions and broadcasts that begin later.
+    /// Adds a member, on a PE of choice. It takes part in reductions and broadcasts that begin
+    /// later.
     pub fn insert_on(&self, index: A::Index, init: A::Init, at: PeId) {
         let id = self.reference.at(index).id;
         self.grid.run(move |core| core.insert::<A>(id, init, at));

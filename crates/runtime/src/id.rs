@@ -28,8 +28,9 @@ pub struct ActorId {
 }
 
 impl ActorId {
-    /// The actor taken apart, for a call out of line on a way that is rarely taken: what such a call takes by reference
-    /// lies in memory from the beginning, and those who do not call would look the actor up from there.
+    /// The actor taken apart, for a call out of line on a way that is rarely taken: what such a
+    /// call takes by reference lies in memory from the beginning, and those who do not call would
+    /// look the actor up from there.
     #[inline(always)]
     pub(crate) fn apart(self) -> (CollectionId, u128) {
         (self.collection, self.key.0)

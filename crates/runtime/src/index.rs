@@ -6,8 +6,8 @@ use std::hash::Hash;
 
 /// An index in its fixed-size form, in which it travels and is looked up.
 ///
-/// Packed, since every message and every actor carries some, and 128-bit numbers would otherwise have all of
-/// those rounded up to multiples of 16 bytes.
+/// Packed, since every message and every actor carries some, and 128-bit numbers would otherwise
+/// have all of those rounded up to multiples of 16 bytes.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "u128", into = "u128")]
 #[repr(Rust, packed(4))]
@@ -33,8 +33,8 @@ impl fmt::Debug for Key {
 
 /// Names a member within its collection.
 ///
-/// [`Ix1`] to [`Ix4`] serve grids; anything that packs into 128 bits can be an index of its own, for
-/// example a pair of cells.
+/// [`Ix1`] to [`Ix4`] serve grids; anything that packs into 128 bits can be an index of its own,
+/// for example a pair of cells.
 pub trait ActorIndex: Copy + Eq + fmt::Debug + Send + 'static {
     /// Packs the index. Different indices give different keys.
     fn key(self) -> Key;

@@ -84,19 +84,22 @@ impl Job {
         self
     }
 
-    /// Adds an actor type whose actors may be computed at two sites at once, so that those who talk with them at both wait
-    /// for one crossing of the wide area in a step instead of two. A strategy decides whether that is worth their work,
-    /// which is done twice: `auto`, or `mirror`, which always does it at the borders of sites.
+    /// Adds an actor type whose actors may be computed at two sites at once, so that those who talk
+    /// with them at both wait for one crossing of the wide area in a step instead of two. A
+    /// strategy decides whether that is worth their work, which is done twice: `auto`, or `mirror`,
+    /// which always does it at the borders of sites.
     ///
-    /// By this the type promises that its actors are determinate (G. Kahn, "The semantics of a simple language for parallel
-    /// programming", 1974): what one sends to another, and in which order, follows from its state when it was made and from
-    /// what it got, each sender's messages of one priority or step in their order. A broadcast is a message to each member, and all of an actor to one collection are in one
-    /// order, whatever their priorities. It depends neither on how those of
-    /// different senders, priorities or steps interleave, in ways too in which they never would if the actor were in one place,
-    /// nor on time, place, or [`Actor::arrived`]. Handlers may send, multicast, broadcast, contribute, answer, and wish to
-    /// migrate; what they do with anything outside of the actor happens twice. To ask, set timers, wait for quiescence or at a sync
-    /// point, insert, or destroy itself ends the job with an error, and so does a second seat that is found, when it ends, not to have
-    /// sent as much as the first.
+    /// By this the type promises that its actors are determinate (G. Kahn, "The semantics of a
+    /// simple language for parallel programming", 1974): what one sends to another, and in which
+    /// order, follows from its state when it was made and from what it got, each sender's messages
+    /// of one priority or step in their order. A broadcast is a message to each member, and all of
+    /// an actor to one collection are in one order, whatever their priorities. It depends neither
+    /// on how those of different senders, priorities or steps interleave, in ways too in which they
+    /// never would if the actor were in one place, nor on time, place, or [`Actor::arrived`].
+    /// Handlers may send, multicast, broadcast, contribute, answer, and wish to migrate; what they
+    /// do with anything outside of the actor happens twice. To ask, set timers, wait for quiescence
+    /// or at a sync point, insert, or destroy itself ends the job with an error, and so does a
+    /// second seat that is found, when it ends, not to have sent as much as the first.
     pub fn pure<A: Actor>(mut self) -> Self {
         self.registry.add_pure::<A>();
         self
@@ -130,10 +133,11 @@ impl Job {
         self
     }
 
-    /// Sets the balancing strategy: `none` (the default), or another of [`NAMES`](gridspan_balance::NAMES). It is asked at
-    /// sync points, on [request](Grid::rebalance), [now and then](Self::balance_every), and, unless it moves
-    /// actors for the sake of moving, when a link or other programs' use of a processor has changed. Except at sync points
-    /// everybody goes on meanwhile.
+    /// Sets the balancing strategy: `none` (the default), or another of
+    /// [`NAMES`](gridspan_balance::NAMES). It is asked at sync points, on
+    /// [request](Grid::rebalance), [now and then](Self::balance_every), and, unless it moves actors
+    /// for the sake of moving, when a link or other programs' use of a processor has changed.
+    /// Except at sync points everybody goes on meanwhile.
     pub fn strategy(mut self, name: impl Into<String>) -> Self {
         self.balancing.source = Source::Named(name.into().into());
         self
@@ -155,7 +159,8 @@ impl Job {
     }
 
     /// Sets whether plans must be worth what they cost, and are undone if they were not; see
-    /// [`Gate`](gridspan_balance::Gate). Default yes. `rotate` and `random` are never asked for that.
+    /// [`Gate`](gridspan_balance::Gate). Default yes. `rotate` and `random` are never asked for
+    /// that.
     pub fn balance_gate(mut self, is_gated: bool) -> Self {
         self.balancing.is_gated = is_gated;
         self
@@ -168,8 +173,9 @@ impl Job {
         self
     }
 
-    /// Whether broadcasts and read-only data may take other trees than the one that follows from the layout
-    /// (default). Those trees are planned while the job runs, from what earlier broadcasts and the links showed.
+    /// Whether broadcasts and read-only data may take other trees than the one that follows from
+    /// the layout (default). Those trees are planned while the job runs, from what earlier
+    /// broadcasts and the links showed.
     pub fn plan_broadcasts(mut self, yes: bool) -> Self {
         self.broadcasts = if yes { Mode::Planned } else { Mode::Layout };
         self
@@ -187,8 +193,9 @@ impl Job {
         self
     }
 
-    /// Has `tell` told, too, what is known of the links: when some have changed, which it is told too, and
-    /// every two seconds. Runs on PE 0 of a job of several nodes, between messages; it must not wait.
+    /// Has `tell` told, too, what is known of the links: when some have changed, which it is told
+    /// too, and every two seconds. Runs on PE 0 of a job of several nodes, between messages; it
+    /// must not wait.
     pub fn on_links(
         mut self,
         tell: impl Fn(&Links, &[LinkChange]) + Send + Sync + 'static,
@@ -197,36 +204,40 @@ impl Job {
         self
     }
 
-    /// Whether the job goes on when a guest is lost, a node that has joined it while it runs. Tasks that the guest had are then run
-    /// again elsewhere, so that they may run more than once; what comes of them counts once. Default no: the job
-    /// ends with an error that names the guest.
+    /// Whether the job goes on when a guest is lost, a node that has joined it while it runs. Tasks
+    /// that the guest had are then run again elsewhere, so that they may run more than once; what
+    /// comes of them counts once. Default no: the job ends with an error that names the guest.
     pub fn tolerate_lost_guests(mut self, yes: bool) -> Self {
         self.tolerates_lost_guests = yes;
         self
     }
 
-    /// Has `tell` told, too, what becomes of guests. Runs on PE 0, between messages; it must not wait.
+    /// Has `tell` told, too, what becomes of guests. Runs on PE 0, between messages; it must not
+    /// wait.
     pub fn on_guests(mut self, tell: impl Fn(&GuestEvent) + Send + Sync + 'static) -> Self {
         self.on_guests.push(Arc::new(tell));
         self
     }
 
-    /// Has `tell` told, too, that the job cannot go on while PEs may be inside of handlers and unable to end it: this node has
-    /// given up a founder, or PE 0 does not heed the time limit. Runs on a thread that is no PE; it must not wait.
+    /// Has `tell` told, too, that the job cannot go on while PEs may be inside of handlers and
+    /// unable to end it: this node has given up a founder, or PE 0 does not heed the time limit.
+    /// Runs on a thread that is no PE; it must not wait.
     pub fn on_failure(mut self, tell: impl Fn(&JobError) + Send + Sync + 'static) -> Self {
         self.on_failure.push(Arc::new(tell));
         self
     }
 
-    /// Has `tell` told, too, that the job can never go on and what it waits for, that it waits for one handler for
-    /// long, or that a node runs another build. Runs on node 0, each once; it must not wait. Nobody looks for stalls if
-    /// nobody is told; in virtual time a job that stalls has failed.
+    /// Has `tell` told, too, that the job can never go on and what it waits for, that it waits for
+    /// one handler for long, or that a node runs another build. Runs on node 0, each once; it must
+    /// not wait. Nobody looks for stalls if nobody is told; in virtual time a job that stalls has
+    /// failed.
     pub fn on_warning(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.watch.on_warning.push(Arc::new(tell));
         self
     }
 
-    /// Whether a job that can never go on ends with an error. Default no. A long handler is no reason.
+    /// Whether a job that can never go on ends with an error. Default no. A long handler is no
+    /// reason.
     pub fn fail_on_stall(mut self, yes: bool) -> Self {
         self.watch.fails = yes;
         self
@@ -242,15 +253,15 @@ impl Job {
         &self.on_failure
     }
 
-    /// Has `tell` told, too, for every rebalance what was measured, and the plan that is carried out. Runs on PE 0, between
-    /// messages; it must not wait long.
+    /// Has `tell` told, too, for every rebalance what was measured, and the plan that is carried
+    /// out. Runs on PE 0, between messages; it must not wait long.
     pub fn on_snapshot(mut self, tell: impl Fn(&Snapshot, &Plan) + Send + Sync + 'static) -> Self {
         self.balancing.on_snapshot.push(Arc::new(tell));
         self
     }
 
-    /// Has `tell` told, too, what became of every rebalance: once nothing is moved, or it is known what moving has
-    /// brought, or the job ends. Runs on PE 0, between messages; it must not wait.
+    /// Has `tell` told, too, what became of every rebalance: once nothing is moved, or it is known
+    /// what moving has brought, or the job ends. Runs on PE 0, between messages; it must not wait.
     pub fn on_balance(mut self, tell: impl Fn(&BalanceReport) + Send + Sync + 'static) -> Self {
         self.balancing.on_balance.push(Arc::new(tell));
         self
@@ -268,8 +279,8 @@ impl Job {
         &self.name
     }
 
-    /// Says which build of a program this is, in any number but 0, and on which host it runs: nodes whose builds differ
-    /// are warned of, those with other structures on the wire end the job.
+    /// Says which build of a program this is, in any number but 0, and on which host it runs: nodes
+    /// whose builds differ are warned of, those with other structures on the wire end the job.
     pub fn origin(mut self, build: u64, host: impl Into<String>) -> Self {
         self.origin = Origin { build, host: host.into() };
         self
@@ -281,8 +292,8 @@ impl Job {
         Definition { fingerprint: self.fingerprint(), parts, origin: self.origin.clone() }
     }
 
-    /// Tells definitions apart: equal for equal actor types, maps and reducers in equal order, whose messages, initial values
-    /// and states look the same on the wire.
+    /// Tells definitions apart: equal for equal actor types, maps and reducers in equal order,
+    /// whose messages, initial values and states look the same on the wire.
     pub fn fingerprint(&self) -> u64 {
         let names = self.registry.kinds().map(|kind| kind.name());
         let maps = self.maps.iter().map(|(name, _)| name.as_str());

@@ -5,7 +5,8 @@
 //! - [`carrier`]: brings what is for many nodes from node to node, without waiting for PEs.
 //! - [`driver`]: the loops around both, in real time.
 //! - [`wire`]: what travels between PEs.
-//! - [`schema`]: what values look like there, for programs that compare it before they exchange any.
+//! - [`schema`]: what values look like there, for programs that compare it before they exchange
+//!   any.
 
 mod abilities;
 mod actor;

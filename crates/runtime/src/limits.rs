@@ -9,11 +9,12 @@ pub struct Limits {
     /// has handled some; the node stops reading from the network, and QUIC stalls the senders.
     /// Default 256 MiB.
     pub soft_bytes: usize,
-    /// Over this many bytes of messages, ready or waiting for something before them, the job ends with an
-    /// error that names the fullest mailboxes. Default 2 GiB.
+    /// Over this many bytes of messages, ready or waiting for something before them, the job ends
+    /// with an error that names the fullest mailboxes. Default 2 GiB.
     pub hard_bytes: usize,
-    /// The largest message that crosses to another node, in bytes once encoded, up to 1 GiB. Default 60 MiB: it travels in
-    /// one piece, which both nodes hold whole. Lower values count as the default, for what else is sent needs it.
+    /// The largest message that crosses to another node, in bytes once encoded, up to 1 GiB.
+    /// Default 60 MiB: it travels in one piece, which both nodes hold whole. Lower values count as
+    /// the default, for what else is sent needs it.
     pub message_bytes: usize,
 }
 

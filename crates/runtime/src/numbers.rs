@@ -59,7 +59,8 @@ impl<T: Pod> Serialize for Numbers<T> {
 
 impl<'de, T: Pod> Deserialize<'de> for Numbers<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // The name tells a structure apart from that of other bytes; on the wire there is nothing of it.
+        // The name tells a structure apart from that of other bytes; on the wire there is nothing
+        // of it.
         deserializer.deserialize_newtype_struct(BLOCK, NumbersVisitor(PhantomData))
     }
 }

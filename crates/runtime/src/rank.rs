@@ -1,17 +1,19 @@
-//! What is handled first: by priority or, among messages of steps, by step and nearness to another site.
+//! What is handled first: by priority or, among messages of steps, by step and nearness to another
+//! site.
 //!
-//! A job that advances in steps says with each message which step it belongs to. The oldest step goes first,
-//! since whoever is behind is waited for; among messages of one step, those for actors that are fewer hops
-//! from another site go first, since what they lead to travels farthest. Nearness alone would let the border
-//! run ahead while the rest falls behind, which makes all steps longer.
+//! A job that advances in steps says with each message which step it belongs to. The oldest step
+//! goes first, since whoever is behind is waited for; among messages of one step, those for actors
+//! that are fewer hops from another site go first, since what they lead to travels farthest.
+//! Nearness alone would let the border run ahead while the rest falls behind, which makes all steps
+//! longer.
 //!
 //! Steps are priorities from [`FIRST_STEP`] on, so that they travel and wait as priorities do.
 
 /// The priority of step 0. Priorities below are handled before all steps.
 pub(crate) const FIRST_STEP: i32 = 1 << 30;
 
-/// How many steps have priorities of their own; after them the numbers begin anew, and for one moment the newest
-/// step counts as the oldest.
+/// How many steps have priorities of their own; after them the numbers begin anew, and for one
+/// moment the newest step counts as the oldest.
 const STEPS: u64 = 1 << 30;
 
 /// The hops of an actor of which nobody knows how near it is to another site.

@@ -1,5 +1,5 @@
-//! Where a message comes from and goes to, and how the headers of consecutive messages are written: only
-//! what differs from the one before.
+//! Where a message comes from and goes to, and how the headers of consecutive messages are written:
+//! only what differs from the one before.
 //!
 //! Messages of a batch often come from one actor, or go to one, so that most of a header repeats. A
 //! header is a byte of flags and the fields that they announce; a sequence number that follows the
@@ -35,13 +35,14 @@ pub(crate) struct Header {
     pub(crate) epoch: u32,
     /// How often the message was forwarded.
     pub(crate) hops: u8,
-    /// Whether it is a broadcast on its way to one member. Then `sequence` is its number, by which it is in order with all
-    /// broadcasts of the receiver's collection.
+    /// Whether it is a broadcast on its way to one member. Then `sequence` is its number, by which
+    /// it is in order with all broadcasts of the receiver's collection.
     pub(crate) is_broadcast: bool,
     /// The PE that sent it first; it is told where the receiver really is.
     pub(crate) origin: PeId,
-    /// What it comes after: so many broadcasts of the same sender to the receiver's collection; as a broadcast, so many
-    /// messages of the same sender to the receiver in this channel. Zero for nothing.
+    /// What it comes after: so many broadcasts of the same sender to the receiver's collection; as
+    /// a broadcast, so many messages of the same sender to the receiver in this channel. Zero for
+    /// nothing.
     pub(crate) after: u64,
 }
 
@@ -115,8 +116,8 @@ impl Route {
         Ok((self.0, rest))
     }
 
-    /// Reads the next [`header`](Self::header). Returns whether it differs from the one before in nothing but the
-    /// number, which is the next, and the rest.
+    /// Reads the next [`header`](Self::header). Returns whether it differs from the one before in
+    /// nothing but the number, which is the next, and the rest.
     #[inline]
     pub(crate) fn take_next<'a>(
         &mut self,

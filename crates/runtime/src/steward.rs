@@ -1,7 +1,8 @@
-//! Who shares the tasks of a node with other nodes: what carriers know of it, and what workers tell it.
+//! Who shares the tasks of a node with other nodes: what carriers know of it, and what workers tell
+//! it.
 //!
-//! The steward of a pool on a node is part of the node's carrier, so that it answers other nodes at once, however long
-//! the tasks take that the node's PEs run.
+//! The steward of a pool on a node is part of the node's carrier, so that it answers other nodes at
+//! once, however long the tasks take that the node's PEs run.
 
 use crate::codec::DecodeError;
 use bytes::Bytes;

@@ -1,4 +1,5 @@
-//! What tasks and main do with several pools, with streams of results, and with a bound that all tasks share.
+//! What tasks and main do with several pools, with streams of results, and with a bound that all
+//! tasks share.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_runtime::driver::embedded;
@@ -238,7 +239,8 @@ fn a_task_that_waits_for_a_closed_pool_ends_the_job_with_the_reason() {
     assert!(error.contains("waits for a pool that is closed; close it when nobody"), "{error}");
 }
 
-/// How long one of two tasks that talk waits for the other at the most: long, since nothing depends on it.
+/// How long one of two tasks that talk waits for the other at the most: long, since nothing depends
+/// on it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Two tasks that answer each other by improving the bound, all while they run.

@@ -1,4 +1,5 @@
-//! Guests as processes of their own over real sockets: they join a search that runs, leave it, and are killed.
+//! Guests as processes of their own over real sockets: they join a search that runs, leave it, and
+//! are killed.
 #![cfg(feature = "net")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 

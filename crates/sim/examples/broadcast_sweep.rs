@@ -1,4 +1,5 @@
-//! Compares broadcasts of the runtime with the best plan there is, over random networks in virtual time.
+//! Compares broadcasts of the runtime with the best plan there is, over random networks in virtual
+//! time.
 //!
 //! `cargo run --release -p gridspan-sim --example broadcast_sweep -- --networks 40 --seed 7`
 //!
@@ -7,9 +8,9 @@
 //! - `--only N`: this network alone, and the time of each round.
 //! - `--rounds R`: broadcasts of each size; those from the eleventh on count. Default 30.
 //!
-//! Each line is a JSON object: the sites, the size, the root, the median time with plans and with the layout's tree, and
-//! the time of the best strategy of `gridctl bcast`. A time ends when the last member has the message. The last line
-//! sums up.
+//! Each line is a JSON object: the sites, the size, the root, the median time with plans and with
+//! the layout's tree, and the time of the best strategy of `gridctl bcast`. A time ends when the
+//! last member has the message. The last line sums up.
 
 use gridspan_bcast::strategies::{NAMES, Request, by_name};
 use gridspan_bcast::{Belief, Effort, Sharing};
@@ -136,8 +137,9 @@ struct Case {
 }
 
 impl Case {
-    /// The case of this number: 2 to 6 sites of 1 to 6 nodes, 1 to 80 ms apart, with 5 to 300 Mbit/s; in a third all links
-    /// are alike, and in a third of the others those of one direction differ.
+    /// The case of this number: 2 to 6 sites of 1 to 6 nodes, 1 to 80 ms apart, with 5 to 300
+    /// Mbit/s; in a third all links are alike, and in a third of the others those of one direction
+    /// differ.
     fn new(seed: u64, number: u64) -> Self {
         let mut dice = Pcg64Mcg::seed_from_u64(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ number);
         let sites: Vec<usize> =

@@ -1,10 +1,11 @@
 //! Connections between nodes that break, with the session machine on both ends.
 //!
-//! A connection is modelled as the transport that production uses looks from above. Small frames share
-//! one stream and arrive in order; each bulk frame goes on its own and may overtake. While the
-//! connection stands nothing is lost, but acknowledgements are, and frames may arrive twice. When it
-//! breaks, everything under way is cut off; some of it turns up later. After an outage each side
-//! tells what it has received, and frames that arrive while that message travels are still taken.
+//! A connection is modelled as the transport that production uses looks from above. Small frames
+//! share one stream and arrive in order; each bulk frame goes on its own and may overtake. While
+//! the connection stands nothing is lost, but acknowledgements are, and frames may arrive twice.
+//! When it breaks, everything under way is cut off; some of it turns up later. After an outage each
+//! side tells what it has received, and frames that arrive while that message travels are still
+//! taken.
 //!
 //! Every connection stands from the beginning, and breaks only while a frame is under way: so an
 //! idle network has no events, and a job that stalls is found out.

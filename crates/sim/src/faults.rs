@@ -20,8 +20,8 @@ pub struct FaultPlan {
     pub reorder: bool,
     /// Nodes that stop for a while.
     pub pauses: Option<PauseFaults>,
-    /// Runs the frames between nodes through the session machine, over connections that fail. Frames
-    /// are then in the hands of the session: `frame_delay` does not apply.
+    /// Runs the frames between nodes through the session machine, over connections that fail.
+    /// Frames are then in the hands of the session: `frame_delay` does not apply.
     pub sessions: Option<SessionFaults>,
 }
 
@@ -49,7 +49,8 @@ pub struct SessionFaults {
     pub late: f64,
     /// The longest time before a broken connection is made again.
     pub outage_max: Duration,
-    /// The probability that a connection between two sites takes all others between them along when it breaks.
+    /// The probability that a connection between two sites takes all others between them along when
+    /// it breaks.
     pub partition: f64,
     /// The longest time before those are made again.
     pub partition_max: Duration,

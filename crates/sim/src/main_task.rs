@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// How often main may go on that wakes itself before anything else happens. Who waits for an actor in this way is
-/// polled again after the next event.
+/// How often main may go on that wakes itself before anything else happens. Who waits for an actor
+/// in this way is polled again after the next event.
 const OWN_WAKES_MAX: u32 = 10_000;
 
 /// Says that main should be polled.
@@ -40,7 +40,8 @@ impl MainTask {
         Self { future: Some(program.begin_main(port)), flag, waker, actions }
     }
 
-    /// Polls main as long as it was woken, by others or by itself, up to a bound. Returns its outcome once.
+    /// Polls main as long as it was woken, by others or by itself, up to a bound. Returns its
+    /// outcome once.
     pub(crate) fn poll(&mut self) -> Option<Result<(), JobError>> {
         let future = self.future.as_mut()?;
         for _ in 0..OWN_WAKES_MAX {

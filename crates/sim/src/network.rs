@@ -3,10 +3,10 @@
 //! A frame meets the [`Shaper`] of its link: between two nodes of a site each pair has its own, and
 //! all pairs of two sites share one, since that is the link that is scarce.
 //!
-//! **Loss.** A transport that is reliable turns loss into delay. A frame is cut into packets, and as
-//! long as some of them are lost, one more round trip passes. Retransmissions take no bandwidth in
-//! the model. What does not fit the link's queue waits at the sender, which paces itself. A link that
-//! loses everything delivers nothing.
+//! **Loss.** A transport that is reliable turns loss into delay. A frame is cut into packets, and
+//! as long as some of them are lost, one more round trip passes. Retransmissions take no bandwidth
+//! in the model. What does not fit the link's queue waits at the sender, which paces itself. A link
+//! that loses everything delivers nothing.
 //!
 //! **Order.** Frames between two nodes arrive in the order sent, unless the link says
 //! [`Link::reorder`].

@@ -4,8 +4,8 @@ use crate::faults::FaultPlan;
 use crate::guests::GuestPlan;
 use std::time::Duration;
 
-/// The settings of a simulation. The network and the load of other users are not among them; they are part
-/// of the [`GridSpec`](gridspan_topology::GridSpec).
+/// The settings of a simulation. The network and the load of other users are not among them; they
+/// are part of the [`GridSpec`](gridspan_topology::GridSpec).
 #[derive(Clone, Debug)]
 pub struct SimOptions {
     /// Seeds jitter, loss and faults. Default 0.
@@ -19,8 +19,8 @@ pub struct SimOptions {
     pub local_send_cost: Duration,
     /// How long a PE takes to encode a frame and send it to another node. Default 500 ns.
     pub remote_send_cost: Duration,
-    /// How many processors each node has, which its PEs and other users' processes share fairly. Default
-    /// one for each PE.
+    /// How many processors each node has, which its PEs and other users' processes share fairly.
+    /// Default one for each PE.
     pub processors: Option<u32>,
     /// What goes wrong. Default nothing.
     pub faults: Option<FaultPlan>,

@@ -1,9 +1,9 @@
 //! The processors of one node, which its PEs and other users' processes share fairly.
 //!
-//! Whoever computes gets an equal part of the node's processors, but at most one: with `c` of them and `n`
-//! processes, `c / n` (paper 4, section 3.3: three tasks and one foreign process get a quarter each). Since all
-//! get the same, one clock that counts what each has got is enough, and a PE is done when that clock reaches
-//! a mark.
+//! Whoever computes gets an equal part of the node's processors, but at most one: with `c` of them
+//! and `n` processes, `c / n` (paper 4, section 3.3: three tasks and one foreign process get a
+//! quarter each). Since all get the same, one clock that counts what each has got is enough, and a
+//! PE is done when that clock reaches a mark.
 
 use gridspan_runtime::{PeId, Time};
 use std::collections::{BTreeSet, VecDeque};
@@ -25,7 +25,8 @@ pub(crate) struct Processors {
 }
 
 impl Processors {
-    /// So many processors; `changes` says by time how many foreign processes there are, none at first.
+    /// So many processors; `changes` says by time how many foreign processes there are, none at
+    /// first.
     pub(crate) fn new(count: u32, changes: impl IntoIterator<Item = (Time, u32)>) -> Self {
         Self {
             count: u64::from(count.max(1)),

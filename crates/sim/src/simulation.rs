@@ -4,9 +4,10 @@
 //! as the handler charged, or for the default cost. What it sends leaves when the handler ends, one
 //! packet after the other. Idle PEs take no time at all.
 //!
-//! **Processors.** Where a node has fewer processors than PEs, or other users' processes compute on it, a PE
-//! is busy for as long as its part of a processor needs, and what it sends leaves at the end of that. It is told
-//! its part as drivers in real time tell it, from how long it ran and how long it waited.
+//! **Processors.** Where a node has fewer processors than PEs, or other users' processes compute on
+//! it, a PE is busy for as long as its part of a processor needs, and what it sends leaves at the
+//! end of that. It is told its part as drivers in real time tell it, from how long it ran and how
+//! long it waited.
 //!
 //! **Packets.** Between PEs of one node packets move as values, after the latency of the loopback.
 //! To another node they are encoded, meet the link, and are decoded where they arrive, so that what
@@ -62,7 +63,8 @@ enum Event {
     Connection(Happening),
 }
 
-/// Evaluations of a tree that the advisor of broadcasts may make at a time. In virtual time they take none.
+/// Evaluations of a tree that the advisor of broadcasts may make at a time. In virtual time they
+/// take none.
 const THINKING: u64 = 20_000;
 
 /// A frame for another node.
@@ -245,8 +247,8 @@ impl Simulation {
         self.schedule_turn(pe);
     }
 
-    /// Sends what a handler that ends at `ends` has left, one packet after the other. Returns when the last has
-    /// left.
+    /// Sends what a handler that ends at `ends` has left, one packet after the other. Returns when
+    /// the last has left.
     fn send(&mut self, pe: PeId, ends: Time, packets: Vec<(PeId, Packet)>) -> Time {
         let (node, speed) = (self.layout.node_of(pe), self.stations[pe].speed);
         let mut leaves = ends;

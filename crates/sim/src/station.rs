@@ -53,7 +53,8 @@ impl Station {
         }
     }
 
-    /// Takes what has come and handles one message. Returns how long taking and how long handling takes.
+    /// Takes what has come and handles one message. Returns how long taking and how long handling
+    /// takes.
     pub(crate) fn turn(&mut self, now: Time, options: &SimOptions) -> (Duration, Duration) {
         let Self { machine, inbox, actions, speed, .. } = self;
         let me = machine.id();
@@ -85,8 +86,8 @@ impl Station {
         (speed.takes(options.packet_cost) * others, handling)
     }
 
-    /// Keeps what a turn sends until it has got what it needs of a processor that it shares. Returns how much that
-    /// is: more where an idle PE uses the turn to try which share it gets.
+    /// Keeps what a turn sends until it has got what it needs of a processor that it shares.
+    /// Returns how much that is: more where an idle PE uses the turn to try which share it gets.
     pub(crate) fn hold(
         &mut self,
         begin: Time,

@@ -1,5 +1,5 @@
-//! Balancing while the job goes on, in virtual time: now and then, after a link has changed, and back again after
-//! a mistake.
+//! Balancing while the job goes on, in virtual time: now and then, after a link has changed, and
+//! back again after a mistake.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_balance::{BalanceReport, Cause, Greedy, Plan, Snapshot, Strategy};
@@ -58,7 +58,8 @@ impl Actor for Worker {
 /// What was told, in order.
 type Told = Arc<Mutex<Vec<BalanceReport>>>;
 
-/// All workers begin on PE 0 and make so many hops each. Tells the sum of the PEs on which they end.
+/// All workers begin on PE 0 and make so many hops each. Tells the sum of the PEs on which they
+/// end.
 fn job(factor: u32, hops: u32, told: &Told, places: &Arc<Mutex<u64>>) -> Job {
     let (told, places) = (told.clone(), places.clone());
     Job::new("workers")
@@ -82,7 +83,8 @@ fn job(factor: u32, hops: u32, told: &Told, places: &Arc<Mutex<u64>>) -> Job {
         })
 }
 
-/// Runs a job on four PEs of one node. Returns also what was told, and the sum of the PEs in the end.
+/// Runs a job on four PEs of one node. Returns also what was told, and the sum of the PEs in the
+/// end.
 fn run(
     factor: u32,
     hops: u32,
@@ -117,7 +119,8 @@ fn actors_leave_a_loaded_pe_now_and_then_and_the_same_seed_moves_the_same() {
 
 #[test]
 fn a_plan_that_made_things_worse_is_undone_and_nothing_is_lost() {
-    // It looks as if three more PEs were three times as good; but there, all takes ten times as long.
+    // It looks as if three more PEs were three times as good; but there, all takes ten times as
+    // long.
     let bad =
         |job: Job| job.own_strategy(|_| Box::new(Greedy)).balance_every(Duration::from_millis(200));
     let (report, told, places) = run(10, 300, bad);

@@ -32,7 +32,8 @@ fn broadcasts(spec: &GridSpec, rounds: u8, bytes: usize) -> (SimReport, Vec<Dura
     broadcasts_where(spec, rounds, bytes, false)
 }
 
-/// The same; what is near what is found out first, or only when a broadcast is large enough to matter.
+/// The same; what is near what is found out first, or only when a broadcast is large enough to
+/// matter.
 fn broadcasts_where(
     spec: &GridSpec,
     rounds: u8,
@@ -134,7 +135,8 @@ fn small_broadcasts_and_those_inside_one_site_stay_as_quick_as_they_were() {
 
 #[test]
 fn plans_are_never_slower_for_long_than_the_tree_they_replace_and_near_the_best() {
-    // The best strategy that `gridctl bcast` knows for it takes so many milliseconds; confirming takes a latency more.
+    // The best strategy that `gridctl bcast` knows for it takes so many milliseconds; confirming
+    // takes a latency more.
     let cases: [(&str, &[usize], f64, f64); 2] = [
         ("3x2,wan=10ms,rate=50mbit", &[300_000], 45.7, 10.0),
         // Sizes that came before make no difference.
@@ -182,7 +184,8 @@ impl Actor for Member {
     }
 }
 
-/// Sends multicasts to the members with these indices, one on each PE; how long each took until all had confirmed it.
+/// Sends multicasts to the members with these indices, one on each PE; how long each took until all
+/// had confirmed it.
 fn multicasts(spec: &GridSpec, rounds: u8, bytes: usize, to: &[i32]) -> (SimReport, Vec<Duration>) {
     let (out, results) = mpsc::channel();
     let pes = spec.layout().pe_count();

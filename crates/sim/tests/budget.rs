@@ -58,11 +58,13 @@ impl Actor for Listener {
     }
 }
 
-/// The second node speaks to the third; broadcasts go by way of the first, which is far from the second.
+/// The second node speaks to the third; broadcasts go by way of the first, which is far from the
+/// second.
 fn outcome(hard_bytes: usize, after_broadcast: bool) -> Result<(), JobError> {
     let spec = GridSpec::from_emulate("3x1,wan=5ms").unwrap();
     let spec = spec.with_change("at 0s link a-b latency=300ms").unwrap();
-    // So low that messages which wait here would keep out the broadcast, if they counted towards it.
+    // So low that messages which wait here would keep out the broadcast, if they counted towards
+    // it.
     let limits = Limits { soft_bytes: 100_000, hard_bytes, ..Limits::default() };
     let job = Job::new("budget").actor::<Listener>().limits(limits).main(async move |grid| {
         let all = grid.create::<Listener>(Ix1::range(3), |_| ()).await?;

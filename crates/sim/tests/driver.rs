@@ -178,7 +178,8 @@ fn an_unknown_strategy_is_refused_before_anything_runs() {
 
 #[test]
 fn a_rebalance_is_over_when_all_live_where_the_plan_says() {
-    // From b to c it is far, so that an actor that leaves b for c arrives long after b has let it go.
+    // From b to c it is far, so that an actor that leaves b for c arrives long after b has let it
+    // go.
     let sites = ["a", "b", "c"].map(|name| (name.to_owned(), vec![1]));
     let link = |latency| Link::new(Latency::from_millis(latency), Bandwidth::UNLIMITED);
     let spec = GridSpec::from_layout(&Layout::new(sites.to_vec()))

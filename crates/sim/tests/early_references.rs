@@ -132,7 +132,8 @@ impl Actor for Listener {
     }
 }
 
-/// Three sites with one PE each. The third hears from the second long before it hears from the first.
+/// Three sites with one PE each. The third hears from the second long before it hears from the
+/// first.
 fn skewed() -> GridSpec {
     let sites = ["a", "b", "c"].map(|name| (name.to_owned(), vec![1]));
     let link = |latency| Link::new(Latency::from_millis(latency), Bandwidth::UNLIMITED);

@@ -46,7 +46,8 @@ impl Actor for Worker {
     }
 }
 
-/// Workers of 10 ms times `pieces` each, one for each PE of a grid with so many processors in a node.
+/// Workers of 10 ms times `pieces` each, one for each PE of a grid with so many processors in a
+/// node.
 fn run(spec: &str, processors: Option<u32>, pieces: u32) -> SimReport {
     let job = Job::new("work").actor::<Worker>().main(async move |grid| {
         let count = grid.layout().pe_count();

@@ -1,4 +1,5 @@
-//! Guests in virtual time: whoever joins, leaves, dies or is taken for dead, every task counts exactly once.
+//! Guests in virtual time: whoever joins, leaves, dies or is taken for dead, every task counts
+//! exactly once.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_balance::victim::VICTIMS;

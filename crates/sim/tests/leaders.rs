@@ -118,7 +118,8 @@ struct Outcome {
     places: u64,
 }
 
-/// Runs phases of so many steps, with a rebalance on request in between. Members begin where `place` says.
+/// Runs phases of so many steps, with a rebalance on request in between. Members begin where
+/// `place` says.
 fn run(
     emulate: &str,
     factor: u32,
@@ -260,7 +261,8 @@ fn nobody_stands_still_at_a_sync_point_while_far_leaders_talk() {
 
 #[test]
 fn what_is_asked_for_while_a_plan_is_judged_or_undone_is_answered() {
-    // The first plan is a mistake. Each phase asks for a rebalance at its end, and all the while there are others.
+    // The first plan is a mistake. Each phase asks for a rebalance at its end, and all the while
+    // there are others.
     let every = |job: Job| job.balance_every(Duration::from_millis(50));
     let outcome = run("2x2,wan=1ms", 10, vec![20; 12], |_, _| PeId(0), every);
 

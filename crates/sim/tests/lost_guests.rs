@@ -1,4 +1,5 @@
-//! What the loss of a guest costs: nobody goes on with what has come through it, and little is done twice.
+//! What the loss of a guest costs: nobody goes on with what has come through it, and little is done
+//! twice.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_balance::victim::VICTIMS;
@@ -128,7 +129,8 @@ impl Case {
         (RUNS.take(), Duration::from_nanos(report.virtual_time.0))
     }
 
-    /// Kills a guest at half time. Returns the processor time of all others, as a part of that of an undisturbed run.
+    /// Kills a guest at half time. Returns the processor time of all others, as a part of that of
+    /// an undisturbed run.
     fn lose(&self, victim: usize) -> f64 {
         let (calm, took) = self.run(None);
         let dies = took / 2;
@@ -147,8 +149,8 @@ impl Case {
         layout.guest(SiteId(site), number) == Some(layout.node_of(pe))
     }
 
-    /// Of a task that runs twice, one was an orphan: it did not begin later than two crossings after the news, but for the
-    /// slice that ran when that came.
+    /// Of a task that runs twice, one was an orphan: it did not begin later than two crossings
+    /// after the news, but for the slice that ran when that came.
     fn check_orphans(&self, runs: &[Run], news: Duration) {
         let slice = Duration::from_micros(200) + self.cost;
         let end = (news + 2 * self.wan + Duration::from_millis(1) + slice).as_nanos() as u64;
@@ -206,7 +208,8 @@ fn draw(seed: u64) -> (Case, usize) {
 
 #[test]
 fn a_guest_lost_at_half_time_costs_little_more_than_it_had_done() {
-    // What was finished on its behalf is done again: half of all work, where everything had come through the guest.
+    // What was finished on its behalf is done again: half of all work, where everything had come
+    // through the guest.
     let costs: Vec<f64> = (0..8).map(draw).map(|(case, victim)| case.lose(victim)).collect();
     assert!(costs.iter().all(|&cost| cost < 1.5), "{costs:?}");
     let mean = costs.iter().sum::<f64>() / costs.len() as f64;

@@ -1,5 +1,5 @@
-//! What one sender tells all members of a collection, some of them, and single ones arrives in the order in which it
-//! was sent.
+//! What one sender tells all members of a collection, some of them, and single ones arrives in the
+//! order in which it was sent.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_runtime::{
@@ -185,7 +185,8 @@ async fn talk(grid: &Grid, seed: u64, turns: u32) -> Result<(u64, u64), JobError
 }
 
 fn faults() -> FaultPlan {
-    // Hundreds of frames are under way at a time, and a connection that breaks sends them all again.
+    // Hundreds of frames are under way at a time, and a connection that breaks sends them all
+    // again.
     let sessions = SessionFaults { bulk_bytes: 200, disconnect: 0.002, ..SessionFaults::default() };
     FaultPlan {
         local_delay: 0.1,

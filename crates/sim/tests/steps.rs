@@ -1,4 +1,5 @@
-//! The order in which messages of steps are handled: older steps first, then who is nearer to another site.
+//! The order in which messages of steps are handled: older steps first, then who is nearer to
+//! another site.
 #![allow(missing_docs)]
 
 use gridspan_runtime::{Actor, ActorRef, Context, Ix1, Job, Op, To};

@@ -15,9 +15,10 @@ const LAST_PE: u32 = i32::MAX as u32;
 /// by site, so that neighbouring numbers are neighbours in the network. It is stored as what
 /// [`Layout::new`] takes, so that a stored layout cannot contradict itself.
 ///
-/// These are the nodes that found the job. *Guests* are nodes that join it while it runs. Their numbers follow those
-/// of the founders and say in which site they are, so that everybody can tell where a guest belongs without having heard of it.
-/// A number is never used again. What counts and lists here, counts and lists founders only.
+/// These are the nodes that found the job. *Guests* are nodes that join it while it runs. Their
+/// numbers follow those of the founders and say in which site they are, so that everybody can tell
+/// where a guest belongs without having heard of it. A number is never used again. What counts and
+/// lists here, counts and lists founders only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<(String, Vec<u32>)>", into = "Vec<(String, Vec<u32>)>")]
 pub struct Layout {
@@ -107,7 +108,8 @@ impl Layout {
         (0..self.site_count()).map(SiteId)
     }
 
-    /// Where `node` is. Panics if the job has no such founder, unless this is the layout of that guest.
+    /// Where `node` is. Panics if the job has no such founder, unless this is the layout of that
+    /// guest.
     pub fn place(&self, node: NodeId) -> &NodePlace {
         match &self.guest {
             Some((guest, place)) if *guest == node => place,
@@ -125,7 +127,8 @@ impl Layout {
         self.contains(pe) || self.site_count() > 0 && pe.0 <= LAST_PE
     }
 
-    /// Whether there is such a PE as far as is known here: on a founder, or on the guest whose layout this is.
+    /// Whether there is such a PE as far as is known here: on a founder, or on the guest whose
+    /// layout this is.
     pub fn knows(&self, pe: PeId) -> bool {
         let is_own = |(_, place): &(NodeId, NodePlace)| place.pes.contains(&pe.0);
         self.contains(pe) || self.guest.as_ref().is_some_and(is_own)
@@ -159,8 +162,8 @@ impl Layout {
         node.0 >= self.node_count()
     }
 
-    /// The guest of a site with this number, from 0; `None` if there is no such site, or the numbers of PEs do not
-    /// reach so far.
+    /// The guest of a site with this number, from 0; `None` if there is no such site, or the
+    /// numbers of PEs do not reach so far.
     pub fn guest(&self, site: SiteId, number: u32) -> Option<NodeId> {
         let before = number.checked_mul(self.site_count())?.checked_add(site.0)?;
         let last =

@@ -1,14 +1,15 @@
 //! Where things are.
 //!
 //! - [`SiteId`], [`HostId`], [`NodeId`], [`PeId`]: identifiers.
-//! - [`Time`], [`Latency`], [`Bandwidth`], [`Speed`]: units as types; [`ByteCount`], [`Probability`] and
-//!   [`parse_duration`] read and write quantities as people do.
+//! - [`Time`], [`Latency`], [`Bandwidth`], [`Speed`]: units as types; [`ByteCount`],
+//!   [`Probability`] and [`parse_duration`] read and write quantities as people do.
 //! - [`Layout`]: the sites, hosts, nodes and PEs of one job.
 //! - [`Link`]: one link as numbers; [`Shaper`]: one emulated link, packet by packet.
 //! - [`LinkMonitor`], [`ProbePlan`], [`Uplink`]: what is known about links while a job runs.
 //! - [`GridSpec`]: the sites, hosts and links that every driver starts from, as a value, a
 //!   [grid file](GridSpec::from_toml) or a [shorthand](GridSpec::from_emulate).
-//! - [`Hierarchy`]: the tree of groups that balancing, broadcasting, stealing and reductions follow.
+//! - [`Hierarchy`]: the tree of groups that balancing, broadcasting, stealing and reductions
+//!   follow.
 //! - [`infer`]: finds it in an [`RttMatrix`] of measured round-trip times.
 //! - [`study`]: what inference is judged with.
 //!

@@ -78,7 +78,8 @@ impl Shaper {
         }
     }
 
-    /// The same link with parameters that change at given times, as by [`set_link`](Self::set_link).
+    /// The same link with parameters that change at given times, as by
+    /// [`set_link`](Self::set_link).
     pub fn with_changes(mut self, mut changes: Vec<(Time, Link)>) -> Self {
         changes.sort_by_key(|&(at, _)| at);
         self.changes = changes.into();

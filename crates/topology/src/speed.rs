@@ -6,8 +6,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How fast a processor computes when it has nothing else to do: 1 is an ordinary one, and 0.5 takes twice as long.
-/// From 0.01 to 100, in millionths.
+/// How fast a processor computes when it has nothing else to do: 1 is an ordinary one, and 0.5
+/// takes twice as long. From 0.01 to 100, in millionths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Speed(u32);

@@ -5,8 +5,8 @@ use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;
 
-/// A point in time: nanoseconds since the job began. It is real in the embedded and cluster
-/// drivers and virtual in the simulator; unlike `std::time::Instant` it can be recorded and replayed.
+/// A point in time: nanoseconds since the job began. It is real in the embedded and cluster drivers
+/// and virtual in the simulator; unlike `std::time::Instant` it can be recorded and replayed.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]

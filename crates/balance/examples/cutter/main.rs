@@ -1,8 +1,9 @@
 //! The cutter beside METIS, and beside the optimum where that can be found by trying everything.
 //!
-//! `cargo run --release -p gridspan-balance --example cutter -- [WORD...]` prints one line of tab-separated figures for each
-//! graph and number of parts whose kind or name begins with one of the words, and geometric means at the end. `small` takes graphs
-//! of 8 to 12 vertices. Processor time is that of the thread, the least of runs in turns. Seeds begin at 1.
+//! `cargo run --release -p gridspan-balance --example cutter -- [WORD...]` prints one line of
+//! tab-separated figures for each graph and number of parts whose kind or name begins with one of
+//! the words, and geometric means at the end. `small` takes graphs of 8 to 12 vertices. Processor
+//! time is that of the thread, the least of runs in turns. Seeds begin at 1.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "a study, which prints")]
 
 mod cases;

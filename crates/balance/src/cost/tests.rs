@@ -57,13 +57,15 @@ fn who_talks_both_ways_waits_for_the_round_trip_and_both_ends() {
 #[test]
 fn where_steps_are_in_order_a_cycle_waits_for_running_handlers_and_those_that_a_message_is_also_for()
  {
-    // Actors 1 to 3 (2, 3 and 4 ms) are at the other site, and 1 answers actor 0 (1 ms), which tells 1 and 2.
+    // Actors 1 to 3 (2, 3 and 4 ms) are at the other site, and 1 answers actor 0 (1 ms), which
+    // tells 1 and 2.
     let mut snapshot = with_wide_area(snapshot(&[0, 2, 2, 2]), Duration::from_millis(50));
     let edge = |from, to| Edge { from, to, messages: 10, bytes: 10 };
     snapshot.edges = vec![edge(0, 1), edge(0, 2), edge(1, 0)];
     snapshot.has_step_order = true;
 
-    // There and back, 1 and 2 at the one end and 0 at the other, and 4² / (2 · 100) ms there for actor 3.
+    // There and back, 1 and 2 at the one end and 0 at the other, and 4² / (2 · 100) ms there for
+    // actor 3.
     assert_eq!(predicted(&snapshot, &EXACT).step.as_micros(), 100_000 + 5_000 + 1_000 + 80);
 }
 

@@ -1,10 +1,11 @@
 //! What a message from another site waits for at a PE.
 //!
-//! Where messages are handled as they come: a part of the work of all border actors of the PE, since these wait for
-//! each other. Where those of the oldest step, and in it those of border actors, are handled first: the rest of a
-//! running handler, on average the sum of `h²/2T` over the other handlers of the PE, which take `h` each in a step of length
-//! `T` (the mean residual life of renewal theory), and those beside its receiver that it is also for. The work of an
-//! actor in a step is taken for one handler.
+//! Where messages are handled as they come: a part of the work of all border actors of the PE,
+//! since these wait for each other. Where those of the oldest step, and in it those of border
+//! actors, are handled first: the rest of a running handler, on average the sum of `h²/2T` over the
+//! other handlers of the PE, which take `h` each in a step of length `T` (the mean residual life of
+//! renewal theory), and those beside its receiver that it is also for. The work of an actor in a
+//! step is taken for one handler.
 
 use gridspan_topology::PeId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,14 +25,16 @@ enum Order {
     Border {
         /// By PE, the sum of the squares of its handlers.
         squares: Vec<f64>,
-        /// By sender and PE, the work of those whom it sends to from another site, and the sum of its squares.
+        /// By sender and PE, the work of those whom it sends to from another site, and the sum of
+        /// its squares.
         told: BTreeMap<(u32, PeId), (f64, f64)>,
     },
 }
 
 impl<'a> Waits<'a> {
-    /// Where messages are handled as they come, and a part `border_wait` of the work of border actors is waited for.
-    /// `works`: seconds of each actor in a step, on the PE where `mapping` has it; `pairs` talk across sites.
+    /// Where messages are handled as they come, and a part `border_wait` of the work of border
+    /// actors is waited for. `works`: seconds of each actor in a step, on the PE where `mapping`
+    /// has it; `pairs` talk across sites.
     pub(super) fn by_arrival(
         (works, mapping): (&'a [f64], &'a [PeId]),
         pes: usize,
@@ -46,7 +49,8 @@ impl<'a> Waits<'a> {
         Self { works, mapping, order: Order::Arrival(border) }
     }
 
-    /// Where those whom another site waits for are handled first; otherwise as [`Waits::by_arrival`].
+    /// Where those whom another site waits for are handled first; otherwise as
+    /// [`Waits::by_arrival`].
     pub(super) fn by_step(
         (works, mapping): (&'a [f64], &'a [PeId]),
         pes: usize,
@@ -65,7 +69,8 @@ impl<'a> Waits<'a> {
         Self { works, mapping, order: Order::Border { squares, told } }
     }
 
-    /// How long a cycle through a pair stays at both of its ends, in steps of such a length. Seconds.
+    /// How long a cycle through a pair stays at both of its ends, in steps of such a length.
+    /// Seconds.
     pub(super) fn stay(&self, (from, to): (u32, u32), step: f64) -> f64 {
         let [a, b] = [from, to].map(|actor| self.mapping[actor as usize]);
         let work = |actor: u32| self.works[actor as usize];

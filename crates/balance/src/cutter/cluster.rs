@@ -1,8 +1,8 @@
 //! Clusters that coarsening contracts: each vertex joins the neighbours that it is tied to most.
 //!
-//! Size-constrained label propagation (Raghavan et al., 2007; Meyerhenke, Sanders and Schulz, 2014): a vertex
-//! takes the label to which most edge weight leads and where its load still fits. Vertices that
-//! are left alone, as those around a hub, then join others that wanted the same hub.
+//! Size-constrained label propagation (Raghavan et al., 2007; Meyerhenke, Sanders and Schulz,
+//! 2014): a vertex takes the label to which most edge weight leads and where its load still fits.
+//! Vertices that are left alone, as those around a hub, then join others that wanted the same hub.
 
 use super::tie::Problem;
 use crate::dice::Dice;

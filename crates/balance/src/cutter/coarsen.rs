@@ -65,9 +65,9 @@ pub(super) fn coarsen(
     levels
 }
 
-/// Clusters of the vertices of a graph, of which the first `counted` are in at most so many where that is possible: the
-/// cluster of each vertex. Vertices of different `part`s stay apart unless it is empty, as do fixed ones of different
-/// homes and those that are not fixed.
+/// Clusters of the vertices of a graph, of which the first `counted` are in at most so many where
+/// that is possible: the cluster of each vertex. Vertices of different `part`s stay apart unless it
+/// is empty, as do fixed ones of different homes and those that are not fixed.
 pub(crate) fn clusters(
     graph: Graph,
     ties: Vec<Tie>,

@@ -132,7 +132,8 @@ impl Graph {
         (self.first[vertex as usize + 1] - self.first[vertex as usize]) as usize
     }
 
-    /// The neighbours of a vertex, each with the weight of the edge. Panics if there is no such vertex.
+    /// The neighbours of a vertex, each with the weight of the edge. Panics if there is no such
+    /// vertex.
     #[inline]
     pub fn neighbours(&self, vertex: u32) -> impl Iterator<Item = (u32, i64)> + Clone + '_ {
         let row = self.first[vertex as usize] as usize..self.first[vertex as usize + 1] as usize;

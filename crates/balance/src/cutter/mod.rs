@@ -6,9 +6,10 @@
 //! [`Cutter::cut`] and [`Cutter::recut`] do it.
 //!
 //! - `graph.rs`, `tie.rs`: what is cut. `targets.rs`: how much each part may weigh.
-//! - `cluster.rs`, `coarsen.rs`: smaller graphs. `bisect.rs`, `side.rs`, `recursive.rs`: the first cut, of
-//!   the smallest graph. `refine.rs` over `state.rs`: better on the way back. `small.rs`: small graphs, all but
-//!   exactly. `rebalance.rs`: within the limits at any cost. `relabel.rs`: names for parts. `multilevel.rs`: all of it in order.
+//! - `cluster.rs`, `coarsen.rs`: smaller graphs. `bisect.rs`, `side.rs`, `recursive.rs`: the first
+//!   cut, of the smallest graph. `refine.rs` over `state.rs`: better on the way back. `small.rs`:
+//!   small graphs, all but exactly. `rebalance.rs`: within the limits at any cost. `relabel.rs`:
+//!   names for parts. `multilevel.rs`: all of it in order.
 
 mod bisect;
 mod cluster;
@@ -54,8 +55,8 @@ pub struct Cut {
     pub weight: u64,
     /// The load of each part.
     pub loads: Vec<u64>,
-    /// The greatest load of a part divided by its share of the whole: 1 at best. Infinite where a part without a
-    /// share has a load.
+    /// The greatest load of a part divided by its share of the whole: 1 at best. Infinite where a
+    /// part without a share has a load.
     pub imbalance: f64,
     /// Why the imbalance is beyond the tolerance; `None` if it is not.
     pub obstacle: Option<Obstacle>,
@@ -117,8 +118,8 @@ impl<'a> Cutter<'a> {
         Self { shares, tolerance: 0.03, ties: &[], v_cycles: 0, seed: 0 }
     }
 
-    /// How much more than its share a part may weigh, as a part of its share. At least 0. A limit is never less
-    /// than the share rounded up.
+    /// How much more than its share a part may weigh, as a part of its share. At least 0. A limit
+    /// is never less than the share rounded up.
     #[must_use]
     pub fn tolerance(mut self, tolerance: f64) -> Self {
         self.tolerance = tolerance;
@@ -132,8 +133,8 @@ impl<'a> Cutter<'a> {
         self
     }
 
-    /// How often the result is improved over other coarse graphs. Each takes about half of the time of
-    /// the first.
+    /// How often the result is improved over other coarse graphs. Each takes about half of the time
+    /// of the first.
     #[must_use]
     pub fn v_cycles(mut self, v_cycles: u32) -> Self {
         self.v_cycles = v_cycles;

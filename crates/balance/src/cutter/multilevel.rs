@@ -34,8 +34,8 @@ pub(super) fn from_scratch(problem: &Problem, bounds: &Bounds, dice: &mut Dice) 
     climb(problem, &levels, bounds, part, dice).part
 }
 
-/// Improves a partition over coarse graphs that do not mix its parts (a V-cycle). Never worse than what it
-/// was, except that overfull parts shed load whatever that costs.
+/// Improves a partition over coarse graphs that do not mix its parts (a V-cycle). Never worse than
+/// what it was, except that overfull parts shed load whatever that costs.
 pub(super) fn from_partition(
     problem: &Problem,
     bounds: &Bounds,
@@ -110,8 +110,8 @@ fn effort(problem: &Problem) -> Effort {
     }
 }
 
-/// The table of what each name would keep has the square of this many entries. Beyond, names follow homes only as
-/// the bisections do.
+/// The table of what each name would keep has the square of this many entries. Beyond, names follow
+/// homes only as the bisections do.
 const RENAMED_MAX: usize = 2048;
 
 /// Gives parts the names of homes that most of them come from, if they fit there.

@@ -1,8 +1,8 @@
 //! Brings overfull parts under their limits at the least cost, and at any cost if need be.
 //!
-//! First single vertices move where it costs least per load (as in KaMinPar); then
-//! pairs are exchanged; then the overfull parts and as few others as possible are emptied and packed
-//! anew, heaviest first.
+//! First single vertices move where it costs least per load (as in KaMinPar); then pairs are
+//! exchanged; then the overfull parts and as few others as possible are emptied and packed anew,
+//! heaviest first.
 
 use super::heap::GainHeap;
 use super::state::State;
@@ -69,9 +69,11 @@ fn urgency(state: &State<'_>, vertex: u32, gain: i64) -> i64 {
     ordered(value)
 }
 
-/// An integer for each number, in the same order: no scale fits both weights of 1 and weights of 2^62.
+/// An integer for each number, in the same order: no scale fits both weights of 1 and weights of
+/// 2^62.
 fn ordered(value: f64) -> i64 {
-    // Bits of numbers from zero on are in order as they are; those of negative ones in the opposite order.
+    // Bits of numbers from zero on are in order as they are; those of negative ones in the opposite
+    // order.
     let bits = value.to_bits() as i64;
     if bits < 0 { i64::MIN.wrapping_sub(bits) } else { bits }
 }

@@ -1,8 +1,8 @@
 //! Refinement of a partition into many parts: greedy rounds, then local searches with rollback.
 //!
-//! The local searches are those of Sanders and Schulz (2011), as in KaMinPar and Mt-KaHyPar: each begins at a few
-//! border vertices, moves the best vertex even where that costs, goes on with its neighbours, gives
-//! up after a number of moves without success, and goes back to its best moment.
+//! The local searches are those of Sanders and Schulz (2011), as in KaMinPar and Mt-KaHyPar: each
+//! begins at a few border vertices, moves the best vertex even where that costs, goes on with its
+//! neighbours, gives up after a number of moves without success, and goes back to its best moment.
 
 use super::heap::GainHeap;
 use super::state::{Choice, State};
@@ -88,9 +88,9 @@ struct Search {
     target: Vec<u32>,
     moves: Vec<(u32, u32)>,
     patience: usize,
-    /// How many edges may still be looked at in this round. Where borders are short this is never used up; in graphs
-    /// with hubs nearly every vertex is at the border, and searches from all of them would cost far more than
-    /// they gain.
+    /// How many edges may still be looked at in this round. Where borders are short this is never
+    /// used up; in graphs with hubs nearly every vertex is at the border, and searches from all of
+    /// them would cost far more than they gain.
     looks: usize,
 }
 

@@ -15,7 +15,8 @@ pub(super) struct Sides<'a> {
     pub(super) loads: [i64; 2],
     /// The most each side should weigh.
     pub(super) limits: [i64; 2],
-    /// The most each side may weigh on the way: with no more than the limits, two vertices could never change places.
+    /// The most each side may weigh on the way: with no more than the limits, two vertices could
+    /// never change places.
     most: [i64; 2],
     cost: i64,
 }

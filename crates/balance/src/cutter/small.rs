@@ -1,10 +1,13 @@
-//! Small graphs: a tabu search over moves and exchanges, and for the smallest a search of all partitions.
+//! Small graphs: a tabu search over moves and exchanges, and for the smallest a search of all
+//! partitions.
 //!
-//! Multilevel refinement moves one vertex at a time and only to where it fits, so on a graph of a few dozen vertices it
-//! stops at cuts that an exchange would improve. Here every move and every exchange is looked at, the best is taken even where it
-//! costs, and what has moved stays for a while (F. Glover, "Tabu search, part I", 1989; for partitions U. Benlic and J.-K. Hao, "An
-//! effective multilevel tabu search approach for balanced graph partitioning", 2011). Then a branch and bound begins
-//! with the best partition known, and either proves it, or finds a better one, or ends after [`NODES_MAX`] steps.
+//! Multilevel refinement moves one vertex at a time and only to where it fits, so on a graph of a
+//! few dozen vertices it stops at cuts that an exchange would improve. Here every move and every
+//! exchange is looked at, the best is taken even where it costs, and what has moved stays for a
+//! while (F. Glover, "Tabu search, part I", 1989; for partitions U. Benlic and J.-K. Hao, "An
+//! effective multilevel tabu search approach for balanced graph partitioning", 2011). Then a branch
+//! and bound begins with the best partition known, and either proves it, or finds a better one, or
+//! ends after [`NODES_MAX`] steps.
 
 use super::state::{Rank, State};
 use super::tie::Problem;
@@ -22,7 +25,8 @@ const PATIENCE_PER_VERTEX: usize = 2;
 const TENURE: usize = 4;
 /// Partitions of more bits than this are too many for the exact search.
 const BITS_MAX: f64 = 36.0;
-/// Steps of the exact search, about a tenth of a millisecond: strategies cut small jobs a dozen times for each plan.
+/// Steps of the exact search, about a tenth of a millisecond: strategies cut small jobs a dozen
+/// times for each plan.
 const NODES_MAX: usize = 1_000;
 
 /// Whether a graph cut into so many parts is small.
@@ -119,8 +123,8 @@ impl Table {
         self.hold[row + from as usize] - self.hold[row + to as usize]
     }
 
-    /// The change that leaves the best rank; of equals one drawn by dice. Vertices that are not free yet may change
-    /// only for a better rank than the best so far.
+    /// The change that leaves the best rank; of equals one drawn by dice. Vertices that are not
+    /// free yet may change only for a better rank than the best so far.
     fn best_change(
         &self,
         state: &State<'_>,
@@ -160,7 +164,8 @@ impl Table {
                 let to = state.part[other];
                 let excess =
                     excess_by(state, from, to, load - state.problem.graph.load(other as u32));
-                // The edge between them was taken for saved at both ends. Added one by one, so that no sum overflows.
+                // The edge between them was taken for saved at both ends. Added one by one, so that
+                // no sum overflows.
                 let edge = self.edges[one * vertices + other];
                 let cost = self.cost(one, from, to) + self.cost(other, to, from) + edge + edge;
                 let change = Change::Exchange(one as u32, other as u32);
@@ -177,7 +182,8 @@ fn excess_by(state: &State<'_>, from: u32, to: u32, load: i64) -> i64 {
     over(from, -load) + over(to, load) - over(from, 0) - over(to, 0)
 }
 
-/// Searches all partitions within the limits for one that costs less, or for any if this one is not within them.
+/// Searches all partitions within the limits for one that costs less, or for any if this one is not
+/// within them.
 fn exact(state: &mut State<'_>) {
     let problem = state.problem;
     let are_alike = problem.ties.is_empty() && state.limits.iter().all(|&l| l == state.limits[0]);
@@ -223,7 +229,8 @@ struct Exact<'a> {
     problem: &'a Problem,
     order: Vec<u32>,
     parts: usize,
-    /// Whether parts differ in nothing but their numbers: of the empty ones, the first stands for all.
+    /// Whether parts differ in nothing but their numbers: of the empty ones, the first stands for
+    /// all.
     are_alike: bool,
     room: Vec<i64>,
     /// What ties each vertex to each part, of what is placed.
@@ -236,7 +243,8 @@ struct Exact<'a> {
 }
 
 impl Exact<'_> {
-    /// Places the vertices from this place in the order on; those before cost `cost` and are in the first `used` parts.
+    /// Places the vertices from this place in the order on; those before cost `cost` and are in the
+    /// first `used` parts.
     fn place(&mut self, depth: usize, cost: i64, used: usize) {
         self.nodes += 1;
         if self.nodes > NODES_MAX {
@@ -278,7 +286,8 @@ impl Exact<'_> {
         }
     }
 
-    /// What the vertices not placed yet cost at least: each is in one part, and away from all others.
+    /// What the vertices not placed yet cost at least: each is in one part, and away from all
+    /// others.
     fn at_least(&self, depth: usize) -> i64 {
         let least = |&vertex: &u32| {
             let row = &self.hold[vertex as usize * self.parts..][..self.parts];

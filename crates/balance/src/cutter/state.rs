@@ -2,8 +2,8 @@
 
 use super::tie::Problem;
 
-/// Which vertex is in which part, how full the parts are, and what that costs. All of it is kept up to date as
-/// vertices move, so that rounds look at the border alone.
+/// Which vertex is in which part, how full the parts are, and what that costs. All of it is kept up
+/// to date as vertices move, so that rounds look at the border alone.
 #[derive(Clone, Debug)]
 pub(super) struct State<'a> {
     pub(super) problem: &'a Problem,
@@ -64,7 +64,8 @@ impl<'a> State<'a> {
             ends.filter(|&end| part[end as usize] != part[vertex]).count() as u32
         };
         let outside = map.iter().enumerate().map(outside_of).collect();
-        // Edges within a cluster are not cut; ties of a cluster are merged and have to be added up again.
+        // Edges within a cluster are not cut; ties of a cluster are merged and have to be added up
+        // again.
         let cost = self.cost - self.problem.pulls(&self.part) + finer.pulls(&part);
         State::with(finer, self.limits, part, outside, cost)
     }

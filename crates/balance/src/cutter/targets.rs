@@ -43,8 +43,8 @@ pub enum Obstacle {
     },
 }
 
-/// The bounds for shares that add up to one. A part that its fixed vertices or one heavy vertex fill gets
-/// just these; the others share what is left.
+/// The bounds for shares that add up to one. A part that its fixed vertices or one heavy vertex
+/// fill gets just these; the others share what is left.
 ///
 /// Returns the part of each vertex that is too heavy for any other vertex beside it.
 pub(super) fn bounds(
@@ -101,8 +101,9 @@ pub(super) fn bounds(
     }
 }
 
-/// The limits, raised in proportion if vertices are so large that they do not fit, as nine of load 1 into four parts of
-/// 2.3 do not: to what packing them reaches, heaviest first, each where it fills least (R. L. Graham, "Bounds on multiprocessing timing anomalies", 1969).
+/// The limits, raised in proportion if vertices are so large that they do not fit, as nine of load
+/// 1 into four parts of 2.3 do not: to what packing them reaches, heaviest first, each where it
+/// fills least (R. L. Graham, "Bounds on multiprocessing timing anomalies", 1969).
 fn reachable(
     problem: &Problem,
     filled: &Filled<'_>,
@@ -127,7 +128,8 @@ fn reachable(
     let heaviest = free.iter().map(|&(load, _)| load).max().unwrap_or(0);
     let room: i64 = open.iter().map(|&part| limits[part] - loads[part]).sum();
     let slack = room - free.iter().map(|&(load, _)| load).sum::<i64>();
-    // Whichever part has most room has at least its share of the slack beside what is still to come.
+    // Whichever part has most room has at least its share of the slack beside what is still to
+    // come.
     if open.is_empty() || heaviest <= slack / open.len() as i64 {
         return limits.to_vec();
     }
@@ -164,8 +166,8 @@ struct Filled<'a> {
 }
 
 impl Filled<'_> {
-    /// The targets and limits of all parts. A limit is at least the target rounded up, so that equal
-    /// vertices fit.
+    /// The targets and limits of all parts. A limit is at least the target rounded up, so that
+    /// equal vertices fit.
     fn bounds(&self, total: i64) -> (Vec<i64>, Vec<i64>) {
         let closed: i64 = self.closed.iter().flatten().sum();
         let left = (total - closed).max(0);

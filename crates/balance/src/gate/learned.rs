@@ -1,4 +1,5 @@
-//! What the gate has learned of predictions, of costs, of how much steps differ and of how long disturbances last.
+//! What the gate has learned of predictions, of costs, of how much steps differ and of how long
+//! disturbances last.
 
 use super::verdict::GateConfig;
 use std::time::Duration;
@@ -11,7 +12,8 @@ pub(super) struct Learned {
     episodes: Vec<Duration>,
     /// How many times their estimate plans have cost.
     cost_factor: Option<f64>,
-    /// The last step, unless something has moved since, and the usual relative difference between two.
+    /// The last step, unless something has moved since, and the usual relative difference between
+    /// two.
     last_step: Option<f64>,
     noise: f64,
 }
@@ -79,7 +81,8 @@ impl Learned {
         self.episodes.push(length);
     }
 
-    /// How much longer an episode of this age lasts, judged by those that lasted as long; `None` if none did.
+    /// How much longer an episode of this age lasts, judged by those that lasted as long; `None` if
+    /// none did.
     pub(super) fn rest_of_episode(&self, age: Duration) -> Option<Duration> {
         let longer: Vec<Duration> =
             self.episodes.iter().filter(|length| **length > age).map(|l| *l - age).collect();

@@ -1,14 +1,15 @@
 //! Whether a plan is worth carrying out, and whether it was.
 //!
-//! Balancing must never make a job slower. The [`Gate`] stands between a strategy and whoever moves actors; the rules are
-//! those of research/balance-report.md, section 3.
+//! Balancing must never make a job slower. The [`Gate`] stands between a strategy and whoever moves
+//! actors; the rules are those of research/balance-report.md, section 3.
 //!
-//! Start: the gate has seen nothing, trusts predictions in full, and asks for the longest wait. Steady state:
-//! the runtime calls [`Gate::consider`] with each proposed plan. It passes if (2) the predicted gain is above noise, (3) the
-//! gain over the time for which the cause is expected to last is well above what moving costs, (4) enough has been lost by
-//! not moving that even a wrong decision at most adds half to the loss (ski rental), and (5) what balancing has cost and not yet
-//! brought back stays a small part of the job (a budget of regret), or the gain is large, more than what
-//! is at stake, and no plan was a mistake so far. Then the runtime moves actors, tells
+//! Start: the gate has seen nothing, trusts predictions in full, and asks for the longest wait.
+//! Steady state: the runtime calls [`Gate::consider`] with each proposed plan. It passes if (2) the
+//! predicted gain is above noise, (3) the gain over the time for which the cause is expected to
+//! last is well above what moving costs, (4) enough has been lost by not moving that even a wrong
+//! decision at most adds half to the loss (ski rental), and (5) what balancing has cost and not yet
+//! brought back stays a small part of the job (a budget of regret), or the gain is large, more than
+//! what is at stake, and no plan was a mistake so far. Then the runtime moves actors, tells
 //! [`Gate::carried_out`] what that cost, and reports the steps that follow by [`Gate::observe`].
 //! Failure: if they became slower, by more than steps differ anyway (half of them take longer than
 //! three quarters before), the gate says that the plan should be undone
@@ -16,8 +17,8 @@
 //! How much of predicted gains came true discounts later predictions, and what plans took scales
 //! what later ones are expected to cost.
 //!
-//! Rule 1 (measure work and speed, not load averages) and rule 6 (the target least loaded in the long
-//! run) are the business of snapshots and strategies.
+//! Rule 1 (measure work and speed, not load averages) and rule 6 (the target least loaded in the
+//! long run) are the business of snapshots and strategies.
 
 mod appraisal;
 mod learned;
@@ -94,7 +95,8 @@ impl Gate {
         }
     }
 
-    /// Whether a plan should be carried out. Call it with each proposed plan, also those with no gain: they end the episode.
+    /// Whether a plan should be carried out. Call it with each proposed plan, also those with no
+    /// gain: they end the episode.
     pub fn consider(&mut self, proposal: &Proposal) -> Verdict {
         let estimate = self.config.cost(proposal);
         let cost = proposal.pause.unwrap_or(part_of(estimate, self.learned.cost_factor()));
@@ -216,7 +218,8 @@ impl Gate {
         self.passed = None;
     }
 
-    /// So many steps have taken `time` together. Says how the last plan turned out once enough have been seen.
+    /// So many steps have taken `time` together. Says how the last plan turned out once enough have
+    /// been seen.
     pub fn observe(&mut self, now: Time, time: Duration, steps: f64) -> Option<Outcome> {
         let passed = self.passed.as_mut()?;
         let begin = passed.carried_out?;
@@ -276,7 +279,8 @@ impl Gate {
         self.not_before = Time::ZERO;
     }
 
-    /// Steps have been shorter by so much than they would have been; what balancing owes the job becomes less.
+    /// Steps have been shorter by so much than they would have been; what balancing owes the job
+    /// becomes less.
     pub fn brought_back(&mut self, saved: Duration) {
         let left = self.owed - saved.as_secs_f64();
         self.owed = left.max(0.0);

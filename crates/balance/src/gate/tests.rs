@@ -68,7 +68,8 @@ fn passing_loads_are_fled_only_when_half_of_the_cost_was_lost() {
         let pause = Some(Duration::from_secs(2));
         Proposal { is_passing: true, pause, ..proposal(seconds, 1000, 900) }
     };
-    // A tenth of each second is lost: the age pays for 2.5 s after 25 s, and 1 s is lost after 10 s.
+    // A tenth of each second is lost: the age pays for 2.5 s after 25 s, and 1 s is lost after 10
+    // s.
     let passed = (100..200).find(|&at| matches!(gate.consider(&passing(at)), Verdict::Pass { .. }));
 
     assert_eq!(passed, Some(126));
@@ -108,8 +109,8 @@ fn a_plan_that_came_true_keeps_trust() {
 }
 
 proptest! {
-    /// Foreign load comes and goes; moving away and back costs a pause. A run with the gate is never
-    /// much longer than one that never moves: not even where each move is a mistake.
+    /// Foreign load comes and goes; moving away and back costs a pause. A run with the gate is
+    /// never much longer than one that never moves: not even where each move is a mistake.
     #[test]
     fn the_gate_never_costs_more_than_its_budget(
         truth in prop::collection::vec((-40..40_i64, 1..60_usize), 1..30),

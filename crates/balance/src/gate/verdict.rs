@@ -4,14 +4,16 @@ use gridspan_topology::{Bandwidth, Time};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The constants of a [`Gate`](super::Gate). The defaults are those of research/balance-report.md, section 3.
+/// The constants of a [`Gate`](super::Gate). The defaults are those of research/balance-report.md,
+/// section 3.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GateConfig {
     /// Rule 2: the least gain, as a part of a step. Default 0.01.
     pub gain_min: f64,
     /// Rule 3: how many times its cost a plan must bring. At least 1. Default 1.25.
     pub safety: f64,
-    /// Rule 4: the part of the cost that must have been lost before passing loads are fled. Default 0.5.
+    /// Rule 4: the part of the cost that must have been lost before passing loads are fled. Default
+    /// 0.5.
     pub wait: f64,
     /// The same after two episodes have been seen. Default 0.1.
     pub wait_when_known: f64,
@@ -29,7 +31,8 @@ pub struct GateConfig {
     pub between_sites: Bandwidth,
     /// After how many steps a plan is judged, apart from the first ones. Default 5.
     pub steps_to_judge: u32,
-    /// For how long they must have been watched, or as long as the steps before were, if that is less. Default 2 s.
+    /// For how long they must have been watched, or as long as the steps before were, if that is
+    /// less. Default 2 s.
     pub time_to_judge: Duration,
     /// How long no plan passes after one that made steps longer, or ten times as long as that one
     /// was in effect, if that is less; doubled with each further one. Default 5 s.
@@ -87,7 +90,8 @@ pub struct Proposal {
     pub bytes_inside: u64,
     /// How many bytes would move from one site to another.
     pub bytes_between_sites: u64,
-    /// How long the job would stand still, if that is known better than from what earlier plans took.
+    /// How long the job would stand still, if that is known better than from what earlier plans
+    /// took.
     pub pause: Option<Duration>,
     /// How long the job still runs, if that is known.
     pub remaining: Option<Duration>,
@@ -96,8 +100,8 @@ pub struct Proposal {
 }
 
 impl Proposal {
-    /// The part of a measured step that the plan is predicted to save. What the model cannot explain of a
-    /// step, as waiting for something else, is not expected to change.
+    /// The part of a measured step that the plan is predicted to save. What the model cannot
+    /// explain of a step, as waiting for something else, is not expected to change.
     pub fn gain(&self) -> f64 {
         let [step, now, then] =
             [self.step, self.predicted_now, self.predicted_then].map(|time| time.as_secs_f64());
@@ -108,7 +112,8 @@ impl Proposal {
 /// Whether a plan should be carried out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Verdict {
-    /// It should; call [`Gate::carried_out`](super::Gate::carried_out) or [`Gate::withdrawn`](super::Gate::withdrawn) next.
+    /// It should; call [`Gate::carried_out`](super::Gate::carried_out) or
+    /// [`Gate::withdrawn`](super::Gate::withdrawn) next.
     Pass {
         /// What it should save.
         expected: Duration,

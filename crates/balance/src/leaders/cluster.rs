@@ -1,8 +1,9 @@
 //! The vertices of the coarse graph that a leader makes of the actors of its site.
 //!
-//! In the first round all actors are gathered into clusters. Later only those near the cut are, into clusters that
-//! are smaller therefore, and what is far from it is one vertex for each site that it should go to. A leader's
-//! vertices, and the edges that it tells of, are bounded, however many actors there are.
+//! In the first round all actors are gathered into clusters. Later only those near the cut are,
+//! into clusters that are smaller therefore, and what is far from it is one vertex for each site
+//! that it should go to. A leader's vertices, and the edges that it tells of, are bounded, however
+//! many actors there are.
 
 use super::note::{CoarseVertex, Part};
 use super::site_graph::{SiteGraph, talk_weight};
@@ -105,7 +106,8 @@ impl Clustering<'_> {
         self.squeeze(band, number, count);
     }
 
-    /// Where clusters would not become few enough, as without edges, some with neighbouring numbers become one.
+    /// Where clusters would not become few enough, as without edges, some with neighbouring numbers
+    /// become one.
     fn squeeze(&self, band: &[u32], number: &mut [u32], count: &mut u32) {
         let mut surplus = (*count as usize).saturating_sub(self.most);
         if surplus == 0 {
@@ -154,8 +156,8 @@ impl Clustering<'_> {
         vertices
     }
 
-    /// At most so many members nearest to the cut, in order, and how many have edges that are cut. Of those equally
-    /// near, others have their turn each time.
+    /// At most so many members nearest to the cut, in order, and how many have edges that are cut.
+    /// Of those equally near, others have their turn each time.
     fn band(&self, most: usize, turns: usize) -> (Vec<u32>, usize) {
         let members = self.site.members.len();
         let is_cut = |vertex: u32| {
@@ -187,7 +189,8 @@ impl Clustering<'_> {
         (band, cut)
     }
 
-    /// What the top is told, once the numbers of strangers are known; none of those that are unknown.
+    /// What the top is told, once the numbers of strangers are known; none of those that are
+    /// unknown.
     pub(super) fn part(
         &self,
         round: u32,

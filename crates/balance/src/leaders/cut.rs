@@ -1,4 +1,5 @@
-//! The two phases of `grid-cut`, each where it is done: the coarse graph over sites, a site's actors over its PEs.
+//! The two phases of `grid-cut`, each where it is done: the coarse graph over sites, a site's
+//! actors over its PEs.
 
 use super::note::{CoarseVertex, Part, Terms};
 use crate::cutter::Graph;
@@ -14,7 +15,8 @@ use std::time::Duration;
 const TOLERANCE: f64 = 0.03;
 /// How much more than its share a site may get: half of that.
 const SITE_TOLERANCE: f64 = 0.015;
-/// Messages between sites cost more than those inside, beside which staying is worth this much less.
+/// Messages between sites cost more than those inside, beside which staying is worth this much
+/// less.
 const SITE_PULL: u64 = 16;
 
 /// The PEs of a job as the two phases see them.
@@ -25,7 +27,8 @@ pub(super) struct Places<'a> {
 }
 
 impl Places<'_> {
-    /// Where the vertices of each site's part should go. The first round cuts from scratch too; later ones improve.
+    /// Where the vertices of each site's part should go. The first round cuts from scratch too;
+    /// later ones improve.
     pub(super) fn cut_over_sites(&self, parts: &BTreeMap<u32, Part>, round: u32) -> Vec<Vec<u32>> {
         let sites = self.layout.site_count();
         let mut first = vec![0_u32; sites as usize + 1];
@@ -70,8 +73,8 @@ impl Places<'_> {
         (0..sites as usize).map(targets).collect()
     }
 
-    /// The PE of each of the actors that a site will have. `busy`: the same graph, with the time that messages to other
-    /// sites take added to what the actors do.
+    /// The PE of each of the actors that a site will have. `busy`: the same graph, with the time
+    /// that messages to other sites take added to what the actors do.
     pub(super) fn cut_site(
         &self,
         site: u32,

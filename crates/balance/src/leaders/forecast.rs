@@ -1,9 +1,10 @@
-//! The time of a step from the sums of all sites: the cost model of [`predict`](crate::predict), whose terms are sums over PEs
-//! and maxima over pairs of sites.
+//! The time of a step from the sums of all sites: the cost model of [`predict`](crate::predict),
+//! whose terms are sums over PEs and maxima over pairs of sites.
 //!
-//! It differs in two: of a cycle between two sites, the work at both ends is that of the two actors with most work on
-//! either side, whether these two talk to each other or not, and messages are taken to be handled as they come. So without an
-//! order of steps, it may be longer than `predict` says, and never shorter.
+//! It differs in two: of a cycle between two sites, the work at both ends is that of the two actors
+//! with most work on either side, whether these two talk to each other or not, and messages are
+//! taken to be handled as they come. So without an order of steps, it may be longer than `predict`
+//! says, and never shorter.
 
 use super::note::{SiteDuty, Terms};
 use crate::cost::{CostModel, Traffic};
@@ -67,7 +68,8 @@ impl Forecaster<'_> {
         if speed > 0.0 { work / steps / speed } else { 0.0 }
     }
 
-    /// The longest cycle between two sites, or what the bytes from one to another take if that is longer.
+    /// The longest cycle between two sites, or what the bytes from one to another take if that is
+    /// longer.
     fn between_sites(&self, duties: &[&SiteDuty], steps: f64) -> f64 {
         let standard = Hierarchy::from_layout(self.layout);
         let hierarchy = self.terms.hierarchy.as_ref().unwrap_or(&standard);

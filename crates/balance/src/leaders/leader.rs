@@ -27,8 +27,9 @@ pub struct Resettled {
     pub epoch: u32,
 }
 
-/// The leader of a site in one rebalance. Make it from what was measured, pass on what it says, give it what others say,
-/// and [`moves`](Self::moves) is what should move to its site once the top has decided.
+/// The leader of a site in one rebalance. Make it from what was measured, pass on what it says,
+/// give it what others say, and [`moves`](Self::moves) is what should move to its site once the top
+/// has decided.
 pub struct Leader {
     site: u32,
     layout: Layout,
@@ -133,8 +134,8 @@ impl Leader {
         self.terms.as_ref().is_some_and(|terms| terms.is_undo)
     }
 
-    /// How near actors of this site are to another site, each with its PE, when the moves are carried out or when they are
-    /// not; see [`border_hops`](crate::border_hops).
+    /// How near actors of this site are to another site, each with its PE, when the moves are
+    /// carried out or when they are not; see [`border_hops`](crate::border_hops).
     pub fn border_hops(&self, are_carried_out: bool) -> Vec<(ActorKey, PeId, u8)> {
         let (Some(known), Some(terms)) = (&self.known, &self.terms) else { return Vec::new() };
         match &self.settled {

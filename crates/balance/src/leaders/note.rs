@@ -78,7 +78,8 @@ impl Note {
     }
 }
 
-/// Who talks to whom from one site to another. Talks name actors by their positions in the two lists.
+/// Who talks to whom from one site to another. Talks name actors by their positions in the two
+/// lists.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Border {
     /// Actors of the site that tells.
@@ -134,8 +135,8 @@ impl Terms {
     }
 }
 
-/// The clusters of actors that two leaders know by name, in the order in which they came to be known: one more than
-/// the number, 0 for those that are not known.
+/// The clusters of actors that two leaders know by name, in the order in which they came to be
+/// known: one more than the number, 0 for those that are not known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Numbers {
     pub(crate) round: u32,
@@ -214,7 +215,8 @@ pub(crate) struct NewTalk {
 pub struct Outlook {
     pub(crate) before: SiteDuty,
     pub(crate) after: SiteDuty,
-    /// Actors that would move to PEs of the site, and their bytes by whether they come from another site.
+    /// Actors that would move to PEs of the site, and their bytes by whether they come from another
+    /// site.
     pub(crate) moves: u64,
     pub(crate) bytes_inside: u64,
     pub(crate) bytes_between_sites: u64,

@@ -1,4 +1,5 @@
-//! What a leader knows of the object graph: the actors of its site, and those of others that they talk to.
+//! What a leader knows of the object graph: the actors of its site, and those of others that they
+//! talk to.
 
 use super::note::{Border, Member, SiteTalk, SiteView};
 use crate::cutter::Graph;
@@ -19,7 +20,8 @@ pub(super) struct SiteGraph {
     pub(super) known: BTreeMap<u32, Known>,
 }
 
-/// Positions in the order in which names came to be known: first those that the site with the lower number has told.
+/// Positions in the order in which names came to be known: first those that the site with the lower
+/// number has told.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     /// Members that the other site knows; none where it is mistaken.

@@ -11,8 +11,8 @@ use crate::strategy::Strategy;
 use gridspan_topology::{PeId, SiteId};
 use std::collections::VecDeque;
 
-/// Cuts as `grid-cut` does, but each site its own part. Where the runtime knows it, each site's leader does that, and no
-/// place holds all; asked with a snapshot, it does all of it in one place.
+/// Cuts as `grid-cut` does, but each site its own part. Where the runtime knows it, each site's
+/// leader does that, and no place holds all; asked with a snapshot, it does all of it in one place.
 #[derive(Clone, Debug)]
 pub struct LeaderCut {
     seed: u64,

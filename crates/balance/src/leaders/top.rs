@@ -18,7 +18,8 @@ use std::time::Duration;
 const VERTICES: u32 = 1 << 15;
 /// And lets each leader have this many at least, however many sites there are.
 const VERTICES_PER_SITE_MIN: u32 = 256;
-/// The band about the cut becomes finer in each round, and then those on it take turns; a bound for where they are many.
+/// The band about the cut becomes finer in each round, and then those on it take turns; a bound for
+/// where they are many.
 const ROUNDS_MAX: u32 = 8;
 
 /// What is known of the grid.
@@ -70,7 +71,8 @@ impl Top {
         self
     }
 
-    /// Takes what a leader says. Says in turn what leaders should know, or at last how their plans would be together.
+    /// Takes what a leader says. Says in turn what leaders should know, or at last how their plans
+    /// would be together.
     pub fn handle(&mut self, from: SiteId, note: Note) -> (Said, Option<Figures>) {
         if from.0 >= self.grid.layout.site_count() {
             return (Said::new(), None);

@@ -39,10 +39,11 @@ impl Dice {
     }
 }
 
-/// LeanMD (paper 1, section 4.2): a periodic box of `side`³ cells and, for each cell and each pair of neighbouring
-/// cells, an object that computes the forces: 15 `side`³ objects. `side` is at least 3; 6, 19 and
-/// 41 are 3,240, 102,885 and 1,033,815 objects. A cell sends positions and gets forces back: two messages for each pair and
-/// step. The density varies smoothly by a factor of about two, and cells by 10 % more.
+/// LeanMD (paper 1, section 4.2): a periodic box of `side`³ cells and, for each cell and each pair
+/// of neighbouring cells, an object that computes the forces: 15 `side`³ objects. `side` is at
+/// least 3; 6, 19 and 41 are 3,240, 102,885 and 1,033,815 objects. A cell sends positions and gets
+/// forces back: two messages for each pair and step. The density varies smoothly by a factor of
+/// about two, and cells by 10 % more.
 ///
 /// All loads add up to 14 s of microseconds for 3,240 objects, as in the paper, and in proportion.
 pub fn leanmd(side: u32, seed: u64) -> ObjectGraph {
@@ -118,8 +119,8 @@ pub fn grid_3d(side: u32) -> ObjectGraph {
     ObjectGraph { loads: vec![1000; (side * side * side) as usize], edges }
 }
 
-/// A triangulated square of `side`² points, each square cut along one diagonal drawn by dice: planar with six
-/// neighbours on average, as Delaunay triangulations are.
+/// A triangulated square of `side`² points, each square cut along one diagonal drawn by dice:
+/// planar with six neighbours on average, as Delaunay triangulations are.
 pub fn triangulation(side: u32, seed: u64) -> ObjectGraph {
     let mut dice = Dice::new(seed);
     let mut grid = grid_2d(side, side);
@@ -165,8 +166,8 @@ pub fn geometric(points: u32, degree: f64, seed: u64) -> ObjectGraph {
     ObjectGraph { loads: vec![1000; points as usize], edges }
 }
 
-/// A graph with hubs: each new object talks to `degree` others, drawn in proportion to how many these
-/// talk to (Barabási and Albert, 1999). `degree` is at least 1.
+/// A graph with hubs: each new object talks to `degree` others, drawn in proportion to how many
+/// these talk to (Barabási and Albert, 1999). `degree` is at least 1.
 pub fn skewed(objects: u32, degree: u32, seed: u64) -> ObjectGraph {
     let mut dice = Dice::new(seed);
     let mut ends: Vec<u32> = vec![0];

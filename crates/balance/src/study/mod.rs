@@ -1,6 +1,7 @@
 //! What cutting and balancing are judged with: object graphs of known kinds, with fixed seeds.
 //!
-//! - `graphs.rs`: molecular dynamics as in paper 1, grids, triangulations, geometric and skewed graphs.
+//! - `graphs.rs`: molecular dynamics as in paper 1, grids, triangulations, geometric and skewed
+//!   graphs.
 //! - `random_graphs.rs`: random, power-law and planted graphs, trees, circuits, weights.
 //! - `snapshots.rs`: such a graph as the snapshot of a job that runs somewhere.
 //! - [`stealing`]: paper 3's experiment.

@@ -36,9 +36,9 @@ pub fn random(objects: u32, degree: f64, seed: u64) -> ObjectGraph {
     unweighted(objects, edges)
 }
 
-/// Edges whose ends are drawn in proportion to weights `(i + 1)^(-1 / (exponent - 1))`, so that degrees follow a power
-/// law of this exponent, above 2 (Chung and Lu, "The average distances in random graphs with given expected degrees", 2002).
-/// Objects are numbered in a random order.
+/// Edges whose ends are drawn in proportion to weights `(i + 1)^(-1 / (exponent - 1))`, so that
+/// degrees follow a power law of this exponent, above 2 (Chung and Lu, "The average distances in
+/// random graphs with given expected degrees", 2002). Objects are numbered in a random order.
 pub fn power_law(objects: u32, degree: f64, exponent: f64, seed: u64) -> ObjectGraph {
     let mut dice = Dice::new(seed);
     let mut sums = Vec::with_capacity(objects as usize);
@@ -62,8 +62,8 @@ pub fn power_law(objects: u32, degree: f64, exponent: f64, seed: u64) -> ObjectG
     unweighted(objects, edges)
 }
 
-/// Groups of equal size, each a random graph of degree `inside`; `outside` edges of each object lead to other groups
-/// on average. Object `i` is in group `i % groups`.
+/// Groups of equal size, each a random graph of degree `inside`; `outside` edges of each object
+/// lead to other groups on average. Object `i` is in group `i % groups`.
 pub fn planted(objects: u32, groups: u32, inside: f64, outside: f64, seed: u64) -> ObjectGraph {
     let mut dice = Dice::new(seed);
     let mut edges = BTreeSet::new();
@@ -89,8 +89,9 @@ pub fn tree(objects: u32, seed: u64) -> ObjectGraph {
     unweighted(objects, edges)
 }
 
-/// A netlist: rows of equal cells of 31 gates each, most of them in chains and small fans, a carry from each cell to
-/// the next and one control net for each eight cells. Nearly a tree, as arithmetic circuits are.
+/// A netlist: rows of equal cells of 31 gates each, most of them in chains and small fans, a carry
+/// from each cell to the next and one control net for each eight cells. Nearly a tree, as
+/// arithmetic circuits are.
 pub fn circuit(objects: u32, seed: u64) -> ObjectGraph {
     const GATES: u32 = 31;
     let mut dice = Dice::new(seed);
@@ -113,7 +114,8 @@ pub fn circuit(objects: u32, seed: u64) -> ObjectGraph {
     unweighted(objects, edges)
 }
 
-/// The same edges with weights, and objects with loads, drawn from 1 to `most` each, small ones more often.
+/// The same edges with weights, and objects with loads, drawn from 1 to `most` each, small ones
+/// more often.
 pub fn weighted(graph: &ObjectGraph, most: u64, seed: u64) -> ObjectGraph {
     let mut dice = Dice::new(seed);
     let mut draw = || ((most as f64).powf(dice.unit()) as u64).clamp(1, most);

@@ -8,8 +8,8 @@ use std::time::Duration;
 /// How many bytes a message of a study has: little, so that numbers of messages decide.
 pub const MESSAGE_BYTES: u64 = 100;
 
-/// The snapshot of one step of a job with these objects, one on each PE of `place`. Half of the messages of
-/// an edge go each way. States have 1000 bytes.
+/// The snapshot of one step of a job with these objects, one on each PE of `place`. Half of the
+/// messages of an edge go each way. States have 1000 bytes.
 pub fn snapshot_of(objects: &ObjectGraph, layout: Layout, place: &[PeId]) -> Snapshot {
     let actor = |(at, (&load, &pe)): (usize, (&u64, &PeId))| ActorLoad {
         id: ActorKey { collection: 1, index: at as u128 },

@@ -1,16 +1,17 @@
-//! `cluster-aware`: near nodes are asked one after the other while one request is on its way to far ones.
+//! `cluster-aware`: near nodes are asked one after the other while one request is on its way to far
+//! ones.
 
 use super::command::{Amount, Gift};
 use super::message::StealMessage;
 use super::policy::{Turn, Victim};
 use gridspan_topology::NodeId;
 
-/// Cluster-aware random stealing (CRS), as in Satin: Van Nieuwpoort, Kielmann and Bal, "Efficient load balancing
-/// for wide-area divide-and-conquer applications", PPoPP 2001.
+/// Cluster-aware random stealing (CRS), as in Satin: Van Nieuwpoort, Kielmann and Bal, "Efficient
+/// load balancing for wide-area divide-and-conquer applications", PPoPP 2001.
 ///
-/// An idle node asks any node of another site, does not wait for the answer, and meanwhile asks any node of its own
-/// site, and when that has nothing, the next. At most one wide-area request is on its way; when it was
-/// answered in vain, the next failure nearby sends another.
+/// An idle node asks any node of another site, does not wait for the answer, and meanwhile asks any
+/// node of its own site, and when that has nothing, the next. At most one wide-area request is on
+/// its way; when it was answered in vain, the next failure nearby sends another.
 #[derive(Clone, Debug)]
 pub struct ClusterAware {
     name: &'static str,

@@ -15,17 +15,19 @@ pub enum Command {
         message: StealMessage,
     },
     /// Take the oldest tasks that nobody runs, ship them with `gift`, and report how many it were
-    /// to [`Stealing::handle_given`](super::Stealing::handle_given). If there are none, ship nothing and
-    /// report that.
+    /// to [`Stealing::handle_given`](super::Stealing::handle_given). If there are none, ship
+    /// nothing and report that.
     Give {
         /// To this node, never to itself.
         to: NodeId,
         /// How many.
         amount: Amount,
-        /// Handed to the receiver's [`Stealing::handle_received`](super::Stealing::handle_received).
+        /// Handed to the receiver's
+        /// [`Stealing::handle_received`](super::Stealing::handle_received).
         gift: Gift,
     },
-    /// Call [`Stealing::handle_timeout`](super::Stealing::handle_timeout) then. It replaces an earlier time.
+    /// Call [`Stealing::handle_timeout`](super::Stealing::handle_timeout) then. It replaces an
+    /// earlier time.
     WakeAt(Time),
 }
 

@@ -9,10 +9,10 @@ use gridspan_topology::NodeId;
 ///
 /// *Shis* asks the node that a task last came from, and any other ones once that has nothing.
 ///
-/// *Transitive* random stealing (TRS) also passes on what is remembered: a node without tasks answers a thief with the
-/// node that it would ask itself, and the thief remembers that one and asks it next. Hints can lead in a
-/// circle; after max(floor(log2 n - 3), 1) of them in a row, n being the number of nodes, the
-/// thief forgets and asks any node.
+/// *Transitive* random stealing (TRS) also passes on what is remembered: a node without tasks
+/// answers a thief with the node that it would ask itself, and the thief remembers that one and
+/// asks it next. Hints can lead in a circle; after max(floor(log2 n - 3), 1) of them in a row, n
+/// being the number of nodes, the thief forgets and asks any node.
 #[derive(Clone, Debug)]
 pub struct History {
     is_transitive: bool,

@@ -6,11 +6,13 @@ use super::policy::{Turn, Victim};
 use gridspan_topology::NodeId;
 use std::collections::BTreeSet;
 
-/// Lifeline-based global load balancing: Saraswat, Kambadur, Kodali, Grove and Krishnamoorthy, PPoPP 2011.
+/// Lifeline-based global load balancing: Saraswat, Kambadur, Kodali, Grove and Krishnamoorthy,
+/// PPoPP 2011.
 ///
-/// An idle node asks `attempts` random nodes one after the other, then tells its neighbours in a hypercube
-/// (the nodes whose place in the order of nodes differs in one bit) and sleeps. A neighbour that has tasks,
-/// now or later, sends half of them. The hypercube knows nothing of sites.
+/// An idle node asks `attempts` random nodes one after the other, then tells its neighbours in a
+/// hypercube (the nodes whose place in the order of nodes differs in one bit) and sleeps. A
+/// neighbour that has tasks, now or later, sends half of them. The hypercube knows nothing of
+/// sites.
 #[derive(Clone, Debug)]
 pub struct Lifeline {
     attempts: u32,

@@ -5,12 +5,12 @@ use gridspan_topology::NodeId;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Lists in messages have at most this many elements; more are ignored. A holder needs about this many
-/// handler times to serve them, and less than a wide-area latency.
+/// Lists in messages have at most this many elements; more are ignored. A holder needs about this
+/// many handler times to serve them, and less than a wide-area latency.
 pub const MAX_LISTED: usize = 64;
 
-/// More tasks on one node, workers, or nanoseconds (13 days) than these cannot be meant; larger numbers from the
-/// network are lowered to them, so that sums of them cannot overflow.
+/// More tasks on one node, workers, or nanoseconds (13 days) than these cannot be meant; larger
+/// numbers from the network are lowered to them, so that sums of them cannot overflow.
 pub(super) const TASKS_MAX: u64 = 1 << 40;
 const WORKERS_MAX: u32 = 1 << 16;
 const NANOS_MAX: u64 = 1 << 50;
@@ -25,7 +25,8 @@ pub enum StealMessage {
         /// But perhaps there.
         hint: Option<NodeId>,
     },
-    /// An idle node asks to be thought of when there are tasks again. It is answered by a gift or never.
+    /// An idle node asks to be thought of when there are tasks again. It is answered by a gift or
+    /// never.
     Lifeline,
     /// An idle node asks its directory, and sleeps until a gift comes.
     Ask {
@@ -43,7 +44,8 @@ pub enum StealMessage {
     },
     /// A directory has a holder of tasks give some away.
     Serve {
-        /// How many tasks the directory takes the holder to have; if there are fewer, shares are smaller.
+        /// How many tasks the directory takes the holder to have; if there are fewer, shares are
+        /// smaller.
         of: u64,
         /// Who gets how many.
         shares: Vec<Share>,
@@ -61,7 +63,8 @@ pub enum StealMessage {
         /// To whom.
         to: Vec<NodeId>,
     },
-    /// The head has tasks sent to nodes of a part, which its directory is to serve evenly from what arrives.
+    /// The head has tasks sent to nodes of a part, which its directory is to serve evenly from what
+    /// arrives.
     Incoming {
         /// How many, in all.
         tasks: u64,
@@ -90,8 +93,8 @@ impl StealMessage {
         matches!(self, Self::Request | Self::Lifeline | Self::Ask { .. })
     }
 
-    /// Drops nodes that do not take part and what is longer than anyone sends, and lowers numbers that
-    /// nobody can mean.
+    /// Drops nodes that do not take part and what is longer than anyone sends, and lowers numbers
+    /// that nobody can mean.
     pub(super) fn keep(&mut self, places: &Places) {
         let few = |tasks: &mut u64| *tasks = (*tasks).min(TASKS_MAX);
         let keep = |nodes: &mut Vec<NodeId>| {

@@ -1,19 +1,22 @@
-//! Which node to take tasks from: work stealing between nodes, as state machines without clock and network.
+//! Which node to take tasks from: work stealing between nodes, as state machines without clock and
+//! network.
 //!
 //! - [`Stealing`]: one node's machine: what happens to it, and what its host is then to do.
-//! - [`Command`], [`Amount`], [`Gift`]: what the host does. [`StealMessage`]: what nodes tell each other.
+//! - [`Command`], [`Amount`], [`Gift`]: what the host does. [`StealMessage`]: what nodes tell each
+//!   other.
 //! - [`Places`]: who takes part, and where. Every node must hold the same.
 //! - [`Victim`], [`Turn`]: the seam for policies; [`victim_by_name`] finds one.
-//! - [`RandomVictim`], [`History`], [`ClusterAware`], [`Lifeline`]: those of others, with their sources.
-//!   [`Directory`]: ours.
+//! - [`RandomVictim`], [`History`], [`ClusterAware`], [`Lifeline`]: those of others, with their
+//!   sources. [`Directory`]: ours.
 //!
 //! # What a host does
 //!
-//! It owns the tasks. It says when its node becomes idle or busy and how many tasks could be taken away (when
-//! that becomes zero or more than zero or passes a power of two, not for every task), hands over what arrives,
-//! and carries out all commands after each call. A gift is tasks and a [`Gift`] in one packet. Messages and
-//! gifts between two nodes must arrive in order and once, as the runtime's sessions promise; a node that is
-//! lost is reported to all. Termination is the host's matter: machines that sleep wait for ever.
+//! It owns the tasks. It says when its node becomes idle or busy and how many tasks could be taken
+//! away (when that becomes zero or more than zero or passes a power of two, not for every task),
+//! hands over what arrives, and carries out all commands after each call. A gift is tasks and a
+//! [`Gift`] in one packet. Messages and gifts between two nodes must arrive in order and once, as
+//! the runtime's sessions promise; a node that is lost is reported to all. Termination is the
+//! host's matter: machines that sleep wait for ever.
 
 mod cluster_aware;
 mod command;

@@ -4,20 +4,21 @@ use gridspan_topology::{GroupId, Hierarchy, Latency, NodeId};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Round trips above this one are wide-area. Ethernet in one building takes less than 1 ms, and neighbouring
-/// cities more than 2 ms.
+/// Round trips above this one are wide-area. Ethernet in one building takes less than 1 ms, and
+/// neighbouring cities more than 2 ms.
 const WIDE_AREA_RTT: Duration = Duration::from_millis(2);
 
-/// A directory keeps at most this many nodes: a message of each takes its node 8 ms at 2 µs. Fewer would cost more than
-/// they spare, as parts that level work by their head say twice as much and end later.
+/// A directory keeps at most this many nodes: a message of each takes its node 8 ms at 2 µs. Fewer
+/// would cost more than they spare, as parts that level work by their head say twice as much and
+/// end later.
 const NODES_PER_DIRECTORY: usize = 4096;
 
-/// The places of one job as stealing sees them. All nodes must hold the same, so that they agree about
-/// who speaks for whom; while they hear of changes at different times, they may differ.
+/// The places of one job as stealing sees them. All nodes must hold the same, so that they agree
+/// about who speaks for whom; while they hear of changes at different times, they may differ.
 ///
-/// A *site* here is the largest group of the hierarchy whose members are within 2 ms of each other. Sites of more than 4,096
-/// nodes have several *parts* of equal size. The first node of a part keeps its directory, that of the
-/// first part is the *head* of the site.
+/// A *site* here is the largest group of the hierarchy whose members are within 2 ms of each other.
+/// Sites of more than 4,096 nodes have several *parts* of equal size. The first node of a part
+/// keeps its directory, that of the first part is the *head* of the site.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Places {
     nodes: Vec<NodeId>,
@@ -37,8 +38,8 @@ struct Site {
 }
 
 impl Places {
-    /// The places of this hierarchy. Where nothing is known of round trips, its first level below the whole
-    /// is that of the sites.
+    /// The places of this hierarchy. Where nothing is known of round trips, its first level below
+    /// the whole is that of the sites.
     pub fn new(hierarchy: &Hierarchy) -> Self {
         let groups = sites(hierarchy);
         let nodes: Vec<NodeId> = hierarchy.nodes().collect();
@@ -101,8 +102,8 @@ impl Places {
         place.and_then(|place| self.latencies.get(place)).copied().unwrap_or_default()
     }
 
-    /// Whether two nodes give each other tasks. Those that came later do so with the others only, since they
-    /// need not reach each other.
+    /// Whether two nodes give each other tasks. Those that came later do so with the others only,
+    /// since they need not reach each other.
     pub(super) fn may_trade(&self, one: NodeId, other: NodeId) -> bool {
         !self.late.contains_key(&one) || !self.late.contains_key(&other)
     }
@@ -139,8 +140,8 @@ impl Places {
         self.nodes_in(site).first().copied()
     }
 
-    /// Adds a node to the site that `near` is in; whether that changes anything. Nodes that come have the highest
-    /// numbers, so that directories and heads stay where they are.
+    /// Adds a node to the site that `near` is in; whether that changes anything. Nodes that come
+    /// have the highest numbers, so that directories and heads stay where they are.
     pub fn add(&mut self, node: NodeId, near: NodeId) -> bool {
         let Some((site, _)) = self.place(near).filter(|_| !self.contains(node)) else {
             return false;

@@ -8,8 +8,9 @@ use gridspan_topology::{NodeId, Time};
 
 /// Chooses victims for one node, and answers thieves.
 ///
-/// It is told what happens and says through [`Turn`] what is to be done. What comes from other nodes has
-/// been checked only so far that every node named takes part; a policy must bear any of it.
+/// It is told what happens and says through [`Turn`] what is to be done. What comes from other
+/// nodes has been checked only so far that every node named takes part; a policy must bear any of
+/// it.
 pub trait Victim: Send {
     /// The name by which users ask for it.
     fn name(&self) -> &'static str;
@@ -65,8 +66,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Gives tasks, if there are any and `to` is another node that takes part; how many if the host still
-    /// has what it last said.
+    /// Gives tasks, if there are any and `to` is another node that takes part; how many if the host
+    /// still has what it last said.
     pub fn give(&mut self, to: NodeId, amount: Amount, gift: Gift) -> u64 {
         let tasks = amount.of(self.stock);
         if tasks == 0 || to == self.me || !self.places.contains(to) {

@@ -8,8 +8,8 @@ use crate::dice::Dice;
 use gridspan_topology::{NodeId, Time};
 use std::sync::Arc;
 
-/// The stealing of one node. It reads no clock and sends nothing; after each call the host carries out
-/// what [`Stealing::commands`] has.
+/// The stealing of one node. It reads no clock and sends nothing; after each call the host carries
+/// out what [`Stealing::commands`] has.
 pub struct Stealing {
     policy: Box<dyn Victim>,
     me: NodeId,
@@ -23,8 +23,8 @@ pub struct Stealing {
 }
 
 impl Stealing {
-    /// The machine of node `me`, which runs `workers` tasks at once and counts as busy. Its dice are
-    /// thrown from `seed` and its own number, so that all nodes can be given the same seed.
+    /// The machine of node `me`, which runs `workers` tasks at once and counts as busy. Its dice
+    /// are thrown from `seed` and its own number, so that all nodes can be given the same seed.
     pub fn new(
         policy: Box<dyn Victim>,
         me: NodeId,
@@ -59,8 +59,8 @@ impl Stealing {
         self.commands.drain(..)
     }
 
-    /// The node has run so many tasks so far. Said before anything else happens of which a policy may conclude what a
-    /// task takes: that the node is idle, or that its stock changed.
+    /// The node has run so many tasks so far. Said before anything else happens of which a policy
+    /// may conclude what a task takes: that the node is idle, or that its stock changed.
     pub fn note_done(&mut self, tasks: u64) {
         self.done = tasks;
     }
@@ -73,9 +73,9 @@ impl Stealing {
         }
     }
 
-    /// The node works, and so many tasks could be taken away from it. Said when that becomes zero or more than
-    /// zero or passes a power of two, and when an idle node finds work that was not sent by
-    /// another; it may be said more often.
+    /// The node works, and so many tasks could be taken away from it. Said when that becomes zero
+    /// or more than zero or passes a power of two, and when an idle node finds work that was not
+    /// sent by another; it may be said more often.
     pub fn handle_stock(&mut self, now: Time, stealable: u64) {
         if self.is_idle || stealable != self.stock {
             (self.is_idle, self.stock) = (false, stealable);
@@ -83,7 +83,8 @@ impl Stealing {
         }
     }
 
-    /// A message came. One from a node that does not take part, or that names one, is dropped or shortened.
+    /// A message came. One from a node that does not take part, or that names one, is dropped or
+    /// shortened.
     pub fn handle_message(&mut self, now: Time, from: NodeId, mut message: StealMessage) {
         if from != self.me && self.places.contains(from) {
             message.keep(&self.places);
@@ -91,8 +92,8 @@ impl Stealing {
         }
     }
 
-    /// Tasks came and are in the host's queues, of which `stealable` could be taken away now. With no
-    /// task at all nothing happens.
+    /// Tasks came and are in the host's queues, of which `stealable` could be taken away now. With
+    /// no task at all nothing happens.
     pub fn handle_received(
         &mut self,
         now: Time,

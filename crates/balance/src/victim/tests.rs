@@ -1,4 +1,5 @@
-//! What the documentation of each policy promises, one node at a time; and what none of them may do.
+//! What the documentation of each policy promises, one node at a time; and what none of them may
+//! do.
 
 use super::*;
 use gridspan_topology::{GridSpec, Hierarchy, NodeId, Time};

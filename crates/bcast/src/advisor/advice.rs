@@ -22,8 +22,8 @@ pub struct AdvisorConfig {
     pub planner: PlannerConfig,
     /// A plan is replaced if the other is faster by more than this share. Default 0.05.
     pub gain_min: f64,
-    /// Sizes of which plans are kept for each root; the least used goes first. Default 32: two for each power
-    /// of two from 1 KB to 64 MB.
+    /// Sizes of which plans are kept for each root; the least used goes first. Default 32: two for
+    /// each power of two from 1 KB to 64 MB.
     pub plans_max: usize,
 }
 
@@ -33,8 +33,8 @@ impl Default for AdvisorConfig {
     }
 }
 
-/// A message that took as long as expected, up to this factor, says nothing of links: where only some of its edges were
-/// slower, they waited for something else.
+/// A message that took as long as expected, up to this factor, says nothing of links: where only
+/// some of its edges were slower, they waited for something else.
 const AS_EXPECTED: f64 = 1.15;
 
 /// A broadcast that is over.
@@ -50,8 +50,8 @@ pub struct Broadcast<'a> {
     pub took: Option<Duration>,
     /// The plan it used.
     pub plan: PlanId,
-    /// What the edges of the plan showed, in any order, with nodes numbered by their place among the
-    /// members; none if nobody watched. Edges inside a cluster may be left out.
+    /// What the edges of the plan showed, in any order, with nodes numbered by their place among
+    /// the members; none if nobody watched. Edges inside a cluster may be left out.
     pub edges: &'a [EdgeTiming],
 }
 
@@ -91,8 +91,9 @@ impl Advisor {
         }
     }
 
-    /// Names the plan that broadcasts from its root take without advice: others are compared with it, and it is taken
-    /// again where it is faster. Without it, a root begins with a plan that needs no search.
+    /// Names the plan that broadcasts from its root take without advice: others are compared with
+    /// it, and it is taken again where it is faster. Without it, a root begins with a plan that
+    /// needs no search.
     pub fn introduce(&mut self, standing: Plan) {
         let root = self.roots.entry(standing.id().root).or_default();
         root.standing.get_or_insert(standing);
@@ -103,8 +104,8 @@ impl Advisor {
         &self.belief
     }
 
-    /// The plan for a broadcast that begins now. It is answered at once: if there is none for this size,
-    /// that of the nearest size within a factor of two, or one without any search.
+    /// The plan for a broadcast that begins now. It is answered at once: if there is none for this
+    /// size, that of the nearest size within a factor of two, or one without any search.
     pub fn plan(&mut self, now: Time, root: NodeId, bytes: u64) -> Result<&Plan, PlanError> {
         let bucket = bucket(bytes);
         let contests = &self.roots.entry(root).or_default().contests;
@@ -115,8 +116,8 @@ impl Advisor {
         Ok(&contest.taken().plan)
     }
 
-    /// How a multicast goes: as this plan does, where it leads to the `targets`, if that is predicted to take no longer
-    /// than the `other` course. Takes two simulations.
+    /// How a multicast goes: as this plan does, where it leads to the `targets`, if that is
+    /// predicted to take no longer than the `other` course. Takes two simulations.
     pub fn course(
         &self,
         plan: PlanId,
@@ -150,8 +151,8 @@ impl Advisor {
         }
     }
 
-    /// How long a message from `root` took, after whose beginning the word of each node that has it was back so late:
-    /// that word itself took the latency of its way. None without words.
+    /// How long a message from `root` took, after whose beginning the word of each node that has it
+    /// was back so late: that word itself took the latency of its way. None without words.
     pub fn completion(&self, root: NodeId, words: &[(NodeId, Duration)]) -> Option<Duration> {
         let to = self.place(root);
         let had = words.iter().map(|&(node, after)| {
@@ -187,7 +188,8 @@ impl Advisor {
         }
         let expected = draft.simulate(&self.network, message.bytes);
         let ratio = message.took.map(|took| took.as_secs_f64() / expected.completion_s);
-        // So do those of a plan that takes as long as it took before: then the prediction is wrong, and not the links.
+        // So do those of a plan that takes as long as it took before: then the prediction is wrong,
+        // and not the links.
         let is_usual = |ratio: &f64| {
             let root = self.roots.get(&message.root);
             let contest = root.and_then(|root| root.contests.get(&bucket(message.bytes)));
@@ -202,10 +204,10 @@ impl Advisor {
         }
     }
 
-    /// A broadcast is under way: `part` says what its edges showed for the bytes sent so far. The plan for the
-    /// `rest`, which begins at a segment boundary, if what they showed was not as expected and another
-    /// plan is faster for it by more than the least gain, its beginning included. The rest then is
-    /// a message of its own.
+    /// A broadcast is under way: `part` says what its edges showed for the bytes sent so far. The
+    /// plan for the `rest`, which begins at a segment boundary, if what they showed was not as
+    /// expected and another plan is faster for it by more than the least gain, its beginning
+    /// included. The rest then is a message of its own.
     pub fn midway(
         &mut self,
         now: Time,
@@ -246,7 +248,8 @@ impl Advisor {
         self.links_changed();
     }
 
-    /// Transfers between sites are taken to share this from now on, until broadcasts show something else.
+    /// Transfers between sites are taken to share this from now on, until broadcasts show something
+    /// else.
     pub fn assume(&mut self, sharing: Sharing) {
         if self.belief.sharing() != sharing {
             self.belief = self.belief.with_sharing(sharing);
@@ -276,8 +279,8 @@ impl Advisor {
         }
     }
 
-    /// Decides by what was seen, and works ahead while nothing is to be sent, for as long as `effort` allows; call it again
-    /// later for the rest.
+    /// Decides by what was seen, and works ahead while nothing is to be sent, for as long as
+    /// `effort` allows; call it again later for the rest.
     pub fn tick(&mut self, now: Time, effort: &Effort<'_>) -> Vec<Command> {
         let wishes = self.feedback.wishes(now, &self.belief);
         let mut commands: Vec<Command> = wishes.into_iter().map(Command::Probe).collect();
@@ -287,8 +290,8 @@ impl Advisor {
             let Some((root, bucket)) = self.most_urgent(now) else { break };
             match self.improve(now, root, bucket, effort) {
                 Ok(decided) => commands.extend(decided),
-                // A plan that cannot be made now cannot be made in the next round either; the one that there
-                // is goes on being used.
+                // A plan that cannot be made now cannot be made in the next round either; the one
+                // that there is goes on being used.
                 Err(_) => break,
             }
         }
@@ -335,8 +338,9 @@ impl Advisor {
         contests.get_mut(&bucket).ok_or(PlanError::Stripes { stripes: 0 })
     }
 
-    /// A size of which there is no plan for the present belief, from the root that is predicted to broadcast first: what is
-    /// predicted next, then what lies around it, then what was used before.
+    /// A size of which there is no plan for the present belief, from the root that is predicted to
+    /// broadcast first: what is predicted next, then what lies around it, then what was used
+    /// before.
     fn most_urgent(&self, now: Time) -> Option<(NodeId, u32)> {
         let mut roots: Vec<(&NodeId, &Root)> = self.roots.iter().collect();
         roots.sort_by_key(|(_, root)| root.due(now));

@@ -13,7 +13,8 @@ pub enum Command {
         /// The largest message it is for.
         bytes: u64,
     },
-    /// Broadcasts from its root of about this size take a plan that was published before, or the one that was introduced.
+    /// Broadcasts from its root of about this size take a plan that was published before, or the
+    /// one that was introduced.
     Take {
         /// The plan.
         plan: PlanId,

@@ -1,16 +1,18 @@
 //! The ways that messages of about one size from one root can take, and which of them is taken.
 //!
-//! **Start.** There is the plan that needs no search: the one that all nodes know from the beginning, if the caller
-//! has named it. Others come from the planner.
+//! **Start.** There is the plan that needs no search: the one that all nodes know from the
+//! beginning, if the caller has named it. Others come from the planner.
 //!
-//! **Trial.** A plan is tried if it is predicted to take less, by more than the least gain, than the best of the others
-//! has shown. So a model that is wrong costs a few broadcasts and no more.
+//! **Trial.** A plan is tried if it is predicted to take less, by more than the least gain, than
+//! the best of the others has shown. So a model that is wrong costs a few broadcasts and no more.
 //!
-//! **Verdict.** A plan that was tried counts by what it took. The least of its last times counts, since other load,
-//! connections that are new, and busy receivers only add to it. The best of those that were tried is taken.
+//! **Verdict.** A plan that was tried counts by what it took. The least of its last times counts,
+//! since other load, connections that are new, and busy receivers only add to it. The best of those
+//! that were tried is taken.
 //!
-//! **When links change**, what the taken plan took stays true until it takes something else. Of the others it is known how
-//! that was related to the prediction: when the prediction changes, the relation stays.
+//! **When links change**, what the taken plan took stays true until it takes something else. Of the
+//! others it is known how that was related to the prediction: when the prediction changes, the
+//! relation stays.
 
 use super::command::Command;
 use crate::network::Network;
@@ -26,10 +28,11 @@ const TRIAL: usize = 2;
 const SEEN_MAX: usize = 3;
 /// Plans that are compared for one size; the worst goes first.
 const WAYS_MAX: usize = 5;
-/// A plan that was tried has to be better than another that was by this share, or both would take turns.
+/// A plan that was tried has to be better than another that was by this share, or both would take
+/// turns.
 const BETTER: f64 = 0.01;
-/// What a plan took before the belief changed is forgotten after so long, if it was not used since: it may have been
-/// tried while something else was in its way.
+/// What a plan took before the belief changed is forgotten after so long, if it was not used since:
+/// it may have been tried while something else was in its way.
 const AGE_MAX: Duration = Duration::from_secs(60);
 
 /// A plan, and what it has shown.
@@ -41,7 +44,8 @@ pub(super) struct Way {
     pub(super) is_published: bool,
     /// What it is predicted to take for the contest's size, in seconds.
     predicted_s: f64,
-    /// The last broadcasts since links have changed, the latest at the end; if there were none, those before.
+    /// The last broadcasts since links have changed, the latest at the end; if there were none,
+    /// those before.
     seen: VecDeque<Seen>,
     last: Time,
     /// Which change of links came last before them.
@@ -160,7 +164,8 @@ impl Contest {
         dropped.is_published.then(|| dropped.plan.id())
     }
 
-    /// A broadcast of so many bytes by this plan took so long, and was predicted to take so long, in seconds.
+    /// A broadcast of so many bytes by this plan took so long, and was predicted to take so long,
+    /// in seconds.
     pub(super) fn note(
         &mut self,
         (now, links): (Time, u64),
@@ -183,14 +188,15 @@ impl Contest {
         (way.last, way.links, self.links) = (now, links, links);
     }
 
-    /// Whether the plan was tried and a broadcast that was so many times as long as predicted is no news.
+    /// Whether the plan was tried and a broadcast that was so many times as long as predicted is no
+    /// news.
     pub(super) fn is_usual(&self, plan: PlanId, ratio: f64, tolerance: f64) -> bool {
         let seen = self.find(plan).and_then(|way| way.seen.back());
         seen.is_some_and(|seen| (1.0 / tolerance..=tolerance).contains(&(ratio / seen.ratio)))
     }
 
-    /// The belief has changed. If only what is shared is believed otherwise, and not what links can do, then what was seen
-    /// is compared with the new prediction.
+    /// The belief has changed. If only what is shared is believed otherwise, and not what links can
+    /// do, then what was seen is compared with the new prediction.
     pub(super) fn predict(&mut self, (now, links): (Time, u64), network: &Network) {
         self.links = links;
         for way in &mut self.ways {
@@ -206,8 +212,8 @@ impl Contest {
         }
     }
 
-    /// Chooses what is taken from now on, if that is another way. One that was not tried has to be better by `gain_min`, a
-    /// share.
+    /// Chooses what is taken from now on, if that is another way. One that was not tried has to be
+    /// better by `gain_min`, a share.
     pub(super) fn decide(&mut self, gain_min: f64) -> Option<Command> {
         self.is_open = false;
         let least = |places: &mut dyn Iterator<Item = usize>, time_s: &dyn Fn(usize) -> f64| {

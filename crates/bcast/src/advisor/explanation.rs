@@ -1,7 +1,7 @@
 //! What transfers between sites share, judged by how long broadcasts took.
 //!
-//! A single transfer does not show what it would share with others; a broadcast has many at once. The explanation that
-//! predicts the last broadcasts best is believed.
+//! A single transfer does not show what it would share with others; a broadcast has many at once.
+//! The explanation that predicts the last broadcasts best is believed.
 
 use crate::network::{Belief, Sharing};
 use crate::pipeline::Draft;

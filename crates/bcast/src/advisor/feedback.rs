@@ -10,8 +10,8 @@ use std::time::Duration;
 const DEVIATION: f64 = 0.2;
 /// Edges that carried less are over before they show what a link can do.
 const BYTES_MIN: f64 = 30_000.0;
-/// Pairs believed to be worse than they were once are looked at after this time, since recovery is not seen
-/// otherwise: the few that were not for longest, and others if those have changed.
+/// Pairs believed to be worse than they were once are looked at after this time, since recovery is
+/// not seen otherwise: the few that were not for longest, and others if those have changed.
 const BAD_AGE: Duration = Duration::from_secs(3);
 const BAD_PROBES: usize = 3;
 /// Transfers are not taken to be usually faster or slower than expected by more than this factor.
@@ -45,8 +45,8 @@ pub enum Wish {
 pub(super) struct Feedback {
     best: BTreeMap<(usize, usize), f64>,
     asked: BTreeMap<Wish, Time>,
-    /// How much faster transfers usually are than expected though the belief is right: short segments, and
-    /// whatever the simulation leaves out.
+    /// How much faster transfers usually are than expected though the belief is right: short
+    /// segments, and whatever the simulation leaves out.
     usual: BTreeMap<(usize, usize), f64>,
     /// What was believed before a transfer was not as expected, and its ratio.
     doubted: BTreeMap<(usize, usize), (f64, f64)>,
@@ -55,7 +55,8 @@ pub(super) struct Feedback {
 }
 
 impl Feedback {
-    /// Compares the edges of a broadcast with what was expected of them; whether the belief changed.
+    /// Compares the edges of a broadcast with what was expected of them; whether the belief
+    /// changed.
     pub(super) fn compare(
         &mut self,
         now: Time,
@@ -117,7 +118,8 @@ impl Feedback {
         }
     }
 
-    /// What should be measured now. Suspects come first; what was asked for lately is not asked again.
+    /// What should be measured now. Suspects come first; what was asked for lately is not asked
+    /// again.
     pub(super) fn wishes(&mut self, now: Time, belief: &Belief) -> Vec<Wish> {
         let clusters = belief.clusters();
         let suspects = std::mem::take(&mut self.suspects);
@@ -159,8 +161,8 @@ impl Feedback {
     }
 }
 
-/// Bytes and the time they took between each pair of different clusters, of all edges together: by arrivals behind the
-/// first segment, or by flowing times.
+/// Bytes and the time they took between each pair of different clusters, of all edges together: by
+/// arrivals behind the first segment, or by flowing times.
 fn by_pair(
     belief: &Belief,
     edges: &[EdgeTiming],

@@ -1,5 +1,5 @@
-//! What comes next in a series of positive numbers: several predictors, of which the one is believed that
-//! has been right most.
+//! What comes next in a series of positive numbers: several predictors, of which the one is
+//! believed that has been right most.
 
 use super::period::period;
 use std::collections::VecDeque;
@@ -23,12 +23,13 @@ const COUNT: usize = 5;
 pub struct Forecast {
     /// The value.
     pub value: f64,
-    /// By which factor recent forecasts of this kind were wrong, 1 if they were right; infinite before there
-    /// were any.
+    /// By which factor recent forecasts of this kind were wrong, 1 if they were right; infinite
+    /// before there were any.
     pub error: f64,
 }
 
-/// A bank of predictors: the last value, a line, an exponential, Holt's smoothing, and the last period.
+/// A bank of predictors: the last value, a line, an exponential, Holt's smoothing, and the last
+/// period.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Predictor {
     values: VecDeque<f64>,
@@ -50,7 +51,8 @@ impl Predictor {
         self.values.is_empty()
     }
 
-    /// The next value came. Values below `f64::MIN_POSITIVE`, and those that are no numbers, count as that.
+    /// The next value came. Values below `f64::MIN_POSITIVE`, and those that are no numbers, count
+    /// as that.
     pub fn observe(&mut self, value: f64) {
         let value = value.max(f64::MIN_POSITIVE);
         for (predicted, error) in self.predicted.iter().zip(&mut self.errors) {

@@ -40,15 +40,16 @@ impl Root {
         self.gaps.is_empty()
     }
 
-    /// When its next message is predicted to begin. What is late may have ended, and comes behind the others.
+    /// When its next message is predicted to begin. What is late may have ended, and comes behind
+    /// the others.
     pub(super) fn due(&self, now: Time) -> (bool, Option<Time>) {
         let gap_s = self.gaps.forecast().map_or(0.0, |gap| gap.value.min(GAP_MAX_S));
         let next = self.last.map(|last| last + Duration::from_secs_f64(gap_s));
         (next.is_none_or(|next| next < now), next)
     }
 
-    /// A size of which no plans were made under the present belief: what is predicted next, then what lies around it, then
-    /// what was used before.
+    /// A size of which no plans were made under the present belief: what is predicted next, then
+    /// what lies around it, then what was used before.
     pub(super) fn urgent(&self, belief: u64) -> Option<u32> {
         let is_due = |bucket: &u32| {
             let contest = self.contests.get(bucket);
@@ -67,7 +68,8 @@ impl Root {
         open.filter_map(|contest| contest.decide(gain_min)).collect()
     }
 
-    /// Keeps the ways for a size. Returns the plans of the size that is dropped for it, if there are more than so many.
+    /// Keeps the ways for a size. Returns the plans of the size that is dropped for it, if there
+    /// are more than so many.
     pub(super) fn keep(&mut self, bucket: u32, contest: Contest, sizes_max: usize) -> Vec<PlanId> {
         self.contests.insert(bucket, contest);
         if self.contests.len() <= sizes_max {

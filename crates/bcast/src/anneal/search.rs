@@ -9,16 +9,17 @@ use crate::paper::CostModel;
 
 /// A sender is drawn from the cheapest clusters for the receiver, this many.
 const CANDIDATES: usize = 16;
-/// The first temperature is at most this share of the cost, and at most `HEAT` divided by the nodes.
+/// The first temperature is at most this share of the cost, and at most `HEAT` divided by the
+/// nodes.
 const HEAT_MAX: f64 = 0.15;
 const HEAT: f64 = 1.2;
 /// In the course of a round the temperature falls by this factor.
 const COOLING: f64 = 1e-3;
-/// The share of the effort that goes into further start trees where they depend on samples: the best of many is further
-/// from the first than a search of that length comes.
+/// The share of the effort that goes into further start trees where they depend on samples: the
+/// best of many is further from the first than a search of that length comes.
 const STARTS: f64 = 0.3;
-/// Moves of a round, and further ones for each node: the first rounds are short, and each is longer than
-/// the one before.
+/// Moves of a round, and further ones for each node: the first rounds are short, and each is longer
+/// than the one before.
 const ROUND: u64 = 1_000;
 const ROUND_PER_NODE: u64 = 20;
 const ROUND_GROWTH: f64 = 1.4;
@@ -256,8 +257,8 @@ const REPLACED_CHILDREN_MAX: usize = 12;
 /// From whom a node may best receive.
 struct Senders<'a> {
     model: &'a CostModel,
-    /// For each class that was asked for, the classes that reach it at least cost. To find those of all would take longer
-    /// than a short search where every node is a class of its own.
+    /// For each class that was asked for, the classes that reach it at least cost. To find those of
+    /// all would take longer than a short search where every node is a class of its own.
     nearest: Vec<Option<Vec<u32>>>,
     members: Vec<Vec<u32>>,
 }

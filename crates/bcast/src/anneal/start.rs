@@ -8,10 +8,11 @@ use crate::paper::{CostModel, NONE};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// As long as more receivers wait than these, one sender compares a sample of them; then several senders compare all.
+/// As long as more receivers wait than these, one sender compares a sample of them; then several
+/// senders compare all.
 const SAMPLE: usize = 64;
-/// The size of a sample: its best is among the best 2 % of all. Where every node is a class of its own, time goes into
-/// fetching what is compared.
+/// The size of a sample: its best is among the best 2 % of all. Where every node is a class of its
+/// own, time goes into fetching what is compared.
 const LOOKS: usize = 48;
 
 /// Whether [`start_tree`] compares samples, so that another seed may lead to a better tree.
@@ -22,8 +23,9 @@ pub(super) fn is_sampled(model: &CostModel) -> bool {
 
 /// The parents of all nodes in a tree from `root`; the seed matters for more than 64 clusters only.
 ///
-/// Two trees are grown, and the better one is taken: in one only the first node of a cluster sends to other
-/// clusters, and before it serves its own; in the other all nodes do, when they have served their own.
+/// Two trees are grown, and the better one is taken: in one only the first node of a cluster sends
+/// to other clusters, and before it serves its own; in the other all nodes do, when they have
+/// served their own.
 pub fn start_tree(model: &CostModel, root: u32, seed: u64) -> Vec<u32> {
     let mut members: Vec<Vec<u32>> = vec![Vec::new(); model.classes()];
     for node in 0..model.len() as u32 {
@@ -91,7 +93,8 @@ fn spread(model: &CostModel, nodes: &[u32], parents: &mut [u32]) -> Spread {
     }
 }
 
-/// Who has the message. Nodes of a cluster have the same links, so that of each only the first to be free is compared.
+/// Who has the message. Nodes of a cluster have the same links, so that of each only the first to
+/// be free is compared.
 struct Senders {
     /// By when the first of its senders is free.
     clusters: BinaryHeap<Free>,
@@ -126,8 +129,8 @@ impl Senders {
     }
 }
 
-/// A tree over the entries of clusters. A cluster counts as reached when all of it would be, so that
-/// large ones are not last.
+/// A tree over the entries of clusters. A cluster counts as reached when all of it would be, so
+/// that large ones are not last.
 fn join(
     model: &CostModel,
     root: u32,

@@ -1,13 +1,13 @@
 //! Max-min fair shares of capacities, kept up to date as flows come and go.
 //!
-//! Flows that share no capacity with others, directly or by way of other flows, do not concern each other.
-//! So a change only recomputes the flows that it reaches. Nor does it concern slower flows: rates are found from the
-//! least up, and until the rate is reached at which the flow that comes or goes is decided, nothing differs. They
-//! keep what they have, and nothing is reached by way of them. Flows over the same path get the same, so they
-//! are counted and not told apart.
+//! Flows that share no capacity with others, directly or by way of other flows, do not concern each
+//! other. So a change only recomputes the flows that it reaches. Nor does it concern slower flows:
+//! rates are found from the least up, and until the rate is reached at which the flow that comes or
+//! goes is decided, nothing differs. They keep what they have, and nothing is reached by way of
+//! them. Flows over the same path get the same, so they are counted and not told apart.
 
-/// Flows over capacities. A flow is a slot that is used again and again over one path, by any number of
-/// transfers at a time, each of which gets the flow's [rate](Self::rate).
+/// Flows over capacities. A flow is a slot that is used again and again over one path, by any
+/// number of transfers at a time, each of which gets the flow's [rate](Self::rate).
 #[derive(Clone, Debug)]
 pub struct Shares {
     capacities: Vec<f64>,
@@ -32,8 +32,8 @@ pub struct Shares {
 const ROUNDING: f64 = 1e-9;
 
 impl Shares {
-    /// Capacities in bytes per second, and the path of each flow over them, by their positions. A capacity
-    /// may occur once in a path.
+    /// Capacities in bytes per second, and the path of each flow over them, by their positions. A
+    /// capacity may occur once in a path.
     pub fn new(capacities: &[f64], paths: Vec<Vec<u32>>) -> Self {
         let flows = paths.len();
         Self {
@@ -164,7 +164,8 @@ impl Shares {
         }
     }
 
-    /// The flows of at least this rate that share capacities with a flow that has come or gone, or with one that does.
+    /// The flows of at least this rate that share capacities with a flow that has come or gone, or
+    /// with one that does.
     fn reach(&mut self, cause: u32, least: f64) {
         self.flows.clear();
         self.reached.clear();
@@ -239,8 +240,8 @@ mod tests {
     }
 
     proptest! {
-        /// What a bottleneck is (D. Bertsekas, R. Gallager, Data Networks, 6.5.2): each flow crosses a full capacity on
-        /// which none is faster.
+        /// What a bottleneck is (D. Bertsekas, R. Gallager, Data Networks, 6.5.2): each flow
+        /// crosses a full capacity on which none is faster.
         #[test]
         fn after_any_changes_no_flow_could_get_more_but_from_slower_ones(
             capacities in prop::collection::vec(1..50_u32, 6),

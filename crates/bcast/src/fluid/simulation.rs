@@ -1,10 +1,10 @@
 //! Segments on their way through trees.
 //!
-//! A node that has a segment sends it to its children. To begin a send takes the node's initiation time,
-//! for which it begins no other; then the segment flows, and its last byte arrives after the latency. An
-//! edge carries one segment at a time, in order. With [`Sending::Serial`] a node also waits for
-//! the flow to end before it begins the next send, as blocking sends do; this is the cost model of paper 2 if
-//! nothing is shared.
+//! A node that has a segment sends it to its children. To begin a send takes the node's initiation
+//! time, for which it begins no other; then the segment flows, and its last byte arrives after the
+//! latency. An edge carries one segment at a time, in order. With [`Sending::Serial`] a node also
+//! waits for the flow to end before it begins the next send, as blocking sends do; this is the cost
+//! model of paper 2 if nothing is shared.
 
 use super::share::Shares;
 use crate::network::Network;
@@ -45,8 +45,9 @@ pub struct EdgeTiming {
     pub flowing_s: f64,
     /// When the first segment began to flow and when the last had arrived.
     pub span_s: (f64, f64),
-    /// What came after the first segment, in bytes, and how long after it the last of that had arrived, in seconds. A
-    /// receiver sees no more; pauses count. Zero if nothing followed, or if nobody looked.
+    /// What came after the first segment, in bytes, and how long after it the last of that had
+    /// arrived, in seconds. A receiver sees no more; pauses count. Zero if nothing followed, or if
+    /// nobody looked.
     pub later: (f64, f64),
 }
 
@@ -235,7 +236,8 @@ impl<'a> Simulation<'a> {
         self.events.push(Event { at_s, number: self.count, what });
     }
 
-    /// Puts the edge's next segment into the queue of its sender, if there is one and it is its turn.
+    /// Puts the edge's next segment into the queue of its sender, if there is one and it is its
+    /// turn.
     fn enqueue(&mut self, edge: u32) {
         let Edge { from, ready, begun, is_busy, .. } = &mut self.edges[edge as usize];
         if !*is_busy && *begun < *ready {

@@ -1,11 +1,11 @@
-//! What is believed of a network: measurements from end to end between clusters, and what follows from
-//! them for capacities that transfers share.
+//! What is believed of a network: measurements from end to end between clusters, and what follows
+//! from them for capacities that transfers share.
 //!
-//! A transfer between clusters is held back by the access of either, by what lies between the sites, or
-//! by something that only this pair meets. Each is taken to be as fast as the fastest transfer ever seen
-//! through it: what slows all is shared, what slows one pair is its own. How sites share what lies between them
-//! cannot be seen from single transfers; a joint probe tells ([`Uplink`](gridspan_topology::Uplink)),
-//! and [`Sharing`] says it.
+//! A transfer between clusters is held back by the access of either, by what lies between the
+//! sites, or by something that only this pair meets. Each is taken to be as fast as the fastest
+//! transfer ever seen through it: what slows all is shared, what slows one pair is its own. How
+//! sites share what lies between them cannot be seen from single transfers; a joint probe tells
+//! ([`Uplink`](gridspan_topology::Uplink)), and [`Sharing`] says it.
 
 use super::fabric::{Network, NodeLink};
 use gridspan_topology::{Bandwidth, Hierarchy, Link, NodeId, Time};
@@ -55,8 +55,9 @@ pub struct Belief {
 const OWN_LIMIT: f64 = 0.95;
 
 impl Belief {
-    /// Nodes at these places with these links of their own; between clusters `link` gives the latency in
-    /// seconds and the bandwidth in bytes per second from a cluster to a cluster, or inside one.
+    /// Nodes at these places with these links of their own; between clusters `link` gives the
+    /// latency in seconds and the bandwidth in bytes per second from a cluster to a cluster, or
+    /// inside one.
     pub fn new(
         places: &[Place],
         nodes: Vec<NodeLink>,
@@ -76,11 +77,12 @@ impl Belief {
         Self { nodes, site_of, sharing, pairs, together: vec![(0.0, 0.0); clusters] }
     }
 
-    /// What a hierarchy says of `members`, which are numbered in the order given: clusters are its groups of
-    /// the last level, sites those of level 1. Where it knows no bandwidth, that of
-    /// [`Link::lan`] and [`Link::wan`] is taken; where no round trip, their latency. Nodes it does not know are
-    /// together in a cluster of their own. A cluster sends and receives what its nodes can, or what a link to another
-    /// cluster of its site can, as [`Belief::from_grid`] has it: what else holds it back shows when it is used.
+    /// What a hierarchy says of `members`, which are numbered in the order given: clusters are its
+    /// groups of the last level, sites those of level 1. Where it knows no bandwidth, that of
+    /// [`Link::lan`] and [`Link::wan`] is taken; where no round trip, their latency. Nodes it does
+    /// not know are together in a cluster of their own. A cluster sends and receives what its nodes
+    /// can, or what a link to another cluster of its site can, as [`Belief::from_grid`] has it:
+    /// what else holds it back shows when it is used.
     pub fn from_hierarchy(
         hierarchy: &Hierarchy,
         members: &[NodeId],
@@ -195,8 +197,8 @@ impl Belief {
         self.together[cluster]
     }
 
-    /// All nodes of a cluster together sent and received so many bytes per second to and from several
-    /// others. Without it, a cluster is taken to do no more than its best single transfer.
+    /// All nodes of a cluster together sent and received so many bytes per second to and from
+    /// several others. Without it, a cluster is taken to do no more than its best single transfer.
     pub fn set_together(&mut self, cluster: usize, out: f64, into: f64) {
         self.together[cluster] = (out, into);
     }
@@ -337,7 +339,8 @@ mod tests {
             (meet((0, 2), (1, 2)), meet((0, 2), (1, 3)))
         };
 
-        // Into the same cluster both meet in its access; to different sites only in a common uplink.
+        // Into the same cluster both meet in its access; to different sites only in a common
+        // uplink.
         assert_eq!(shared(Sharing::SitePairs), (true, false));
         assert_eq!(shared(Sharing::SiteUplinks), (true, true));
     }

@@ -5,18 +5,19 @@ use super::fabric::NodeLink;
 use gridspan_topology::{GridSpec, Link, NodeId};
 use std::collections::BTreeMap;
 
-/// What is described as unlimited, in bytes per second: a terabit per second, which no message notices. Sums over
-/// thousands of such links stay exact beside slow ones.
+/// What is described as unlimited, in bytes per second: a terabit per second, which no message
+/// notices. Sums over thousands of such links stay exact beside slow ones.
 const UNLIMITED: f64 = 125e9;
 
 impl Belief {
-    /// What a grid's description says of its nodes, in their order. Clusters are numbered as their first nodes are;
-    /// nodes of a site that are in none are one together.
+    /// What a grid's description says of its nodes, in their order. Clusters are numbered as their
+    /// first nodes are; nodes of a site that are in none are one together.
     ///
-    /// A node sends and receives at the bandwidth inside its cluster. Clusters of one site reach each other, and all
-    /// else, over an access with the bandwidth of the site's LAN; the only cluster of a site needs none. Between
-    /// sites, `sharing` says what a link stands for, since descriptions do not. Latency includes mean jitter;
-    /// losses, changes that are to come, and hosts that run several nodes are left out.
+    /// A node sends and receives at the bandwidth inside its cluster. Clusters of one site reach
+    /// each other, and all else, over an access with the bandwidth of the site's LAN; the only
+    /// cluster of a site needs none. Between sites, `sharing` says what a link stands for, since
+    /// descriptions do not. Latency includes mean jitter; losses, changes that are to come, and
+    /// hosts that run several nodes are left out.
     pub fn from_grid(grid: &GridSpec, initiation_s: f64, sharing: Sharing) -> Self {
         let layout = grid.layout();
         let mut numbers = BTreeMap::new();
@@ -68,7 +69,8 @@ mod tests {
 
     const MBIT: f64 = 125_000.0;
 
-    /// Paper 2's second site: clusters of 100 Mbit/s behind accesses of 60, and pipes of 30 to another site.
+    /// Paper 2's second site: clusters of 100 Mbit/s behind accesses of 60, and pipes of 30 to
+    /// another site.
     const GRID: &str = "wan = { latency = \"33ms\", bandwidth = \"30mbit\" }\n\
         [site.anl]\nlan = { latency = \"50us\", bandwidth = \"60mbit\" }\n\
         [site.anl.cluster.one]\nhosts = [\"a[1-2]\"]\n\

@@ -1,7 +1,8 @@
 //! Nodes, clusters, and the capacities that transfers share.
 //!
-//! A transfer from node to node takes from the sender's own capacity, from those on the route between
-//! the clusters, and from the receiver's own. Both directions of a link are capacities of their own.
+//! A transfer from node to node takes from the sender's own capacity, from those on the route
+//! between the clusters, and from the receiver's own. Both directions of a link are capacities of
+//! their own.
 
 use crate::paper::LinkMatrix;
 
@@ -35,8 +36,8 @@ pub struct Network {
 const BANDWIDTH_MIN: f64 = 1.0;
 
 impl Network {
-    /// A network whose clusters reach each other, and the nodes inside, with no latency over nothing
-    /// shared, until [`Network::connect`] says otherwise.
+    /// A network whose clusters reach each other, and the nodes inside, with no latency over
+    /// nothing shared, until [`Network::connect`] says otherwise.
     pub fn new(nodes: Vec<NodeLink>) -> Self {
         let clusters = nodes.iter().map(|node| node.cluster as usize + 1).max().unwrap_or(0);
         let mut members = vec![Vec::new(); clusters];
@@ -135,7 +136,8 @@ impl Network {
         [from].into_iter().chain(shared.iter().copied()).chain([into])
     }
 
-    /// Bytes per second of the shared capacities between two clusters alone; infinite if there are none.
+    /// Bytes per second of the shared capacities between two clusters alone; infinite if there are
+    /// none.
     pub fn route_bandwidth(&self, from: usize, to: usize) -> f64 {
         let shared = self.route(from, to).iter();
         shared.map(|&capacity| self.capacities[capacity as usize]).fold(f64::INFINITY, f64::min)

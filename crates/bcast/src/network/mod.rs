@@ -1,7 +1,8 @@
 //! The network as a planner believes it to be, or as a simulation has it.
 //!
 //! - [`Network`]: nodes in clusters, and which capacities a transfer shares with others on its way.
-//! - [`Belief`]: makes one from a description, or a hierarchy and measurements, and keeps it up to date.
+//! - [`Belief`]: makes one from a description, or a hierarchy and measurements, and keeps it up to
+//!   date.
 
 mod belief;
 mod described;

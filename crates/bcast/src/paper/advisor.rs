@@ -1,5 +1,5 @@
-//! The paper's broadcast advisor: trees for the sizes to come, annealed ahead of them (paper 2, section
-//! 2.5).
+//! The paper's broadcast advisor: trees for the sizes to come, annealed ahead of them (paper 2,
+//! section 2.5).
 //!
 //! With no application running it goes round the sizes from 1 KB to 2 MB, without a limit of time.
 //! While one broadcasts, it predicts the next size and the gap before it by linear regression over
@@ -75,8 +75,8 @@ impl PaperAdvisor {
         Some((bytes, regress(&gaps).or(gaps.first().copied()).map(|gap| gap.max(0.0))))
     }
 
-    /// Anneals a tree for the next size in turn. When busy, three calls share what `effort` allows, which
-    /// the caller sets from the predicted gap; when idle its limit is ignored.
+    /// Anneals a tree for the next size in turn. When busy, three calls share what `effort` allows,
+    /// which the caller sets from the predicted gap; when idle its limit is ignored.
     pub fn step(&mut self, links: &LinkMatrix, effort: &Effort<'_>) -> Tried {
         let (bytes, effort) = match self.predict() {
             None => {
@@ -114,7 +114,8 @@ impl PaperAdvisor {
     }
 }
 
-/// The value at the next position, by the least-squares line through all; `None` for fewer than two.
+/// The value at the next position, by the least-squares line through all; `None` for fewer than
+/// two.
 fn regress(values: &[f64]) -> Option<f64> {
     let count = values.len() as f64;
     if values.len() < 2 {

@@ -1,9 +1,9 @@
-//! `clusteredSA`: many nodes, by annealing pools and then the roots of the pools (paper 2, section 2.4
-//! and figure 4).
+//! `clusteredSA`: many nodes, by annealing pools and then the roots of the pools (paper 2, section
+//! 2.4 and figure 4).
 //!
-//! Readings: the cost of a combined tree is that of the model over all of it; pools that do not make the
-//! problem smaller are annealed as one; the run that counts pools in advance takes the first node
-//! of a pool for its root.
+//! Readings: the cost of a combined tree is that of the model over all of it; pools that do not
+//! make the problem smaller are annealed as one; the run that counts pools in advance takes the
+//! first node of a pool for its root.
 
 use super::anneal::{CostUnit, PaperTree};
 use super::cost::{CostModel, NONE, Serialisation};
@@ -18,8 +18,8 @@ const POOL_MAX: usize = 16;
 /// Levels of recursion; each halves the nodes at least, or is the last.
 const LEVELS_MAX: u32 = 20;
 
-/// A tree over all nodes of `links` for a message of `bytes` from `root`. A limited effort is divided
-/// evenly between the pools.
+/// A tree over all nodes of `links` for a message of `bytes` from `root`. A limited effort is
+/// divided evenly between the pools.
 pub fn clustered_sa(
     links: &LinkMatrix,
     root: u32,

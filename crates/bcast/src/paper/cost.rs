@@ -1,18 +1,18 @@
 //! The cost model: what a broadcast over a tree takes if no two transfers are in each other's way.
 //!
 //! A node that has the message sends to its children one after the other; its `i`-th child has it
-//! when the busy times of the first `i` sends and the flight of the `i`-th have passed. The broadcast
-//! is complete when the last node has it. The paper (section 2.2) says no more than that
+//! when the busy times of the first `i` sends and the flight of the `i`-th have passed. The
+//! broadcast is complete when the last node has it. The paper (section 2.2) says no more than that
 //! initiation costs, latencies and bandwidths count as in Mateescu's model. Two readings:
 //!
 //! - [`Serialisation::Transfer`]: a sender is busy until its last byte has left. This predicts
 //!   measured trees best, and is what all strategies here use.
-//! - [`Serialisation::Initiation`]: a sender is busy with beginning messages only, and all transfers go
-//!   on at once at full speed.
+//! - [`Serialisation::Initiation`]: a sender is busy with beginning messages only, and all
+//!   transfers go on at once at full speed.
 //!
-//! The paper does not say either in which order children are served. Mateescu labels nodes so that the
-//! child below which most is still to be done goes first, which is optimal (Jackson's rule for one
-//! machine with tails), so that the order follows from the tree.
+//! The paper does not say either in which order children are served. Mateescu labels nodes so that
+//! the child below which most is still to be done goes first, which is optimal (Jackson's rule for
+//! one machine with tails), so that the order follows from the tree.
 
 use super::links::LinkMatrix;
 
@@ -32,8 +32,9 @@ pub struct CostModel {
     class_of: Vec<u32>,
     classes: usize,
     initiation_s: Vec<f64>,
-    /// Row by row from class to class: what a send adds to the sender's busy time, and what follows it. Side by side,
-    /// since reading them is most of what a search does where no two nodes are alike.
+    /// Row by row from class to class: what a send adds to the sender's busy time, and what follows
+    /// it. Side by side, since reading them is most of what a search does where no two nodes are
+    /// alike.
     sends_s: Vec<(f64, f64)>,
 }
 
@@ -106,8 +107,8 @@ impl CostModel {
     }
 
     /// When the last node has the message, in seconds. `parents` has one entry for each node; that
-    /// of the root is any node that does not exist, such as `u32::MAX`. Nodes that the root does not
-    /// reach do not count.
+    /// of the root is any node that does not exist, such as `u32::MAX`. Nodes that the root does
+    /// not reach do not count.
     pub fn completion_s(&self, parents: &[u32]) -> f64 {
         self.evaluate(parents, &mut Scratch::default())
     }

@@ -23,9 +23,9 @@ pub struct Searched {
     pub refine_runs: u32,
 }
 
-/// Searches a tree over all nodes of the model. With `root: None`, as in a pool that the root of the
-/// broadcast is not in, the root is drawn anew for each random tree. A limited effort is the paper's
-/// `time_duration`; a run that has begun is finished. Panics without nodes.
+/// Searches a tree over all nodes of the model. With `root: None`, as in a pool that the root of
+/// the broadcast is not in, the root is drawn anew for each random tree. A limited effort is the
+/// paper's `time_duration`; a run that has begun is finished. Panics without nodes.
 pub fn driver_sa(
     model: &CostModel,
     root: Option<u32>,

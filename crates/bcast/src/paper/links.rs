@@ -16,8 +16,8 @@ pub struct LinkMatrix {
 }
 
 impl LinkMatrix {
-    /// Nodes of the given classes; `link` says the latency in seconds and the bandwidth in bytes per
-    /// second from a class to a class, `initiation_s` what each node needs to begin a message.
+    /// Nodes of the given classes; `link` says the latency in seconds and the bandwidth in bytes
+    /// per second from a class to a class, `initiation_s` what each node needs to begin a message.
     /// Panics if the numbers of nodes differ.
     pub fn new(
         class_of: Vec<u32>,

@@ -1,8 +1,8 @@
 //! Mateescu's tree: shortest paths where senders wait for themselves.
 //!
 //! G. Mateescu, "A method for MPI broadcast in computational grids", IPDPS 2005, grows a tree by a
-//! generalised shortest-path search and orders children by labels from a post-order walk. Its full text
-//! was not at hand; this is the reading that paper 2's description gives: the next edge is
+//! generalised shortest-path search and orders children by labels from a post-order walk. Its full
+//! text was not at hand; this is the reading that paper 2's description gives: the next edge is
 //! always the one that reaches a new node first, given when its sender is free again. The order of
 //! children is that of the cost model.
 

@@ -7,9 +7,9 @@
 use super::cost::NONE;
 use std::collections::BTreeMap;
 
-/// The `(parent, child)` edges over nodes that lie in these clusters of these sites, in the order of
-/// sending: what is farther goes first. The first node of a cluster or site stands for it, the root
-/// for its own.
+/// The `(parent, child)` edges over nodes that lie in these clusters of these sites, in the order
+/// of sending: what is farther goes first. The first node of a cluster or site stands for it, the
+/// root for its own.
 pub fn mpich_g2(site_of: &[u32], cluster_of: &[u32], root: u32) -> Vec<(u32, u32)> {
     let mut sites: BTreeMap<u32, BTreeMap<u32, Vec<u32>>> = BTreeMap::new();
     for (node, (&site, &cluster)) in (0u32..).zip(site_of.iter().zip(cluster_of)) {

@@ -2,12 +2,12 @@
 
 use super::links::LinkMatrix;
 
-/// Divides `nodes` into pools: a node joins the first pool to each of whose nodes it has, both ways,
-/// at least `percent` of the greatest bandwidth among `nodes`, that inside a class (the matrices'
-/// diagonal) included.
+/// Divides `nodes` into pools: a node joins the first pool to each of whose nodes it has, both
+/// ways, at least `percent` of the greatest bandwidth among `nodes`, that inside a class (the
+/// matrices' diagonal) included.
 ///
-/// The text asks for the *average* of a pool to reach the share, but the pools that the paper derives
-/// from its Table 1 only follow if *every* pair does, which is what happens here.
+/// The text asks for the *average* of a pool to reach the share, but the pools that the paper
+/// derives from its Table 1 only follow if *every* pair does, which is what happens here.
 pub fn form_pools(links: &LinkMatrix, nodes: &[u32], percent: f64) -> Vec<Vec<u32>> {
     let bandwidth = |from: u32, to: u32| links.bandwidth(from as usize, to as usize);
     let pairs = nodes.iter().flat_map(|&from| nodes.iter().map(move |&to| (from, to)));

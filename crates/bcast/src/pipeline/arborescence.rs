@@ -3,9 +3,9 @@
 //! Y. Chu and T. Liu (1965), J. Edmonds (1967): each vertex takes its cheapest edge in; a cycle is
 //! contracted, with the edges into it made cheaper by what they replace, and solved again.
 
-/// The parent of each vertex, that of the root being itself; `cost` from one to another, infinite where
-/// there is no edge. `None` if the root does not reach all. Takes time of the order of the cube of the
-/// number of vertices.
+/// The parent of each vertex, that of the root being itself; `cost` from one to another, infinite
+/// where there is no edge. `None` if the root does not reach all. Takes time of the order of the
+/// cube of the number of vertices.
 pub(super) fn cheapest(
     count: usize,
     root: usize,

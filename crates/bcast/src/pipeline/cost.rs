@@ -1,8 +1,8 @@
 //! What a pipelined broadcast over a tree of clusters takes, in about a microsecond.
 //!
 //! Capacities are divided evenly between the edges that cross them. The first segment reaches a
-//! cluster after all hops before it; from then on a segment arrives each period of the slowest edge on the
-//! way. Inside, nodes form a chain, and one that sends to another cluster sends twice.
+//! cluster after all hops before it; from then on a segment arrives each period of the slowest edge
+//! on the way. Inside, nodes form a chain, and one that sends to another cluster sends twice.
 
 use crate::network::Network;
 
@@ -25,7 +25,8 @@ pub(super) struct ClusterCosts<'a> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Memory {
     users: Vec<u32>,
-    /// When the first segment is there, the period of those that follow, and edges to other clusters.
+    /// When the first segment is there, the period of those that follow, and edges to other
+    /// clusters.
     reached: Vec<(f64, f64)>,
     sends: Vec<u32>,
 }
@@ -63,8 +64,8 @@ impl<'a> ClusterCosts<'a> {
         costs
     }
 
-    /// Seconds until all have all. `order` names the clusters of the tree, parents first, the root's
-    /// first of all; `parents` says for each cluster from which it receives.
+    /// Seconds until all have all. `order` names the clusters of the tree, parents first, the
+    /// root's first of all; `parents` says for each cluster from which it receives.
     pub(super) fn completion_s(&self, order: &[u32], parents: &[u32], memory: &mut Memory) -> f64 {
         let Some((&root, others)) = order.split_first() else { return 0.0 };
         let clusters = self.network.clusters();

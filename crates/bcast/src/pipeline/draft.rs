@@ -23,7 +23,8 @@ pub struct Draft {
     pub sending: Sending,
 }
 
-/// Segments of one simulated strand at most: more would take longer to simulate than they are worth.
+/// Segments of one simulated strand at most: more would take longer to simulate than they are
+/// worth.
 const SEGMENTS_MAX: f64 = 4096.0;
 
 impl Draft {

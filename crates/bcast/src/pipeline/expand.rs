@@ -18,10 +18,12 @@ pub(super) enum Inner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) inner: Inner,
-    /// The first node of a cluster that sends to other clusters, counted from where the message enters; the
-    /// next of them are served by the next nodes. With [`Inner::Binomial`] the entry serves all.
+    /// The first node of a cluster that sends to other clusters, counted from where the message
+    /// enters; the next of them are served by the next nodes. With [`Inner::Binomial`] the entry
+    /// serves all.
     pub(super) offset: usize,
-    /// Of several trees which this is, and how many there are: they enter clusters at different nodes.
+    /// Of several trees which this is, and how many there are: they enter clusters at different
+    /// nodes.
     pub(super) turn: (usize, usize),
 }
 

@@ -1,5 +1,6 @@
-//! Our plans for one broadcast: segments that travel on before the message is complete, over trees that
-//! cross each shared link as rarely as pays, and over several trees where one cannot fill the network.
+//! Our plans for one broadcast: segments that travel on before the message is complete, over trees
+//! that cross each shared link as rarely as pays, and over several trees where one cannot fill the
+//! network.
 //!
 //! - `draft.rs`: a plan over numbered nodes, and what the simulation says of it.
 //! - `cost.rs`, `search.rs`: trees over clusters, by a cost that takes a microsecond.

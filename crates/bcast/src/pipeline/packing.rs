@@ -1,9 +1,9 @@
 //! Several trees over clusters that fill the network together.
 //!
-//! The most that a broadcast can carry is a packing of trees (J. Edmonds, 1973): each tree carries a part
-//! of the message, and together they respect every capacity. Capacities get prices that grow with their use;
-//! again and again the cheapest tree is taken (N. Garg, J. Könemann, 1998). A few of the trees
-//! found are then weighted anew in the same way.
+//! The most that a broadcast can carry is a packing of trees (J. Edmonds, 1973): each tree carries
+//! a part of the message, and together they respect every capacity. Capacities get prices that grow
+//! with their use; again and again the cheapest tree is taken (N. Garg, J. Könemann, 1998). A few
+//! of the trees found are then weighted anew in the same way.
 
 use super::arborescence::cheapest;
 use super::search::ClusterTree;
@@ -26,8 +26,8 @@ const POLISH_STEP: f64 = 0.05;
 /// A tree with less than this part is left out.
 const SHARE_MIN: f64 = 0.02;
 
-/// All trees that packing finds; `None` for less than three clusters, where there is nothing to choose,
-/// and for very many.
+/// All trees that packing finds; `None` for less than three clusters, where there is nothing to
+/// choose, and for very many.
 pub(super) fn pack(network: &Network, root: u32) -> Option<Packing> {
     let used: Vec<usize> =
         (0..network.clusters()).filter(|&cluster| !network.members(cluster).is_empty()).collect();
@@ -85,8 +85,8 @@ impl Packing {
 struct Limits<'a> {
     network: &'a Network,
     root: u32,
-    /// Those of the network; for each cluster what all its nodes send, and what the slowest receives; what
-    /// the root's first node sends.
+    /// Those of the network; for each cluster what all its nodes send, and what the slowest
+    /// receives; what the root's first node sends.
     capacities: Vec<f64>,
 }
 
@@ -186,8 +186,8 @@ mod tests {
 
     #[test]
     fn two_trees_carry_what_one_cannot() {
-        // A triangle of pipes of 1 MB/s: the root can send 2 MB/s, half to each of the others, which
-        // exchange their halves. One tree carries 1 MB/s.
+        // A triangle of pipes of 1 MB/s: the root can send 2 MB/s, half to each of the others,
+        // which exchange their halves. One tree carries 1 MB/s.
         let node = |cluster| NodeLink { cluster, out: 1e7, into: 1e7, initiation_s: 0.0 };
         let mut network = Network::new((0..3).map(node).collect());
         for from in 0..3 {

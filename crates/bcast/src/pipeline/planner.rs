@@ -1,8 +1,8 @@
 //! The planner: candidates of several kinds, judged by simulation.
 //!
-//! Trees come from the searches, which know contention only roughly. Each is laid out over
-//! the nodes in a few ways and simulated with coarse segments; the best is then tried with finer ones. What is
-//! too small for segments goes whole over a tree that annealing found.
+//! Trees come from the searches, which know contention only roughly. Each is laid out over the
+//! nodes in a few ways and simulated with coarse segments; the best is then tried with finer ones.
+//! What is too small for segments goes whole over a tree that annealing found.
 
 use super::cost::ClusterCosts;
 use super::draft::{Draft, Strand};
@@ -42,16 +42,16 @@ const STRIPED_MIN: u64 = 32 * 1024;
 const STRIPED_GAIN: f64 = 1.1;
 /// When another tree makes it this much worse, no more are tried.
 const STRIPES_WORSE: f64 = 1.05;
-/// Segments in the simulation of candidates, and of the best of them: more take too long to simulate, and bring
-/// a few percent.
+/// Segments in the simulation of candidates, and of the best of them: more take too long to
+/// simulate, and bring a few percent.
 const COARSE: u64 = 14;
 const FINE: u64 = 128;
 /// Each of several trees is simulated with so many: with fewer, filling the pipelines would decide.
 const STRIPE_SEGMENTS: u64 = 6;
 /// Networks of more nodes are searched without annealing over single nodes.
 const ANNEALED_NODES_MAX: usize = 2048;
-/// Whole trees are simulated if the message is at most this large; above they never win where there is
-/// anything to pipeline.
+/// Whole trees are simulated if the message is at most this large; above they never win where there
+/// is anything to pipeline.
 const WHOLE_TRIED_MAX: u64 = 1 << 16;
 
 /// The best draft found for this network, and its simulated time in seconds.
@@ -87,7 +87,8 @@ pub fn plan_broadcast(
     planner.best.unwrap_or_else(|| (plan_static(network, root, bytes), f64::NAN))
 }
 
-/// A plan without any search: straight from the root's cluster to all others, and node to node inside.
+/// A plan without any search: straight from the root's cluster to all others, and node to node
+/// inside.
 pub fn plan_static(network: &Network, root: u32, bytes: u64) -> Draft {
     let home = network.cluster_of(root) as u32;
     let others = (0..network.clusters() as u32)
@@ -168,7 +169,8 @@ impl Planner<'_> {
             if count > all.trees.len() || effort.is_over() {
                 break;
             }
-            // The root is busy enough with beginning all trees, so that others send to other clusters.
+            // The root is busy enough with beginning all trees, so that others send to other
+            // clusters.
             let packing = all.restricted(self.network, home, count);
             let each = self.bytes / (STRIPE_SEGMENTS * packing.trees.len() as u64);
             let segment = segment.min(each.max(SEGMENT_MIN));

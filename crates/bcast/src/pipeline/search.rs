@@ -54,8 +54,8 @@ fn star(network: &Network, root: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Each cluster from the one that has the most bandwidth to it, of those of equal bandwidth the nearest, in
-/// the way of R. Prim (1957).
+/// Each cluster from the one that has the most bandwidth to it, of those of equal bandwidth the
+/// nearest, in the way of R. Prim (1957).
 fn nearest(network: &Network, root: u32) -> Vec<u32> {
     let clusters = network.clusters();
     let mut parents = star(network, root);

@@ -1,5 +1,5 @@
-//! What no broadcast can beat: a node receives no sooner than over the fastest way, relays included, and no faster
-//! than the network can carry to it.
+//! What no broadcast can beat: a node receives no sooner than over the fastest way, relays
+//! included, and no faster than the network can carry to it.
 //!
 //! The rate of any set of trees is at most the greatest flow from the root to the worst node (J.
 //! Edmonds, 1973). Capacities are vertices here, split in two, and routes the ways between them.
@@ -7,10 +7,11 @@
 use crate::network::Network;
 use std::collections::VecDeque;
 
-/// Seconds below which no broadcast of so many bytes from `root` can be complete. For the worst node, that is the message
-/// at the greatest flow, and then the shortest way from the nodes on the root's side of what holds the flow back; and
-/// not less than the shortest way from the root. Ways are as short as their latencies: what it takes to begin a
-/// message is an assumption, so it is left out.
+/// Seconds below which no broadcast of so many bytes from `root` can be complete. For the worst
+/// node, that is the message at the greatest flow, and then the shortest way from the nodes on the
+/// root's side of what holds the flow back; and not less than the shortest way from the root. Ways
+/// are as short as their latencies: what it takes to begin a message is an assumption, so it is
+/// left out.
 pub fn bound_s(network: &Network, root: u32, bytes: u64) -> f64 {
     let mut bound_s = 0.0_f64;
     let from_root_s = shortest_ways(network, &[root]);
@@ -28,8 +29,9 @@ pub fn bound_s(network: &Network, root: u32, bytes: u64) -> f64 {
     bound_s
 }
 
-/// Seconds of the shortest way from any of these nodes to another node of each cluster, over any relays (E. W. Dijkstra,
-/// "A note on two problems in connexion with graphs", 1959). There is at least one node.
+/// Seconds of the shortest way from any of these nodes to another node of each cluster, over any
+/// relays (E. W. Dijkstra, "A note on two problems in connexion with graphs", 1959). There is at
+/// least one node.
 fn shortest_ways(network: &Network, from: &[u32]) -> Vec<f64> {
     let clusters = network.clusters();
     let mut starts: Vec<usize> = from.iter().map(|&node| network.cluster_of(node)).collect();
@@ -54,8 +56,8 @@ fn shortest_ways(network: &Network, from: &[u32]) -> Vec<f64> {
     ways_s
 }
 
-/// Bytes per second from node to node over all ways, by way of other nodes too, and the nodes on the
-/// root's side of the narrowest cut. By shortest augmenting paths (J. Edmonds, R. Karp, 1972).
+/// Bytes per second from node to node over all ways, by way of other nodes too, and the nodes on
+/// the root's side of the narrowest cut. By shortest augmenting paths (J. Edmonds, R. Karp, 1972).
 fn greatest_flow(network: &Network, from: u32, to: u32) -> (f64, Vec<u32>) {
     let mut graph = Graph::new(network);
     let (start, end) = (graph.node(from), graph.node(to));
@@ -209,8 +211,8 @@ mod tests {
         assert!((bound_s(&network, 0, 100) - 10.0).abs() < 1e-6);
     }
 
-    /// Up to five clusters of one to three nodes, with latencies that need not be shortest ways, pipes of different widths,
-    /// some of them shared by several pairs.
+    /// Up to five clusters of one to three nodes, with latencies that need not be shortest ways,
+    /// pipes of different widths, some of them shared by several pairs.
     fn any_network(seed: u64) -> Network {
         let mut dice = Dice::new(seed);
         let clusters = 2 + dice.below(4);

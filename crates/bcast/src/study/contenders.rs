@@ -29,8 +29,8 @@ pub const CONTENDERS: &[Contender] = &[
     Contender::OursFresh,
 ];
 
-/// A way to broadcast. *Fresh* ones measure everything before each broadcast, *stale* ones every five
-/// minutes, as the paper does.
+/// A way to broadcast. *Fresh* ones measure everything before each broadcast, *stale* ones every
+/// five minutes, as the paper does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Contender {
     /// MPICH-G2's tree, which knows the topology and nothing else.
@@ -100,7 +100,8 @@ pub(super) struct Spending {
 
 /// Measured rates are this far from the truth at most.
 const NOISE: f64 = 0.02;
-/// Probes begin so long after a broadcast, in seconds; those that follow from them after a quarter of it.
+/// Probes begin so long after a broadcast, in seconds; those that follow from them after a quarter
+/// of it.
 const PROBE_S: f64 = 2.0;
 /// The advisor looks at what is due this often, in seconds.
 const LOOK_S: f64 = 10.0;
@@ -222,7 +223,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// How the rest of a broadcast travels after what the edges showed for its first part, if another way.
+    /// How the rest of a broadcast travels after what the edges showed for its first part, if
+    /// another way.
     pub(super) fn midway(
         &mut self,
         now_s: f64,

@@ -7,8 +7,8 @@ const NODES_MAX: usize = 9;
 
 /// What the cheapest of all trees from `root` costs, in seconds. Panics beyond nine nodes.
 ///
-/// There is one tree for each sequence of `n - 2` nodes (H. Prüfer, 1918); the order of children is that
-/// of the model, which is optimal.
+/// There is one tree for each sequence of `n - 2` nodes (H. Prüfer, 1918); the order of children is
+/// that of the model, which is optimal.
 pub fn exact_optimum_s(model: &CostModel, root: u32) -> f64 {
     let count = model.len();
     assert!(count <= NODES_MAX, "more than {NODES_MAX} nodes have too many trees");

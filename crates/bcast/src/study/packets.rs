@@ -1,12 +1,13 @@
-//! A broadcast over a network, packet by packet: the judge of plans in the experiment, since planners judge
-//! theirs by flows.
+//! A broadcast over a network, packet by packet: the judge of plans in the experiment, since
+//! planners judge theirs by flows.
 //!
-//! Each capacity is a link that sends one packet at a time, taking turns between the edges that have packets
-//! there (fair queueing, J. Nagle, 1987). A packet passes the links of its way one after the other, stays
-//! the latency on it, and is acknowledged; an edge has a window of bytes on the way. So bandwidth is shared
-//! by queues and not by a formula. Nothing is lost. Nodes work as in [`simulate`](crate::simulate): with
-//! [`Sending::Concurrent`] a segment follows the one before on its edge when that has left the sender, as on a stream;
-//! with [`Sending::Serial`] a send is over when the last packet has passed the last link.
+//! Each capacity is a link that sends one packet at a time, taking turns between the edges that
+//! have packets there (fair queueing, J. Nagle, 1987). A packet passes the links of its way one
+//! after the other, stays the latency on it, and is acknowledged; an edge has a window of bytes on
+//! the way. So bandwidth is shared by queues and not by a formula. Nothing is lost. Nodes work as
+//! in [`simulate`](crate::simulate): with [`Sending::Concurrent`] a segment follows the one before
+//! on its edge when that has left the sender, as on a stream; with [`Sending::Serial`] a send is
+//! over when the last packet has passed the last link.
 
 use crate::fluid::{EdgeTiming, Outcome, Run, Sending};
 use crate::network::Network;
@@ -58,14 +59,15 @@ struct Edge {
     segments: u32,
     packets_each: u32,
     packet_bytes: f64,
-    /// Segments the sender has, whose sending has begun, that flow, and that have passed the last link.
+    /// Segments the sender has, whose sending has begun, that flow, and that have passed the last
+    /// link.
     ready: u32,
     begun: u32,
     flowing: u32,
     left: u32,
     is_busy: bool,
-    /// Packets of segments that were begun and are not on the way; on the way; past the first link; past the last one;
-    /// arrived.
+    /// Packets of segments that were begun and are not on the way; on the way; past the first link;
+    /// past the last one; arrived.
     waiting: u32,
     on_the_way: u32,
     sent: u32,
@@ -358,8 +360,9 @@ mod tests {
 
     #[test]
     fn a_window_bounds_what_is_on_a_long_way() {
-        // 166 packets in each round trip, which takes 2 s and 4 ms for one packet over both links. The last
-        // 134 of 466 follow after two of them, and take 0.268 s, 2 ms for the second link, and 1 s on the way.
+        // 166 packets in each round trip, which takes 2 s and 4 ms for one packet over both links.
+        // The last 134 of 466 follow after two of them, and take 0.268 s, 2 ms for the second link,
+        // and 1 s on the way.
         let run = Run { edges: vec![(0, 1)], bytes: 1.398e6, segments: 1 };
 
         let outcome = simulate_packets(&nodes(2, 1.0), &[run], Sending::Serial);

@@ -1,9 +1,10 @@
-//! Paper 2's network and load (section 3): four sites, eight clusters, 64 nodes, and traffic of others
-//! around cluster C3.
+//! Paper 2's network and load (section 3): four sites, eight clusters, 64 nodes, and traffic of
+//! others around cluster C3.
 //!
-//! The text gives the shape, 100 Mbit/s inside clusters, and the loads; the bandwidths and latencies of figure 6
-//! are not in it and are assumed: 60 Mbit/s from a cluster to the outside, 30 Mbit/s in the wide
-//! area, and latencies as between these places. [`Sharing`] says what the wide-area links are.
+//! The text gives the shape, 100 Mbit/s inside clusters, and the loads; the bandwidths and
+//! latencies of figure 6 are not in it and are assumed: 60 Mbit/s from a cluster to the outside, 30
+//! Mbit/s in the wide area, and latencies as between these places. [`Sharing`] says what the
+//! wide-area links are.
 
 use crate::dice::Dice;
 use crate::network::{Network, NodeLink, Place, Sharing};
@@ -48,8 +49,8 @@ pub struct TeraGrid {
 }
 
 impl TeraGrid {
-    /// The network with random loads: 50 to 90 % on the ways both to and from C3 and one to three other
-    /// clusters, for 6 to 8 minutes, with 4 to 7 minutes between, for so many seconds.
+    /// The network with random loads: 50 to 90 % on the ways both to and from C3 and one to three
+    /// other clusters, for 6 to 8 minutes, with 4 to 7 minutes between, for so many seconds.
     pub fn new(sharing: Sharing, seed: u64, duration_s: f64) -> Self {
         let mut dice = Dice::new(seed);
         let mut loads = Vec::new();

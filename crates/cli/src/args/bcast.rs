@@ -27,9 +27,9 @@ pub(crate) struct BcastArgs {
     /// Plan by these strategies. Default: all.
     #[arg(short, long, value_name = "NAME,…", value_delimiter = ',', value_parser = plans())]
     pub(crate) strategy: Vec<String>,
-    /// What transfers between sites share, which a grid file does not say: `site-pairs`, a link for each
-    /// pair of sites; `site-uplinks`, one for each site to all others; `cluster-pairs`, one for each pair of
-    /// clusters.
+    /// What transfers between sites share, which a grid file does not say: `site-pairs`, a link for
+    /// each pair of sites; `site-uplinks`, one for each site to all others; `cluster-pairs`, one
+    /// for each pair of clusters.
     #[arg(
         long,
         value_name = "WHAT",
@@ -50,8 +50,8 @@ pub(crate) struct BcastArgs {
     /// Also show the trees of the fastest strategy for each size.
     #[arg(long)]
     pub(crate) tree: bool,
-    /// Also draw the trees of the fastest strategy for the last size into FILE; `-` prints the picture
-    /// alone.
+    /// Also draw the trees of the fastest strategy for the last size into FILE; `-` prints the
+    /// picture alone.
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
     /// Print one JSON object, with all trees.
@@ -93,7 +93,8 @@ pub(crate) enum SharingName {
 /// What to measure.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchVerb {
-    /// Measure broadcasts, by the runtime and beside it by a binomial tree that actors build of messages.
+    /// Measure broadcasts, by the runtime and beside it by a binomial tree that actors build of
+    /// messages.
     Bcast(BenchBcastArgs),
 }
 
@@ -110,7 +111,8 @@ pub(crate) struct BenchBcastArgs {
     /// How many broadcasts of each size are measured each way.
     #[arg(long, value_name = "N", default_value = "30")]
     pub(crate) rounds: String,
-    /// Print events as JSON, one a line; the text of each result is a JSON object, with times in nanoseconds.
+    /// Print events as JSON, one a line; the text of each result is a JSON object, with times in
+    /// nanoseconds.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -93,7 +93,8 @@ pub(crate) struct RunArgs {
     /// Seed everything that is random by intent.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Let up to N nodes of yours join at each site while the job runs, with `gridctl join`, to work on its tasks.
+    /// Let up to N nodes of yours join at each site while the job runs, with `gridctl join`, to
+    /// work on its tasks.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, value_parser = clap::value_parser!(u32).range(..=1024))]
     pub(crate) guests: u32,
     /// Go on when such a node is lost; what it had to do is done again.
@@ -105,7 +106,8 @@ pub(crate) struct RunArgs {
     /// End a job that takes longer, such as 10m, with an error that says what it waits for.
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub(crate) time_limit: Option<Duration>,
-    /// Have the nodes see this variable, with this value or the one that it has here; repeat it for more.
+    /// Have the nodes see this variable, with this value or the one that it has here; repeat it for
+    /// more.
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
     pub(crate) variables: Vec<String>,
     /// Run the nodes in this folder. Default: this one, on other hosts if they have it.
@@ -186,7 +188,8 @@ pub(crate) struct SimArgs {
     /// Seed everything that is random.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// End a job that takes longer, in virtual time, with an error that says what it waits for [default: a day].
+    /// End a job that takes longer, in virtual time, with an error that says what it waits for
+    /// [default: a day].
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub(crate) time_limit: Option<Duration>,
     /// Print events as JSON, one a line.
@@ -205,8 +208,8 @@ Everything after PROGRAM belongs to the program. A summary follows on standard e
 #[derive(Debug, Args)]
 #[command(after_help = TOPO_HELP)]
 pub(crate) struct TopoArgs {
-    /// Show a grid file (`.toml`), or infer from a square matrix of round-trip times: comma-separated
-    /// values, or rows separated by blanks as data sets are published.
+    /// Show a grid file (`.toml`), or infer from a square matrix of round-trip times:
+    /// comma-separated values, or rows separated by blanks as data sets are published.
     #[arg(value_name = "FILE", conflicts_with_all = ["place", "job"])]
     pub(crate) file: Option<PathBuf>,
     /// Start nodes to measure; without it a grid file is shown as it describes itself.
@@ -277,8 +280,8 @@ pub(crate) enum RttUnitName {
 /// How actors are balanced and tasks shared.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct BalanceFlags {
-    /// Move actors by this strategy, whatever the program says: at sync points, and while they go on when links or
-    /// other programs' use of the processors change.
+    /// Move actors by this strategy, whatever the program says: at sync points, and while they go
+    /// on when links or other programs' use of the processors change.
     #[arg(long, value_name = "STRATEGY", value_parser = strategies())]
     pub(crate) balance: Option<String>,
     /// Ask the strategy every so often, too, such as 5s.
@@ -290,8 +293,8 @@ pub(crate) struct BalanceFlags {
     /// Have nodes without tasks find some by this policy, whatever the program says.
     #[arg(long, value_name = "POLICY", value_parser = policies())]
     pub(crate) stealing: Option<String>,
-    /// Have broadcasts travel so, whatever the program says: as is planned while the job runs, or over the layout's tree, a
-    /// binomial one, or a star.
+    /// Have broadcasts travel so, whatever the program says: as is planned while the job runs, or
+    /// over the layout's tree, a binomial one, or a star.
     #[arg(long, value_name = "WAY", value_parser = modes())]
     pub(crate) broadcast: Option<Mode>,
     /// Write what is measured for each rebalance to this file, for `gridctl balance replay`.

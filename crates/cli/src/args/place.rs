@@ -19,15 +19,15 @@ pub(crate) struct PlaceArgs {
     /// such as 2x4,wan=32ms,loss=0.1%, or a grid file.
     #[arg(short, long, value_name = "SPEC", group = "place")]
     pub(crate) emulate: Option<String>,
-    /// Start NODES node processes (1 if not given) of one PE each on this machine, in a site of this
-    /// name, without emulated links; repeat it for each site.
+    /// Start NODES node processes (1 if not given) of one PE each on this machine, in a site of
+    /// this name, without emulated links; repeat it for each site.
     #[arg(long = "site", value_name = "NAME[:NODES]", group = "place")]
     pub(crate) sites: Vec<SiteArg>,
     /// `embedded`: threads of one process; `cluster`: a process per node, connected by QUIC.
     #[arg(short, long, value_enum, hide_possible_values = true)]
     pub(crate) driver: Option<DriverName>,
-    /// Reach the other hosts of a grid file by CMD, which is split at blanks and takes the arguments
-    /// of `ssh`. Default: $GRIDCTL_SSH, else ssh.
+    /// Reach the other hosts of a grid file by CMD, which is split at blanks and takes the
+    /// arguments of `ssh`. Default: $GRIDCTL_SSH, else ssh.
     #[arg(long, value_name = "CMD")]
     pub(crate) ssh: Option<String>,
 }

@@ -14,7 +14,8 @@ pub(crate) const INDIVIDUAL: &str = "gridrpc";
 /// What to do with remote calls.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RpcVerb {
-    /// Map a workflow to the servers of a grid, heuristic by heuristic, and execute it in simulated time; or on real servers.
+    /// Map a workflow to the servers of a grid, heuristic by heuristic, and execute it in simulated
+    /// time; or on real servers.
     Run(RpcRunArgs),
     /// Serve functions, or be the registry of those who do, until it is told to end.
     Serve(RpcServeArgs),
@@ -43,8 +44,8 @@ pub(crate) struct RpcServeArgs {
     /// Tell others to come to this address, where they do not reach the one listened at.
     #[arg(long, value_name = "IP", conflicts_with = "join")]
     pub(crate) advertise: Option<IpAddr>,
-    /// Write the token here, and a key beside it by which a later daemon takes the place of this one. Default: in
-    /// the user's own folder, while the daemon is there.
+    /// Write the token here, and a key beside it by which a later daemon takes the place of this
+    /// one. Default: in the user's own folder, while the daemon is there.
     #[arg(long, value_name = "FILE")]
     pub(crate) token: Option<PathBuf>,
     /// Serve nothing: be the registry of servers that join.
@@ -72,7 +73,8 @@ pub(crate) struct RpcListArgs {
 pub(crate) struct RpcCallArgs {
     /// The function.
     pub(crate) function: String,
-    /// Its arguments in JSON, such as `[1, 2]`; `@FILE` for what is in a file, and `@-` for the standard input.
+    /// Its arguments in JSON, such as `[1, 2]`; `@FILE` for what is in a file, and `@-` for the
+    /// standard input.
     #[arg(default_value = "null", allow_hyphen_values = true)]
     pub(crate) arguments: String,
     /// The token of a daemon. Default: that of the latest that this user started here.
@@ -124,22 +126,24 @@ pub(crate) struct RpcRunArgs {
     /// Each node of this grid file is a server, with a core for each PE.
     #[arg(short, long, value_name = "FILE", group = "place")]
     pub(crate) grid: Option<PathBuf>,
-    /// Servers and links given in short: `SITESxHOSTS[xPES]` and options, such as 4x8x4,wan=32ms, or for a
-    /// grid file.
+    /// Servers and links given in short: `SITESxHOSTS[xPES]` and options, such as 4x8x4,wan=32ms,
+    /// or for a grid file.
     #[arg(short, long, value_name = "SPEC", group = "place")]
     pub(crate) emulate: Option<String>,
-    /// Execute it on the servers behind the door whose token this is. They compute for as long as is said, data as large as
-    /// is said goes from one to the other over links as they were measured, and the heuristic is `heft-c` if none is named.
+    /// Execute it on the servers behind the door whose token this is. They compute for as long as
+    /// is said, data as large as is said goes from one to the other over links as they were
+    /// measured, and the heuristic is `heft-c` if none is named.
     #[arg(long, value_name = "TOKEN", group = "place", conflicts_with_all = ["client", "star", "slow"])]
     pub(crate) token: Option<PathBuf>,
     /// Tasks compute so many times as fast as was recorded.
     #[arg(long, value_name = "TIMES", value_parser = times)]
     pub(crate) faster: Option<f64>,
-    /// Map by these heuristics; `gridrpc` places each call by itself. Default: all but `exhaustive`.
+    /// Map by these heuristics; `gridrpc` places each call by itself. Default: all but
+    /// `exhaustive`.
     #[arg(short = 'H', long, value_name = "NAME,…", value_delimiter = ',', value_parser = heuristics())]
     pub(crate) heuristic: Vec<String>,
-    /// The client has a link into the wide area of its own, such as 100mbit or 100mbit,20ms. Default: it is a host of
-    /// the first site.
+    /// The client has a link into the wide area of its own, such as 100mbit or 100mbit,20ms.
+    /// Default: it is a host of the first site.
     #[arg(long, value_name = "RATE[,LATENCY]", value_parser = link)]
     pub(crate) client: Option<Link>,
     /// Servers speak with the client only.
@@ -148,8 +152,8 @@ pub(crate) struct RpcRunArgs {
     /// This host is so many times slower than the heuristics know; repeat it for more.
     #[arg(long, value_name = "HOST=TIMES")]
     pub(crate) slow: Vec<Late>,
-    /// What is done while the workflow is executed if servers are slow: `none`; `steal` what they have not begun;
-    /// `copy`, and also begin late tasks again elsewhere.
+    /// What is done while the workflow is executed if servers are slow: `none`; `steal` what they
+    /// have not begun; `copy`, and also begin late tasks again elsewhere.
     #[arg(
         long,
         value_name = "WHAT",
@@ -161,7 +165,8 @@ pub(crate) struct RpcRunArgs {
     /// Seed heuristics that throw dice.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Also draw when each server computed, of the shortest execution, into FILE; `-` prints the picture alone.
+    /// Also draw when each server computed, of the shortest execution, into FILE; `-` prints the
+    /// picture alone.
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
     /// Print one JSON object, with all tasks of the shortest execution.

@@ -40,7 +40,8 @@ pub(super) struct Prediction {
 pub(super) struct TreeView {
     /// Its part of the message, `0.0..=1.0`.
     pub(super) share: f64,
-    /// Its edges with their times, each after the one that reaches its sender, in the order of sending.
+    /// Its edges with their times, each after the one that reaches its sender, in the order of
+    /// sending.
     pub(super) edges: Vec<EdgeTiming>,
     /// The positions in `edges` of those that leave each node which sends, in order.
     children: BTreeMap<u32, Vec<usize>>,

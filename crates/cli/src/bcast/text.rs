@@ -126,8 +126,8 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// Adds what a node sends to, in order, and all below. Nodes of one cluster that each send to the next
-    /// alone are one line: a chain has as many levels as nodes.
+    /// Adds what a node sends to, in order, and all below. Nodes of one cluster that each send to
+    /// the next alone are one line: a chain has as many levels as nodes.
     fn add_children(&self, table: &mut Table, node: u32, above: &str) {
         let edges = self.tree.from(node);
         let (several, last) = (edges.len() > 1, edges.len().saturating_sub(1));
@@ -155,8 +155,8 @@ impl Lines<'_> {
         }
     }
 
-    /// The nodes from this one on that each send to the next alone, in one cluster, and when the last of several
-    /// is complete.
+    /// The nodes from this one on that each send to the next alone, in one cluster, and when the
+    /// last of several is complete.
     fn chain(&self, first: u32) -> (Vec<NodeId>, Option<f64>) {
         let network = &self.scene.network;
         let (mut chain, mut end) = (vec![NodeId(first)], None);

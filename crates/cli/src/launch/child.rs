@@ -25,8 +25,8 @@ use std::thread;
 /// Bytes read at once.
 const READ_BYTES: usize = 32 << 10;
 /// A process says where it listens, how it failed or what it simulated; more lines of this kind are
-/// output like any other, which waits for room. What it knows of its links and whom it moves waits for room
-/// itself.
+/// output like any other, which waits for room. What it knows of its links and whom it moves waits
+/// for room itself.
 const CONTROLS_MAX: u32 = 8;
 /// How control lines about links, moves and guests begin, behind the mark.
 const FREQUENT: [&[u8]; 3] = [b"{\"links\"", b"{\"balanced\"", b"{\"guest\""];
@@ -187,7 +187,8 @@ fn write_lines(mut to: PipeWriter, lines: impl Iterator<Item = String>) {
     }
 }
 
-/// How the lines begin in which OpenSSH says that the other side closed a connection before it could authenticate.
+/// How the lines begin in which OpenSSH says that the other side closed a connection before it
+/// could authenticate.
 const DROPPED: [&str; 3] =
     ["kex_exchange_identification: ", "ssh_exchange_identification: ", "banner exchange: "];
 

@@ -1,5 +1,5 @@
-//! What the launcher knows of the links of its job: it is kept in the job's status file, and changes are
-//! told to the user.
+//! What the launcher knows of the links of its job: it is kept in the job's status file, and
+//! changes are told to the user.
 
 use super::report::{LinkNumbers, Report};
 use crate::names::Names;
@@ -47,8 +47,8 @@ struct Change {
 }
 
 impl Watched {
-    /// Looks again. Returns what the link was and is if that is news: while it still changes, as round
-    /// trips do long after a job's first moments, there is nothing to tell.
+    /// Looks again. Returns what the link was and is if that is news: while it still changes, as
+    /// round trips do long after a job's first moments, there is nothing to tell.
     fn look(&mut self, now: LinkNumbers) -> Option<(LinkNumbers, LinkNumbers)> {
         let is_settled = self.last.replace(now).is_some_and(|last| !last.differs(&now, SETTLED));
         if !is_settled {

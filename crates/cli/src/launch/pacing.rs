@@ -1,9 +1,10 @@
 //! Decides when the process of each node is started, and which one is started again.
 //!
-//! A host or gateway takes few connections at a time that have not authenticated: the usual `MaxStartups 10:30:100` of sshd
-//! (sshd_config(5)) drops some from the tenth on. So few nodes behind one are started at once; the next
-//! when one of these says where it listens. Other users open connections, too. So a connection that was dropped is opened
-//! again, after a pause that doubles.
+//! A host or gateway takes few connections at a time that have not authenticated: the usual
+//! `MaxStartups 10:30:100` of sshd (sshd_config(5)) drops some from the tenth on. So few nodes
+//! behind one are started at once; the next when one of these says where it listens. Other users
+//! open connections, too. So a connection that was dropped is opened again, after a pause that
+//! doubles.
 //!
 //! It does nothing itself: events in, nodes to start out, and time is an argument.
 
@@ -12,12 +13,14 @@ use gridspan_topology::{NodeId, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Nodes behind one host or gateway that start at the same time: half of what the usual sshd takes, for it has other users.
+/// Nodes behind one host or gateway that start at the same time: half of what the usual sshd takes,
+/// for it has other users.
 const STARTS_MAX: usize = 5;
-/// Nodes elsewhere that start at the same time: this machine encrypts for all of them. Parallel shells take as many by default
-/// (pdsh(1), `-f`).
+/// Nodes elsewhere that start at the same time: this machine encrypts for all of them. Parallel
+/// shells take as many by default (pdsh(1), `-f`).
 const STARTS_IN_ALL_MAX: usize = 32;
-/// How often a node is started again. With the pauses between, a host that others flood for 15 s is reached.
+/// How often a node is started again. With the pauses between, a host that others flood for 15 s is
+/// reached.
 const RETRIES_MAX: u32 = 5;
 /// The first pause; each further one is twice as long.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -101,7 +104,8 @@ impl Pacing {
         Some(NodeId::from(node))
     }
 
-    /// When [`poll`](Self::poll) or [`handle_timeout`](Self::handle_timeout) must be called if nothing happens before.
+    /// When [`poll`](Self::poll) or [`handle_timeout`](Self::handle_timeout) must be called if
+    /// nothing happens before.
     pub(super) fn poll_timeout(&self, now: Time) -> Option<Time> {
         let times = self.nodes.iter().filter_map(|start| match start.stage {
             // One that is due waits for an event.
@@ -111,7 +115,8 @@ impl Pacing {
         times.min()
     }
 
-    /// Takes note of an event. Returns those that are for others to handle, and whether a node will be started again.
+    /// Takes note of an event. Returns those that are for others to handle, and whether a node will
+    /// be started again.
     pub(super) fn handle(&mut self, event: Event, now: Time) -> (Vec<Event>, Option<Retry>) {
         match event {
             Event::Listening { node, .. } => self.nodes[node.index()].stage = Stage::Settled,

@@ -97,7 +97,8 @@ impl<'a> Starter<'a> {
 }
 
 impl Starter<'_> {
-    /// A failure with what this machine knows of it: which other job has the port that a node should listen at.
+    /// A failure with what this machine knows of it: which other job has the port that a node
+    /// should listen at.
     pub(super) fn explained(&self, reporter: NodeId, failure: Failure, own: &str) -> Failure {
         let spec = self.launch.spec;
         let Some(port) = spec.port(reporter).filter(|_| failure.is_port_taken) else {

@@ -10,9 +10,10 @@
 //!
 //! When a node fails, the others get a second to notice and end by themselves, then they are asked
 //! to end, and five seconds later killed; those that were lost are killed at once, since one that
-//! is stopped or stuck would let the user wait for nothing. All nodes report the failure of a job, and some of them
-//! only lost sight of the one where it arose; the first report or death that is not of this kind is
-//! blamed. The user's first wish to end the job asks at once, a second one kills.
+//! is stopped or stuck would let the user wait for nothing. All nodes report the failure of a job,
+//! and some of them only lost sight of the one where it arose; the first report or death that is
+//! not of this kind is blamed. The user's first wish to end the job asks at once, a second one
+//! kills.
 //!
 //! It does nothing itself: events in, [`Command`]s out, and time is an argument.
 

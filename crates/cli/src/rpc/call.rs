@@ -85,7 +85,8 @@ pub(crate) fn call(args: &RpcCallArgs) -> Result<ExitCode, CliError> {
     print(&format!("{}\n", called?), "print the results")
 }
 
-/// The arguments themselves, or what is in the file that they name: `@FILE`, or `@-` for the standard input. No JSON begins so.
+/// The arguments themselves, or what is in the file that they name: `@FILE`, or `@-` for the
+/// standard input. No JSON begins so.
 fn text(arguments: &str) -> Result<String, CliError> {
     let Some(path) = arguments.strip_prefix('@') else { return Ok(arguments.to_owned()) };
     let path = Path::new(if path == "-" { STANDARD_INPUT } else { path });
@@ -115,7 +116,8 @@ where
         Some(path) => Token::read(path)?,
         None => Token::read(&latest()?)?,
     };
-    // A thread for the network beside the one that writes and reads long texts: whoever says nothing for long is taken to be gone.
+    // A thread for the network beside the one that writes and reads long texts: whoever says
+    // nothing for long is taken to be gone.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(CliError::system("start to speak with the network"))?;

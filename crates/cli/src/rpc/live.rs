@@ -1,8 +1,9 @@
-//! A workflow on real servers: those behind a door, over the links that there are. Computing is emulated, and data is as
-//! large as was recorded.
+//! A workflow on real servers: those behind a door, over the links that there are. Computing is
+//! emulated, and data is as large as was recorded.
 //!
-//! Servers fetch data from each other. The client gives orders when arguments are made, and has the files at first that no
-//! task writes; what was on a server that is lost is made again, and what slow servers have to do may be done elsewhere.
+//! Servers fetch data from each other. The client gives orders when arguments are made, and has the
+//! files at first that no task writes; what was on a server that is lost is made again, and what
+//! slow servers have to do may be done elsewhere.
 
 use super::scene::{Scene, workflow};
 use super::trial::{Trial, rescue};

@@ -1,5 +1,5 @@
-//! `gridctl rpc`: maps a workflow to servers, and shows how its execution would go, or goes; serves functions, and calls
-//! them.
+//! `gridctl rpc`: maps a workflow to servers, and shows how its execution would go, or goes; serves
+//! functions, and calls them.
 //!
 //! | part | what it does |
 //! | --- | --- |

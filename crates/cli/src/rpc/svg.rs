@@ -1,4 +1,5 @@
-//! A Gantt chart: a line for each core of each server, and a bar for each task, in the colour of what it is.
+//! A Gantt chart: a line for each core of each server, and a bar for each task, in the colour of
+//! what it is.
 
 use super::scene::Scene;
 use super::text::{platform, seconds, workflow};
@@ -121,7 +122,8 @@ impl<'a> Chart<'a> {
         runs.sort_by(|one, other| one.0.start_s.total_cmp(&other.0.start_s));
         let mut free_s = vec![0.0; server.cores as usize];
         for (run, is_needed) in runs {
-            // Which core it was is not recorded: the first that is free, or nearest to it by rounding.
+            // Which core it was is not recorded: the first that is free, or nearest to it by
+            // rounding.
             let free = free_s.iter().position(|&free_s| free_s <= run.start_s + 1e-9);
             let core = free.unwrap_or(0);
             free_s[core] = run.end_s;

@@ -25,7 +25,8 @@ pub(super) fn render(
     text
 }
 
-/// How data goes, if that is not the same for all: then times differ by more than by where tasks are.
+/// How data goes, if that is not the same for all: then times differ by more than by where tasks
+/// are.
 fn transfers(scene: &Scene, trials: &[Trial]) -> String {
     let by = |nearest| {
         let all = trials.iter().filter(|trial| trial.nearest == nearest);

@@ -25,7 +25,8 @@ pub(super) struct Trial {
     pub(super) predicted_s: Option<f64>,
     /// How long mapping took.
     pub(super) mapped_in: Duration,
-    /// Whether servers fetch data from the nearest that has it, and once for each site; otherwise from whoever had it first.
+    /// Whether servers fetch data from the nearest that has it, and once for each site; otherwise
+    /// from whoever had it first.
     pub(super) nearest: bool,
     /// The execution.
     pub(super) execution: Execution,
@@ -75,7 +76,8 @@ impl Trial {
         }
     }
 
-    /// How many times as fast as one core of speed 1 with all data at hand; `None` for tasks that take no time.
+    /// How many times as fast as one core of speed 1 with all data at hand; `None` for tasks that
+    /// take no time.
     pub(super) fn speed_up(&self, scene: &Scene) -> Option<f64> {
         (self.execution.makespan_s > 0.0).then(|| scene.graph.work_s() / self.execution.makespan_s)
     }

@@ -34,8 +34,8 @@ pub(crate) struct Tick {
 }
 
 impl LogScale {
-    /// An axis over these values and a little more; from 0.1 to 10 without any. What is not positive
-    /// is left out.
+    /// An axis over these values and a little more; from 0.1 to 10 without any. What is not
+    /// positive is left out.
     pub(crate) fn over(values: impl Iterator<Item = f64>) -> Self {
         let ends = values.filter(|value| *value > 0.0).fold(None, |ends, value| {
             let (low, high) = ends.unwrap_or((value, value));

@@ -10,7 +10,8 @@
 //! | `links` | `from` and `to` (numbers of groups), `latency_ms` (one way), `bandwidth_bps`, `loss`, `age_s`, `confidence` |
 //! | `warnings` | what is odd, as texts |
 //!
-//! Ranges have `min`, `median` and `max`. What is not known is `null`; so is a bandwidth without limit.
+//! Ranges have `min`, `median` and `max`. What is not known is `null`; so is a bandwidth without
+//! limit.
 
 use super::topology::Topology;
 use gridspan_topology::{Bandwidth, BandwidthRange, GroupId, NodeId, Pipes, RttRange};

@@ -73,8 +73,8 @@ impl Tree<'_> {
         group
     }
 
-    /// The groups to show below one. A part of the whole that consists of nothing but single nodes is as
-    /// good as a closest group.
+    /// The groups to show below one. A part of the whole that consists of nothing but single nodes
+    /// is as good as a closest group.
     fn children(&self, number: GroupId) -> Vec<GroupId> {
         let hierarchy = &self.topology.hierarchy;
         let group = hierarchy.group(number);

@@ -153,8 +153,8 @@ impl Topology {
         }
     }
 
-    /// What jobs see of their links while they run is newer than the round trips that the hierarchy was
-    /// found in; those, each the least of several, are better than what was seen in a moment.
+    /// What jobs see of their links while they run is newer than the round trips that the hierarchy
+    /// was found in; those, each the least of several, are better than what was seen in a moment.
     pub(crate) fn is_live(&self) -> bool {
         matches!(self.source, Source::Job(_))
     }

@@ -5,8 +5,8 @@ use gridspan_rpc::rescue::{Ongoing, Scene, Standing, Watch};
 use gridspan_rpc::{Platform, ServerId, TaskId};
 
 impl Course<'_> {
-    /// Has a task of a slow server done elsewhere, if that gains something; the attempt that is taken back for it, if there is
-    /// one. Call it until it gives nothing.
+    /// Has a task of a slow server done elsewhere, if that gains something; the attempt that is
+    /// taken back for it, if there is one. Call it until it gives nothing.
     pub(crate) fn rescue(
         &mut self,
         now_s: f64,
@@ -41,8 +41,9 @@ impl Course<'_> {
         Some(Some(offer.attempt))
     }
 
-    /// The attempts that go on, and how many cores of each server have nothing to do. What a server should have begun, for it has
-    /// cores, runs as far as anybody can tell: if it does something for others, that shows.
+    /// The attempts that go on, and how many cores of each server have nothing to do. What a server
+    /// should have begun, for it has cores, runs as far as anybody can tell: if it does something
+    /// for others, that shows.
     fn ongoing(&self, now_s: f64, platform: &Platform) -> (Vec<Ongoing>, Vec<u32>) {
         let mut free: Vec<u32> = platform.servers().iter().map(|server| server.cores).collect();
         let open = self.attempts.iter().enumerate().filter(|(_, attempt)| attempt.is_open);

@@ -6,8 +6,8 @@ use gridspan_rpc::{GraphBuilder, Platform};
 
 mod ways;
 
-/// `first` reads data of the client; `left` and `right` read what it makes, and `last` what they make, which the
-/// client wants.
+/// `first` reads data of the client; `left` and `right` read what it makes, and `last` what they
+/// make, which the client wants.
 fn diamond() -> TaskGraph {
     let mut graph = GraphBuilder::default();
     let [first, left, right, last] =
@@ -146,7 +146,8 @@ fn what_depends_on_a_task_that_failed_fails_with_it_and_the_rest_goes_on() {
     assert!(course.is_over(), "what the client wanted will never be");
 }
 
-/// Two servers alike, and eight tasks of a second, all of them mapped to the first, which has what they read.
+/// Two servers alike, and eight tasks of a second, all of them mapped to the first, which has what
+/// they read.
 fn all_on_one() -> (TaskGraph, Mapping, Platform) {
     let mut graph = GraphBuilder::default();
     for number in 0..8 {
@@ -286,7 +287,8 @@ fn what_is_ordered_of_a_server_that_is_lost_already_goes_elsewhere() {
     assert_eq!(orders(&mut course), [(0, 1)]);
 }
 
-/// Each event costs what it changes, and not what waits: 100,000 tasks take a second or so, and did not end before.
+/// Each event costs what it changes, and not what waits: 100,000 tasks take a second or so, and did
+/// not end before.
 #[test]
 fn large_groups_cost_no_more_for_each_task_than_small_ones() {
     const TASKS: u32 = 100_000;

@@ -5,8 +5,9 @@ use gridspan_rpc::{DataId, Endpoint, ServerId, TaskId};
 use std::collections::BTreeSet;
 
 impl Course<'_> {
-    /// An attempt came to nothing because its server does not reach others, which have this data. It does not count: each
-    /// time two servers more are known to be apart, so that there is an end of it.
+    /// An attempt came to nothing because its server does not reach others, which have this data.
+    /// It does not count: each time two servers more are known to be apart, so that there is an end
+    /// of it.
     pub(crate) fn unreached(
         &mut self,
         attempt: usize,
@@ -27,8 +28,9 @@ impl Course<'_> {
         }
     }
 
-    /// Where a server has data from: itself, another server, or the client; nobody if it must come to the client first. Where one
-    /// server with the data was not reached, no other is tried: those may be behind the same router, and each takes some seconds.
+    /// Where a server has data from: itself, another server, or the client; nobody if it must come
+    /// to the client first. Where one server with the data was not reached, no other is tried:
+    /// those may be behind the same router, and each takes some seconds.
     pub(crate) fn source(&self, data: DataId, to: ServerId) -> Option<Endpoint> {
         let holders = &self.holders[data.index()];
         if holders.contains(&to) {
@@ -41,7 +43,8 @@ impl Course<'_> {
         all.find(|&from| self.is_direct(from, to))
     }
 
-    /// What the client is to bring for others, and from which server; `bytes` says how large data is.
+    /// What the client is to bring for others, and from which server; `bytes` says how large data
+    /// is.
     pub(crate) fn take_relays(&mut self, bytes: impl Fn(DataId) -> u64) -> Vec<(DataId, ServerId)> {
         if self.relays.is_idle() {
             return Vec::new();

@@ -1,4 +1,5 @@
-//! What happens when data is where it was not: tasks may be ready, and the client may have what it wants.
+//! What happens when data is where it was not: tasks may be ready, and the client may have what it
+//! wants.
 
 use super::{Course, State, Wish};
 use gridspan_rpc::{DataId, ServerId};

@@ -1,4 +1,5 @@
-//! Strangers that begin handshakes and do not finish them, and token holders that keep idle connections.
+//! Strangers that begin handshakes and do not finish them, and token holders that keep idle
+//! connections.
 
 use super::*;
 use crate::token::Token;
@@ -44,7 +45,8 @@ fn begin_handshake(config: &ClientConfig, to: SocketAddr) {
     send(&mut connection);
     let mut answer = [0; 2000];
     let Ok((bytes, from)) = socket.recv_from(&mut answer) else { return };
-    // The type of a Retry packet (RFC 9000, section 17.2.5). Any other answer is a part of the handshake.
+    // The type of a Retry packet (RFC 9000, section 17.2.5). Any other answer is a part of the
+    // handshake.
     if answer[0] & 0xf0 != 0xf0 {
         return;
     }

@@ -7,8 +7,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use tokio::sync::OnceCell;
 
-/// A connection, once it is there, or nothing if it did not come about. Whoever waits for it meanwhile hears the same: each
-/// trying anew, one after the other, would wait for a server that is gone as often as there are tasks.
+/// A connection, once it is there, or nothing if it did not come about. Whoever waits for it
+/// meanwhile hears the same: each trying anew, one after the other, would wait for a server that is
+/// gone as often as there are tasks.
 type Line = Arc<OnceCell<Option<Connection>>>;
 
 /// Other servers, by where they are.

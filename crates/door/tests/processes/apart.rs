@@ -45,7 +45,8 @@ async fn apart(remote: &Remote) -> BTreeSet<(String, String)> {
     platform.apart().iter().map(|&(from, to)| (name(from), name(to))).collect()
 }
 
-/// Numbers from 0, filled in on both servers and added on both; their sums come to the client, which says how much it kept.
+/// Numbers from 0, filled in on both servers and added on both; their sums come to the client,
+/// which says how much it kept.
 async fn crosswise(remote: &Remote) -> Result<(u64, u64), RpcError> {
     let group = remote.map(&InTurn, async |group| {
         let count = group.value(&COUNT)?;

@@ -1,4 +1,5 @@
-//! Functions of one name that are of other types for servers than for the client; and clients that come early.
+//! Functions of one name that are of other types for servers than for the client; and clients that
+//! come early.
 
 use super::{Grid, LARGEST, Process, SUM_OF_ALL, sum, within_limit};
 use gridspan_rpc::calls::Function;

@@ -1,4 +1,5 @@
-//! Groups and calls between processes: a registry, servers of a program's own functions, and a client. Some are killed.
+//! Groups and calls between processes: a registry, servers of a program's own functions, and a
+//! client. Some are killed.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -26,7 +27,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 const ROLE: &str = "GRIDSPAN_TEST_ROLE";
 const TOKEN: &str = "GRIDSPAN_TEST_TOKEN";
 
-/// Waits until a file is there, and gives what it was given: so tests say when a call ends. Says who is at it in another file.
+/// Waits until a file is there, and gives what it was given: so tests say when a call ends. Says
+/// who is at it in another file.
 const HOLD: Function<(PathBuf, u64), (u64,)> = Function::new("hold", |(file, value), _| {
     fs::write(file.with_extension(std::env::var(ROLE).unwrap()), "").unwrap();
     while !file.exists() {
@@ -171,7 +173,8 @@ async fn within_limit<T>(future: impl Future<Output = T>) -> T {
 
 const COUNT: u64 = 100_000;
 
-/// Two vectors of numbers from 0, added; only the sum of all comes to the client, which says how much it kept.
+/// Two vectors of numbers from 0, added; only the sum of all comes to the client, which says how
+/// much it kept.
 async fn sum(remote: &Remote) -> Result<(u64, u64), RpcError> {
     let (mapper, dice) = (remote.mapper(), Random::new(3));
     let group = mapper.map(&dice, async |group| {
@@ -325,7 +328,8 @@ async fn calls_that_nobody_waits_for_any_more_are_not_begun() {
             _ = &mut first => panic!("nobody has let it go"),
             () = calls(1) => {}
         }
-        // Two wait behind it: one of a caller that goes away, and one that may wait for a moment only.
+        // Two wait behind it: one of a caller that goes away, and one that may wait for a moment
+        // only.
         let away = call(&never, LIMIT);
         tokio::select! {
             _ = away => panic!("it cannot have begun"),

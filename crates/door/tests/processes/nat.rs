@@ -1,4 +1,5 @@
-//! A router with address translation, as servers stand behind: on loopback, and it says whom it lets in, and how far they are.
+//! A router with address translation, as servers stand behind: on loopback, and it says whom it
+//! lets in, and how far they are.
 
 use super::Grid;
 use gridspan_door::Token;
@@ -12,7 +13,8 @@ use tokio::net::UdpSocket;
 /// What becomes of what comes from an address, and goes there: it is dropped, or takes so long.
 pub(crate) type Rule = Arc<dyn Fn(SocketAddr) -> Option<Duration> + Send + Sync>;
 
-/// The router of one server. What the server sends to others without having been asked does not pass here.
+/// The router of one server. What the server sends to others without having been asked does not
+/// pass here.
 #[derive(Clone)]
 pub(crate) struct Nat {
     outside: Arc<UdpSocket>,

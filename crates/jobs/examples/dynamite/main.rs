@@ -1,5 +1,5 @@
-//! Paper 4 again ("Performance Measurements on Dynamite/DPVM", tables 1 and 2): parallel programs beside other
-//! programs' load that goes from node to node, in the simulator.
+//! Paper 4 again ("Performance Measurements on Dynamite/DPVM", tables 1 and 2): parallel programs
+//! beside other programs' load that goes from node to node, in the simulator.
 //!
 //! `cargo run --release -p gridspan-jobs --example dynamite [-- --lan 100mbit --scenarios 100]`
 

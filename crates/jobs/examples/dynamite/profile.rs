@@ -1,10 +1,11 @@
-//! The programs of paper 4 ("Performance Measurements on Dynamite/DPVM"), as far as it tells of them.
+//! The programs of paper 4 ("Performance Measurements on Dynamite/DPVM"), as far as it tells of
+//! them.
 
 use std::time::Duration;
 
-/// How long a message is under way; two follow each other in a round. Some times what PVM's take through its
-/// daemons: as long as the times of computing and communicating are those of the paper, it does not matter into how
-/// many rounds they are cut.
+/// How long a message is under way; two follow each other in a round. Some times what PVM's take
+/// through its daemons: as long as the times of computing and communicating are those of the paper,
+/// it does not matter into how many rounds they are cut.
 pub(crate) const LATENCY: Duration = Duration::from_millis(4);
 /// What a task that never talks computes in one go.
 const SILENT_ROUND: Duration = Duration::from_millis(50);
@@ -28,8 +29,8 @@ pub(crate) struct Profile {
     pub(crate) stay: Duration,
     /// How long it takes when no other program runs: table 1, "no load"; table 2, row 2.
     pub(crate) alone: Duration,
-    /// The part of that in which a processor computes; the rest is communication. From the slowdown without
-    /// Dynamite, since a fair scheduler makes this part alone longer.
+    /// The part of that in which a processor computes; the rest is communication. From the slowdown
+    /// without Dynamite, since a fair scheduler makes this part alone longer.
     pub(crate) compute: f64,
     /// The size of a task in bytes. The paper tells that of `is` and `ft`; the others are assumed.
     pub(crate) bytes: usize,
@@ -68,8 +69,8 @@ impl Profile {
         self.compute >= 1.0
     }
 
-    /// What a task computes in a round, and how many rounds there are. A round is a computation and a
-    /// message.
+    /// What a task computes in a round, and how many rounds there are. A round is a computation and
+    /// a message.
     pub(crate) fn rounds(&self) -> (Duration, u64) {
         let crowd = f64::from(self.tasks.div_ceil(self.nodes));
         let round = match self.is_silent() {
@@ -81,7 +82,8 @@ impl Profile {
     }
 }
 
-/// Table 1: four tasks on eight nodes, load for five minutes on each of the four that the tasks began on.
+/// Table 1: four tasks on eight nodes, load for five minutes on each of the four that the tasks
+/// began on.
 pub(crate) const NAS: [Profile; 5] = [
     nas("cg", 1795, 0.90, 20 * MB).published(87.0, 24.0),
     nas("ep", 1620, 1.0, 2 * MB).published(18.0, 9.0),

@@ -36,7 +36,8 @@ pub(crate) struct Outcome {
     pub(crate) plans: Vec<String>,
 }
 
-/// The load of the paper: one process that stays on each node in turn, for as long as any run may take.
+/// The load of the paper: one process that stays on each node in turn, for as long as any run may
+/// take.
 pub(crate) fn cycle(profile: &Profile) -> Vec<Episode> {
     let stay = profile.stay.as_secs_f64();
     let turns = (profile.alone.as_secs_f64() * 3.0 / stay).ceil() as u32;

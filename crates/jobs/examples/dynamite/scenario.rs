@@ -11,8 +11,8 @@ const PAUSE: f64 = 300.0;
 /// No run takes longer than so many times what it takes alone.
 const LONGEST: f64 = 3.5;
 
-/// A program of two to six tasks on as many nodes or up to four more, and load on all nodes that comes and goes;
-/// the same for the same seed.
+/// A program of two to six tasks on as many nodes or up to four more, and load on all nodes that
+/// comes and goes; the same for the same seed.
 pub(crate) fn scenario(seed: u64) -> (Profile, Vec<Episode>) {
     let mut dice = Dice(Pcg64Mcg::seed_from_u64(seed));
     let tasks = 2 + dice.below(5);

@@ -1,5 +1,5 @@
-//! A task that computes and then communicates with all others, over and over, as the kernels of NAS do in their
-//! transposes and sums; with a memory that moves with it.
+//! A task that computes and then communicates with all others, over and over, as the kernels of NAS
+//! do in their transposes and sums; with a memory that moves with it.
 //!
 //! In each round one of them, another each time, hears from everybody and then answers everybody.
 

@@ -1,15 +1,16 @@
-//! Paper 1, figure 2: molecular dynamics on two sites over the latency between them, by strategy, beside what no
-//! strategy can beat; as tables and as a picture.
+//! Paper 1, figure 2: molecular dynamics on two sites over the latency between them, by strategy,
+//! beside what no strategy can beat; as tables and as a picture.
 //!
 //! ```text
 //! cargo run --release -p gridspan-jobs --example grid_latency -- --out figure.svg
 //! cargo run --release -p gridspan-jobs --example grid_latency -- --real
 //! ```
 //!
-//! The first is in virtual time: 32,000 atoms in 216 cells with 3,024 pair actors, whose steps take 14 s on one PE
-//! as in the paper, on 16, 32, 64 and 128 PEs, from 1 to 128 ms. The second is the same shape in real time: 4 PEs that
-//! talk by QUIC over emulated links, up to 64 ms. Handlers wait there as long as they would compute, so that 4 PEs
-//! take no more than the 2 cores of a small machine; the rest of the runtime is the real thing.
+//! The first is in virtual time: 32,000 atoms in 216 cells with 3,024 pair actors, whose steps take
+//! 14 s on one PE as in the paper, on 16, 32, 64 and 128 PEs, from 1 to 128 ms. The second is the
+//! same shape in real time: 4 PEs that talk by QUIC over emulated links, up to 64 ms. Handlers wait
+//! there as long as they would compute, so that 4 PEs take no more than the 2 cores of a small
+//! machine; the rest of the runtime is the real thing.
 
 mod chart;
 mod metis;

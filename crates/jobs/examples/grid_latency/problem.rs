@@ -11,8 +11,9 @@ use std::time::Duration;
 
 /// Molecular dynamics whose steps take a given time on one PE.
 ///
-/// The forces are computed once. Afterwards the actors exchange the same messages and charge, in each step, the
-/// time that the cost model of the job (`leanmd::schedule`) gives for their atoms, times one factor for all.
+/// The forces are computed once. Afterwards the actors exchange the same messages and charge, in
+/// each step, the time that the cost model of the job (`leanmd::schedule`) gives for their atoms,
+/// times one factor for all.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     options: Options,
@@ -46,9 +47,9 @@ impl Problem {
         Options { steps, sync_every, ..self.options.clone() }
     }
 
-    /// What no placement can beat (research/balance-report.md, section 1): the work is shared evenly, and since
-    /// cells are connected through their faces, some pair of such cells is separated, for which positions go one
-    /// way and forces come back.
+    /// What no placement can beat (research/balance-report.md, section 1): the work is shared
+    /// evenly, and since cells are connected through their faces, some pair of such cells is
+    /// separated, for which positions go one way and forces come back.
     pub(crate) fn bound(&self, pes: u32, latency: Duration) -> Duration {
         (self.work / pes).max(2 * latency + self.lightest)
     }

@@ -1,4 +1,5 @@
-//! A figure: series over latencies for several numbers of PEs, their knees, and how far all is from the bound.
+//! A figure: series over latencies for several numbers of PEs, their knees, and how far all is from
+//! the bound.
 
 use crate::chart::{Curve, Panel, draw};
 use std::collections::BTreeMap;
@@ -166,7 +167,8 @@ impl<'a> Figure<'a> {
         of_series.fold((0.0, 0, 0), |most, next| if next.0 > most.0 { next } else { most })
     }
 
-    /// Where, of the planned points, one series takes longer than another by more than `slack` (a part of it).
+    /// Where, of the planned points, one series takes longer than another by more than `slack` (a
+    /// part of it).
     pub(crate) fn slower(&self, series: usize, than: usize, slack: f64) -> Vec<(u32, u64)> {
         let points = self.planned().into_iter().filter(|point| point.0 == series);
         let is_slower = |&(_, pes, latency): &Point| {

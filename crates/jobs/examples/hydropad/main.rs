@@ -1,5 +1,6 @@
-//! Paper 5, figures 3 to 5: a step of Hydropad by plain GridRPC and mapped collectively, for a client with a slow link
-//! and for one with a fast link, over the size of the problem; as a table and as a picture.
+//! Paper 5, figures 3 to 5: a step of Hydropad by plain GridRPC and mapped collectively, for a
+//! client with a slow link and for one with a fast link, over the size of the problem; as a table
+//! and as a picture.
 //!
 //! ```text
 //! cargo run --release -p gridspan-jobs --example hydropad -- --out figure.svg
@@ -7,14 +8,16 @@
 //! cargo run --release -p gridspan-jobs --example hydropad -- --real --edges 48,64,80
 //! ```
 //!
-//! The client has 100 Mbit/s or 1 Gbit/s to two servers of unequal speed (498 to 531), which have 1 Gbit/s between
-//! them, as in the paper's section 6; the client's own speed is 248. What is computed is computed; in virtual time
-//! it takes as long as the performance models say, for cores of the 2020s, or so many times slower ones (`--slower`).
-//! The second command is nearer to the paper's machines, and the third is in real time over QUIC and emulated links.
+//! The client has 100 Mbit/s or 1 Gbit/s to two servers of unequal speed (498 to 531), which have 1
+//! Gbit/s between them, as in the paper's section 6; the client's own speed is 248. What is
+//! computed is computed; in virtual time it takes as long as the performance models say, for cores
+//! of the 2020s, or so many times slower ones (`--slower`). The second command is nearer to the
+//! paper's machines, and the third is in real time over QUIC and emulated links.
 //!
-//! A step's time is that of the whole run over its steps, the first window with its transfers included; *settled* leaves
-//! that out. What the client of a group keeps is the most of the first window, and of any later one. The size of a problem is that of particles, gas, potential and density together. The client has the start
-//! and sends it, unless `--made` has servers make it.
+//! A step's time is that of the whole run over its steps, the first window with its transfers
+//! included; *settled* leaves that out. What the client of a group keeps is the most of the first
+//! window, and of any later one. The size of a problem is that of particles, gas, potential and
+//! density together. The client has the start and sends it, unless `--made` has servers make it.
 
 #[path = "../grid_latency/chart.rs"]
 mod chart;

@@ -57,7 +57,8 @@ pub(crate) struct Measured {
     pub(crate) settled_s: f64,
     /// What the client sent and got.
     pub(crate) client_bytes_per_step: f64,
-    /// The most that the client of a group kept in its first window, and in any later one, in bytes.
+    /// The most that the client of a group kept in its first window, and in any later one, in
+    /// bytes.
     pub(crate) held_bytes: [u64; 2],
     pub(crate) digests: [u64; 2],
 }

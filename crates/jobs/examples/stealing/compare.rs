@@ -10,8 +10,8 @@ pub(crate) struct Row {
     pub(crate) found: Vec<Found>,
 }
 
-/// The geometric means of the last policy over each other one, and the place where its makespan is longest against that of the
-/// other.
+/// The geometric means of the last policy over each other one, and the place where its makespan is
+/// longest against that of the other.
 pub(crate) fn compare(rows: &[Row], policies: &[String]) {
     let Some((last, others)) = policies.split_last().filter(|_| !rows.is_empty()) else { return };
     let all: Vec<&Row> = rows.iter().collect();

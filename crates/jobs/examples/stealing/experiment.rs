@@ -13,7 +13,8 @@ use std::sync::mpsc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// So long before they appear main hands in the tasks of a batch: every node has heard of its own by then.
+/// So long before they appear main hands in the tasks of a batch: every node has heard of its own
+/// by then.
 fn notice(experiment: &Experiment) -> Duration {
     let way = if experiment.sites > 1 { experiment.wide_area } else { Duration::ZERO };
     way + Duration::from_micros(500 + u64::from(experiment.nodes))
@@ -99,7 +100,8 @@ pub(crate) fn run(experiment: &Experiment, policy: &str) -> Result<Found, String
     told.recv().map_err(|_| "main has told nothing".to_owned())
 }
 
-/// Has so many tasks appear on each node at once. Returns how long they took, and how many were done.
+/// Has so many tasks appear on each node at once. Returns how long they took, and how many were
+/// done.
 async fn appear(
     grid: &Grid,
     pool: &SearchPool<Work>,

@@ -1,14 +1,16 @@
-//! Paper 3's experiment (section 5.1) with the scheduler of the runtime itself, in virtual time: workers, stewards,
-//! loans and totals as in every job, on nodes of one PE each.
+//! Paper 3's experiment (section 5.1) with the scheduler of the runtime itself, in virtual time:
+//! workers, stewards, loans and totals as in every job, on nodes of one PE each.
 //!
 //! `cargo run --release -p gridspan-jobs --example stealing [-- --nodes 32,64 --sites 1,4 --wan-ms 20 --out FOLDER]`
 //!
-//! Where tasks appear is what `cargo bench --bench stealing` uses for its study of the policies alone. An attempt is
-//! what an idle node sends to get tasks, also in vain, from the beginning of the first batch to the end of the last;
-//! messages are all between stewards but the packets with tasks and results. The makespan of a batch is from when its tasks
-//! appear, on all nodes at once, until the last is done, as in the paper. At the end the last policy is compared with the others, by geometric
-//! means. Pictures like the paper's figures 4 to 8 go to FOLDER, one for each load: a row for each number of sites, and in it
-//! attempts, messages and makespans with one curve for each policy.
+//! Where tasks appear is what `cargo bench --bench stealing` uses for its study of the policies
+//! alone. An attempt is what an idle node sends to get tasks, also in vain, from the beginning of
+//! the first batch to the end of the last; messages are all between stewards but the packets with
+//! tasks and results. The makespan of a batch is from when its tasks appear, on all nodes at once,
+//! until the last is done, as in the paper. At the end the last policy is compared with the others,
+//! by geometric means. Pictures like the paper's figures 4 to 8 go to FOLDER, one for each load: a
+//! row for each number of sites, and in it attempts, messages and makespans with one curve for each
+//! policy.
 
 #[path = "../../../../benches/support/log_chart.rs"]
 mod log_chart;

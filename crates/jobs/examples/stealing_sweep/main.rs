@@ -1,12 +1,14 @@
-//! The default stealing policy against every other one, over jobs, grids and latencies, in virtual time.
+//! The default stealing policy against every other one, over jobs, grids and latencies, in virtual
+//! time.
 //!
 //! `cargo run --release -p gridspan-jobs --example stealing_sweep -- --random 100 --seed 7`
 //!
-//! One JSON object per cell goes to standard output: the job, the grid, the median time of each policy in
-//! milliseconds over `--seeds` runs, the time of the first site, where the job begins, alone, and the ratios of the first
-//! policy to the best other one and to the first site alone. The last object sums up. Every run is
-//! checked against the known count of its job. `--random` adds cells whose job and grid are drawn
-//! from `--seed`: the same seed gives the same cells on every machine.
+//! One JSON object per cell goes to standard output: the job, the grid, the median time of each
+//! policy in milliseconds over `--seeds` runs, the time of the first site, where the job begins,
+//! alone, and the ratios of the first policy to the best other one and to the first site alone. The
+//! last object sums up. Every run is checked against the known count of its job. `--random` adds
+//! cells whose job and grid are drawn from `--seed`: the same seed gives the same cells on every
+//! machine.
 
 mod cell;
 mod grids;

@@ -1,10 +1,11 @@
-//! The job: both ways take turns, size by size and round by round, so that what else the machine does
-//! meets both alike.
+//! The job: both ways take turns, size by size and round by round, so that what else the machine
+//! does meets both alike.
 //!
-//! A broadcast is timed at the root, from sending to the result of a reduction to which each member contributes
-//! when it has the payload. That reduction is the same for both ways, and is also measured alone: all
-//! members but one contribute beforehand, and the root times a message to the last one, less half of a round
-//! trip to it. Payloads are checked after each broadcast and not during it.
+//! A broadcast is timed at the root, from sending to the result of a reduction to which each member
+//! contributes when it has the payload. That reduction is the same for both ways, and is also
+//! measured alone: all members but one contribute beforehand, and the root times a message to the
+//! last one, less half of a round trip to it. Payloads are checked after each broadcast and not
+//! during it.
 
 use super::member::{Member, Message, Question, Way};
 use super::payload::{Digest, payload};
@@ -170,7 +171,8 @@ impl Bench<'_> {
         Err(reason.into())
     }
 
-    /// What the reduction takes from the last contribution on, in ns, for several members as the last.
+    /// What the reduction takes from the last contribution on, in ns, for several members as the
+    /// last.
     async fn closings(&self) -> Result<Vec<f64>, JobError> {
         let stride = self.nodes.div_ceil(CLOSERS_MAX).max(1);
         let mut closings_ns = Vec::new();

@@ -1,5 +1,6 @@
-//! One member on each node: it takes payloads, passes on what came over the hand-written tree, confirms, and
-//! tells afterwards whether it had everything, whole and once. One is the root, which measures.
+//! One member on each node: it takes payloads, passes on what came over the hand-written tree,
+//! confirms, and tells afterwards whether it had everything, whole and once. One is the root, which
+//! measures.
 
 use super::binomial::children;
 use super::payload::{Digest, payload};
@@ -28,7 +29,8 @@ pub enum Question {
         /// Which payload of this size.
         round: u64,
     },
-    /// From a message to this member, the only one that has not contributed, to the result of the reduction.
+    /// From a message to this member, the only one that has not contributed, to the result of the
+    /// reduction.
     Closing {
         /// The member.
         last: u32,
@@ -43,7 +45,8 @@ pub enum Question {
 /// What members are told.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Message {
-    /// To the root: measure, and answer with the time in ns; none if not all members have confirmed.
+    /// To the root: measure, and answer with the time in ns; none if not all members have
+    /// confirmed.
     Measure {
         /// What.
         question: Question,
@@ -103,8 +106,8 @@ struct Measured {
     reply: Reply<Option<u64>>,
 }
 
-/// Time runs from the beginning of a PE's turn, which must not be that in which the payload was made; and
-/// all nodes should have nothing left to do.
+/// Time runs from the beginning of a PE's turn, which must not be that in which the payload was
+/// made; and all nodes should have nothing left to do.
 const PAUSE: Duration = Duration::from_millis(1);
 
 impl Actor for Member {

@@ -1,4 +1,5 @@
-//! Broadcasts measured: the runtime's own beside a binomial tree that the members themselves build of messages.
+//! Broadcasts measured: the runtime's own beside a binomial tree that the members themselves build
+//! of messages.
 //!
 //! - [`binomial`]: to whom each member of the hand-written tree passes on
 //! - [`payload`]: what is broadcast, and its digest

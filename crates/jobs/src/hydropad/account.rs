@@ -1,7 +1,8 @@
 //! The account of what must be kept: mass, momentum, and the energy of an expanding box.
 //!
-//! As gravity gets stronger with the scale factor `a`, energy is not kept, but changes by exactly `∫ W d ln a` with the energy
-//! `W` of gravity (the equation of Layzer and Irvine, in super-comoving variables).
+//! As gravity gets stronger with the scale factor `a`, energy is not kept, but changes by exactly
+//! `∫ W d ln a` with the energy `W` of gravity (the equation of Layzer and Irvine, in
+//! super-comoving variables).
 
 use super::clock::Step;
 use super::step::Report;
@@ -94,7 +95,8 @@ impl Account {
     }
 }
 
-/// The integral of the energy of gravity over the logarithm of the scale factor, as for a power between two entries.
+/// The integral of the energy of gravity over the logarithm of the scale factor, as for a power
+/// between two entries.
 fn between(one: Entry, other: Entry) -> f64 {
     let far = (other.scale / one.scale).ln();
     let power = (other.gravity / one.gravity).ln() / far;

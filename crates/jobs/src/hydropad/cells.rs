@@ -1,8 +1,10 @@
-//! A periodic box of cells. Lengths are in cells everywhere; cell `[i, j, k]` is from there to one more in each axis.
+//! A periodic box of cells. Lengths are in cells everywhere; cell `[i, j, k]` is from there to one
+//! more in each axis.
 
 use thiserror::Error;
 
-/// Most cells of a box, and most particles: what calls take of these is just sent at once, a gigabyte.
+/// Most cells of a box, and most particles: what calls take of these is just sent at once, a
+/// gigabyte.
 pub const CELLS_MAX: usize = 1 << 24;
 
 /// A box that cannot be, or a field of another one. Nothing was computed.
@@ -24,7 +26,8 @@ pub enum SizeError {
     },
 }
 
-/// How many cells there are along each axis. Fields have one value for each, those along the last axis in a row.
+/// How many cells there are along each axis. Fields have one value for each, those along the last
+/// axis in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cells([usize; 3]);
 

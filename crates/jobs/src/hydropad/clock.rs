@@ -1,7 +1,7 @@
 //! The client's part: how long the steps of time are.
 //!
-//! Steps are decided for some of them at once, the *window* of calls that are mapped together, from how fast anything
-//! was at the end of the window before.
+//! Steps are decided for some of them at once, the *window* of calls that are mapped together, from
+//! how fast anything was at the end of the window before.
 
 use super::expansion::{growth_at, scale_at, time_of};
 use super::problem::Problem;
@@ -59,8 +59,9 @@ impl Clock {
         scale_at(self.time)
     }
 
-    /// The steps of the next window; none at the end. The fastest moves `speed` cells per time now; what falls into a
-    /// growing wave gets faster with the scale factor to the power of 3/2, as long as the wave is small (Zel'dovich).
+    /// The steps of the next window; none at the end. The fastest moves `speed` cells per time now;
+    /// what falls into a growing wave gets faster with the scale factor to the power of 3/2, as
+    /// long as the wave is small (Zel'dovich).
     pub fn window(&mut self, speed: f64) -> Vec<Step> {
         let Plan { problem, steps, window } = self.plan;
         let most = window.min(steps - self.number);

@@ -1,10 +1,12 @@
-//! The expanding background: a flat universe of matter (Einstein and de Sitter), in super-comoving variables.
+//! The expanding background: a flat universe of matter (Einstein and de Sitter), in super-comoving
+//! variables.
 //!
-//! Positions are comoving, velocities are `a² dx/dt`, and time `T` is such that `dT = dt / a²` (Martel and Shapiro, "A
-//! convenient set of comoving cosmological variables", 1998). In them matter moves under gravity, and a gas of the adiabatic
-//! exponent 5/3 flows, as if nothing expanded; only the strength of gravity grows with the scale factor `a`: the potential has
-//! `∇²φ = 3/2 a δ` where `δ` is the density over its mean, less one. The unit of time is the age of Hubble at `a` = 1.
-//! There `a = 4 / T²`, and `T` runs from minus infinity towards 0.
+//! Positions are comoving, velocities are `a² dx/dt`, and time `T` is such that `dT = dt / a²`
+//! (Martel and Shapiro, "A convenient set of comoving cosmological variables", 1998). In them
+//! matter moves under gravity, and a gas of the adiabatic exponent 5/3 flows, as if nothing
+//! expanded; only the strength of gravity grows with the scale factor `a`: the potential has
+//! `∇²φ = 3/2 a δ` where `δ` is the density over its mean, less one. The unit of time is the age of
+//! Hubble at `a` = 1. There `a = 4 / T²`, and `T` runs from minus infinity towards 0.
 
 /// The scale factor at a time.
 pub fn scale_at(time: f64) -> f64 {

@@ -1,8 +1,9 @@
 //! The tasks as remote functions, with how long they take.
 //!
-//! The formulas are those of one core of a 2020s server, measured on boxes of 48³ to 100³ cells that the cache does not hold; a
-//! server's speed is relative to that. Each is there twice: of the arguments, for calls, and of their sizes in bytes, for groups,
-//! whose arguments the client does not have.
+//! The formulas are those of one core of a 2020s server, measured on boxes of 48³ to 100³ cells
+//! that the cache does not hold; a server's speed is relative to that. Each is there twice: of the
+//! arguments, for calls, and of their sizes in bytes, for groups, whose arguments the client does
+//! not have.
 
 use super::clock::Step;
 use super::digest::Digest;
@@ -61,7 +62,8 @@ pub const BARYONS: Function<GasNow, GasThen> = Function::new("baryons", baryons)
     .computes("240e-9 * in0 / 8")
     .gives(&["in0", "in1", "in2", "in3", "50"]);
 
-/// Positions and velocities to how far they are from where they must be at a scale factor, and their digest.
+/// Positions and velocities to how far they are from where they must be at a scale factor, and
+/// their digest.
 pub const SURVEY_DARK: Function<(Vectors, Vectors, Problem, f64), (f64, u64)> =
     Function::new("survey dark", survey_dark)
         .costs("40e-9 * p", &["p"], |(all, ..)| vec![all.len() as f64])

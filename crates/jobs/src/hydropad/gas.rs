@@ -1,7 +1,7 @@
 //! Baryons: a gas that feels gravity and its own pressure.
 //!
-//! A step accelerates the gas by gravity and then sweeps along one axis after the other, in turn forwards and
-//! backwards (Strang splitting); each sweep is that of `tvd`.
+//! A step accelerates the gas by gravity and then sweeps along one axis after the other, in turn
+//! forwards and backwards (Strang splitting); each sweep is that of `tvd`.
 
 use super::cells::{Cells, SizeError};
 use super::tvd::{Cell, GAMMA, Line};
@@ -13,10 +13,12 @@ pub const COURANT: f64 = 0.8;
 /// So many sweeps along each axis are made for one step at most.
 const SWEEPS_MAX: f64 = 64.0;
 
-/// Pressure comes from the energy where heat is more than this part of it, and else from the entropy.
+/// Pressure comes from the energy where heat is more than this part of it, and else from the
+/// entropy.
 const HEAT_READABLE: f64 = 1e-3;
 
-/// Entropy is set anew where heat is more than this part of the largest energy around, as behind a shock.
+/// Entropy is set anew where heat is more than this part of the largest energy around, as behind a
+/// shock.
 const HEAT_SHOCKED: f64 = 0.1;
 
 /// Why a gas cannot go on. It was given up.

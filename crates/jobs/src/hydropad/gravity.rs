@@ -1,8 +1,9 @@
 //! Gravity: the potential of a density in a periodic box, by Fourier transforms.
 //!
-//! `∇²φ = g (ρ - mean)` is `-k² φ_k = g ρ_k` for every wave, so the solution is exact for what the cells can hold (Hockney and
-//! Eastwood, "Computer Simulation Using Particles", 1988, section 6). The transforms use no instructions that only some
-//! processors have: the same densities give the same bits on every server.
+//! `∇²φ = g (ρ - mean)` is `-k² φ_k = g ρ_k` for every wave, so the solution is exact for what the
+//! cells can hold (Hockney and Eastwood, "Computer Simulation Using Particles", 1988, section 6).
+//! The transforms use no instructions that only some processors have: the same densities give the
+//! same bits on every server.
 
 use super::cells::{Cells, SizeError};
 use rustfft::num_complex::Complex64;
@@ -13,8 +14,8 @@ use std::sync::Arc;
 /// Transposes are done in squares of this edge, two of which fit the first cache.
 const TILE: usize = 16;
 
-/// The potential of densities that are summed, in cells² per time²: `strength` times the contrast is its Laplacian. The mean
-/// makes no force and is left out.
+/// The potential of densities that are summed, in cells² per time²: `strength` times the contrast
+/// is its Laplacian. The mean makes no force and is left out.
 ///
 /// # Errors
 /// If a density has not one value for each cell.
@@ -40,7 +41,8 @@ pub fn potential(
     Ok(waves.into_iter().map(|wave| wave.re).collect())
 }
 
-/// The squares of the wave numbers along an axis, in radians² per cell², in the order of a transform.
+/// The squares of the wave numbers along an axis, in radians² per cell², in the order of a
+/// transform.
 fn squared_wave_numbers(count: usize) -> Vec<f64> {
     let wave_number = |i: usize| i.min(count - i) as f64 * TAU / count as f64;
     (0..count).map(|i| wave_number(i).powi(2)).collect()
@@ -76,7 +78,8 @@ fn transpose(from: &[Complex64], to: &mut [Complex64], columns: usize) {
     }
 }
 
-/// The acceleration in each cell: minus the gradient of a potential, of fourth order in the size of cells.
+/// The acceleration in each cell: minus the gradient of a potential, of fourth order in the size of
+/// cells.
 ///
 /// # Errors
 /// If the potential has not one value for each cell.

@@ -1,5 +1,5 @@
-//! The loop as a group of calls (paper 5, table III): data stays on the servers, and the client hears of each window
-//! what it needs to decide the next.
+//! The loop as a group of calls (paper 5, table III): data stays on the servers, and the client
+//! hears of each window what it needs to decide the next.
 
 use super::clock::{Clock, Plan, Step};
 use super::functions::{

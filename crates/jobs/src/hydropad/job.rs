@@ -1,4 +1,5 @@
-//! The job: servers on all PEs but the first, the loop in one or all of its forms, and what it must come to.
+//! The job: servers on all PEs but the first, the loop in one or all of its forms, and what it must
+//! come to.
 
 use clap::{Parser, ValueEnum};
 use gridspan_rpc::calls::{RpcError, ServerPlan, Services, with_rpc};
@@ -154,8 +155,8 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
     Ok(())
 }
 
-/// A server on every PE but that of the client, or on that if it is the only one. Speeds are theirs in order; 1 where there
-/// is none.
+/// A server on every PE but that of the client, or on that if it is the only one. Speeds are theirs
+/// in order; 1 where there is none.
 ///
 /// # Errors
 /// If one cannot be started.

@@ -1,8 +1,9 @@
 //! Dark matter: particles that feel gravity only, by the particle-mesh method.
 //!
-//! Mass goes to cells as a cloud of the size of a cell, and the force comes back with the same weights, so that no particle
-//! pulls itself and the whole keeps its momentum (Hockney and Eastwood, "Computer Simulation Using Particles", 1988, chapter
-//! 5). Steps are those of the leapfrog: velocities are half a step behind positions.
+//! Mass goes to cells as a cloud of the size of a cell, and the force comes back with the same
+//! weights, so that no particle pulls itself and the whole keeps its momentum (Hockney and
+//! Eastwood, "Computer Simulation Using Particles", 1988, chapter 5). Steps are those of the
+//! leapfrog: velocities are half a step behind positions.
 
 use super::cells::Cells;
 use thiserror::Error;

@@ -1,4 +1,5 @@
-//! Hydropad: clusters of galaxies form of dark matter and gas, the application of paper 5 (section 5).
+//! Hydropad: clusters of galaxies form of dark matter and gas, the application of paper 5 (section
+//! 5).
 //!
 //! | part | is |
 //! | --- | --- |
@@ -13,8 +14,8 @@
 //! | [`serial`], [`plain`], [`grouped`] | the loop in one process, by single calls, and as a group of calls |
 //! | [`job`] | all of it as a job |
 //!
-//! A step needs gravity first; then dark matter and gas can go side by side. All three loops give the same bits: tasks
-//! are functions of their arguments, and no sum depends on who computes it.
+//! A step needs gravity first; then dark matter and gas can go side by side. All three loops give
+//! the same bits: tasks are functions of their arguments, and no sum depends on who computes it.
 
 pub mod account;
 pub mod cells;

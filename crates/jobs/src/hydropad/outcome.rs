@@ -43,7 +43,8 @@ impl Outcome {
         self.windows.iter().map(|(_, took)| *took).sum()
     }
 
-    /// How long a step takes once data is where it is needed: the mean of all windows but the first, if there are others.
+    /// How long a step takes once data is where it is needed: the mean of all windows but the
+    /// first, if there are others.
     pub fn settled_step(&self) -> Duration {
         let settled = &self.windows[usize::from(self.windows.len() > 1)..];
         let steps: u32 = settled.iter().map(|(steps, _)| steps).sum();

@@ -1,8 +1,9 @@
-//! A pancake of Zel'dovich: a plane wave that grows until matter of both sides meets, with the exact answer until then.
+//! A pancake of Zel'dovich: a plane wave that grows until matter of both sides meets, with the
+//! exact answer until then.
 //!
-//! What began at `q` is at `q - (a / a_c) sin(k q) / k` at scale factor `a` along the wave, so all of it that is near the middle
-//! meets at `a_c` (Zel'dovich, "Gravitational instability", 1970). In a universe of matter without pressure that is exact, not
-//! only for small waves.
+//! What began at `q` is at `q - (a / a_c) sin(k q) / k` at scale factor `a` along the wave, so all
+//! of it that is near the middle meets at `a_c` (Zel'dovich, "Gravitational instability", 1970). In
+//! a universe of matter without pressure that is exact, not only for small waves.
 
 use super::cells::Cells;
 use super::gas::Gas;
@@ -18,7 +19,8 @@ pub struct Pancake {
     pub meets_at: f64,
 }
 
-/// Halvings and steps of Newton until an origin is found; each makes its error smaller by two at least.
+/// Halvings and steps of Newton until an origin is found; each makes its error smaller by two at
+/// least.
 const ROUNDS: u32 = 60;
 
 impl Pancake {
@@ -39,7 +41,8 @@ impl Pancake {
         (numbers.map(|number| far * number), numbers.map(|number| fast * number))
     }
 
-    /// Where what is at a place began, while nothing has met: of the phase that solves `θ = φ - b sin φ`.
+    /// Where what is at a place began, while nothing has met: of the phase that solves
+    /// `θ = φ - b sin φ`.
     fn origin_phase(&self, phase: f64, scale: f64) -> f64 {
         let part = scale / self.meets_at;
         let (mut low, mut high, mut found) = (phase - part, phase + part, phase);
@@ -59,7 +62,8 @@ impl Pancake {
         found
     }
 
-    /// A lattice of `per_axis` particles along each axis that has more than one cell, at a scale factor, with their velocities.
+    /// A lattice of `per_axis` particles along each axis that has more than one cell, at a scale
+    /// factor, with their velocities.
     pub fn matter(&self, cells: Cells, per_axis: usize, scale: f64) -> Matter {
         let (mut positions, mut velocities) = (Vec::new(), Vec::new());
         let edges = cells.axes().map(|count| count as f64);
@@ -74,8 +78,8 @@ impl Pancake {
         Matter { positions, velocities }
     }
 
-    /// A gas of so much mass per cell in the mean, that moves with the wave. Its entropy is the same everywhere: its pressure
-    /// would be `pressure` at the mean density.
+    /// A gas of so much mass per cell in the mean, that moves with the wave. Its entropy is the
+    /// same everywhere: its pressure would be `pressure` at the mean density.
     pub fn gas(&self, cells: Cells, mean: f64, pressure: f64, scale: f64) -> Gas {
         let numbers = self.wave_numbers(cells);
         let square: f64 = numbers.iter().map(|number| number * number).sum();
@@ -93,7 +97,8 @@ impl Pancake {
         Gas::new(density, &velocity, &pressures)
     }
 
-    /// The root of the mean square of how far particles of a lattice are from where they should be at a scale factor, in cells.
+    /// The root of the mean square of how far particles of a lattice are from where they should be
+    /// at a scale factor, in cells.
     pub fn error(&self, cells: Cells, per_axis: usize, scale: f64, positions: &[[f64; 3]]) -> f64 {
         let edges = cells.axes().map(|count| count as f64);
         let mut squares = 0.0;
@@ -116,7 +121,8 @@ impl Pancake {
     }
 }
 
-/// Where particles begin: evenly in the box, `per_axis` of them along each axis that has more than one cell.
+/// Where particles begin: evenly in the box, `per_axis` of them along each axis that has more than
+/// one cell.
 fn lattice(cells: Cells, per_axis: usize) -> impl Iterator<Item = [f64; 3]> {
     let counts = cells.axes().map(|count| if count > 1 { per_axis } else { 1 });
     let [x, y, z] = counts;

@@ -1,4 +1,5 @@
-//! The loop by plain GridRPC (paper 5, table I): every call takes its data from the client and gives it back.
+//! The loop by plain GridRPC (paper 5, table I): every call takes its data from the client and
+//! gives it back.
 
 use super::account::Account;
 use super::clock::{Clock, Plan};

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 /// The scale factor at which matter of both sides of a wave meets.
 const MEETS_AT: f64 = 1.0;
 
-/// How fast sound is at first, in edges of the box per time: so slow that gas falls as dark matter does.
+/// How fast sound is at first, in edges of the box per time: so slow that gas falls as dark matter
+/// does.
 const SOUND: f64 = 1e-3;
 
 /// A box of dark matter and gas in which a plane wave grows.
@@ -74,7 +75,8 @@ impl Problem {
         SOUND * self.axes.iter().copied().max().map_or(0.0, f64::from)
     }
 
-    /// How fast anything moves at the beginning, at most, in cells per time: known before anything is made.
+    /// How fast anything moves at the beginning, at most, in cells per time: known before anything
+    /// is made.
     ///
     /// # Errors
     /// As [`Self::cells`].

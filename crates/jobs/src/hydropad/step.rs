@@ -1,8 +1,9 @@
 //! The three tasks of a step, as functions of their arguments.
 //!
-//! At the beginning of a step gravity is that of all matter. Then dark matter and gas are accelerated, each for half of the
-//! step before and half of this one, and move for this one: the leapfrog. What tasks report is of the beginning, between
-//! the halves, where positions and velocities are of the same time.
+//! At the beginning of a step gravity is that of all matter. Then dark matter and gas are
+//! accelerated, each for half of the step before and half of this one, and move for this one: the
+//! leapfrog. What tasks report is of the beginning, between the halves, where positions and
+//! velocities are of the same time.
 
 use super::cells::SizeError;
 use super::clock::Step;

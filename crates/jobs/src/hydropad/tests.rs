@@ -7,8 +7,9 @@ use super::problem::{Problem, State};
 use super::serial::{self, advance};
 use std::f64::consts::TAU;
 
-/// The exact answer of Sod's tube for an exponent of 5/3, where the states between the waves are those of Riemann's problem,
-/// found by halving (Toro, "Riemann Solvers and Numerical Methods for Fluid Dynamics", section 4). Density at `x / t`.
+/// The exact answer of Sod's tube for an exponent of 5/3, where the states between the waves are
+/// those of Riemann's problem, found by halving (Toro, "Riemann Solvers and Numerical Methods for
+/// Fluid Dynamics", section 4). Density at `x / t`.
 fn sod_density(speed: f64) -> f64 {
     let g: f64 = 5.0 / 3.0;
     let (left, right): ((f64, f64), (f64, f64)) = ((1.0, 1.0), (0.125, 0.1));
@@ -41,8 +42,8 @@ fn sod_density(speed: f64) -> f64 {
     }
 }
 
-/// A tube of `count` cells along an axis, dense in its middle half, so that the wave to the right begins at 3/4; the mean
-/// error of the density around there after a time of 0.1 of its length.
+/// A tube of `count` cells along an axis, dense in its middle half, so that the wave to the right
+/// begins at 3/4; the mean error of the density around there after a time of 0.1 of its length.
 fn sod_error(axis: usize, count: usize) -> f64 {
     let mut axes = [1; 3];
     axes[axis] = count;

@@ -1,17 +1,21 @@
-//! One sweep of the equations of Euler along a line of cells, by a scheme whose total variation diminishes.
+//! One sweep of the equations of Euler along a line of cells, by a scheme whose total variation
+//! diminishes.
 //!
-//! It is Harten's modified flux ("High resolution schemes for hyperbolic conservation laws", 1983) with the averages of Roe, as Ryu,
-//! Ostriker, Kang and Cen use it ("A cosmological hydrodynamic code based on the total variation diminishing scheme", 1993,
-//! section 2). What a line loses at one face its neighbour gets, so mass, momentum and energy are kept to rounding.
+//! It is Harten's modified flux ("High resolution schemes for hyperbolic conservation laws", 1983)
+//! with the averages of Roe, as Ryu, Ostriker, Kang and Cen use it ("A cosmological hydrodynamic
+//! code based on the total variation diminishing scheme", 1993, section 2). What a line loses at
+//! one face its neighbour gets, so mass, momentum and energy are kept to rounding.
 //!
-//! A gas that is much faster than its sound has its heat in the last digits of its energy. So a line also carries the
-//! *modified entropy* `p / ρ^(2/3)`, a density that is kept where no shock passes (their section 2.4).
+//! A gas that is much faster than its sound has its heat in the last digits of its energy. So a
+//! line also carries the *modified entropy* `p / ρ^(2/3)`, a density that is kept where no shock
+//! passes (their section 2.4).
 
-/// The exponent of a gas of atoms, for which the expansion of the background drops out of the equations.
+/// The exponent of a gas of atoms, for which the expansion of the background drops out of the
+/// equations.
 pub(super) const GAMMA: f64 = 5.0 / 3.0;
 
-/// Waves slower than twice this part of a cell per step are damped as if they were that fast, so that no expansion
-/// becomes a shock (Harten's ε).
+/// Waves slower than twice this part of a cell per step are damped as if they were that fast, so
+/// that no expansion becomes a shock (Harten's ε).
 const DAMPED: f64 = 0.1;
 
 /// One cell of a line: the velocity along the line is the first.
@@ -27,7 +31,8 @@ pub(super) struct Cell {
 /// What passes a face in a time: mass, momentum, energy and modified entropy.
 pub(super) type Flux = [f64; 6];
 
-/// The waves at a face: those of sound backward, of entropy, of the two shears, and of sound forward.
+/// The waves at a face: those of sound backward, of entropy, of the two shears, and of sound
+/// forward.
 type Waves = [f64; 5];
 
 /// The face between a cell and the next one.
@@ -96,7 +101,8 @@ fn least(one: f64, other: f64) -> f64 {
     }
 }
 
-/// The entropy of what leaves the middle one of three cells towards the last, as a line through it says, limited.
+/// The entropy of what leaves the middle one of three cells towards the last, as a line through it
+/// says, limited.
 fn entropy_at_face(cells: &[Cell], [behind, here, ahead]: [usize; 3], mass: f64) -> f64 {
     let [behind, here, ahead] = [behind, here, ahead].map(|i| &cells[i]);
     let slope = least(here.entropy - behind.entropy, ahead.entropy - here.entropy);
@@ -131,7 +137,8 @@ impl Face {
         let mean = |one: f64, two: f64| part * one + (1.0 - part) * two;
         let velocity: [f64; 3] = std::array::from_fn(|d| mean(left.velocity[d], right.velocity[d]));
         let jump: [f64; 3] = std::array::from_fn(|d| right.velocity[d] - left.velocity[d]);
-        // The square of sound from what is positive: the difference of enthalpy and motion would lose all digits in a fast gas.
+        // The square of sound from what is positive: the difference of enthalpy and motion would
+        // lose all digits in a fast gas.
         let heat = |cell: &Cell| GAMMA / (GAMMA - 1.0) * cell.pressure / cell.density;
         let between: f64 = jump.iter().map(|part| part * part).sum();
         let heat = mean(heat(left), heat(right)) + 0.5 * part * (1.0 - part) * between;

@@ -14,9 +14,9 @@ use super::system::{System, VELOCITY_SEED};
 pub(crate) const ABOUT: &str =
     "Molecular dynamics of a Lennard-Jones droplet in 3,024 pairs of cells";
 
-/// By how much cells are wider than the cutoff if their number is not given: few enough pairs, and room
-/// for atoms to stray, so that they need not change cells in every step. Gives the 6 x 6 x 6 cells of the
-/// standard droplet.
+/// By how much cells are wider than the cutoff if their number is not given: few enough pairs, and
+/// room for atoms to stray, so that they need not change cells in every step. Gives the 6 x 6 x 6
+/// cells of the standard droplet.
 const CELL_EDGE_PER_CUTOFF: f64 = 1.6;
 
 /// Most steps between changes of cells if the interval is not given, as in the original.
@@ -51,8 +51,8 @@ pub struct Options {
     /// Of the uniform system: a crystal of SIZE^3 cells with four atoms each.
     #[arg(long)]
     pub size: Option<u32>,
-    /// Of the uniform system: press it together smoothly until its densest place is so many times as dense as
-    /// its thinnest.
+    /// Of the uniform system: press it together smoothly until its densest place is so many times
+    /// as dense as its thinnest.
     #[arg(long, value_name = "RATIO", default_value_t = 1.0, value_parser = at_least_one)]
     pub contrast: f64,
     /// Start from this file instead: XYZ, extended XYZ, LAMMPS data or PDB.
@@ -64,8 +64,8 @@ pub struct Options {
     /// The length unit of the file: all lengths are divided by it.
     #[arg(long, default_value_t = 1.0, requires = "input", value_parser = positive)]
     pub sigma: f64,
-    /// Draw velocities of this temperature [default: 0.7 for the droplet, 1.44 for uniform; those of the
-    /// file].
+    /// Draw velocities of this temperature [default: 0.7 for the droplet, 1.44 for uniform; those
+    /// of the file].
     #[arg(long, value_parser = positive)]
     pub temperature: Option<f64>,
     /// How many steps.

@@ -1,11 +1,11 @@
 //! The atoms of one cell, and how they change cells.
 //!
-//! Atoms are kept sorted by id. That makes the order of every sum over them, and with it every bit of the
-//! trajectory, independent of the order in which migrating atoms arrive.
+//! Atoms are kept sorted by id. That makes the order of every sum over them, and with it every bit
+//! of the trajectory, independent of the order in which migrating atoms arrive.
 //!
-//! Between two calls of [`CellAtoms::take_leavers`] positions are not wrapped: a cell's images are fixed
-//! shifts, so an atom that has just crossed the boundary of the box must stay next to its cell until it
-//! changes cells.
+//! Between two calls of [`CellAtoms::take_leavers`] positions are not wrapped: a cell's images are
+//! fixed shifts, so an atom that has just crossed the boundary of the box must stay next to its
+//! cell until it changes cells.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,8 @@ pub struct Atom {
     pub velocity: [f64; 3],
 }
 
-/// The atoms of one cell by ascending id. All lists have the same length, also after deserialisation.
+/// The atoms of one cell by ascending id. All lists have the same length, also after
+/// deserialisation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Lists")]
 pub struct CellAtoms {
@@ -38,8 +39,8 @@ pub struct CellAtoms {
     velocities: Vectors,
 }
 
-/// Lists of different lengths came in where the atoms of a cell were expected; the sender is broken or of
-/// another version.
+/// Lists of different lengths came in where the atoms of a cell were expected; the sender is broken
+/// or of another version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
     "a cell has {ids} ids, {species} species, {positions} positions and {velocities} velocities; they must be equally many"
@@ -179,11 +180,12 @@ impl CellAtoms {
         }
     }
 
-    /// Wraps all positions into the box and removes the atoms that are no longer in the cell `home`, by
-    /// the cell they are in now.
+    /// Wraps all positions into the box and removes the atoms that are no longer in the cell
+    /// `home`, by the cell they are in now.
     ///
     /// # Errors
-    /// If an atom went farther than a neighbouring cell. The cell's atoms are then left as they were.
+    /// If an atom went farther than a neighbouring cell. The cell's atoms are then left as they
+    /// were.
     pub fn take_leavers(
         &mut self,
         cells: &Cells,

@@ -1,13 +1,15 @@
-//! The actor of a cell: sends positions, adds up forces, moves its atoms, exchanges those that leave.
+//! The actor of a cell: sends positions, adds up forces, moves its atoms, exchanges those that
+//! leave.
 //!
-//! **Start.** Main creates cells and pairs and broadcasts [`CellMessage::Start`]. Nothing reaches a cell
-//! before: what pairs and neighbours send follows from its own positions.
+//! **Start.** Main creates cells and pairs and broadcasts [`CellMessage::Start`]. Nothing reaches a
+//! cell before: what pairs and neighbours send follows from its own positions.
 //!
-//! **Steady state.** In a step, a cell sends its positions to its pairs and waits for all forces. It
-//! finishes the step, reports if that is due, waits at a sync point if that is due, and begins the next
-//! step. In steps in which atoms change cells it first sends every neighbour those that went there, often
-//! none, and waits for the same from all of them. A neighbour may be there before: what comes for the next
-//! step is held. It cannot be two steps ahead, as its forces depend on this cell's positions.
+//! **Steady state.** In a step, a cell sends its positions to its pairs and waits for all forces.
+//! It finishes the step, reports if that is due, waits at a sync point if that is due, and begins
+//! the next step. In steps in which atoms change cells it first sends every neighbour those that
+//! went there, often none, and waits for the same from all of them. A neighbour may be there
+//! before: what comes for the next step is held. It cannot be two steps ahead, as its forces depend
+//! on this cell's positions.
 //!
 //! **Failure.** An atom that went too far, or a message that does not fit, fails the job.
 
@@ -199,7 +201,8 @@ impl Cell {
         Ok(())
     }
 
-    /// Goes on once all neighbours have sent what went here. The cell itself is also among its partners.
+    /// Goes on once all neighbours have sent what went here. The cell itself is also among its
+    /// partners.
     fn try_absorb(&mut self, schedule: &Schedule, cx: &mut Context<'_, Self>) {
         let senders = self.arrivals.get(&self.step).map_or(0, |arrivals| arrivals.senders as usize);
         if self.is_exchanging && senders + 1 == self.partners.len() {

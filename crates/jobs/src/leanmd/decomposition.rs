@@ -1,9 +1,9 @@
 //! The periodic box cut into cells, and the pairs of cells whose atoms can act on each other.
 //!
-//! A cell's edges are at least as long as the cutoff, so an atom acts only on atoms of its own and the
-//! touching cells. With three or more cells per axis two cells touch at most once. With two they touch on
-//! both sides, and with one a cell touches itself: such a pair has several periodic *images*, each an
-//! explicit shift. Every pair of atoms and images is met exactly once.
+//! A cell's edges are at least as long as the cutoff, so an atom acts only on atoms of its own and
+//! the touching cells. With three or more cells per axis two cells touch at most once. With two
+//! they touch on both sides, and with one a cell touches itself: such a pair has several periodic
+//! *images*, each an explicit shift. Every pair of atoms and images is met exactly once.
 
 use std::collections::BTreeMap;
 
@@ -46,8 +46,8 @@ pub struct CellPair {
     pub a: CellIndex,
     /// The other cell, or the same.
     pub b: CellIndex,
-    /// Where B is met, in box lengths to be added to B's positions; ascending, usually just one. `[0, 0,
-    /// 0]` of a cell with itself stands for the pairs within the cell.
+    /// Where B is met, in box lengths to be added to B's positions; ascending, usually just one.
+    /// `[0, 0, 0]` of a cell with itself stands for the pairs within the cell.
     pub images: Vec<[i32; 3]>,
 }
 
@@ -87,10 +87,12 @@ pub enum CellsError {
 }
 
 impl Cells {
-    /// Cuts a box of `lengths` (sigma) into as many cells as fit with edges of at least `cutoff` (sigma).
+    /// Cuts a box of `lengths` (sigma) into as many cells as fit with edges of at least `cutoff`
+    /// (sigma).
     ///
     /// # Errors
-    /// If a length is no length, the box is narrower than the cutoff, or there would be too many cells.
+    /// If a length is no length, the box is narrower than the cutoff, or there would be too many
+    /// cells.
     pub fn for_cutoff(lengths: [f64; 3], cutoff: f64) -> Result<Self, CellsError> {
         let fitting = |length: f64| {
             // The quotient can round up to a whole number although one cell less is right.
@@ -100,8 +102,8 @@ impl Cells {
         Self::with_dims(lengths, lengths.map(fitting), cutoff)
     }
 
-    /// Cuts a box of `lengths` (sigma) into `dims` cells, which must have edges of at least `cutoff`
-    /// (sigma).
+    /// Cuts a box of `lengths` (sigma) into `dims` cells, which must have edges of at least
+    /// `cutoff` (sigma).
     ///
     /// # Errors
     /// If a length is no length, a cell is narrower than the cutoff, or there are too many cells.
@@ -141,8 +143,8 @@ impl Cells {
     }
 
     /// How far (sigma) an atom may stray from its cell before pairs are missed: half of what the
-    /// narrowest edge has over the cutoff. Atoms must change cells before; with every step they may stray
-    /// no distance at all.
+    /// narrowest edge has over the cutoff. Atoms must change cells before; with every step they may
+    /// stray no distance at all.
     pub fn stray_max(&self, cutoff: f64) -> f64 {
         let narrowest = (0..3)
             .map(|axis| self.lengths[axis] / f64::from(self.dims[axis]))
@@ -150,8 +152,8 @@ impl Cells {
         (narrowest - cutoff) / 2.0
     }
 
-    /// How far (sigma) `position`, not wrapped, is outside of `cell`, along the axis where it is farthest;
-    /// 0 inside, NaN if it has no finite position.
+    /// How far (sigma) `position`, not wrapped, is outside of `cell`, along the axis where it is
+    /// farthest; 0 inside, NaN if it has no finite position.
     pub fn stray(&self, cell: CellIndex, position: [f64; 3]) -> f64 {
         (0..3).fold(0.0, |most: f64, axis| {
             let edge = self.lengths[axis] / f64::from(self.dims[axis]);
@@ -161,7 +163,8 @@ impl Cells {
         })
     }
 
-    /// The image of `position` (sigma) inside the box: each coordinate at least 0 and below the length.
+    /// The image of `position` (sigma) inside the box: each coordinate at least 0 and below the
+    /// length.
     pub fn wrap(&self, position: [f64; 3]) -> [f64; 3] {
         std::array::from_fn(|axis| {
             let wrapped = position[axis].rem_euclid(self.lengths[axis]);
@@ -192,8 +195,8 @@ impl Cells {
         (0..nx).flat_map(move |x| (0..ny).flat_map(move |y| (0..nz).map(move |z| [x, y, z])))
     }
 
-    /// The cells that touch `cell`, each once, without itself, by ascending number: 26 with three or more
-    /// cells per axis.
+    /// The cells that touch `cell`, each once, without itself, by ascending number: 26 with three
+    /// or more cells per axis.
     pub fn neighbours(&self, cell: CellIndex) -> Vec<CellIndex> {
         let mut touching: Vec<CellIndex> = offsets()
             .map(|offset| self.step(cell, offset).0)
@@ -204,8 +207,8 @@ impl Cells {
         touching
     }
 
-    /// All units of force computation, by ascending numbers of A and B: `14 * count` with three or more
-    /// cells per axis.
+    /// All units of force computation, by ascending numbers of A and B: `14 * count` with three or
+    /// more cells per axis.
     pub fn pairs(&self) -> Vec<CellPair> {
         let mut images: BTreeMap<(CellIndex, CellIndex), Vec<[i32; 3]>> = BTreeMap::new();
         for cell in self.indices() {
@@ -227,9 +230,9 @@ impl Cells {
         images.into_iter().map(pair).collect()
     }
 
-    /// The partners of `cell` in [`pairs`](Self::pairs), itself among them, by ascending number: the
-    /// order in which the cell adds up forces. The pair with `other` is the one of the lower and the
-    /// higher of both.
+    /// The partners of `cell` in [`pairs`](Self::pairs), itself among them, by ascending number:
+    /// the order in which the cell adds up forces. The pair with `other` is the one of the lower
+    /// and the higher of both.
     pub fn pairs_of(&self, cell: CellIndex) -> Vec<CellIndex> {
         let mut partners = self.neighbours(cell);
         partners.insert(partners.partition_point(|&other| other < cell), cell);

@@ -1,13 +1,14 @@
 //! A liquid droplet in its vapour: the standard system of the LeanMD job, whose cells differ a
 //! hundredfold in work.
 //!
-//! The paper's system is a solvated biomolecule of about 30,000 atoms with about 3,000 pairs of cells,
-//! dense in the middle and thin outside. The droplet has the same numbers and the same unevenness without
-//! a force field: cells in the middle hold about 430 atoms, cells in the corners about 4.
+//! The paper's system is a solvated biomolecule of about 30,000 atoms with about 3,000 pairs of
+//! cells, dense in the middle and thin outside. The droplet has the same numbers and the same
+//! unevenness without a force field: cells in the middle hold about 430 atoms, cells in the corners
+//! about 4.
 //!
-//! Placement draws nothing: the liquid takes the lattice sites of a face-centred cubic crystal that are
-//! nearest to the middle, and the vapour evenly chosen sites of a coarse grid outside, so that no two
-//! atoms overlap.
+//! Placement draws nothing: the liquid takes the lattice sites of a face-centred cubic crystal that
+//! are nearest to the middle, and the vapour evenly chosen sites of a coarse grid outside, so that
+//! no two atoms overlap.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,20 +32,21 @@ pub struct Droplet {
 /// Grid of cells for [`Droplet::STANDARD`]: 216 cells of edge 8, and 216 * 14 = 3024 pairs.
 pub const STANDARD_DIMS: [u32; 3] = [6, 6, 6];
 
-/// Cutoff for [`Droplet::STANDARD`] in sigma. Twice the usual 2.5, as a surface depends on what is cut
-/// off.
+/// Cutoff for [`Droplet::STANDARD`] in sigma. Twice the usual 2.5, as a surface depends on what is
+/// cut off.
 pub const STANDARD_CUTOFF: f64 = 5.0;
 
 /// Time step for [`Droplet::STANDARD`] in reduced units.
 pub const STANDARD_DT: f64 = 0.004;
 
-/// Least distance (sigma) between atoms of the vapour, and between vapour and liquid; the force there is
-/// weak and attractive.
+/// Least distance (sigma) between atoms of the vapour, and between vapour and liquid; the force
+/// there is weak and attractive.
 const CLEARANCE: f64 = 1.5;
 
 impl Droplet {
-    /// The system of the paper's size: a droplet of radius 20.3 with 7.5 to its periodic image. Density
-    /// and temperature are those of liquid at its triple point; the vapour is 0.008 atoms / sigma^3.
+    /// The system of the paper's size: a droplet of radius 20.3 with 7.5 to its periodic image.
+    /// Density and temperature are those of liquid at its triple point; the vapour is 0.008 atoms /
+    /// sigma^3.
     pub const STANDARD: Self =
         Self { atoms: 30_000, vapour: 600, density: 0.8442, lengths: [48.0; 3], temperature: 0.7 };
 
@@ -69,8 +71,8 @@ impl Droplet {
     /// Places the atoms: the liquid first, from the middle outwards, then the vapour.
     ///
     /// # Errors
-    /// If there are no or too many atoms, a parameter is not a positive finite number, or a part does not
-    /// fit into the box.
+    /// If there are no or too many atoms, a parameter is not a positive finite number, or a part
+    /// does not fit into the box.
     pub fn build(&self) -> Result<System, SystemError> {
         check_atoms(self.atoms as usize)?;
         positive("density", self.density)?;
@@ -113,8 +115,8 @@ impl Droplet {
         sites
     }
 
-    /// Sites of the coarsest cubic grid that has enough of them farther than `clear` from the middle,
-    /// chosen evenly.
+    /// Sites of the coarsest cubic grid that has enough of them farther than `clear` from the
+    /// middle, chosen evenly.
     fn vapour_sites(&self, clear: f64, shortest: f64) -> Result<Vec<[f64; 3]>, SystemError> {
         let wanted = self.vapour as usize;
         let finest = (shortest / CLEARANCE).floor() as u32;
@@ -180,8 +182,8 @@ mod tests {
         let system = Droplet { vapour: 100, lengths: [20.0, 24.0, 22.0], ..Droplet::of_size(1500) }
             .build()
             .unwrap();
-        // Energy of an overlapping pair would be positive without bound; in the crystal each pair is near
-        // its minimum.
+        // Energy of an overlapping pair would be positive without bound; in the crystal each pair
+        // is near its minimum.
         let cells = Cells::for_cutoff(system.lengths, 2.5).unwrap();
         let law = LennardJones::new(1.1, Truncation::Truncated).unwrap();
         let atoms = system.distribute(&cells);

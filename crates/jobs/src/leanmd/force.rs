@@ -1,16 +1,17 @@
 //! The pair kernel: forces between the atoms of two cells, several pairs at a time.
 //!
-//! Cells are wider than the cutoff, so most pairs of atoms are too far apart to act on each other. The
-//! atoms that can act are first packed into groups and sorted along the line between the cells; then each
-//! packed atom of A meets the groups of B within its reach. A group is computed whole and without
-//! branches: a lane beyond the cutoff divides 0 instead of 1 by its clamped squared distance, and
-//! everything that follows from it is zero. A group with no lane inside the cutoff is skipped.
+//! Cells are wider than the cutoff, so most pairs of atoms are too far apart to act on each other.
+//! The atoms that can act are first packed into groups and sorted along the line between the cells;
+//! then each packed atom of A meets the groups of B within its reach. A group is computed whole and
+//! without branches: a lane beyond the cutoff divides 0 instead of 1 by its clamped squared
+//! distance, and everything that follows from it is zero. A group with no lane inside the cutoff is
+//! skipped.
 //!
-//! The image of B that is meant is chosen once per cell pair by shifting B, so there is no minimum-image
-//! rounding per pair and boxes of one or two cells per axis need nothing special.
+//! The image of B that is meant is chosen once per cell pair by shifting B, so there is no
+//! minimum-image rounding per pair and boxes of one or two cells per axis need nothing special.
 //!
-//! All additions happen in an order that only the inputs determine: the same two cells give the same bits
-//! on every PE.
+//! All additions happen in an order that only the inputs determine: the same two cells give the
+//! same bits on every PE.
 
 use serde::{Deserialize, Serialize};
 
@@ -39,8 +40,8 @@ impl PairSums {
     }
 }
 
-/// Memory that the kernel keeps between calls. It never influences a result; a fresh one works as well
-/// and costs allocations.
+/// Memory that the kernel keeps between calls. It never influences a result; a fresh one works as
+/// well and costs allocations.
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
     a: Packed,
@@ -48,7 +49,8 @@ pub struct Scratch {
 }
 
 /// Adds the forces between every atom of A and every atom of B moved by `shift_b` (sigma), for two
-/// different sets of atoms or a set and its periodic image; `on_a` and `on_b` are as long as `a` and `b`.
+/// different sets of atoms or a set and its periodic image; `on_a` and `on_b` are as long as `a`
+/// and `b`.
 ///
 /// Time: linear in the atoms of both cells, plus the product of those near the other cell.
 ///
@@ -116,7 +118,8 @@ fn run(law: &LennardJones, a: &mut Packed, b: &mut Packed, same: bool) -> PairSu
     }
 }
 
-/// Energy and force over distance without a cutoff, from the inverse squared distance; zero from zero.
+/// Energy and force over distance without a cutoff, from the inverse squared distance; zero from
+/// zero.
 #[inline(always)]
 fn full(inverse: Lanes) -> (Lanes, Lanes) {
     let inverse_6 = inverse * inverse * inverse;
@@ -126,11 +129,11 @@ fn full(inverse: Lanes) -> (Lanes, Lanes) {
     (energy, force_over_r)
 }
 
-/// All pairs of packed atoms within reach; where `same`, A and B hold the same atoms and each pair counts
-/// once.
+/// All pairs of packed atoms within reach; where `same`, A and B hold the same atoms and each pair
+/// counts once.
 ///
-/// `law` gets the squared distance clamped to the cutoff, the weight (1 inside, 0 outside) and the weight
-/// over the squared distance, and returns the energy and the force over distance.
+/// `law` gets the squared distance clamped to the cutoff, the weight (1 inside, 0 outside) and the
+/// weight over the squared distance, and returns the energy and the force over distance.
 #[inline(always)]
 fn sweep(
     cutoff: f64,
@@ -147,8 +150,8 @@ fn sweep(
         let own = &a.groups[group];
         let [x, y, z] = [own.x, own.y, own.z].map(|axis| Lanes::splat(axis.0[lane]));
         let (mut fx, mut fy, mut fz) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
-        // Called from two places, so it stays a function of its own: inlined into the loop, the compiler
-        // runs out of vector registers and the sweep takes almost twice as long.
+        // Called from two places, so it stays a function of its own: inlined into the loop, the
+        // compiler runs out of vector registers and the sweep takes almost twice as long.
         let mut meet = |other: &mut Group, handicap: Lanes| {
             let (dx, dy, dz) = (x - other.x, y - other.y, z - other.z);
             let r2 = dx * dx + dy * dy + dz * dz + handicap;

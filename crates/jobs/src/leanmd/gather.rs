@@ -25,8 +25,8 @@ impl Gather {
         self.waiting.clear();
     }
 
-    /// Takes the forces of the partner at `position`. Returns whether they were due: not here yet, and
-    /// one vector for each atom.
+    /// Takes the forces of the partner at `position`. Returns whether they were due: not here yet,
+    /// and one vector for each atom.
     #[must_use]
     pub fn take(&mut self, position: usize, forces: Vectors) -> bool {
         let is_due = position >= self.added && forces.len() == self.sum.len();

@@ -9,9 +9,9 @@ pub const BESIDE_A_CELL: &str = "beside-a-cell";
 
 /// A pair of cells, by their numbers.
 ///
-/// Coordinates do not tell where a cell lives without the dimensions of the grid, which a placement map
-/// does not see. So the index holds cell numbers, and how many cells there are. Keys sort as pairs do: by
-/// A, then by B.
+/// Coordinates do not tell where a cell lives without the dimensions of the grid, which a placement
+/// map does not see. So the index holds cell numbers, and how many cells there are. Keys sort as
+/// pairs do: by A, then by B.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PairIx {
     /// How many cells there are in all.

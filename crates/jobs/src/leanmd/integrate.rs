@@ -1,8 +1,8 @@
 //! Velocity Verlet on the atoms of one cell, with all masses 1, and what the motion adds up to.
 //!
-//! A step is: [`kick`] by half a step, [`drift`] by a whole one, new forces, [`kick`] by half a step.
-//! Source: Swope, Andersen, Berens and Wilson, J. Chem. Phys. 76, 637 (1982). The error of the energy
-//! falls with the square of the step.
+//! A step is: [`kick`] by half a step, [`drift`] by a whole one, new forces, [`kick`] by half a
+//! step. Source: Swope, Andersen, Berens and Wilson, J. Chem. Phys. 76, 637 (1982). The error of
+//! the energy falls with the square of the step.
 
 use serde::{Deserialize, Serialize};
 
@@ -40,8 +40,8 @@ impl Motion {
         }
     }
 
-    /// The temperature in epsilon / k: twice the kinetic energy over `3 (N - 1)` degrees of freedom, as
-    /// the centre of mass rests; 0 for fewer than two atoms.
+    /// The temperature in epsilon / k: twice the kinetic energy over `3 (N - 1)` degrees of
+    /// freedom, as the centre of mass rests; 0 for fewer than two atoms.
     pub fn temperature(&self) -> f64 {
         if self.atoms < 2 { 0.0 } else { self.kinetic / (1.5 * (self.atoms - 1) as f64) }
     }

@@ -1,13 +1,13 @@
 //! A few numbers that are computed on together, written so that the compiler turns them into vector
 //! instructions.
 //!
-//! Plain arrays and loops of constant length: no `unsafe`, no processor features beyond the baseline, and
-//! the same bits on every processor, because nothing is contracted or reordered.
+//! Plain arrays and loops of constant length: no `unsafe`, no processor features beyond the
+//! baseline, and the same bits on every processor, because nothing is contracted or reordered.
 
 use std::ops::{Add, Div, Mul, Sub};
 
-/// How many numbers are computed on together: two baseline vectors. With one the latency of the division
-/// shows, with four the registers run out.
+/// How many numbers are computed on together: two baseline vectors. With one the latency of the
+/// division shows, with four the registers run out.
 pub(crate) const LANES: usize = 4;
 
 /// [`LANES`] numbers.
@@ -45,7 +45,8 @@ impl Lanes {
         any
     }
 
-    /// The smaller of both, lane by lane; `other` where one is a NaN, which is what the instruction does.
+    /// The smaller of both, lane by lane; `other` where one is a NaN, which is what the instruction
+    /// does.
     #[inline(always)]
     pub(crate) fn min(self, other: Self) -> Self {
         self.zip(other, |a, b| if a < b { a } else { b })

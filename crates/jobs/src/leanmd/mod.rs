@@ -1,9 +1,10 @@
-//! Molecular dynamics in cells: the computation of the LeanMD job, and the actors that carry it out.
+//! Molecular dynamics in cells: the computation of the LeanMD job, and the actors that carry it
+//! out.
 //!
-//! Source: Koenig and Kale, "Using topology-aware load balancing in Grid environments", section 4.2.
-//! Space is divided into cells; every pair of neighbouring cells is a separate piece of work. Per step,
-//! each cell sends its positions to its pairs, each pair computes the forces between its two cells, and
-//! each cell adds the forces up and moves its atoms.
+//! Source: Koenig and Kale, "Using topology-aware load balancing in Grid environments", section
+//! 4.2. Space is divided into cells; every pair of neighbouring cells is a separate piece of work.
+//! Per step, each cell sends its positions to its pairs, each pair computes the forces between its
+//! two cells, and each cell adds the forces up and moves its atoms.
 //!
 //! | what | where |
 //! | --- | --- |
@@ -18,9 +19,9 @@
 //!
 //! # Same bits everywhere
 //!
-//! A trajectory does not depend on where cells and pairs live, because every sum has a fixed order: atoms
-//! in a cell are sorted by id, a pair's forces depend on its two cells only, and a cell adds its pairs'
-//! forces in the order of [`Cells::pairs_of`](decomposition::Cells::pairs_of).
+//! A trajectory does not depend on where cells and pairs live, because every sum has a fixed order:
+//! atoms in a cell are sorted by id, a pair's forces depend on its two cells only, and a cell adds
+//! its pairs' forces in the order of [`Cells::pairs_of`](decomposition::Cells::pairs_of).
 
 pub mod args;
 pub mod atoms;

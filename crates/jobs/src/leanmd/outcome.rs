@@ -9,16 +9,18 @@ use super::schedule::Schedule;
 use super::serial::{Observation, Serial};
 use super::system::System;
 
-/// The largest energy error, as a share of kinetic plus absolute potential energy, is this times `dt^2`.
+/// The largest energy error, as a share of kinetic plus absolute potential energy, is this times
+/// `dt^2`.
 ///
 /// Velocity Verlet conserves the energy of a system that differs from the given one by order `dt^2`
-/// (Allen and Tildesley, section 3.2), so the error oscillates within a bound of that order and does not
-/// grow. The published crystal of 500 atoms, hotter than most, has 2.55e-4 of its total energy at `dt` 0.004,
-/// which is 7 `dt^2` in this measure; the bound is eight times as much. Halve the step and the error
-/// falls to a quarter, so that a real mistake does not hide for long.
+/// (Allen and Tildesley, section 3.2), so the error oscillates within a bound of that order and
+/// does not grow. The published crystal of 500 atoms, hotter than most, has 2.55e-4 of its total
+/// energy at `dt` 0.004, which is 7 `dt^2` in this measure; the bound is eight times as much. Halve
+/// the step and the error falls to a quarter, so that a real mistake does not hide for long.
 pub const ENERGY_ERROR_PER_DT2: f64 = 60.0;
 
-/// The largest change of the momentum, as a share of the sum of all atoms' momenta: rounding, no more.
+/// The largest change of the momentum, as a share of the sum of all atoms' momenta: rounding, no
+/// more.
 pub const MOMENTUM_ERROR_MAX: f64 = 1e-10;
 
 /// A run in figures.

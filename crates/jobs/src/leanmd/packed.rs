@@ -2,12 +2,12 @@
 //!
 //! Packing costs time linear in the atoms (and a short sort) and saves most of the quadratic part:
 //!
-//! - *Cull.* Atoms farther than the cutoff from the other cell's bounding box are left out. Rounding is
-//!   monotone and the sums are associated alike here and in the kernel, so the bound holds exactly, not
-//!   roughly.
+//! - *Cull.* Atoms farther than the cutoff from the other cell's bounding box are left out.
+//!   Rounding is monotone and the sums are associated alike here and in the kernel, so the bound
+//!   holds exactly, not roughly.
 //! - *Sort* along the line between the two cells, so that the atoms an atom can reach are a prefix.
-//!   Source: Gonnet, "A simple algorithm to accelerate the computation of non-bonded interactions in
-//!   cell-based molecular dynamics simulations", 2007.
+//!   Source: Gonnet, "A simple algorithm to accelerate the computation of non-bonded interactions
+//!   in cell-based molecular dynamics simulations", 2007.
 
 use super::lanes::{LANES, Lanes};
 use super::vectors::Vectors;
@@ -15,9 +15,9 @@ use super::vectors::Vectors;
 /// A coordinate beyond every cutoff whose square is finite; it fills up the last group.
 const NOWHERE: Lanes = Lanes([1e150; LANES]);
 
-/// Share of the cutoff that is added to the reach along the line, against the rounding of the projection.
-/// It costs nothing and exceeds the rounding as long as a cell is smaller than a hundred thousand
-/// cutoffs.
+/// Share of the cutoff that is added to the reach along the line, against the rounding of the
+/// projection. It costs nothing and exceeds the rounding as long as a cell is smaller than a
+/// hundred thousand cutoffs.
 const REACH_SLACK: f64 = 1e-9;
 
 /// Positions of, and forces on, as many atoms as are computed on together.
@@ -63,8 +63,8 @@ impl Packed {
         self.keys.len()
     }
 
-    /// Packs those of `atoms`, moved by `shift`, that are closer than the cutoff to `other`, in the order
-    /// of `line`.
+    /// Packs those of `atoms`, moved by `shift`, that are closer than the cutoff to `other`, in the
+    /// order of `line`.
     pub(crate) fn pack(
         &mut self,
         atoms: &Vectors,
@@ -97,8 +97,8 @@ impl Packed {
         }
     }
 
-    /// Moves `end` on to the first group that begins farther along the line than atom `of` of `from` can
-    /// reach.
+    /// Moves `end` on to the first group that begins farther along the line than atom `of` of
+    /// `from` can reach.
     pub(crate) fn advance(&self, mut end: usize, from: &Packed, of: usize, cutoff: f64) -> usize {
         let reach = from.keys[of].0 + cutoff * (1.0 + REACH_SLACK);
         while end < self.groups.len() && self.keys[end * LANES].0 < reach {
@@ -141,8 +141,8 @@ impl Bounds {
         })
     }
 
-    /// The line from the middle of this box to the middle of `other`; where both are the same, along the
-    /// longest edge.
+    /// The line from the middle of this box to the middle of `other`; where both are the same,
+    /// along the longest edge.
     pub(crate) fn line_to(&self, other: &Bounds) -> Line {
         let apart: [f64; 3] = std::array::from_fn(|axis| {
             other.low[axis] + other.high[axis] - self.low[axis] - self.high[axis]
@@ -164,8 +164,8 @@ impl Bounds {
         }
     }
 
-    /// The squared distance from a point to the box, added up like the squared distance of a pair of
-    /// atoms.
+    /// The squared distance from a point to the box, added up like the squared distance of a pair
+    /// of atoms.
     fn distance_squared(&self, point: [f64; 3]) -> f64 {
         let [dx, dy, dz] = std::array::from_fn(|axis| {
             (self.low[axis] - point[axis]).max(point[axis] - self.high[axis]).max(0.0)
@@ -207,8 +207,8 @@ mod tests {
         let mut packed = Packed::default();
         packed.pack(&atoms, [0.0; 3], &bounds, 3.0, bounds.line_to(&bounds));
         let ends = [0, 1, 2, 11].map(|atom| packed.advance(0, &packed, atom, 3.0));
-        // Atom 1 just reaches the group that begins at 4; the kernel's comparison then finds it at the
-        // cutoff.
+        // Atom 1 just reaches the group that begins at 4; the kernel's comparison then finds it at
+        // the cutoff.
         assert_eq!(ends, [1, 2, 2, 3]);
     }
 }

@@ -57,8 +57,8 @@ mod tests {
 
     #[test]
     fn a_cell_with_itself_also_meets_its_own_images() {
-        // Two atoms on a line, 1 apart through the boundary and 3 apart inside: in a box of one cell both
-        // are within 3.5.
+        // Two atoms on a line, 1 apart through the boundary and 3 apart inside: in a box of one
+        // cell both are within 3.5.
         let cells = Cells::with_dims([4.0; 3], [1; 3], 3.5).unwrap();
         let law = LennardJones::new(3.5, Truncation::Truncated).unwrap();
         let atoms: Vectors = [[0.5, 2.0, 2.0], [3.5, 2.0, 2.0]].into_iter().collect();

@@ -1,15 +1,15 @@
 //! The Lennard-Jones potential, the three ways of cutting it off, and what the cut leaves out.
 //!
-//! Reduced units: lengths in sigma, energies in epsilon, masses 1. With `r` the distance and `rc` the
-//! cutoff:
+//! Reduced units: lengths in sigma, energies in epsilon, masses 1. With `r` the distance and `rc`
+//! the cutoff:
 //!
 //! - truncated: `u(r) = 4 (r^-12 - r^-6)`
 //! - energy shift: `u(r) - u(rc)`; the energy is continuous, the force is not
-//! - linear force shift: `u(r) - u(rc) - (r - rc) u'(rc)`; both are continuous, so that the energy is
-//!   conserved
+//! - linear force shift: `u(r) - u(rc) - (r - rc) u'(rc)`; both are continuous, so that the energy
+//!   is conserved
 //!
-//! and nothing at `r >= rc`. Source: Allen and Tildesley, "Computer Simulation of Liquids", sections 2.8
-//! and 5.2.
+//! and nothing at `r >= rc`. Source: Allen and Tildesley, "Computer Simulation of Liquids",
+//! sections 2.8 and 5.2.
 
 use std::f64::consts::PI;
 
@@ -73,8 +73,8 @@ impl LennardJones {
         self.truncation
     }
 
-    /// What the truncation subtracts: the energy at the cutoff and the force at the cutoff, each zero
-    /// where it is left alone.
+    /// What the truncation subtracts: the energy at the cutoff and the force at the cutoff, each
+    /// zero where it is left alone.
     pub fn shift(&self) -> (f64, f64) {
         let (energy, force_over_r) = full(self.cutoff * self.cutoff);
         match self.truncation {
@@ -98,8 +98,8 @@ impl LennardJones {
         (energy - energy_shift + (r - self.cutoff) * force_shift, force_over_r - force_shift / r)
     }
 
-    /// The correction for the pairs beyond the cutoff, for `atoms` atoms in `volume` sigma^3; zero unless
-    /// plainly truncated, as a shifted potential is a different one that ends where it ends.
+    /// The correction for the pairs beyond the cutoff, for `atoms` atoms in `volume` sigma^3; zero
+    /// unless plainly truncated, as a shifted potential is a different one that ends where it ends.
     pub fn long_range(&self, atoms: usize, volume: f64) -> LongRange {
         if self.truncation != Truncation::Truncated {
             return LongRange { energy: 0.0, virial: 0.0 };

@@ -46,11 +46,12 @@ pub struct Schedule {
 pub enum Work {
     /// Atoms move under the forces between them.
     Compute,
-    /// Atoms stay where they are and forces are computed once; after that, the same messages of the same sizes
-    /// flow, and in virtual time everything takes as long as if it were computed.
+    /// Atoms stay where they are and forces are computed once; after that, the same messages of the
+    /// same sizes flow, and in virtual time everything takes as long as if it were computed.
     Charge,
-    /// The same in real time: a handler waits as long as computing would take in virtual time. PEs get no
-    /// faster by sharing a processor, nor slower, so that a machine can stand for a larger one.
+    /// The same in real time: a handler waits as long as computing would take in virtual time. PEs
+    /// get no faster by sharing a processor, nor slower, so that a machine can stand for a larger
+    /// one.
     Wait,
 }
 
@@ -63,14 +64,16 @@ pub enum Order {
     Arrival,
 }
 
-/// Virtual time of the force computation: for each pair of cells, for each atom of both, and for each pair
-/// of atoms within the cutoff. Fitted to the kernel on the 3,024 pairs of the standard droplet on one core
-/// of a 2020s server with 256-bit vectors, warm, and scaled by 1.3 to what a whole serial step takes.
+/// Virtual time of the force computation: for each pair of cells, for each atom of both, and for
+/// each pair of atoms within the cutoff. Fitted to the kernel on the 3,024 pairs of the standard
+/// droplet on one core of a 2020s server with 256-bit vectors, warm, and scaled by 1.3 to what a
+/// whole serial step takes.
 const PAIR_NS: f64 = 130.0;
 const PAIR_ATOM_NS: f64 = 11.0;
 const PAIR_WITHIN_NS: f64 = 8.5;
 
-/// Virtual time of a cell for each of its atoms: to integrate a step, and to add the forces of one pair.
+/// Virtual time of a cell for each of its atoms: to integrate a step, and to add the forces of one
+/// pair.
 const STEP_ATOM_NS: f64 = 15.0;
 const ADD_ATOM_NS: f64 = 0.5;
 
@@ -95,8 +98,8 @@ impl Schedule {
         step > 0 && step < self.steps && is_due(step, self.sync_every)
     }
 
-    /// Where an actor wanders to after this step, if anywhere: a number to take modulo the PEs. `name`
-    /// tells actors apart; one in `odds` goes.
+    /// Where an actor wanders to after this step, if anywhere: a number to take modulo the PEs.
+    /// `name` tells actors apart; one in `odds` goes.
     pub fn wanders_at(&self, step: u64, name: u64, odds: u64) -> Option<u32> {
         if !self.wander {
             return None;
@@ -109,8 +112,8 @@ impl Schedule {
         u64::from(bits as u32).is_multiple_of(odds).then_some((bits >> 32) as u32)
     }
 
-    /// Virtual time for a pair of cells with so many `atoms` together, `within` pairs of them closer than
-    /// the cutoff.
+    /// Virtual time for a pair of cells with so many `atoms` together, `within` pairs of them
+    /// closer than the cutoff.
     pub fn pair_cost(&self, atoms: usize, within: u64) -> Duration {
         self.scaled(PAIR_NS + PAIR_ATOM_NS * atoms as f64 + PAIR_WITHIN_NS * within as f64)
     }

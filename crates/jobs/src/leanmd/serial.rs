@@ -1,5 +1,5 @@
-//! The whole computation in one loop on one thread: the reference that the actors must reproduce bit for
-//! bit.
+//! The whole computation in one loop on one thread: the reference that the actors must reproduce
+//! bit for bit.
 
 use serde::{Deserialize, Serialize};
 
@@ -88,8 +88,8 @@ impl Serial {
     /// Does one step of velocity Verlet; atoms change cells between drift and forces.
     ///
     /// # Errors
-    /// If an atom went farther than a neighbouring cell, or strayed too far in a step without changes of
-    /// cells; the run is then of no more use.
+    /// If an atom went farther than a neighbouring cell, or strayed too far in a step without
+    /// changes of cells; the run is then of no more use.
     pub fn step(&mut self) -> Result<(), Runaway> {
         for (atoms, forces) in self.atoms.iter_mut().zip(&self.forces) {
             kick(atoms, forces, self.dt / 2.0);

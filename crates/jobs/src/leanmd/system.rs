@@ -1,8 +1,8 @@
 //! All atoms of a run in one place: what a job starts from, and what it is written out as.
 //!
-//! Reduced Lennard-Jones units throughout: lengths in sigma, energies in epsilon, masses 1, times in
-//! `sigma sqrt(m / epsilon)`, temperatures in `epsilon / k`. Files in other units are read as they are
-//! and can be [scaled](System::scale_lengths).
+//! Reduced Lennard-Jones units throughout: lengths in sigma, energies in epsilon, masses 1, times
+//! in `sigma sqrt(m / epsilon)`, temperatures in `epsilon / k`. Files in other units are read as
+//! they are and can be [scaled](System::scale_lengths).
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -68,11 +68,12 @@ pub enum SystemError {
 
 impl System {
     /// A face-centred cubic crystal of `cells`^3 cells with four atoms each, at `density` (atoms /
-    /// sigma^3) in a cube, with velocities of `temperature`: 5 cells at density 0.8442 and temperature
-    /// 1.44 is the 500-atom system of the tests.
+    /// sigma^3) in a cube, with velocities of `temperature`: 5 cells at density 0.8442 and
+    /// temperature 1.44 is the 500-atom system of the tests.
     ///
-    /// Atom order: cells with the last index fastest, inside a cell as in the basis `000, 0 1/2 1/2, 1/2
-    /// 0 1/2, 1/2 1/2 0`; each atom a quarter of a cell edge from its lattice point along all axes.
+    /// Atom order: cells with the last index fastest, inside a cell as in the basis
+    /// `000, 0 1/2 1/2, 1/2 0 1/2, 1/2 1/2 0`; each atom a quarter of a cell edge from its lattice
+    /// point along all axes.
     ///
     /// # Errors
     /// If there would be no or too many atoms, or a parameter is not a positive finite number.
@@ -100,12 +101,13 @@ impl System {
         Ok(system)
     }
 
-    /// The same atoms, pressed together smoothly around the middle of the box, along each axis as by a wave as long
-    /// as the box, until the densest place is `contrast` (at least 1) times as dense as the thinnest.
+    /// The same atoms, pressed together smoothly around the middle of the box, along each axis as
+    /// by a wave as long as the box, until the densest place is `contrast` (at least 1) times as
+    /// dense as the thinnest.
     #[must_use]
     pub fn pressed(mut self, contrast: f64) -> Self {
-        // Along one axis, a shift by `-a sin` of the position thins by `1 + a` where it is steepest one way, and
-        // presses by `1 - a` where it is the other way.
+        // Along one axis, a shift by `-a sin` of the position thins by `1 + a` where it is steepest
+        // one way, and presses by `1 - a` where it is the other way.
         let of_axis = contrast.cbrt();
         let steepest = (of_axis - 1.0) / (of_axis + 1.0);
         for position in &mut self.positions {
@@ -152,9 +154,9 @@ impl System {
         self.draw_velocities_from(VELOCITY_SEED, temperature)
     }
 
-    /// Gives each atom a velocity, components uniform from the NAS stream of `seed` (x, y, z, atom by
-    /// atom), without total momentum and scaled to `temperature` exactly, counted over `3 (N - 1)`
-    /// degrees of freedom.
+    /// Gives each atom a velocity, components uniform from the NAS stream of `seed` (x, y, z, atom
+    /// by atom), without total momentum and scaled to `temperature` exactly, counted over
+    /// `3 (N - 1)` degrees of freedom.
     ///
     /// # Errors
     /// If the temperature is not a positive finite number.
@@ -178,7 +180,8 @@ impl System {
         Ok(())
     }
 
-    /// Divides all lengths, velocities included, by `sigma`: turns a file in angstrom into reduced units.
+    /// Divides all lengths, velocities included, by `sigma`: turns a file in angstrom into reduced
+    /// units.
     ///
     /// # Errors
     /// If `sigma` is not a positive finite number.

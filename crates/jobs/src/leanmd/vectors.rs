@@ -15,7 +15,8 @@ pub struct Vectors {
     z: Vec<f64>,
 }
 
-/// A block came in that cannot be cut into three equal parts; the sender is broken or of another version.
+/// A block came in that cannot be cut into three equal parts; the sender is broken or of another
+/// version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("a list of 3-vectors has {numbers} numbers; they must be a multiple of three")]
 pub struct Ragged {
@@ -120,8 +121,8 @@ impl Vectors {
         }
     }
 
-    /// Adds `factor * other`, vector by vector; both lists must be equally long (the longer one's rest
-    /// stays as it is).
+    /// Adds `factor * other`, vector by vector; both lists must be equally long (the longer one's
+    /// rest stays as it is).
     pub fn add_scaled(&mut self, factor: f64, other: &Vectors) {
         let axes = [(&mut self.x, &other.x), (&mut self.y, &other.y), (&mut self.z, &other.z)];
         for (to, from) in axes {
@@ -131,8 +132,8 @@ impl Vectors {
         }
     }
 
-    /// Adds `other`, vector by vector; both lists must be equally long (the longer one's rest stays as it
-    /// is).
+    /// Adds `other`, vector by vector; both lists must be equally long (the longer one's rest stays
+    /// as it is).
     pub fn add(&mut self, other: &Vectors) {
         let axes = [(&mut self.x, &other.x), (&mut self.y, &other.y), (&mut self.z, &other.z)];
         for (to, from) in axes {

@@ -46,8 +46,8 @@ pub struct Options {
     /// Blocks along an edge; at most one for each cell.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
     pub blocks: u32,
-    /// Where blocks live at first. Numbered along columns, so that `round-robin` gives each PE a part of every
-    /// column where it divides them.
+    /// Where blocks live at first. Numbered along columns, so that `round-robin` gives each PE a
+    /// part of every column where it divides them.
     #[arg(long, value_enum, default_value_t = Spread::Block)]
     pub placement: Spread,
     /// Steps between sync points, where blocks may be balanced; 0 for none.

@@ -1,9 +1,11 @@
-//! The actor of a block of cells: moves its particles and hands them to the blocks where they are then.
+//! The actor of a block of cells: moves its particles and hands them to the blocks where they are
+//! then.
 //!
-//! All particles of a cloud go the same way in a step, so a block knows to which blocks its particles can
-//! go and from which others come: it sends to each of the former, often nothing, and goes on once it has
-//! heard from each of the latter. Blocks ahead can run ahead by as many steps as there are blocks around
-//! the square; what they send is held until it is due. It never exceeds the cloud itself.
+//! All particles of a cloud go the same way in a step, so a block knows to which blocks its
+//! particles can go and from which others come: it sends to each of the former, often nothing, and
+//! goes on once it has heard from each of the latter. Blocks ahead can run ahead by as many steps
+//! as there are blocks around the square; what they send is held until it is due. It never exceeds
+//! the cloud itself.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -180,8 +182,8 @@ impl Block {
 }
 
 impl Plan {
-    /// The blocks (column band, row band) that particles of `block` are in after a step (`direction` 1),
-    /// or were in before (-1).
+    /// The blocks (column band, row band) that particles of `block` are in after a step
+    /// (`direction` 1), or were in before (-1).
     fn reached_from(&self, Ix2(column, row): Ix2, direction: i64) -> Vec<(u32, u32)> {
         let Speed { k, m } = self.cloud.speed;
         let right = direction * i64::from(2 * k + 1);

@@ -1,9 +1,9 @@
 //! How many particles start in each cell: the four clouds of the Parallel Research Kernels.
 //!
 //! The expected number of a cell depends on its column; the actual one is drawn from a linear
-//! congruential generator, two draws per cell, column by column and upwards in each. Any column can be
-//! reached at once by skipping draws, so every actor places its own particles without asking anyone, and
-//! all together place what one alone would.
+//! congruential generator, two draws per cell, column by column and upwards in each. Any column can
+//! be reached at once by skipping draws, so every actor places its own particles without asking
+//! anyone, and all together place what one alone would.
 
 use std::ops::Range;
 
@@ -19,15 +19,16 @@ pub const PARTICLES_MAX: u64 = 1_000_000_000;
 /// The shape of a cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Shape {
-    /// Each column has `rho` times the particles of the one to its left; `rho` is positive and not 1.
+    /// Each column has `rho` times the particles of the one to its left; `rho` is positive and not
+    /// 1.
     Geometric {
         /// The factor.
         rho: f64,
     },
     /// The squared cosine over half a period.
     Sinusoidal,
-    /// Falls linearly with the column, as `beta - alpha x` with x from 0 to 1; `beta` is at least 0 and
-    /// at least `alpha`.
+    /// Falls linearly with the column, as `beta - alpha x` with x from 0 to 1; `beta` is at least 0
+    /// and at least `alpha`.
     Linear {
         /// The slope.
         alpha: f64,
@@ -84,8 +85,8 @@ pub enum CloudError {
 }
 
 impl Cloud {
-    /// The reference problem of the Parallel Research Kernels, for a square of 1000 cells: a million
-    /// particles, `rho` 0.99.
+    /// The reference problem of the Parallel Research Kernels, for a square of 1000 cells: a
+    /// million particles, `rho` 0.99.
     pub const REFERENCE: Self = Self {
         particles: 1_000_000,
         shape: Shape::Geometric { rho: 0.99 },
@@ -189,8 +190,8 @@ impl Cloud {
         self.counts(0..field.cells(), field).map(|(_, _, particles)| particles).sum()
     }
 
-    /// The particles that start in some `columns`, with ids from `first_id`: the number that the columns
-    /// to the left have.
+    /// The particles that start in some `columns`, with ids from `first_id`: the number that the
+    /// columns to the left have.
     pub fn place(&self, columns: Range<u32>, first_id: u64, field: &Field) -> Vec<Particle> {
         self.place_in(columns, 0..field.cells(), first_id, field)
     }
@@ -262,8 +263,8 @@ impl Dice {
         }
     }
 
-    /// A whole number around `mean`: rounded from a bell for means of at least 1, else 1 with probability
-    /// `mean`. Two draws.
+    /// A whole number around `mean`: rounded from a bell for means of at least 1, else 1 with
+    /// probability `mean`. Two draws.
     fn draw(&mut self, mean: f64) -> u64 {
         let (first, second) = (self.next(), self.next());
         if mean >= 1.0 {

@@ -6,8 +6,8 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Most cells along an edge: half-integer positions, with the largest displacement added, stay exact far
-/// beyond it.
+/// Most cells along an edge: half-integer positions, with the largest displacement added, stay
+/// exact far beyond it.
 pub const EDGE_MAX: u32 = 1 << 20;
 
 /// The edge is no edge of such a square.
@@ -76,8 +76,8 @@ impl Field {
         (index(x), index(y))
     }
 
-    /// The force (x, y) on a particle of `charge` at a point of the square, by the charges at the corners
-    /// of its cell.
+    /// The force (x, y) on a particle of `charge` at a point of the square, by the charges at the
+    /// corners of its cell.
     pub fn force(&self, charge: f64, x: f64, y: f64) -> [f64; 2] {
         let (column, row) = self.cell_of(x, y);
         let (left, low) = (x - f64::from(column), y - f64::from(row));
@@ -92,8 +92,8 @@ impl Field {
     }
 }
 
-/// The force between two charges with the product `charges` that are `dx` and `dy` apart, along both
-/// axes.
+/// The force between two charges with the product `charges` that are `dx` and `dy` apart, along
+/// both axes.
 fn coulomb(dx: f64, dy: f64, charges: f64) -> [f64; 2] {
     let r2 = dx * dx + dy * dy;
     let r = r2.sqrt();
@@ -107,8 +107,8 @@ mod tests {
 
     #[test]
     fn in_the_middle_of_a_cell_the_force_is_sideways() {
-        // Four corners at distance sqrt(1/2), each 2 along x: 4 * (1 / (1/2)) * (1/2) / sqrt(1/2) = 4
-        // sqrt 2.
+        // Four corners at distance sqrt(1/2), each 2 along x: 4 * (1 / (1/2)) * (1/2) / sqrt(1/2) =
+        // 4 sqrt 2.
         let field = Field::new(10).unwrap();
         let [fx, fy] = field.force(1.0, 4.5, 7.5);
         assert!((fx - 4.0 * 2.0_f64.sqrt()).abs() < 1e-14);

@@ -5,7 +5,8 @@ use thiserror::Error;
 
 use super::field::Field;
 
-/// How far (cells) a particle may be from where it must be; the arithmetic is exact for the clouds here.
+/// How far (cells) a particle may be from where it must be; the arithmetic is exact for the clouds
+/// here.
 pub const TOLERANCE: f64 = 1e-6;
 
 /// The largest `k`, and the largest `m` up or down: products with the number of steps stay exact.
@@ -62,12 +63,12 @@ pub struct Misplaced {
 }
 
 impl Particle {
-    /// A particle at rest (but for its rise) in the middle of the cell in `column` and `row`, charged to
-    /// go right.
+    /// A particle at rest (but for its rise) in the middle of the cell in `column` and `row`,
+    /// charged to go right.
     pub fn in_cell(id: u64, column: u32, row: u32, speed: Speed, field: &Field) -> Self {
         let (x, y) = (f64::from(column) + 0.5, f64::from(row) + 0.5);
-        // The two corners of one side pull as the two of the other push; half the force of all four for a
-        // unit charge.
+        // The two corners of one side pull as the two of the other push; half the force of all four
+        // for a unit charge.
         let (left, low) = (0.5_f64, 0.5_f64);
         let r2 = left * left + low * low;
         let cosine = left / r2.sqrt();
@@ -94,8 +95,8 @@ impl Particle {
         self.vy += ay;
     }
 
-    /// Where the particle must be `steps` steps after its start: `2k + 1` cells to the right and `m` up
-    /// for each.
+    /// Where the particle must be `steps` steps after its start: `2k + 1` cells to the right and
+    /// `m` up for each.
     pub fn expected(&self, steps: u64, speed: Speed, field: &Field) -> (f64, f64) {
         let edge = u64::from(field.cells());
         // Whole displacements modulo the edge, in integers: exact for any number of steps.

@@ -1,7 +1,7 @@
 //! The job: the first and the last PE throw messages to and fro.
 //!
-//! Within a process messages move by reference, so that their size does not matter there; between nodes
-//! it does. The content is checked at both ends before each measurement, not during it.
+//! Within a process messages move by reference, so that their size does not matter there; between
+//! nodes it does. The content is checked at both ends before each measurement, not during it.
 
 use std::time::Duration;
 
@@ -54,8 +54,8 @@ struct Game {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Message {
-    /// To the first player: measure so many round trips. The answer is their time in ns, or none if the
-    /// content came back damaged.
+    /// To the first player: measure so many round trips. The answer is their time in ns, or none if
+    /// the content came back damaged.
     Measure {
         partner: u32,
         bytes: usize,

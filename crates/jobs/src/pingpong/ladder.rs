@@ -1,8 +1,8 @@
 //! The message sizes of the Java Grande Forum benchmark, and how often each is sent.
 //!
-//! Source: Java Grande Forum MPJ benchmark suite, section 1 "PingPong", as used by the Jcluster paper: 25
-//! sizes from 4 to nearly 5 million doubles in equal steps of the logarithm, synchronous sends, each size
-//! repeated twice as often until the measurement is long enough.
+//! Source: Java Grande Forum MPJ benchmark suite, section 1 "PingPong", as used by the Jcluster
+//! paper: 25 sizes from 4 to nearly 5 million doubles in equal steps of the logarithm, synchronous
+//! sends, each size repeated twice as often until the measurement is long enough.
 
 /// How many sizes there are.
 pub const SIZES: usize = 25;
@@ -20,8 +20,8 @@ pub const MEASUREMENT_NS: u64 = 10_000_000_000;
 /// Most repetitions of one size, as in the original.
 pub const REPETITIONS_MAX: u64 = 1_000_000;
 
-/// The sizes of the messages in bytes, ascending: `8 floor(exp(ln 4 + l/25 (ln 5e6 - ln 4)))` for `l`
-/// from 0 to 24.
+/// The sizes of the messages in bytes, ascending: `8 floor(exp(ln 4 + l/25 (ln 5e6 - ln 4)))` for
+/// `l` from 0 to 24.
 pub fn sizes_bytes() -> [usize; SIZES] {
     let (low, high) = (DOUBLES_MIN.ln(), DOUBLES_MAX.ln());
     std::array::from_fn(|index| {
@@ -30,8 +30,8 @@ pub fn sizes_bytes() -> [usize; SIZES] {
     })
 }
 
-/// How often to repeat a size next, after `repetitions` took `elapsed_ns`; none when the last measurement
-/// was long enough.
+/// How often to repeat a size next, after `repetitions` took `elapsed_ns`; none when the last
+/// measurement was long enough.
 ///
 /// `enough_ns` is [`MEASUREMENT_NS`] for results to be published and less for a quick look.
 pub fn next_repetitions(repetitions: u64, elapsed_ns: u64, enough_ns: u64) -> Option<u64> {
@@ -44,8 +44,8 @@ pub fn one_way_ns(repetitions: u64, elapsed_ns: u64) -> f64 {
     elapsed_ns as f64 / (2.0 * repetitions.max(1) as f64)
 }
 
-/// Bandwidth in bytes per second for `repetitions` round trips of `bytes` in `elapsed_ns`: each carries
-/// the bytes twice.
+/// Bandwidth in bytes per second for `repetitions` round trips of `bytes` in `elapsed_ns`: each
+/// carries the bytes twice.
 pub fn bytes_per_second(bytes: usize, repetitions: u64, elapsed_ns: u64) -> f64 {
     2.0 * bytes as f64 * repetitions as f64 / (elapsed_ns.max(1) as f64 * 1e-9)
 }

@@ -1,9 +1,9 @@
 //! A rectangle of points with a ghost edge around it, and the Jacobi sweep over it.
 //!
-//! A sweep replaces each point by the mean of its four neighbours. Neighbouring blocks exchange their
-//! edges before each sweep; the outermost ghost edges stay at the boundary value. The mean is associated
-//! as `(up + down) + (left + right)` everywhere, so the result does not depend on how the square is cut
-//! into blocks.
+//! A sweep replaces each point by the mean of its four neighbours. Neighbouring blocks exchange
+//! their edges before each sweep; the outermost ghost edges stay at the boundary value. The mean is
+//! associated as `(up + down) + (left + right)` everywhere, so the result does not depend on how
+//! the square is cut into blocks.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -64,8 +64,8 @@ pub enum BlockError {
     },
 }
 
-/// A block of points, stored row by row with its ghost edge. The corners of the ghost edge are never
-/// read.
+/// A block of points, stored row by row with its ghost edge. The corners of the ghost edge are
+/// never read.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Stored")]
 pub struct Block {
@@ -221,8 +221,8 @@ impl Block {
 /// Partial maxima of the change, so that one does not wait for the other.
 const CHANGE_LANES: usize = 4;
 
-/// The new points of a row; `here` also has the points before and after the row. Slices of equal length
-/// and no branches: the compiler makes vector instructions of it.
+/// The new points of a row; `here` also has the points before and after the row. Slices of equal
+/// length and no branches: the compiler makes vector instructions of it.
 fn sweep_row(
     next: &mut [f64],
     up: &[f64],

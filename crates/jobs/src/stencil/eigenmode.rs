@@ -1,9 +1,10 @@
-//! The start that a Jacobi sweep only scales, and with it the exact answer after any number of sweeps.
+//! The start that a Jacobi sweep only scales, and with it the exact answer after any number of
+//! sweeps.
 //!
-//! On a square of `n` by `n` inner points with a boundary of zeros, `sin(pi i / (n + 1)) sin(pi j / (n +
-//! 1))` is an eigenvector of the sweep with the eigenvalue `cos(pi / (n + 1))`, for `i` and `j` from 1 to
-//! `n`. Source: any text on iterative methods, such as Briggs, Henson and McCormick, "A Multigrid
-//! Tutorial", chapter 2.
+//! On a square of `n` by `n` inner points with a boundary of zeros,
+//! `sin(pi i / (n + 1)) sin(pi j / (n + 1))` is an eigenvector of the sweep with the eigenvalue
+//! `cos(pi / (n + 1))`, for `i` and `j` from 1 to `n`. Source: any text on iterative methods, such
+//! as Briggs, Henson and McCormick, "A Multigrid Tutorial", chapter 2.
 
 use std::f64::consts::PI;
 
@@ -14,8 +15,9 @@ pub const TOLERANCE: f64 = 1e-13;
 
 /// The largest error that rounding can leave after `sweeps` sweeps.
 ///
-/// A sweep rounds three times, by at most 2^-53 of a value of at most 1 each, and the mean of errors is no
-/// larger than the largest of them; the power in the exact answer gains as much with every sweep.
+/// A sweep rounds three times, by at most 2^-53 of a value of at most 1 each, and the mean of
+/// errors is no larger than the largest of them; the power in the exact answer gains as much with
+/// every sweep.
 pub fn error_max(sweeps: u64) -> f64 {
     5e-16 * (sweeps as f64 + 10.0)
 }
@@ -45,8 +47,8 @@ pub fn block(
     Block::new(rows, cols, |row, col| value(n, first_row + row, first_col + col))
 }
 
-/// The largest difference of a block, which starts at point (`first_row`, `first_col`), from the exact
-/// answer after `sweeps` sweeps.
+/// The largest difference of a block, which starts at point (`first_row`, `first_col`), from the
+/// exact answer after `sweeps` sweeps.
 pub fn error(block: &Block, n: usize, first_row: usize, first_col: usize, sweeps: u64) -> f64 {
     let factor = factor(n, sweeps);
     let mut most = 0.0_f64;

@@ -1,7 +1,7 @@
 //! The job: blocks exchange edges and sweep, and main compares the end with the exact answer.
 //!
-//! A block sends its edges and sweeps once it has those of all neighbours. A neighbour can be one sweep
-//! ahead, never two, as it needs this block's edges as well; what comes early is held.
+//! A block sends its edges and sweeps once it has those of all neighbours. A neighbour can be one
+//! sweep ahead, never two, as it needs this block's edges as well; what comes early is held.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

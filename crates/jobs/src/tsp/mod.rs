@@ -1,5 +1,5 @@
-//! The shortest tour through cities, by branch and bound: all tasks share the length of the shortest one that any has found, and
-//! leave out what cannot be shorter.
+//! The shortest tour through cities, by branch and bound: all tasks share the length of the
+//! shortest one that any has found, and leave out what cannot be shorter.
 
 mod job;
 mod sample;

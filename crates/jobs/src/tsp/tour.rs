@@ -82,7 +82,8 @@ impl Path {
         self
     }
 
-    /// No tour that begins so is shorter: what is left of it is a tree over the cities that are left and both ends.
+    /// No tour that begins so is shorter: what is left of it is a tree over the cities that are
+    /// left and both ends.
     fn lower(&self, sample: &Sample) -> u32 {
         let last = self.last();
         let is_open = |city: &usize| *city == 0 || self.visited & 1 << city == 0;
@@ -102,8 +103,8 @@ impl Path {
         length
     }
 
-    /// Visits what is below that can be shorter than what is known. `share` takes the length of a tour and returns that of
-    /// the shortest one known.
+    /// Visits what is below that can be shorter than what is known. `share` takes the length of a
+    /// tour and returns that of the shortest one known.
     fn finish(self, sample: &Sample, best: &mut Best, share: &mut impl FnMut(u32) -> u32) {
         best.looked += 1;
         if usize::from(self.depth) == sample.cities {

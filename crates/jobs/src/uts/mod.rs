@@ -1,7 +1,7 @@
 //! Unbalanced Tree Search: trees whose shape only their generator knows.
 //!
-//! Source: Olivier and others, "UTS: An Unbalanced Tree Search Benchmark", LCPC 2006. The trees are those of
-//! the published samples, by SHA-1.
+//! Source: Olivier and others, "UTS: An Unbalanced Tree Search Benchmark", LCPC 2006. The trees are
+//! those of the published samples, by SHA-1.
 //!
 //! - [`tree`]: the generator and the sample trees. `job`: the search.
 

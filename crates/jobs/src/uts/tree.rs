@@ -28,7 +28,8 @@ pub enum Shape {
         /// The full depth.
         depth: u32,
     },
-    /// `children` with probability `q`, else none; the root has as many as the branching factor says.
+    /// `children` with probability `q`, else none; the root has as many as the branching factor
+    /// says.
     Binomial {
         /// The probability of children.
         q: f64,
@@ -123,8 +124,8 @@ impl Tree {
 
 impl Node {
     /// A child; they are numbered from 0.
-    // Inlined into a visit, the parts of what is hashed would be stored by small steps and loaded by large ones, which
-    // costs a third of the hash.
+    // Inlined into a visit, the parts of what is hashed would be stored by small steps and loaded
+    // by large ones, which costs a third of the hash.
     #[inline(never)]
     pub fn child(&self, number: u32) -> Self {
         let hash = Sha1::new_with_prefix(self.state).chain_update(number.to_be_bytes());

@@ -73,7 +73,8 @@ impl Functions {
         self
     }
 
-    /// The same and one more, whose arguments and results are tuples, so that it can be called in groups as well.
+    /// The same and one more, whose arguments and results are tuples, so that it can be called in
+    /// groups as well.
     pub fn with_parts<I: Parts, O: Parts>(mut self, function: &Function<I, O>) -> Self {
         let of_call = *function;
         let run = move |bytes: &[u8], work: &mut Work| {
@@ -107,7 +108,8 @@ impl Functions {
         }
     }
 
-    /// Executes a function on arguments in a form; why not, if it does not exist, refuses or panics.
+    /// Executes a function on arguments in a form; why not, if it does not exist, refuses or
+    /// panics.
     pub(super) fn run(
         &self,
         name: &str,

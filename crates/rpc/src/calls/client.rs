@@ -19,7 +19,8 @@ use std::marker::PhantomData;
 use std::pin::pin;
 use std::task::Poll;
 
-/// A function that this client calls, on any server or bound to one (the standard's function handle).
+/// A function that this client calls, on any server or bound to one (the standard's function
+/// handle).
 #[derive(Debug)]
 pub struct Handle<I, O> {
     owner: u32,
@@ -67,8 +68,8 @@ struct Open<C: Catalogue> {
     desk: Member<Desk<C>>,
 }
 
-/// A client of servers. Dropping it is [finalising](Self::finalize) it. What a session gave is kept until somebody
-/// takes it, or to the end of the client.
+/// A client of servers. Dropping it is [finalising](Self::finalize) it. What a session gave is kept
+/// until somebody takes it, or to the end of the client.
 pub struct GridRpc<C: Catalogue> {
     services: Services<C>,
     open: Option<Open<C>>,
@@ -91,7 +92,8 @@ impl<C: Catalogue> GridRpc<C> {
         Ok(())
     }
 
-    /// Ends, and cancels what runs (`grpc_finalize`). Handles and sessions are invalid from then on.
+    /// Ends, and cancels what runs (`grpc_finalize`). Handles and sessions are invalid from then
+    /// on.
     pub async fn finalize(&mut self) -> Result<(), RpcError> {
         self.ask(|reply| DeskMessage::Close(Some(reply))).await?;
         self.open = None;
@@ -178,9 +180,9 @@ impl<C: Catalogue> GridRpc<C> {
         text(&results)
     }
 
-    /// The same, as long as `given_up` does not resolve. Then the call is taken back, and this ends with
-    /// [`RpcError::SessionFailed`] once no server has anything to do with it: a function that is executed
-    /// already is executed to its end. To be awaited to its own end.
+    /// The same, as long as `given_up` does not resolve. Then the call is taken back, and this ends
+    /// with [`RpcError::SessionFailed`] once no server has anything to do with it: a function that
+    /// is executed already is executed to its end. To be awaited to its own end.
     pub async fn call_text_until(
         &self,
         function: &str,
@@ -191,8 +193,9 @@ impl<C: Catalogue> GridRpc<C> {
         text(&self.call_until(wanted, given_up).await?)
     }
 
-    /// Calls a function of a group by its name, with its arguments encoded one after the other, for so many results, each
-    /// encoded by itself; as long as `given_up` does not resolve, as [`call_text_until`](Self::call_text_until) does.
+    /// Calls a function of a group by its name, with its arguments encoded one after the other, for
+    /// so many results, each encoded by itself; as long as `given_up` does not resolve, as
+    /// [`call_text_until`](Self::call_text_until) does.
     pub async fn call_parts_until(
         &self,
         (function, signature): (&str, &Signature),
@@ -260,13 +263,15 @@ impl<C: Catalogue> GridRpc<C> {
         self.ask(move |reply| DeskMessage::Probe(session, reply)).await?
     }
 
-    /// One of the sessions that has ended (`grpc_probe_or`): [`RpcError::NoneCompleted`] if none has.
+    /// One of the sessions that has ended (`grpc_probe_or`): [`RpcError::NoneCompleted`] if none
+    /// has.
     pub async fn probe_or(&self, sessions: &[SessionId]) -> Result<SessionId, RpcError> {
         let sessions = sessions.to_vec();
         self.ask(move |reply| DeskMessage::ProbeOr(sessions, reply)).await?
     }
 
-    /// Waits for a session and takes its results (`grpc_wait`). The session is invalid from then on.
+    /// Waits for a session and takes its results (`grpc_wait`). The session is invalid from then
+    /// on.
     pub async fn wait<O: DeserializeOwned>(&self, session: &Session<O>) -> Result<O, RpcError> {
         let id = self.own(session)?;
         let waited = self.wait_and(&[id]).await;
@@ -283,34 +288,36 @@ impl<C: Catalogue> GridRpc<C> {
         decode(&results)
     }
 
-    /// Waits until all of the sessions have ended (`grpc_wait_and`); with the error of the first that failed, if one
-    /// did.
+    /// Waits until all of the sessions have ended (`grpc_wait_and`); with the error of the first
+    /// that failed, if one did.
     pub async fn wait_and(&self, sessions: &[SessionId]) -> Result<(), RpcError> {
         let sessions = sessions.to_vec();
         self.ask(move |reply| DeskMessage::Wait(sessions, Until::All, reply)).await?.map(|_| ())
     }
 
-    /// Waits until one of the sessions has ended, and gives it (`grpc_wait_or`), whether it failed or not.
+    /// Waits until one of the sessions has ended, and gives it (`grpc_wait_or`), whether it failed
+    /// or not.
     pub async fn wait_or(&self, sessions: &[SessionId]) -> Result<SessionId, RpcError> {
         let sessions = sessions.to_vec();
         let waited = self.ask(move |reply| DeskMessage::Wait(sessions, Until::One, reply)).await?;
         waited?.ok_or(RpcError::NoneCompleted)
     }
 
-    /// Waits until all sessions have ended (`grpc_wait_all`); with the error of the first that failed, if one did.
+    /// Waits until all sessions have ended (`grpc_wait_all`); with the error of the first that
+    /// failed, if one did.
     pub async fn wait_all(&self) -> Result<(), RpcError> {
         self.ask(|reply| DeskMessage::WaitOpen(Until::All, reply)).await?.map(|_| ())
     }
 
-    /// Waits until any session has ended, and gives it (`grpc_wait_any`). A session that a wait has named before
-    /// does not count; without any other it is [`RpcError::NoneCompleted`].
+    /// Waits until any session has ended, and gives it (`grpc_wait_any`). A session that a wait has
+    /// named before does not count; without any other it is [`RpcError::NoneCompleted`].
     pub async fn wait_any(&self) -> Result<SessionId, RpcError> {
         let waited = self.ask(|reply| DeskMessage::WaitOpen(Until::One, reply)).await?;
         waited?.ok_or(RpcError::NoneCompleted)
     }
 
-    /// Gives a session up (`grpc_cancel`). A function that is being executed is, to its end, for nothing. A session
-    /// that has ended stays as it is.
+    /// Gives a session up (`grpc_cancel`). A function that is being executed is, to its end, for
+    /// nothing. A session that has ended stays as it is.
     pub async fn cancel(&self, session: SessionId) -> Result<(), RpcError> {
         self.ask(move |reply| DeskMessage::Cancel(session, reply)).await?
     }

@@ -11,7 +11,8 @@ pub(super) const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// The settings of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// How long a server has to answer before the next is tried. Default an hour; from 1 ms to a year.
+    /// How long a server has to answer before the next is tried. Default an hour; from 1 ms to a
+    /// year.
     pub timeout: Duration,
     /// How many servers are tried for a call at most. Default 3; from 1.
     pub attempts: u32,

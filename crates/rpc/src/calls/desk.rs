@@ -176,8 +176,8 @@ impl<C: Catalogue> Desk<C> {
         self.look_up(id, cx);
     }
 
-    /// Asks for servers before each attempt: those that were there before the last may have left, and others may
-    /// have come.
+    /// Asks for servers before each attempt: those that were there before the last may have left,
+    /// and others may have come.
     pub(super) fn look_up(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
         let Some(ongoing) = self.calls.get_mut(&id) else { return };
         if ongoing.attempt >= self.attempts {
@@ -277,8 +277,8 @@ impl<C: Catalogue> Desk<C> {
         }
     }
 
-    /// Takes a call back that the current server has not answered. The call counts as the server's load until
-    /// it says that it has nothing to do with it any more: it may be executing it.
+    /// Takes a call back that the current server has not answered. The call counts as the server's
+    /// load until it says that it has nothing to do with it any more: it may be executing it.
     pub(super) fn call_back(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
         let Some(ongoing) = self.calls.get_mut(&id) else { return };
         let attempt = ongoing.attempt;

@@ -1,4 +1,5 @@
-//! What the registry knows: servers, what they offer, how fast they are, and how much they have to do.
+//! What the registry knows: servers, what they offer, how fast they are, and how much they have to
+//! do.
 
 use super::error::RpcError;
 use super::signature::Signature;
@@ -64,8 +65,9 @@ impl Directory {
         self.servers.remove(&number).map(|listed| listed.card)
     }
 
-    /// Who takes over from a server that has left: one that offers all that it did, at the same site if there is one.
-    /// Each is named after the one before it was let go, so none is ever its own heir's heir.
+    /// Who takes over from a server that has left: one that offers all that it did, at the same
+    /// site if there is one. Each is named after the one before it was let go, so none is ever its
+    /// own heir's heir.
     pub fn heir(&self, left: &ServerCard) -> Option<u32> {
         let others = self.servers.values().map(|listed| &listed.card);
         let direct = others.filter(|card| left.is_direct && card.is_direct);
@@ -82,9 +84,9 @@ impl Directory {
         self.servers.values().map(|listed| listed.card.clone()).collect()
     }
 
-    /// The servers that offer a function, or the `only` one that may execute it; the one that would end a call first
-    /// in front, and behind all others those that are late with a call. `work_s` is what the call needs on a server of
-    /// speed 1, if that is known otherwise than by history.
+    /// The servers that offer a function, or the `only` one that may execute it; the one that would
+    /// end a call first in front, and behind all others those that are late with a call. `work_s`
+    /// is what the call needs on a server of speed 1, if that is known otherwise than by history.
     pub fn find(
         &self,
         function: &str,

@@ -39,8 +39,8 @@ pub enum RpcError {
     /// The handle is of another client, or of a time before this one was initialised.
     #[error("the handle is not one of this client; make it anew")]
     InvalidFunctionHandle,
-    /// A server has the function, but it takes or gives something else than the call says. Build both programs with the same
-    /// definition of it.
+    /// A server has the function, but it takes or gives something else than the call says. Build
+    /// both programs with the same definition of it.
     #[error(
         "server `{server}` has `{function}` as {offered}, and the call is of {called}; \
          build both programs with the same definition of it"

@@ -8,7 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Why it cannot be said how long a call computes. The function was not executed; correct what it is said to cost.
+/// Why it cannot be said how long a call computes. The function was not executed; correct what it
+/// is said to cost.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CostError {
     /// The text is no formula.
@@ -43,8 +44,8 @@ impl Work {
         Self { speed, emulated: Duration::ZERO }
     }
 
-    /// Takes as long as a server of speed 1 would need this time, in the simulator's virtual time. Elsewhere it counts as
-    /// load only.
+    /// Takes as long as a server of speed 1 would need this time, in the simulator's virtual time.
+    /// Elsewhere it counts as load only.
     pub fn emulate(&mut self, time: Duration) {
         self.emulated += time.div_f64(self.speed);
     }
@@ -54,8 +55,8 @@ impl Work {
     }
 }
 
-/// What a function does: from its arguments to its results. What it changes (the standard's `INOUT`) is
-/// moved in and given back.
+/// What a function does: from its arguments to its results. What it changes (the standard's
+/// `INOUT`) is moved in and given back.
 pub(super) type Body<I, O> = fn(I, &mut Work) -> Result<O, String>;
 
 /// How long a function computes.
@@ -77,8 +78,8 @@ impl<I> Clone for Cost<I> {
 
 impl<I> Copy for Cost<I> {}
 
-/// A function of arguments `I` and results `O`, which servers know by its name. Both the client's and the
-/// servers' programs name it, as a constant:
+/// A function of arguments `I` and results `O`, which servers know by its name. Both the client's
+/// and the servers' programs name it, as a constant:
 ///
 /// ```
 /// use gridspan_rpc::calls::{Function, Work};
@@ -99,8 +100,8 @@ pub struct Function<I, O> {
     volumes: Volumes,
 }
 
-/// How volumes decide what a function computes and gives, by formulas of the sizes of its arguments in bytes: `in0`,
-/// `in1` and so on.
+/// How volumes decide what a function computes and gives, by formulas of the sizes of its arguments
+/// in bytes: `in0`, `in1` and so on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Volumes {
     work: Option<&'static str>,
@@ -142,7 +143,8 @@ impl<I, O> Function<I, O> {
         Self { name, body, cost: None, volumes: Volumes { work: None, results: &[] } }
     }
 
-    /// The same function, whose time is a [formula](Formula) of scalars: seconds on a server of speed 1.
+    /// The same function, whose time is a [formula](Formula) of scalars: seconds on a server of
+    /// speed 1.
     pub const fn costs(
         mut self,
         formula: &'static str,
@@ -153,16 +155,16 @@ impl<I, O> Function<I, O> {
         self
     }
 
-    /// The same function, whose time in a group is a [formula](Formula) of the sizes of its arguments where those of
-    /// [`costs`](Self::costs) are not known to the client: seconds on a server of speed 1, of bytes `in0`, `in1` and so
-    /// on.
+    /// The same function, whose time in a group is a [formula](Formula) of the sizes of its
+    /// arguments where those of [`costs`](Self::costs) are not known to the client: seconds on a
+    /// server of speed 1, of bytes `in0`, `in1` and so on.
     pub const fn computes(mut self, formula: &'static str) -> Self {
         self.volumes.work = Some(formula);
         self
     }
 
-    /// The same function, the sizes of whose results in a group are [formulas](Formula) of the sizes of its
-    /// arguments: bytes, of bytes `in0`, `in1` and so on.
+    /// The same function, the sizes of whose results in a group are [formulas](Formula) of the
+    /// sizes of its arguments: bytes, of bytes `in0`, `in1` and so on.
     pub const fn gives(mut self, results: &'static [&'static str]) -> Self {
         self.volumes.results = results;
         self
@@ -194,7 +196,8 @@ impl<I, O> Function<I, O> {
         self.body
     }
 
-    /// How long a call with these arguments computes on a server of speed 1, in seconds; `None` if that is learned.
+    /// How long a call with these arguments computes on a server of speed 1, in seconds; `None` if
+    /// that is learned.
     pub fn work_s(&self, arguments: &I) -> Result<Option<f64>, CostError> {
         let Some(cost) = &self.cost else { return Ok(None) };
         let formula = Formula::parse(cost.formula, cost.names)?;

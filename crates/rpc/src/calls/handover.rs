@@ -1,8 +1,9 @@
 //! A server that leaves: what it keeps for groups goes to its heir, and what comes late as well.
 //!
-//! Orders go first, and then data, a window of it at a time: the next goes when the heir has the last, so that what was on
-//! disk is never in memory as a whole. What was not handed on yet is still given to whoever asks for it. Of groups that
-//! have ended, and of what was freed, nothing is passed on, whether the heir has heard of that or not.
+//! Orders go first, and then data, a window of it at a time: the next goes when the heir has the
+//! last, so that what was on disk is never in memory as a whole. What was not handed on yet is
+//! still given to whoever asks for it. Of groups that have ended, and of what was freed, nothing is
+//! passed on, whether the heir has heard of that or not.
 
 use super::catalogue::Catalogue;
 use super::config::FOREVER;
@@ -45,7 +46,8 @@ impl<C: Catalogue> Server<C> {
         cx.ask(&to, FOREVER, has_come, |_: Result<(), _>| ServerMessage::HandOn);
     }
 
-    /// A group wants something of a server that has left; gives it back if it is not for somebody else.
+    /// A group wants something of a server that has left; gives it back if it is not for somebody
+    /// else.
     pub(super) fn pass_by(
         &mut self,
         message: GroupMessage,

@@ -11,24 +11,26 @@
 //! | `signature` | what functions take and give, which calls and registrations say |
 //! | `error` | the standard's errors |
 //!
-//! **A call.** The desk asks the registry for servers that offer the function, best first, and sends the arguments to
-//! the first of them. The server puts calls in a queue and executes one after the other, so that it hears of
-//! cancellations between them. Its answer ends the session.
+//! **A call.** The desk asks the registry for servers that offer the function, best first, and
+//! sends the arguments to the first of them. The server puts calls in a queue and executes one
+//! after the other, so that it hears of cancellations between them. Its answer ends the session.
 //!
-//! **Types.** A typed call says what structure its arguments and results have on the wire, as each server does of its functions. A
-//! server executes no call of another structure, for bytes of one type can be read as another.
+//! **Types.** A typed call says what structure its arguments and results have on the wire, as each
+//! server does of its functions. A server executes no call of another structure, for bytes of one
+//! type can be read as another.
 //!
-//! **Failure.** A server that refuses, that has left, or that does not answer in time is passed over for another, which the
-//! registry is asked for anew, unless the handle is bound to it. So a function may be executed more than once, and only
-//! the first answer counts. What a late server was sent counts as its load, and others go before it, until it says that
-//! it has nothing to do with that any more. A function that returns an error or panics has answered: that is not
-//! tried again.
+//! **Failure.** A server that refuses, that has left, or that does not answer in time is passed
+//! over for another, which the registry is asked for anew, unless the handle is bound to it. So a
+//! function may be executed more than once, and only the first answer counts. What a late server
+//! was sent counts as its load, and others go before it, until it says that it has nothing to do
+//! with that any more. A function that returns an error or panics has answered: that is not tried
+//! again.
 //!
-//! **Size.** Arguments and results beyond a frame go in segments: arguments before the call, results as the client
-//! asks for them after the answer.
+//! **Size.** Arguments and results beyond a frame go in segments: arguments before the call,
+//! results as the client asks for them after the answer.
 //!
-//! **End.** A client that is finalised or dropped takes back what it has called. A server that leaves gives back the calls
-//! that wait, and what it keeps for groups goes to another.
+//! **End.** A client that is finalised or dropped takes back what it has called. A server that
+//! leaves gives back the calls that wait, and what it keeps for groups goes to another.
 
 mod answers;
 mod catalogue;

@@ -7,21 +7,23 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// So long a registry that began anew waits for servers. They answer between two calls, and one that is at a long call must not
-/// hold all clients; most calls are shorter.
+/// So long a registry that began anew waits for servers. They answer between two calls, and one
+/// that is at a long call must not hold all clients; most calls are shorter.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Knows servers, the functions that they offer, and their load. There is one, beside the client.
 ///
-/// One that begins anew knows nothing. Servers register with it again, and until all have, what is asked waits, though not for
-/// longer than ten seconds: whoever asks sees no difference but time. A server that is late then is not there for whoever asks,
-/// until it registers after all. How long functions take is learned again, and calls that go on count as no load.
+/// One that begins anew knows nothing. Servers register with it again, and until all have, what is
+/// asked waits, though not for longer than ten seconds: whoever asks sees no difference but time. A
+/// server that is late then is not there for whoever asks, until it registers after all. How long
+/// functions take is learned again, and calls that go on count as no load.
 #[derive(Serialize, Deserialize)]
 pub struct Registry {
     directory: Directory,
     /// How often it began anew.
     epoch: u64,
-    /// The servers that have not registered again, by number with their names, and for which what is asked waits.
+    /// The servers that have not registered again, by number with their names, and for which what
+    /// is asked waits.
     awaited: BTreeMap<u32, String>,
     /// When that is over.
     deadline: Option<Timer>,
@@ -40,9 +42,11 @@ pub enum RegistryMessage {
     Restart(BTreeMap<u32, String>, Reply<()>),
     /// Servers had time enough to register after the registry began anew: the time of this number.
     Overdue(u64),
-    /// What a server of this number offers, after the registry was lost; nothing if it takes no calls.
+    /// What a server of this number offers, after the registry was lost; nothing if it takes no
+    /// calls.
     Register(u32, Option<ServerCard>),
-    /// A server takes no more calls. Who takes over what it keeps for groups, if anybody is to and can?
+    /// A server takes no more calls. Who takes over what it keeps for groups, if anybody is to and
+    /// can?
     Leave {
         /// The server.
         number: u32,
@@ -202,7 +206,8 @@ impl Registry {
             (Some(card), _) => Ok(self.directory.heir(&card).filter(|_| hands_over)),
             // Nobody knows what another must offer to take over from it.
             (None, Some(name)) if hands_over => Err(overdue(name)),
-            // It hands over already. Or who had it leave gave that up before the answer, and it never heard of it.
+            // It hands over already. Or who had it leave gave that up before the answer, and it
+            // never heard of it.
             (None, None) if hands_over => {
                 let reason = "the server has begun to leave before; wait until it has left, or lose it with `Services::lose`";
                 Err(RpcError::Other { reason: reason.to_owned() })

@@ -19,7 +19,8 @@ pub struct Wanted {
     pub arguments: Block,
     /// How they are written.
     pub form: Form,
-    /// What the function takes and gives for the caller, if the arguments do not say themselves what they are.
+    /// What the function takes and gives for the caller, if the arguments do not say themselves
+    /// what they are.
     pub signature: Option<Signature>,
     /// What the call needs on a server of speed 1, in seconds, if a formula says so.
     pub work_s: Option<f64>,
@@ -67,7 +68,8 @@ pub enum DeskMessage {
     Error(SessionId, Reply<Result<Option<RpcError>, RpcError>>),
     /// Which failed?
     Failed(Reply<Option<SessionId>>),
-    /// A session is of no use any more, nor its results; answered once no server has anything to do with it.
+    /// A session is of no use any more, nor its results; answered once no server has anything to do
+    /// with it.
     GiveUp(SessionId, Reply<()>),
     /// A server has nothing to do any more with an attempt at a call that it did not answer.
     Released(SessionId, u32, Offer),

@@ -1,4 +1,5 @@
-//! What the client's side knows without asking: servers that were started and that left, and groups that go on.
+//! What the client's side knows without asking: servers that were started and that left, and groups
+//! that go on.
 
 use gridspan_runtime::PeId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,7 +66,8 @@ impl Roll {
         started.filter(|number| !self.left.contains_key(number)).map(name).collect()
     }
 
-    /// A server begins to hand over: it is not on the registry's list any more, and another does not have all yet.
+    /// A server begins to hand over: it is not on the registry's list any more, and another does
+    /// not have all yet.
     pub(super) fn begin_leave(&mut self) {
         self.handing_over += 1;
         self.handed_over += 1;

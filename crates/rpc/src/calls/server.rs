@@ -94,7 +94,8 @@ pub struct Call {
     pub arguments: Block,
     /// How they are written, and the results.
     pub form: Form,
-    /// What the function takes and gives for the caller, if the arguments do not say themselves what they are.
+    /// What the function takes and gives for the caller, if the arguments do not say themselves
+    /// what they are.
     pub signature: Option<Signature>,
     /// Where the answer goes.
     pub reply: Reply<Answer>,
@@ -137,7 +138,8 @@ pub enum ServerMessage {
     Report,
     /// A call is not wanted any more; answered once nothing is done for it.
     Cancel(Ticket, Reply<()>),
-    /// Take no more calls, give back those that wait, and hand on what is kept for groups, if there is somebody.
+    /// Take no more calls, give back those that wait, and hand on what is kept for groups, if there
+    /// is somebody.
     Leave(Option<u32>, Reply<()>),
     /// The heir has what was handed on last.
     HandOn,

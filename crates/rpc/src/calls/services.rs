@@ -90,7 +90,8 @@ impl<C: Catalogue> Services<C> {
         let registry = registries.member(Ix1(0)).reference();
         let servers = grid.create_group::<Server<C>>(Per::Pe, |_| ());
         let servers = servers.await.map_err(|error| from_grid(&error))?;
-        // Desks come later: then a collection could not be made before all PEs that compute have paused.
+        // Desks come later: then a collection could not be made before all PEs that compute have
+        // paused.
         let beside_main = || Placement::Custom(BESIDE_MAIN.to_owned());
         let nobody = Vec::<Ix1>::new();
         let start = |_| DeskStart::new(registry, servers.reference(), &Config::default());
@@ -99,8 +100,8 @@ impl<C: Catalogue> Services<C> {
         Ok(Self { grid: grid.clone(), registries, servers, desks, roll: Arc::default() })
     }
 
-    /// Starts a registry, and a server on every PE but that of `main` (on that if it is the only one), called
-    /// after their site and PE, such as `delft/pe3`.
+    /// Starts a registry, and a server on every PE but that of `main` (on that if it is the only
+    /// one), called after their site and PE, such as `delft/pe3`.
     pub async fn on_all_pes(grid: &Grid) -> Result<Self, RpcError> {
         let services = Self::new(grid).await?;
         let layout = grid.layout();
@@ -200,7 +201,8 @@ impl<C: Catalogue> Services<C> {
         let card = server.ask(FOREVER, move |reply| ServerMessage::Open(opening, reply)).await;
         let card = card.map_err(|error| from_grid(&error))?;
         let (number, registry) = (card.number, self.registry());
-        // Before the registry lists it: should nobody wait for its answer, the server can still be named.
+        // Before the registry lists it: should nobody wait for its answer, the server can still be
+        // named.
         self.roll().name(number, card.name.clone());
         let joined = registry.ask(FOREVER, move |reply| RegistryMessage::Join(card, reply));
         joined.await.map_err(|error| {
@@ -209,8 +211,8 @@ impl<C: Catalogue> Services<C> {
         })
     }
 
-    /// A server on a PE that has not been open yet: the one of the group, and then others at indices whose home is
-    /// that PE as well, so that what is sent to them passes by no other PE.
+    /// A server on a PE that has not been open yet: the one of the group, and then others at
+    /// indices whose home is that PE as well, so that what is sent to them passes by no other PE.
     fn server_on(&self, pe: PeId) -> Member<Server<C>> {
         let round = self.roll().start(pe);
         let index = Ix1((pe.0 + round * self.grid.layout().pe_count()) as i32);
@@ -226,15 +228,17 @@ impl<C: Catalogue> Services<C> {
         listed.map_err(|error| from_grid(&error))
     }
 
-    /// How long all single calls compute that servers have to do, in seconds, as far as the registry knows.
+    /// How long all single calls compute that servers have to do, in seconds, as far as the
+    /// registry knows.
     pub async fn load_s(&self) -> Result<f64, RpcError> {
         let load_s = self.registry().ask(FOREVER, RegistryMessage::Load).await;
         load_s.map_err(|error| from_grid(&error))
     }
 
-    /// Has the registry begin anew, with nothing: servers register with it again, and what clients ask waits until they have, or
-    /// ten seconds. A server that is at a longer call is not there until that has ended; groups whose data it has wait for it.
-    /// How long functions take, and how much servers have to do, is learned again.
+    /// Has the registry begin anew, with nothing: servers register with it again, and what clients
+    /// ask waits until they have, or ten seconds. A server that is at a longer call is not there
+    /// until that has ended; groups whose data it has wait for it. How long functions take, and how
+    /// much servers have to do, is learned again.
     pub async fn restart_registry(&self) -> Result<(), RpcError> {
         let standing = self.roll().standing_servers(self.grid.layout().pe_count());
         let (awaited, registry) = (standing.clone(), self.registry());
@@ -258,18 +262,20 @@ impl<C: Catalogue> Services<C> {
         Ok(bytes)
     }
 
-    /// Has a server take no more calls; those that wait there are made elsewhere. What it keeps and has to do for
-    /// groups goes to another server that offers all that it does, one at the same site if there is one. If there is
-    /// none, or the server speaks with the client only, it is lost as with [`lose`](Self::lose). Resolves
-    /// once the server knows, which is after the call that it executes, and the other has all. Windows of groups are not
-    /// mapped meanwhile. If this is dropped before it resolves, the server may be off the list without having heard of it: then
-    /// it can be lost only.
+    /// Has a server take no more calls; those that wait there are made elsewhere. What it keeps and
+    /// has to do for groups goes to another server that offers all that it does, one at the same
+    /// site if there is one. If there is none, or the server speaks with the client only, it is
+    /// lost as with [`lose`](Self::lose). Resolves once the server knows, which is after the call
+    /// that it executes, and the other has all. Windows of groups are not mapped meanwhile. If this
+    /// is dropped before it resolves, the server may be off the list without having heard of it:
+    /// then it can be lost only.
     pub async fn leave(&self, name: &str) -> Result<(), RpcError> {
         self.end_server(name, true).await
     }
 
-    /// The same, but for groups nobody takes over: what only this server has is lost, and windows are mapped without it at once.
-    /// For servers that have gone wrong, and those whose leaving has.
+    /// The same, but for groups nobody takes over: what only this server has is lost, and windows
+    /// are mapped without it at once. For servers that have gone wrong, and those whose leaving
+    /// has.
     pub async fn lose(&self, name: &str) -> Result<(), RpcError> {
         self.end_server(name, false).await
     }

@@ -40,7 +40,8 @@ struct Waiter<W> {
     until: Until,
 }
 
-/// What a wait comes to: the session that has ended, or the last of all, which is none if none was named.
+/// What a wait comes to: the session that has ended, or the last of all, which is none if none was
+/// named.
 pub(super) type Waited = Result<Option<SessionId>, RpcError>;
 
 /// All sessions, with results `R`, and those who wait, `W`.
@@ -146,7 +147,8 @@ impl<R, W: Clone> Sessions<R, W> {
         waited
     }
 
-    /// The sessions that waiting for any is about: those that run, and those that no wait has named.
+    /// The sessions that waiting for any is about: those that run, and those that no wait has
+    /// named.
     pub(super) fn untold(&self) -> Vec<SessionId> {
         let untold = self.entries.iter().filter(|(_, entry)| !entry.is_told);
         untold.map(|(id, _)| *id).collect()

@@ -8,12 +8,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Each side of a text has about so many bytes at most: it goes with each call and each registration, and usual ones have a tenth.
+/// Each side of a text has about so many bytes at most: it goes with each call and each
+/// registration, and usual ones have a tenth.
 const SIDE_BYTES_MAX: usize = 500;
-/// No text is longer than this, which leaves room for what follows the last part. A longer one that comes from outside is refused.
+/// No text is longer than this, which leaves room for what follows the last part. A longer one that
+/// comes from outside is refused.
 pub const SIGNATURE_BYTES_MAX: usize = 8 * SIDE_BYTES_MAX;
 
-/// The structure of the arguments and results of a function on the wire. Two signatures are equal if their fingerprints are.
+/// The structure of the arguments and results of a function on the wire. Two signatures are equal
+/// if their fingerprints are.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Signature {
     /// Of the arguments and the results together.

@@ -1,8 +1,10 @@
-//! Groups that are mapped along a graph which was given (paper 5, section 4), where calls depend on results.
+//! Groups that are mapped along a graph which was given (paper 5, section 4), where calls depend on
+//! results.
 //!
-//! Windows that end with each awaited result show a heuristic little. Whoever knows the algorithm gives a graph that is
-//! like its executions: tasks are called as the functions are. It is mapped once, as a whole, and each call goes where
-//! the next task of its function was mapped. Calls beyond the graph are mapped window by window.
+//! Windows that end with each awaited result show a heuristic little. Whoever knows the algorithm
+//! gives a graph that is like its executions: tasks are called as the functions are. It is mapped
+//! once, as a whole, and each call goes where the next task of its function was mapped. Calls
+//! beyond the graph are mapped window by window.
 
 use super::discovery::Gathered;
 use crate::calls::ServerCard;
@@ -21,7 +23,8 @@ pub(super) struct Along {
 }
 
 impl Along {
-    /// Maps a graph to the servers there are. Those that do not offer a task's function are left out for it.
+    /// Maps a graph to the servers there are. Those that do not offer a task's function are left
+    /// out for it.
     pub(super) fn new(
         graph: &TaskGraph,
         heuristic: &dyn Heuristic,
@@ -45,7 +48,8 @@ impl Along {
         Ok(Self { next, relays: mapping.relays })
     }
 
-    /// The mapping of a window. Calls that the graph does not have, or whose server has left, go where `otherwise` says.
+    /// The mapping of a window. Calls that the graph does not have, or whose server has left, go
+    /// where `otherwise` says.
     pub(super) fn follow(
         &mut self,
         calls: &[Gathered],

@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 use std::cell::RefCell;
 
 impl<S: Execute> Mapper<S> {
-    /// Maps the calls that `body` makes by a heuristic, window by window, and executes them. Ends when all have ended,
-    /// with what `body` gives, or with the first error.
+    /// Maps the calls that `body` makes by a heuristic, window by window, and executes them. Ends
+    /// when all have ended, with what `body` gives, or with the first error.
     pub async fn map<R>(
         &self,
         heuristic: &dyn Heuristic,
@@ -23,9 +23,10 @@ impl<S: Execute> Mapper<S> {
         self.map_as(heuristic, None, body).await
     }
 
-    /// The same, mapped along a graph that is like the group: each call goes where the heuristic has mapped the next
-    /// task of the function's name. For groups whose calls depend on results (paper 5, section 4), which are many small
-    /// windows otherwise. Its data is at the client, or on servers by their position among those that there are.
+    /// The same, mapped along a graph that is like the group: each call goes where the heuristic
+    /// has mapped the next task of the function's name. For groups whose calls depend on results
+    /// (paper 5, section 4), which are many small windows otherwise. Its data is at the client, or
+    /// on servers by their position among those that there are.
     pub async fn map_along<R>(
         &self,
         heuristic: &dyn Heuristic,
@@ -56,8 +57,9 @@ impl<S: Execute> Mapper<S> {
 }
 
 impl<S: Execute> Group<'_, S> {
-    /// Executes what was gathered, and brings a result to the client. A call that fails fails what depends on it, and no other:
-    /// this is an error if the result was not made, whatever became of other calls.
+    /// Executes what was gathered, and brings a result to the client. A call that fails fails what
+    /// depends on it, and no other: this is an error if the result was not made, whatever became of
+    /// other calls.
     pub async fn get<T: DeserializeOwned>(&self, lazy: &Lazy<T>) -> Result<T, RpcError> {
         if lazy.token.0 != self.number {
             return Err(RpcError::Other { reason: "the data is of another group".to_owned() });

@@ -1,4 +1,5 @@
-//! What groups need of servers, whoever runs them: actors of a job, or processes that somebody serves.
+//! What groups need of servers, whoever runs them: actors of a job, or processes that somebody
+//! serves.
 
 use super::spans::Spans;
 use crate::block::{Block, DATA_SEGMENT_BYTES};
@@ -16,7 +17,8 @@ pub struct Beliefs {
     pub lan: Link,
     /// From each site to the others.
     pub wan: Link,
-    /// Whether links as measured, and servers as fast as they turned out to be, are taken where that is known.
+    /// Whether links as measured, and servers as fast as they turned out to be, are taken where
+    /// that is known.
     pub measures: bool,
 }
 
@@ -28,8 +30,8 @@ pub trait Crew {
     /// Waits a moment, after which there may be others.
     fn pause(&self) -> impl Future<Output = ()>;
 
-    /// What a mapping sees of these servers, which are known by their positions there. `pace` says how fast each turned out to
-    /// be, as a part of what it says of itself.
+    /// What a mapping sees of these servers, which are known by their positions there. `pace` says
+    /// how fast each turned out to be, as a part of what it says of itself.
     fn platform(
         &self,
         cards: &[ServerCard],

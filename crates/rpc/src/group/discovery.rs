@@ -14,7 +14,8 @@ pub(super) struct Gathered {
     pub(super) signature: Signature,
     pub(super) inputs: Vec<u32>,
     pub(super) outputs: Vec<u32>,
-    /// What the call needs on a server of speed 1, in seconds, if the client knows all that a formula asks for.
+    /// What the call needs on a server of speed 1, in seconds, if the client knows all that a
+    /// formula asks for.
     pub(super) work_s: Option<f64>,
     pub(super) volumes: Volumes,
 }
@@ -48,8 +49,8 @@ pub(super) struct Discovered {
     pub(super) names: Vec<u32>,
 }
 
-/// The graph of a window. `number_of` says which server of the platform has a number in the registry; `able`,
-/// which servers offer a function.
+/// The graph of a window. `number_of` says which server of the platform has a number in the
+/// registry; `able`, which servers offer a function.
 pub(super) fn discover(
     calls: &[Gathered],
     known: &BTreeMap<u32, Known>,

@@ -1,4 +1,5 @@
-//! Where a server keeps data beyond its memory: one file without a name, which ends with the process, however that ends.
+//! Where a server keeps data beyond its memory: one file without a name, which ends with the
+//! process, however that ends.
 
 use super::extents::Extents;
 use super::order::DataKey;
@@ -17,7 +18,8 @@ pub struct Room {
     pub memory_bytes: u64,
     /// On disk; what is more fails with whatever needs it. Default 64 GiB.
     pub disk_bytes: u64,
-    /// The folder on whose disk the server keeps it, without a name. Default: where the system keeps what is temporary.
+    /// The folder on whose disk the server keeps it, without a name. Default: where the system
+    /// keeps what is temporary.
     pub folder: Option<PathBuf>,
 }
 
@@ -30,7 +32,8 @@ impl Default for Room {
 /// A file with all data in it. Parts that are free take no space.
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
-    /// Made when something is first written. Nothing names it, so the system frees it with the process.
+    /// Made when something is first written. Nothing names it, so the system frees it with the
+    /// process.
     file: Option<File>,
     extents: Extents,
     /// From where, and how long.
@@ -104,7 +107,8 @@ impl Disk {
     }
 }
 
-/// Has a part of a file take no space. Where the system cannot, it is used again, or free with the file.
+/// Has a part of a file take no space. Where the system cannot, it is used again, or free with the
+/// file.
 #[cfg(target_os = "linux")]
 fn punch(file: &File, offset: u64, bytes: u64) {
     use rustix::fs::{FallocateFlags, fallocate};

@@ -17,8 +17,8 @@ pub(super) struct Ways {
     pub(super) bridged: Vec<Route>,
 }
 
-/// The ways of each data from who makes or has it, to the servers whose tasks read it and that do not have it. The
-/// routes name servers by their positions in the platform.
+/// The ways of each data from who makes or has it, to the servers whose tasks read it and that do
+/// not have it. The routes name servers by their positions in the platform.
 pub(super) fn ways(graph: &TaskGraph, platform: &Platform, mapping: &Mapping) -> Vec<Ways> {
     let (data, mut trees) = ((0..graph.data().len() as u32).map(DataId), Trees::default());
     data.map(|data| of_data(graph, platform, mapping, data, &mut trees)).collect()

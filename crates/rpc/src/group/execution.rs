@@ -1,8 +1,9 @@
 //! The execution of a window: attempts at its tasks, and others where those come to nothing.
 //!
-//! Every task is attempted where it was mapped. An attempt whose server is lost, or turns out to be slow, is followed
-//! by another elsewhere: its arguments are sent there by whoever has them, or made again, and its results go to all
-//! who wait for them. Who has data already drops what comes a second time.
+//! Every task is attempted where it was mapped. An attempt whose server is lost, or turns out to be
+//! slow, is followed by another elsewhere: its arguments are sent there by whoever has them, or
+//! made again, and its results go to all who wait for them. Who has data already drops what comes a
+//! second time.
 
 use super::carried::Carried;
 use super::dispatch::{Ways, ways};
@@ -79,7 +80,8 @@ impl<C: Catalogue> Carried<'_, '_, '_, C> {
         .await
     }
 
-    /// Has results made again that were lost after they were made, and that somebody may ask for; whether there are any.
+    /// Has results made again that were lost after they were made, and that somebody may ask for;
+    /// whether there are any.
     fn makes_up(&self) -> bool {
         let services = &self.group.mapper.services;
         if self.cards.iter().all(|card| services.heir_of(card.number).is_some()) {
@@ -195,7 +197,8 @@ impl<C: Catalogue> Carried<'_, '_, '_, C> {
         is_there && self.graph.task(task).can_run_on(server)
     }
 
-    /// What a task made is lost: it is done again, where it is needed if that server can; otherwise where it ends first.
+    /// What a task made is lost: it is done again, where it is needed if that server can; otherwise
+    /// where it ends first.
     pub(super) fn make_again(&self, task: TaskId, needed_at: ServerId, error: RpcError) {
         let mut progress = self.progress.borrow_mut();
         progress.undo(task);

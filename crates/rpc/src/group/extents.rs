@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// The free parts of a file that grows at its end. Pure: whoever owns the file asks before it writes.
+/// The free parts of a file that grows at its end. Pure: whoever owns the file asks before it
+/// writes.
 #[derive(Debug, Default)]
 pub(super) struct Extents {
     /// The lengths of free parts by offset. They neither overlap nor touch, and none is at the end.
@@ -12,7 +13,8 @@ pub(super) struct Extents {
 }
 
 impl Extents {
-    /// Takes so many bytes, and says from which offset: the first free part that is long enough, or the end.
+    /// Takes so many bytes, and says from which offset: the first free part that is long enough, or
+    /// the end.
     pub(super) fn take(&mut self, bytes: u64) -> u64 {
         let fits = self.free.iter().find(|(_, length)| **length >= bytes);
         let Some((&offset, &length)) = fits else {

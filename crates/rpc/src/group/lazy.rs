@@ -3,8 +3,9 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Data of a group, on whichever servers have it. Clones are of the same; once the last is gone and no call needs
-/// it, servers forget it. Calls take it by reference, or by value where it is not needed afterwards.
+/// Data of a group, on whichever servers have it. Clones are of the same; once the last is gone and
+/// no call needs it, servers forget it. Calls take it by reference, or by value where it is not
+/// needed afterwards.
 #[derive(Debug)]
 pub struct Lazy<T> {
     /// The group and the version.

@@ -30,7 +30,8 @@ pub struct Mapper<S> {
 }
 
 impl<C: Catalogue> Mapper<Services<C>> {
-    /// A mapper to the servers of a job that takes links to be [`Link::lan`] inside sites and [`Link::wan`] between them.
+    /// A mapper to the servers of a job that takes links to be [`Link::lan`] inside sites and
+    /// [`Link::wan`] between them.
     pub fn new(services: &Services<C>) -> Self {
         Self { beliefs: Beliefs { measures: false, ..BELIEFS }, ..Self::to(services.clone()) }
     }
@@ -40,8 +41,8 @@ impl<C: Catalogue> Mapper<Services<C>> {
 const BELIEFS: Beliefs = Beliefs { lan: Link::lan(), wan: Link::wan(), measures: true };
 
 impl<S: Crew> Mapper<S> {
-    /// A mapper to any servers. Links are as measured; those that were not are taken to be [`Link::lan`] inside sites and
-    /// [`Link::wan`] between them.
+    /// A mapper to any servers. Links are as measured; those that were not are taken to be
+    /// [`Link::lan`] inside sites and [`Link::wan`] between them.
     pub fn to(services: S) -> Self {
         let (learned, paces) = (RefCell::default(), RefCell::default());
         Self { services, learned, paces, beliefs: BELIEFS, rescue: Rescue::None }
@@ -53,16 +54,17 @@ impl<S: Crew> Mapper<S> {
         self
     }
 
-    /// The same, with links as the runtime has measured them when a window is mapped, and servers as fast as they
-    /// turned out to be. What was not measured is as declared.
+    /// The same, with links as the runtime has measured them when a window is mapped, and servers
+    /// as fast as they turned out to be. What was not measured is as declared.
     pub fn measured(mut self) -> Self {
         self.beliefs.measures = true;
         self
     }
 
-    /// The same, with something done about servers that turn out to be slow while a window is executed. A function may
-    /// be executed more than once then. Without this it is executed again only if what it made is lost with its server, or if
-    /// servers of other processes do not answer for it, or not with what can be: these may have executed it.
+    /// The same, with something done about servers that turn out to be slow while a window is
+    /// executed. A function may be executed more than once then. Without this it is executed again
+    /// only if what it made is lost with its server, or if servers of other processes do not answer
+    /// for it, or not with what can be: these may have executed it.
     pub fn with_rescue(mut self, rescue: Rescue) -> Self {
         self.rescue = rescue;
         self
@@ -125,7 +127,8 @@ impl<S: Crew> Group<'_, S> {
         DataKey { group: self.number, data }
     }
 
-    /// Makes a value of the client an argument of calls. It is sent to the servers that need it, once to each site.
+    /// Makes a value of the client an argument of calls. It is sent to the servers that need it,
+    /// once to each site.
     pub fn value<T: Serialize>(&self, value: &T) -> Result<Lazy<T>, RpcError> {
         let block = Block::encode("the value", value, DATA_SEGMENT_BYTES);
         let block = block.map_err(|reason| RpcError::RpcRefused { reason })?;
@@ -162,7 +165,8 @@ impl<S: Crew> Group<'_, S> {
         results
     }
 
-    /// What a call needs on a server of speed 1, in seconds, if a formula says so and the client has all arguments.
+    /// What a call needs on a server of speed 1, in seconds, if a formula says so and the client
+    /// has all arguments.
     fn work_s<I: Parts, O>(&self, function: &Function<I, O>, inputs: &[u32]) -> Option<f64> {
         if !function.has_formula() {
             return None;
@@ -176,8 +180,8 @@ impl<S: Crew> Group<'_, S> {
         function.work_s(&postcard::from_bytes(&bytes).ok()?).ok()?
     }
 
-    /// How many bytes the client itself keeps for the group: values that it sends, or that came by way of it or to it, as long
-    /// as a handle names them.
+    /// How many bytes the client itself keeps for the group: values that it sends, or that came by
+    /// way of it or to it, as long as a handle names them.
     pub fn held_bytes(&self) -> u64 {
         self.draft.borrow().values.values().map(|block| block.len() as u64).sum()
     }

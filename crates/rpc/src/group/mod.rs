@@ -16,23 +16,27 @@
 //! | `order`, `store` | orders, and what a server keeps for them; `stock`, `disk`, `extents`: where it keeps data |
 //! | `spans` | sets of data by number |
 //!
-//! **Discovery** takes one pass. A call inside a group returns at once, with results that are names of data;
-//! giving them to further calls makes dependencies. Code between calls runs once, as it stands; a result that decides how to
-//! go on is awaited with [`Group::get`], which ends a window of calls: it is mapped and executed, and the next begins.
+//! **Discovery** takes one pass. A call inside a group returns at once, with results that are names
+//! of data; giving them to further calls makes dependencies. Code between calls runs once, as it
+//! stands; a result that decides how to go on is awaited with [`Group::get`], which ends a window
+//! of calls: it is mapped and executed, and the next begins.
 //!
-//! **Execution.** Every server gets its orders at once. It begins one when its data is there, the one
-//! that the mapping prefers first, keeps the results, and sends them to the servers that the mapping names, once to each
-//! other site, where they are passed on, or over a tree that was planned for large data; in segments, so that what is passed
-//! on need not have come as a whole. What is
-//! beyond the memory of a server goes to its disk. The client gets what it asks for, and nothing else.
+//! **Execution.** Every server gets its orders at once. It begins one when its data is there, the
+//! one that the mapping prefers first, keeps the results, and sends them to the servers that the
+//! mapping names, once to each other site, where they are passed on, or over a tree that was
+//! planned for large data; in segments, so that what is passed on need not have come as a whole.
+//! What is beyond the memory of a server goes to its disk. The client gets what it asks for, and
+//! nothing else.
 //!
-//! **Failure.** A function that fails is not tried again: its failure is sent on, so that all that depends on it ends
-//! with the same reason. A server that leaves hands all it has to another. What is lost with one that does not is made
-//! again within its window, as far as what it is made from is there; otherwise the window says so. Servers that turn out to
-//! be slow may lose tasks to others, if the mapper [is told to](Mapper::with_rescue).
+//! **Failure.** A function that fails is not tried again: its failure is sent on, so that all that
+//! depends on it ends with the same reason. A server that leaves hands all it has to another. What
+//! is lost with one that does not is made again within its window, as far as what it is made from
+//! is there; otherwise the window says so. Servers that turn out to be slow may lose tasks to
+//! others, if the mapper [is told to](Mapper::with_rescue).
 //!
-//! **End.** All servers that something of a group may reach are told what nobody needs any more, and of its end, or that it
-//! was dropped: they refuse what comes late, of attempts that came to nothing.
+//! **End.** All servers that something of a group may reach are told what nobody needs any more,
+//! and of its end, or that it was dropped: they refuse what comes late, of attempts that came to
+//! nothing.
 //!
 //! ```
 //! use gridspan_rpc::calls::{Catalogue, Function, Functions, Services, with_rpc};

@@ -69,7 +69,8 @@ pub struct Route {
     pub then: Vec<Hop>,
 }
 
-/// A server in a tree, of which each stands before those below it: however deep, it is as flat as a list to whoever reads it.
+/// A server in a tree, of which each stands before those below it: however deep, it is as flat as a
+/// list to whoever reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hop {
     /// The server.
@@ -144,7 +145,8 @@ pub struct Done {
     pub outcome: Result<Vec<u64>, Fault>,
     /// The sizes of its arguments together, in bytes.
     pub input_bytes: u64,
-    /// How long it computes on a server of speed 1, by its formula or as it was emulated, in seconds.
+    /// How long it computes on a server of speed 1, by its formula or as it was emulated, in
+    /// seconds.
     pub work_s: Option<f64>,
     /// How long the server was at it, in seconds, if that was more than it can tell.
     pub took_s: Option<f64>,
@@ -181,7 +183,8 @@ pub enum GroupMessage {
     },
     /// Answered when all is there that another server has handed on before.
     Handed(Reply<()>),
-    /// A group has ended, and so have all before a number: nothing of them is kept or accepted any more.
+    /// A group has ended, and so have all before a number: nothing of them is kept or accepted any
+    /// more.
     End {
         /// The group.
         group: u32,

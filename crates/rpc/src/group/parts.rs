@@ -1,7 +1,7 @@
 //! Functions of several arguments and results, each of which is data of its own.
 //!
-//! A tuple is encoded as its parts one after the other, so arguments that come from different servers are put
-//! together as bytes.
+//! A tuple is encoded as its parts one after the other, so arguments that come from different
+//! servers are put together as bytes.
 
 use super::lazy::Lazy;
 use serde::Serialize;

@@ -176,8 +176,9 @@ impl Progress {
         self.wakers.drain(..).for_each(Waker::wake);
     }
 
-    /// The attempts that are not over, as far as the client can tell: servers execute what can begin in the order of
-    /// places, one after the other. And which servers have nothing that can begin.
+    /// The attempts that are not over, as far as the client can tell: servers execute what can
+    /// begin in the order of places, one after the other. And which servers have nothing that can
+    /// begin.
     pub(super) fn ongoing(
         &mut self,
         graph: &TaskGraph,

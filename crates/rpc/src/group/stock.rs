@@ -177,8 +177,8 @@ impl Stock {
         self.here_bytes + on_disk.sum::<u64>() + arriving.sum::<u64>()
     }
 
-    /// Gives a piece away, and forgets data with its last; in the order of keys, until nothing is left. Pieces that have
-    /// come without the others go first.
+    /// Gives a piece away, and forgets data with its last; in the order of keys, until nothing is
+    /// left. Pieces that have come without the others go first.
     pub(crate) fn give(&mut self) -> Option<Piece> {
         if let Some(((key, attempt), mut arriving)) = self.arriving.pop_first() {
             let Some((index, count, segment)) = arriving.give() else { return self.give() };

@@ -53,7 +53,8 @@ impl Store {
         self.orders.insert(number, Waiting { order, missing: missing.len() });
     }
 
-    /// Whether data may still be needed: what comes late of an attempt that came to nothing is not wanted.
+    /// Whether data may still be needed: what comes late of an attempt that came to nothing is not
+    /// wanted.
     pub(crate) fn is_wanted(&self, key: DataKey) -> bool {
         let is_free = self.freed.get(&key.group).is_some_and(|freed| freed.contains(key.data));
         !is_free && !self.is_over(key.group)
@@ -114,7 +115,8 @@ impl Store {
         !self.ready.is_empty()
     }
 
-    /// The order that begins, and its arguments one after the other; or why one of them will never be.
+    /// The order that begins, and its arguments one after the other; or why one of them will never
+    /// be.
     pub(crate) fn next(&mut self) -> Option<(Order, Held)> {
         let (_, number) = self.ready.pop_first()?;
         let order = self.orders.remove(&number)?.order;

@@ -1,4 +1,5 @@
-//! How data of a window reaches the servers that need it: from the client, from who has it, or made again.
+//! How data of a window reaches the servers that need it: from the client, from who has it, or made
+//! again.
 
 use super::carried::Carried;
 use super::dispatch::{Ways, source};

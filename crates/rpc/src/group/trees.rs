@@ -1,8 +1,10 @@
-//! How large data reaches several servers: over a tree planned for the links between them, as a broadcast does.
+//! How large data reaches several servers: over a tree planned for the links between them, as a
+//! broadcast does.
 //!
-//! The links of the platform become a network of [`gridspan_bcast`], whose planner looks for trees that cross each shared
-//! link as rarely as pays. A tree is taken if it is simulated to end clearly before one copy to each site and a relay inside
-//! does, in the segments in which data travels; whoever passes data on does so by the segment.
+//! The links of the platform become a network of [`gridspan_bcast`], whose planner looks for trees
+//! that cross each shared link as rarely as pays. A tree is taken if it is simulated to end clearly
+//! before one copy to each site and a relay inside does, in the segments in which data travels;
+//! whoever passes data on does so by the segment.
 
 use super::order::{Hop, Route};
 use crate::block::DATA_SEGMENT_BYTES;
@@ -28,8 +30,8 @@ pub(super) struct Trees {
 }
 
 impl Trees {
-    /// The ways of data from who has it to servers that pass data on; nothing if those without a plan are as good.
-    /// `otherwise` are those, and all servers are reached directly.
+    /// The ways of data from who has it to servers that pass data on; nothing if those without a
+    /// plan are as good. `otherwise` are those, and all servers are reached directly.
     pub(super) fn plan(
         &mut self,
         platform: &Platform,

@@ -1,4 +1,5 @@
-//! What a mapping sees of the servers of a job: as declared, or as the runtime has measured the links between them.
+//! What a mapping sees of the servers of a job: as declared, or as the runtime has measured the
+//! links between them.
 
 use crate::calls::ServerCard;
 use crate::platform::{Client, Platform, Server, Site};
@@ -15,8 +16,8 @@ pub(super) struct Declared {
     pub(super) wan: Link,
 }
 
-/// The platform of these servers, by their positions. `pace` says how fast each turned out to be, as a part of what it
-/// says of itself.
+/// The platform of these servers, by their positions. `pace` says how fast each turned out to be,
+/// as a part of what it says of itself.
 pub(super) fn platform(
     layout: &Layout,
     cards: &[ServerCard],

@@ -15,8 +15,8 @@ use crate::platform::Platform;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// So often a window looks for data on servers that are not listed, with a pause after each time: an hour at 50 ms. They register
-/// after the call that they are at, and few calls are as long.
+/// So often a window looks for data on servers that are not listed, with a pause after each time:
+/// an hour at 50 ms. They register after the call that they are at, and few calls are as long.
 const LOOKS_MAX: u32 = 72_000;
 /// What is said after that.
 const UNSEEN: &str = "servers that have data of the group are not listed, and have not been for long; wait until their calls have ended, or lose them with `Services::lose`";
@@ -26,7 +26,8 @@ const LOOKED_AT: usize = 64;
 
 /// Servers that execute windows.
 pub trait Execute: Crew + Sized {
-    /// Executes a window, to its end: all its tasks are done then, or have failed, and the first failure is given.
+    /// Executes a window, to its end: all its tasks are done then, or have failed, and the first
+    /// failure is given.
     fn execute(window: &Window<'_, '_, Self>) -> impl Future<Output = Result<(), RpcError>>;
 }
 
@@ -50,14 +51,16 @@ struct Seen {
 }
 
 impl<S: Execute> Group<'_, S> {
-    /// Maps what was gathered as one window, and executes it. While another window is executed it waits for its end.
+    /// Maps what was gathered as one window, and executes it. While another window is executed it
+    /// waits for its end.
     pub async fn run(&self) -> Result<(), RpcError> {
         let _turn = self.turns.take(Matter::Window).await;
         let calls = std::mem::take(&mut self.draft.borrow_mut().calls);
         let is_window = !calls.is_empty();
         if is_window {
             let outputs: Vec<u32> = calls.iter().flat_map(|call| call.outputs.clone()).collect();
-            // Should nobody wait for the end of the window, nobody knows what became of its results.
+            // Should nobody wait for the end of the window, nobody knows what became of its
+            // results.
             let reason = "the execution of its call was given up".to_owned();
             let given_up = RpcError::Other { reason };
             self.fail(&outputs, &given_up);
@@ -70,8 +73,9 @@ impl<S: Execute> Group<'_, S> {
         Ok(())
     }
 
-    /// Whether dropped handles are to be looked for although no window was executed: each time among few, and among many once for
-    /// so many times, so that to get all results of a group costs no more for each than to get a few.
+    /// Whether dropped handles are to be looked for although no window was executed: each time
+    /// among few, and among many once for so many times, so that to get all results of a group
+    /// costs no more for each than to get a few.
     fn is_due(&self) -> bool {
         let mut draft = self.draft.borrow_mut();
         draft.unfreed += 1;
@@ -93,8 +97,9 @@ impl<S: Execute> Group<'_, S> {
         S::execute(&window).await
     }
 
-    /// Servers, and the graph of calls on them. If data is on a server that is there but not listed, as one that is late to register
-    /// with a registry that began anew, it waits for that, though not without end.
+    /// Servers, and the graph of calls on them. If data is on a server that is there but not
+    /// listed, as one that is late to register with a registry that began anew, it waits for that,
+    /// though not without end.
     async fn look_for_data(&self, calls: &[Gathered]) -> Result<Seen, RpcError> {
         for _ in 0..LOOKS_MAX {
             let seen = self.look(calls).await?;
@@ -106,8 +111,8 @@ impl<S: Execute> Group<'_, S> {
         Err(RpcError::Other { reason: UNSEEN.to_owned() })
     }
 
-    /// Whether there is data on servers that are there but not listed only; an error if some will never be, however long others
-    /// are waited for.
+    /// Whether there is data on servers that are there but not listed only; an error if some will
+    /// never be, however long others are waited for.
     fn is_data_missing(&self, graph: &TaskGraph) -> Result<bool, RpcError> {
         let draft = self.draft.borrow();
         let data = graph.data().iter();
@@ -174,7 +179,8 @@ impl<S: Execute> Group<'_, S> {
             return;
         }
         let (group, data): (_, Spans) = (self.number, dropped.into_iter().collect());
-        // To all, since attempts that came to nothing may make some of it yet, and send it to whoever waited for it.
+        // To all, since attempts that came to nothing may make some of it yet, and send it to
+        // whoever waited for it.
         self.mapper.services.free(group, &Freed(data), &draft.touched);
     }
 }

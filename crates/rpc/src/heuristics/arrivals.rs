@@ -1,5 +1,5 @@
-//! When data is where, as heuristics believe that see no contention: each transfer has its links for itself, and data
-//! comes from whoever made it.
+//! When data is where, as heuristics believe that see no contention: each transfer has its links
+//! for itself, and data comes from whoever made it.
 
 use crate::graph::TaskGraph;
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
@@ -49,7 +49,8 @@ impl<'a> Arrivals<'a> {
         inputs.map(|&data| self.data_s(data, server)).fold(0.0, f64::max)
     }
 
-    /// The task ends on the server at this time: its inputs have come there, and its outputs are made.
+    /// The task ends on the server at this time: its inputs have come there, and its outputs are
+    /// made.
     pub(super) fn place(&mut self, task: TaskId, server: ServerId, end_s: f64) {
         let at = Endpoint::Server(server);
         for &data in &self.graph.task(task).inputs {

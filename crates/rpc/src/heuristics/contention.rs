@@ -1,10 +1,10 @@
 //! HEFT that sees links shared: `heft-c`.
 //!
-//! Four things differ from HEFT. A transfer reserves what the links on its way have left, so that many of them
-//! over one link are believed to take as long as they do. What has come to a site is passed on inside it instead
-//! of crossing again. What the client wants counts: it is reserved when it is made. And a task that would end a little
-//! earlier far from the tasks with which it shares readers is not sent there, because what it makes would have to
-//! come back: see `gravity.rs`.
+//! Four things differ from HEFT. A transfer reserves what the links on its way have left, so that
+//! many of them over one link are believed to take as long as they do. What has come to a site is
+//! passed on inside it instead of crossing again. What the client wants counts: it is reserved when
+//! it is made. And a task that would end a little earlier far from the tasks with which it shares
+//! readers is not sent there, because what it makes would have to come back: see `gravity.rs`.
 
 use super::Heuristic;
 use super::cores::{Cores, Slot};
@@ -175,7 +175,8 @@ impl<'a> Mapper<'a> {
         self.links.reserve(&path, at_s + self.platform.latency_s(from, to), bytes)
     }
 
-    /// The task runs there: its inputs have come, its outputs are made. When the client has what it wants of them.
+    /// The task runs there: its inputs have come, its outputs are made. When the client has what it
+    /// wants of them.
     fn place(&mut self, task: TaskId, offer: Offer, there: &[(DataId, f64)]) -> f64 {
         let at = Endpoint::Server(offer.server);
         self.gravity.place(task, self.platform.server(offer.server).site);

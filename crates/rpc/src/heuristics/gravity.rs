@@ -1,4 +1,5 @@
-//! Where the readers of a task's results will probably be: at the site from which most of what they read comes.
+//! Where the readers of a task's results will probably be: at the site from which most of what they
+//! read comes.
 
 use crate::graph::TaskGraph;
 use crate::id::{Endpoint, ServerId, TaskId};
@@ -29,8 +30,9 @@ impl<'a> Gravity<'a> {
         &self.bytes[task.index() * sites..][..sites]
     }
 
-    /// How long what a task makes would be on its way to its readers, over idle links, if it ran at each site. For
-    /// each reader, either the result is sent to where the most of what it reads is, or that is sent here.
+    /// How long what a task makes would be on its way to its readers, over idle links, if it ran at
+    /// each site. For each reader, either the result is sent to where the most of what it reads is,
+    /// or that is sent here.
     pub(super) fn away_s(&self, task: TaskId) -> Vec<f64> {
         let mut away_s = vec![0.0; self.servers.len()];
         if self.servers.len() < 2 {

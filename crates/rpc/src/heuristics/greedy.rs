@@ -1,4 +1,5 @@
-//! Minimum completion time: each task, in the order of the calls, goes to the server that ends it first.
+//! Minimum completion time: each task, in the order of the calls, goes to the server that ends it
+//! first.
 
 use super::Heuristic;
 use super::arrivals::Arrivals;

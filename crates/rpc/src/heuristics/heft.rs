@@ -1,5 +1,6 @@
-//! Heterogeneous earliest finish time: by upward rank, each into the slot in which it ends first (Topcuoglu,
-//! Hariri and Wu, "Performance-effective and low-complexity task scheduling for heterogeneous computing", 2002).
+//! Heterogeneous earliest finish time: by upward rank, each into the slot in which it ends first
+//! (Topcuoglu, Hariri and Wu, "Performance-effective and low-complexity task scheduling for
+//! heterogeneous computing", 2002).
 
 use super::Heuristic;
 use super::arrivals::Arrivals;

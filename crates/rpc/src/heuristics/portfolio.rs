@@ -12,8 +12,8 @@ use crate::platform::Platform;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Portfolio;
 
-/// Single sites are tried up to so many, those with most to compute with first: each takes a mapping and an
-/// execution.
+/// Single sites are tried up to so many, those with most to compute with first: each takes a
+/// mapping and an execution.
 const SITES_MAX: usize = 4;
 
 impl Heuristic for Portfolio {
@@ -32,7 +32,8 @@ impl Heuristic for Portfolio {
         };
         let mut best_s = consider(&Heft)?;
         for (site, speed) in strongest(platform) {
-            // With all its cores busy from the beginning a site alone takes so long; no need to look closer.
+            // With all its cores busy from the beginning a site alone takes so long; no need to
+            // look closer.
             if graph.work_s() / speed < best_s {
                 best_s = consider(&HeftC::in_site(site))?;
             }
@@ -53,7 +54,8 @@ fn simulated(
     Ok(mapping)
 }
 
-/// The sites with most to compute with, and the speed of all their cores; none if there is no other.
+/// The sites with most to compute with, and the speed of all their cores; none if there is no
+/// other.
 fn strongest(platform: &Platform) -> Vec<(usize, f64)> {
     let mut speeds = vec![0.0; platform.sites().len()];
     for server in platform.servers() {

@@ -1,15 +1,18 @@
-//! Upward ranks: how long it takes from the beginning of a task to the end of the group, on the mean.
+//! Upward ranks: how long it takes from the beginning of a task to the end of the group, on the
+//! mean.
 
 use crate::graph::TaskGraph;
 use crate::id::{Endpoint, TaskId};
 use crate::platform::Platform;
 
-/// All tasks, those from which the way to the end is longest first, and each after those it reads from. Times and
-/// transfers are means over all servers, as in Topcuoglu, Hariri and Wu (2002), section 4.2.
+/// All tasks, those from which the way to the end is longest first, and each after those it reads
+/// from. Times and transfers are means over all servers, as in Topcuoglu, Hariri and Wu (2002),
+/// section 4.2.
 pub(super) fn by_upward_rank(graph: &TaskGraph, platform: &Platform) -> Vec<TaskId> {
     let rank = upward_ranks(graph, platform);
     let mut order = graph.order().to_vec();
-    // Stable, so that tasks of one rank, which work that takes no time allows, keep an order that is possible.
+    // Stable, so that tasks of one rank, which work that takes no time allows, keep an order that
+    // is possible.
     order.sort_by(|one, other| rank[other.index()].total_cmp(&rank[one.index()]));
     order
 }
@@ -34,8 +37,8 @@ fn upward_ranks(graph: &TaskGraph, platform: &Platform) -> Vec<f64> {
     ranks
 }
 
-/// The mean latency, and the mean time for a byte, between two servers that may be the same; a sample of pairs
-/// where there are many.
+/// The mean latency, and the mean time for a byte, between two servers that may be the same; a
+/// sample of pairs where there are many.
 fn mean_transfer(platform: &Platform) -> (f64, f64) {
     const SERVERS_MAX: usize = 64;
     let step = platform.servers().len().div_ceil(SERVERS_MAX).max(1);

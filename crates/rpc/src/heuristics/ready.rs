@@ -1,5 +1,6 @@
-//! Heuristics that choose among all tasks whose inputs are placed: min-min, max-min and sufferage (Maheswaran and
-//! others, "Dynamic mapping of a class of independent tasks onto heterogeneous computing systems", 1999).
+//! Heuristics that choose among all tasks whose inputs are placed: min-min, max-min and sufferage
+//! (Maheswaran and others, "Dynamic mapping of a class of independent tasks onto heterogeneous
+//! computing systems", 1999).
 
 use super::Heuristic;
 use super::arrivals::Arrivals;

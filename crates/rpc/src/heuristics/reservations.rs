@@ -1,8 +1,8 @@
 //! What is left of links, in the course of a mapping.
 //!
-//! Time is cut into slices of equal length. A transfer takes, slice by slice, what the links on its way have
-//! left, so that it may go before what was reserved earlier in the mapping but flows later. The slices get longer as
-//! the group does.
+//! Time is cut into slices of equal length. A transfer takes, slice by slice, what the links on its
+//! way have left, so that it may go before what was reserved earlier in the mapping but flows
+//! later. The slices get longer as the group does.
 
 use crate::platform::Platform;
 
@@ -20,7 +20,8 @@ pub(super) struct Reservations {
 }
 
 impl Reservations {
-    /// Nothing is reserved; a group that takes about `guess_s` seconds has a quarter of the slices at first.
+    /// Nothing is reserved; a group that takes about `guess_s` seconds has a quarter of the slices
+    /// at first.
     pub(super) fn new(platform: &Platform, guess_s: f64) -> Self {
         let capacities = platform.capacities().to_vec();
         let used = vec![Vec::new(); capacities.len()];
@@ -114,7 +115,8 @@ mod tests {
         let mut links = reservations(&[10.0, 20.0]);
 
         assert_eq!(links.reserve(&[0, 1], 0.0, 30), 3.0);
-        // The second link has 10 bytes left in each of the first three seconds, and all of the fourth.
+        // The second link has 10 bytes left in each of the first three seconds, and all of the
+        // fourth.
         assert_eq!(links.reserve(&[1], 0.0, 50), 4.0);
         assert_eq!(links.reserve(&[0], 0.0, 10), 4.0);
     }

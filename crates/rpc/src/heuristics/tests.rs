@@ -34,8 +34,8 @@ fn site(speeds: &[f64]) -> Platform {
     Platform::new(speeds.iter().map(server).collect(), sites, Client { site: Some(0), link: lan })
 }
 
-/// The graph of Topcuoglu, Hariri and Wu (2002), figure 2: ten tasks. Their times differ from processor to processor
-/// in ways that no speeds explain, so only those of the first are taken.
+/// The graph of Topcuoglu, Hariri and Wu (2002), figure 2: ten tasks. Their times differ from
+/// processor to processor in ways that no speeds explain, so only those of the first are taken.
 fn published() -> TaskGraph {
     let times = [14.0, 13.0, 11.0, 13.0, 12.0, 13.0, 7.0, 5.0, 18.0, 21.0];
     let edges = [
@@ -103,7 +103,8 @@ fn what_is_too_much_for_exhaustive_search_is_refused() {
 
 #[test]
 fn collective_mapping_gives_the_larger_of_two_parallel_tasks_the_faster_server() {
-    // The paper's section 2.1: the smaller task is called first, and individual mapping gives it the faster server.
+    // The paper's section 2.1: the smaller task is called first, and individual mapping gives it
+    // the faster server.
     let mut builder = GraphBuilder::default();
     let (small, large) = (builder.task("small", 10.0), builder.task("large", 20.0));
     let graph = builder.build().unwrap();
@@ -123,8 +124,8 @@ fn collective_mapping_gives_the_larger_of_two_parallel_tasks_the_faster_server()
 
 #[test]
 fn with_links_reserved_a_thin_link_is_not_filled_with_more_than_it_carries() {
-    // Ten inputs of 100 MB at site a, tasks of 10 s, and a link of 10 MB/s to a site of the same speed: each task
-    // that is sent costs 10 s of the link, so half of them stay.
+    // Ten inputs of 100 MB at site a, tasks of 10 s, and a link of 10 MB/s to a site of the same
+    // speed: each task that is sent costs 10 s of the link, so half of them stay.
     let lan = Link::new(Latency::ZERO, Bandwidth::from_bits_per_second(80_000 * MB));
     let wan = Link::new(Latency::ZERO, Bandwidth::from_bits_per_second(80 * MB));
     let server = |site: usize| Server {
@@ -148,7 +149,8 @@ fn with_links_reserved_a_thin_link_is_not_filled_with_more_than_it_carries() {
     let (heft, reserved) = (mapped("heft", &graph, &platform), mapped("heft-c", &graph, &platform));
 
     let away = |mapping: &Mapping| mapping.servers.iter().filter(|server| server.0 == 1).count();
-    // 24 tasks on four cores take 60 s; five of them can be there and done by 60 s, of which one round is saved.
+    // 24 tasks on four cores take 60 s; five of them can be there and done by 60 s, of which one
+    // round is saved.
     assert!(away(&heft) >= 10 && (3..=6).contains(&away(&reserved)), "{}", away(&reserved));
     assert!(makespan_s(&graph, &platform, &reserved) <= 60.0 + 1e-6);
     assert!(makespan_s(&graph, &platform, &heft) >= 100.0);

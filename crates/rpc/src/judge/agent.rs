@@ -7,7 +7,8 @@ use crate::platform::Platform;
 pub(super) struct Agent {
     /// Arguments of each task that are not at the client.
     pub(super) missing: Vec<usize>,
-    /// Until when each core of each server is taken by calls that were placed, as the agent believes.
+    /// Until when each core of each server is taken by calls that were placed, as the agent
+    /// believes.
     pub(super) taken_until_s: Vec<Vec<f64>>,
 }
 

@@ -16,8 +16,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Calls a task on the server that would end it first: sending its arguments over an idle link, waiting for a
-    /// core, computing.
+    /// Calls a task on the server that would end it first: sending its arguments over an idle link,
+    /// waiting for a core, computing.
     pub(super) fn call(&mut self, task: TaskId) {
         let (graph, platform, now_s) = (self.graph, self.platform, self.now_s);
         let Some(calls) = &mut self.calls else { return };

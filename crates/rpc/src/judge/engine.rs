@@ -191,8 +191,8 @@ impl<'a> Engine<'a> {
         self.count += 1;
     }
 
-    /// Begins all tasks and pulls that may. Only when all that happens at once has been seen, so that the lowest
-    /// place goes first.
+    /// Begins all tasks and pulls that may. Only when all that happens at once has been seen, so
+    /// that the lowest place goes first.
     fn begin(&mut self) {
         while let Some(server) = self.stirred.pop_first() {
             self.fill(server);

@@ -1,8 +1,8 @@
 //! Transfers that flow at the same time, each at its fair share of the links on its way.
 //!
-//! Transfers between the same two endpoints get the same rate. So each such pair counts the bytes that
-//! any of its transfers has got since the pair was first used, and a transfer ends when that count has grown by
-//! its size.
+//! Transfers between the same two endpoints get the same rate. So each such pair counts the bytes
+//! that any of its transfers has got since the pair was first used, and a transfer ends when that
+//! count has grown by its size.
 
 use super::stock::PullId;
 use crate::id::Endpoint;

@@ -1,11 +1,13 @@
 //! What a mapping is worth: a group of calls executed over shared links, in simulated time.
 //!
-//! - A task begins when its inputs are on its server, a core is free, and no task of a lower place could begin there.
-//! - Data is pulled by whoever needs it as soon as it exists, the data of lower places first and a few at a time.
-//!   Transfers that meet share capacities fairly. What a server has pulled or made it keeps.
+//! - A task begins when its inputs are on its server, a core is free, and no task of a lower place
+//!   could begin there.
+//! - Data is pulled by whoever needs it as soon as it exists, the data of lower places first and a
+//!   few at a time. Transfers that meet share capacities fairly. What a server has pulled or made
+//!   it keeps.
 //! - With relays, one server of a site fetches from outside, and the others have it from there.
-//! - A server that speaks with the client only sends all it makes to the client, and is sent every argument of
-//!   every call.
+//! - A server that speaks with the client only sends all it makes to the client, and is sent every
+//!   argument of every call.
 //!
 //! | part | holds |
 //! | --- | --- |
@@ -102,7 +104,8 @@ pub struct Execution {
 }
 
 impl Execution {
-    /// Bytes that crossed from one site to another, or between the client outside of all sites and one.
+    /// Bytes that crossed from one site to another, or between the client outside of all sites and
+    /// one.
     pub fn bytes_between_sites(&self, graph: &TaskGraph, platform: &Platform) -> u64 {
         self.bytes(graph, |transfer| !platform.is_near(transfer.from, transfer.to))
     }
@@ -136,8 +139,8 @@ pub fn execute(
     Engine::mapped(graph, platform, mapping, surprises, rescue).run()
 }
 
-/// Executes a group as plain GridRPC does: each task is called when the client has all its inputs, goes to
-/// the server that would end it first, is sent everything, and sends everything back.
+/// Executes a group as plain GridRPC does: each task is called when the client has all its inputs,
+/// goes to the server that would end it first, is sent everything, and sends everything back.
 pub fn execute_calls(graph: &TaskGraph, platform: &Platform, surprises: &Surprises) -> Execution {
     Engine::called(graph, &platform.clone().star(), surprises).run()
 }

@@ -5,8 +5,8 @@ use crate::id::{DataId, Endpoint};
 use crate::platform::Platform;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A server pulls so many at a time: enough to fill its link from several sources, and few enough that
-/// what is needed first comes first.
+/// A server pulls so many at a time: enough to fill its link from several sources, and few enough
+/// that what is needed first comes first.
 const PULLS_MAX: u32 = 4;
 
 /// One pull, by its position.
@@ -186,7 +186,8 @@ impl<'a> Stock<'a> {
         }
     }
 
-    /// An attempt needs nothing any more. What only it waited for is not pulled, unless it flows already.
+    /// An attempt needs nothing any more. What only it waited for is not pulled, unless it flows
+    /// already.
     pub(super) fn forget(&mut self, attempt: AttemptId, inputs: &[DataId], at: Endpoint) {
         for &data in inputs {
             let Some(&pull) = self.coming.get(&(data, at)) else { continue };

@@ -12,7 +12,8 @@ fn link(megabytes_per_s: u64) -> Link {
     Link::new(Latency::ZERO, bandwidth)
 }
 
-/// Sites of single-core servers of these speeds; 100 MB/s inside, 10 MB/s out of each site and to the client.
+/// Sites of single-core servers of these speeds; 100 MB/s inside, 10 MB/s out of each site and to
+/// the client.
 fn platform(sites: &[&[f64]]) -> Platform {
     let mut servers = Vec::new();
     for (site, speeds) in sites.iter().enumerate() {
@@ -203,7 +204,8 @@ fn while_nobody_is_slow_nothing_is_moved() {
     assert!((execution.makespan_s - 60.0).abs() < 1e-6);
 }
 
-/// Whatever waits costs nothing when a task ends: with a look at all of it these did not end in minutes.
+/// Whatever waits costs nothing when a task ends: with a look at all of it these did not end in
+/// minutes.
 #[test]
 fn large_groups_are_judged_in_no_more_time_for_each_task_than_small_ones() {
     const TASKS: usize = 100_000;

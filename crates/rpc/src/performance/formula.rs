@@ -1,7 +1,8 @@
 //! Complexity formulas, such as `2 * n^3 + 50 * n * log2(n)`.
 //!
-//! Numbers, names of scalar arguments, `+ - * / ^`, parentheses, and the functions `sqrt`, `log`, `log2`, `exp`,
-//! `min` and `max`. A power binds most and to the right; then the sign, products, sums.
+//! Numbers, names of scalar arguments, `+ - * / ^`, parentheses, and the functions `sqrt`, `log`,
+//! `log2`, `exp`, `min` and `max`. A power binds most and to the right; then the sign, products,
+//! sums.
 
 use thiserror::Error;
 
@@ -50,7 +51,8 @@ pub struct FormulaError {
     pub problem: String,
 }
 
-/// Longer formulas are refused rather than read, since a chain of operations is as deep as it is long.
+/// Longer formulas are refused rather than read, since a chain of operations is as deep as it is
+/// long.
 const LENGTH_MAX: usize = 4096;
 /// Deeper formulas are refused rather than read: nobody writes them.
 const DEPTH_MAX: usize = 64;
@@ -69,8 +71,8 @@ impl Formula {
         }
     }
 
-    /// Its value for these arguments, in the order of their names. What is not there counts as zero; what has no
-    /// value, or a negative one, is zero, since it says how long something takes.
+    /// Its value for these arguments, in the order of their names. What is not there counts as
+    /// zero; what has no value, or a negative one, is zero, since it says how long something takes.
     pub fn value(&self, arguments: &[f64]) -> f64 {
         let value = self.root.value(arguments);
         if value.is_finite() { value.max(0.0) } else { 0.0 }

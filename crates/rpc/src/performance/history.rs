@@ -1,7 +1,7 @@
 //! How long a function computes, as learned from calls of it.
 //!
-//! The time is taken to be a power of the size of the arguments, times a constant: a line through the logarithms.
-//! Older calls count less. With one size only, the exponent is one.
+//! The time is taken to be a power of the size of the arguments, times a constant: a line through
+//! the logarithms. Older calls count less. With one size only, the exponent is one.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,9 +1,11 @@
-//! What is done about servers that turn out to be slow: one policy, for simulated executions and for real ones.
+//! What is done about servers that turn out to be slow: one policy, for simulated executions and
+//! for real ones.
 //!
-//! Servers are watched: how long tasks took, beside how long they should have. One that is much slower than
-//! another, in what was seen, may lose tasks that have not begun to it, if that has an idle core and would end
-//! them clearly earlier. While nobody is much slower nothing is moved, because the mapping knew better. With
-//! copies, a task that is late and runs on a slow server is begun again elsewhere on the same terms.
+//! Servers are watched: how long tasks took, beside how long they should have. One that is much
+//! slower than another, in what was seen, may lose tasks that have not begun to it, if that has an
+//! idle core and would end them clearly earlier. While nobody is much slower nothing is moved,
+//! because the mapping knew better. With copies, a task that is late and runs on a slow server is
+//! begun again elsewhere on the same terms.
 
 mod watch;
 
@@ -12,13 +14,13 @@ use crate::id::{ServerId, TaskId};
 use crate::platform::Platform;
 pub use watch::Watch;
 
-/// A server is much slower than another if its tasks take so many times as long as they should, measured by
-/// how long those of the other take.
+/// A server is much slower than another if its tasks take so many times as long as they should,
+/// measured by how long those of the other take.
 const MUCH_SLOWER: f64 = 1.5;
 /// A task must end within this part of the time that is left to it where it is.
 const CLEARLY_EARLIER: f64 = 0.8;
-/// What is seen of a server counts as much as the belief that it is as it was said to be once it has computed for so many
-/// tasks of mean size.
+/// What is seen of a server counts as much as the belief that it is as it was said to be once it
+/// has computed for so many tasks of mean size.
 const BELIEF_TASKS: f64 = 1.0;
 
 /// How far an attempt is whose inputs exist.
@@ -87,8 +89,8 @@ impl Scene<'_> {
         self.platform.time_s(self.graph.task(task).work_s, server)
     }
 
-    /// How many times as long as they should tasks take on each server, with what those that run show already;
-    /// nothing if no server is much slower than another.
+    /// How many times as long as they should tasks take on each server, with what those that run
+    /// show already; nothing if no server is much slower than another.
     pub fn slowness(&self) -> Option<Vec<f64>> {
         let mut seen_s = self.watch.seen_s.clone();
         for attempt in &self.ongoing {

@@ -6,7 +6,8 @@ use crate::platform::Platform;
 
 /// A task is late when it has taken so many times as long as it should.
 const LATE: f64 = 1.5;
-/// A late task is looked at again after this part of the time for which it has run, and at least so many seconds.
+/// A late task is looked at again after this part of the time for which it has run, and at least so
+/// many seconds.
 const AGAIN: f64 = 0.25;
 const AGAIN_S_MIN: f64 = 1e-3;
 

@@ -1,4 +1,5 @@
-//! What heuristics are compared on: four platforms from a wide area that hardly matters to one that decides.
+//! What heuristics are compared on: four platforms from a wide area that hardly matters to one that
+//! decides.
 
 use crate::platform::{Client, Platform, Server, Site};
 use gridspan_topology::{Bandwidth, Latency, Link};
@@ -63,8 +64,8 @@ const RECIPES: [Recipe; 4] = [
     },
 ];
 
-/// The four platforms, A to D. Servers have four cores and 10 Gbit/s to the others of their site; each site has one
-/// uplink to all others, and the client a link of its own.
+/// The four platforms, A to D. Servers have four cores and 10 Gbit/s to the others of their site;
+/// each site has one uplink to all others, and the client a link of its own.
 pub fn grounds() -> Vec<Ground> {
     RECIPES.iter().map(ground).collect()
 }

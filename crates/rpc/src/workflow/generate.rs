@@ -10,8 +10,9 @@ const LEVELS: u32 = 10;
 /// A task reads so many files at most.
 const READS_MAX: u64 = 3;
 
-/// A workflow in levels: each task reads one to three files of the level before it, of 0.1 to 100 MB, and computes for
-/// 1 to 100 s, both spread evenly over orders of magnitude; those of the first level read a file of the client's.
+/// A workflow in levels: each task reads one to three files of the level before it, of 0.1 to 100
+/// MB, and computes for 1 to 100 s, both spread evenly over orders of magnitude; those of the first
+/// level read a file of the client's.
 pub fn layered(tasks: u32, seed: u64) -> Result<TaskGraph, GraphError> {
     let mut dice = Pcg64Mcg::seed_from_u64(seed);
     let mut unit = move || dice.next_u64() as f64 / u64::MAX as f64;

@@ -1,8 +1,8 @@
 //! Reads workflows in WfFormat, the JSON format of the WfCommons project (schema 1.5 and near it).
 //!
-//! A reader of other people's files is lenient: unknown fields, odd identifiers, missing times and sizes, and
-//! relations written at one end only are no errors. Only what leaves nothing to execute is one. What it had to guess it says, for
-//! that decides how long the execution takes.
+//! A reader of other people's files is lenient: unknown fields, odd identifiers, missing times and
+//! sizes, and relations written at one end only are no errors. Only what leaves nothing to execute
+//! is one. What it had to guess it says, for that decides how long the execution takes.
 
 use crate::graph::{GraphBuilder, GraphError, TaskGraph};
 use crate::id::{DataId, Endpoint, TaskId};
@@ -15,12 +15,13 @@ use thiserror::Error;
 pub struct Workflow {
     /// What it is called.
     pub name: String,
-    /// Its tasks, which take as long on a core of speed 1 as was recorded. A file that no task writes is held by the
-    /// client, and a file that no task reads is wanted by it.
+    /// Its tasks, which take as long on a core of speed 1 as was recorded. A file that no task
+    /// writes is held by the client, and a file that no task reads is wanted by it.
     pub graph: TaskGraph,
     /// How long it took where it was recorded, in seconds.
     pub recorded_s: Option<f64>,
-    /// What the file does not say or says wrong, and what was taken instead: one sentence for each kind.
+    /// What the file does not say or says wrong, and what was taken instead: one sentence for each
+    /// kind.
     pub guesses: Vec<String>,
 }
 
@@ -214,8 +215,8 @@ impl<'a> Reader<'a> {
         Ok(self.builder.build()?)
     }
 
-    /// Adds the files, and gives the pairs of tasks between which one goes. Of several writers of a file the first
-    /// counts, and a task that says it reads what it writes only writes it.
+    /// Adds the files, and gives the pairs of tasks between which one goes. Of several writers of a
+    /// file the first counts, and a task that says it reads what it writes only writes it.
     fn files(&mut self) -> BTreeSet<(TaskId, TaskId)> {
         let tasks = self.specified.iter().map(|task| (self.ids[task.id.as_str()], task));
         let tasks: Vec<(TaskId, &Specified)> = tasks.collect();

@@ -1,5 +1,5 @@
-//! Random groups and calls while servers leave and are lost, clients and groups are dropped, and the network does its
-//! worst: right results or a reported failure, and nothing left behind.
+//! Random groups and calls while servers leave and are lost, clients and groups are dropped, and
+//! the network does its worst: right results or a reported failure, and nothing left behind.
 
 use gridspan_rpc::calls::{
     Catalogue, Config, Function, Functions, GridRpc, RpcError, ServerPlan, Services, Work, with_rpc,
@@ -158,7 +158,8 @@ pub(crate) struct Counts {
     pub(crate) stuck: u32,
 }
 
-/// The registry begins anew while a server hears nothing: others are there in time, and it is in the end.
+/// The registry begins anew while a server hears nothing: others are there in time, and it is in
+/// the end.
 async fn restart_beside_one_that_is_stuck(
     grid: &Grid,
     services: &Services<Vectors>,
@@ -193,7 +194,8 @@ async fn disturbed(
     let mut disturbing = pin!(async {
         let _ = grid.sleep(pause).await;
         let cards = services.list().await.unwrap();
-        // Nobody takes over from a server that speaks with the client only, or where no other does not.
+        // Nobody takes over from a server that speaks with the client only, or where no other does
+        // not.
         let leaving = if disturbance == Disturbance::TwoLeave { 2 } else { 1 };
         let are_direct = cards[..leaving].iter().all(|card| card.is_direct);
         let has_heir = are_direct && cards[leaving..].iter().any(|card| card.is_direct);

@@ -1,4 +1,5 @@
-//! The verbs of GridRPC and their errors, case by case, in virtual time; and some of them on threads.
+//! The verbs of GridRPC and their errors, case by case, in virtual time; and some of them on
+//! threads.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod cancelling;

@@ -12,12 +12,13 @@ pub(super) struct Branches {
     pub(super) here: Vec<MulticastTarget>,
 }
 
-/// A node sends to so many others of its site itself. Beyond, each hands half of what is left to another
-/// node, as a binomial tree does: to send so many frames takes about as long as one needs to arrive.
+/// A node sends to so many others of its site itself. Beyond, each hands half of what is left to
+/// another node, as a binomial tree does: to send so many frames takes about as long as one needs
+/// to arrive.
 const STAR_MAX: usize = 8;
 
-/// Divides the targets of a multicast that is at `here`: one part for each other site, sent first, and parts for nodes of
-/// this site.
+/// Divides the targets of a multicast that is at `here`: one part for each other site, sent first,
+/// and parts for nodes of this site.
 pub(super) fn branches(layout: &Layout, here: NodeId, targets: &[MulticastTarget]) -> Branches {
     let site = layout.site_of_node(here);
     let mut sites: BTreeMap<SiteId, Vec<MulticastTarget>> = BTreeMap::new();
@@ -61,7 +62,8 @@ mod tests {
         Layout::new(sites.iter().enumerate().map(site).collect())
     }
 
-    /// Follows a multicast over all nodes: frames between sites, and steps until the last node has it.
+    /// Follows a multicast over all nodes: frames between sites, and steps until the last node has
+    /// it.
     fn follow(layout: &Layout, from: u32, pes: &[u32]) -> (usize, usize, BTreeSet<u32>) {
         let (mut crossings, mut rounds, mut reached) = (0, 0, BTreeSet::new());
         let mut at = vec![(NodeId(from), pes.iter().copied().map(target).collect::<Vec<_>>())];

@@ -25,6 +25,7 @@ pub enum Carriage {
         /// The packet.
         packet: Packet,
     },
-    /// Have the first PE of this node do something: what another node has sent makes no sense, or the job cannot go on.
+    /// Have the first PE of this node do something: what another node has sent makes no sense, or
+    /// the job cannot go on.
     Act(Action),
 }

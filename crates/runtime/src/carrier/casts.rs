@@ -1,8 +1,9 @@
 //! Large multicasts, and broadcasts from other nodes than the root's: in segments over the trees of
 //! a course, which every segment names with it.
 //!
-//! A multicast may come from any node and goes to any others, so that no plan that all carriers know says where. What
-//! a segment says is enough to pass it on; nodes that only pass on keep nothing of it.
+//! A multicast may come from any node and goes to any others, so that no plan that all carriers
+//! know says where. What a segment says is enough to pass it on; nodes that only pass on keep
+//! nothing of it.
 
 use super::assembly::Assembly;
 use super::{BULK_BYTES, Carriage, Carrier};
@@ -42,7 +43,8 @@ impl Carrier {
         }
     }
 
-    /// Passes a part of a multicast on, and gives it to the PEs of this node that it is for once all of it is here.
+    /// Passes a part of a multicast on, and gives it to the PEs of this node that it is for once
+    /// all of it is here.
     pub(super) fn take_cast(
         &mut self,
         (now, from, origin): (Time, NodeId, PeId),

@@ -1,8 +1,10 @@
-//! What comes from the stewards of other nodes: in which order it is taken, and how much of it may wait.
+//! What comes from the stewards of other nodes: in which order it is taken, and how much of it may
+//! wait.
 //!
-//! A gift of tasks may be large, and what is large may be overtaken on its way. So notes between two nodes have numbers,
-//! and one that comes too early waits. So does one for a pool that is not known here yet. What waits is bounded for each
-//! node: whoever passes its bound is refused, and nobody else.
+//! A gift of tasks may be large, and what is large may be overtaken on its way. So notes between
+//! two nodes have numbers, and one that comes too early waits. So does one for a pool that is not
+//! known here yet. What waits is bounded for each node: whoever passes its bound is refused, and
+//! nobody else.
 
 use crate::codec::DecodeError;
 use crate::id::CollectionId;
@@ -15,8 +17,8 @@ const ENTRY_BYTES: usize = 256;
 /// A smaller one that waits is copied: it shares an allocation with all that came in its packets.
 const SHARED_BYTES_MAX: usize = 64 << 10;
 
-/// The largest share of the bytes that may wait here which is one guest's: with the default limits, 128 MiB, which
-/// are two of the largest tasks.
+/// The largest share of the bytes that may wait here which is one guest's: with the default limits,
+/// 128 MiB, which are two of the largest tasks.
 const GUEST_SHARE: u64 = 16;
 /// The same for all guests together, so that however many there are, founders find room.
 const GUESTS_SHARE: u64 = 4;

@@ -1,15 +1,16 @@
 //! A node's carrier: brings what is for many nodes, without waiting for PEs.
 //!
-//! A PE may be inside a handler for long, and what others wait for must not wait with it. So multicasts and
-//! announcements (broadcasts, read-only data) are handed to the carrier of the node, and from there on
-//! carriers pass them on among themselves, on whichever thread drives the network; PEs get what is for
-//! them.
+//! A PE may be inside a handler for long, and what others wait for must not wait with it. So
+//! multicasts and announcements (broadcasts, read-only data) are handed to the carrier of the node,
+//! and from there on carriers pass them on among themselves, on whichever thread drives the
+//! network; PEs get what is for them.
 //!
-//! - Multicasts cross once to each other site, are passed on to the nodes there, and are given to each PE that has
-//!   members among the targets. Those that are large travel in segments as well (`casts`).
+//! - Multicasts cross once to each other site, are passed on to the nodes there, and are given to
+//!   each PE that has members among the targets. Those that are large travel in segments as well
+//!   (`casts`).
 //! - Stewards share tasks between nodes (`stewards`), and answer at once while PEs compute.
-//! - Announcements go to all PEs of all nodes, over the trees of a plan, in segments: each is passed on as it arrives,
-//!   as the same bytes in memory.
+//! - Announcements go to all PEs of all nodes, over the trees of a plan, in segments: each is
+//!   passed on as it arrives, as the same bytes in memory.
 //!
 //! A carrier does no I/O: packets and frames in, [`Carriage`]s out.
 
@@ -98,8 +99,9 @@ impl Carrier {
         self.stewards.nudge = Some(nudge);
     }
 
-    /// Takes what a PE of this node has for others. Only packets for which [`Packet::is_spread`] holds do
-    /// anything; of a guest, only what is for its stewards. `now` only has to run on evenly, here and everywhere.
+    /// Takes what a PE of this node has for others. Only packets for which [`Packet::is_spread`]
+    /// holds do anything; of a guest, only what is for its stewards. `now` only has to run on
+    /// evenly, here and everywhere.
     pub fn take(&mut self, now: Time, from: PeId, packet: Packet, out: &mut Vec<Carriage>) {
         let Content::Spread(spread) = packet.0 else { return };
         match *spread {
@@ -123,8 +125,9 @@ impl Carrier {
         }
     }
 
-    /// Takes a frame for which [`Carrier::is_concerned`] holds from the carrier of another node. One that does not
-    /// decode or does not fit what came before is refused. Guests speak with stewards only.
+    /// Takes a frame for which [`Carrier::is_concerned`] holds from the carrier of another node.
+    /// One that does not decode or does not fit what came before is refused. Guests speak with
+    /// stewards only.
     pub fn receive(
         &mut self,
         now: Time,
@@ -263,7 +266,8 @@ impl Carrier {
         if is_standing { Some(&self.standing) } else { self.plans.get(plan) }
     }
 
-    /// Passes a part of an announcement on, and hands the whole to the PEs of this node once it is complete.
+    /// Passes a part of an announcement on, and hands the whole to the PEs of this node once it is
+    /// complete.
     fn take_segment(
         &mut self,
         (now, from, origin): (Time, NodeId, PeId),

@@ -23,8 +23,8 @@ pub(super) struct Plans {
 struct Complete {
     /// All below.
     below: u64,
-    /// Others, in runs: the first of each, and the first behind it. There are no more runs than announcements that
-    /// are under way and were overtaken.
+    /// Others, in runs: the first of each, and the first behind it. There are no more runs than
+    /// announcements that are under way and were overtaken.
     beyond: BTreeMap<u64, u64>,
 }
 

@@ -15,7 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Default)]
 pub(super) struct Stewards {
     open: BTreeMap<CollectionId, Box<dyn Steward>>,
-    /// Pools that were closed: what comes late is for nobody. As many as the root remembers collections.
+    /// Pools that were closed: what comes late is for nobody. As many as the root remembers
+    /// collections.
     closed: BTreeSet<CollectionId>,
     lines: Lines,
     pub(super) nudge: Option<Nudge>,
@@ -61,8 +62,8 @@ impl Stewards {
         }
     }
 
-    /// A note comes from another node. Refused if it does not decode, came before, or if more would wait here than
-    /// may of that node.
+    /// A note comes from another node. Refused if it does not decode, came before, or if more would
+    /// wait here than may of that node.
     pub(super) fn receive(
         &mut self,
         from: NodeId,

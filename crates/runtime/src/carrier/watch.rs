@@ -1,14 +1,15 @@
 //! How long large announcements and multicasts take until all nodes have them.
 //!
-//! The carrier where one begins notes when, and when the word of each node comes back. No PE is asked, which may be
-//! inside a handler for long. How long that word was on its way is for those to say who know the links.
+//! The carrier where one begins notes when, and when the word of each node comes back. No PE is
+//! asked, which may be inside a handler for long. How long that word was on its way is for those to
+//! say who know the links.
 
 use crate::wire::FlowId;
 use gridspan_topology::Time;
 use std::collections::BTreeMap;
 
-/// Announcements and multicasts of which words are missing; the first to begin are forgotten beyond, as the root
-/// forgets them.
+/// Announcements and multicasts of which words are missing; the first to begin are forgotten
+/// beyond, as the root forgets them.
 const WATCHED_MAX: usize = 256;
 
 /// When what began.

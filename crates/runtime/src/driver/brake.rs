@@ -1,4 +1,5 @@
-//! A PE on an emulated slower processor: what it computes in a turn takes longer before anything leaves.
+//! A PE on an emulated slower processor: what it computes in a turn takes longer before anything
+//! leaves.
 
 use gridspan_topology::{GridSpec, NodeId, Speed};
 use rustix::time::{ClockId, clock_gettime};
@@ -7,7 +8,8 @@ use std::time::Duration;
 /// Systems sleep for about so long at least; shorter waits are added up.
 const SLEEP_MIN: Duration = Duration::from_micros(100);
 
-/// How fast the processors of a node are where they are emulated: the fastest of the grid is as fast as this machine.
+/// How fast the processors of a node are where they are emulated: the fastest of the grid is as
+/// fast as this machine.
 pub(crate) fn emulated_speed(spec: &GridSpec, node: NodeId) -> Speed {
     let fastest = spec.layout().nodes().map(|node| spec.speed(node)).max().unwrap_or_default();
     Speed::new(spec.speed(node).factor() / fastest.factor()).unwrap_or_default()

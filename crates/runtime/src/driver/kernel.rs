@@ -1,8 +1,8 @@
 //! How fast a processor is, by a short kernel that each PE runs as it begins.
 //!
-//! The shortest of many runs counts, each far shorter than a scheduler's time slice: so other programs that share the
-//! processor do not make it seem slow. What a kernel cannot see, as how slow memory is, actors show when they move
-//! ([`SpeedEstimate`](gridspan_balance::SpeedEstimate)).
+//! The shortest of many runs counts, each far shorter than a scheduler's time slice: so other
+//! programs that share the processor do not make it seem slow. What a kernel cannot see, as how
+//! slow memory is, actors show when they move ([`SpeedEstimate`](gridspan_balance::SpeedEstimate)).
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -17,7 +17,8 @@ const NUMBERS: usize = 1024;
 /// How often.
 const ROUNDS: u64 = 50;
 
-/// The speed of the processor that the calling thread runs on; 1 is an ordinary one. Takes a few milliseconds.
+/// The speed of the processor that the calling thread runs on; 1 is an ordinary one. Takes a few
+/// milliseconds.
 pub(super) fn speed() -> f64 {
     let begin = Instant::now();
     let mut shortest = Duration::MAX;

@@ -1,8 +1,8 @@
 //! Names the nodes that this node has declared lost, without asking a PE.
 //!
-//! The PEs of this node may be inside of handlers for any time. So whoever drives the network, which
-//! notices the loss, tells the job's listeners itself, once; the first PE of the node hears of it
-//! too, and ends the job when it comes to it.
+//! The PEs of this node may be inside of handlers for any time. So whoever drives the network,
+//! which notices the loss, tells the job's listeners itself, once; the first PE of the node hears
+//! of it too, and ends the job when it comes to it.
 
 use crate::error::JobError;
 use crate::net::LossReason;

@@ -35,7 +35,8 @@ pub(super) fn run(program: Program, switch: &Arc<Switch>) {
 /// Who holds main's waker beside those that main waits for: this thread twice, and the counter.
 const OWN_HOLDERS: usize = 3;
 
-/// After this time a thread that has woken main has let go of its waker, however busy the machine is.
+/// After this time a thread that has woken main has let go of its waker, however busy the machine
+/// is.
 const SETTLING: Duration = Duration::from_millis(100);
 
 fn block_on(

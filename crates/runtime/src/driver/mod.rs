@@ -1,10 +1,12 @@
 //! The loops around PE machines, in real time.
 //!
-//! - [`embedded`]: all PEs are threads of this process; optionally several nodes with emulated links.
+//! - [`embedded`]: all PEs are threads of this process; optionally several nodes with emulated
+//!   links.
 //! - [`cluster`]: this process is one node of a job (feature `net`).
 //!
 //! Inside: `worker` is the thread of a PE, `inbox` where packets wait for it, `switch` the way to
-//! other PEs, `uplink` the way to other nodes. `watchdog` sees what a PE inside of a handler cannot say.
+//! other PEs, `uplink` the way to other nodes. `watchdog` sees what a PE inside of a handler cannot
+//! say.
 
 #[cfg(feature = "net")]
 mod arrivals;

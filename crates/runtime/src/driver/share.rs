@@ -40,7 +40,8 @@ impl Share {
         Some(self.since(before, counts))
     }
 
-    /// Computes for nothing, until something comes or [`TRIAL`] is over. Returns where that time went, where it is known.
+    /// Computes for nothing, until something comes or [`TRIAL`] is over. Returns where that time
+    /// went, where it is known.
     pub(super) fn try_out(&mut self, inbox: &Inbox) -> Option<Spent> {
         self.last = self.counts();
         self.read = Instant::now();

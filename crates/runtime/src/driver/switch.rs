@@ -18,14 +18,15 @@ use std::time::{Duration, Instant};
 
 /// The network as the PEs of a node see it.
 pub(crate) trait Network: Send + Sync {
-    /// Takes a frame for another node; one that `is_bulk` holds up no others whatever its size. May be called by all
-    /// PEs of the node.
+    /// Takes a frame for another node; one that `is_bulk` holds up no others whatever its size. May
+    /// be called by all PEs of the node.
     fn send(&self, to: NodeId, frame: Frame, is_bulk: bool);
     /// Says where a guest can be reached, before anything is sent to it.
     fn meet(&self, guest: NodeId, contact: &str);
     /// Has this node measure something; the first PE gets the results.
     fn probe(&self, order: ProbeOrder);
-    /// Has the first PE told, by [`Switch::looked`], whether all has arrived that had been sent when this was asked last.
+    /// Has the first PE told, by [`Switch::looked`], whether all has arrived that had been sent
+    /// when this was asked last.
     fn look(&self, round: u64);
     /// The carrier has something to do earlier than it had.
     fn look_again(&self);
@@ -152,8 +153,9 @@ impl Switch {
         self.backlog_bytes() >= self.limits.soft_bytes
     }
 
-    /// Sends packets from one PE of this node; those to itself go to `own`. Stops at one for a PE that does not exist.
-    /// Messages to a PE of this node for which more waits than may are dropped, since that ends the job.
+    /// Sends packets from one PE of this node; those to itself go to `own`. Stops at one for a PE
+    /// that does not exist. Messages to a PE of this node for which more waits than may are
+    /// dropped, since that ends the job.
     pub(super) fn send(
         &self,
         from: PeId,
@@ -186,7 +188,8 @@ impl Switch {
         full.map_or(Ok(()), |pe| Err(Undelivered::Full(pe)))
     }
 
-    /// Lets the carrier do something, and does what follows. What goes on to other nodes does so first.
+    /// Lets the carrier do something, and does what follows. What goes on to other nodes does so
+    /// first.
     fn carry<R>(&self, act: impl FnOnce(&mut Carrier, Time, &mut Vec<Carriage>) -> R) -> R {
         let mut out = Vec::new();
         let mut carrier = self.carrier.lock().unwrap_or_else(PoisonError::into_inner);
@@ -266,8 +269,8 @@ impl Switch {
         }
     }
 
-    /// Finds out what a PE cannot know that is to say what it does. Only the first PE of a node speaks for the
-    /// network.
+    /// Finds out what a PE cannot know that is to say what it does. Only the first PE of a node
+    /// speaks for the network.
     pub(super) fn look(&self, pe: PeId, round: u64) {
         match self.network.as_ref().filter(|_| pe.0 == self.first_pe) {
             Some(network) => network.look(round),

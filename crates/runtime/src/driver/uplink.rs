@@ -167,7 +167,8 @@ impl Uplink {
         self.waker.clone()
     }
 
-    /// How many bytes of frames went to other nodes, as far as they have acknowledged them, and came from them.
+    /// How many bytes of frames went to other nodes, as far as they have acknowledged them, and
+    /// came from them.
     pub(super) fn carried_bytes(&self) -> (u64, u64) {
         let mut net = lock(&self.net);
         let transport = net.transport();
@@ -232,9 +233,9 @@ impl Uplink {
         }
     }
 
-    /// Whether too much waits here, such as what the carrier passes on faster than others take it, and some of it
-    /// leaves. Where none does for long, reading goes on all the same, up to the hard limit: two nodes
-    /// that each read only once the other has would wait forever.
+    /// Whether too much waits here, such as what the carrier passes on faster than others take it,
+    /// and some of it leaves. Where none does for long, reading goes on all the same, up to the
+    /// hard limit: two nodes that each read only once the other has would wait forever.
     fn is_draining(&self, switch: &Switch) -> bool {
         let since = self.elapsed_ns().saturating_sub(self.drained_ns.load(Ordering::Relaxed));
         switch.is_held_back() && Duration::from_nanos(since) < STUCK

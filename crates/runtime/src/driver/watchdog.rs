@@ -1,8 +1,9 @@
 //! Watches PEs that are busy in a handler and cannot answer.
 //!
-//! A thread for each node looks every second which handlers its PEs are inside of. It tells the root
-//! of one that lasts, which the root makes something of if it gets no answer from that PE. On PE 0
-//! itself it tells the job's listeners, and so it does if PE 0 does not heed the job's time limit.
+//! A thread for each node looks every second which handlers its PEs are inside of. It tells the
+//! root of one that lasts, which the root makes something of if it gets no answer from that PE. On
+//! PE 0 itself it tells the job's listeners, and so it does if PE 0 does not heed the job's time
+//! limit.
 
 use super::switch::Switch;
 use crate::error::JobError;
@@ -18,8 +19,8 @@ const LOOK: Duration = Duration::from_secs(1);
 const NOTED: Duration = Duration::from_secs(2);
 /// A handler on PE 0 that lasts longer is told to the job's listeners.
 const LONG: Duration = Duration::from_secs(30);
-/// How much longer than the limit a job may take to end by itself: the root asks all PEs what they wait
-/// for, which it gives 2 s, and they end.
+/// How much longer than the limit a job may take to end by itself: the root asks all PEs what they
+/// wait for, which it gives 2 s, and they end.
 const OVERDUE: Duration = Duration::from_secs(5);
 
 /// What is watched.

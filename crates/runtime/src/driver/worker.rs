@@ -26,7 +26,8 @@ const CHUNK_MESSAGES: u32 = 16;
 const FULLEST: usize = 3;
 /// How often a PE that is held back by the network looks whether it may go on.
 const RECHECK: Duration = Duration::from_millis(1);
-/// How long an idle PE looks for packets before it sleeps, at most: about the cost of waking a thread.
+/// How long an idle PE looks for packets before it sleeps, at most: about the cost of waking a
+/// thread.
 const SPIN: Duration = Duration::from_micros(20);
 /// The same at least, while looking has been in vain: about the time of an answer from a core that
 /// is awake.

@@ -8,14 +8,15 @@
 //! 3. When all have, the launcher writes one more line: the [`Addresses`] of all nodes.
 //!
 //! Keys travel over that pipe only: arguments and the environment of a process can be read by
-//! others, and a program that is no job may print its standard input. Where a node has no such pipe, behind `ssh`, standard
-//! input is it.
+//! others, and a program that is no job may print its standard input. Where a node has no such
+//! pipe, behind `ssh`, standard input is it.
 //!
 //! # Steady state
 //!
-//! The pipe stays open and silent; but a guest, a node that joins the running job, leaves when it gets the line [`LEAVE`].
-//! Its launcher is `gridctl join`, which knows the addresses already and sends both lines at once. What the program prints passes the launcher
-//! as it is; only the one line begins with the character that no program prints.
+//! The pipe stays open and silent; but a guest, a node that joins the running job, leaves when it
+//! gets the line [`LEAVE`]. Its launcher is `gridctl join`, which knows the addresses already and
+//! sends both lines at once. What the program prints passes the launcher as it is; only the one
+//! line begins with the character that no program prints.
 //!
 //! # Failure
 //!
@@ -51,8 +52,8 @@ const BUNDLE_VERSION: u32 = 1;
 /// The longest line of the launcher: the grid file of the largest job takes a tenth of it.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
-/// The bounds of a first congestion window: a few packets, and what the initial burst of a node to all
-/// others at once may reasonably take.
+/// The bounds of a first congestion window: a few packets, and what the initial burst of a node to
+/// all others at once may reasonably take.
 const WINDOW_BOUNDS: (u64, u64) = (32 << 10, 4 << 20);
 
 /// A node could not join its job.
@@ -223,8 +224,8 @@ impl Joined {
     }
 }
 
-/// What the emulated links to the other sites hold, and a quarter more, as first congestion windows: QUIC need
-/// not find out what the grid says.
+/// What the emulated links to the other sites hold, and a quarter more, as first congestion
+/// windows: QUIC need not find out what the grid says.
 fn windows(spec: &GridSpec, node: NodeId) -> BTreeMap<NodeId, u64> {
     let others = spec.layout().nodes().filter(|&other| spec.is_wide_area(node, other));
     let window = |other| {
@@ -250,8 +251,8 @@ pub fn join(from: &mut impl BufRead, to: &mut impl Write) -> Result<Joined, Boot
     Ok(Joined { bundle, port, addresses })
 }
 
-/// Calls `on_end` from a thread of its own when the launcher is gone, and before that `on_leave` when it writes
-/// [`LEAVE`]. What else the launcher still writes is ignored.
+/// Calls `on_end` from a thread of its own when the launcher is gone, and before that `on_leave`
+/// when it writes [`LEAVE`]. What else the launcher still writes is ignored.
 pub fn watch_launcher(
     mut from: impl Read + Send + 'static,
     mut on_leave: impl FnMut() + Send + 'static,

@@ -33,8 +33,8 @@ pub struct TransportConfig {
     /// Whether links between sites are emulated, so that loopback addresses do not mean that the
     /// path takes packets of any size.
     pub emulated: bool,
-    /// The first congestion window, in bytes, to nodes whose link is known. Others get one by the kind
-    /// of the path.
+    /// The first congestion window, in bytes, to nodes whose link is known. Others get one by the
+    /// kind of the path.
     pub windows: BTreeMap<NodeId, u64>,
     /// Congestion control; chosen by the path unless said otherwise.
     pub congestion: Congestion,
@@ -95,7 +95,8 @@ pub struct TransportLimits {
     /// or two if a packet is lost, before the next may take the place of one, so few would limit a
     /// long link.
     pub bulk_streams: u32,
-    /// Connections that have not yet said hello. Default 256; beyond it, the oldest of an unknown address ends.
+    /// Connections that have not yet said hello. Default 256; beyond it, the oldest of an unknown
+    /// address ends.
     pub handshakes_max: usize,
     /// Beyond so many, a newcomer must first prove that its address is its own. Default 32.
     pub retry_above: usize,

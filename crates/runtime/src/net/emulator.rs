@@ -1,11 +1,11 @@
 //! Wide-area links under QUIC, in real time: packets between sites are held until they are due, or
 //! dropped.
 //!
-//! The sender's side emulates: each packet to another site or cluster passes the [`Shaper`] of the link and
-//! waits in a heap until it would arrive; then it is really sent, and arrives at once. Packets
-//! inside a cluster, or a site without any, pass. QUIC sees the delay, rate, jitter and loss of the link, as it would see
-//! those of a network. How late packets leave depends on how often the caller looks; a busy machine
-//! adds its own delay.
+//! The sender's side emulates: each packet to another site or cluster passes the [`Shaper`] of the
+//! link and waits in a heap until it would arrive; then it is really sent, and arrives at once.
+//! Packets inside a cluster, or a site without any, pass. QUIC sees the delay, rate, jitter and
+//! loss of the link, as it would see those of a network. How late packets leave depends on how
+//! often the caller looks; a busy machine adds its own delay.
 
 use bytes::Bytes;
 use gridspan_topology::{Fate, GridSpec, NodeId, Shaper, Time};

@@ -42,7 +42,8 @@ pub enum TransportEvent {
     },
     /// What open connections show of their links; twice a second, if anything was sent.
     Sampled(Vec<(NodeId, LinkSample)>),
-    /// A connection was refused, here or by the other side. Nothing changed. Of strangers there is one report a second.
+    /// A connection was refused, here or by the other side. Nothing changed. Of strangers there is
+    /// one report a second.
     Refused {
         /// The address of the other side; of several, of the last one.
         address: SocketAddr,

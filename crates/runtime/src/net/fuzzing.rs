@@ -1,4 +1,5 @@
-//! Decoders that peers reach only over a connection, for the fuzz targets: each takes arbitrary bytes and must not panic.
+//! Decoders that peers reach only over a connection, for the fuzz targets: each takes arbitrary
+//! bytes and must not panic.
 
 use super::hello::Hello;
 use super::probe_packet::ProbePacket;

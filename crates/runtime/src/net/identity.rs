@@ -5,11 +5,11 @@
 //!
 //! The launcher makes an [`Authority`] for the job and has it issue an [`Identity`] to each node.
 //! The authority's key never leaves the launcher; a node's key reaches it over the launch channel
-//! and is not written anywhere else, unless the user lets guests join: their identities are issued as the job starts and lie in
-//! files that this user alone can read, until they are taken or the job ends. A certificate names the node twice:
-//! `n3.<job>.gridspan.invalid`, which whoever dials node 3 demands, and
-//! `n3.i1.<job>.gridspan.invalid`, with the incarnation (which life of the node it is), which both
-//! sides demand when the other has said who it is.
+//! and is not written anywhere else, unless the user lets guests join: their identities are issued
+//! as the job starts and lie in files that this user alone can read, until they are taken or the
+//! job ends. A certificate names the node twice: `n3.<job>.gridspan.invalid`, which whoever dials
+//! node 3 demands, and `n3.i1.<job>.gridspan.invalid`, with the incarnation (which life of the node
+//! it is), which both sides demand when the other has said who it is.
 //!
 //! # Steady state
 //!
@@ -112,8 +112,8 @@ impl Authority {
     }
 }
 
-/// A serial number that no other life of a node has. One made from the key would now and then be a byte shorter,
-/// and runs with the same seed would differ by that.
+/// A serial number that no other life of a node has. One made from the key would now and then be a
+/// byte shorter, and runs with the same seed would differ by that.
 fn serial(node: NodeId, incarnation: u64) -> rcgen::SerialNumber {
     let mut bytes = vec![1];
     bytes.extend(node.0.to_be_bytes());
@@ -197,7 +197,8 @@ impl Identity {
         Ok(Arc::new(config.map_err(|error| rustls::Error::General(error.to_string()))?))
     }
 
-    /// TLS over QUIC for connections that this node accepts, of those alone whose certificate is of the same authority.
+    /// TLS over QUIC for connections that this node accepts, of those alone whose certificate is of
+    /// the same authority.
     pub fn quic_server(&self) -> Result<Arc<QuicServerConfig>, IdentityError> {
         let config = QuicServerConfig::try_from(self.server_config()?);
         Ok(Arc::new(config.map_err(|error| rustls::Error::General(error.to_string()))?))

@@ -78,7 +78,8 @@ impl Links {
         self.links.iter().flatten().filter(is_greeting).count()
     }
 
-    /// Of the links that the other side dialled and that have not yet said hello, the oldest from an address that may be evicted.
+    /// Of the links that the other side dialled and that have not yet said hello, the oldest from
+    /// an address that may be evicted.
     pub(super) fn oldest_greeting(
         &self,
         may_be_evicted: impl Fn(SocketAddr) -> bool,

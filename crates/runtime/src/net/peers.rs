@@ -1,4 +1,5 @@
-//! All other nodes as this one sees them: the founders, and guests from when they are first heard of.
+//! All other nodes as this one sees them: the founders, and guests from when they are first heard
+//! of.
 
 use super::peer::Peer;
 use gridspan_topology::NodeId;
@@ -17,8 +18,8 @@ impl Peers {
         Self { founders, guests: BTreeMap::new() }
     }
 
-    /// Adds a guest unless it is known. Whoever comes with a certificate for its number is admitted, and the job's authority
-    /// has issued few of these.
+    /// Adds a guest unless it is known. Whoever comes with a certificate for its number is
+    /// admitted, and the job's authority has issued few of these.
     pub(super) fn meet(&mut self, guest: NodeId, new: impl FnOnce() -> Peer) {
         if guest.index() >= self.founders.len() {
             self.guests.entry(guest).or_insert_with(new);

@@ -1,10 +1,10 @@
 //! Probes on the network: packets of the job's own socket that are not QUIC.
 //!
-//! The first byte has neither of QUIC's two highest bits, one of which every QUIC packet has as long as
-//! neither side greases it (`config.rs` sees to that), so that the two cannot be confused. Each packet
-//! ends with a keyed hash over all of it: a stranger can neither provoke an answer nor forge one. An
-//! answer is never longer than what it answers, and goes to the address of the node that the packet
-//! names, whatever its sender says.
+//! The first byte has neither of QUIC's two highest bits, one of which every QUIC packet has as
+//! long as neither side greases it (`config.rs` sees to that), so that the two cannot be confused.
+//! Each packet ends with a keyed hash over all of it: a stranger can neither provoke an answer nor
+//! forge one. An answer is never longer than what it answers, and goes to the address of the node
+//! that the packet names, whatever its sender says.
 
 use crate::probe::ProbeKind;
 use gridspan_topology::NodeId;

@@ -2,15 +2,16 @@
 //!
 //! # Steady state
 //!
-//! One order is worked off at a time. Round trips: each target gets pings in rounds, until [`PINGS`] rounds
-//! have brought nothing better; the least answer counts, so that one quiet moment is enough. Trains: each target gets
-//! a train of packets, one target after the other; it says how far apart the first and the last arrived.
+//! One order is worked off at a time. Round trips: each target gets pings in rounds, until
+//! [`PINGS`] rounds have brought nothing better; the least answer counts, so that one quiet moment
+//! is enough. Trains: each target gets a train of packets, one target after the other; it says how
+//! far apart the first and the last arrived.
 //!
 //! # Failure
 //!
-//! Packets may be lost. A target that has not answered [`PATIENCE`] after the last packet gets one more
-//! round, and then counts as silent. Packets that are not of this job, or answer what was not asked,
-//! change nothing.
+//! Packets may be lost. A target that has not answered [`PATIENCE`] after the last packet gets one
+//! more round, and then counts as silent. Packets that are not of this job, or answer what was not
+//! asked, change nothing.
 
 use super::probe_packet::{Kind, PING_BYTES, ProbePacket, TRAIN_BYTES};
 use crate::probe::{ProbeKind, ProbeOrder, Probed};
@@ -19,8 +20,8 @@ use ring::hmac;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// Pings to each target at least, and how many in a row must bring no better round trip to end it: where
-/// nodes share cores, a quiet moment on both sides is rare.
+/// Pings to each target at least, and how many in a row must bring no better round trip to end it:
+/// where nodes share cores, a quiet moment on both sides is rare.
 const PINGS: u32 = 8;
 /// Pings to each target at most.
 const PINGS_MAX: u32 = 64;
@@ -32,8 +33,8 @@ const PACE: Duration = Duration::from_micros(200);
 const ROUND: Duration = Duration::from_millis(10);
 /// Between trains to different targets.
 const TRAIN_PAUSE: Duration = Duration::from_millis(50);
-/// A train that arrives within less time says nothing: the link is too fast for it, or the receiver looked
-/// late and found all of it at once.
+/// A train that arrives within less time says nothing: the link is too fast for it, or the receiver
+/// looked late and found all of it at once.
 const SPAN_MIN: Duration = Duration::from_micros(500);
 /// How long to wait for the last answers.
 const PATIENCE: Duration = Duration::from_millis(1_500);

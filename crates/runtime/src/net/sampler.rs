@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 /// How often.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// A connection that carried less than this since the last look is quiet: beats and acknowledgements alone
-/// are less.
+/// A connection that carried less than this since the last look is quiet: beats and
+/// acknowledgements alone are less.
 const QUIET_BYTES: u64 = 4 << 10;
 /// Every how many looks a quiet connection is reported.
 const QUIET_LOOKS: u32 = 8;
@@ -31,8 +31,8 @@ impl Sampler {
         self.looked + EVERY
     }
 
-    /// What each connection shows since the last look, among it its least round trip; quiet ones take
-    /// turns.
+    /// What each connection shows since the last look, among it its least round trip; quiet ones
+    /// take turns.
     pub(super) fn look(
         &mut self,
         now: Instant,

@@ -1,8 +1,8 @@
 //! The least round trip of a connection lately, taken as acknowledgements come.
 //!
-//! quinn tells a smoothed round trip, in which the time that a receiver needs, and queues that are long gone, are
-//! mixed. Its congestion controllers see every packet; this one looks on, and leaves the deciding to
-//! another.
+//! quinn tells a smoothed round trip, in which the time that a receiver needs, and queues that are
+//! long gone, are mixed. Its congestion controllers see every packet; this one looks on, and leaves
+//! the deciding to another.
 
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};

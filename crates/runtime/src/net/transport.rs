@@ -134,8 +134,8 @@ impl Transport {
         })
     }
 
-    /// Says where `node` receives packets. Frames for it may have been sent before, unless it is a guest, which is not
-    /// known before.
+    /// Says where `node` receives packets. Frames for it may have been sent before, unless it is a
+    /// guest, which is not known before.
     pub fn set_address(&mut self, node: NodeId, address: SocketAddr) {
         let (retained, fault) = (self.config.limits.retained_bytes_max, self.config.fault);
         self.peers.meet(node, || Peer::new(retained, fault));

@@ -56,8 +56,8 @@ pub struct UdpPort {
     woken: UnixStream,
     waker: Waker,
     buffer: Box<[u8]>,
-    /// Where each sender has reached this port, if it listens on all interfaces: answers have to come from
-    /// there, which is not what the kernel would choose on a host with several addresses.
+    /// Where each sender has reached this port, if it listens on all interfaces: answers have to
+    /// come from there, which is not what the kernel would choose on a host with several addresses.
     reached: Option<BTreeMap<SocketAddr, IpAddr>>,
 }
 
@@ -163,8 +163,9 @@ impl UdpPort {
         if sources[1].revents().contains(PollFlags::IN) {
             let mut bytes = [0; 16];
             while matches!((&self.woken).read(&mut bytes), Ok(read) if read == bytes.len()) {}
-            // After draining: a wake in between finds the mark set and writes nothing, and ends this
-            // wait all the same. The other way round its byte could be drained with the mark left set.
+            // After draining: a wake in between finds the mark set and writes nothing, and ends
+            // this wait all the same. The other way round its byte could be drained with the mark
+            // left set.
             self.waker.shared.is_woken.store(false, Ordering::SeqCst);
         }
         Ok(())

@@ -1,20 +1,22 @@
 //! How announcements travel: the root has an advisor, which plans ahead while nothing waits for it.
 //!
-//! **Start.** Announcements travel by the standing plan that all carriers know. The first makes the root ask for the
-//! places; once those are known, there is an advisor.
+//! **Start.** Announcements travel by the standing plan that all carriers know. The first makes the
+//! root ask for the places; once those are known, there is an advisor.
 //!
-//! **Steady state.** Nodes report what they saw of each announcement that is large enough to show what links can
-//! do. From that, from what the survey knows of links and from the sizes so far the advisor makes plans, in
-//! a thought that the driver has done off the PE. A plan goes to all carriers, and is used once all have
-//! confirmed it, so that nobody ever meets a plan it does not know. One that is replaced is forgotten
-//! with the next that is made.
+//! **Steady state.** Nodes report what they saw of each announcement that is large enough to show
+//! what links can do. From that, from what the survey knows of links and from the sizes so far the
+//! advisor makes plans, in a thought that the driver has done off the PE. A plan goes to all
+//! carriers, and is used once all have confirmed it, so that nobody ever meets a plan it does not
+//! know. One that is replaced is forgotten with the next that is made.
 //!
 //! **Other senders.** A PE of another node says how its broadcast travels as it asks for a number.
 //! The advisor plans for its node in the same way, and the PEs there hear of it (`own_plans`).
 //!
-//! **Failure.** A lost node ends the job. A report that is missing leaves the advisor with what it knew.
+//! **Failure.** A lost node ends the job. A report that is missing leaves the advisor with what it
+//! knew.
 //!
-//! Source: paper 2's broadcast advisor (section 4), with plans handed out before and not with the message.
+//! Source: paper 2's broadcast advisor (section 4), with plans handed out before and not with the
+//! message.
 
 use super::core::Core;
 use super::state::{Advice, Arrived, Flow, News, Places, Purpose, Thought, Unconfirmed, edges};
@@ -32,22 +34,23 @@ use std::time::Duration;
 
 /// What it costs to begin a transfer: about what a frame takes from a carrier to the socket.
 const INITIATION_S: f64 = 2e-5;
-/// The advisor thinks at most this often, so that it takes a small part of a processor; the first times at once, since
-/// there is most to learn from the first broadcasts.
+/// The advisor thinks at most this often, so that it takes a small part of a processor; the first
+/// times at once, since there is most to learn from the first broadcasts.
 const PACE: Duration = Duration::from_millis(200);
 const THOUGHTS_AT_ONCE: u32 = 10;
-/// A node whose PE is busy takes what has come late and all at once; what it saw for less long than this many seconds
-/// may be that.
+/// A node whose PE is busy takes what has come late and all at once; what it saw for less long than
+/// this many seconds may be that.
 const SEEN_S: f64 = 0.01;
-/// Of more clusters the advisor knows what the hierarchy says: there are too many pairs to look at each again and again.
+/// Of more clusters the advisor knows what the hierarchy says: there are too many pairs to look at
+/// each again and again.
 const CLUSTERS_MAX: usize = 64;
-/// Contributions are small, and go up the trees by which broadcasts of at most this size come down: those that are
-/// larger come in segments, for which deep trees are best.
+/// Contributions are small, and go up the trees by which broadcasts of at most this size come down:
+/// those that are larger come in segments, for which deep trees are best.
 const CONTRIBUTION_BYTES: u64 = 4096;
 
 impl Core {
-    /// Sends a control packet to every PE, this one, the root, as well: `make` is asked for each copy that moves as a
-    /// value. Other nodes get it from the carrier.
+    /// Sends a control packet to every PE, this one, the root, as well: `make` is asked for each
+    /// copy that moves as a value. Other nodes get it from the carrier.
     pub(super) fn post_to_all(&mut self, make: impl Fn() -> Control) {
         for pe in self.pes_here() {
             self.post(pe, make());
@@ -311,8 +314,9 @@ impl Core {
         }
     }
 
-    /// Contributions take another tree from now on. While not all nodes know it they may go round in a circle; the
-    /// latest plan's tree wins everywhere, so that soon all ways lead to the root, and they are counted there.
+    /// Contributions take another tree from now on. While not all nodes know it they may go round
+    /// in a circle; the latest plan's tree wins everywhere, so that soon all ways lead to the root,
+    /// and they are counted there.
     pub(super) fn handle_up_tree(&mut self, plan: PlanId, tree: Tree) {
         let nodes = self.common.layout.nodes();
         let is_sound = tree.root() == self.common.tree.root() && tree.nodes().eq(nodes);
@@ -321,7 +325,8 @@ impl Core {
         }
     }
 
-    /// A node has all of an announcement or multicast, and has told so after some time, and what it saw.
+    /// A node has all of an announcement or multicast, and has told so after some time, and what it
+    /// saw.
     pub(super) fn handle_carried(
         &mut self,
         flow: FlowId,

@@ -124,7 +124,8 @@ impl Core {
         self.timers.set(self.now + delay, Box::new(action));
     }
 
-    /// The same for what comes again as long as the job runs, and leads to nothing where nothing happens.
+    /// The same for what comes again as long as the job runs, and leads to nothing where nothing
+    /// happens.
     pub(crate) fn run_upkeep_after(
         &mut self,
         delay: Duration,

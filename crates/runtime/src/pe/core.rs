@@ -45,7 +45,8 @@ pub type Action = Box<dyn FnOnce(&mut Core) + Send>;
 /// Tells the time in nanoseconds of any origin; given by a driver whose time is real.
 pub type Stopwatch = Box<dyn Fn() -> u64 + Send>;
 
-/// What a PE needs to do with actors whose type it does not know. `kind` is the number of that type.
+/// What a PE needs to do with actors whose type it does not know. `kind` is the number of that
+/// type.
 pub(crate) trait Kind: Send + Sync {
     /// The type.
     fn actor(&self) -> TypeId;
@@ -241,7 +242,8 @@ pub struct Core {
     pub(super) stopwatch: Option<Stopwatch>,
     /// Tells how long work goes on within a handler; time stands still there in virtual time.
     pub(super) clock: Option<Stopwatch>,
-    /// Set by a handler that did one part of long work: what is to be sent, and what came, is first.
+    /// Set by a handler that did one part of long work: what is to be sent, and what came, is
+    /// first.
     pub(crate) turn_is_over: bool,
     /// What else is measured, if anything is.
     pub(super) measures: Option<Box<Measures>>,
@@ -336,8 +338,8 @@ impl Core {
         self.members.get_mut(kind.index())?.get_mut(slot as usize)?.as_mut()
     }
 
-    /// The member with this identity, if it lives here. Always inlined: every send takes it, and a pair
-    /// that is returned through memory costs as much as the rest.
+    /// The member with this identity, if it lives here. Always inlined: every send takes it, and a
+    /// pair that is returned through memory costs as much as the rest.
     #[inline(always)]
     pub(super) fn resident(&self, id: ActorId) -> Option<(KindId, u32)> {
         let local = self.collections.get(id.collection)?;

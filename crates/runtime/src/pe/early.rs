@@ -32,8 +32,8 @@ impl Core {
         self.awaiting.entry(id).or_insert_with(|| Held::new(kind, deadline)).push(envelope);
     }
 
-    /// Whether messages for this member wait here, at home, for an insertion that nobody may ever ask
-    /// for.
+    /// Whether messages for this member wait here, at home, for an insertion that nobody may ever
+    /// ask for.
     pub(super) fn is_stranded(&self, id: ActorId) -> bool {
         self.home(id) == Some(self.me) && self.directory.place(id).is_none()
     }

@@ -5,9 +5,9 @@
 //!
 //! **Start.** The PE on which a member ends sends its counters to its home: they are its grave.
 //!
-//! **Steady state.** Whoever knows that the member is gone passes messages for it to its home, which
-//! counts them in their order and drops them. So are messages for a member that never was, once they
-//! have waited long enough. Where nobody is, no message waits for a broadcast.
+//! **Steady state.** Whoever knows that the member is gone passes messages for it to its home,
+//! which counts them in their order and drops them. So are messages for a member that never was,
+//! once they have waited long enough. Where nobody is, no message waits for a broadcast.
 //!
 //! **Return.** A new member takes over the counters, and what waits in the grave for an earlier
 //! message. Every message is dropped or handled, once, and the order remains. An insertion that

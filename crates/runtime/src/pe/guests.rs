@@ -1,23 +1,27 @@
 //! Guests: nodes that join a running job, work on its tasks, leave or are lost.
 //!
-//! Everything but tasks is among the founders: a guest is the home of no actor, and in no tree. So all that can be lost with
-//! one is tasks, and those who lent them keep them until their results are in (`tasks/ledger.rs`).
+//! Everything but tasks is among the founders: a guest is the home of no actor, and in no tree. So
+//! all that can be lost with one is tasks, and those who lent them keep them until their results
+//! are in (`tasks/ledger.rs`).
 //!
-//! **Joining.** A guest knocks at the root, which makes workers there for every pool that is open, tells all nodes, and
-//! has the guest begin once all of them know: nobody drops its requests for want of knowing it.
+//! **Joining.** A guest knocks at the root, which makes workers there for every pool that is open,
+//! tells all nodes, and has the guest begin once all of them know: nobody drops its requests for
+//! want of knowing it.
 //!
-//! **While running.** Guests trade with founders only, and know of no other guest, which they need not reach. Stewards speak with
-//! those of guests as with all; workers in *errands*, which are no messages of actors: they have no
-//! numbers, and are no part of what quiescence counts. Whatever else a guest sends is dropped, and a guest that sends what
-//! makes no sense is lost.
+//! **While running.** Guests trade with founders only, and know of no other guest, which they need
+//! not reach. Stewards speak with those of guests as with all; workers in *errands*, which are no
+//! messages of actors: they have no numbers, and are no part of what quiescence counts. Whatever
+//! else a guest sends is dropped, and a guest that sends what makes no sense is lost.
 //!
-//! **Leaving.** The root tells all nodes that they get nothing from the guest any more, then the guest, which hands
-//! back what it has not begun, and says goodbye when nobody waits for anything of it, or after [`GRACE`].
+//! **Leaving.** The root tells all nodes that they get nothing from the guest any more, then the
+//! guest, which hands back what it has not begun, and says goodbye when nobody waits for anything
+//! of it, or after [`GRACE`].
 //!
-//! **Gone.** When a guest has said goodbye, or any node finds that it does not answer, the root tells all nodes.
-//! They do again what it still owes, and drop what still comes of it, and all tasks that have come through it
-//! (`tasks/lineage.rs`). A guest that was lost in error learns that it is not needed.
-//! A job that does not tolerate the loss of guests ends, unless the guest had not begun: it has got nothing.
+//! **Gone.** When a guest has said goodbye, or any node finds that it does not answer, the root
+//! tells all nodes. They do again what it still owes, and drop what still comes of it, and all
+//! tasks that have come through it (`tasks/lineage.rs`). A guest that was lost in error learns that
+//! it is not needed. A job that does not tolerate the loss of guests ends, unless the guest had not
+//! begun: it has got nothing.
 
 use super::core::Core;
 use super::guest_event::GuestEvent;
@@ -34,8 +38,8 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::time::Duration;
 
-/// How long a guest that leaves waits for the results of tasks that it has begun and others work on. What it owes
-/// then is done again.
+/// How long a guest that leaves waits for the results of tasks that it has begun and others work
+/// on. What it owes then is done again.
 const GRACE: Duration = Duration::from_secs(20);
 
 impl Core {
@@ -59,8 +63,8 @@ impl Core {
         !is_for_guests && self.is_of_another_guest(from)
     }
 
-    /// Asks the root to take part, and has others told where this node can be reached, in a form that only drivers
-    /// know. Runs on the first PE of a guest.
+    /// Asks the root to take part, and has others told where this node can be reached, in a form
+    /// that only drivers know. Runs on the first PE of a guest.
     pub fn knock(&mut self, contact: String) {
         let layout = &self.common.layout;
         let pes = layout.place(layout.node_of(self.me)).pes.len() as u32;
@@ -73,7 +77,8 @@ impl Core {
         self.post(Self::ROOT, Control::Visit(Visit::Leave));
     }
 
-    /// A node does not answer. Without a founder the job cannot go on; a guest that cannot reach one is of no use.
+    /// A node does not answer. Without a founder the job cannot go on; a guest that cannot reach
+    /// one is of no use.
     pub fn node_lost(&mut self, node: NodeId, error: JobError) {
         let layout = &self.common.layout;
         if layout.is_guest(node) {
@@ -89,7 +94,8 @@ impl Core {
         }
     }
 
-    /// Has the member of a collection on this PE told of guests and places, and `is_proper` asked of errands from other nodes.
+    /// Has the member of a collection on this PE told of guests and places, and `is_proper` asked
+    /// of errands from other nodes.
     pub(crate) fn join_crew(
         &mut self,
         collection: CollectionId,
@@ -105,7 +111,8 @@ impl Core {
         }
     }
 
-    /// The opposite. Returns the PEs of guests that have members of the collection; on the root, that is.
+    /// The opposite. Returns the PEs of guests that have members of the collection; on the root,
+    /// that is.
     pub(crate) fn leave_crew(&mut self, collection: CollectionId) -> Vec<PeId> {
         self.guests.crews.remove(&collection);
         self.crew_done(collection);
@@ -131,7 +138,8 @@ impl Core {
         }
     }
 
-    /// Something that a node has sent makes no sense: a guest is lost with that, and with a founder the job.
+    /// Something that a node has sent makes no sense: a guest is lost with that, and with a founder
+    /// the job.
     pub fn blame(&mut self, node: NodeId, reason: impl Display) {
         let error = JobError::Protocol(format!("from {node}: {reason}"));
         match self.common.layout.is_guest(node) && node != self.common.layout.node_of(self.me) {
@@ -168,7 +176,8 @@ impl Core {
             Visit::Came { guest, contact } => {
                 self.guests.present.insert(guest);
                 self.guests.contacts.push((guest, contact));
-                // Before the root hears that this node knows the guest, so that no steward drops what the guest asks for.
+                // Before the root hears that this node knows the guest, so that no steward drops
+                // what the guest asks for.
                 self.tell_stewards(News::Came(guest));
                 self.notify(Notice::Came);
                 self.post(Self::ROOT, Control::Visit(Visit::Noted { guest }));
@@ -192,7 +201,8 @@ impl Core {
         }
     }
 
-    /// Tells the stewards of this node; by the same way as their opening, so that none that is opened misses it.
+    /// Tells the stewards of this node; by the same way as their opening, so that none that is
+    /// opened misses it.
     fn tell_stewards(&mut self, news: News) {
         self.outbox.packet(self.me, Packet::spread(Spread::News(news)));
     }
@@ -214,7 +224,8 @@ impl Core {
         }
     }
 
-    /// Nobody waits for anything of the member of a collection here. Runs on the first PE of a guest that leaves.
+    /// Nobody waits for anything of the member of a collection here. Runs on the first PE of a
+    /// guest that leaves.
     pub(crate) fn crew_done(&mut self, collection: CollectionId) {
         if let Visiting::Leaving(crews) = &mut self.guests.visit
             && crews.remove(&collection)

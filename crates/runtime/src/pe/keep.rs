@@ -1,10 +1,10 @@
 //! What a PE keeps until something before it has come: how much of it there may be.
 //!
-//! Messages wait for earlier ones and for broadcasts, broadcasts for messages and for earlier ones, both for receivers and
-//! collections that are not known here yet. None of it is ready, and nothing can be done to shorten the
-//! wait but to take what comes. So it counts towards the hard limit, at which the job ends with an error, and not
-//! towards the soft one: a PE over that takes no more from its inbox and holds senders back, and would never see
-//! what the rest waits for.
+//! Messages wait for earlier ones and for broadcasts, broadcasts for messages and for earlier ones,
+//! both for receivers and collections that are not known here yet. None of it is ready, and nothing
+//! can be done to shorten the wait but to take what comes. So it counts towards the hard limit, at
+//! which the job ends with an error, and not towards the soft one: a PE over that takes no more
+//! from its inbox and holds senders back, and would never see what the rest waits for.
 
 use super::core::Core;
 use super::state::{BroadcastRequest, Kept, KeptBroadcast, KeptEnvelope};

@@ -11,7 +11,8 @@ use bytes::Bytes;
 use gridspan_topology::PeId;
 
 impl Core {
-    /// Whether a member that never moves has ended here: its collection is known, and it is not there.
+    /// Whether a member that never moves has ended here: its collection is known, and it is not
+    /// there.
     pub(crate) fn is_closed(&self, id: ActorId) -> bool {
         self.collections.get(id.collection).is_some() && self.resident(id).is_none()
     }
@@ -67,7 +68,8 @@ impl Core {
         self.announce_death(kind, member);
     }
 
-    /// Takes a member from its slot, which is not free yet, and its messages from the queue: rank and encoded message.
+    /// Takes a member from its slot, which is not free yet, and its messages from the queue: rank
+    /// and encoded message.
     pub(super) fn take_out(
         &mut self,
         kind: KindId,
@@ -94,7 +96,8 @@ impl Core {
         }
     }
 
-    /// The members of a collection that wait at the sync point number `syncs - 1`, which they leave.
+    /// The members of a collection that wait at the sync point number `syncs - 1`, which they
+    /// leave.
     pub(super) fn take_synced(
         &mut self,
         collection: CollectionId,
@@ -121,8 +124,8 @@ impl Core {
         Some((kind, slots))
     }
 
-    /// The bytes that this PE has waiting: what is ready, what waits for something before it (`keep`), what waits outside,
-    /// and what handlers have sent in this turn.
+    /// The bytes that this PE has waiting: what is ready, what waits for something before it
+    /// (`keep`), what waits outside, and what handlers have sent in this turn.
     #[inline]
     fn queued_bytes(&self) -> usize {
         self.ready_bytes + self.gauge.bytes() + self.waiting_bytes + self.outbox.bytes()
@@ -139,7 +142,8 @@ impl Core {
         self.queued_bytes().saturating_add(bytes) <= self.common.limits.hard_bytes
     }
 
-    /// Ends the job when what waits outgrows its budget. Out of line: senders ask first whether it does.
+    /// Ends the job when what waits outgrows its budget. Out of line: senders ask first whether it
+    /// does.
     #[cold]
     pub(super) fn check_budget(&mut self) {
         let limit = self.common.limits.hard_bytes;
@@ -190,8 +194,8 @@ impl Core {
         self.kind(kind).map_or("actors of an unknown type", |kind| kind.name())
     }
 
-    /// Ends the job since another PE of this node does not take what waits for it. It may be inside of a handler, and cannot
-    /// see that itself.
+    /// Ends the job since another PE of this node does not take what waits for it. It may be inside
+    /// of a handler, and cannot see that itself.
     pub(super) fn fail_full(&mut self, pe: PeId, bytes: usize, fullest: &[(KindId, usize)]) {
         let layout = &self.common.layout;
         let (node, site) = (layout.node_of(pe), layout.site_name(layout.site_of(pe)));
@@ -239,8 +243,8 @@ impl Core {
         self.outcome = Some(outcome);
     }
 
-    /// Another node runs this program. The root compares it with its own: nothing else would notice that the node takes
-    /// values for others.
+    /// Another node runs this program. The root compares it with its own: nothing else would notice
+    /// that the node takes values for others.
     pub(super) fn handle_greet(&mut self, from: PeId, definition: &Definition) {
         let layout = &self.common.layout;
         let node = layout.node_of(from);

@@ -1,7 +1,7 @@
 //! What actors cost: their time, and whom they talk to. Where the time of a PE goes.
 //!
-//! Measured only where a strategy may use it. Handlers are timed where the driver has a clock; in virtual
-//! time they say themselves what they cost.
+//! Measured only where a strategy may use it. Handlers are timed where the driver has a clock; in
+//! virtual time they say themselves what they cost.
 
 use super::core::{Core, Stopwatch, Store};
 use super::queue::message_bytes;
@@ -54,7 +54,8 @@ impl Core {
         Some(now)
     }
 
-    /// An actor sends a message. Out of line, so that the way of a message that nobody measures stays short.
+    /// An actor sends a message. Out of line, so that the way of a message that nobody measures
+    /// stays short.
     #[inline(never)]
     pub(super) fn note_talk<A: Actor>(
         &mut self,
@@ -90,14 +91,16 @@ impl Core {
         }
     }
 
-    /// What the actors that live here have cost since the last time, with their epochs, and where the PE's time went.
-    /// The size of an actor is taken once, since it costs as much as to move it.
+    /// What the actors that live here have cost since the last time, with their epochs, and where
+    /// the PE's time went. The size of an actor is taken once, since it costs as much as to move
+    /// it.
     pub(super) fn take_loads(
         &mut self,
         stores: &[Box<dyn Store>],
     ) -> (Vec<(ActorLoad, u32)>, PeLoad) {
         let Some(measures) = &mut self.measures else { return (Vec::new(), PeLoad::default()) };
-        // While others had the processor, the clock of handlers went on; what they charge is without.
+        // While others had the processor, the clock of handlers went on; what they charge is
+        // without.
         let share = if self.stopwatch.is_some() { measures.time.share() } else { 1.0 };
         let mut actors = Vec::new();
         let mut sum = Duration::ZERO;

@@ -58,8 +58,8 @@ pub(super) fn depart(
     core.departing.insert(id, departing);
     let (epoch, bytes) = (migrant.epoch, size(&migrant));
     if bytes > PIECE_BYTES_MAX {
-        // No network would take it. Refused here, it goes on as if it had been refused there; who was
-        // to have it learns where it is, for a plan may have told everybody otherwise.
+        // No network would take it. Refused here, it goes on as if it had been refused there; who
+        // was to have it learns where it is, for a plan may have told everybody otherwise.
         let reason = too_large(bytes);
         let pe = core.me;
         core.tell_place(to, id, Place::at(pe, epoch + 1));

@@ -4,12 +4,14 @@
 //! finds in the [`Outbox`]. The machine itself reads no clock, opens no socket and awaits nothing,
 //! so that the same code runs under threads, over the network, and in virtual time.
 //!
-//! - `state`: the parts of what a PE keeps, such as the order between pairs of actors (`channel`) and
-//!   where actors live (`directory`). `core` holds them all.
-//! - `send`: the way of a message. `order`: when it passes, and `keep` what waits. `migrate`: the way of an actor. `twin`: actors that sit on
-//!   two PEs, and `seats` the messages to and from them. `post`: what PEs tell each other beside messages.
+//! - `state`: the parts of what a PE keeps, such as the order between pairs of actors (`channel`)
+//!   and where actors live (`directory`). `core` holds them all.
+//! - `send`: the way of a message. `order`: when it passes, and `keep` what waits. `migrate`: the
+//!   way of an actor. `twin`: actors that sit on two PEs, and `seats` the messages to and from
+//!   them. `post`: what PEs tell each other beside messages.
 //! - `collective`: collections, broadcasts, reductions, quiescence, sync points.
-//! - `guests`: nodes that join while the job runs, and leave or are lost. `errand`: what workers tell theirs.
+//! - `guests`: nodes that join while the job runs, and leave or are lost. `errand`: what workers
+//!   tell theirs.
 //! - `borders`: how near actors are to another site, which orders messages of steps.
 //! - `queue`, `store`: messages and actors of one type, which `core` knows as a `Kind`.
 
@@ -163,8 +165,8 @@ impl Pe {
         self.grant_requests();
     }
 
-    /// Handles up to `budget` ready messages. Returns how many: none once a handler has ended the turn, there is much to
-    /// send, or this PE has failed and waits for the end of the job.
+    /// Handles up to `budget` ready messages. Returns how many: none once a handler has ended the
+    /// turn, there is much to send, or this PE has failed and waits for the end of the job.
     pub fn run(&mut self, budget: u32) -> u32 {
         let mut handled = 0;
         let begin = self.core.work_begins();
@@ -226,19 +228,20 @@ impl Pe {
         self.core.set_stopwatch(stopwatch);
     }
 
-    /// Gives a clock to those who divide their time among many things within one handler. Without one
-    /// they go by what is charged.
+    /// Gives a clock to those who divide their time among many things within one handler. Without
+    /// one they go by what is charged.
     pub fn set_clock(&mut self, clock: Stopwatch) {
         self.core.clock = Some(clock);
     }
 
-    /// Has this PE be so fast, where processors are simulated or emulated: what is charged and timed takes longer or
-    /// shorter. The driver sees to it that time passes accordingly.
+    /// Has this PE be so fast, where processors are simulated or emulated: what is charged and
+    /// timed takes longer or shorter. The driver sees to it that time passes accordingly.
     pub fn set_pace(&mut self, pace: Speed) {
         self.core.pace = pace;
     }
 
-    /// Tells how fast the driver has found this PE, beside an ordinary one and without others' load.
+    /// Tells how fast the driver has found this PE, beside an ordinary one and without others'
+    /// load.
     pub fn set_speed(&mut self, speed: f64) {
         if let Some(measures) = &mut self.core.measures {
             measures.time.set_speed(speed);
@@ -250,14 +253,15 @@ impl Pe {
         self.core.measures.is_some()
     }
 
-    /// Tells where time went since this was told last, where loads are measured. For a PE that shares a
-    /// processor with other programs at least twice a second.
+    /// Tells where time went since this was told last, where loads are measured. For a PE that
+    /// shares a processor with other programs at least twice a second.
     pub fn note_time(&mut self, spent: Spent) {
         self.core.note_time(spent);
     }
 
-    /// When this PE, if it is idle then, should compute for nothing for [`TRIAL`], and have what it got of that noted by
-    /// [`note_trial`](Self::note_trial). Only where others' programs have slowed it.
+    /// When this PE, if it is idle then, should compute for nothing for [`TRIAL`], and have what it
+    /// got of that noted by [`note_trial`](Self::note_trial). Only where others' programs have
+    /// slowed it.
     pub fn next_trial(&self) -> Option<Time> {
         self.core.measures.as_ref()?.time.next_trial()
     }
@@ -288,8 +292,8 @@ impl Pe {
         std::mem::take(&mut self.core.guests.contacts)
     }
 
-    /// The number of the root's question about what this PE does, now that it does nothing; answered by
-    /// [`Core::looked`](Core).
+    /// The number of the root's question about what this PE does, now that it does nothing;
+    /// answered by [`Core::looked`](Core).
     pub fn take_look(&mut self) -> Option<u64> {
         self.core.looks.order.take()
     }
@@ -344,8 +348,8 @@ impl Pe {
         self.core.failure.is_some()
     }
 
-    /// Another PE of this node does not take what is sent to it: so many bytes of messages wait, most of them for the
-    /// members of these types.
+    /// Another PE of this node does not take what is sent to it: so many bytes of messages wait,
+    /// most of them for the members of these types.
     pub(crate) fn fail_full(&mut self, pe: PeId, bytes: usize, fullest: &[(KindId, usize)]) {
         self.core.fail_full(pe, bytes, fullest);
     }

@@ -1,10 +1,10 @@
 //! The links between groups of nodes, watched while the job runs.
 //!
-//! **Steady state.** Every node reports twice a second what its connections show; the root combines this
-//! into one estimate for each pair of groups and announces what has changed by more than a fifth. A
-//! pair of groups of which nothing was heard for long is probed. Once, the root has two nodes of
-//! each group send a train of packets to another group, first each alone and then both together, to
-//! see whether they share their way.
+//! **Steady state.** Every node reports twice a second what its connections show; the root combines
+//! this into one estimate for each pair of groups and announces what has changed by more than a
+//! fifth. A pair of groups of which nothing was heard for long is probed. Once, the root has two
+//! nodes of each group send a train of packets to another group, first each alone and then both
+//! together, to see whether they share their way.
 //!
 //! **Failure.** Reports may be missing; estimates age.
 
@@ -25,15 +25,16 @@ use std::time::Duration;
 
 /// How often the root looks at the links.
 const LOOK: Duration = Duration::from_millis(500);
-/// How often whoever wants to know is told of the links even if none has changed: a person who looks
-/// does not notice that it was two seconds ago.
+/// How often whoever wants to know is told of the links even if none has changed: a person who
+/// looks does not notice that it was two seconds ago.
 const TELL: Duration = Duration::from_secs(2);
-/// The links between the parts of a group of more parts are watched only where something flows: there are
-/// too many to probe.
+/// The links between the parts of a group of more parts are watched only where something flows:
+/// there are too many to probe.
 const CHILDREN_MAX: usize = 64;
 /// How many nodes of a group are asked whether they share a way.
 const UPLINK_NODES: usize = 2;
-/// How often they send together before a way counts as shared: something else may have been under way.
+/// How often they send together before a way counts as shared: something else may have been under
+/// way.
 const UPLINK_TRIES: u32 = 3;
 
 impl Core {
@@ -196,7 +197,8 @@ impl Core {
         }
     }
 
-    /// Asks for each group whether its nodes share their way to the outside: first one of them alone.
+    /// Asks for each group whether its nodes share their way to the outside: first one of them
+    /// alone.
     fn ask_uplinks(&mut self) {
         let Some(root) = &mut self.root else { return };
         let survey = &mut root.survey;
@@ -210,7 +212,8 @@ impl Core {
             if nodes.len() < UPLINK_NODES || groups.len() < 2 {
                 continue;
             }
-            // Each to another group, since one pair of groups may have one pipe; if there is only one other, to its nodes.
+            // Each to another group, since one pair of groups may have one pipe; if there is only
+            // one other, to its nodes.
             let others = groups.len() - 1;
             let target = |number: usize| {
                 let other = groups[(at + 1 + number % others) % groups.len()];

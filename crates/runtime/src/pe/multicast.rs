@@ -1,6 +1,6 @@
-//! One message for many members. What is for other nodes goes to the carrier of this one: whole, to be split up on its
-//! way, or in segments on a course if it is large. On the root that is the plan's for this size, if it is predicted to
-//! take no longer than going by sites.
+//! One message for many members. What is for other nodes goes to the carrier of this one: whole, to
+//! be split up on its way, or in segments on a course if it is large. On the root that is the
+//! plan's for this size, if it is predicted to take no longer than going by sites.
 
 use super::core::Core;
 use crate::Actor;
@@ -19,8 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A member's name and number take at most about so many bytes.
 const MEMBER_BYTES: usize = 32;
 
-/// Whether a multicast has so many targets that it is better split up on its way than sent to all nodes as it is: their
-/// names are more than an eighth of the message.
+/// Whether a multicast has so many targets that it is better split up on its way than sent to all
+/// nodes as it is: their names are more than an eighth of the message.
 fn is_wide(multicast: &Multicast) -> bool {
     let members: usize = multicast.targets.iter().map(|target| target.members.len()).sum();
     members * MEMBER_BYTES > multicast.message.wire_len() / 8

@@ -1,28 +1,32 @@
 //! Order at a receiver: what comes to a member passes into its mailbox in turn.
 //!
-//! Messages of a sender come in the order of their numbers, channel by channel ([`Channels`]); broadcasts to a
-//! collection come in one order for all members. Each says how much of the other kind it comes after, so that what
-//! one sender sends in one channel is in order, whether it is for one member or for all.
+//! Messages of a sender come in the order of their numbers, channel by channel ([`Channels`]);
+//! broadcasts to a collection come in one order for all members. Each says how much of the other
+//! kind it comes after, so that what one sender sends in one channel is in order, whether it is for
+//! one member or for all.
 //!
-//! **A message after a broadcast** carries how many broadcasts to the collection its sender had asked for. The member
-//! lets it pass when it has taken the last of them: when that has come to this PE, which counts broadcasts by
-//! sender, and its number is below the one that the member expects.
+//! **A message after a broadcast** carries how many broadcasts to the collection its sender had
+//! asked for. The member lets it pass when it has taken the last of them: when that has come to
+//! this PE, which counts broadcasts by sender, and its number is below the one that the member
+//! expects.
 //!
-//! **A broadcast after a message** carries whom its sender has sent to since its previous broadcast in the channel,
-//! and how much. Members that are named let it pass, and all later ones, when so much has passed there.
+//! **A broadcast after a message** carries whom its sender has sent to since its previous broadcast
+//! in the channel, and how much. Members that are named let it pass, and all later ones, when so
+//! much has passed there.
 //!
-//! **Why nothing waits for itself.** By induction over the numbers of broadcasts: one waits for those with lower
-//! numbers, and for messages that were sent before it. Those wait for earlier ones of the same sender, and for
-//! broadcasts that the same sender asked for still earlier, which have lower numbers since the root numbers
-//! each sender's requests in order.
+//! **Why nothing waits for itself.** By induction over the numbers of broadcasts: one waits for
+//! those with lower numbers, and for messages that were sent before it. Those wait for earlier ones
+//! of the same sender, and for broadcasts that the same sender asked for still earlier, which have
+//! lower numbers since the root numbers each sender's requests in order.
 //!
-//! **Migration.** A member that came with broadcasts owed to it is behind its PE, which keeps only the last number
-//! of each sender. A message may then wait for a later broadcast than it has to; but not for one that waits for it:
-//! if the next broadcast is here and comes after the message, the message passes. A member that is ahead of its PE
-//! waits for the PE. What is held moves with the member.
+//! **Migration.** A member that came with broadcasts owed to it is behind its PE, which keeps only
+//! the last number of each sender. A message may then wait for a later broadcast than it has to;
+//! but not for one that waits for it: if the next broadcast is here and comes after the message,
+//! the message passes. A member that is ahead of its PE waits for the PE. What is held moves with
+//! the member.
 //!
-//! A member that was inserted takes no broadcast that is older than it. What was sent to it before such a one is in no
-//! order with later ones.
+//! A member that was inserted takes no broadcast that is older than it. What was sent to it before
+//! such a one is in no order with later ones.
 
 use super::core::Core;
 use super::fault::PlantedFault;
@@ -39,7 +43,8 @@ enum Next {
 }
 
 impl Core {
-    /// Judges whether the turn of a message, or of a broadcast, has come at the member in `slot`; counts it if so.
+    /// Judges whether the turn of a message, or of a broadcast, has come at the member in `slot`;
+    /// counts it if so.
     pub(super) fn judge(&mut self, kind: KindId, slot: u32, header: &Header) -> Turn {
         let fault = self.common.fault;
         let waits = header.after > 0
@@ -59,9 +64,10 @@ impl Core {
         turn
     }
 
-    /// Whether the turn of a message to the member in `slot`, and of `messages` in all with consecutive numbers, has
-    /// come; counts them if so. Finds out only where that takes a look; otherwise the answer is no, and
-    /// [`judge`](Self::judge) knows. Nothing waits for these: nothing is held.
+    /// Whether the turn of a message to the member in `slot`, and of `messages` in all with
+    /// consecutive numbers, has come; counts them if so. Finds out only where that takes a look;
+    /// otherwise the answer is no, and [`judge`](Self::judge) knows. Nothing waits for these:
+    /// nothing is held.
     #[inline(always)]
     pub(super) fn pass_at_once(
         &mut self,

@@ -10,16 +10,17 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The size of a batch in memory, without what its messages own, at which the next is begun. A batch
-/// that grew on would be copied again and again, and would have left the cache before another core
-/// takes it.
+/// The size of a batch in memory, without what its messages own, at which the next is begun. A
+/// batch that grew on would be copied again and again, and would have left the cache before another
+/// core takes it.
 const BATCH_BYTES: usize = 512 << 10;
-/// Bytes at which a turn ends after the handler at hand, so that the driver passes them on and sees whether the PE must
-/// be held back. Far above what a turn with small messages makes, little beside the memory budget.
+/// Bytes at which a turn ends after the handler at hand, so that the driver passes them on and sees
+/// whether the PE must be held back. Far above what a turn with small messages makes, little beside
+/// the memory budget.
 const TURN_BYTES: usize = 16 << 20;
 
-/// Packets by destination, in the order they were begun. Messages to other nodes are encoded at once, those
-/// to PEs of the same node stay values.
+/// Packets by destination, in the order they were begun. Messages to other nodes are encoded at
+/// once, those to PEs of the same node stay values.
 pub struct Outbox {
     /// The PEs of this node.
     here: Range<u32>,

@@ -1,4 +1,5 @@
-//! Messages to and from actors that sit on two PEs: to both seats, from one of them. `twin` tells how that comes.
+//! Messages to and from actors that sit on two PEs: to both seats, from one of them. `twin` tells
+//! how that comes.
 
 use super::core::Core;
 use super::state::{Place, TwinSeat};
@@ -26,14 +27,14 @@ impl Seats {
 }
 
 impl Core {
-    /// Where an actor sits as far as this PE knows. The root knows the homes of members whose collection is not known
-    /// here yet.
+    /// Where an actor sits as far as this PE knows. The root knows the homes of members whose
+    /// collection is not known here yet.
     pub(super) fn seats(&self, id: ActorId) -> Seats {
         self.seats_of(id, self.resident(id).is_some())
     }
 
-    /// The same, for who knows whether it lives here. Always inlined: what is asked for every message that leaves is most
-    /// often known without a search.
+    /// The same, for who knows whether it lives here. Always inlined: what is asked for every
+    /// message that leaves is most often known without a search.
     #[inline(always)]
     fn seats_of(&self, id: ActorId, is_here: bool) -> Seats {
         let is_settled =
@@ -69,8 +70,8 @@ impl Core {
         (first, Place { twin: second, ..Place::at(first, epoch) }.epoch_for_one())
     }
 
-    /// Whether neither the sender nor a receiver here sit on another PE too; otherwise messages between them are
-    /// numbered wherever they are.
+    /// Whether neither the sender nor a receiver here sit on another PE too; otherwise messages
+    /// between them are numbered wherever they are.
     #[inline]
     pub(super) fn is_single(&self, sender: Sender, (kind, slot): (KindId, u32)) -> bool {
         self.twins.is_empty()
@@ -99,13 +100,15 @@ impl Core {
         self.twin_seat(sender).is_some_and(|seat| !seat.sends_to(to))
     }
 
-    /// Whether this is the second seat of the sender: what nobody can tell apart by numbers leaves from the first.
+    /// Whether this is the second seat of the sender: what nobody can tell apart by numbers leaves
+    /// from the first.
     #[inline]
     pub(crate) fn is_second(&self, sender: Sender) -> bool {
         self.twin_seat(sender).is_some_and(TwinSeat::is_second)
     }
 
-    /// Sends a message that has its number, to all seats of its receiver; `is_here` tells whether that lives here.
+    /// Sends a message that has its number, to all seats of its receiver; `is_here` tells whether
+    /// that lives here.
     #[inline]
     pub(super) fn send_to_seats<A: Actor>(
         &mut self,

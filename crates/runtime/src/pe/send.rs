@@ -1,7 +1,7 @@
 //! The way of a message: from its sender to the PE where its receiver lives.
 //!
-//! A reference can outrun the description of its collection, since a member may pass it on while others
-//! are still being made. Messages then go by way of the root, which knows every collection.
+//! A reference can outrun the description of its collection, since a member may pass it on while
+//! others are still being made. Messages then go by way of the root, which knows every collection.
 
 use super::core::Core;
 use super::state::{Channels, Early, Place, Turn};
@@ -12,8 +12,9 @@ use crate::id::{ActorId, CollectionId, KindId, Seat, Sender};
 use gridspan_topology::PeId;
 use std::any::{TypeId, type_name};
 
-/// How often a message is forwarded before it goes by way of its receiver's home. Forwarding follows
-/// ever newer knowledge, so that longer chains mean an actor that moves faster than its messages.
+/// How often a message is forwarded before it goes by way of its receiver's home. Forwarding
+/// follows ever newer knowledge, so that longer chains mean an actor that moves faster than its
+/// messages.
 const HOPS_MAX: u8 = 8;
 
 impl Core {
@@ -40,8 +41,8 @@ impl Core {
         }
     }
 
-    /// The sender's numbers, if it has any: most have never sent elsewhere. Always inlined, since a call would cost as
-    /// much as finding that out.
+    /// The sender's numbers, if it has any: most have never sent elsewhere. Always inlined, since a
+    /// call would cost as much as finding that out.
     #[inline(always)]
     fn known_channels(&self, sender: Sender) -> Option<&Channels> {
         let Sender::Actor(Seat { kind, slot }) = sender else { return Some(&self.system) };
@@ -119,8 +120,8 @@ impl Core {
         }
     }
 
-    /// The type of a collection's members: as its description says or, as long as that is on its way,
-    /// as the reference does.
+    /// The type of a collection's members: as its description says or, as long as that is on its
+    /// way, as the reference does.
     pub(super) fn kind_in<A: Actor>(&mut self, collection: CollectionId) -> Option<KindId> {
         if let Some(local) = self.collections.get(collection) {
             return Some(local.info.kind);
@@ -218,7 +219,8 @@ impl Core {
             return self.keep_early(to.collection, Early::Message(kind, envelope));
         };
         let next = match self.directory.place(to) {
-            // Whoever sent it here knows of a later move than this PE: the actor is on its way here.
+            // Whoever sent it here knows of a later move than this PE: the actor is on its way
+            // here.
             Some(place) if place.epoch < epoch => {
                 return self.hold_boxed(to, kind, envelope);
             }

@@ -1,19 +1,22 @@
 //! Finds a job that can never go on, and says what it waits for.
 //!
-//! **Start.** A driver whose time is real has the root watch. In virtual time a job stalls when no event is left.
+//! **Start.** A driver whose time is real has the root watch. In virtual time a job stalls when no
+//! event is left.
 //!
-//! **Steady state.** Once the root has had nothing to do for [`IDLE`], it asks all PEs. Each answers as soon as it
-//! is idle: how much it has ever done, and what it has begun and not finished. Its driver adds whether all that its
-//! node had sent before the *last* question has arrived, and what main waits for. If two rounds in a row
-//! are quiet and say the same, no PE has done anything between its two answers, and what was on its way at the first
-//! had arrived by the second without any effect. As no timer is set, and main waits for nothing else, nothing will ever happen
-//! (compare F. Mattern, "Algorithms for distributed termination detection", 1987, section 5).
+//! **Steady state.** Once the root has had nothing to do for [`IDLE`], it asks all PEs. Each
+//! answers as soon as it is idle: how much it has ever done, and what it has begun and not
+//! finished. Its driver adds whether all that its node had sent before the *last* question has
+//! arrived, and what main waits for. If two rounds in a row are quiet and say the same, no PE has
+//! done anything between its two answers, and what was on its way at the first had arrived by the
+//! second without any effect. As no timer is set, and main waits for nothing else, nothing will
+//! ever happen (compare F. Mattern, "Algorithms for distributed termination detection", 1987,
+//! section 5).
 //!
-//! **Handlers.** A PE that is inside of a handler does not answer. A watchdog beside it says of which actor that is and
-//! since when, and the root tells if nobody else has anything to do.
+//! **Handlers.** A PE that is inside of a handler does not answer. A watchdog beside it says of
+//! which actor that is and since when, and the root tells if nobody else has anything to do.
 //!
-//! **Failure.** A question that is lost with a connection comes with the next one. Nothing is reported before all have
-//! answered, except at the time limit.
+//! **Failure.** A question that is lost with a connection comes with the next one. Nothing is
+//! reported before all have answered, except at the time limit.
 
 use super::core::Core;
 use super::state::{MainStatus, Round};
@@ -30,8 +33,8 @@ const IDLE: Duration = Duration::from_secs(3);
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 /// The longest pause, while others are busy: a few packets for each PE.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// How long a PE is inside of one handler before that is told: a computation of half a minute without a
-/// word to others is rare.
+/// How long a PE is inside of one handler before that is told: a computation of half a minute
+/// without a word to others is rare.
 const HANDLER_LONG: Duration = Duration::from_secs(30);
 /// How long PEs may take to say what they do when the time of the job is up.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -112,8 +115,8 @@ impl Core {
         }
     }
 
-    /// Answers the root. `is_quiet`: whether all that this node had sent before the last answer has arrived, and nothing
-    /// waits to be taken.
+    /// Answers the root. `is_quiet`: whether all that this node had sent before the last answer has
+    /// arrived, and nothing waits to be taken.
     pub fn looked(&mut self, round: u64, is_quiet: bool, main: MainStatus) {
         let is_timed = self.timers.next_event().is_some()
             || !self.awaiting.keys().all(|&id| self.is_stranded(id))
@@ -154,8 +157,8 @@ impl Core {
             MainStatus::WaitsInside
                 if is_same && sum.is_quiet && sum.standing.awaiting > 0 && !stall.has_buried =>
             {
-                // Drops messages to members that do not exist, if they are all that is left. What is
-                // told then says so.
+                // Drops messages to members that do not exist, if they are all that is left. What
+                // is told then says so.
                 stall.has_buried = true;
                 root.waves.is_probed = true;
                 self.await_quiescence(|core| {
@@ -193,7 +196,8 @@ impl Core {
         }
     }
 
-    /// Tells of handlers if nothing else keeps the job from going on, or from being found to have stalled.
+    /// Tells of handlers if nothing else keeps the job from going on, or from being found to have
+    /// stalled.
     fn tell_long_handlers(&mut self) {
         let now = self.now;
         let Some(root) = &mut self.root else { return };
@@ -258,7 +262,8 @@ impl Core {
     }
 }
 
-/// Whether nothing has happened between two rounds. What main waits for is told in words that may differ.
+/// Whether nothing has happened between two rounds. What main waits for is told in words that may
+/// differ.
 fn is_same(previous: &Round, sum: &Round) -> bool {
     let counts = |round: &Round| {
         let standing = round.standing.clone();

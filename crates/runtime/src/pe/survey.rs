@@ -1,9 +1,9 @@
 //! The hierarchy of places, found by measuring.
 //!
-//! **Start.** Once every node has greeted the root, or when main asks, the root has the nodes measure round
-//! trips: of each pair once in small jobs, in rounds of samples in large ones. From these it infers the hierarchy.
-//! What the user said of sites holds; where the measurements say otherwise, there is a warning. Nobody waits
-//! for any of it but who asks.
+//! **Start.** Once every node has greeted the root, or when main asks, the root has the nodes
+//! measure round trips: of each pair once in small jobs, in rounds of samples in large ones. From
+//! these it infers the hierarchy. What the user said of sites holds; where the measurements say
+//! otherwise, there is a warning. Nobody waits for any of it but who asks.
 //!
 //! **Steady state.** See `monitor`.
 //!
@@ -112,7 +112,8 @@ impl Core {
         self.begin_watch();
     }
 
-    /// Lets all nodes know the hierarchy once tasks are shared, which is done by it. Runs on the root.
+    /// Lets all nodes know the hierarchy once tasks are shared, which is done by it. Runs on the
+    /// root.
     pub(super) fn tell_hierarchy(&mut self) {
         let is_wanted = !self.guests.crews.is_empty() && self.hierarchy.is_none();
         let Some(root) = self.root.as_ref().filter(|_| is_wanted) else { return };
@@ -170,7 +171,8 @@ impl Core {
         }
     }
 
-    /// Without the rates of trains that met a large broadcast of the job, and were slower than is known for that reason.
+    /// Without the rates of trains that met a large broadcast of the job, and were slower than is
+    /// known for that reason.
     fn undisturbed(&self, node: NodeId, found: &[Probed], since: Time) -> Vec<Probed> {
         let Some(root) = self.root.as_ref().filter(|root| root.advice.is_disturbed(since)) else {
             return found.to_vec();

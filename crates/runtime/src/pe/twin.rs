@@ -1,25 +1,29 @@
-//! Twins: a pure actor that sits on two PEs at once, so that those who talk with it at two sites wait for one crossing
-//! and not for two.
+//! Twins: a pure actor that sits on two PEs at once, so that those who talk with it at two sites
+//! wait for one crossing and not for two.
 //!
-//! A pure actor is a determinate node in the sense of G. Kahn, "The semantics of a simple language for parallel
-//! programming" (1974): what it sends to somebody is a growing function of what it got from each sender, however the
-//! messages of different senders interleave. So two seats that get the same messages send the same ones, with the same
-//! numbers, and the receiver drops by its number what comes twice. Neither order nor exactly-once depend on who believes
-//! what; the rest of the protocol only sees to it that both seats get everything and that one of them sends.
+//! A pure actor is a determinate node in the sense of G. Kahn, "The semantics of a simple language
+//! for parallel programming" (1974): what it sends to somebody is a growing function of what it got
+//! from each sender, however the messages of different senders interleave. So two seats that get
+//! the same messages send the same ones, with the same numbers, and the receiver drops by its
+//! number what comes twice. Neither order nor exactly-once depend on who believes what; the rest of
+//! the protocol only sees to it that both seats get everything and that one of them sends.
 //!
-//! **Start.** The first seat sends a copy of the actor to the PE of the second: state, mailbox and counters, as for a
-//! migration; the actor goes on meanwhile, and passes on what comes for it. When the second seat is taken, the epoch
-//! rises, and from then on each of the two sends to its part of the receivers. That part was settled with the offer and
-//! does not change, so that a receiver that moves meanwhile is served, if not from its own site.
+//! **Start.** The first seat sends a copy of the actor to the PE of the second: state, mailbox and
+//! counters, as for a migration; the actor goes on meanwhile, and passes on what comes for it. When
+//! the second seat is taken, the epoch rises, and from then on each of the two sends to its part of
+//! the receivers. That part was settled with the offer and does not change, so that a receiver that
+//! moves meanwhile is served, if not from its own site.
 //!
-//! **Steady state.** Who knows of both seats sends to both, with the actor's epoch. A seat that gets a message with
-//! another epoch passes it on to the other seat, and tells whoever sent it. Contributions, broadcasts and answers,
-//! which have no receiver that could tell them apart by numbers, leave from the first seat.
+//! **Steady state.** Who knows of both seats sends to both, with the actor's epoch. A seat that
+//! gets a message with another epoch passes it on to the other seat, and tells whoever sent it.
+//! Contributions, broadcasts and answers, which have no receiver that could tell them apart by
+//! numbers, leave from the first seat.
 //!
-//! **End.** Before the actor moves, or when a plan says so, the first seat sends to all again and tells the second how far it
-//! has come with those that it left to it. The second goes on until it has come as far, and vanishes. It needs for that what the
-//! first has handled, which is on its way to it. Whatever comes afterwards, the first has, or is sent to it. If the second
-//! was ahead of the first, the first sends some things again, with the same numbers.
+//! **End.** Before the actor moves, or when a plan says so, the first seat sends to all again and
+//! tells the second how far it has come with those that it left to it. The second goes on until it
+//! has come as far, and vanishes. It needs for that what the first has handled, which is on its way
+//! to it. Whatever comes afterwards, the first has, or is sent to it. If the second was ahead of
+//! the first, the first sends some things again, with the same numbers.
 //!
 //! **Failure.** A PE that cannot take the second seat says so, and nothing has changed.
 
@@ -172,8 +176,8 @@ impl Core {
         is_pure && at != self.me && self.common.layout.contains(at) && self.twins.get(id).is_none()
     }
 
-    /// Whether an actor of this kind is bound by what its type has promised; if so, ends the job with an error that
-    /// says what it did.
+    /// Whether an actor of this kind is bound by what its type has promised; if so, ends the job
+    /// with an error that says what it did.
     pub(crate) fn breaks_promise(&mut self, kind: KindId, deed: &str) -> bool {
         let is_pure = self.common.is_pure(kind);
         if is_pure {
@@ -186,7 +190,8 @@ impl Core {
         is_pure
     }
 
-    /// The seat of an actor has been taken elsewhere: from now on each of the two sends to its part.
+    /// The seat of an actor has been taken elsewhere: from now on each of the two sends to its
+    /// part.
     fn handle_seated(&mut self, id: ActorId, epoch: u32, broadcasts: u64) {
         let Some(seat) = self.twins.get_mut(id).filter(|seat| seat.epoch == epoch) else { return };
         let Role::First(Seating::Offered { plan, then }) = &mut seat.role else { return };
@@ -226,7 +231,8 @@ impl Core {
         }
     }
 
-    /// Has an actor give up its second seat, and then something else happen. Runs at the first seat.
+    /// Has an actor give up its second seat, and then something else happen. Runs at the first
+    /// seat.
     pub(super) fn end_twin(&mut self, id: ActorId, next: Then) {
         let Some(seat) = self.twins.get_mut(id) else { return };
         let Role::First(stage) = &mut seat.role else { return };
@@ -246,8 +252,8 @@ impl Core {
         self.converse(other, TwinTalk::End { id, epoch, until });
     }
 
-    /// Second seats that have sent what they had to. One that has not, and has handled all that the first had when it sent
-    /// as much, is not pure: that ends the job.
+    /// Second seats that have sent what they had to. One that has not, and has handled all that the
+    /// first had when it sent as much, is not pure: that ends the job.
     fn finished_twins(&mut self) -> Vec<ActorId> {
         let (mut finished, mut broken) = (Vec::new(), None);
         let mut waiting: BTreeMap<KindId, BTreeMap<u32, u64>> = BTreeMap::new();
@@ -281,7 +287,8 @@ impl Core {
         finished
     }
 
-    /// Forgets a second seat. What waits for it has come to the first one too. Returns to whom the actor has sent.
+    /// Forgets a second seat. What waits for it has come to the first one too. Returns to whom the
+    /// actor has sent.
     fn vacate_second(&mut self, (kind, slot): (KindId, u32)) -> Vec<(ActorId, i32)> {
         let Some((member, mailbox)) = self.take_out(kind, slot) else { return Vec::new() };
         self.free[kind.index()].push(slot);
@@ -307,8 +314,8 @@ impl Core {
         }
         let Some(TwinSeat { role, .. }) = self.twins.remove(id) else { return Vec::new() };
         self.raise_epoch(id, epoch + 1, None);
-        // The second seat may have been ahead: what it has sent to somebody for the first time must have its number when
-        // this one sends it too.
+        // The second seat may have been ahead: what it has sent to somebody for the first time must
+        // have its number when this one sends it too.
         if let Some((kind, slot)) = self.resident(id)
             && let Some(member) = self.member(kind, slot)
         {

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 /// An exact sum of finite `f64` values, kept as an expansion of non-overlapping parts in increasing
 /// magnitude (J. R. Shewchuk, "Adaptive precision floating-point arithmetic", 1997, section 2).
-/// [`total`](Self::total) rounds once, so that any order and grouping of the terms gives the same bits.
+/// [`total`](Self::total) rounds once, so that any order and grouping of the terms gives the same
+/// bits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExactSum {
     parts: Vec<f64>,

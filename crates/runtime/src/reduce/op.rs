@@ -18,7 +18,8 @@ pub enum Op {
     And,
     /// Logical for `bool`, bitwise for `u64`.
     Or,
-    /// Lists all contributions by index of the contributor: `f64` and `Vec<f64>` give a `Vec<f64>`, …
+    /// Lists all contributions by index of the contributor: `f64` and `Vec<f64>` give a `Vec<f64>`,
+    /// …
     Concat,
     /// An operation that the job defines; see `Job::reducer`.
     Custom(Custom),

@@ -1,13 +1,15 @@
 //! One form for all descriptions of the same structure.
 //!
-//! Two programs may describe one structure by different lists: one has two types that look alike where the other has one, or
-//! unrolls a recursive type. Shapes that cannot be told apart by following references become one, as states of an automaton do (E. F.
-//! Moore, Gedanken-Experiments on Sequential Machines, 1956), and what is left is numbered in the order in which it is met.
+//! Two programs may describe one structure by different lists: one has two types that look alike
+//! where the other has one, or unrolls a recursive type. Shapes that cannot be told apart by
+//! following references become one, as states of an automaton do (E. F. Moore, Gedanken-Experiments
+//! on Sequential Machines, 1956), and what is left is numbered in the order in which it is met.
 
 use super::shape::{Shape, ShapeId};
 use std::collections::BTreeMap;
 
-/// The smallest list that describes the same structure as `shapes` from `root` on; its first is the root.
+/// The smallest list that describes the same structure as `shapes` from `root` on; its first is the
+/// root.
 pub(super) fn canonical(shapes: &[Shape], root: ShapeId) -> Vec<Shape> {
     let mut shapes = shapes.to_vec();
     loop {

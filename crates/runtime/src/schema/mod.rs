@@ -1,16 +1,20 @@
-//! What values of a type look like on the wire: a description that two programs can compare, and its fingerprint.
+//! What values of a type look like on the wire: a description that two programs can compare, and
+//! its fingerprint.
 //!
-//! The wire format of Gridspan does not describe itself, so bytes of one type can be read as another, and mean something else.
-//! Programs that exchange values therefore compare the structures of their types first. A structure
-//! is what [`serde`] sees: kinds of numbers, the names and the order of fields and variants, recursion and all. Names of types
-//! and modules are no part of it, nor is what does not show on the wire: a `Box<T>` or a newtype of `T` is a `T`, and a
-//! `Vec<T>` a `VecDeque<T>`.
+//! The wire format of Gridspan does not describe itself, so bytes of one type can be read as
+//! another, and mean something else. Programs that exchange values therefore compare the structures
+//! of their types first. A structure is what [`serde`] sees: kinds of numbers, the names and the
+//! order of fields and variants, recursion and all. Names of types and modules are no part of it,
+//! nor is what does not show on the wire: a `Box<T>` or a newtype of `T` is a `T`, and a `Vec<T>` a
+//! `VecDeque<T>`.
 //!
-//! It is found by having the type deserialise itself from made-up values (`trace`), put in a form that is the same for all
-//! programs (`canonical`) and hashed. What asks for [`Deserializer::deserialize_any`](serde::Deserializer::deserialize_any)
-//! is *opaque*: it is described by the last segment of the name of its type. So is, as `?`, what comes in a tuple after a type
-//! that refuses all made-up values. `Numbers` are described by the name of their type as well. A `Deserialize` that panics on a value
-//! that it did not expect ends the search, and what was found counts.
+//! It is found by having the type deserialise itself from made-up values (`trace`), put in a form
+//! that is the same for all programs (`canonical`) and hashed. What asks for
+//! [`Deserializer::deserialize_any`](serde::Deserializer::deserialize_any) is *opaque*: it is
+//! described by the last segment of the name of its type. So is, as `?`, what comes in a tuple
+//! after a type that refuses all made-up values. `Numbers` are described by the name of their type
+//! as well. A `Deserialize` that panics on a value that it did not expect ends the search, and what
+//! was found counts.
 
 mod access;
 mod canonical;
@@ -37,7 +41,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use trace::Trace;
 
-/// Which way of describing and hashing this is. It is hashed first: fingerprints of different versions differ.
+/// Which way of describing and hashing this is. It is hashed first: fingerprints of different
+/// versions differ.
 const VERSION: u32 = 1;
 /// Texts have about this many bytes at most: they are for messages.
 const TEXT_BYTES_MAX: usize = 2000;
@@ -68,7 +73,8 @@ impl Fingerprint {
     }
 }
 
-/// FNV-1a of 64 bits (G. Fowler, L. C. Noll and K.-P. Vo, 1991): against accidents, not against forgers.
+/// FNV-1a of 64 bits (G. Fowler, L. C. Noll and K.-P. Vo, 1991): against accidents, not against
+/// forgers.
 fn fnv(bytes: impl IntoIterator<Item = u8>) -> u64 {
     bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -6,7 +6,8 @@ use super::shape::{Scalar, Shape, ShapeId};
 pub(super) const NODES_MAX: usize = 4096;
 /// So many times a type is offered another value after it has refused one.
 pub(super) const REFUSALS_MAX: u8 = 4;
-/// So many passes try to make a part before they leave it out: a variant may have to wait for others that it needs.
+/// So many passes try to make a part before they leave it out: a variant may have to wait for
+/// others that it needs.
 pub(super) const FAILURES_MAX: u8 = 8;
 
 /// What a type asks its deserializer for.
@@ -23,7 +24,8 @@ pub(super) enum Kind {
     Enum,
 }
 
-/// Tells types apart within one process. Names of Rust types are good enough for that, and go no further.
+/// Tells types apart within one process. Names of Rust types are good enough for that, and go no
+/// further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) kind: Kind,
@@ -107,7 +109,8 @@ impl Node {
         (is_unmet || self.is_refused) && self.refusals < REFUSALS_MAX
     }
 
-    /// How many elements to offer: one if that is to be met in this pass, and as few as it takes otherwise.
+    /// How many elements to offer: one if that is to be met in this pass, and as few as it takes
+    /// otherwise.
     pub(super) fn elements(&mut self, pass: u32) -> usize {
         let may = |slot: &Slot| slot.tried != pass && slot.failures < FAILURES_MAX;
         if self.open == 1 && self.wants && self.slots.iter().all(may) {

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 /// Names a shape by its place in the list of all.
 pub(super) type ShapeId = u32;
 
-/// How values of one type are laid out. Shapes refer to each other by number, so that they can be recursive.
+/// How values of one type are laid out. Shapes refer to each other by number, so that they can be
+/// recursive.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) enum Shape {
     /// A value without parts, by what serde calls it.
@@ -78,7 +79,8 @@ impl Scalar {
 }
 
 impl Shape {
-    /// What a shape says apart from the shapes it refers to, without names that are not on the wire's account.
+    /// What a shape says apart from the shapes it refers to, without names that are not on the
+    /// wire's account.
     pub(super) fn label(&self) -> String {
         let names = |names: &[(String, ShapeId)]| -> String {
             // Lengths keep names apart, whatever is in them.

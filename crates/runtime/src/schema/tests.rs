@@ -56,8 +56,8 @@ fn variants_count_by_name_order_and_content() {
     assert_eq!(text::<inserted::T>(), "T { A, C, B: u8 }");
 }
 
-/// The fingerprint is part of what programs of different builds exchange: this one was computed by hand from the text that is
-/// hashed, with another program.
+/// The fingerprint is part of what programs of different builds exchange: this one was computed by
+/// hand from the text that is hashed, with another program.
 #[test]
 fn a_fingerprint_stays_what_it_is_in_all_builds() {
     assert_eq!(print::<(u8, u8)>(), Fingerprint(FNV_OF_TWO_BYTES));

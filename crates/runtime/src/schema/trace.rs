@@ -1,24 +1,29 @@
 //! Finds the structure of a type by having it deserialise itself from made-up values.
 //!
-//! `Deserialize` asks its deserializer for what it needs, and so says what it consists of. One *pass* makes one value and
-//! notes all that is asked for. What a pass leaves out (the content of an option that is recursive, the other variants of an enum)
-//! is met by the next one, until no pass finds anything new: each node of the list of shapes knows what of it was not met yet.
-//! The crate `serde-reflection` does the same, but tells types apart by the names that serde gives them, by which
-//! generic types and types of different modules are one.
+//! `Deserialize` asks its deserializer for what it needs, and so says what it consists of. One
+//! *pass* makes one value and notes all that is asked for. What a pass leaves out (the content of
+//! an option that is recursive, the other variants of an enum) is met by the next one, until no
+//! pass finds anything new: each node of the list of shapes knows what of it was not met yet. The
+//! crate `serde-reflection` does the same, but tells types apart by the names that serde gives
+//! them, by which generic types and types of different modules are one.
 //!
-//! Types that check what they are made of may refuse a value. Then the next pass offers another; and when all were refused, what comes
-//! after such a part is reached in another order, or stays unknown.
+//! Types that check what they are made of may refuse a value. Then the next pass offers another;
+//! and when all were refused, what comes after such a part is reached in another order, or stays
+//! unknown.
 
 use super::node::{FAILURES_MAX, Key, Kind, NODES_MAX, Node, REFUSALS_MAX};
 use super::shape::{Scalar, Shape, ShapeId};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Values nest no deeper: each level takes a few frames of the stack. `serde_json` has the same bound.
+/// Values nest no deeper: each level takes a few frames of the stack. `serde_json` has the same
+/// bound.
 pub(super) const DEPTH_MAX: usize = 128;
-/// A type is asked for no more than this many parts, in all passes: a second at most, and the usual type has a hundred.
+/// A type is asked for no more than this many parts, in all passes: a second at most, and the usual
+/// type has a hundred.
 const STEPS_MAX: usize = 1 << 21;
-/// So many passes without anything new are made beyond one for each variant of the largest enum: they come in turn.
+/// So many passes without anything new are made beyond one for each variant of the largest enum:
+/// they come in turn.
 const IDLE_MAX: usize = 3;
 
 /// A value cannot be made. Never shown.
@@ -93,7 +98,8 @@ impl Trace {
         enums.map(|node| node.slots.len()).max().unwrap_or(0)
     }
 
-    /// A value of a type is wanted, which has so many parts. `None` if there were too many types, or values.
+    /// A value of a type is wanted, which has so many parts. `None` if there were too many types,
+    /// or values.
     pub(super) fn enter(
         &mut self,
         key: Key,
@@ -148,7 +154,8 @@ impl Trace {
         self.is_new |= is_new;
     }
 
-    /// A value of a node was made, or not; then its own code has refused what it was given, unless that was so below.
+    /// A value of a node was made, or not; then its own code has refused what it was given, unless
+    /// that was so below.
     pub(super) fn settle(&mut self, id: ShapeId, is_made: bool) {
         if is_made {
             self.node(id).is_refused = false;

@@ -1,10 +1,13 @@
-//! A value that all tasks of a pool share and that only improves: the bound of a branch and bound search.
+//! A value that all tasks of a pool share and that only improves: the bound of a branch and bound
+//! search.
 //!
-//! Each node keeps the best value that it knows in one atomic word, which tasks read and improve while they run. Stewards
-//! bring improvements to other nodes: `bound_spread` has to whom. So neither waits for a task to end.
+//! Each node keeps the best value that it knows in one atomic word, which tasks read and improve
+//! while they run. Stewards bring improvements to other nodes: `bound_spread` has to whom. So
+//! neither waits for a task to end.
 //!
-//! In virtual time a task is over as soon as it has begun. What it finds after a charge becomes known to the other PEs
-//! when that time has come; it takes no notice itself of what others find meanwhile.
+//! In virtual time a task is over as soon as it has begun. What it finds after a charge becomes
+//! known to the other PEs when that time has come; it takes no notice itself of what others find
+//! meanwhile.
 
 use crate::steward::Nudge;
 use gridspan_topology::Time;
@@ -100,7 +103,8 @@ pub(super) struct LocalBound {
     goal: Goal,
     /// The best value that was found here: a task knows at once what it has found.
     own: i64,
-    /// Whether improvements become known when the time has come that was charged before, and to somebody else.
+    /// Whether improvements become known when the time has come that was charged before, and to
+    /// somebody else.
     pub(super) is_deferred: bool,
 }
 

@@ -1,9 +1,10 @@
 //! To which nodes a steward brings improvements of its pool's bound.
 //!
-//! The node where a task has found one tells the nodes of its own site and the first founder of each other site, which
-//! tells those of its site: each link between sites is crossed once. A guest knows founders only, and tells the
-//! first one of its site, which passes it on as if it had found it. A value that is not better than what a node
-//! knows goes no further, so each improvement comes to an end.
+//! The node where a task has found one tells the nodes of its own site and the first founder of
+//! each other site, which tells those of its site: each link between sites is crossed once. A guest
+//! knows founders only, and tells the first one of its site, which passes it on as if it had found
+//! it. A value that is not better than what a node knows goes no further, so each improvement comes
+//! to an end.
 
 use super::bound::{Bound, NONE};
 use gridspan_topology::{Layout, NodeId, Time};
@@ -111,8 +112,8 @@ mod tests {
     use gridspan_topology::SiteId;
     use std::collections::BTreeMap;
 
-    /// Lets a node find something, and has all pass it on. Returns how often each node was told, and how often
-    /// a link between sites was crossed.
+    /// Lets a node find something, and has all pass it on. Returns how often each node was told,
+    /// and how often a link between sites was crossed.
     fn spread(finder: impl Fn(&Layout) -> NodeId) -> (BTreeMap<NodeId, u32>, u32) {
         let site = |name: &str, nodes| (name.to_owned(), vec![1; nodes]);
         let layout = Arc::new(Layout::new(vec![site("a", 3), site("b", 2), site("c", 1)]));

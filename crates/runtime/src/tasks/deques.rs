@@ -2,8 +2,8 @@
 //!
 //! The deques are those of `crossbeam-deque`, which rayon uses too. A PE that finds nothing says
 //! that it sleeps and looks once more; a PE that lays something out wakes one that sleeps. Both are
-//! sequentially consistent, so that one of the two sees the other. The node's steward takes from the same deques,
-//! and lays what comes from other nodes beside them.
+//! sequentially consistent, so that one of the two sees the other. The node's steward takes from
+//! the same deques, and lays what comes from other nodes beside them.
 
 use super::bound::Bound;
 use super::frame::Token;
@@ -145,13 +145,15 @@ impl<I> Deques<I> {
         (0..self.seats.len()).map(of).sum::<usize>() as u64
     }
 
-    /// Notes that the steward knows of so much, and returns whether it did not: powers of two make a difference.
+    /// Notes that the steward knows of so much, and returns whether it did not: powers of two make
+    /// a difference.
     pub(super) fn note_told(&self, stock: u64) -> bool {
         let size = stock.checked_ilog2().map_or(0, |log| log + 1);
         self.told.load(Ordering::Relaxed) != size && self.told.swap(size, Ordering::Relaxed) != size
     }
 
-    /// There is a steward from now on, which will look: of it and a PE that falls asleep, one sees the other.
+    /// There is a steward from now on, which will look: of it and a PE that falls asleep, one sees
+    /// the other.
     pub(super) fn expect_steward(&self) {
         self.has_steward.store(true, Ordering::SeqCst);
     }

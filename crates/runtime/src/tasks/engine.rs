@@ -49,8 +49,8 @@ pub(crate) trait Work: Sized + Send + 'static {
     /// Runs an item that works for `frame` as its child of this number.
     fn run(engine: &mut Engine<Self>, item: Self::Item, frame: FrameId, child: u32);
 
-    /// Hands an output for `items` items to the frame that waits for it. An output for a frame that does not
-    /// exist is dropped.
+    /// Hands an output for `items` items to the frame that waits for it. An output for a frame that
+    /// does not exist is dropped.
     fn report(
         engine: &mut Engine<Self>,
         frame: FrameId,
@@ -108,7 +108,8 @@ pub(crate) struct Engine<W: Work> {
     pub(super) failure: Option<String>,
     /// Whether anybody could take what is laid out.
     alone: bool,
-    /// Whether tasks take long, so that all lie open but the one that is run next: what is kept cannot be had meanwhile.
+    /// Whether tasks take long, so that all lie open but the one that is run next: what is kept
+    /// cannot be had meanwhile.
     pub(super) are_long: bool,
 }
 
@@ -141,7 +142,8 @@ impl<W: Work> Engine<W> {
         self.kept.push(Token { item, frame, child, lineage: self.lineage });
     }
 
-    /// Adds tasks from outside, each with the number of its root, at the old end, where thieves find them first (paper 3).
+    /// Adds tasks from outside, each with the number of its root, at the old end, where thieves
+    /// find them first (paper 3).
     pub(super) fn submit(&mut self, items: impl IntoIterator<Item = (W::Item, u64)>) {
         let lineage = LineageId::FOUNDERS;
         let frames = &mut self.frames;
@@ -196,8 +198,8 @@ impl<W: Work> Engine<W> {
         true
     }
 
-    /// Runs the newest offered task. Kept out of line so that the usual token is moved once: its parts
-    /// have just been stored, and loading them with another width stalls the processor.
+    /// Runs the newest offered task. Kept out of line so that the usual token is moved once: its
+    /// parts have just been stored, and loading them with another width stalls the processor.
     #[inline(never)]
     fn step_offered(&mut self) -> bool {
         let Some(Token { item, frame, child, lineage }) = self.offered.pop() else { return false };
@@ -206,8 +208,9 @@ impl<W: Work> Engine<W> {
         true
     }
 
-    /// Lays out the older half of the tasks if others could take them and find none; all but one, if tasks are long.
-    /// Whoever is to be [woken](Self::wakes) should be told before a task is run.
+    /// Lays out the older half of the tasks if others could take them and find none; all but one,
+    /// if tasks are long. Whoever is to be [woken](Self::wakes) should be told before a task is
+    /// run.
     #[inline]
     pub(super) fn share(&mut self) {
         if !self.alone && self.kept.len() > 1 && (self.are_long || self.offered.is_empty()) {
@@ -215,7 +218,8 @@ impl<W: Work> Engine<W> {
         }
     }
 
-    /// Keeps the task that is run next, and says how much could be taken away from the node; whether its steward is to be told.
+    /// Keeps the task that is run next, and says how much could be taken away from the node;
+    /// whether its steward is to be told.
     pub(super) fn publish(&mut self) -> bool {
         if !self.node.has_steward() {
             return false;
@@ -235,8 +239,8 @@ impl<W: Work> Engine<W> {
     #[cold]
     fn offer(&mut self) {
         let (tasks, seats) = (self.kept.len(), self.node.len());
-        // For those that sleep there is one each, if there are as many: tasks kept here cannot be had while
-        // one is run.
+        // For those that sleep there is one each, if there are as many: tasks kept here cannot be
+        // had while one is run.
         let least = if self.node.has_sleepers() { seats.min(tasks - 1) } else { 0 };
         let share = if self.are_long { tasks - 1 } else { (tasks / 2).min(OFFER_MAX) };
         self.lay_out(share.max(least));
@@ -267,7 +271,8 @@ impl<W: Work> Engine<W> {
             }
             let tokens: Vec<_> = taken.collect();
             self.open_loans(pe, tokens);
-            // Whoever laid these out has woken one PE only, and may be busy with a long task by now.
+            // Whoever laid these out has woken one PE only, and may be busy with a long task by
+            // now.
             if self.node.offered(seat) > 0 {
                 self.wake_another();
             }
@@ -302,8 +307,8 @@ impl<W: Work> Engine<W> {
         self.frames.open(Frame { up, pending, lineage, state: W::loan() })
     }
 
-    /// Drops the tasks that came through guests that are gone, with the frames that they work for: an output that comes
-    /// for one finds no frame.
+    /// Drops the tasks that came through guests that are gone, with the frames that they work for:
+    /// an output that comes for one finds no frame.
     pub(super) fn drop_orphans(&mut self) {
         let lineages = &self.node.lineages;
         let mut known = BTreeMap::new();
@@ -325,8 +330,8 @@ impl<W: Work> Engine<W> {
         self.kept = all;
     }
 
-    /// Takes the oldest task that lies open in this node, or else of those kept here but the newest, with
-    /// the seat of the PE whose frame it works for.
+    /// Takes the oldest task that lies open in this node, or else of those kept here but the
+    /// newest, with the seat of the PE whose frame it works for.
     pub(super) fn take_oldest(&mut self) -> Option<(usize, Token<W::Item>)> {
         if let Some(open) = self.node.steal_any() {
             return Some(open);

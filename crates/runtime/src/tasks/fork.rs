@@ -58,8 +58,8 @@ pub trait Task: Serialize + DeserializeOwned + Send + 'static {
     /// Does the work, or spawns those who do.
     fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self>;
 
-    /// Takes the output of a child. Children are numbered in the order they were spawned, and finish in
-    /// any order.
+    /// Takes the output of a child. Children are numbered in the order they were spawned, and
+    /// finish in any order.
     fn collect(join: &mut Self::Join, child: u32, output: Self::Output);
 
     /// Called when all children's outputs have been collected. May spawn more.
@@ -95,10 +95,12 @@ impl<T: Task> TaskContext<'_, T> {
         self.children += 1;
     }
 
-    /// Spawns a child in another pool, for tasks of another type, and waits for it as for other children: the PE goes on
-    /// meanwhile, with the tasks of both pools. `output` makes of the child's output what [`Task::collect`] gets.
+    /// Spawns a child in another pool, for tasks of another type, and waits for it as for other
+    /// children: the PE goes on meanwhile, with the tasks of both pools. `output` makes of the
+    /// child's output what [`Task::collect`] gets.
     ///
-    /// The child begins on this PE. The job ends with an error if the pool is closed before the child is done.
+    /// The child begins on this PE. The job ends with an error if the pool is closed before the
+    /// child is done.
     #[expect(clippy::needless_pass_by_value, reason = "a task is given away, as in `spawn`")]
     pub fn spawn_in<U: Task>(
         &mut self,
@@ -122,16 +124,17 @@ impl<T: Task> TaskContext<'_, T> {
         });
     }
 
-    /// The best value of the bound of this pool that is known here, if there is any. It may be some milliseconds and a crossing
-    /// old, never better than what some task has found.
+    /// The best value of the bound of this pool that is known here, if there is any. It may be some
+    /// milliseconds and a crossing old, never better than what some task has found.
     #[inline]
     pub fn bound(&self) -> Option<i64> {
         self.engine.bound.value()
     }
 
-    /// Improves the bound of this pool, if `value` is better by [`Task::GOAL`] than what is known here; returns whether it is.
-    /// All tasks of the pool share it, whichever root they work for. Those on this node see it at once, others when a
-    /// message has brought it, also while they run. In virtual time, a running task sees what others find when it is over.
+    /// Improves the bound of this pool, if `value` is better by [`Task::GOAL`] than what is known
+    /// here; returns whether it is. All tasks of the pool share it, whichever root they work for.
+    /// Those on this node see it at once, others when a message has brought it, also while they
+    /// run. In virtual time, a running task sees what others find when it is over.
     pub fn improve(&mut self, value: i64) -> bool {
         self.engine.improve(value)
     }

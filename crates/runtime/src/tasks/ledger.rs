@@ -1,13 +1,13 @@
 //! What is lent to guests, and kept until its result is in.
 //!
-//! The result of such a loan comes back to a frame of its own on the steward's PE. When the guest is gone, that frame is
-//! closed and the tasks are queued again for another one: so a result that comes too late finds no
-//! frame, and nothing counts twice. A loan's result is one whole, however many had part in it; of
-//! what a guest had lent on in its turn nothing counts either.
+//! The result of such a loan comes back to a frame of its own on the steward's PE. When the guest
+//! is gone, that frame is closed and the tasks are queued again for another one: so a result that
+//! comes too late finds no frame, and nothing counts twice. A loan's result is one whole, however
+//! many had part in it; of what a guest had lent on in its turn nothing counts either.
 //!
-//! A guest that leaves hands back tasks that it has not begun. They work for the frame of their loan from then on, and the loan
-//! stays here until the guest has reported the rest: should it be lost before that, all of the
-//! loan is done again.
+//! A guest that leaves hands back tasks that it has not begun. They work for the frame of their
+//! loan from then on, and the loan stays here until the guest has reported the rest: should it be
+//! lost before that, all of the loan is done again.
 
 use super::engine::{Engine, Work};
 use super::frame::{Frame, FrameId, Lender, Token, Up};
@@ -17,7 +17,8 @@ use bytes::Bytes;
 use gridspan_topology::NodeId;
 use std::collections::BTreeMap;
 
-/// The loans that guests owe to this node. It holds the tasks of each, encoded: at most what one gift has.
+/// The loans that guests owe to this node. It holds the tasks of each, encoded: at most what one
+/// gift has.
 #[derive(Default)]
 pub(super) struct Ledger(BTreeMap<FrameId, Entry>);
 
@@ -27,7 +28,8 @@ struct Entry {
 }
 
 impl Ledger {
-    /// Enters a loan that is about to go to a guest, and has its result come back to the PE of `engine`.
+    /// Enters a loan that is about to go to a guest, and has its result come back to the PE of
+    /// `engine`.
     pub(super) fn enter<W: Work>(
         &mut self,
         guest: NodeId,
@@ -51,8 +53,8 @@ impl Ledger {
         self.0.get(&frame).is_some_and(|entry| entry.guest == guest)
     }
 
-    /// A result of a node has come to a frame, perhaps that of a loan. Others, which work on what was handed back, may
-    /// report to the same frame.
+    /// A result of a node has come to a frame, perhaps that of a loan. Others, which work on what
+    /// was handed back, may report to the same frame.
     pub(super) fn settle(&mut self, frame: FrameId, by: NodeId) {
         if self.0.get(&frame).is_some_and(|entry| entry.guest == by) {
             self.0.remove(&frame);

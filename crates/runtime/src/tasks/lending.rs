@@ -8,19 +8,20 @@ use crate::codec;
 use crate::limits::PIECE_BYTES_MAX;
 use gridspan_topology::PeId;
 
-/// Tasks in one packet, at most, unless a single one is larger. They leave at once, and a packet of this size
-/// takes 40 ms at 100 Mbit/s.
+/// Tasks in one packet, at most, unless a single one is larger. They leave at once, and a packet of
+/// this size takes 40 ms at 100 Mbit/s.
 pub(super) const GIFT_BYTES: usize = 512 << 10;
 
-/// What the name of a task's frame and its lineage take beside it, at most: a number of a guest takes 5 bytes.
+/// What the name of a task's frame and its lineage take beside it, at most: a number of a guest
+/// takes 5 bytes.
 pub(super) const LENDER_BYTES: usize = 32 + 5 * LINEAGE_MAX;
 
 /// A task with the seat of the PE whose frame it works for.
 pub(super) type Owned<W> = (usize, Token<<W as Work>::Item>);
 
-/// Has `take` take the oldest tasks of a node, up to `limit`, to be lent. Returns them, and those that stay after all: too large for
-/// the network, in which case others go instead of them, or for this packet. Orphans are dropped: the PE whose frame they
-/// work for closes it.
+/// Has `take` take the oldest tasks of a node, up to `limit`, to be lent. Returns them, and those
+/// that stay after all: too large for the network, in which case others go instead of them, or for
+/// this packet. Orphans are dropped: the PE whose frame they work for closes it.
 pub(super) fn lend<W: Work>(
     limit: u64,
     mut take: impl FnMut() -> Option<Owned<W>>,
@@ -91,8 +92,8 @@ mod tests {
         }
     }
 
-    /// The bytes of the tasks in a packet to a node that asked for so many, of tasks of these bytes, the oldest
-    /// first; and how many tasks are left.
+    /// The bytes of the tasks in a packet to a node that asked for so many, of tasks of these
+    /// bytes, the oldest first; and how many tasks are left.
     fn lent(bytes: &[usize], limit: u64) -> (Vec<usize>, u64) {
         let node = Arc::new(Deques::new(0..1));
         let mut engine = Engine::<Joining<Text>>::new(PeId(0), 0, node, false);

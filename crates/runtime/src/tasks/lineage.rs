@@ -1,20 +1,20 @@
 //! Which guests a task has come through, so that all nodes drop it when one of them is gone.
 //!
-//! The output of a task goes back the way it came. If it came through a guest that is gone, nobody waits for
-//! it: the founder that lent to that guest has its task done again. Such an orphan may be anywhere, since
-//! guests, founders and PEs lend on what they were lent. So each task carries its *lineage*, the set of guests
-//! on its way, and the news that a guest is gone suffices to know its orphans: no node has to ask who
-//! borrowed from it, however often they were lent on.
+//! The output of a task goes back the way it came. If it came through a guest that is gone, nobody
+//! waits for it: the founder that lent to that guest has its task done again. Such an orphan may be
+//! anywhere, since guests, founders and PEs lend on what they were lent. So each task carries its
+//! *lineage*, the set of guests on its way, and the news that a guest is gone suffices to know its
+//! orphans: no node has to ask who borrowed from it, however often they were lent on.
 //!
-//! A lineage saves work and decides no result: an orphan that is not known as one finds no frame in the end.
-//! So lineages may be cut short where they would take too much memory.
+//! A lineage saves work and decides no result: an orphan that is not known as one finds no frame in
+//! the end. So lineages may be cut short where they would take too much memory.
 
 use gridspan_topology::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Guests in a lineage, at most. Tasks pass through few: each theft takes an older and larger part of the
-/// tree, and a chain of thefts is about as long as the logarithm of the tree.
+/// Guests in a lineage, at most. Tasks pass through few: each theft takes an older and larger part
+/// of the tree, and a chain of thefts is about as long as the logarithm of the tree.
 pub(super) const LINEAGE_MAX: usize = 32;
 /// Lineages that a node tells apart in a pool, at most: 64 Ki of them take 20 MB at the worst.
 const LINEAGES_MAX: usize = 64 << 10;

@@ -18,7 +18,8 @@ pub(crate) type Outputs = Vec<(u64, Bytes)>;
 /// What a worker is told.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// A root from main, encoded, and where its output goes, encoded too; nothing if the pool is closed before.
+    /// A root from main, encoded, and where its output goes, encoded too; nothing if the pool is
+    /// closed before.
     Begin { item: Bytes, reply: Reply<Option<Bytes>> },
     /// More tasks of a stream of main, encoded, the first of which has this number.
     Feed { stream: u64, first: u64, items: Bytes },
@@ -26,7 +27,8 @@ pub(crate) enum Order {
     Collect { stream: u64, reply: Reply<Option<Outputs>> },
     /// Main has dropped a stream.
     EndStream { stream: u64 },
-    /// A task of another pool is done, for which a task of this one waits; nothing if that pool is closed.
+    /// A task of another pool is done, for which a task of this one waits; nothing if that pool is
+    /// closed.
     Called { call: u64, output: Option<Bytes> },
     /// Run tasks for a while; a worker tells itself.
     Run,
@@ -95,7 +97,8 @@ pub(super) trait Crew: Actor<Index = Ix1, Message = Order> {}
 
 impl<A: Actor<Index = Ix1, Message = Order>> Crew for A {}
 
-/// Sends an order to the worker on a PE. Between founders, and inside of a node, it is a message like others.
+/// Sends an order to the worker on a PE. Between founders, and inside of a node, it is a message
+/// like others.
 pub(super) fn tell<A: Crew>(to: PeId, order: Order, cx: &mut Context<'_, A>) {
     let (here, there) = (cx.node(), cx.layout().node_of(to));
     let is_visit = cx.layout().is_guest(here) || cx.layout().is_guest(there);

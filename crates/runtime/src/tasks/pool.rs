@@ -13,18 +13,20 @@ use std::marker::PhantomData;
 /// Workers for tasks of one type, one on each PE.
 ///
 /// Before tasks are made long or large:
-/// - A PE runs one task to its end before it does anything else. Other nodes need not wait for that: tasks that wait
-///   lie open, all but the next one where they take more than 10 µs. What a task spawns lies open once it has run.
+/// - A PE runs one task to its end before it does anything else. Other nodes need not wait for
+///   that: tasks that wait lie open, all but the next one where they take more than 10 µs. What a
+///   task spawns lies open once it has run.
 /// - Messages of all priorities come before tasks.
-/// - Tasks that wait are no messages, so [`Limits`](crate::Limits) do not bound them. A PE takes the newest
-///   first, and so has about as many as the depth of the tree times the children of a task.
-/// - A task of more than 60 MiB is not given to other nodes, and an output of more than that cannot be sent to
-///   one, which ends the job.
+/// - Tasks that wait are no messages, so [`Limits`](crate::Limits) do not bound them. A PE takes
+///   the newest first, and so has about as many as the depth of the tree times the children of a
+///   task.
+/// - A task of more than 60 MiB is not given to other nodes, and an output of more than that cannot
+///   be sent to one, which ends the job.
 /// - The job is not quiescent as long as a root is not done.
 pub struct TaskPool<T: Task>(Pool<Joining<T>>);
 
-/// Workers for searches of one type, one on each PE. What [`TaskPool`] says of tasks is so for nodes of the
-/// tree too.
+/// Workers for searches of one type, one on each PE. What [`TaskPool`] says of tasks is so for
+/// nodes of the tree too.
 pub struct SearchPool<S: Search>(Pool<Searching<S>>);
 
 impl<T: Task> Clone for TaskPool<T> {
@@ -90,8 +92,8 @@ impl<T: Task> TaskPool<T> {
         self.0.run(pe, root).await
     }
 
-    /// Runs tasks and all that they spawn, and gives their outputs as they come. The iterator is asked for more as main takes
-    /// outputs, so that a stream of any length takes bounded memory.
+    /// Runs tasks and all that they spawn, and gives their outputs as they come. The iterator is
+    /// asked for more as main takes outputs, so that a stream of any length takes bounded memory.
     pub fn stream(
         &self,
         roots: impl IntoIterator<Item = T, IntoIter: Send + 'static>,
@@ -109,8 +111,8 @@ impl<T: Task> TaskPool<T> {
         self.0.statistics().await
     }
 
-    /// Frees the workers. What they still have to do is lost; who waits for it, or asks for more through a
-    /// clone of the pool, gets [`GridError::PoolClosed`].
+    /// Frees the workers. What they still have to do is lost; who waits for it, or asks for more
+    /// through a clone of the pool, gets [`GridError::PoolClosed`].
     pub fn close(self) {
         self.0.close();
     }
@@ -127,8 +129,8 @@ impl<S: Search> SearchPool<S> {
         self.0.run(pe, root).await
     }
 
-    /// Visits trees from their roots, and gives their totals as they come. The iterator is asked for more as main takes
-    /// totals, so that a stream of any length takes bounded memory.
+    /// Visits trees from their roots, and gives their totals as they come. The iterator is asked
+    /// for more as main takes totals, so that a stream of any length takes bounded memory.
     pub fn stream(
         &self,
         roots: impl IntoIterator<Item = S, IntoIter: Send + 'static>,
@@ -141,8 +143,8 @@ impl<S: Search> SearchPool<S> {
         self.0.statistics().await
     }
 
-    /// Frees the workers. What they still have to do is lost; who waits for it, or asks for more through a
-    /// clone of the pool, gets [`GridError::PoolClosed`].
+    /// Frees the workers. What they still have to do is lost; who waits for it, or asks for more
+    /// through a clone of the pool, gets [`GridError::PoolClosed`].
     pub fn close(self) {
         self.0.close();
     }

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Names a pool, for tasks of other pools to spawn tasks there; see [`TaskContext::spawn_in`](super::TaskContext::spawn_in).
+/// Names a pool, for tasks of other pools to spawn tasks there; see
+/// [`TaskContext::spawn_in`](super::TaskContext::spawn_in).
 #[derive(Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct TaskPoolRef<T> {

@@ -17,8 +17,8 @@ pub trait Merge: Default {
     fn merge(&mut self, other: Self);
 }
 
-/// A node of a tree that is searched. Nodes have no results of their own: each adds to the total, and
-/// nobody waits for a single one.
+/// A node of a tree that is searched. Nodes have no results of their own: each adds to the total,
+/// and nobody waits for a single one.
 pub trait Search: Serialize + DeserializeOwned + Send + 'static {
     /// What all nodes add to.
     type Total: Merge + Serialize + DeserializeOwned + Send + 'static;
@@ -44,8 +44,8 @@ pub struct SearchContext<'a, S: Search> {
 }
 
 impl<S: Search> SearchContext<'_, S> {
-    /// Adds a child to the tree. It is visited here after this node, the newest first, or wherever it
-    /// is stolen to.
+    /// Adds a child to the tree. It is visited here after this node, the newest first, or wherever
+    /// it is stolen to.
     #[inline]
     pub fn spawn(&mut self, node: S) {
         let Self { frame, lineage, .. } = *self;
@@ -58,17 +58,18 @@ impl<S: Search> SearchContext<'_, S> {
         self.total
     }
 
-    /// The best value of the bound of this pool that is known here, if there is any. It may be some milliseconds and a crossing
-    /// old, never better than what some task has found.
+    /// The best value of the bound of this pool that is known here, if there is any. It may be some
+    /// milliseconds and a crossing old, never better than what some task has found.
     #[inline]
     pub fn bound(&self) -> Option<i64> {
         self.bound.value()
     }
 
-    /// Improves the bound of this pool, if `value` is better by [`Search::GOAL`] than what is known here; returns whether it is.
-    /// All nodes visited in the pool share it, whichever root they are below. Those visited on this node of the job
-    /// see it at once, others when a message has brought it, also during a visit. In virtual time, a visit sees what
-    /// others find when it is over.
+    /// Improves the bound of this pool, if `value` is better by [`Search::GOAL`] than what is known
+    /// here; returns whether it is. All nodes visited in the pool share it, whichever root they are
+    /// below. Those visited on this node of the job see it at once, others when a message has
+    /// brought it, also during a visit. In virtual time, a visit sees what others find when it is
+    /// over.
     pub fn improve(&mut self, value: i64) -> bool {
         self.bound.improve(value, self.now + Duration::from_nanos(*self.charged_ns))
     }

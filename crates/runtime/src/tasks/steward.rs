@@ -1,9 +1,10 @@
 //! How a node takes tasks from other nodes, and gives them some.
 //!
-//! The steward stands in the node's carrier and takes tasks from where the node's PEs lay them out, so no PE has to come
-//! to the end of what it runs before another node gets an answer. What it gets it lays beside them. Only two things
-//! are left to PEs: to give away what they keep, when nothing lies open since tasks are short, and to lend to
-//! guests, whose loans are in a PE's [`Ledger`](super::ledger::Ledger).
+//! The steward stands in the node's carrier and takes tasks from where the node's PEs lay them out,
+//! so no PE has to come to the end of what it runs before another node gets an answer. What it gets
+//! it lays beside them. Only two things are left to PEs: to give away what they keep, when nothing
+//! lies open since tasks are short, and to lend to guests, whose loans are in a PE's
+//! [`Ledger`](super::ledger::Ledger).
 
 use super::bound_spread::BoundSpread;
 use super::deques::{Arrival, Deques};
@@ -39,15 +40,16 @@ pub(super) struct PoolSteward<W: Work> {
     guest_bytes_max: usize,
     /// Whether it may ask for tasks: everybody knows it, and it does not leave.
     may_ask: bool,
-    /// Whether it says nothing to other stewards any more: it is a guest that leaves, or the job ends.
+    /// Whether it says nothing to other stewards any more: it is a guest that leaves, or the job
+    /// ends.
     is_silent: bool,
     spread: BoundSpread,
     due: Option<Time>,
 }
 
 impl<W: Work> PoolSteward<W> {
-    /// The steward of the node of the worker in `cx`, whose tasks lie in `node`; `None` if there is no other node yet, or the
-    /// policy is not known.
+    /// The steward of the node of the worker in `cx`, whose tasks lie in `node`; `None` if there is
+    /// no other node yet, or the policy is not known.
     pub(super) fn new(
         node: &Arc<Deques<W::Item>>,
         cx: &Context<'_, impl Crew>,

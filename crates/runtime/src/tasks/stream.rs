@@ -1,4 +1,5 @@
-//! Results as they come: main hands in tasks from an iterator, and no more of them than it has room for.
+//! Results as they come: main hands in tasks from an iterator, and no more of them than it has room
+//! for.
 
 use super::engine::Work;
 use super::lending::GIFT_BYTES;
@@ -13,21 +14,23 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 
-/// Tasks of a stream that are handed in and not yet taken by main, at most, for each PE of the job: enough for a
-/// PE to be busy for two wide-area round trips with tasks of a millisecond.
+/// Tasks of a stream that are handed in and not yet taken by main, at most, for each PE of the job:
+/// enough for a PE to be busy for two wide-area round trips with tasks of a millisecond.
 const WINDOW_PER_PE: u64 = 256;
-/// The least of all PEs together, and the most: frames and queue entries of so many take about 100 MB.
+/// The least of all PEs together, and the most: frames and queue entries of so many take about 100
+/// MB.
 const WINDOW_MIN: u64 = 1 << 10;
 const WINDOW_MAX: u64 = 1 << 20;
 
 /// The outputs of tasks, in the order in which they come.
 ///
 /// A stream takes from its iterator what it has room for, when [`next`](Self::next) is called. It
-/// keeps at most [`window`](Self::window) tasks and outputs, 256 for each PE if not set otherwise. Dropping it drops what it has
-/// not given.
+/// keeps at most [`window`](Self::window) tasks and outputs, 256 for each PE if not set otherwise.
+/// Dropping it drops what it has not given.
 pub struct TaskStream<T: Task>(Stream<Joining<T>>);
 
-/// The totals of searches, in the order in which they come. What [`TaskStream`] says is so for searches too.
+/// The totals of searches, in the order in which they come. What [`TaskStream`] says is so for
+/// searches too.
 pub struct SearchStream<S: Search>(Stream<Searching<S>>);
 
 impl<T: Task> TaskStream<T> {
@@ -35,13 +38,15 @@ impl<T: Task> TaskStream<T> {
         Self(stream)
     }
 
-    /// Sets how many tasks are handed in and not yet taken, at most. Default 256 for each PE. At least one.
+    /// Sets how many tasks are handed in and not yet taken, at most. Default 256 for each PE. At
+    /// least one.
     pub fn window(self, tasks: u64) -> Self {
         Self(self.0.window(tasks))
     }
 
-    /// The next output with the number of its task in the iterator, from 0 on; `None` when there are
-    /// no more. Each comes once. Cancel safe: an output that was not returned comes with the next call.
+    /// The next output with the number of its task in the iterator, from 0 on; `None` when there
+    /// are no more. Each comes once. Cancel safe: an output that was not returned comes with the
+    /// next call.
     ///
     /// # Errors
     ///
@@ -56,13 +61,14 @@ impl<S: Search> SearchStream<S> {
         Self(stream)
     }
 
-    /// Sets how many searches are handed in and not yet taken, at most. Default 256 for each PE. At least one.
+    /// Sets how many searches are handed in and not yet taken, at most. Default 256 for each PE. At
+    /// least one.
     pub fn window(self, searches: u64) -> Self {
         Self(self.0.window(searches))
     }
 
-    /// The next total with the number of its search in the iterator, from 0 on; `None` when there are
-    /// no more. Each comes once. Cancel safe, with errors as in [`TaskStream::next`].
+    /// The next total with the number of its search in the iterator, from 0 on; `None` when there
+    /// are no more. Each comes once. Cancel safe, with errors as in [`TaskStream::next`].
     pub async fn next(&mut self) -> Option<Result<(u64, S::Total), GridError>> {
         self.0.next().await
     }

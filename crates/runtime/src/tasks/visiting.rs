@@ -1,9 +1,10 @@
-//! What workers do about guests: those of founders when guests come and go, those of guests when they leave.
+//! What workers do about guests: those of founders when guests come and go, those of guests when
+//! they leave.
 //!
-//! A guest that leaves hands back the nodes of searches that it has not visited: those whose frame they work for take them as
-//! theirs, so that only what was found so far remains to be reported. Fork-join tasks cannot be handed back, since
-//! their parents wait here: they are given to a founder of the guest's site, and the guest stays until
-//! their results are in.
+//! A guest that leaves hands back the nodes of searches that it has not visited: those whose frame
+//! they work for take them as theirs, so that only what was found so far remains to be reported.
+//! Fork-join tasks cannot be handed back, since their parents wait here: they are given to a
+//! founder of the guest's site, and the guest stays until their results are in.
 
 use super::engine::Work;
 use super::frame::{FrameId, Lender, Token, Up};
@@ -21,7 +22,8 @@ use gridspan_balance::victim::Gift;
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 
-/// Tasks that have not begun, by the frame and the lineage that they work for, each with its child number.
+/// Tasks that have not begun, by the frame and the lineage that they work for, each with its child
+/// number.
 type ByFrame<I> = BTreeMap<(FrameId, LineageId), Vec<(u32, I)>>;
 
 impl<W: Work> Worker<W> {
@@ -77,7 +79,8 @@ impl<W: Work> Worker<W> {
         tell(loan.lender.pe, Order::Done { lender: loan.lender, output, by }, cx);
     }
 
-    /// Hands back what has not begun, and says so when nobody waits for anything of this PE any more.
+    /// Hands back what has not begun, and says so when nobody waits for anything of this PE any
+    /// more.
     pub(super) fn hand_back(&mut self, cx: &mut Context<'_, Self>) {
         self.take_arrivals(cx);
         let mut by_frame = ByFrame::<W::Item>::new();
@@ -138,7 +141,8 @@ impl<W: Work> Worker<W> {
         }
     }
 
-    /// Tells the first PE of this node, and that one the machine, once nobody waits for anything of it.
+    /// Tells the first PE of this node, and that one the machine, once nobody waits for anything of
+    /// it.
     fn note_done(&mut self, cx: &mut Context<'_, Self>) {
         let Some(leaving) = &mut self.leaving else { return };
         let is_empty = self.engine.frames.len() == 0 && !self.engine.has_tasks();

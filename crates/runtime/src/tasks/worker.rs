@@ -19,17 +19,18 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::time::Duration;
 
-/// How long tasks run before other messages have their turn, unless one task takes longer. As long as a
-/// turn of the PE.
+/// How long tasks run before other messages have their turn, unless one task takes longer. As long
+/// as a turn of the PE.
 const SLICE: Duration = Duration::from_micros(200);
 const SLICE_NS: u64 = SLICE.as_nanos() as u64;
-/// Tasks run before the clock is looked at for the first time in a slice: some take longer than that.
+/// Tasks run before the clock is looked at for the first time in a slice: some take longer than
+/// that.
 const CHUNK: u64 = 1;
-/// Tasks that take longer than this one with another lie open, all but the one that is run next: laying a task out costs some
-/// hundredths of it.
+/// Tasks that take longer than this one with another lie open, all but the one that is run next:
+/// laying a task out costs some hundredths of it.
 const LONG_NS: u64 = 10_000;
-/// After a slice that took longer, whoever watches over the network does so from the beginning of the next one if the pool
-/// has a bound, of whose improvements nodes hear within two milliseconds.
+/// After a slice that took longer, whoever watches over the network does so from the beginning of
+/// the next one if the pool has a bound, of whose improvements nodes hear within two milliseconds.
 const UNATTENDED_NS: u64 = 1_000_000;
 /// So many short ones in a slice show that tasks are short.
 const SAMPLE: u64 = 16;
@@ -39,7 +40,8 @@ const BEHIND_ALL: i32 = i32::MAX;
 /// Runs tasks on one PE.
 pub(crate) struct Worker<W: Work> {
     pub(super) engine: Engine<W>,
-    /// Whether it was this PE that gave the node's carrier a steward for the pool, and is to close it.
+    /// Whether it was this PE that gave the node's carrier a steward for the pool, and is to close
+    /// it.
     pub(super) opened_steward: bool,
     /// What guests owe, on the first PE of each node.
     pub(super) ledger: Ledger,
@@ -47,11 +49,13 @@ pub(crate) struct Worker<W: Work> {
     pub(super) leaving: Option<Leaving>,
     /// Whether a `Run` is on its way.
     is_running: bool,
-    /// Whether the node was dry before the work that is there now, and its steward does not know of that.
+    /// Whether the node was dry before the work that is there now, and its steward does not know of
+    /// that.
     is_new: bool,
     /// Whether a task was run since.
     has_run: bool,
-    /// Whether the last slice took so long that others should not wait for the next one with what they find.
+    /// Whether the last slice took so long that others should not wait for the next one with what
+    /// they find.
     took_long: bool,
     pub(super) roots: Roots<W::Output>,
 }
@@ -163,7 +167,8 @@ impl<W: Work> Worker<W> {
         self.ledger.settle(frame, cx.layout().node_of(by));
     }
 
-    /// Whether a PE may say something about what a frame waits for: a guest only about what it was lent.
+    /// Whether a PE may say something about what a frame waits for: a guest only about what it was
+    /// lent.
     pub(super) fn may_answer(&self, frame: FrameId, by: PeId, cx: &Context<'_, Self>) -> bool {
         let node = cx.layout().node_of(by);
         let is_own = node == cx.node() || !cx.layout().is_guest(node);
@@ -195,8 +200,9 @@ impl<W: Work> Worker<W> {
         cx.destroy();
     }
 
-    /// Runs tasks until other messages should have their turn, or somebody is to be told something before. A PE
-    /// rests after a slice in which there was nothing to run: what the one before has led to has left by then.
+    /// Runs tasks until other messages should have their turn, or somebody is to be told something
+    /// before. A PE rests after a slice in which there was nothing to run: what the one before has
+    /// led to has left by then.
     fn slice(&mut self, cx: &mut Context<'_, Self>) {
         self.take_arrivals(cx);
         if self.took_long && self.engine.bound.value().is_some() {
@@ -204,7 +210,8 @@ impl<W: Work> Worker<W> {
         }
         let begin = cx.core.clock_ns();
         let (mut chunk, mut done) = (CHUNK, 0);
-        // Of short tasks the steward hears as a slice begins, since a busy PE's slices are over when their time is.
+        // Of short tasks the steward hears as a slice begins, since a busy PE's slices are over
+        // when their time is.
         let is_begun = !self.engine.are_long && self.engine.publish();
         let mut is_news = false;
         'slice: loop {
@@ -245,14 +252,15 @@ impl<W: Work> Worker<W> {
         if done > 0 || self.engine.has_tasks() {
             self.run_again(cx);
         }
-        // Of a root that has come to a dry node the steward hears with what it has spawned. After a long task it hears in the
-        // next slice: in virtual time this one is not over yet.
+        // Of a root that has come to a dry node the steward hears with what it has spawned. After a
+        // long task it hears in the next slice: in virtual time this one is not over yet.
         let is_over = elapsed < SLICE_NS && (self.engine.publish() || self.is_news());
         if is_begun || is_news || is_over {
             (self.is_new, self.has_run) = (false, false);
             say(Word::Look, cx);
         }
-        // What this slice has led to is sent, and what came meanwhile is handled, before the next one.
+        // What this slice has led to is sent, and what came meanwhile is handled, before the next
+        // one.
         cx.core.turn_is_over = true;
     }
 
@@ -347,8 +355,9 @@ pub(super) fn encode_output<W: Work>(
     None
 }
 
-/// How many tasks to run before the clock is looked at again, after so many in so many nanoseconds: half of those
-/// that the slice has time for, so that tasks that turn out longer do not prolong it much.
+/// How many tasks to run before the clock is looked at again, after so many in so many nanoseconds:
+/// half of those that the slice has time for, so that tasks that turn out longer do not prolong it
+/// much.
 fn next_chunk(done: u64, elapsed: u64) -> u64 {
     let left = (SLICE_NS.saturating_sub(elapsed) / 2).max(SLICE_NS / 16);
     (done * left / elapsed.max(1)).clamp(1, done * 8)

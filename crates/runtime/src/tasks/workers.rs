@@ -83,7 +83,8 @@ impl<W: Work> Pool<W> {
         if self.is_closed.swap(true, Ordering::SeqCst) {
             return;
         }
-        // A broadcast might overtake a root that was handed in before, and nobody would answer for that.
+        // A broadcast might overtake a root that was handed in before, and nobody would answer for
+        // that.
         for pe in (0..self.grid.layout().pe_count()).map(PeId) {
             self.workers.member(at(pe)).send(Order::Close);
         }

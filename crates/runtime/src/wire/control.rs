@@ -91,7 +91,8 @@ pub(crate) struct Loads {
     pub(crate) talks: Vec<Talk>,
     /// Which rebalance of the sites' leaders it is for, if it is for one.
     pub(crate) led: Option<u64>,
-    /// Then also: the talks, by position, whose receivers are believed to live at another site, and that site.
+    /// Then also: the talks, by position, whose receivers are believed to live at another site, and
+    /// that site.
     pub(crate) away: Vec<(u32, SiteId)>,
     /// Where its time went.
     pub(crate) pe: PeLoad,
@@ -161,8 +162,8 @@ pub(crate) struct Piece {
 /// Everything but messages to actors.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Control {
-    /// Make a collection known, and the members that live here: `inits` is a `Vec<(Key, Init)>`, and there
-    /// are so many parts more, which come in any order.
+    /// Make a collection known, and the members that live here: `inits` is a `Vec<(Key, Init)>`,
+    /// and there are so many parts more, which come in any order.
     Create { info: CollectionInfo, inits: Parcel, more: u32 },
     /// More members for a [`Create`](Self::Create).
     CreatePart { collection: CollectionId, inits: Parcel },
@@ -225,16 +226,18 @@ pub(crate) enum Control {
     WaveReply { wave: u64, created: u64, processed: u64, stranded: u64 },
     /// Drop the stranded messages that were reported last; see `pe/collective/quiescence.rs`.
     BuryStranded,
-    /// Report the loads of your actors. `syncs`: how many sync points will be complete after it. `led`: to the leader
-    /// of your site, for this rebalance.
+    /// Report the loads of your actors. `syncs`: how many sync points will be complete after it.
+    /// `led`: to the leader of your site, for this rebalance.
     Measure { collection: CollectionId, syncs: u64, led: Option<u64> },
     /// What was measured.
     Loads(Box<Loads>),
     /// Everyone learns the whole plan; those named as origin carry it out.
     Plan { collection: CollectionId, moves: Vec<PlanEntry> },
-    /// Between leaders of sites and the root: their plan for a rebalance. `thought`: nanoseconds that the sender has spent on it.
+    /// Between leaders of sites and the root: their plan for a rebalance. `thought`: nanoseconds
+    /// that the sender has spent on it.
     Lead { number: u64, note: Box<Note>, thought: u64 },
-    /// To leaders of sites: carry out what you have planned, or not. `uses_steps`: tell how near borders are.
+    /// To leaders of sites: carry out what you have planned, or not. `uses_steps`: tell how near
+    /// borders are.
     Settle { number: u64, collection: CollectionId, is_passed: bool, uses_steps: bool },
     /// The part of a plan that concerns a PE, which carries out what begins there.
     PlanPart { collection: CollectionId, moves: Vec<PlanEntry> },
@@ -244,7 +247,8 @@ pub(crate) enum Control {
     Twins { collection: CollectionId, begin: Vec<TwinOrder>, end: Vec<ActorId> },
     /// To the root: the sender handles messages of steps.
     UsesSteps,
-    /// How near those are to another site who live there once the plan that comes with it is carried out.
+    /// How near those are to another site who live there once the plan that comes with it is
+    /// carried out.
     Borders { hops: Vec<(ActorId, u8)> },
     /// Moves of the plan are over.
     PlanDone { collection: CollectionId, moves: Moves },
@@ -269,7 +273,8 @@ pub(crate) enum Control {
     Pulse { number: u64 },
     /// To the root: so many since the job began.
     Beat { number: u64, handled: u64 },
-    /// Contributions go up this tree of nodes, which is that of a plan, unless a later one is known.
+    /// Contributions go up this tree of nodes, which is that of a plan, unless a later one is
+    /// known.
     UpTree { plan: PlanId, tree: Tree },
     /// To the root: the sender's node knows this plan for announcements.
     PlanKnown { plan: PlanId },
@@ -290,7 +295,8 @@ pub(crate) enum Control {
     Look { round: u64 },
     /// To the root: this.
     Looked(Box<Looked>),
-    /// To the root: the sender is inside of a handler of this actor, for so many nanoseconds; or no longer.
+    /// To the root: the sender is inside of a handler of this actor, for so many nanoseconds; or no
+    /// longer.
     Inside { handler: Option<(String, u64)> },
     /// To PE 0: the job cannot go on.
     Failed { error: JobError },
@@ -335,8 +341,8 @@ impl Control {
         }
     }
 
-    /// Whether the PE itself has sent it that it comes from: errands inside of a node come from its carrier, in the name of
-    /// its first PE.
+    /// Whether the PE itself has sent it that it comes from: errands inside of a node come from its
+    /// carrier, in the name of its first PE.
     pub(crate) fn is_of_pe(&self) -> bool {
         !matches!(self, Self::Errand { .. })
     }

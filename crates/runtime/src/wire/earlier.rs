@@ -1,10 +1,12 @@
-//! Which messages a broadcast comes after: how many its sender had sent to single members before it.
+//! Which messages a broadcast comes after: how many its sender had sent to single members before
+//! it.
 
 use crate::index::Key;
 use serde::{Deserialize, Serialize};
 
-/// Members, each with the number of messages that come before the broadcast. Who scatters messages over a
-/// collection and then broadcasts names neighbours with equal numbers, so that a run of them is one entry.
+/// Members, each with the number of messages that come before the broadcast. Who scatters messages
+/// over a collection and then broadcasts names neighbours with equal numbers, so that a run of them
+/// is one entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Earlier(Vec<Run>);
 
@@ -40,9 +42,9 @@ impl Earlier {
         Self(runs)
     }
 
-    /// How many messages to this member come before the broadcast, of all that its sender ever sent to it in the
-    /// broadcast's channel. Zero for a member that is not named: those that it was sent came before an earlier
-    /// broadcast. Takes the logarithm of the number of runs.
+    /// How many messages to this member come before the broadcast, of all that its sender ever sent
+    /// to it in the broadcast's channel. Zero for a member that is not named: those that it was
+    /// sent came before an earlier broadcast. Takes the logarithm of the number of runs.
     pub(crate) fn messages(&self, key: Key) -> u64 {
         let Self(runs) = self;
         let after = runs.partition_point(|run| run.first <= key);

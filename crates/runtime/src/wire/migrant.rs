@@ -36,8 +36,8 @@ pub(crate) struct MemberRecord {
     pub(crate) expected: Vec<(ActorId, i32, u64)>,
     /// The next message to be sent: receiver, channel, sequence number.
     pub(crate) next: Vec<(ActorId, i32, u64)>,
-    /// Its broadcasts: collection, channel, how many of all it had asked for with the last in this channel, and whom
-    /// it has sent messages in the channel since.
+    /// Its broadcasts: collection, channel, how many of all it had asked for with the last in this
+    /// channel, and whom it has sent messages in the channel since.
     pub(crate) casts: Vec<(CollectionId, i32, u64, Vec<Key>)>,
     /// The number of the next broadcast.
     pub(crate) broadcasts: u64,

@@ -1,7 +1,8 @@
 //! What travels between PEs, and its form on the network.
 //!
 //! Within a process packets move as values. Towards another node the sending PE encodes them, and
-//! the PE they are for decodes the messages; whoever drives the network decodes control packets, and what is for the node's carrier.
+//! the PE they are for decodes the messages; whoever drives the network decodes control packets,
+//! and what is for the node's carrier.
 
 mod broadcast;
 mod control;

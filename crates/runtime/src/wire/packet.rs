@@ -38,9 +38,9 @@ pub(crate) struct EncodedBatch {
 const MESSAGES: u8 = 0;
 /// Tag of a frame's first byte.
 const CONTROL: u8 = 1;
-/// Messages are cut into frames of about so many bytes: far above what a frame costs by itself, and few
-/// enough to count as a small frame. Those share a stream and come in order, so that their messages
-/// need not be held for earlier ones.
+/// Messages are cut into frames of about so many bytes: far above what a frame costs by itself, and
+/// few enough to count as a small frame. Those share a stream and come in order, so that their
+/// messages need not be held for earlier ones.
 const FRAME_BYTES: usize = 32 << 10;
 /// The memory that a frame begins with: a question or an answer fits.
 const FRAME_BYTES_FIRST: usize = 256;
@@ -52,8 +52,8 @@ impl Packet {
         Self(Content::Control(Box::new(control)))
     }
 
-    /// Reads what [`into_frame`](Self::into_frame) wrote: sender, receiver and packet. Messages stay encoded
-    /// until the receiver takes them.
+    /// Reads what [`into_frame`](Self::into_frame) wrote: sender, receiver and packet. Messages
+    /// stay encoded until the receiver takes them.
     pub fn from_frame(frame: &Bytes) -> Result<(PeId, PeId, Self), DecodeError> {
         const WHAT: &str = "a frame";
         let short = || DecodeError::new(WHAT, "shorter than its header");

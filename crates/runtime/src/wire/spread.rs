@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Nodes report what they saw of announcements of so many bytes: smaller ones are over before they show what
-/// a link can do.
+/// Nodes report what they saw of announcements of so many bytes: smaller ones are over before they
+/// show what a link can do.
 pub(crate) const REPORTED_BYTES_MIN: u64 = 30_000;
 
-/// Segments of what needs no planning: some for each hop of a deep tree, and large enough to be bulk, so
-/// that each has a stream of its own and holds up no messages.
+/// Segments of what needs no planning: some for each hop of a deep tree, and large enough to be
+/// bulk, so that each has a stream of its own and holds up no messages.
 pub(crate) const SEGMENT_BYTES: u64 = 68 << 10;
 
 /// Something for PEs of several nodes.
@@ -41,7 +41,8 @@ pub(crate) enum Spread {
         /// Its number.
         flow: u64,
     },
-    /// For the carriers of all nodes, which keep it, and forget others once they have what travels by those.
+    /// For the carriers of all nodes, which keep it, and forget others once they have what travels
+    /// by those.
     Plan { plan: Box<Plan>, retired: Vec<PlanId> },
     /// For the steward of a pool on this node.
     Word { pool: CollectionId, word: Word },

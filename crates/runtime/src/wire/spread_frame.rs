@@ -60,7 +60,8 @@ pub(crate) struct CarriedHead {
     pub(crate) arrivals: Vec<Arrival>,
 }
 
-/// A plan on its way, and those that are forgotten once the announcement of that number is complete.
+/// A plan on its way, and those that are forgotten once the announcement of that number is
+/// complete.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct PlanHead {
     pub(crate) plan: Plan,

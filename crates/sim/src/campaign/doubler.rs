@@ -1,4 +1,5 @@
-//! A strategy that does what another one does, and gives pure actors second seats and takes them away at random.
+//! A strategy that does what another one does, and gives pure actors second seats and takes them
+//! away at random.
 
 use super::dice::Dice;
 use gridspan_balance::{ActorKey, Move, Plan, Snapshot, Strategy, Twin, by_name};

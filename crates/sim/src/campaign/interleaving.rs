@@ -1,6 +1,8 @@
-//! The model of order between what one sender tells all members of a collection and what it tells single ones.
+//! The model of order between what one sender tells all members of a collection and what it tells
+//! single ones.
 //!
-//! All broadcasts of a campaign are of ordinary priority, so that only messages of that priority are in order with them.
+//! All broadcasts of a campaign are of ordinary priority, so that only messages of that priority
+//! are in order with them.
 
 use gridspan_runtime::{ActorId, CollectionId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,8 +47,8 @@ impl Interleaving {
         self.handled.retain(|(_, to), _| *to != id);
     }
 
-    /// Checks a message that is handled: it was sent before the next broadcast of its sender, unless the receiver is
-    /// too young for that.
+    /// Checks a message that is handled: it was sent before the next broadcast of its sender,
+    /// unless the receiver is too young for that.
     pub(super) fn message_handled(&mut self, to: ActorId, number: u64) -> Result<(), String> {
         let Some(&(from, place)) = self.messages.get(&number) else { return Ok(()) };
         let last = self.handled.entry((from, to)).or_default();

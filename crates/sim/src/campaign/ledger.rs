@@ -38,8 +38,8 @@ enum Life {
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     number: u64,
-    /// Whether it must be handled. What was sent to a member that is gone is dropped, unless another
-    /// of the same index has come before it.
+    /// Whether it must be handled. What was sent to a member that is gone is dropped, unless
+    /// another of the same index has come before it.
     due: bool,
 }
 
@@ -264,7 +264,8 @@ impl Ledger {
         self.tokens += 1;
         let is_orphaned = matches!(
             self.members.get(&whom),
-            // It asks for something with its last breath, and may have been followed by another already.
+            // It asks for something with its last breath, and may have been followed by another
+            // already.
             Some(Life::Gone | Life::Expected { again: true })
         );
         if is_orphaned {

@@ -1,13 +1,13 @@
 //! Random jobs under random faults, against a reference model.
 //!
 //! A seed stands for a [`Scenario`]: a grid, its faults, a strategy, and two collections of actors
-//! that send, multicast, broadcast, ask, set timers, contribute, move, insert and destroy at random.
-//! The model sees every send and every handler, and checks what DESIGN.md promises:
+//! that send, multicast, broadcast, ask, set timers, contribute, move, insert and destroy at
+//! random. The model sees every send and every handler, and checks what DESIGN.md promises:
 //!
 //! - every message is handled once, and messages from one member to another at one priority in the
 //!   order sent, multicasts included;
-//! - broadcasts of a collection are handled by each of its members once, in one order, and in order with the messages that
-//!   their senders sent to the member;
+//! - broadcasts of a collection are handled by each of its members once, in one order, and in order
+//!   with the messages that their senders sent to the member;
 //! - reductions are the sum of what was contributed, and come after the last contribution;
 //! - nobody leaves a sync point before all have reached it;
 //! - a member is never in two places and never lost;

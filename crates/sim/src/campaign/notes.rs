@@ -1,5 +1,6 @@
-//! The model of notes: a member writes to a pure scribe, which tells the member's reader. Every note is read once, in the order
-//! written, and with the count that the scribe keeps, wherever and in how many places it keeps it.
+//! The model of notes: a member writes to a pure scribe, which tells the member's reader. Every
+//! note is read once, in the order written, and with the count that the scribe keeps, wherever and
+//! in how many places it keeps it.
 
 use gridspan_runtime::Ix1;
 use std::collections::{BTreeMap, VecDeque};

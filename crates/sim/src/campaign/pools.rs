@@ -61,7 +61,8 @@ impl Task for Comb {
     }
 }
 
-/// Counts two trees in pools of different kinds, which are open at the same time, from PEs drawn by dice.
+/// Counts two trees in pools of different kinds, which are open at the same time, from PEs drawn by
+/// dice.
 pub(super) async fn count_trees(grid: &Grid) -> Result<(), JobError> {
     let pes = u64::from(grid.layout().pe_count());
     let [one, other] = [(); 2].map(|()| {

@@ -1,5 +1,5 @@
-//! Scribes: pure actors, which the campaign's strategy puts on two PEs now and then. They count what each member writes and tell
-//! its reader.
+//! Scribes: pure actors, which the campaign's strategy puts on two PEs now and then. They count
+//! what each member writes and tell its reader.
 
 use super::ballast::Ballast;
 use super::ledger;
@@ -8,7 +8,8 @@ use gridspan_runtime::{Actor, CollectionRef, Context, Ix1, PeId, SectionRef};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A pure actor. What it tells a reader follows from what one member wrote, in whatever order members write.
+/// A pure actor. What it tells a reader follows from what one member wrote, in whatever order
+/// members write.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Scribe {
     readers: CollectionRef<Reader>,

@@ -201,7 +201,8 @@ impl Main {
         }
     }
 
-    /// Has every member of the collection that nobody leaves broadcast at the same time, so that each node is a root.
+    /// Has every member of the collection that nobody leaves broadcast at the same time, so that
+    /// each node is a root.
     fn broadcast_from_all(&self) {
         let living = ledger::with(|ledger| {
             ledger.doings.from_all_roots += 1;

@@ -7,8 +7,8 @@ use gridspan_runtime::wire::Packet;
 use gridspan_runtime::{DecodeError, NodeId, PeId, Time};
 
 impl Simulation {
-    /// Gives the carrier of a PE's node what the PE has for many nodes; each frame takes the PE as long to send
-    /// as one of its own.
+    /// Gives the carrier of a PE's node what the PE has for many nodes; each frame takes the PE as
+    /// long to send as one of its own.
     pub(super) fn hand_over(
         &mut self,
         (node, pe): (NodeId, PeId),
@@ -115,7 +115,8 @@ impl Simulation {
         self.carry_out(node, out);
     }
 
-    /// Sees to it that a carrier is woken when it has something to do, such as to tell what tasks of its node have found.
+    /// Sees to it that a carrier is woken when it has something to do, such as to tell what tasks
+    /// of its node have found.
     pub(super) fn plan_carrier(&mut self, node: NodeId) {
         let Some(due) = self.carriers[node].next_wakeup().map(|due| due.max(self.now)) else {
             return;

@@ -13,7 +13,8 @@ impl Simulation {
             if self.is_over(pe) {
                 continue;
             }
-            // Quiescence is a matter of the founders: what guests had handled may be lost with them.
+            // Quiescence is a matter of the founders: what guests had handled may be lost with
+            // them.
             if self.layout.is_guest(self.layout.node_of(pe)) {
                 sum += Standing { created: 0, processed: 0, members: 0, ..standing };
             } else {

@@ -1,4 +1,5 @@
-//! Two cells, and pairs between them that compute from the values of both; what comes out is computed beside it, by a loop.
+//! Two cells, and pairs between them that compute from the values of both; what comes out is
+//! computed beside it, by a loop.
 
 use gridspan_runtime::{
     Actor, CollectionRef, Context, Grid, Ix1, Job, JobError, Key, Layout, Op, PeId, Placement,
@@ -8,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Where the members of a test are at first: cell 0 at site a, cell 1 at site b, pairs on the last PE of site a.
+/// Where the members of a test are at first: cell 0 at site a, cell 1 at site b, pairs on the last
+/// PE of site a.
 pub(crate) const PAIRS: u32 = 12;
 
 /// What a pair adds to what it knows, and tells both cells.

@@ -1,5 +1,5 @@
-//! Pure actors that sit at two sites: the same results, in half of the time where latency decides, whatever happens to their
-//! seats meanwhile.
+//! Pure actors that sit at two sites: the same results, in half of the time where latency decides,
+//! whatever happens to their seats meanwhile.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod cells;

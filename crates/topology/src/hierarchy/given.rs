@@ -13,8 +13,9 @@ use std::collections::BTreeMap;
 
 impl Hierarchy {
     /// The hierarchy of a described grid: the whole, its sites, their clusters if any has some, and
-    /// the hosts if any runs several nodes. A node that is in no cluster is a cluster of its own. Levels that separate nothing are left out, as the sites of a grid with only one. Round
-    /// trips are those of the links without queues and with their mean jitter.
+    /// the hosts if any runs several nodes. A node that is in no cluster is a cluster of its own.
+    /// Levels that separate nothing are left out, as the sites of a grid with only one. Round trips
+    /// are those of the links without queues and with their mean jitter.
     pub fn from_grid(grid: &GridSpec) -> Self {
         let layout = grid.layout();
         let mut hosts = BTreeMap::new();

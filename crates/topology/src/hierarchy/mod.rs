@@ -2,8 +2,8 @@
 //!
 //! [`Hierarchy`] is the common language of balancing, broadcasting, stealing and reductions. Level
 //! 0 is the whole; every node is in exactly one group of each level; the groups of the last level
-//! are the closest. A level is one scale of distance: the round trips of level `l` are those between nodes
-//! that share a group of level `l` but none of the next.
+//! are the closest. A level is one scale of distance: the round trips of level `l` are those
+//! between nodes that share a group of level `l` but none of the next.
 //!
 //! - `tree.rs`: the type and its queries; `group.rs`: what a group and a level say of themselves.
 //! - `draft.rs` builds one from partitions and measurements; `given.rs` from what the user says.

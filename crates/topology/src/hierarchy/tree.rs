@@ -105,8 +105,9 @@ impl Hierarchy {
         if a == b { Some(Duration::ZERO) } else { self.rtt_between(one, other) }
     }
 
-    /// The median round trip between nodes of one group and of another; inside it for twice the same
-    /// or if one is part of the other. `None` if nothing is known. Panics if there is no such group.
+    /// The median round trip between nodes of one group and of another; inside it for twice the
+    /// same or if one is part of the other. `None` if nothing is known. Panics if there is no such
+    /// group.
     pub fn rtt_between(&self, a: GroupId, b: GroupId) -> Option<Duration> {
         let (common, sides) = self.meet(a, b);
         let group = self.group(common);
@@ -119,8 +120,8 @@ impl Hierarchy {
         measured.or_else(usual)
     }
 
-    /// The largest groups that contain one of two nodes and not the other; twice their common one if
-    /// that is of the last level. `None` if there is no such node.
+    /// The largest groups that contain one of two nodes and not the other; twice their common one
+    /// if that is of the last level. `None` if there is no such node.
     pub fn ends(&self, a: NodeId, b: NodeId) -> Option<(GroupId, GroupId)> {
         let (common, sides) = self.meet(self.leaf_of(a)?, self.leaf_of(b)?);
         Some(sides.unwrap_or((common, common)))

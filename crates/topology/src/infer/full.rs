@@ -14,10 +14,11 @@ const MOST_SAMPLES: usize = 1 << 21;
 /// The hierarchy in a matrix of round-trip times, with as many levels as there are. Takes O(n²
 /// log n) time, about 15 ms for 256 nodes, and O(n²) memory.
 ///
-/// Jitter, single slow pairs, busy hosts (up to 0.5 ms), asymmetry and missing entries do not mislead it while
-/// most pairs are sound; `cargo bench --bench topology` shows how well. Where latencies form a
-/// continuum, levels are where it is thinnest, with a low confidence. The method follows the "robust" one of this
-/// project's study: average linkage on repaired distances, levels by persistent valleys.
+/// Jitter, single slow pairs, busy hosts (up to 0.5 ms), asymmetry and missing entries do not
+/// mislead it while most pairs are sound; `cargo bench --bench topology` shows how well. Where
+/// latencies form a continuum, levels are where it is thinnest, with a low confidence. The method
+/// follows the "robust" one of this project's study: average linkage on repaired distances, levels
+/// by persistent valleys.
 ///
 /// ```
 /// use gridspan_topology::{NodeId, RttMatrix, infer};
@@ -38,9 +39,10 @@ pub fn infer(matrix: &RttMatrix) -> Hierarchy {
     draft(&pairs).build(samples(&pairs))
 }
 
-/// Like [`infer`], but the user's word on sites wins over what was measured: nodes of one name are in
-/// one group of the level that is most like the names, nodes of different names in different ones, and
-/// nodes without a name are placed by measurement. The time and memory are those of [`infer`].
+/// Like [`infer`], but the user's word on sites wins over what was measured: nodes of one name are
+/// in one group of the level that is most like the names, nodes of different names in different
+/// ones, and nodes without a name are placed by measurement. The time and memory are those of
+/// [`infer`].
 ///
 /// ```
 /// use gridspan_topology::{NodeId, RttMatrix, SiteNames, infer_labelled};

@@ -3,9 +3,9 @@
 //! A busy host adds `h` to all of its round trips (the "height" of Vivaldi's coordinates, Dabek et
 //! al., SIGCOMM 2004), so seen from any third node `k` it is `h` further than its neighbour `j`:
 //! `d(i,k) - d(j,k) = h(i) - h(j)`. The median over many `k` estimates that, each weighted by its
-//! precision, which is as the inverse of its distance; the quietest neighbours have no height. A node in
-//! a cluster of its own looks the same from its nearest neighbours, but not from further away:
-//! subtracting `h` must make its round trips like those of its neighbours.
+//! precision, which is as the inverse of its distance; the quietest neighbours have no height. A
+//! node in a cluster of its own looks the same from its nearest neighbours, but not from further
+//! away: subtracting `h` must make its round trips like those of its neighbours.
 
 use super::pairs::{LEAST_MS, Pairs, median, quantile};
 
@@ -113,7 +113,8 @@ fn explains(pairs: &Pairs, item: usize, near: &[usize], height: f32) -> bool {
         let Some(own) = pairs.known(item, other) else { continue };
         let mut theirs: Vec<f32> = closest.iter().filter_map(|&j| pairs.known(j, other)).collect();
         let Some(their) = median(&mut theirs) else { continue };
-        // Far away the height drowns in jitter; inside the neighbours' cluster it explains anything.
+        // Far away the height drowns in jitter; inside the neighbours' cluster it explains
+        // anything.
         if own < 10.0 * height && their > CLEAR * within {
             raw.push((own / their).ln().abs());
             lowered.push(((own - height).max(LEAST_MS) / their).ln().abs());

@@ -1,8 +1,8 @@
 //! The user's word on sites, merged with what was measured.
 //!
 //! The user wins: names decide which group of the site level a node is in. Which level that is, is
-//! measured: the one whose groups are most like the names. Nodes without a name follow those they are nearest
-//! to. What contradicts the measurements is reported, not changed.
+//! measured: the one whose groups are most like the names. Nodes without a name follow those they
+//! are nearest to. What contradicts the measurements is reported, not changed.
 
 use crate::hierarchy::{Draft, Hierarchy, Partition, Sample, show_rtt};
 use crate::id::NodeId;

@@ -2,8 +2,9 @@
 //!
 //! Inside a level groups join at similar distances; between two levels hardly any do. So the
 //! density of the logarithms of these distances has a peak for each level and a valley between any
-//! two. A valley counts if it is deep enough beside the lower of its peaks (topological persistence, with
-//! a ratio in place of a difference) and each peak tells of more than a few stray nodes.
+//! two. A valley counts if it is deep enough beside the lower of its peaks (topological
+//! persistence, with a ratio in place of a difference) and each peak tells of more than a few stray
+//! nodes.
 
 /// Where one level ends and the next begins.
 #[derive(Clone, Copy, Debug, PartialEq)]

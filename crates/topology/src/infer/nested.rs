@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 pub(in crate::infer) struct Nested {
     /// The group of each item at each level below the whole, coarsest first.
     pub(in crate::infer) levels: Vec<Vec<u32>>,
-    /// For each of `levels`, the round trip in milliseconds that separates it from the level above, and
-    /// the confidence that it does.
+    /// For each of `levels`, the round trip in milliseconds that separates it from the level above,
+    /// and the confidence that it does.
     pub(in crate::infer) cuts: Vec<(f32, f32)>,
     /// What each item adds to its round trips.
     pub(in crate::infer) heights: Vec<Height>,
@@ -38,8 +38,8 @@ pub(in crate::infer) fn nested(pairs: &Pairs) -> Nested {
     Nested { levels, cuts, heights }
 }
 
-/// A merge counts by the harmonic mean of its sides: so the merges of each level weigh about as much as
-/// there are nodes, where pairs would give almost all weight to the top.
+/// A merge counts by the harmonic mean of its sides: so the merges of each level weigh about as
+/// much as there are nodes, where pairs would give almost all weight to the top.
 pub(in crate::infer) fn weigh(merge: &Merge) -> Weighted {
     let [small, large] = merge.sizes;
     (merge.height, 2.0 * small * large / (small + large))

@@ -5,8 +5,8 @@ use super::pairs::{Pairs, median};
 
 /// A node moves only to a group that is this much nearer than its own.
 const CLEARLY_NEARER: f32 = 0.75;
-/// A node alone that is this much nearer to one group than to any other is rather busy than apart, if
-/// it is no further away than busy hosts are.
+/// A node alone that is this much nearer to one group than to any other is rather busy than apart,
+/// if it is no further away than busy hosts are.
 const LIKELY_BUSY: f32 = 0.5;
 /// Each round puts right what the one before made visible; more than a few would be an oscillation.
 const MOST_ROUNDS: usize = 3;

@@ -1,14 +1,14 @@
 //! Round trips repaired by those of the neighbours at either end.
 //!
-//! Nodes of one cluster see the rest of the grid alike, so a pair that is slow for no reason of
-//! the network differs from the pairs beside it. Each pair becomes the median over the *natural neighbours*
-//! of its ends: the nodes that are each among the nearest of the other, measured by their own scale, so
-//! that no fixed threshold and no number of clusters is needed.
+//! Nodes of one cluster see the rest of the grid alike, so a pair that is slow for no reason of the
+//! network differs from the pairs beside it. Each pair becomes the median over the *natural
+//! neighbours* of its ends: the nodes that are each among the nearest of the other, measured by
+//! their own scale, so that no fixed threshold and no number of clusters is needed.
 
 use super::pairs::{Pairs, median};
 
-/// A natural neighbour is at most this many times as far as the nearest: below the 2.2 that two levels
-/// may be apart, beyond the jitter inside one.
+/// A natural neighbour is at most this many times as far as the nearest: below the 2.2 that two
+/// levels may be apart, beyond the jitter inside one.
 const REACH: f32 = 1.6;
 /// More neighbours add work but no certainty.
 const MOST_NEIGHBOURS: usize = 6;

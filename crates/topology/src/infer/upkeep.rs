@@ -1,8 +1,8 @@
 //! A hierarchy that is kept while nodes come and go.
 //!
 //! A node that comes finds its group level by level, with the probes that a node of a sampled
-//! inference would need; nothing else is measured or moved. Each change makes the hierarchy a little less what
-//! a new inference would find; [`Upkeep::staleness`] says when one is due.
+//! inference would need; nothing else is measured or moved. Each change makes the hierarchy a
+//! little less what a new inference would find; [`Upkeep::staleness`] says when one is due.
 
 use super::sampled::{Groups, Log, Next, Seeker};
 use crate::hierarchy::Hierarchy;
@@ -48,9 +48,9 @@ impl Upkeep {
         Join::new(&self.hierarchy, node)
     }
 
-    /// Puts a node where it was found to belong, as far as that is known; whether it could. It cannot if it is there
-    /// already, its number is beyond [`Hierarchy::MAX_NODES`], or all nodes beside which it belongs have left
-    /// since: then begin again.
+    /// Puts a node where it was found to belong, as far as that is known; whether it could. It
+    /// cannot if it is there already, its number is beyond [`Hierarchy::MAX_NODES`], or all nodes
+    /// beside which it belongs have left since: then begin again.
     pub fn place(&mut self, join: &Join) -> bool {
         let into = match join.beside {
             None => Some(self.hierarchy.root()),
@@ -81,8 +81,8 @@ impl Upkeep {
         self.surprise += OBSERVATION * (f64::from(u8::from(is_surprise)) - self.surprise);
     }
 
-    /// How far the hierarchy is from one that should be inferred anew: from 0, just inferred, to 1 and
-    /// beyond, where that is due. It grows with nodes that come and leave, with nodes that fit
+    /// How far the hierarchy is from one that should be inferred anew: from 0, just inferred, to 1
+    /// and beyond, where that is due. It grows with nodes that come and leave, with nodes that fit
     /// nowhere, and with round trips that are not as expected.
     pub fn staleness(&self) -> f64 {
         let nodes = self.inferred.max(1) as f64;
@@ -94,7 +94,8 @@ impl Upkeep {
 }
 
 /// A node that finds its place, in rounds: it says whom to probe, is told what was measured, and
-/// goes on. It takes about one probe for each child of each group on the way, and thrice that for busy nodes.
+/// goes on. It takes about one probe for each child of each group on the way, and thrice that for
+/// busy nodes.
 ///
 /// ```
 /// use gridspan_topology::{GridSpec, Hierarchy, NodeId, Upkeep};

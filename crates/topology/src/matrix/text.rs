@@ -98,10 +98,10 @@ const MISSING: [&str; 3] = ["na", "*", "-"];
 type Field<'a> = (usize, &'a str);
 
 impl RttMatrix {
-    /// Reads comma-separated values, one row a line. A first line whose first field is empty or
-    /// no round trip gives names to the columns, and then each row begins with a name; names are skipped. Empty
-    /// fields, `-1`, `0`, `NaN`, `NA`, `*` and `-` are missing; so is the diagonal, whatever it says. Empty lines and those
-    /// that begin with `#` are skipped.
+    /// Reads comma-separated values, one row a line. A first line whose first field is empty or no
+    /// round trip gives names to the columns, and then each row begins with a name; names are
+    /// skipped. Empty fields, `-1`, `0`, `NaN`, `NA`, `*` and `-` are missing; so is the diagonal,
+    /// whatever it says. Empty lines and those that begin with `#` are skipped.
     pub fn from_csv(text: &str, unit: RttUnit) -> Result<Self, MatrixTextError> {
         let mut lines = numbered(text).peekable();
         let has_names = lines.peek().is_some_and(|(_, line)| {
@@ -119,8 +119,9 @@ impl RttMatrix {
     }
 
     /// Reads rows of numbers separated by blanks, tabs or commas: the plain form in which measured
-    /// matrices are published. Names may stand in the first line, with or without one for the corner, and at the beginning of each
-    /// row. Missing entries and skipped lines are as in [`RttMatrix::from_csv`].
+    /// matrices are published. Names may stand in the first line, with or without one for the
+    /// corner, and at the beginning of each row. Missing entries and skipped lines are as in
+    /// [`RttMatrix::from_csv`].
     pub fn from_rows(text: &str, unit: RttUnit) -> Result<Self, MatrixTextError> {
         let (has_header, has_row_names) = plain_names(text);
         let rows = numbered(text).skip(usize::from(has_header)).map(|(number, line)| {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// A pair is pinged when it was not observed for so long.
 const SILENCE: Duration = Duration::from_secs(10);
-/// The bandwidth of a direction is measured when it was not observed for so long. A train of packets costs
-/// more than a ping, and bandwidths change less.
+/// The bandwidth of a direction is measured when it was not observed for so long. A train of
+/// packets costs more than a ping, and bandwidths change less.
 const STALE: Duration = Duration::from_secs(60);
 /// A group takes part in at most one probe in this time.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -42,8 +42,8 @@ pub struct ProbePlan {
 }
 
 impl ProbePlan {
-    /// The probes that are due among `groups`: round trips before bandwidths, and of each those first
-    /// of which least is known. Each pair is pinged from its lower number only.
+    /// The probes that are due among `groups`: round trips before bandwidths, and of each those
+    /// first of which least is known. Each pair is pinged from its lower number only.
     pub fn due(&mut self, now: Time, groups: &[u32], monitor: &LinkMonitor) -> Vec<Probe> {
         let mut due = Vec::new();
         let pairs = groups.iter().flat_map(|&from| groups.iter().map(move |&to| (from, to)));

@@ -1,9 +1,10 @@
 //! One estimate for each pair of groups, from the samples of all their nodes.
 //!
-//! Round trips count for both directions, rates and losses for the one that was observed. Latency is
-//! half of the least recent round trip, so that queues and busy receivers do not show; jitter is how
-//! far the others lie above it. Bandwidth is the best recent rate of a full link; a link that was not
-//! full only shows that it can do that much. What is not observed keeps its last value and ages.
+//! Round trips count for both directions, rates and losses for the one that was observed. Latency
+//! is half of the least recent round trip, so that queues and busy receivers do not show; jitter is
+//! how far the others lie above it. Bandwidth is the best recent rate of a full link; a link that
+//! was not full only shows that it can do that much. What is not observed keeps its last value and
+//! ages.
 
 use super::window::{BUCKET, Recent, Window};
 use crate::id::NodeId;
@@ -15,8 +16,8 @@ use std::time::Duration;
 
 /// A relative change of latency or bandwidth that others should know of.
 const CHANGE: f64 = 0.2;
-/// Latencies that differ by less are the same, whatever the ratio: this is the noise of a scheduler, and of
-/// acknowledgements that wait.
+/// Latencies that differ by less are the same, whatever the ratio: this is the noise of a
+/// scheduler, and of acknowledgements that wait.
 const LATENCY_NOISE: Duration = Duration::from_micros(600);
 /// A change of the share of packets lost that others should know of.
 const LOSS_CHANGE: f64 = 0.02;
@@ -27,8 +28,9 @@ const LOSS_PACKETS: u64 = 1000;
 const FLOW_AGE: Duration = Duration::from_millis(800);
 /// Flows of one pair of groups that are added up; more change little.
 const FLOWS_MAX: usize = 1024;
-/// A latency counts as higher than it was once round trips of so many half-seconds have said so, and none between that it
-/// is not: single ones may have waited in the queue of a message that was passing.
+/// A latency counts as higher than it was once round trips of so many half-seconds have said so,
+/// and none between that it is not: single ones may have waited in the queue of a message that was
+/// passing.
 const DOUBTS: u32 = 3;
 /// So many round trips make full confidence.
 const FULL_ROUND_TRIPS: f64 = 8.0;
@@ -107,7 +109,8 @@ struct Entry {
     announced: Option<LinkEstimate>,
     /// Since when the present estimate differs from what was announced.
     differs: bool,
-    /// In how many half-seconds round trips were longer than is known, without a shorter one between, and the last.
+    /// In how many half-seconds round trips were longer than is known, without a shorter one
+    /// between, and the last.
     doubts: (u32, u64),
 }
 
@@ -147,7 +150,8 @@ impl LinkMonitor {
         }
     }
 
-    /// Whether the last round trip was longer than is known, and too few have said so to believe it.
+    /// Whether the last round trip was longer than is known, and too few have said so to believe
+    /// it.
     pub fn is_doubted(&self, from: u32, to: u32) -> bool {
         self.entries.get(&(from, to)).is_some_and(|entry| (1..DOUBTS).contains(&entry.doubts.0))
     }
@@ -163,9 +167,9 @@ impl LinkMonitor {
         self.entries.iter().filter_map(known)
     }
 
-    /// Links that differ by more than a fifth from what was announced before, in two looks in a row;
-    /// they are announced hereby, as is every link when it is seen first, without a word. Call it about
-    /// twice a second.
+    /// Links that differ by more than a fifth from what was announced before, in two looks in a
+    /// row; they are announced hereby, as is every link when it is seen first, without a word. Call
+    /// it about twice a second.
     pub fn changes(&mut self, now: Time) -> Vec<LinkChange> {
         let mut changes = Vec::new();
         for (&(from, to), entry) in &mut self.entries {
@@ -187,8 +191,9 @@ impl LinkMonitor {
         changes
     }
 
-    /// Remembers what samples of now say of the links between two groups, which otherwise is forgotten with them until somebody
-    /// looks for [`changes`](Self::changes) of all: for those who do not, and have many links.
+    /// Remembers what samples of now say of the links between two groups, which otherwise is
+    /// forgotten with them until somebody looks for [`changes`](Self::changes) of all: for those
+    /// who do not, and have many links.
     pub fn remember(&mut self, now: Time, one: u32, other: u32) {
         for pair in [(one, other), (other, one)] {
             if let Some(entry) = self.entries.get_mut(&pair) {

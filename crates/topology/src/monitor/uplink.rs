@@ -1,16 +1,18 @@
 //! Whether the nodes of a group share one pipe to the outside.
 //!
-//! Each node sends to a group of its own, if there are so many: first alone, and then all together, with the same packets at
-//! the same pace. Pipes of their own carry all of it; a shared one does not. Whatever else disturbs makes it less, so
-//! that of several tries the one counts in which most arrived.
+//! Each node sends to a group of its own, if there are so many: first alone, and then all together,
+//! with the same packets at the same pace. Pipes of their own carry all of it; a shared one does
+//! not. Whatever else disturbs makes it less, so that of several tries the one counts in which most
+//! arrived.
 
 use crate::units::{Bandwidth, Time};
 use serde::{Deserialize, Serialize};
 
-/// Nodes that sent together less than so many times what the best carries alone have not tried the pipe.
+/// Nodes that sent together less than so many times what the best carries alone have not tried the
+/// pipe.
 const DEMAND_MIN: f64 = 1.5;
-/// Of what was sent, a shared pipe carries at most this share, and separate ones at least that; what lies
-/// between tells nothing. Measured rates are within a fifth of the truth.
+/// Of what was sent, a shared pipe carries at most this share, and separate ones at least that;
+/// what lies between tells nothing. Measured rates are within a fifth of the truth.
 const SHARED_MAX: f64 = 0.7;
 const SEPARATE_MIN: f64 = 0.85;
 
@@ -35,8 +37,8 @@ pub struct Uplink {
 }
 
 impl Uplink {
-    /// Judges by what arrived of what nodes sent alone, and by what each of them sent when all sent, and how much of
-    /// that arrived. None for fewer than two nodes, and if it is not clear.
+    /// Judges by what arrived of what nodes sent alone, and by what each of them sent when all
+    /// sent, and how much of that arrived. None for fewer than two nodes, and if it is not clear.
     pub fn judge(
         now: Time,
         alone: &[Bandwidth],
@@ -95,7 +97,8 @@ mod tests {
 
     #[test]
     fn a_pace_that_no_pipe_carried_is_not_taken_for_sharing() {
-        // Packets of a burst that came in a heap look fast: at that pace, each node alone brings no more.
+        // Packets of a burst that came in a heap look fast: at that pace, each node alone brings no
+        // more.
         assert_eq!(judge(&[50, 51], &[(95, 49), (90, 50)]), Some(Pipes::Separate));
         assert_eq!(judge(&[50, 51], &[(95, 25), (90, 24)]), Some(Pipes::Shared));
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 /// The span of a bucket.
 pub(super) const BUCKET: Duration = Duration::from_millis(500);
-/// How many buckets count as recent: long enough for some samples of a quiet connection, short enough
-/// that what has changed shows within a few seconds.
+/// How many buckets count as recent: long enough for some samples of a quiet connection, short
+/// enough that what has changed shows within a few seconds.
 const RECENT: usize = 4;
 
 /// The samples of one bucket.

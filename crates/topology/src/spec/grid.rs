@@ -136,13 +136,13 @@ impl GridSpec {
         self
     }
 
-    /// The same grid, of which something changes while a job runs: `at 60s link a-b rate=10mbit`, where
-    /// `a>b` stands for one direction and `a-a` for the inside of a site. Settings are `latency`,
-    /// `rate`, `jitter`, `loss`, `queue` and `reorder`; what is not named stays. Clusters keep their
-    /// links.
+    /// The same grid, of which something changes while a job runs: `at 60s link a-b rate=10mbit`,
+    /// where `a>b` stands for one direction and `a-a` for the inside of a site. Settings are
+    /// `latency`, `rate`, `jitter`, `loss`, `queue` and `reorder`; what is not named stays.
+    /// Clusters keep their links.
     ///
-    /// Or `at 60s node d01 load=1`: from then on, one process of other users computes on each node of that
-    /// host. Only the simulator makes such load; on a real machine it is measured.
+    /// Or `at 60s node d01 load=1`: from then on, one process of other users computes on each node
+    /// of that host. Only the simulator makes such load; on a real machine it is measured.
     pub fn with_change(mut self, text: &str) -> Result<Self, TimelineError> {
         let names: Vec<_> = self.layout.sites().map(|site| self.layout.site_name(site)).collect();
         match timeline::parse(text, &names, &self.hosts)? {
@@ -216,8 +216,8 @@ impl GridSpec {
         self.hosts.iter().enumerate().map(|(n, host)| (NodeId::from(n), host.as_str()))
     }
 
-    /// How fast the processors of `node` are in simulations and where the grid is emulated; those of guests are
-    /// ordinary.
+    /// How fast the processors of `node` are in simulations and where the grid is emulated; those
+    /// of guests are ordinary.
     pub fn speed(&self, node: NodeId) -> Speed {
         self.speeds.get(node.index()).copied().unwrap_or_default()
     }
@@ -237,8 +237,8 @@ impl GridSpec {
         &self.clusters[cluster as usize].spec.name
     }
 
-    /// The UDP port on which `node` listens, if the site's hosts have fixed ones. Panics if the grid
-    /// has no such node.
+    /// The UDP port on which `node` listens, if the site's hosts have fixed ones. Panics if the
+    /// grid has no such node.
     pub fn port(&self, node: NodeId) -> Option<u16> {
         let site = self.layout.site_of_node(node);
         let port = self.ports[site.index()]?;
@@ -252,9 +252,9 @@ impl GridSpec {
         self.gateways[site.index()].as_deref()
     }
 
-    /// The link that a packet from one node to another meets when a job begins: that of their cluster if
-    /// they share one, that of the site if both are in it, else that between their sites. Panics if
-    /// the grid has no such node.
+    /// The link that a packet from one node to another meets when a job begins: that of their
+    /// cluster if they share one, that of the site if both are in it, else that between their
+    /// sites. Panics if the grid has no such node.
     pub fn link(&self, from: NodeId, to: NodeId) -> &Link {
         if let (Some(one), Some(other)) = (self.cluster_of(from), self.cluster_of(to))
             && one == other
@@ -315,8 +315,8 @@ impl GridSpec {
         loads.map(|load| (load.at, load.processes))
     }
 
-    /// Whether packets between the two nodes are emulated where several nodes run on one machine: they are in
-    /// different sites or clusters. Panics if the grid has no such node.
+    /// Whether packets between the two nodes are emulated where several nodes run on one machine:
+    /// they are in different sites or clusters. Panics if the grid has no such node.
     pub fn is_emulated(&self, from: NodeId, to: NodeId) -> bool {
         self.is_wide_area(from, to) || self.cluster_of(from) != self.cluster_of(to)
     }

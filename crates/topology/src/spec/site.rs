@@ -60,7 +60,8 @@ pub struct HostSpec {
     pub pes: u32,
     /// Which of the site's clusters it is in, counted from zero.
     pub cluster: Option<u32>,
-    /// How fast its processors are in simulations and where the grid is emulated; real ones are measured.
+    /// How fast its processors are in simulations and where the grid is emulated; real ones are
+    /// measured.
     pub speed: Speed,
 }
 

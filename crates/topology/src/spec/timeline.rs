@@ -1,5 +1,5 @@
-//! What changes while a job runs: links, such as `at 60s link a-b rate=10mbit`, and the foreign load of
-//! nodes, such as `at 60s node a1 load=1`.
+//! What changes while a job runs: links, such as `at 60s link a-b rate=10mbit`, and the foreign
+//! load of nodes, such as `at 60s node a1 load=1`.
 
 use crate::id::{NodeId, SiteId};
 use crate::link::{Link, LinkError};

@@ -1,15 +1,16 @@
 //! How others find clusters in a matrix of round-trip times.
 //!
-//! None of these repairs the matrix beyond taking the lesser of both directions; missing pairs count as far.
+//! None of these repairs the matrix beyond taking the lesser of both directions; missing pairs
+//! count as far.
 
 use crate::matrix::RttMatrix;
 
 /// A published or obvious method. It finds partitions, each finer than the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Baseline {
-    /// Rank 0 gathers the latency vectors of all processes; row by row, each process not yet in a cluster
-    /// opens one with all others that are nearer than one threshold. Paper 1, section 4.1, has it
-    /// without details; the threshold is the default of that runtime, 1 ms.
+    /// Rank 0 gathers the latency vectors of all processes; row by row, each process not yet in a
+    /// cluster opens one with all others that are nearer than one threshold. Paper 1, section 4.1,
+    /// has it without details; the threshold is the default of that runtime, 1 ms.
     RowScan,
     /// Everything linked by pairs below 0.3 ms is a cluster, below 3 ms a site.
     FixedThresholds,

@@ -238,8 +238,8 @@ impl Synthetic {
     }
 }
 
-/// Dallas, Washington, Toronto, São Paulo, London, Frankfurt, Madrid, Tokyo, Osaka, Sydney: where one
-/// provider has three zones each.
+/// Dallas, Washington, Toronto, São Paulo, London, Frankfurt, Madrid, Tokyo, Osaka, Sydney: where
+/// one provider has three zones each.
 const CITIES: [(f64, f64); 10] = [
     (32.8, -96.8),
     (38.9, -77.0),

@@ -1,4 +1,5 @@
-//! What stealing is judged with: paper 3's experiment (section 5.1), with the machines that run in jobs.
+//! What stealing is judged with: paper 3's experiment (section 5.1), with the machines that run in
+//! jobs.
 //!
 //! - [`Spread`]: where tasks appear. - [`Experiment`]: the nodes, the network and the tasks.
 //! - [`Tally`]: what was counted. `engine.rs`: the nodes and links, event by event.
@@ -14,8 +15,8 @@ use crate::victim::{Places, UnknownVictim};
 use gridspan_topology::{GridSpec, Hierarchy, NodeId, Time};
 use std::time::Duration;
 
-/// Batches of tasks of equal length on nodes of one worker each; the next batch appears when all of the one
-/// before is done.
+/// Batches of tasks of equal length on nodes of one worker each; the next batch appears when all of
+/// the one before is done.
 #[derive(Clone, Debug)]
 pub struct Experiment {
     /// How many nodes, in sites of equal size.

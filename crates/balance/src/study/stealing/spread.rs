@@ -11,7 +11,8 @@ pub enum Spread {
     Half,
     /// Uniformly over the first eighth.
     Eighth,
-    /// The number of the node is binomial, Bi(n, 1/3): around node n/3 with a deviation of sqrt(2n)/3.
+    /// The number of the node is binomial, Bi(n, 1/3): around node n/3 with a deviation of
+    /// sqrt(2n)/3.
     BinomialThird,
     /// Bi(n, 1/8).
     BinomialEighth,
@@ -33,8 +34,8 @@ impl Spread {
         }
     }
 
-    /// How many of `tasks` appear on each of `nodes` (at least one), batch after batch: the same dice are
-    /// thrown whoever asks, so that all policies get the same load.
+    /// How many of `tasks` appear on each of `nodes` (at least one), batch after batch: the same
+    /// dice are thrown whoever asks, so that all policies get the same load.
     pub fn batches(self, nodes: u32, tasks: u64, batches: usize, seed: u64) -> Vec<Vec<u64>> {
         let mut dice = Dice::new(seed);
         let nodes = nodes.max(1) as usize;

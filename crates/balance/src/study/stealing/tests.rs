@@ -70,7 +70,8 @@ fn lost_nodes_leave_no_thief_waiting_for_ever() {
                 let tally = run(&experiment, policy);
 
                 assert_eq!(tally.done, 3 * 5 * 32, "{policy}, seed {seed}, {sites} sites");
-                // 27 nodes need 60 ms for 5 tasks each; three times that leaves room for losses and ways.
+                // 27 nodes need 60 ms for 5 tasks each; three times that leaves room for losses and
+                // ways.
                 let is_in_time = tally.makespan < Duration::from_millis(3 * 180);
                 assert!(policy != "directory" || is_in_time, "seed {seed}: {:?}", tally.makespan);
             }

@@ -54,8 +54,8 @@ impl Backlog {
         self.since.map_or(0, |since| now.0.saturating_sub(since.0))
     }
 
-    /// Whether tasks that wait must have come from others that were done, as so many workers would be through by
-    /// now if each took what was observed, in nanoseconds.
+    /// Whether tasks that wait must have come from others that were done, as so many workers would
+    /// be through by now if each took what was observed, in nanoseconds.
     pub(super) fn is_replenished(&self, now: Time, workers: u64, observed: u64) -> bool {
         self.outlasts_at(workers, observed).is_some_and(|time| time <= now)
     }
@@ -68,12 +68,12 @@ impl Backlog {
         self.since.map(|since| Time(since.0.saturating_add(plausible as u64).saturating_add(1)))
     }
 
-    /// What each of so many tasks that wait takes one of so many workers, in nanoseconds; 0 as long as there is
-    /// nothing to tell it by.
+    /// What each of so many tasks that wait takes one of so many workers, in nanoseconds; 0 as long
+    /// as there is nothing to tell it by.
     ///
     /// That is what nodes have observed, unless tasks spawn others: what was observed of those that
-    /// were done then says nothing of those that wait. Like anything whose life is unknown, these are
-    /// taken to last as long as they have lasted, and so they are while nothing was observed.
+    /// were done then says nothing of those that wait. Like anything whose life is unknown, these
+    /// are taken to last as long as they have lasted, and so they are while nothing was observed.
     pub(super) fn task_ns(&self, now: Time, queued: u64, workers: u64, observed: u64) -> f64 {
         if self.is_replenished(now, workers, observed) {
             self.lasted_ns(now) as f64 * workers as f64 / queued.max(1) as f64

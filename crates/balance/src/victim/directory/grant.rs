@@ -1,8 +1,9 @@
 //! How many tasks a thief gets of those that spawn others.
 //!
-//! The size of such a task shows only afterwards. Of a tree that divides evenly the oldest task has half of the
-//! work, and more than one would leave the holder crumbs; where most tasks spawn nothing, one is not worth its
-//! messages. So grants grow while thieves come back soon, and shrink while they stay away for long.
+//! The size of such a task shows only afterwards. Of a tree that divides evenly the oldest task has
+//! half of the work, and more than one would leave the holder crumbs; where most tasks spawn
+//! nothing, one is not worth its messages. So grants grow while thieves come back soon, and shrink
+//! while they stay away for long.
 
 use gridspan_topology::{NodeId, Time};
 use std::collections::BTreeMap;
@@ -12,7 +13,8 @@ use std::time::Duration;
 const SOON: u32 = 4;
 /// Beyond this many it was more than enough.
 const LATE: u32 = 32;
-/// The largest grant. Tasks of which as many last for less than some round trips are not worth more.
+/// The largest grant. Tasks of which as many last for less than some round trips are not worth
+/// more.
 const MAX: u64 = 256;
 
 /// At least this part of an even share is granted: of many tasks one is no large part of the work.

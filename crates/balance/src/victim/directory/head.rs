@@ -1,11 +1,12 @@
 //! The head of a site: levels work between the parts of the site, and between the site and others.
 //!
-//! A site that will run dry soon parks a *standing request* at every other one. Where much work is, the head
-//! answers all that stand with it at once and early: it computes when everything would be done if each site
-//! got what it can do by then (`shares.rs`), the latency being discounted from shares. It tells each site that
-//! it answers which others it answers, so that these do not feed each other. A site that is answered takes its other
-//! requests back. Where tasks spawn others, nobody knows when they will be done (`backlog.rs`): a site then asks as long as they
-//! have lasted for less than a round trip, and gets one of the oldest for each of its nodes.
+//! A site that will run dry soon parks a *standing request* at every other one. Where much work is,
+//! the head answers all that stand with it at once and early: it computes when everything would be
+//! done if each site got what it can do by then (`shares.rs`), the latency being discounted from
+//! shares. It tells each site that it answers which others it answers, so that these do not feed
+//! each other. A site that is answered takes its other requests back. Where tasks spawn others,
+//! nobody knows when they will be done (`backlog.rs`): a site then asks as long as they have lasted
+//! for less than a round trip, and gets one of the oldest for each of its nodes.
 
 use super::super::message::{Demand, Standing, StealMessage};
 use super::grant::Grant;
@@ -145,7 +146,8 @@ impl Head {
             }
             Some(node) => {
                 self.ways.forget(node);
-                // Requests stood with heads that may be gone; there they replace those that still stand.
+                // Requests stood with heads that may be gone; there they replace those that still
+                // stand.
                 self.parked.clear();
                 let has_nodes = |site: usize| !post.places.nodes_in(site).is_empty();
                 self.requests.retain(has_nodes);
@@ -184,7 +186,8 @@ impl Head {
 
     /// The sites that ask, and when what they do of this site's work could be back here.
     ///
-    /// How long tasks that spawn others will last is a guess: sites that are too far for it are left out.
+    /// How long tasks that spawn others will last is a guess: sites that are too far for it are
+    /// left out.
     fn askers(&self, pace: Pace, post: &Post<'_>) -> Vec<(usize, Party)> {
         if pace.task_ns <= 0.0 {
             return Vec::new();
@@ -219,7 +222,8 @@ impl Head {
         let mut lacking: Vec<(Option<usize>, u64, Vec<NodeId>)> = Vec::new();
         let (mut fair, mut handed) = (0.0, 0.0);
         for &(site, party) in &askers {
-            // Fractions of tasks add up over the sites, so that together they get what is their share.
+            // Fractions of tasks add up over the sites, so that together they get what is their
+            // share.
             fair += share(party, level);
             let mut tasks = (fair.floor() - handed) as u64;
             handed = fair.floor();
@@ -258,9 +262,9 @@ impl Head {
         self.wake_for_those_who_wait(post);
     }
 
-    /// Looks again when what is known of tasks will have changed although nobody reports: once the backlog
-    /// is older than what nodes observed explains, and then whenever it has lasted twice as long, and
-    /// as long as the way takes.
+    /// Looks again when what is known of tasks will have changed although nobody reports: once the
+    /// backlog is older than what nodes observed explains, and then whenever it has lasted twice as
+    /// long, and as long as the way takes.
     fn wake_for_those_who_wait(&mut self, post: &Post<'_>) {
         let Some(way) = self.requests.nearest(&self.ways, post) else { return };
         let nodes = post.places.nodes_in(post.own().0).len() as u64;
@@ -317,7 +321,8 @@ impl Head {
         }
     }
 
-    /// Parks a request wherever none stands and the site would run dry before an answer could be here.
+    /// Parks a request wherever none stands and the site would run dry before an answer could be
+    /// here.
     fn ask(&mut self, post: &mut Post<'_>) {
         let (own, _) = post.own();
         if post.now < self.fed_until {
@@ -382,9 +387,9 @@ fn few(nodes: &[NodeId], post: &Post<'_>) -> Vec<NodeId> {
     founders.into_iter().step_by(step).collect()
 }
 
-/// How long tasks that spawn others must have lasted before some go to a site that is this far. They
-/// are expected to last as long again: the way there and back, and half of that for the site to be
-/// of use.
+/// How long tasks that spawn others must have lasted before some go to a site that is this far.
+/// They are expected to last as long again: the way there and back, and half of that for the site
+/// to be of use.
 fn enough(way: Duration) -> Duration {
     way * 3
 }
@@ -392,9 +397,10 @@ fn enough(way: Duration) -> Duration {
 /// Sites whose measured latencies differ by less than this part are equally far.
 const WAY_TOLERANCE: f64 = 1.0 / 16.0;
 
-/// A part that has this share of what would be even is left alone while it has some: what it reported
-/// may be out by a factor of two.
+/// A part that has this share of what would be even is left alone while it has some: what it
+/// reported may be out by a factor of two.
 const LEVEL_ENOUGH: f64 = 0.5;
 
-/// A request names so many nodes: tasks for a site go to few, in large packets, and are spread there.
+/// A request names so many nodes: tasks for a site go to few, in large packets, and are spread
+/// there.
 const RECEIVERS: usize = 16;

@@ -24,7 +24,8 @@ pub(super) struct Holder {
 }
 
 impl Holder {
-    /// When its last task will have been taken to run, in nanoseconds; who is latest can spare most.
+    /// When its last task will have been taken to run, in nanoseconds; who is latest can spare
+    /// most.
     fn dry_ns(&self, now: Time, task_ns: u64) -> u128 {
         if self.is_replenished(now, task_ns) {
             return u128::from(now.0) + u128::from(self.backlog.lasted_ns(now));
@@ -129,7 +130,8 @@ impl Holders {
     }
 }
 
-/// The time after which this directory's node may have heard everything that was sent to it at once.
+/// The time after which this directory's node may have heard everything that was sent to it at
+/// once.
 pub(super) fn quiet(one_way: Duration) -> Duration {
     const UNKNOWN: Duration = Duration::from_micros(100);
     if one_way.is_zero() { UNKNOWN } else { one_way * 2 }

@@ -9,7 +9,8 @@ use gridspan_topology::{NodeId, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A gathering ends after so many times the quiet it waits for, however much there is still to hear.
+/// A gathering ends after so many times the quiet it waits for, however much there is still to
+/// hear.
 const GATHER_AT_MOST: u32 = 10;
 
 /// Tasks for a whole part are sent to so many of its nodes, which then serve the others.
@@ -22,8 +23,8 @@ pub(super) struct Keeper {
     grant: Grant,
     /// Idle nodes that sleep here, and how many workers they have.
     waiting: BTreeMap<NodeId, u32>,
-    /// The holder that was to serve a node that has not spoken since, and the workers of that node; of
-    /// nodes from elsewhere these are 0.
+    /// The holder that was to serve a node that has not spoken since, and the workers of that node;
+    /// of nodes from elsewhere these are 0.
     served: BTreeMap<NodeId, (NodeId, u32)>,
     task_ns: u64,
     gathering: Option<Gathering>,
@@ -204,7 +205,8 @@ impl Keeper {
         }
     }
 
-    /// The places are others: nodes of other directories are forgotten, and the head may be another.
+    /// The places are others: nodes of other directories are forgotten, and the head may be
+    /// another.
     pub(super) fn moved(&mut self, post: &Post<'_>) {
         let is_own = |node: NodeId| post.own_nodes().binary_search(&node).is_ok();
         self.holders.retain(is_own);
@@ -213,8 +215,8 @@ impl Keeper {
         self.reported = None;
     }
 
-    /// Whether the head may send tasks away: the part has more than one of the site, or tasks that last for longer
-    /// than the round trip to another site.
+    /// Whether the head may send tasks away: the part has more than one of the site, or tasks that
+    /// last for longer than the round trip to another site.
     fn may_leave(&self, post: &Post<'_>) -> bool {
         let (own, _) = post.own();
         if post.places.part_count(own) > 1 {

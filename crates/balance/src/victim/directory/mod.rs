@@ -1,24 +1,27 @@
 //! `directory`: idle nodes sleep at the directory of their site, which knows who has tasks.
 //!
-//! Ours (research/balance-report.md, section 2, made to scale): no node polls, and nearly every request is answered
-//! with tasks.
+//! Ours (research/balance-report.md, section 2, made to scale): no node polls, and nearly every
+//! request is answered with tasks.
 //!
-//! - *Start*: all nodes compute the same directories and heads from the places ([`Places`](super::Places)).
-//!   A directory is empty until nodes speak to it.
-//! - *Steady state*: a node that has tasks to spare says so to its directory (`keeper.rs`), again when that has
-//!   doubled, and when it has none left. An idle node asks once and sleeps. The directory has the
-//!   holder that has work for longest (`holders.rs`) send it half; the tasks go straight from
-//!   holder to thief. When tasks appear while many wait, the directory gathers adverts for a moment, and then
-//!   has each holder serve many at once, so that all have the same. Directories report to
-//!   the head of their site what they lack or can spare (`head.rs`), which levels work between them and with other
-//!   sites.
-//! - *Crossing*: a task leaves its site only if its result is expected back before the site would have come to it.
-//!   Nodes observe what a task takes (`task_time.rs`). Tasks that spawn others are expected to last as long as they
-//!   have lasted, and leave after two round trips. A latency that is not measured yet is measured first (`ways.rs`).
-//! - *Grants* (`grant.rs`): of tasks that spawn others a thief gets one, and more while it is soon back.
-//! - *Failure*: when any node is lost, every sleeper asks again, since the lost one may have been about to serve it, and
-//!   nodes whose directory was lost tell the next one, which is the next node of the part. Directories have
-//!   those served that the lost node was to serve. Requests at other sites are parked again.
+//! - *Start*: all nodes compute the same directories and heads from the places
+//!   ([`Places`](super::Places)). A directory is empty until nodes speak to it.
+//! - *Steady state*: a node that has tasks to spare says so to its directory (`keeper.rs`), again
+//!   when that has doubled, and when it has none left. An idle node asks once and sleeps. The
+//!   directory has the holder that has work for longest (`holders.rs`) send it half; the tasks go
+//!   straight from holder to thief. When tasks appear while many wait, the directory gathers
+//!   adverts for a moment, and then has each holder serve many at once, so that all have the same.
+//!   Directories report to the head of their site what they lack or can spare (`head.rs`), which
+//!   levels work between them and with other sites.
+//! - *Crossing*: a task leaves its site only if its result is expected back before the site would
+//!   have come to it. Nodes observe what a task takes (`task_time.rs`). Tasks that spawn others are
+//!   expected to last as long as they have lasted, and leave after two round trips. A latency that
+//!   is not measured yet is measured first (`ways.rs`).
+//! - *Grants* (`grant.rs`): of tasks that spawn others a thief gets one, and more while it is soon
+//!   back.
+//! - *Failure*: when any node is lost, every sleeper asks again, since the lost one may have been
+//!   about to serve it, and nodes whose directory was lost tell the next one, which is the next
+//!   node of the part. Directories have those served that the lost node was to serve. Requests at
+//!   other sites are parked again.
 
 mod backlog;
 mod grant;
@@ -53,8 +56,8 @@ pub struct Directory {
     told: u64,
     /// Whether the keeper takes this node to sleep.
     is_asleep: bool,
-    /// Whether the keeper was told, since the node asked, that there is nothing to be had here: it then does
-    /// not count on what may be on its way.
+    /// Whether the keeper was told, since the node asked, that there is nothing to be had here: it
+    /// then does not count on what may be on its way.
     is_disowned: bool,
     task_time: TaskTime,
     keeper: Keeper,
@@ -152,7 +155,8 @@ impl Directory {
         }
     }
 
-    /// Sends what is to be sent, has the own keeper and head handle what is theirs, and asks to be woken.
+    /// Sends what is to be sent, has the own keeper and head handle what is theirs, and asks to be
+    /// woken.
     fn flush(&mut self, turn: &mut Turn<'_>) {
         loop {
             while let Some((to, message)) = self.out.pop_front() {

@@ -9,10 +9,11 @@ pub(super) struct Party {
     pub(super) from: f64,
 }
 
-/// The time, in tasks' times from now, at which all parties are done with `tasks` if each gets what makes
-/// it end with the others. Who cannot begin before that gets nothing.
+/// The time, in tasks' times from now, at which all parties are done with `tasks` if each gets what
+/// makes it end with the others. Who cannot begin before that gets nothing.
 ///
-/// This is the fluid optimum: the latency a task pays on its way is discounted from its receiver's share.
+/// This is the fluid optimum: the latency a task pays on its way is discounted from its receiver's
+/// share.
 pub(super) fn level(parties: &[Party], tasks: f64) -> f64 {
     let mut sorted: Vec<Party> =
         parties.iter().copied().filter(|party| party.nodes > 0.0).collect();
@@ -40,7 +41,8 @@ mod tests {
 
     #[test]
     fn far_nodes_get_less_by_what_the_way_takes() {
-        // 5120 tasks of 10 ms on one of four sites of 256 nodes that are 20 ms apart: 256 T + 768 (T - 2) = 5120.
+        // 5120 tasks of 10 ms on one of four sites of 256 nodes that are 20 ms apart: 256 T + 768
+        // (T - 2) = 5120.
         let near = Party { nodes: 256.0, from: 0.0 };
         let far = Party { nodes: 256.0, from: 2.0 };
 

@@ -2,8 +2,8 @@
 
 use gridspan_topology::Time;
 
-/// An estimate from the tasks that are done in a time in which the node is not idle. Those that they spawn
-/// count like any others.
+/// An estimate from the tasks that are done in a time in which the node is not idle. Those that
+/// they spawn count like any others.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TaskTime {
     known_ns: u64,
@@ -24,8 +24,9 @@ impl TaskTime {
         self.known_ns
     }
 
-    /// The node has work, and so many tasks are done in all. Whether that shows for the first time what a task
-    /// takes. The first that each worker runs does not: roots are unlike what they spawn.
+    /// The node has work, and so many tasks are done in all. Whether that shows for the first time
+    /// what a task takes. The first that each worker runs does not: roots are unlike what they
+    /// spawn.
     pub(super) fn works(&mut self, now: Time, done: u64, workers: u32) -> bool {
         let spell = *self.spell.get_or_insert(Spell { since: now, done });
         let roots = spell.done.saturating_add(workers.into());

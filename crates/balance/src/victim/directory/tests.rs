@@ -16,7 +16,8 @@ fn head() -> Stealing {
     Stealing::new(victim_by_name("directory").unwrap(), NodeId(0), 1, places, 1)
 }
 
-/// Lets time pass; the first time at which somebody is to send tasks to the other site, and how many.
+/// Lets time pass; the first time at which somebody is to send tasks to the other site, and how
+/// many.
 fn first_shipment(head: &mut Stealing, until: Time) -> Option<(Time, u64)> {
     let mut now = Time(0);
     loop {
@@ -69,7 +70,8 @@ fn short_tasks_that_are_done_in_time_stay() {
     assert_eq!(first_shipment(&mut head, Time(100 * MS)), None);
 }
 
-/// Whether the head parks a request at the other site by the end of this time, a busy site that holds so many tasks.
+/// Whether the head parks a request at the other site by the end of this time, a busy site that
+/// holds so many tasks.
 fn asks(head: &mut Stealing, tasks: u64, until: Time) -> bool {
     let advert = StealMessage::Advert { tasks, task_ns: 100, workers: 1 };
     head.handle_message(Time(0), NodeId(1), advert);

@@ -1,7 +1,8 @@
 //! How far other sites are: as the hierarchy has it, or else as this head has measured it.
 //!
-//! A job may run tasks before its hierarchy is measured. A head that holds tasks then asks each other head
-//! for an echo, once, and knows the latency after a round trip. Work stays in the site until then.
+//! A job may run tasks before its hierarchy is measured. A head that holds tasks then asks each
+//! other head for an echo, once, and knows the latency after a round trip. Work stays in the site
+//! until then.
 
 use super::super::message::StealMessage;
 use super::post::Post;

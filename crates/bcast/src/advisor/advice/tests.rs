@@ -248,8 +248,8 @@ fn standing() -> Plan {
     Plan::standing(Tree::from_edges(ROOT, &edges).unwrap(), 68 << 10)
 }
 
-/// Broadcasts so many times over a network where each plan takes as long as `takes_s` says of it, with time to think
-/// after each. The plans used.
+/// Broadcasts so many times over a network where each plan takes as long as `takes_s` says of it,
+/// with time to think after each. The plans used.
 fn play(
     advisor: &mut Advisor,
     rounds: u64,

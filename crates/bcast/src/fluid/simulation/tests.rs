@@ -1,4 +1,5 @@
-//! The simulation against values computed by hand, and against the cost model where both must agree.
+//! The simulation against values computed by hand, and against the cost model where both must
+//! agree.
 
 use super::*;
 use crate::network::NodeLink;
@@ -72,7 +73,8 @@ fn a_shared_pipe_is_divided_and_what_is_left_over_goes_to_the_other() {
 
 #[test]
 fn two_stripes_fill_what_one_chain_leaves_idle() {
-    // From the root to both and across: each half takes 0.5 s, in two segments one more hop of 0.25.
+    // From the root to both and across: each half takes 0.5 s, in two segments one more hop of
+    // 0.25.
     let one = run(&[(0, 1), (1, 2)], 0.5e6, 2);
     let other = run(&[(0, 2), (2, 1)], 0.5e6, 2);
 
@@ -96,8 +98,8 @@ proptest! {
         let mut network = Network::new((0..12).map(node).collect());
         for from in 0..4 {
             for to in 0..4 {
-                // A capacity for each pair of nodes would be exact; nodes of 1 GB/s and one pipe for
-                // each pair of clusters are, as long as one sender at a time uses it.
+                // A capacity for each pair of nodes would be exact; nodes of 1 GB/s and one pipe
+                // for each pair of clusters are, as long as one sender at a time uses it.
                 let pipe = network.share(links.bandwidth(3 * from, 3 * to + 1));
                 network.connect(from, to, links.latency_s(3 * from, 3 * to + 1), vec![pipe]);
             }

@@ -126,8 +126,8 @@ fn block(scene: &Scene, site: u32, step: f64) -> Block {
     block
 }
 
-/// Places for so many nodes, and the size that they take. Every other row runs backwards, so that neighbours in
-/// number are neighbours on the map: chains mostly follow numbers.
+/// Places for so many nodes, and the size that they take. Every other row runs backwards, so that
+/// neighbours in number are neighbours on the map: chains mostly follow numbers.
 fn rows(count: usize, step: f64) -> (Vec<[f64; 2]>, [f64; 2]) {
     let columns = ((count * 2) as f64).sqrt().ceil().max(1.0) as usize;
     let columns = columns.min(count.max(1));

@@ -1,7 +1,7 @@
 //! A picture of one strategy's trees: a map of the grid for each tree, all alike.
 //!
-//! Sites are boxes around an empty middle, which links between them cross; in them lie their clusters and
-//! nodes. A node's colour says when its part of the message is complete. Parts:
+//! Sites are boxes around an empty middle, which links between them cross; in them lie their
+//! clusters and nodes. A node's colour says when its part of the message is complete. Parts:
 //!
 //! - `map`: where sites, clusters and nodes are.
 //! - `drawing`: one tree over the map.

@@ -1,4 +1,5 @@
-//! The rows of a picture: nodes, or groups where there are too many nodes, in the order of the tree.
+//! The rows of a picture: nodes, or groups where there are too many nodes, in the order of the
+//! tree.
 
 use crate::topo::topology::Topology;
 use gridspan_topology::{GroupId, Hierarchy, NodeId};
@@ -114,8 +115,8 @@ impl Items {
     }
 }
 
-/// The level whose groups are rows, none if nodes are; the least size of a group with a row; and how
-/// many have none.
+/// The level whose groups are rows, none if nodes are; the least size of a group with a row; and
+/// how many have none.
 fn choose(hierarchy: &Hierarchy) -> (Option<usize>, usize, usize) {
     if hierarchy.nodes().len() <= ROWS_MAX {
         return (None, 0, 0);

@@ -1,8 +1,8 @@
 //! A picture of a topology: a dendrogram and, in its order, a heat map of round trips.
 //!
-//! From left to right: the dendrogram
-//! over a logarithmic axis, the heat map, the names of its rows, the scale of its colours. Where the rows
-//! are too low for names, the coarsest groups are named instead. Parts:
+//! From left to right: the dendrogram over a logarithmic axis, the heat map, the names of its rows,
+//! the scale of its colours. Where the rows are too low for names, the coarsest groups are named
+//! instead. Parts:
 //!
 //! - `items`: what the rows are, and their order.
 //! - `dendrogram`, `heat`: the two halves.

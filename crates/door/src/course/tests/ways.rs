@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Servers at another site than the last, which has to execute a task that reads data of theirs: so many, each from one or each
-/// from all of them, and from the client where it has it.
+/// Servers at another site than the last, which has to execute a task that reads data of theirs: so
+/// many, each from one or each from all of them, and from the client where it has it.
 fn reader(
     (inputs, holders): (u32, u32),
     is_at_client: bool,
@@ -145,8 +145,8 @@ fn what_the_client_has_for_others_is_not_lost_with_its_server() {
     assert_eq!(orders(&mut course), [(1, 1), (2, 1)]);
 }
 
-/// Tasks on the second server that read data of so many bytes each, all of it with the first. `readers` says which task reads
-/// each.
+/// Tasks on the second server that read data of so many bytes each, all of it with the first.
+/// `readers` says which task reads each.
 fn far(readers: &[usize], bytes: u64) -> (TaskGraph, Mapping) {
     let mut graph = GraphBuilder::default();
     let last = readers.iter().copied().max().unwrap_or(0);

@@ -1,9 +1,9 @@
-//! LAMMPS data files with atom style `atomic`: a title, a header of counts and bounds, then sections
-//! named by their first line.
+//! LAMMPS data files with atom style `atomic`: a title, a header of counts and bounds, then
+//! sections named by their first line.
 //!
-//! Of the sections `Atoms` (`id type x y z`, image flags are ignored) and `Velocities` (`id vx vy vz`)
-//! are read, others skipped. Atoms are ordered by id; positions are relative to the lower bounds of the
-//! box. Comments start at `#`.
+//! Of the sections `Atoms` (`id type x y z`, image flags are ignored) and `Velocities`
+//! (`id vx vy vz`) are read, others skipped. Atoms are ordered by id; positions are relative to the
+//! lower bounds of the box. Comments start at `#`.
 
 use std::collections::BTreeMap;
 

@@ -7,9 +7,9 @@
 //! | LAMMPS data file, atom style `atomic` | [`lammps`] | |
 //! | PDB (`ATOM`, `HETATM`, `CRYST1`) | [`pdb`] | |
 //!
-//! Readers take the bytes of a file and never panic, whatever the bytes. Only the first frame or model is
-//! read. Boxes must have right angles. Numbers are taken as they are; [`System::scale_lengths`] changes
-//! the unit.
+//! Readers take the bytes of a file and never panic, whatever the bytes. Only the first frame or
+//! model is read. Boxes must have right angles. Numbers are taken as they are;
+//! [`System::scale_lengths`] changes the unit.
 
 use super::system::{System, SystemError, check_atoms, positive};
 
@@ -48,8 +48,8 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Turns what the file says into a system; `lengths` replaces the file's box, and must be given if it
-    /// has none. Without velocities in the file the atoms are at rest.
+    /// Turns what the file says into a system; `lengths` replaces the file's box, and must be given
+    /// if it has none. Without velocities in the file the atoms are at rest.
     ///
     /// # Errors
     /// If the box is unknown or is no box, or there are no atoms.

@@ -1,5 +1,5 @@
-//! Protein Data Bank files: records of fixed columns, of which `CRYST1` (the box), `ATOM` and `HETATM`
-//! are read.
+//! Protein Data Bank files: records of fixed columns, of which `CRYST1` (the box), `ATOM` and
+//! `HETATM` are read.
 //!
 //! Lengths are in angstrom. Only the first model is read. Source: wwPDB, "Atomic Coordinate Entry
 //! Format", version 3.3.
@@ -85,8 +85,8 @@ fn numbers(
     Ok(numbers)
 }
 
-/// What is in some columns, without spaces around it; nothing where the line is shorter or the columns
-/// cut a letter in two.
+/// What is in some columns, without spaces around it; nothing where the line is shorter or the
+/// columns cut a letter in two.
 fn columns(text: &str, place: Range<usize>) -> &str {
     let end = place.end.min(text.len());
     text.get(place.start..end).unwrap_or_default().trim()

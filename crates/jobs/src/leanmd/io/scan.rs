@@ -1,5 +1,5 @@
-//! What the readers have in common: lines with numbers, numbers in fields, names of species, and what can
-//! be wrong.
+//! What the readers have in common: lines with numbers, numbers in fields, names of species, and
+//! what can be wrong.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use thiserror::Error;
 use super::Snapshot;
 use crate::leanmd::system::ATOMS_MAX;
 
-/// Fewest bytes of a line that describes an atom: three coordinates of one digit and what separates them.
+/// Fewest bytes of a line that describes an atom: three coordinates of one digit and what separates
+/// them.
 const ATOM_BYTES_MIN: usize = 6;
 
 /// The file cannot be read. Line numbers start at 1.

@@ -16,8 +16,8 @@ pub struct FrameInfo {
     pub energy: Option<f64>,
 }
 
-/// Appends one frame to `out`: box, species, positions, velocities and ids. Numbers are written with as
-/// many digits as it takes to read the same bits back.
+/// Appends one frame to `out`: box, species, positions, velocities and ids. Numbers are written
+/// with as many digits as it takes to read the same bits back.
 ///
 /// # Errors
 /// What `out` reports.
@@ -43,8 +43,8 @@ pub fn write_frame(out: &mut impl Write, system: &System, info: FrameInfo) -> io
     Ok(())
 }
 
-/// The name of an atom's species; `X` and its number where the system has none, as a column must not be
-/// empty.
+/// The name of an atom's species; `X` and its number where the system has none, as a column must
+/// not be empty.
 fn write_name(out: &mut impl Write, system: &System, id: usize) -> io::Result<()> {
     let species = system.species.get(id).copied().unwrap_or_default();
     match system.names.get(usize::from(species)) {

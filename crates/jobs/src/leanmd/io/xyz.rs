@@ -2,8 +2,8 @@
 //!
 //! - *plain*: the comment is anything, an atom is `symbol x y z`; no box
 //! - *extended*: the comment has `Lattice="..."` and, unless an atom is `symbol x y z`,
-//!   `Properties=name:type:columns:...`, of which `species`, `pos` and `velo` (or `vel`, `velocities`)
-//!   are read
+//!   `Properties=name:type:columns:...`, of which `species`, `pos` and `velo` (or `vel`,
+//!   `velocities`) are read
 //! - *NIST*: the comment is `1 Lx Ly Lz`, an atom is `index x y z`
 
 use super::scan::{Line, Names, atom_count, lines, number};

@@ -55,8 +55,8 @@ fn blocks_placed_apart_are_the_square_placed_together() {
     }
 }
 
-/// Number of particles and sum of their columns, from a program written from the problem statement in
-/// another language.
+/// Number of particles and sum of their columns, from a program written from the problem statement
+/// in another language.
 #[test]
 fn clouds_have_the_particles_that_an_independent_program_places() {
     let field = Field::new(100).unwrap();

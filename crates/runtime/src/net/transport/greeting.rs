@@ -37,8 +37,9 @@ impl Transport {
         }
     }
 
-    /// Ends the oldest handshake of an address that is not a node's, so that another finds a place. Those of nodes stay: in
-    /// a job with more nodes than places they would end each other. Returns whether there is a place now.
+    /// Ends the oldest handshake of an address that is not a node's, so that another finds a place.
+    /// Those of nodes stay: in a job with more nodes than places they would end each other. Returns
+    /// whether there is a place now.
     fn evict_handshake(&mut self) -> bool {
         let known = &self.nodes_by_address;
         let Some(handle) = self.links.oldest_greeting(|address| !known.contains_key(&address))

@@ -24,11 +24,13 @@ use crate::pe::state::{BroadcastRequest, Broadcasts, RequestOrder, Seen, broadca
 use crate::wire::{Asked, Control, Earlier, Wanted};
 use gridspan_topology::PeId;
 
-/// What a PE keeps of each sender that has broadcast to a collection, in a table that is at least half full.
+/// What a PE keeps of each sender that has broadcast to a collection, in a table that is at least
+/// half full.
 ///
-/// The last number of a sender is needed as long as messages of it may come, and nobody knows until when: it may be
-/// destroyed and inserted again under its index, and goes on with the numbers that its grave keeps. So there are
-/// as many entries as actors that have ever broadcast, and they count in the memory budget.
+/// The last number of a sender is needed as long as messages of it may come, and nobody knows until
+/// when: it may be destroyed and inserted again under its index, and goes on with the numbers that
+/// its grave keeps. So there are as many entries as actors that have ever broadcast, and they count
+/// in the memory budget.
 const SEEN_BYTES: usize = 2 * size_of::<(ActorId, Seen)>();
 /// The same on the root, which brings the requests of each sender into their order.
 const REQUESTS_BYTES: usize = 2 * size_of::<((CollectionId, ActorId), RequestOrder)>();
@@ -62,8 +64,8 @@ impl Core {
             return;
         };
         let wanted = Wanted::Message(message);
-        // The root need not ask itself, unless something that it has asked itself before is still to be done, such as an
-        // insertion.
+        // The root need not ask itself, unless something that it has asked itself before is still
+        // to be done, such as an insertion.
         let is_next = self.me == Self::ROOT && self.own_controls == 0;
         if is_next && self.collections.get(collection).is_some() {
             let request = BroadcastRequest { kind, asked, wanted, priority };
@@ -170,8 +172,8 @@ impl Core {
         }
     }
 
-    /// Takes the broadcast whose turn it is: gives it to the members that live here, and sends it after those that
-    /// should have it and do not.
+    /// Takes the broadcast whose turn it is: gives it to the members that live here, and sends it
+    /// after those that should have it and do not.
     fn take_broadcast(
         &mut self,
         (kind_id, collection): (KindId, CollectionId),
@@ -239,7 +241,8 @@ impl Core {
         owed
     }
 
-    /// A broadcast has come to this PE. Messages may have waited for that whose receivers did not take it.
+    /// A broadcast has come to this PE. Messages may have waited for that whose receivers did not
+    /// take it.
     fn note_taken(&mut self, collection: CollectionId) {
         let Some(local) = self.collections.get_mut(collection) else { return };
         for key in std::mem::take(&mut local.broadcasts.waiting) {

@@ -1,13 +1,14 @@
-//! Rebalances that the leaders of the sites plan: the first PE of each site, and PE 0 above them. What they tell each
-//! other, and decide, is in [`gridspan_balance::leaders`].
+//! Rebalances that the leaders of the sites plan: the first PE of each site, and PE 0 above them.
+//! What they tell each other, and decide, is in [`gridspan_balance::leaders`].
 //!
-//! **Start.** The root has all PEs measure. They report to the leaders of their sites, with the sites of those they have
-//! talked to, as far as they know.
+//! **Start.** The root has all PEs measure. They report to the leaders of their sites, with the
+//! sites of those they have talked to, as far as they know.
 //!
-//! **Steady state.** Leaders and root plan. When the root knows what the plans of all would bring, its gate decides for all,
-//! and it tells the leaders. Each tells the PEs of its site what moves to it, and PEs of other sites what is to
-//! leave them; who else talks to an actor that has moved learns of it with the first message. PEs report moves that are over to
-//! the root, as those of other plans.
+//! **Steady state.** Leaders and root plan. When the root knows what the plans of all would bring,
+//! its gate decides for all, and it tells the leaders. Each tells the PEs of its site what moves to
+//! it, and PEs of other sites what is to leave them; who else talks to an actor that has moved
+//! learns of it with the first message. PEs report moves that are over to the root, as those of
+//! other plans.
 //!
 //! **Failure.** As for all rebalances: a lost node ends the job.
 
@@ -25,7 +26,8 @@ use std::collections::BTreeMap;
 const TOLD_MAX: usize = 4096;
 
 impl Core {
-    /// Whether rebalances are for leaders. Whoever wants to be told of snapshots needs one place that has all of it.
+    /// Whether rebalances are for leaders. Whoever wants to be told of snapshots needs one place
+    /// that has all of it.
     pub(super) fn is_led(&self) -> bool {
         let layout = &self.common.layout;
         layout.site_count() > 1

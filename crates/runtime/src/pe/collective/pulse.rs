@@ -1,8 +1,9 @@
 //! When to balance, and how the job gets on afterwards.
 //!
-//! **Start.** With the first collection a clock begins to tick, if the job wants to be balanced now and then. Changes of
-//! links, and PEs that get another share of their processor than before, are events after which a strategy
-//! that predicts is asked too, at most once a second and less often while that leads to nothing.
+//! **Start.** With the first collection a clock begins to tick, if the job wants to be balanced now
+//! and then. Changes of links, and PEs that get another share of their processor than before, are
+//! events after which a strategy that predicts is asked too, at most once a second and less often
+//! while that leads to nothing.
 //!
 //! **Steady state.** The root asks all PEs now and then how many messages they have handled, often
 //! at first and after each plan. So the balancer knows the pace before a plan. When it has seen
@@ -37,7 +38,8 @@ const PULSE_PES: u32 = 16;
 const EMPTY_MAX: u32 = 30;
 /// The same where no plan is judged.
 const EMPTY_MAX_BEFORE: u32 = 8;
-/// For how long an event is measured before a strategy is asked about it, and the least time between two.
+/// For how long an event is measured before a strategy is asked about it, and the least time
+/// between two.
 const EVENT_PAUSE: Duration = Duration::from_secs(1);
 /// The longest time between two looks at an event that the gate does not think worth it yet.
 const EVENT_PAUSE_MAX: Duration = Duration::from_secs(30);
@@ -141,7 +143,8 @@ impl Core {
         }
     }
 
-    /// Tells whoever wants to know what became of rebalances. Returns why the last was refused, if it was.
+    /// Tells whoever wants to know what became of rebalances. Returns why the last was refused, if
+    /// it was.
     fn tell_balances(&mut self) -> Option<Refusal> {
         let mut refusal = None;
         while let Some(report) = self.root.as_mut().and_then(|root| root.balancer.take_report()) {

@@ -6,8 +6,8 @@
 //!
 //! What will lead to a message counts as one on its way: armed timers and open questions of actors,
 //! members that are moving, insertions, rebalances. A PE with contributions that wait for others to
-//! be passed on together is not idle. Rounds that began before somebody asked say nothing about what
-//! that one sent.
+//! be passed on together is not idle. Rounds that began before somebody asked say nothing about
+//! what that one sent.
 //!
 //! Messages to a member that its home does not know wait there, since its insertion may be on its
 //! way. If two rounds in a row report the same and all that is left are such messages, no insertion

@@ -3,8 +3,9 @@
 //! The n-th contribution of each member belongs to the n-th reduction over its group. A PE combines
 //! what its members and the PEs below it contribute, and passes it up once it has seen as many
 //! contributions as last time, or after [`REDUCTION_HOLD`] if members have moved in between.
-//! Contributions carry their count, and the root is done when all that are due have come. So nothing
-//! depends on where a member was when it contributed: it may migrate with a contribution on its way.
+//! Contributions carry their count, and the root is done when all that are due have come. So
+//! nothing depends on where a member was when it contributed: it may migrate with a contribution on
+//! its way.
 
 use super::broadcast::nobody;
 use crate::envelope::Header;

@@ -1,9 +1,10 @@
 //! Rebalancing: a strategy decides who lives where, and actors move.
 //!
-//! At a sync point the members of a collection wait for it; else everybody goes on meanwhile. Loads come in,
-//! the plan goes out to all, those who live where it moves them from send them off, and migrations on
-//! request wait until that is over. What to move, if anything, is for the [`Balancer`](gridspan_balance::Balancer)
-//! to say; `pulse` tells it afterwards how the job gets on.
+//! At a sync point the members of a collection wait for it; else everybody goes on meanwhile. Loads
+//! come in, the plan goes out to all, those who live where it moves them from send them off, and
+//! migrations on request wait until that is over. What to move, if anything, is for the
+//! [`Balancer`](gridspan_balance::Balancer) to say; `pulse` tells it afterwards how the job gets
+//! on.
 
 use super::twins::{TwinOrders, note_seats};
 use crate::collection::PlanEntry;
@@ -143,7 +144,8 @@ impl Core {
         let balances = &mut root.balances;
         (balances.moved, balances.missing, balances.planned) = (0, moves, now);
         let thought = Duration::from_nanos(std::mem::take(&mut balances.thought));
-        // At a sync point the job stands still, for thinking too; what then is carried out is counted in the end.
+        // At a sync point the job stands still, for thinking too; what then is carried out is
+        // counted in the end.
         match collection != Balances::<Self>::ALL {
             true if moves == 0 && balances.begins.is_empty() => {
                 root.balancer.spent(now.since(balances.asked))
@@ -155,8 +157,8 @@ impl Core {
             self.go_on_with_plan(collection);
             return false;
         }
-        // It may have begun by itself, and actors send when they arrive: what PEs have answered to a question
-        // about quiescence before says nothing any more.
+        // It may have begun by itself, and actors send when they arrive: what PEs have answered to
+        // a question about quiescence before says nothing any more.
         root.waves.created += 1;
         true
     }
@@ -212,8 +214,8 @@ impl Core {
         mine
     }
 
-    /// A move of a plan is over: the actor lives here now, or could not leave. What a PE has seen of this is
-    /// reported once a turn.
+    /// A move of a plan is over: the actor lives here now, or could not leave. What a PE has seen
+    /// of this is reported once a turn.
     pub(in crate::pe) fn note_moved(&mut self, plan: Option<Occasion>, has_arrived: bool) {
         let Some(plan) = plan else { return };
         let Moves { arrived, stayed } = self.moved.entry(plan).or_default();

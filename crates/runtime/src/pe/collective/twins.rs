@@ -1,7 +1,8 @@
-//! Second seats as a part of rebalances: what strategies are told of them, and how a plan's are begun and ended.
+//! Second seats as a part of rebalances: what strategies are told of them, and how a plan's are
+//! begun and ended.
 //!
-//! A plan first moves actors and ends second seats, and begins others when all that is over, at the PEs where the actors
-//! are by then. What becomes of each is reported as the end of a move is.
+//! A plan first moves actors and ends second seats, and begins others when all that is over, at the
+//! PEs where the actors are by then. What becomes of each is reported as the end of a move is.
 
 use crate::id::{ActorId, CollectionId};
 use crate::pe::core::Core;
@@ -98,7 +99,8 @@ impl Core {
         }
     }
 
-    /// Has those begun that are to begin, when all else is over. Runs on the root. Whether there are any.
+    /// Has those begun that are to begin, when all else is over. Runs on the root. Whether there
+    /// are any.
     pub(super) fn post_begins(&mut self, collection: CollectionId) -> bool {
         let Some(root) = &mut self.root else { return false };
         let begin = std::mem::take(&mut root.balances.begins);

@@ -38,8 +38,9 @@ pub(crate) struct Arrived {
     pub(crate) words: Vec<(NodeId, Duration)>,
 }
 
-/// The advisor with something to think about. Thinking takes tens of milliseconds, which no PE should be kept
-/// waiting for: a driver has it done elsewhere and gives it back by [`Core::advised`](crate::pe::Core::advised).
+/// The advisor with something to think about. Thinking takes tens of milliseconds, which no PE
+/// should be kept waiting for: a driver has it done elsewhere and gives it back by
+/// [`Core::advised`](crate::pe::Core::advised).
 pub struct Thought {
     pub(crate) advisor: Box<Advisor>,
     pub(crate) news: Vec<News>,
@@ -155,14 +156,15 @@ pub(crate) struct Advice {
     pub(crate) courses: BTreeMap<(PlanId, BTreeSet<NodeId>), Arc<Course>>,
 }
 
-/// With more news than these, those of broadcasts are dropped: the advisor does not come to hear them.
+/// With more news than these, those of broadcasts are dropped: the advisor does not come to hear
+/// them.
 const NEWS_MAX: usize = 256;
 /// Flows of which a report is missing that are kept; older ones are taken to have shown nothing.
 const FLOWS_MAX: usize = 256;
 /// More courses than these are forgotten and found anew.
 const COURSES_MAX: usize = 64;
-/// A bandwidth or latency that differs by less than this part from what the advisor was told is not told again; nor is a
-/// latency that differs by less than so many seconds.
+/// A bandwidth or latency that differs by less than this part from what the advisor was told is not
+/// told again; nor is a latency that differs by less than so many seconds.
 const NEWS_MIN: f64 = 0.2;
 const LATENCY_MIN_S: f64 = 1e-4;
 
@@ -243,7 +245,8 @@ impl Advice {
         }
     }
 
-    /// The advisor keeps a plan no more: it is not chosen again, and forgotten with the next that is made.
+    /// The advisor keeps a plan no more: it is not chosen again, and forgotten with the next that
+    /// is made.
     pub(crate) fn retire(&mut self, plan: PlanId) {
         self.courses.retain(|(other, _), _| *other != plan);
         self.choices.retain(|_, chosen| *chosen != plan);
@@ -251,8 +254,9 @@ impl Advice {
         self.retired.push(plan);
     }
 
-    /// How a large multicast goes to these nodes: by the plan for its size or by sites, whatever is predicted to take
-    /// less. While the advisor thinks, what was found before, and otherwise by sites.
+    /// How a large multicast goes to these nodes: by the plan for its size or by sites, whatever is
+    /// predicted to take less. While the advisor thinks, what was found before, and otherwise by
+    /// sites.
     pub(crate) fn course(
         &mut self,
         bytes: u64,
@@ -284,8 +288,8 @@ pub(super) fn nearest(choices: &BTreeMap<u64, PlanId>, bytes: u64) -> Option<Pla
     nearest.filter(|&(ratio, _)| ratio <= 2.0).map(|(_, plan)| plan)
 }
 
-/// What the edges of an announcement showed. A receiver sees when segments came; where they came no slower
-/// than the sender itself got them, that says nothing of the edge between.
+/// What the edges of an announcement showed. A receiver sees when segments came; where they came no
+/// slower than the sender itself got them, that says nothing of the edge between.
 pub(crate) fn edges(arrivals: &[(NodeId, Arrival)]) -> Vec<EdgeTiming> {
     /// A difference of rates that shows which edge is the slower.
     const SLOWER: f64 = 0.9;

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 /// What is balanced, which also names it on the network.
 ///
-/// A collection whose members wait at their sync point, or [`ALL`](Balances::ALL) while everybody goes on.
+/// A collection whose members wait at their sync point, or [`ALL`](Balances::ALL) while everybody
+/// goes on.
 pub(crate) type Occasion = CollectionId;
 
 /// Occasions, and what has come in for the present one.
@@ -24,13 +25,16 @@ pub(crate) struct Balances<C> {
     pub(crate) loads: Vec<(ActorLoad, u32)>,
     pub(crate) talks: Vec<Talk>,
     pub(crate) twins: Vec<TwinOrder>,
-    /// Second seats that are to be begun, by the PEs of the first, when all else of the plan is over.
+    /// Second seats that are to be begun, by the PEs of the first, when all else of the plan is
+    /// over.
     pub(crate) begins: BTreeMap<PeId, Vec<TwinOrder>>,
     pub(crate) pes: BTreeMap<PeId, PeLoad>,
-    /// What is above the leaders of the sites while they plan, and how many rebalances they have planned.
+    /// What is above the leaders of the sites while they plan, and how many rebalances they have
+    /// planned.
     pub(crate) top: Option<Top>,
     pub(crate) led: u64,
-    /// How long whoever plans has thought, in nanoseconds: of several leaders the one that took longest.
+    /// How long whoever plans has thought, in nanoseconds: of several leaders the one that took
+    /// longest.
     pub(crate) thought: u64,
     /// And what is above them.
     pub(crate) top_thought: u64,
@@ -96,7 +100,8 @@ impl<C> Balances<C> {
     /// The occasion that is no sync point.
     pub(crate) const ALL: Occasion = CollectionId::SYSTEM;
 
-    /// What was measured has come in: the window until the PEs were asked, after which another begins.
+    /// What was measured has come in: the window until the PEs were asked, after which another
+    /// begins.
     pub(crate) fn end_window(&mut self, now: Time) -> Option<gridspan_balance::Occasion> {
         let (since, before) = self.window;
         self.window = (self.asked_own, self.handled);

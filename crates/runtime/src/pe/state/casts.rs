@@ -1,8 +1,9 @@
-//! What one sender has broadcast, as far as its messages to single members have to be in order with it.
+//! What one sender has broadcast, as far as its messages to single members have to be in order with
+//! it.
 //!
-//! Kept by collection and channel, and only for those that it has broadcast to: others pay nothing. Messages are
-//! noted that come between two broadcasts; what came before the earlier one needs no saying, since nobody
-//! takes the later one before.
+//! Kept by collection and channel, and only for those that it has broadcast to: others pay nothing.
+//! Messages are noted that come between two broadcasts; what came before the earlier one needs no
+//! saying, since nobody takes the later one before.
 
 use super::counters::{Counters, Way};
 use crate::id::{ActorId, CollectionId};
@@ -36,8 +37,8 @@ impl Casts {
         self.0.get(&(collection, channel)).map_or(0, |cast| cast.count)
     }
 
-    /// Broadcast number `count` begins, counted from one. Returns which messages come before it, of those that
-    /// `next` counts.
+    /// Broadcast number `count` begins, counted from one. Returns which messages come before it, of
+    /// those that `next` counts.
     pub(super) fn begin(
         &mut self,
         (collection, channel): (CollectionId, i32),

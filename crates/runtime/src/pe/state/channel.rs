@@ -1,17 +1,18 @@
-//! Order between two actors: the messages from one to the other are numbered, in [`CHANNELS`] channels.
+//! Order between two actors: the messages from one to the other are numbered, in [`CHANNELS`]
+//! channels.
 //!
-//! Messages of one priority are in one channel, and so in order. Neighbouring priorities are in different ones,
-//! so that an urgent message need not wait for one that is not; far ones may share a channel, so
-//! that a pair keeps few counters however many priorities it uses. Messages of steps are all in one, since whoever
-//! sends them goes from step to step.
+//! Messages of one priority are in one channel, and so in order. Neighbouring priorities are in
+//! different ones, so that an urgent message need not wait for one that is not; far ones may share
+//! a channel, so that a pair keeps few counters however many priorities it uses. Messages of steps
+//! are all in one, since whoever sends them goes from step to step.
 //!
-//! **Start.** A pair whose messages never left their PE has no numbers at all: they go straight into
-//! the mailbox. The first message that takes another way gets number zero, and from then on all
-//! messages of the pair are numbered, wherever the two live.
+//! **Start.** A pair whose messages never left their PE has no numbers at all: they go straight
+//! into the mailbox. The first message that takes another way gets number zero, and from then on
+//! all messages of the pair are numbered, wherever the two live.
 //!
-//! **Steady state.** The receiver lets a message pass when its number is the next one. It holds what
-//! came too early and drops what it has seen, so that neither forwarding, nor a rebalance, nor a
-//! connection that was re-established can reorder or repeat anything.
+//! **Steady state.** The receiver lets a message pass when its number is the next one. It holds
+//! what came too early and drops what it has seen, so that neither forwarding, nor a rebalance, nor
+//! a connection that was re-established can reorder or repeat anything.
 //!
 //! How messages are in order with broadcasts is told in `pe/order.rs`.
 //!
@@ -28,7 +29,8 @@ use crate::rank::is_step;
 use crate::wire::Earlier;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// All broadcasts of a collection stand under one name, since they are in one order, which has one counter per member.
+/// All broadcasts of a collection stand under one name, since they are in one order, which has one
+/// counter per member.
 pub(crate) const BROADCAST: CollectionId = CollectionId(u32::MAX - 1);
 
 /// That name.
@@ -101,8 +103,8 @@ impl Channels {
         !self.next.is_empty() && self.next.contains((to, channel(priority)))
     }
 
-    /// Whether a message to `to` may need more than a place in its mailbox, if that is here: it is numbered, or comes
-    /// after a broadcast. Who broadcasts has numbered his requests.
+    /// Whether a message to `to` may need more than a place in its mailbox, if that is here: it is
+    /// numbered, or comes after a broadcast. Who broadcasts has numbered his requests.
     #[inline]
     pub(crate) fn is_ordered(&self, to: ActorId, priority: i32) -> bool {
         !self.next.is_empty() && self.has_order(to.apart(), priority)
@@ -120,9 +122,9 @@ impl Channels {
         self.casts.after(collection, channel(priority))
     }
 
-    /// The sender makes its broadcast number `count` to a collection, counted from one. Returns which messages come
-    /// before it. The first in a channel takes time in proportion to the sender's conversations, later ones to those
-    /// in which something was said since.
+    /// The sender makes its broadcast number `count` to a collection, counted from one. Returns
+    /// which messages come before it. The first in a channel takes time in proportion to the
+    /// sender's conversations, later ones to those in which something was said since.
     pub(crate) fn begin_cast(
         &mut self,
         collection: CollectionId,
@@ -137,7 +139,8 @@ impl Channels {
         self.expected.get((source, channel(priority))).unwrap_or(0)
     }
 
-    /// Whether the broadcast of this number is held because it comes after this message, of the same sender.
+    /// Whether the broadcast of this number is held because it comes after this message, of the
+    /// same sender.
     pub(crate) fn is_awaited(&self, broadcast: u64, message: &Header) -> bool {
         let held = self.held.get(&(broadcasts_of(message.to.collection), 0, broadcast));
         held.is_some_and(|envelope| {
@@ -171,8 +174,9 @@ impl Channels {
         judge(expected, sequence, waits, fault)
     }
 
-    /// Lets consecutive messages from one sender pass if it is the turn of the first, and counts them. Returns whether
-    /// they passed. Only for those that wait for nothing else and for which nothing waits.
+    /// Lets consecutive messages from one sender pass if it is the turn of the first, and counts
+    /// them. Returns whether they passed. Only for those that wait for nothing else and for which
+    /// nothing waits.
     #[inline(always)]
     pub(crate) fn pass(&mut self, first: &Header, messages: u32) -> bool {
         let Header { source, priority, sequence, .. } = *first;
@@ -184,7 +188,8 @@ impl Channels {
         is_next
     }
 
-    /// Drops the held messages whose turn it is in a channel, whatever else they come after. Returns how many.
+    /// Drops the held messages whose turn it is in a channel, whatever else they come after.
+    /// Returns how many.
     pub(crate) fn drop_next(&mut self, (source, channel): Way) -> u64 {
         let expected = self.expected.entry((source, channel));
         let mut dropped = 0;
@@ -196,7 +201,8 @@ impl Channels {
     }
 }
 
-/// Compares a number with the one expected, and counts on if they agree, unless it `waits` for something else.
+/// Compares a number with the one expected, and counts on if they agree, unless it `waits` for
+/// something else.
 pub(crate) fn judge(expected: &mut u64, sequence: u64, waits: bool, fault: PlantedFault) -> Turn {
     if fault == PlantedFault::HoldSkipped {
         return Turn::Now;

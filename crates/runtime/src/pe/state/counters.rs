@@ -1,8 +1,9 @@
 //! Counters of one actor's conversations, by the other end and channel.
 //!
-//! An actor of an iterative job hears from the same others in the same order, again and again, and writes to them in
-//! bursts. So the counters lie in the order of their first use, and the next one wanted is most often the one used
-//! last, or the one after it: no hash has to be computed, and few have to be compared.
+//! An actor of an iterative job hears from the same others in the same order, again and again, and
+//! writes to them in bursts. So the counters lie in the order of their first use, and the next one
+//! wanted is most often the one used last, or the one after it: no hash has to be computed, and few
+//! have to be compared.
 
 use crate::id::ActorId;
 use rustc_hash::FxHashMap;

@@ -27,8 +27,8 @@ impl Place {
         Self { pe, epoch, gone: false, twin: None }
     }
 
-    /// What to write on a message that goes there and nowhere else: who knows of two seats and sends to one of
-    /// them does not say so, and the seat passes it on to the other.
+    /// What to write on a message that goes there and nowhere else: who knows of two seats and
+    /// sends to one of them does not say so, and the seat passes it on to the other.
     pub(crate) fn epoch_for_one(&self) -> u32 {
         self.epoch - u32::from(self.twin.is_some() && self.epoch > 0)
     }

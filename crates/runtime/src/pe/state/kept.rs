@@ -1,4 +1,5 @@
-//! What waits inside of a PE for something before it, and counts in the memory budget for as long as it does.
+//! What waits inside of a PE for something before it, and counts in the memory budget for as long
+//! as it does.
 
 use std::ops::Deref;
 use std::sync::Arc;

@@ -22,8 +22,8 @@ pub(crate) struct Lanes {
 /// The messages of one rank.
 #[derive(Default)]
 struct Lane {
-    /// The first run. It stays when its messages are gone and no other follows, so that a mailbox that
-    /// empties and fills again only counts.
+    /// The first run. It stays when its messages are gone and no other follows, so that a mailbox
+    /// that empties and fills again only counts.
     next: Run,
     later: VecDeque<Run>,
 }
@@ -177,7 +177,8 @@ pub(crate) trait Queue: Any + Send {
     /// Puts an encoded message in. Returns how many bytes of the memory budget it holds.
     fn push_encoded(&mut self, slot: u32, rank: Rank, message: &[u8])
     -> Result<usize, DecodeError>;
-    /// Ranks messages of steps anew, by the hops of the members in each slot, and has `lanes` follow.
+    /// Ranks messages of steps anew, by the hops of the members in each slot, and has `lanes`
+    /// follow.
     fn rank_anew(&mut self, kind: KindId, hops: &dyn Fn(u32) -> u8, lanes: &mut Lanes);
     /// How many messages wait for each member: slot and count.
     fn waiting(&self) -> BTreeMap<u32, u64>;

@@ -1,4 +1,5 @@
-//! What the leader of a site keeps, by rebalance: the next may begin here before the last has ended everywhere.
+//! What the leader of a site keeps, by rebalance: the next may begin here before the last has ended
+//! everywhere.
 
 use crate::wire::Talk;
 use gridspan_balance::leaders::{Leader, Member, Note};

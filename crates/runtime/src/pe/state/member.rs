@@ -51,8 +51,8 @@ impl Paced {
         self.handled = self.handled.saturating_add(1);
     }
 
-    /// Ends the window, in which the member's load was `load_ns`, of which `share` counts. Returns what it took on `here`
-    /// beside what it took in the window before.
+    /// Ends the window, in which the member's load was `load_ns`, of which `share` counts. Returns
+    /// what it took on `here` beside what it took in the window before.
     pub(crate) fn take(&mut self, here: PeId, load_ns: u64, share: f64) -> Option<Pace> {
         let carried = std::mem::take(&mut self.carried_ns);
         let handled = std::mem::take(&mut self.handled);
@@ -144,7 +144,8 @@ mod tests {
         assert_eq!(paced.take(PeId(1), 4_000, 1.0), None, "nothing to compare with");
         assert_eq!(paced.take(PeId(1), 0, 1.0), None, "nothing was handled");
 
-        // It moves after 700 ns more, and handles two messages of 3 us there, of half of a processor.
+        // It moves after 700 ns more, and handles two messages of 3 us there, of half of a
+        // processor.
         paced.carried_ns = 700;
         (0..2).for_each(|_| paced.note());
         let pace = paced.take(PeId(2), 12_700, 0.5).unwrap();

@@ -1,18 +1,18 @@
 //! What a PE keeps, part by part. Nothing in here knows the PE: what has to call it back is generic
 //! over it.
 //!
-//! - Messages: `lanes` of those that are ready, `waiting` those that are not, their numbers in `channel` with its
-//!   `counters`, and those of broadcasts in `casts`.
-//! - Members: `member`, their `collections`, the `directory` of those elsewhere, the `graves` of those
-//!   that are no more, `twins` of those that sit on two PEs.
+//! - Messages: `lanes` of those that are ready, `waiting` those that are not, their numbers in
+//!   `channel` with its `counters`, and those of broadcasts in `casts`.
+//! - Members: `member`, their `collections`, the `directory` of those elsewhere, the `graves` of
+//!   those that are no more, `twins` of those that sit on two PEs.
 //! - What takes time: `timers`, questions in `waits`, contributions in `reductions`.
-//! - For balancing: who talks to whom, in `talk`, and where time goes, in `timesheet`; `measures` has the rest,
-//!   `leading` what leaders of sites keep; what they tell may come in `pieces`.
+//! - For balancing: who talks to whom, in `talk`, and where time goes, in `timesheet`; `measures`
+//!   has the rest, `leading` what leaders of sites keep; what they tell may come in `pieces`.
 //! - Who takes part beside the founders: `guests`.
 //! - For finding out that nothing goes on: `stall`.
 //! - How what it sends to all travels: `own_plans`.
-//! - On PE 0: the `root` of collective operations, with its `waves`, `publications`, `survey`, `balance` and
-//!   `advice`.
+//! - On PE 0: the `root` of collective operations, with its `waves`, `publications`, `survey`,
+//!   `balance` and `advice`.
 
 mod advice;
 mod balance;

@@ -9,7 +9,8 @@ use bytes::Bytes;
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 
-/// A piece has at most so many bytes: far below what a frame may have, so that others can come in between.
+/// A piece has at most so many bytes: far below what a frame may have, so that others can come in
+/// between.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// What a PE keeps of controls in pieces.
@@ -41,8 +42,8 @@ impl Pieces {
         })
     }
 
-    /// Takes a piece that has come; gives the control once it is complete. Refuses what does not fit, and what would
-    /// make incomplete ones hold more than `bytes_max`.
+    /// Takes a piece that has come; gives the control once it is complete. Refuses what does not
+    /// fit, and what would make incomplete ones hold more than `bytes_max`.
     pub(crate) fn take(
         &mut self,
         from: PeId,

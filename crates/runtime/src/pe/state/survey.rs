@@ -39,12 +39,14 @@ pub(crate) enum Purpose {
     Bandwidth(Time),
     /// What a node of a group carries to the outside, alone or together with the others.
     Uplink(GroupId),
-    /// The advisor wishes to know what one transfer between two of its clusters gets; asked for at this time.
+    /// The advisor wishes to know what one transfer between two of its clusters gets; asked for at
+    /// this time.
     Broadcast((usize, usize), Time),
 }
 
-/// The question whether nodes of a group share their way to the outside. First each finds the rate at which a burst of its
-/// packets arrives, then each sends a train at that rate, alone and with the others.
+/// The question whether nodes of a group share their way to the outside. First each finds the rate
+/// at which a burst of its packets arrives, then each sends a train at that rate, alone and with
+/// the others.
 #[derive(Default)]
 pub(crate) struct UplinkProbe {
     /// The nodes that send, and where each does.
@@ -84,7 +86,8 @@ impl UplinkProbe {
         self.tries += 1;
     }
 
-    /// Who sends what to whom next: one node alone, or all; nobody while others of this try are missing.
+    /// Who sends what to whom next: one node alone, or all; nobody while others of this try are
+    /// missing.
     pub(crate) fn next(&self) -> Vec<(NodeId, NodeId, ProbeKind)> {
         let way = |at: usize, kind| (self.ways[at].0, self.ways[at].1, kind);
         let train = |at: usize| way(at, ProbeKind::train_at(self.bursts[at]));
@@ -167,7 +170,8 @@ impl<C> Survey<C> {
         }
     }
 
-    /// What is known of the links between sites. Nothing where there are too many sites to list all pairs.
+    /// What is known of the links between sites. Nothing where there are too many sites to list all
+    /// pairs.
     pub(crate) fn site_links(&self, now: Time, layout: &Layout) -> Vec<SiteLink> {
         let Some(places) = self.places.as_ref().filter(|_| layout.site_count() <= SITES_MAX) else {
             return Vec::new();

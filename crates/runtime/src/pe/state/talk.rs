@@ -1,13 +1,13 @@
 //! Who sends how much to whom, for balancing.
 //!
-//! An actor of an iterative job talks to the same others in the same order, again and again. So the pairs of a
-//! sender form a ring in the order of their first messages, and the next message is most often for the next in the
-//! ring: no hash has to be computed. The rings of all senders lie in one list, in which an iterative job goes from the
-//! beginning to the end, which caches like.
+//! An actor of an iterative job talks to the same others in the same order, again and again. So the
+//! pairs of a sender form a ring in the order of their first messages, and the next message is most
+//! often for the next in the ring: no hash has to be computed. The rings of all senders lie in one
+//! list, in which an iterative job goes from the beginning to the end, which caches like.
 //!
-//! **Bounds.** At most [`PAIRS_MAX`] pairs are kept. When there are more, the pairs that have talked least
-//! are forgotten, as in lossy counting (G. S. Manku, R. Motwani, 2002): what is kept is what matters
-//! for a cut.
+//! **Bounds.** At most [`PAIRS_MAX`] pairs are kept. When there are more, the pairs that have
+//! talked least are forgotten, as in lossy counting (G. S. Manku, R. Motwani, 2002): what is kept
+//! is what matters for a cut.
 
 use crate::id::ActorId;
 use crate::wire::Talk;
@@ -113,7 +113,8 @@ impl Talks {
         }
     }
 
-    /// Forgets the pairs of `rings` with at most so many messages, and all others. What is left is in the order of rings.
+    /// Forgets the pairs of `rings` with at most so many messages, and all others. What is left is
+    /// in the order of rings.
     fn keep<'a>(&mut self, rings: impl Iterator<Item = (ActorId, &'a mut Ring)>, least: u64) {
         let old = Self { pairs: std::mem::take(&mut self.pairs), index: FxHashMap::default() };
         self.index.clear();
@@ -128,7 +129,8 @@ impl Talks {
         }
     }
 
-    /// Makes room: forgets pairs, those with the fewest messages first, until there is room for as many again.
+    /// Makes room: forgets pairs, those with the fewest messages first, until there is room for as
+    /// many again.
     pub(crate) fn forget(&mut self, rings: &mut [(ActorId, &mut Ring)]) {
         let mut least = 1;
         while self.pairs.len() > PAIRS_MAX / 2 {
@@ -137,7 +139,8 @@ impl Talks {
         }
     }
 
-    /// Takes all counts, in the order of rings. Who has not talked since the last time is forgotten.
+    /// Takes all counts, in the order of rings. Who has not talked since the last time is
+    /// forgotten.
     pub(crate) fn take(&mut self, rings: &mut [(ActorId, &mut Ring)]) -> Vec<Talk> {
         self.keep(rings.iter_mut().map(|(from, ring)| (*from, &mut **ring)), 0);
         let mut all = Vec::with_capacity(self.pairs.len());

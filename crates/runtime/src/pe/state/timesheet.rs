@@ -1,7 +1,8 @@
 //! Where the time of a PE went, for balancing.
 //!
-//! A PE with nothing to do wants nothing, so that one that others' work slowed, and from which all actors have
-//! gone therefore, would seem slow for ever. It tries now and then: it computes for nothing for a moment.
+//! A PE with nothing to do wants nothing, so that one that others' work slowed, and from which all
+//! actors have gone therefore, would seem slow for ever. It tries now and then: it computes for
+//! nothing for a moment.
 
 use gridspan_balance::PeLoad;
 use gridspan_topology::Time;
@@ -14,8 +15,8 @@ pub struct Spent {
     pub ran: Duration,
     /// It wanted one, and others had it.
     pub waited: Duration,
-    /// The part of `ran` that went into sending and receiving, where the driver knows; else it is what
-    /// handlers leave of it.
+    /// The part of `ran` that went into sending and receiving, where the driver knows; else it is
+    /// what handlers leave of it.
     pub communication: Option<Duration>,
 }
 
@@ -33,8 +34,8 @@ const DOUBT: Duration = Duration::from_secs(1);
 /// Whoever gets less than a hundredth does not compute any more, and times must stay finite.
 const SHARE_MIN: f64 = 0.01;
 
-/// How long an idle PE computes for nothing to find out what share of a processor it gets: several time
-/// slices of a scheduler, so that others get theirs meanwhile.
+/// How long an idle PE computes for nothing to find out what share of a processor it gets: several
+/// time slices of a scheduler, so that others get theirs meanwhile.
 pub const TRIAL: Duration = Duration::from_millis(20);
 
 /// The time since it was last taken.
@@ -119,7 +120,8 @@ impl Timesheet {
         (self.share < SLOWED).then(|| self.heard + DOUBT)
     }
 
-    /// The share of a processor that the PE got when it wanted one; what was last known if it wanted none.
+    /// The share of a processor that the PE got when it wanted one; what was last known if it
+    /// wanted none.
     pub(crate) fn share(&self) -> f64 {
         let is_better_known = self.is_tried || wanted(self.sum) < WINDOW_MIN;
         if is_better_known { self.share } else { share(self.sum) }

@@ -1,5 +1,5 @@
-//! Actors that sit on two PEs at once, as one of the two knows them. How they come to that, and part again, is told
-//! in `pe/twin.rs`.
+//! Actors that sit on two PEs at once, as one of the two knows them. How they come to that, and
+//! part again, is told in `pe/twin.rs`.
 
 use crate::envelope::Header;
 use crate::id::{ActorId, CollectionId};
@@ -54,7 +54,8 @@ pub(crate) enum Role {
 /// How far the first seat is.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Seating {
-    /// The second one has been offered, on behalf of a plan, and is to be given up again if anything waits for that.
+    /// The second one has been offered, on behalf of a plan, and is to be given up again if
+    /// anything waits for that.
     Offered { plan: CollectionId, then: Vec<Then> },
     /// Both handle everything. The PE of the second gives it broadcasts from this number on.
     Both { broadcasts: u64 },
@@ -133,8 +134,8 @@ impl TwinSeat {
         !matches!(self.role, Role::First(Seating::Offered { .. }))
     }
 
-    /// Whether messages to `receiver` leave from this seat. As long as one of the two may not send yet, or no more,
-    /// the other does; what both send is dropped by its number.
+    /// Whether messages to `receiver` leave from this seat. As long as one of the two may not send
+    /// yet, or no more, the other does; what both send is dropped by its number.
     pub(crate) fn sends_to(&self, receiver: ActorId) -> bool {
         match self.role {
             Role::First(Seating::Both { .. }) => !self.serves.contains(&receiver),
@@ -151,8 +152,9 @@ impl TwinSeat {
                 Role::First(Seating::Both { broadcasts } | Seating::Ending { broadcasts, .. }) => {
                     header.sequence < broadcasts
                 }
-                // What this PE gives to all its members has no epoch, what the first seat has passed on has the seats'.
-                // Anything else is owed to the actor by a PE that it has left.
+                // What this PE gives to all its members has no epoch, what the first seat has
+                // passed on has the seats'. Anything else is owed to the actor by a PE that it has
+                // left.
                 Role::Second { .. } => {
                     let is_given_here = header.epoch == 0 && header.hops == 0;
                     !is_given_here && header.epoch != self.epoch
@@ -178,8 +180,8 @@ impl Until {
         self.sent.iter().all(|&(to, channel, number)| next(to, channel) >= number)
     }
 
-    /// Whether all has come; `next` tells the number of the next message from a sender, `broadcasts` that of the next
-    /// broadcast.
+    /// Whether all has come; `next` tells the number of the next message from a sender,
+    /// `broadcasts` that of the next broadcast.
     pub(crate) fn is_heard(&self, next: impl Fn(ActorId, i32) -> u64, broadcasts: u64) -> bool {
         broadcasts >= self.broadcasts
             && self.heard.iter().all(|&(from, channel, number)| next(from, channel) >= number)

@@ -10,7 +10,8 @@ use std::time::Duration;
 /// How long home keeps messages for a member that it does not know, in case the insertion is still
 /// on its way. Longer than any outage that a connection survives; quiescence drops them earlier.
 pub(crate) const UNKNOWN_MEMBER_HOLD: Duration = Duration::from_secs(60);
-/// How long other PEs keep messages for a member that should arrive, before they leave them to home.
+/// How long other PEs keep messages for a member that should arrive, before they leave them to
+/// home.
 pub(crate) const DETOUR_HOLD: Duration = Duration::from_secs(5);
 
 /// A message that waits.

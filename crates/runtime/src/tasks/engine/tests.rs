@@ -80,7 +80,8 @@ fn long_tasks_that_wait_are_laid_out_for_those_that_sleep() {
     engine.submit([(Parent(3), 0)]);
     engine.step();
     engine.share();
-    // One runs here next, and one is for each of the others, of whom the first is to wake the second.
+    // One runs here next, and one is for each of the others, of whom the first is to wake the
+    // second.
     assert_eq!((engine.kept.len(), node.offered(0), &engine.wakes[..]), (1, 2, &[1][..]));
 
     let mut second = Engine::<Searching<Parent>>::new(PeId(1), 1, node.clone(), false);

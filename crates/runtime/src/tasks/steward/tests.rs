@@ -42,7 +42,8 @@ impl Search for Text {
 
 const OTHER: NodeId = NodeId(1);
 
-/// The steward of the first of two nodes with two PEs each, and the tasks of its first PE, which all lie open.
+/// The steward of the first of two nodes with two PEs each, and the tasks of its first PE, which
+/// all lie open.
 fn steward<S: Search>(tasks: Vec<S>) -> (PoolSteward<Searching<S>>, Engine<Searching<S>>) {
     let layout = Arc::new(Layout::new(vec![("a".to_owned(), vec![2, 2])]));
     let node = Arc::new(Deques::new(0..2));

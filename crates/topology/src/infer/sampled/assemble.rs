@@ -68,8 +68,8 @@ pub(super) fn assemble(places: &[Place], leaves: &[Leaf], log: &Log) -> Draft {
     }
 }
 
-/// Lifts the nearest few distances to the others: where what busy hosts add was overestimated, a handful
-/// of pairs seems to be nearer than anything, and that is no level.
+/// Lifts the nearest few distances to the others: where what busy hosts add was overestimated, a
+/// handful of pairs seems to be nearer than anything, and that is no level.
 fn lift(weighted: &mut [Weighted]) {
     const FEW: f32 = 0.02;
     const BELOW: f32 = 0.5;

@@ -1,9 +1,9 @@
 //! How a node finds its group among those of a sample, by a few probes.
 //!
 //! One probe to a member of each group is enough for most nodes, since noise hardly ever makes a
-//! round trip shorter: the group that answers within the cut is the one. Where none does, or two are alike, the
-//! nearest groups are asked again and medians decide. Many groups are asked eight at a time, first those that
-//! are as far from the groups asked before as the node was measured to be.
+//! round trip shorter: the group that answers within the cut is the one. Where none does, or two
+//! are alike, the nearest groups are asked again and medians decide. Many groups are asked eight at
+//! a time, first those that are as far from the groups asked before as the node was measured to be.
 
 use super::log::Log;
 use crate::infer::height::MOST_MS;
@@ -11,13 +11,13 @@ use crate::infer::pairs::median;
 
 /// So many groups are asked at once.
 const AT_ONCE: usize = 8;
-/// In doubt so many of the nearest groups are asked until each has answered so often: first those that a single
-/// slow or lost pair may hide, then a few for certain.
+/// In doubt so many of the nearest groups are asked until each has answered so often: first those
+/// that a single slow or lost pair may hide, then a few for certain.
 const DOUBTS: [(usize, usize); 2] = [(16, 2), (4, 8)];
 /// A slow pair is at most this many times slower.
 const SLOWEST: f32 = 10.0;
-/// A node is asked no more after so many probes, or after so many by nodes in doubt: else all nodes of a
-/// region would ask the only member of a small group.
+/// A node is asked no more after so many probes, or after so many by nodes in doubt: else all nodes
+/// of a region would ask the only member of a small group.
 const MOST_LOAD: [u32; 2] = [150, 300];
 /// Another group this much further leaves no doubt.
 const CLEARLY_FURTHER: f32 = 1.5;

@@ -9,7 +9,8 @@ use crate::infer::pairs::{Pairs, median};
 const LARGE_SAMPLE: usize = 64;
 /// The least sample of a region that is expected to hold together.
 const SMALL_SAMPLE: usize = 24;
-/// A sample of a region that is expected to hold together costs so many probes for each of its nodes.
+/// A sample of a region that is expected to hold together costs so many probes for each of its
+/// nodes.
 const SAMPLE_COST: usize = 20;
 /// A level is used to split if its groups have so many members of the sample…
 const RELIABLE_MEMBERS: usize = 4;
@@ -41,7 +42,8 @@ struct Placing {
 pub(super) struct Region {
     members: Vec<u32>,
     holds_together: bool,
-    /// Whether these are nodes that fit nowhere else: their round trips are beyond this, in milliseconds.
+    /// Whether these are nodes that fit nowhere else: their round trips are beyond this, in
+    /// milliseconds.
     stray_ms: Option<f32>,
     state: State,
 }
@@ -201,8 +203,8 @@ fn significant(added: f32, groups: &Groups, group: usize) -> f32 {
     if added > 0.3 * inside { added } else { 0.0 }
 }
 
-/// The level whose groups become regions: of a whole matrix the last one, else the last one whose groups
-/// the sample shows well, or the first.
+/// The level whose groups become regions: of a whole matrix the last one, else the last one whose
+/// groups the sample shows well, or the first.
 fn splitting_level(found: &Nested, is_whole: bool) -> Option<usize> {
     let count = |groups: &Vec<u32>| groups.iter().max().map_or(0, |&last| last as usize + 1);
     let is_shown = |groups: &Vec<u32>| {

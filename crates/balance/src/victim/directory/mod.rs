@@ -14,8 +14,8 @@
 //!   levels work between them and with other sites.
 //! - *Crossing*: a task leaves its site only if its result is expected back before the site would
 //!   have come to it. Nodes observe what a task takes (`task_time.rs`). Tasks that spawn others are
-//!   expected to last as long as they have lasted, and leave after two round trips. A latency that
-//!   is not measured yet is measured first (`ways.rs`).
+//!   expected to last as long as they have lasted, and leave after one and a half round trips. A
+//!   latency that is not measured yet is measured first (`ways.rs`).
 //! - *Grants* (`grant.rs`): of tasks that spawn others a thief gets one, and more while it is soon
 //!   back.
 //! - *Failure*: when any node is lost, every sleeper asks again, since the lost one may have been

@@ -74,6 +74,9 @@ impl<S: Search> SearchStream<S> {
     }
 }
 
+/// What main awaits until outputs are there.
+type PendingOutputs = Pin<Box<dyn Future<Output = Result<Outputs, GridError>> + Send>>;
+
 /// A stream for one kind of work.
 pub(super) struct Stream<W: Work> {
     pool: Pool<W>,
@@ -87,7 +90,7 @@ pub(super) struct Stream<W: Work> {
     ready: VecDeque<(u64, bytes::Bytes)>,
     /// The answer that a call of [`Stream::next`] awaits; the next call goes on if that one is
     /// dropped.
-    pending: Option<Pin<Box<dyn Future<Output = Result<Outputs, GridError>> + Send>>>,
+    pending: Option<PendingOutputs>,
 }
 
 impl<W: Work> Stream<W> {

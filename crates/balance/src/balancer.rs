@@ -11,8 +11,10 @@
 
 mod report;
 mod undo;
+mod window;
 
 pub use report::{BalanceReport, Cause};
+pub use window::{Occasion, Window};
 
 use crate::cost::{CostModel, Traffic};
 use crate::figures::Figures;
@@ -26,34 +28,6 @@ use gridspan_topology::{LinkChange, Time};
 use std::collections::VecDeque;
 use std::time::Duration;
 use undo::{Undo, UndoPlan, work_of_message};
-
-/// What was measured, and why.
-#[derive(Clone, Copy, Debug)]
-pub struct Window<'a> {
-    /// When it ended.
-    pub now: Time,
-    /// Why it was measured.
-    pub cause: Cause,
-    /// What was measured.
-    pub snapshot: &'a Snapshot,
-    /// How long it was, pauses left out.
-    pub time: Duration,
-    /// How many messages all actors have handled in it.
-    pub handled: u64,
-}
-
-/// The same where nobody holds a snapshot of all.
-#[derive(Clone, Copy, Debug)]
-pub struct Occasion {
-    /// When the window ended.
-    pub now: Time,
-    /// Why it was measured.
-    pub cause: Cause,
-    /// How long it was, pauses left out.
-    pub time: Duration,
-    /// How many messages all actors have handled in it.
-    pub handled: u64,
-}
 
 /// A strategy, its gate, and the plan that is being judged.
 pub struct Balancer {

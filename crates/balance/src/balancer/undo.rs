@@ -1,6 +1,6 @@
 //! Plans that are to be taken back, unless something else has made steps longer.
 
-use super::Window;
+use super::window::Window;
 use crate::cost::{CostModel, Traffic};
 use crate::gate::Appraisal;
 use crate::plan::Plan;

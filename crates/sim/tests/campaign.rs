@@ -85,7 +85,11 @@ fn the_number_of_threads_changes_nothing() {
 }
 
 fn assert_found(planted: Planted) {
-    let report = campaign(0..100, planted).run();
+    assert_found_from(0, planted);
+}
+
+fn assert_found_from(first: u64, planted: Planted) {
+    let report = campaign(first..100, planted).run();
 
     let failure = report.failure.expect("a planted bug is found within 100 seeds");
     let repeated = campaign(failure.seed..failure.seed + 1, planted).run();
@@ -109,7 +113,8 @@ fn broadcasts_that_do_not_wait_for_messages_are_found() {
 
 #[test]
 fn giving_numbers_to_other_broadcasts_than_they_are_for_is_found() {
-    assert_found(Planted::Pe(pe::PlantedFault::NumbersMixed));
+    // The job of seed 0 waits for its time limit then, and simulating that takes minutes.
+    assert_found_from(1, Planted::Pe(pe::PlantedFault::NumbersMixed));
 }
 
 #[test]

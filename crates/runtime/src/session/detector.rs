@@ -64,7 +64,7 @@ const NODES_PER_CORE: u32 = 8;
 
 impl DetectorSettings {
     /// For a job of which so many nodes share a core: all times grow with what is beyond
-    /// [`NODES_PER_CORE`], since signs of life of all nodes to all others wait for the core, too.
+    /// `NODES_PER_CORE`, since signs of life of all nodes to all others wait for the core, too.
     pub fn crowded(nodes_per_core: u32) -> Self {
         let factor = crowding_factor(nodes_per_core);
         let Self { beat, phi, acceptable_pause, sigma_min, suspect_after, lost_after } =

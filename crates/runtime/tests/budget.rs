@@ -51,7 +51,7 @@ struct Cell;
 
 #[derive(Clone, Serialize, Deserialize)]
 enum Msg {
-    /// Sends so many messages to that member, and, if so wished, does it again.
+    /// Sends `messages` to member `to`, `again` more times; then `Done`, to the receiver and itself.
     Produce {
         to: i32,
         messages: u32,
@@ -77,9 +77,13 @@ impl Actor for Cell {
                     let data = vec![7; MESSAGE_BYTES].into();
                     cx.send(&cx.collection().at(Ix1(to)), Msg::Data(data));
                 }
-                if again > 0 {
-                    let me = cx.me();
-                    cx.send(&me, Msg::Produce { to, messages, again: again - 1 });
+                let me = cx.me();
+                match again {
+                    0 => {
+                        cx.send(&cx.collection().at(Ix1(1)), Msg::Done);
+                        cx.send(&me, Msg::Done);
+                    }
+                    _ => cx.send(&me, Msg::Produce { to, messages, again: again - 1 }),
                 }
             }
             // Slow beside a producer.
@@ -101,7 +105,6 @@ fn produce(to: i32, messages: u32, again: u32) -> Job {
     Job::new("budget").actor::<Cell>().limits(limits).main(async move |grid| {
         let cells = grid.create::<Cell>(Ix1::range(2), |_| ()).await?;
         cells.member(Ix1(0)).send(Msg::Produce { to, messages, again });
-        cells.broadcast(Msg::Done);
         cells.reduction::<u64>(Op::Sum).await?;
         Ok(())
     })

@@ -21,8 +21,8 @@ fn a_job_that_can_never_go_on_is_warned_of_and_goes_on() {
 
 #[test]
 fn a_job_that_can_never_go_on_ends_if_that_is_wanted() {
-    let job = ["run", "-n", "2", "--on-stall", "fail", "drill", "--stall", "sync"];
-    let output = run(&job);
+    let how = ["run", "-n", "2", "--balance", "refine", "--on-stall", "fail"];
+    let output = run(&[&how[..], &["drill", "--stall", "sync"]].concat());
     assert_eq!(output.code, Some(1), "{output:?}");
     assert!(output.stderr.contains("error: the job has stalled"), "{output:?}");
     assert!(output.stderr.contains("1 members wait at a sync point"), "{output:?}");

@@ -255,9 +255,13 @@ impl<A: Actor> Context<'_, A> {
         );
     }
 
-    /// Waits at the sync point: once all members are there, the job's strategy may move actors, and
-    /// then [`Actor::resume`] is called. Messages are handled as usual meanwhile. A plan may move
-    /// actors of all collections, not only those that wait.
+    /// Reaches a sync point: once all members have, the job's strategy may move actors, of all
+    /// collections. [`Actor::resume`] is called once this handler has returned.
+    ///
+    /// A sync point is no barrier. A member only waits for others at its first one, so that a bad
+    /// placement is mended early, and at a later one while others are more than three behind.
+    /// Messages are handled as usual meanwhile. Without a strategy nobody ever waits. Whoever needs
+    /// a barrier contributes to a reduction.
     pub fn at_sync(&mut self) {
         if !self.core.breaks_promise(self.seat.kind, "wait at a sync point") {
             self.core.reach_sync(self.seat);

@@ -31,8 +31,7 @@ pub trait Actor: Serialize + DeserializeOwned + Send + 'static {
         None
     }
 
-    /// Called when every member has reached its sync point and the plan has been carried out; see
-    /// [`Context::at_sync`].
+    /// Called when the actor may go on from its sync point; see [`Context::at_sync`].
     fn resume(&mut self, _cx: &mut Context<'_, Self>) {}
 
     /// Called after the actor has arrived on another PE.

@@ -146,7 +146,7 @@ fn jobs_that_wait_for_what_cannot_come_end_with_the_reason() {
     };
     let jobs = vec![
         to_all_but_one(Msg::Contribute),
-        to_all_but_one(Msg::Sync),
+        to_all_but_one(Msg::Sync).strategy("refine"),
         job(async |grid| {
             let cells = grid.create::<Cell>(Ix1::range(2), |_| ()).await?;
             cells.member(Ix1(77)).send(Msg::Contribute);

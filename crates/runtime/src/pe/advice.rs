@@ -176,6 +176,7 @@ impl Core {
     }
 
     fn begin_advice(&mut self, places: &Places) {
+        self.want_uplinks();
         let members: Vec<NodeId> = self.common.layout.nodes().collect();
         let Some(root) = &mut self.root else { return };
         // Where nodes of a site were seen to share their way to different sites, all may.

@@ -261,11 +261,18 @@ impl Pe {
         }
     }
 
+    /// Lets a member go on from its sync point, if it still waits there.
+    pub(super) fn resume_one(&mut self, (kind, slot): (KindId, u32)) {
+        if self.core.leave_sync(kind, slot) {
+            self.stores[kind.index()].resume(&mut self.core, slot);
+        }
+    }
+
     /// Lets the members that wait at their sync point go on.
     fn resume(&mut self, collection: CollectionId, syncs: u64) {
-        if let Some((kind, slots)) = self.core.take_synced(collection, syncs) {
+        if let Some((kind, slots)) = self.core.settle_syncs(collection, syncs) {
             for slot in slots {
-                self.stores[kind.index()].resume(&mut self.core, slot);
+                self.resume_one((kind, slot));
                 self.grant_requests();
             }
         }

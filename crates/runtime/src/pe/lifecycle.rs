@@ -96,31 +96,43 @@ impl Core {
         }
     }
 
-    /// The members of a collection that wait at the sync point number `syncs - 1`, which they
-    /// leave.
-    pub(super) fn take_synced(
+    /// Whether a member may leave the `syncs`-th sync point that it has reached. Where nothing is
+    /// ever balanced, nobody waits.
+    pub(super) fn may_leave_sync(&self, collection: CollectionId, syncs: u64) -> bool {
+        !self.common.balancing.is_active()
+            || self.collections.get(collection).is_some_and(|local| local.may_leave_sync(syncs))
+    }
+
+    /// Whether the member waits at its sync point and may leave it, which it does then.
+    pub(super) fn leave_sync(&mut self, kind: KindId, slot: u32) -> bool {
+        let Some(member) = self.member(kind, slot) else { return false };
+        let (collection, syncs, synced) = (member.id.collection, member.syncs, member.synced);
+        let leaves = synced && self.may_leave_sync(collection, syncs);
+        if leaves && let Some(member) = self.member(kind, slot) {
+            member.synced = false;
+        }
+        leaves
+    }
+
+    /// The root has settled that many sync points of the collection. Returns the members that may
+    /// leave theirs for it.
+    pub(super) fn settle_syncs(
         &mut self,
         collection: CollectionId,
         syncs: u64,
     ) -> Option<(KindId, Vec<u32>)> {
-        // News of an earlier sync point may be late.
+        // News of an earlier rebalance may be late.
         if self.balancing.get(&collection).is_some_and(|&balancing| balancing <= syncs) {
             self.balancing.remove(&collection);
         }
         let local = self.collections.get_mut(collection)?;
-        local.resumed = local.resumed.max(syncs);
+        local.settled_syncs = local.settled_syncs.max(syncs);
         let kind = local.info.kind;
-        let mut slots = Vec::new();
-        for (slot, member) in self.members[kind.index()].iter_mut().enumerate() {
-            if let Some(member) = member
-                && member.id.collection == collection
-                && member.synced
-                && member.syncs <= syncs
-            {
-                member.synced = false;
-                slots.push(slot as u32);
-            }
-        }
+        let waits = |(slot, member): (u32, &Option<Member>)| {
+            let member = member.as_ref().filter(|member| member.synced)?;
+            (member.id.collection == collection).then_some(slot)
+        };
+        let slots = (0..).zip(&self.members[kind.index()]).filter_map(waits).collect();
         Some((kind, slots))
     }
 

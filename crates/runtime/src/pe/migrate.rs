@@ -257,9 +257,6 @@ pub(super) fn handle_refuse(
     let Departing { kind, slot, to, mut member, mailbox, arrivals, plan } = departing;
     tracing::warn!(collection = id.collection.0, index = ?id.key, %to, reason, "migration refused");
     member.epoch = epoch + 1;
-    let resumed = core.collections.get(id.collection).map_or(0, |local| local.resumed);
-    let overtaken = member.synced && member.syncs <= resumed;
-    member.synced &= !overtaken;
     core.members[kind.index()][slot as usize] = Some(member);
     if let Some(local) = core.collections.get_mut(id.collection) {
         local.slots.insert(id.key, slot);
@@ -276,9 +273,7 @@ pub(super) fn handle_refuse(
     for envelope in arrivals {
         core.arrive_any(kind, envelope.into_inner());
     }
-    if overtaken {
-        stores[kind.index()].resume(core, slot);
-    }
+    resume_if_settled(core, stores, (kind, slot));
     core.note_moved(plan, false);
 }
 
@@ -298,16 +293,11 @@ pub(super) fn handle_commit(
     };
     let state_bytes = migrant.state.len() as u64;
     let Migrant { kind, epoch, mailbox, record, .. } = migrant;
-    let resumed = core.collections.get(id.collection).map_or(0, |local| local.resumed);
-    let overtaken = record.synced && record.syncs <= resumed;
-    let record = MemberRecord { synced: record.synced && !overtaken, ..record };
     let slot = core.seat(kind, member(id, epoch, &record, channels, state_bytes));
     core.refill(kind, slot, &mailbox);
     core.release_blocked(kind, slot);
     stores[kind.index()].install(core, slot, state);
-    if overtaken {
-        stores[kind.index()].resume(core, slot);
-    }
+    resume_if_settled(core, stores, (kind, slot));
     if let Some(home) = core.home(id)
         && home != core.me
     {
@@ -315,6 +305,15 @@ pub(super) fn handle_commit(
         core.tell_place(home, id, Place::at(pe, epoch));
     }
     core.release_awaiting(id);
+}
+
+/// Lets an actor go on that waited at its sync point when it left, if the root has settled that
+/// meanwhile.
+fn resume_if_settled(core: &mut Core, stores: &mut [Box<dyn Store>], seat: (KindId, u32)) {
+    let (kind, slot) = seat;
+    if core.leave_sync(kind, slot) {
+        stores[kind.index()].resume(core, slot);
+    }
 }
 
 impl Core {

@@ -382,6 +382,8 @@ impl Pe {
                     Wish::Migrate(_) if requests.contains(&dying) => {}
                     Wish::Migrate(to) => self.migrate(seat, to),
                     Wish::Destroy => self.destroy(id, seat),
+                    Wish::Resume if requests.contains(&dying) => {}
+                    Wish::Resume => self.resume_one(seat),
                 }
             }
         }

@@ -2,9 +2,10 @@
 //!
 //! **Steady state.** Every node reports twice a second what its connections show; the root combines
 //! this into one estimate for each pair of groups and announces what has changed by more than a
-//! fifth. A pair of groups of which nothing was heard for long is probed. Once, the root has two
-//! nodes of each group send a train of packets to another group, first each alone and then both
-//! together, to see whether they share their way.
+//! fifth. A pair of groups of which nothing was heard for long is probed. Once, if a plan of
+//! broadcasts or a listener needs it, the root has two nodes of each group send a train of packets
+//! to another group, first each alone and then both together, to see whether they share their way.
+//! The trains delay the job's own messages.
 //!
 //! **Failure.** Reports may be missing; estimates age.
 
@@ -41,6 +42,7 @@ impl Core {
     /// Calls `done` with what is known of the links.
     pub(crate) fn await_links(&mut self, done: impl FnOnce(&mut Self, Links) + Send + 'static) {
         self.await_places(move |core, _| {
+            core.want_uplinks();
             if let Some(links) = core.links() {
                 done(core, links);
             }
@@ -117,8 +119,20 @@ impl Core {
         if self.common.layout.node_count() > 1
             && !std::mem::replace(&mut root.survey.is_watching, true)
         {
-            self.ask_uplinks();
+            if !self.common.on_links.is_empty() {
+                self.want_uplinks();
+            }
             self.look();
+        }
+    }
+
+    /// Sees to it that the root asks once who shares a way.
+    pub(super) fn want_uplinks(&mut self) {
+        if let Some(root) = &mut self.root
+            && root.survey.places.is_some()
+            && !std::mem::replace(&mut root.survey.wants_uplinks, true)
+        {
+            self.ask_uplinks();
         }
     }
 

@@ -67,8 +67,8 @@ pub(super) struct Ledger {
     problem: Option<String>,
 }
 
-/// Puts a fresh model in place.
-pub(super) fn install(dice: Dice) {
+/// Puts a fresh model in place, of a job whose actors are balanced or never.
+pub(super) fn install(dice: Dice, is_balanced: bool) {
     let ledger = Ledger {
         dice,
         members: BTreeMap::new(),
@@ -79,7 +79,7 @@ pub(super) fn install(dice: Dice) {
         tokens: 0,
         broadcasts: Broadcasts::default(),
         interleaving: Interleaving::default(),
-        rounds: Rounds::default(),
+        rounds: Rounds::new(is_balanced),
         notes: Notes::default(),
         doings: Doings::default(),
         refusal: 0.0,
@@ -355,7 +355,7 @@ mod tests {
     }
 
     fn ledger() -> Ledger {
-        install(Dice::new(1));
+        install(Dice::new(1), true);
         let mut ledger = take().unwrap();
         ledger.created(member(1), PeId(0));
         ledger.created(member(2), PeId(1));

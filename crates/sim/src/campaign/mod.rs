@@ -9,7 +9,8 @@
 //! - broadcasts of a collection are handled by each of its members once, in one order, and in order
 //!   with the messages that their senders sent to the member;
 //! - reductions are the sum of what was contributed, and come after the last contribution;
-//! - nobody leaves a sync point before all have reached it;
+//! - nobody leaves the first sync point before all have reached it, or is more than three ahead of
+//!   others;
 //! - a member is never in two places and never lost;
 //! - a pure actor that is in two places says everything once, and the same;
 //! - tasks of all pools count once;

@@ -136,7 +136,7 @@ impl Scenario {
 
     /// Puts the model of this scenario in place.
     pub(super) fn install_model(&self) {
-        ledger::install(Dice::new(!self.seed));
+        ledger::install(Dice::new(!self.seed), self.strategy != "none" || self.doubles);
     }
 }
 

@@ -12,7 +12,7 @@ use crate::envelope::Header;
 use crate::error::{GridError, JobError};
 use crate::id::{ActorId, CollectionId, Seat, SectionId, Sender};
 use crate::pe::core::Core;
-use crate::pe::state::{Accumulator, BroadcastRequest};
+use crate::pe::state::{Accumulator, BroadcastRequest, Request, Wish};
 use crate::reduce::{Op, Partial, Reduction, Target, Value};
 use crate::wire::{Contribution, Control, ReductionGroup, Wanted};
 use gridspan_topology::Time;
@@ -69,18 +69,25 @@ impl Core {
         self.merge(Contribution { group, sequence, count: 1, expected, op, target, partial });
     }
 
-    /// Waits at the sync point.
+    /// Reaches the sync point. The member goes on once its handler has returned, unless it has to
+    /// wait for the root.
     pub(crate) fn reach_sync(&mut self, seat: Seat) {
         let Some(member) = self.member(seat.kind, seat.slot) else { return };
         if member.synced {
             return;
         }
         member.synced = true;
-        let sequence = member.syncs;
+        let (id, sequence) = (member.id, member.syncs);
         member.syncs += 1;
-        let group = ReductionGroup::Sync(member.id.collection);
-        let (op, target, partial) = (Op::And, Target::Sync, Partial::Plain(Value::Unit));
-        self.merge(Contribution { group, sequence, count: 1, expected: 0, op, target, partial });
+        if self.may_leave_sync(id.collection, sequence + 1) {
+            self.request(Request { id, wish: Wish::Resume });
+        }
+        if self.common.balancing.is_active() {
+            let group = ReductionGroup::Sync(id.collection);
+            let (op, target, partial) = (Op::And, Target::Sync, Partial::Plain(Value::Unit));
+            let (count, expected) = (1, 0);
+            self.merge(Contribution { group, sequence, count, expected, op, target, partial });
+        }
     }
 
     /// Combines a contribution with what is here, and passes it on if that is all.
@@ -226,7 +233,7 @@ impl Core {
                     None => for_main.results.push_back((op, value)),
                 }
             }
-            Target::Sync => self.begin_balance(collection),
+            Target::Sync => self.complete_sync(collection),
             Target::Member { to, tag } => {
                 let reduction = Reduction { collection, tag, value };
                 self.deliver_result(to.collection, Some(to), reduction);

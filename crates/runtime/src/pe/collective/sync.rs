@@ -22,20 +22,29 @@ use std::time::Duration;
 
 impl Core {
     /// All members of a collection have reached their sync point.
-    pub(super) fn begin_balance(&mut self, collection: CollectionId) {
-        let now = self.now;
+    pub(super) fn complete_sync(&mut self, collection: CollectionId) {
+        let (now, is_led) = (self.now, self.is_led());
         let Some(root) = &mut self.root else { return };
-        if !root.balancer.may_begin(now) {
-            return self.resume_synced(collection);
+        let is_free = root.balances.queue.is_empty();
+        let begins = is_free && root.balancer.may_begin(now);
+        let is_first =
+            root.collections.get(&collection).is_some_and(|family| family.syncs.next == 1);
+        // After the first, members wait until it is known what moves. Leaders at far sites talk
+        // for too long for that.
+        match begins && is_first && !is_led {
+            true => _ = root.balances.first_syncs.insert(collection),
+            false => self.resume_synced(collection),
         }
-        if !self.is_led() {
-            return self.queue_balance(collection, Cause::SyncPoint);
-        }
-        // Leaders at far sites talk for long, and nobody needs to stand still for that.
-        let is_free = self.root.as_ref().is_some_and(|root| root.balances.queue.is_empty());
-        self.resume_synced(collection);
-        if is_free {
+        if begins {
             self.queue_balance(Balances::<Self>::ALL, Cause::SyncPoint);
+        }
+    }
+
+    /// What moves after first sync points is known.
+    fn settle_first_syncs(&mut self) {
+        let Some(root) = &mut self.root else { return };
+        for collection in std::mem::take(&mut root.balances.first_syncs) {
+            self.resume_synced(collection);
         }
     }
 
@@ -135,6 +144,8 @@ impl Core {
             }
             self.post_ends(collection, orders.end);
         }
+        // PEs learn of it after what leaves them.
+        self.settle_first_syncs();
     }
 
     /// So many moves are about to begin. False if there are none, and the rebalance is over.

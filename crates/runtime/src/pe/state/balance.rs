@@ -7,7 +7,7 @@ use crate::wire::{Talk, TwinOrder};
 use gridspan_balance::leaders::Top;
 use gridspan_balance::{ActorLoad, Cause, PeLoad};
 use gridspan_topology::{PeId, Time};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// What is balanced, which also names it on the network.
@@ -20,6 +20,9 @@ pub(crate) type Occasion = CollectionId;
 pub(crate) struct Balances<C> {
     /// The first is being worked off, the others wait.
     pub(crate) queue: VecDeque<(Occasion, Cause)>,
+    /// Collections whose members have all reached their first sync point, and it is not known what
+    /// moves after that.
+    pub(crate) first_syncs: BTreeSet<CollectionId>,
     /// PEs that still measure, or actors that still move.
     pub(crate) missing: usize,
     pub(crate) loads: Vec<(ActorLoad, u32)>,
@@ -116,6 +119,7 @@ impl<C> Default for Balances<C> {
     fn default() -> Self {
         Self {
             queue: VecDeque::new(),
+            first_syncs: BTreeSet::new(),
             missing: 0,
             loads: Vec::new(),
             talks: Vec::new(),

@@ -14,6 +14,10 @@ const COLLECTIONS_MAX: usize = 1 << 16;
 /// A box of indices gets a table if at least one in this many of its members lives here; a table
 /// entry takes a twelfth of a hash map's.
 const TABLE_SHARE: u64 = 16;
+/// How many sync points a member may leave that are not settled. It takes a round trip to settle
+/// one. Members that depend on those of another site cross half of that between two sync points at
+/// least, so that two would do; one more leaves time to combine contributions.
+const SYNCS_AHEAD: u64 = 3;
 /// The empty entry of a table.
 const NOBODY: u32 = u32::MAX;
 
@@ -23,8 +27,20 @@ pub(crate) struct Local {
     /// Members that live here, by index.
     pub(crate) slots: Slots,
     pub(crate) broadcasts: Broadcasts,
-    /// How many sync points are complete.
-    pub(crate) resumed: u64,
+    /// How many sync points the root has settled: all members have reached them, and what moves
+    /// after them is known.
+    pub(crate) settled_syncs: u64,
+}
+
+impl Local {
+    /// Whether a member may leave the `syncs`-th sync point that it has reached, counted from one.
+    ///
+    /// The first is a barrier, so that members never run far from where they were created when they
+    /// should move. At all others a member goes on at once, unless it is too far ahead of what is
+    /// settled.
+    pub(crate) fn may_leave_sync(&self, syncs: u64) -> bool {
+        self.settled_syncs > 0 && syncs <= self.settled_syncs + SYNCS_AHEAD
+    }
 }
 
 /// A broadcast that waits: who asked, message, and priority.
@@ -102,7 +118,7 @@ impl Collections {
         }
         let slots = Slots::new(info.shape, members);
         let broadcasts = Broadcasts::default();
-        self.0[position] = Some(Local { info, slots, broadcasts, resumed: 0 });
+        self.0[position] = Some(Local { info, slots, broadcasts, settled_syncs: 0 });
         true
     }
 }

@@ -131,6 +131,8 @@ pub(crate) enum Wish {
     Migrate(PeId),
     /// To be no more.
     Destroy,
+    /// To go on from the sync point that it has reached.
+    Resume,
 }
 
 #[cfg(test)]

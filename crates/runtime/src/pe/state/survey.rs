@@ -115,6 +115,8 @@ pub(crate) struct Survey<C> {
     pub(crate) monitor: LinkMonitor,
     pub(crate) plan: ProbePlan,
     pub(crate) is_watching: bool,
+    /// Whether it was asked which nodes share their way out of their group.
+    pub(crate) wants_uplinks: bool,
     /// When somebody was told of the links.
     pub(crate) told: Option<Time>,
     pub(crate) changes: VecDeque<LinkChange>,
@@ -135,6 +137,7 @@ impl<C> Default for Survey<C> {
             monitor: LinkMonitor::new(),
             plan: ProbePlan::default(),
             is_watching: false,
+            wants_uplinks: false,
             told: None,
             changes: VecDeque::new(),
             change_waits: VecDeque::new(),

@@ -1,0 +1,115 @@
+//! Sync points cost next to nothing: members do not wait there, but once.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use gridspan_runtime::{Actor, Context, Ix1, Job, Op, Time, To};
+use gridspan_sim::{SimOptions, Simulation};
+use gridspan_topology::GridSpec;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+const MEMBERS: i32 = 48;
+const STEPS: u32 = 160;
+
+/// Computes once in each step, and needs what its neighbours had after the one before.
+#[derive(Serialize, Deserialize)]
+struct Point {
+    step: u32,
+    sync_every: u32,
+    /// What has come for this step and for the next.
+    heard: [u32; 2],
+    /// Whether it has told its neighbours of this step.
+    has_sent: bool,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+enum Msg {
+    Start,
+    Value(u32),
+}
+
+impl Point {
+    fn send(&mut self, cx: &mut Context<'_, Self>) {
+        self.has_sent = true;
+        for neighbour in [cx.index().0 + 1, cx.index().0 + MEMBERS - 1] {
+            let to = cx.collection().at(Ix1(neighbour % MEMBERS));
+            cx.send(&to, Msg::Value(self.step));
+        }
+    }
+
+    fn advance(&mut self, cx: &mut Context<'_, Self>) {
+        while self.has_sent && self.heard[0] == 2 {
+            cx.charge(Duration::from_micros(20));
+            self.step += 1;
+            self.heard = [self.heard[1], 0];
+            self.has_sent = false;
+            if self.step == STEPS {
+                return cx.contribute(Op::Sum, 1_u64, To::main());
+            }
+            if self.sync_every > 0 && self.step.is_multiple_of(self.sync_every) {
+                return cx.at_sync();
+            }
+            self.send(cx);
+        }
+    }
+}
+
+impl Actor for Point {
+    type Index = Ix1;
+    type Init = u32;
+    type Message = Msg;
+
+    fn create(sync_every: u32, _cx: &mut Context<'_, Self>) -> Self {
+        Self { step: 0, sync_every, heard: [0; 2], has_sent: false }
+    }
+
+    fn handle(&mut self, message: Msg, cx: &mut Context<'_, Self>) {
+        match message {
+            Msg::Start => self.send(cx),
+            Msg::Value(step) => self.heard[(step - self.step) as usize] += 1,
+        }
+        self.advance(cx);
+    }
+
+    fn resume(&mut self, cx: &mut Context<'_, Self>) {
+        self.send(cx);
+        self.advance(cx);
+    }
+}
+
+/// How long all steps take on 18 PEs at three sites, 2 ms apart.
+fn steps(strategy: &'static str, sync_every: u32) -> Duration {
+    let job = Job::new("ring").actor::<Point>().strategy(strategy).main(async move |grid| {
+        let points = grid.create::<Point>(Ix1::range(MEMBERS as u32), |_| sync_every).await?;
+        points.broadcast(Msg::Start);
+        assert_eq!(points.reduction::<u64>(Op::Sum).await?, MEMBERS as u64);
+        Ok(())
+    });
+    let spec = GridSpec::from_emulate("3x6,wan=2ms").unwrap();
+    let report = Simulation::new(job, spec, SimOptions::default()).unwrap().run();
+    report.outcome.unwrap();
+    report.virtual_time.since(Time::ZERO)
+}
+
+#[test]
+fn where_nothing_is_balanced_nobody_waits_at_a_sync_point() {
+    let without = steps("none", 0);
+
+    for every in [1, 8, 40] {
+        assert_eq!(steps("none", every), without, "a sync point after each {every}");
+    }
+}
+
+#[test]
+fn strategies_that_move_nothing_cost_one_barrier() {
+    let without = steps("none", 0);
+    let round_trip = Duration::from_millis(4);
+
+    for strategy in ["refine", "grid-cut", "leader-cut", "auto"] {
+        for every in [1, 2, 8, 40] {
+            let with = steps(strategy, every);
+            // They are gathered and let go, and loads are measured in between.
+            let most = without.mul_f64(1.001) + 2 * round_trip + round_trip / 4;
+            assert!(with <= most, "{strategy}, after each {every}: {with:?}, {without:?} without");
+        }
+    }
+}

@@ -264,9 +264,9 @@ impl Balancer {
         }
     }
 
-    /// The last plan has been carried out: so many have moved, and it took so long. `is_stop`: the
-    /// job stood still meanwhile.
-    pub fn carried_out(&mut self, now: Time, moved: u64, took: Duration, is_stop: bool) {
+    /// The last plan has been carried out while the job went on: so many have moved, and it took so
+    /// long.
+    pub fn carried_out(&mut self, now: Time, moved: u64, took: Duration) {
         // While one plan is judged, others move nobody.
         let Some(passed) = self.passed.as_mut().filter(|passed| !passed.is_carried_out) else {
             return;
@@ -275,12 +275,11 @@ impl Balancer {
         passed.is_carried_out = true;
         let is_judged = passed.is_gated && moved > 0;
         if moved > 0 {
-            self.pace = if is_stop { RecentPace::default() } else { RecentPace::after_a_move() };
+            self.pace = RecentPace::after_a_move();
         }
         if let Some(gate) = &mut self.gate {
             match passed.is_gated && moved == 0 {
                 true => gate.withdrawn(),
-                false if is_stop => gate.carried_out(now, took),
                 false => gate.carried_out_meanwhile(now, took),
             }
         }

@@ -30,7 +30,7 @@ use study::{Figure, Knee, Outline, Point};
 /// 4000 atoms in 96 cells with 1344 pairs, on eight PEs that compute for 100 ms in each step.
 const PROBLEM: &str =
     "--system uniform --size 10 --contrast 2 --cutoff 2.7 --cells 4,4,6 --migrate-every 20";
-const PHASES: Phases = Phases { steps: 8, balances: 2 };
+const PHASES: Phases = Phases { steps: 16, balances: 2 };
 
 #[test]
 fn the_cut_by_sites_hides_more_latency_than_balanced_loads_and_stays_near_the_bound() {

@@ -199,7 +199,8 @@ impl Grid {
         wait(known).await
     }
 
-    /// What is known of the links between groups of nodes.
+    /// What is known of the links between groups of nodes. The first call also has nodes send
+    /// trains of packets to find out who shares a way out of its group; later calls know.
     pub async fn links(&self) -> Result<Links, GridError> {
         let (resolve, links) = self.promise();
         self.run(move |core| core.await_links(move |_, links| resolve.with(Ok(links))));

@@ -93,3 +93,7 @@ pub struct Timer {
     /// Tells apart what is due at the same time.
     pub(crate) number: u64,
 }
+
+/// A rebalance of a job; they are counted from one, and there is one at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct RebalanceId(pub(crate) u64);

@@ -43,7 +43,8 @@ fn nodes_that_share_their_way_out_are_told_from_those_that_do_not() {
     // All pairs of nodes of two sites share one modelled link.
     let spec = GridSpec::from_emulate("2x2,wan=10ms,rate=20mbit").unwrap();
     let links: Links = run(&spec, async |grid| {
-        grid.places().await?;
+        // Who shares a way is found out after somebody has asked for links.
+        grid.links().await?;
         grid.sleep(Duration::from_secs(5)).await?;
         grid.links().await
     });

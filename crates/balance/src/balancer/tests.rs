@@ -8,6 +8,8 @@ use crate::random::Random;
 use crate::refine::Refine;
 
 const SECOND: Duration = Duration::from_secs(1);
+/// How long actors move; what is handled meanwhile says nothing of steps.
+const MOVING: Duration = Duration::from_millis(2);
 
 fn at(second: u32) -> Time {
     Time::ZERO + SECOND * second
@@ -31,7 +33,8 @@ fn carried_out() -> (Balancer, Plan) {
     let mut balancer = Balancer::new(Box::new(Refine), true);
     let plan = balancer.decide(&window(&lopsided(), 100));
     assert!(!plan.is_empty());
-    balancer.carried_out(at(101), plan.moves.len() as u64, Duration::from_millis(2), true);
+    balancer.carried_out(at(101), plan.moves.len() as u64, MOVING);
+    balancer.progress(at(101), MOVING, 20);
     (balancer, plan)
 }
 
@@ -55,7 +58,7 @@ fn a_rebalance_that_moves_nobody_does_not_end_the_judging_of_an_earlier_plan() {
     let (mut balancer, plan) = carried_out();
 
     assert!(balancer.decide(&window(&lopsided(), 102)).is_empty());
-    balancer.carried_out(at(102), 0, Duration::ZERO, true);
+    balancer.carried_out(at(102), 0, Duration::ZERO);
 
     assert!(balancer.is_judging());
     balancer.progress(at(103), Duration::from_millis(60), 1000);
@@ -83,7 +86,8 @@ fn leaders_are_judged_as_one_place_is_and_take_back_what_they_keep() {
     let occasion = Occasion { now: at(100), cause: Cause::Period, time, handled: 100 };
 
     assert!(balancer.is_led() && balancer.decide_led(&occasion, &figures, false));
-    balancer.carried_out(at(101), 3, Duration::from_millis(2), true);
+    balancer.carried_out(at(101), 3, MOVING);
+    balancer.progress(at(101), MOVING, 20);
     balancer.progress(at(102), Duration::from_millis(200), 1000);
 
     let report = balancer.take_report().unwrap();
@@ -91,7 +95,7 @@ fn leaders_are_judged_as_one_place_is_and_take_back_what_they_keep() {
     assert!(report.realised.unwrap() < -0.9 && balancer.wants_undo());
     assert!(balancer.take_led_undo() && !balancer.take_led_undo());
     assert!(balancer.decide_led(&Occasion { now: at(103), ..occasion }, &figures, true));
-    balancer.carried_out(at(103), 3, Duration::ZERO, true);
+    balancer.carried_out(at(103), 3, Duration::ZERO);
     assert_eq!(balancer.take_report().unwrap().cause, Cause::Undo);
 }
 
@@ -112,7 +116,7 @@ fn a_plan_that_made_things_worse_is_taken_back_for_those_that_are_still_there() 
 
     let back = |step: &Move| Move { actor: step.actor, from: step.to, to: step.from };
     assert_eq!(undo.moves, plan.moves[1..].iter().map(back).collect::<Vec<_>>());
-    balancer.carried_out(at(104), undo.moves.len() as u64, Duration::from_millis(2), true);
+    balancer.carried_out(at(104), undo.moves.len() as u64, Duration::from_millis(2));
     let report = balancer.take_report().unwrap();
     assert_eq!((report.cause, report.moved), (Cause::Undo, undo.moves.len() as u64));
     assert!(balancer.decide(&window(&lopsided(), 105)).is_empty(), "not again so soon");
@@ -152,7 +156,7 @@ fn strategies_that_move_for_the_sake_of_moving_pass_the_gate_by() {
     let even = snapshot(&[0, 1, 2, 3]);
     for second in 1..20 {
         let plan = balancer.decide(&window(&even, second));
-        balancer.carried_out(at(second), plan.moves.len() as u64, SECOND, true);
+        balancer.carried_out(at(second), plan.moves.len() as u64, SECOND);
         let report = balancer.take_report().unwrap();
         assert_eq!((report.moved, report.refusal), (plan.moves.len() as u64, None));
         assert!(balancer.may_begin(at(second)));

@@ -42,7 +42,7 @@ const PROBLEM_REAL: &str =
     "--system uniform --size 6 --contrast 1.5 --cutoff 2.5 --cells 3,3,4 --migrate-every 20";
 /// Runs of each point in real time, of which the middle one counts.
 const ROUNDS_REAL: usize = 3;
-const PHASES: Phases = Phases { steps: 12, balances: 2 };
+const PHASES: Phases = Phases { steps: 16, balances: 2 };
 
 /// Steps of molecular dynamics on two sites, over the latency between them.
 #[derive(Parser)]

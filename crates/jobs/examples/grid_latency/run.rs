@@ -86,9 +86,9 @@ pub(crate) fn median_step(
     median(&times[times.len() - steps as usize..])
 }
 
-/// The median of the later three quarters, in which what the sync point has stirred up has settled.
+/// The median of the later half. A plan takes effect while the job goes on after the sync point.
 fn median(times: &[Duration]) -> Duration {
-    let mut settled = times[times.len() / 4..].to_vec();
+    let mut settled = times[times.len() / 2..].to_vec();
     settled.sort_unstable();
     settled[settled.len() / 2]
 }

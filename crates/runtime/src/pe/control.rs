@@ -5,7 +5,7 @@ use super::state::{BroadcastRequest, Early, Incomplete, NewMembers, Place, Then}
 use super::{Pe, migrate, twin};
 use crate::collection::PlanEntry;
 use crate::error::JobError;
-use crate::id::{ActorId, CollectionId, KindId};
+use crate::id::{ActorId, CollectionId, KindId, RebalanceId};
 use crate::parcel::Parcel;
 use crate::wire::{Control, Insertion, MemberRecord};
 use gridspan_balance::Cause;
@@ -134,35 +134,34 @@ impl Pe {
                 migrate::handle_commit(core, stores, tentatives, id);
                 core.note_moved(plan, true);
             }
-            Control::Measure { collection, syncs, led } => {
-                core.handle_measure(collection, syncs, led, stores);
-            }
+            Control::Measure { rebalance, led } => core.handle_measure(rebalance, led, stores),
             Control::Loads(loads) => {
                 core.handle_loads(from, *loads);
             }
             Control::Lead { number, note, thought } => {
                 core.handle_lead(from, number, *note, thought);
             }
-            Control::Settle { number, collection, is_passed, uses_steps } => {
-                core.handle_settle(number, collection, is_passed, uses_steps);
+            Control::Settle { number, rebalance, is_passed, uses_steps } => {
+                core.handle_settle(number, rebalance, is_passed, uses_steps);
             }
-            Control::PlanPart { collection, moves } | Control::Plan { collection, moves } => {
+            Control::PlanPart { rebalance, moves } | Control::Plan { rebalance, moves } => {
                 let mine = core.learn_moves(moves);
-                self.carry_out(collection, &mine);
+                self.carry_out(rebalance, &mine);
             }
             Control::Twin(talk) => {
                 for (id, then) in twin::handle(core, stores, from, *talk) {
                     self.go_on(id, then);
                 }
             }
-            Control::Twins { collection, begin, end } => {
-                core.end_twins(collection, &end);
-                begin.into_iter().for_each(|order| twin::begin(core, stores, order, collection));
+            Control::Twins { rebalance, begin, end } => {
+                core.end_twins(rebalance, &end);
+                begin.into_iter().for_each(|order| twin::begin(core, stores, order, rebalance));
             }
             Control::UsesSteps => core.handle_uses_steps(),
             Control::Borders { hops } => core.handle_borders(hops),
-            Control::PlanDone { collection, moves } => core.handle_plan_done(collection, moves),
-            Control::Resume { collection, syncs } => self.resume(collection, syncs),
+            Control::PlanDone { rebalance, moves } => core.handle_plan_done(rebalance, moves),
+            Control::Rebalanced { rebalance } => self.end_rebalance(rebalance),
+            Control::SettleSyncs { collection, syncs } => self.settle_syncs(collection, syncs),
             _ => {}
         }
     }
@@ -229,12 +228,12 @@ impl Pe {
     }
 
     /// Moves the actors that a plan moves away from here.
-    fn carry_out(&mut self, collection: CollectionId, moves: &[PlanEntry]) {
-        let plan = Some(collection);
+    fn carry_out(&mut self, rebalance: RebalanceId, moves: &[PlanEntry]) {
+        let plan = Some(rebalance);
         for entry in moves {
             match self.core.resident(entry.id) {
                 Some(_) if self.core.twins.get(entry.id).is_some() => {
-                    self.core.end_twin(entry.id, Then::Move(entry.to, collection));
+                    self.core.end_twin(entry.id, Then::Move(entry.to, rebalance));
                 }
                 Some(seat) => {
                     migrate::depart(&mut self.core, &mut self.stores, seat, entry.to, plan);
@@ -268,13 +267,21 @@ impl Pe {
         }
     }
 
-    /// Lets the members that wait at their sync point go on.
-    fn resume(&mut self, collection: CollectionId, syncs: u64) {
-        if let Some((kind, slots)) = self.core.settle_syncs(collection, syncs) {
+    /// Lets the members go on that wait for sync points which the root has settled.
+    fn settle_syncs(&mut self, collection: CollectionId, syncs: u64) {
+        if let Some((kind, slots)) = self.core.take_settled(collection, syncs) {
             for slot in slots {
                 self.resume_one((kind, slot));
                 self.grant_requests();
             }
+        }
+    }
+
+    /// Moves those now that have wished to be moved during a rebalance.
+    fn end_rebalance(&mut self, rebalance: RebalanceId) {
+        // Another may have begun before the news of this one's end has come.
+        if self.core.rebalance.is_some_and(|present| present <= rebalance) {
+            self.core.rebalance = None;
         }
         for (id, to) in self.core.take_deferred() {
             if let Some((kind, slot)) = self.core.resident(id) {

@@ -20,7 +20,7 @@ use crate::collection::PlacementMap;
 use crate::definition::{Definition, Part};
 use crate::envelope::{AnyEnvelope, Batch, Header};
 use crate::error::JobError;
-use crate::id::{ActorId, CollectionId, KindId, Seat};
+use crate::id::{ActorId, CollectionId, KindId, RebalanceId, Seat};
 use crate::index::Key;
 use crate::limits::Limits;
 use crate::parcel::Parcel;
@@ -202,12 +202,11 @@ pub struct Core {
     /// Broadcasts still owed to actors that have left: the first and the end of their numbers.
     pub(super) debts: BTreeMap<ActorId, (u64, u64)>,
     pub(super) requests: Vec<Request>,
-    /// Collections whose plan is being made or carried out, and the number of the sync point after
-    /// it; migrations on request wait for the end.
-    pub(super) balancing: BTreeMap<CollectionId, u64>,
+    /// The rebalance that is being planned or carried out; migrations on request wait for the end.
+    pub(super) rebalance: Option<RebalanceId>,
     pub(super) deferred: Vec<(ActorId, PeId)>,
     /// Moves of plans that are over and were not reported yet.
-    pub(super) moved: BTreeMap<CollectionId, Moves>,
+    pub(super) moved: BTreeMap<RebalanceId, Moves>,
     /// The counters of what the PE itself sends, for main and on behalf of actors.
     pub(super) system: Channels,
     // Conversations.
@@ -282,7 +281,7 @@ impl Core {
             arriving: BTreeSet::new(),
             debts: BTreeMap::new(),
             requests: Vec::new(),
-            balancing: BTreeMap::new(),
+            rebalance: None,
             deferred: Vec::new(),
             moved: BTreeMap::new(),
             system: Channels::default(),

@@ -35,7 +35,7 @@ impl Core {
             )));
             return false;
         }
-        if !self.balancing.is_empty() {
+        if self.rebalance.is_some() {
             self.deferred.push((id, to));
             return false;
         }
@@ -52,9 +52,9 @@ impl Core {
 
     /// Migrations that were asked for during a rebalance, once it is over.
     pub(super) fn take_deferred(&mut self) -> Vec<(ActorId, PeId)> {
-        match self.balancing.is_empty() {
-            true => std::mem::take(&mut self.deferred),
-            false => Vec::new(),
+        match self.rebalance {
+            None => std::mem::take(&mut self.deferred),
+            Some(_) => Vec::new(),
         }
     }
 
@@ -116,15 +116,11 @@ impl Core {
 
     /// The root has settled that many sync points of the collection. Returns the members that may
     /// leave theirs for it.
-    pub(super) fn settle_syncs(
+    pub(super) fn take_settled(
         &mut self,
         collection: CollectionId,
         syncs: u64,
     ) -> Option<(KindId, Vec<u32>)> {
-        // News of an earlier rebalance may be late.
-        if self.balancing.get(&collection).is_some_and(|&balancing| balancing <= syncs) {
-            self.balancing.remove(&collection);
-        }
         let local = self.collections.get_mut(collection)?;
         local.settled_syncs = local.settled_syncs.max(syncs);
         let kind = local.info.kind;

@@ -16,7 +16,7 @@ use super::state::{Casts, Channels, Counters, Departing, Kept, Member, Paced, Pl
 use crate::codec;
 use crate::envelope::AnyEnvelope;
 use crate::error::JobError;
-use crate::id::{ActorId, CollectionId, KindId};
+use crate::id::{ActorId, KindId, RebalanceId};
 use crate::limits::PIECE_BYTES_MAX;
 use crate::rank::FAR;
 use crate::wire::{Control, MemberRecord, Migrant};
@@ -41,7 +41,7 @@ pub(super) fn depart(
     stores: &mut [Box<dyn Store>],
     (kind, slot): (KindId, u32),
     to: PeId,
-    plan: Option<CollectionId>,
+    plan: Option<RebalanceId>,
 ) {
     let Some((member, mailbox)) = core.take_out(kind, slot) else { return };
     let id = member.id;

@@ -35,7 +35,7 @@ impl Core {
             reductions: core.accumulators.len() as u64,
             questions: core.waits.len() as u64,
             rebalances: core.root.as_ref().map_or(0, |root| root.balances.queue.len() as u64)
-                + core.balancing.len() as u64,
+                + u64::from(core.rebalance.is_some()),
             synced: members().filter(|member| member.synced).count() as u64,
             dead_letters: core.statistics.dead_letters,
             nobody: core.looks.nobody.iter().map(|id| core.name_of(*id)).collect(),

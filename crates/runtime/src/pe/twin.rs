@@ -32,7 +32,7 @@ use super::migrate;
 use super::state::{Member, Place, Role, Seating, Then, TwinSeat, Until, Way};
 use crate::codec;
 use crate::error::JobError;
-use crate::id::{ActorId, CollectionId, KindId};
+use crate::id::{ActorId, KindId, RebalanceId};
 use crate::limits::PIECE_BYTES_MAX;
 use crate::wire::{Control, MemberRecord, Migrant, TwinOrder, TwinTalk};
 use gridspan_topology::PeId;
@@ -43,7 +43,7 @@ pub(super) fn begin(
     core: &mut Core,
     stores: &[Box<dyn Store>],
     TwinOrder { id, at, serves }: TwinOrder,
-    plan: CollectionId,
+    plan: RebalanceId,
 ) {
     let seat = core.resident(id).filter(|_| core.may_have_twin(id, at));
     let Some((kind, slot)) = seat else { return core.note_moved(Some(plan), false) };

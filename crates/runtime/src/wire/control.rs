@@ -8,7 +8,7 @@ use super::visit::Visit;
 use crate::collection::{CollectionInfo, PlanEntry};
 use crate::definition::Definition;
 use crate::error::JobError;
-use crate::id::{ActorId, CollectionId, KindId, SectionId, Timer};
+use crate::id::{ActorId, CollectionId, KindId, RebalanceId, SectionId, Timer};
 use crate::index::Key;
 use crate::parcel::Parcel;
 use crate::probe::{ProbeOrder, Probed};
@@ -84,7 +84,7 @@ pub(crate) struct Talk {
 /// What one PE has measured.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Loads {
-    pub(crate) collection: CollectionId,
+    pub(crate) rebalance: RebalanceId,
     /// The loads and epochs of the actors that live there.
     pub(crate) actors: Vec<(ActorLoad, u32)>,
     /// Who has sent how much to whom from there.
@@ -215,7 +215,7 @@ pub(crate) enum Control {
     /// It cannot live here.
     MigrateRefuse { id: ActorId, epoch: u32, reason: String },
     /// The old copy is gone; the new one lives. `plan`: which rebalance moves it, if one does.
-    MigrateCommit { id: ActorId, epoch: u32, plan: Option<CollectionId> },
+    MigrateCommit { id: ActorId, epoch: u32, plan: Option<RebalanceId> },
     /// Do not send what was to be sent later.
     CancelTimer(Timer),
     /// To the root: tell that PE once the job is quiescent.
@@ -226,35 +226,36 @@ pub(crate) enum Control {
     WaveReply { wave: u64, created: u64, processed: u64, stranded: u64 },
     /// Drop the stranded messages that were reported last; see `pe/collective/quiescence.rs`.
     BuryStranded,
-    /// Report the loads of your actors. `syncs`: how many sync points will be complete after it.
-    /// `led`: to the leader of your site, for this rebalance.
-    Measure { collection: CollectionId, syncs: u64, led: Option<u64> },
+    /// Report the loads of your actors. `led`: to the leader of your site, for this rebalance of the
+    /// leaders.
+    Measure { rebalance: RebalanceId, led: Option<u64> },
     /// What was measured.
     Loads(Box<Loads>),
     /// Everyone learns the whole plan; those named as origin carry it out.
-    Plan { collection: CollectionId, moves: Vec<PlanEntry> },
+    Plan { rebalance: RebalanceId, moves: Vec<PlanEntry> },
     /// Between leaders of sites and the root: their plan for a rebalance. `thought`: nanoseconds
     /// that the sender has spent on it.
     Lead { number: u64, note: Box<Note>, thought: u64 },
     /// To leaders of sites: carry out what you have planned, or not. `uses_steps`: tell how near
     /// borders are.
-    Settle { number: u64, collection: CollectionId, is_passed: bool, uses_steps: bool },
+    Settle { number: u64, rebalance: RebalanceId, is_passed: bool, uses_steps: bool },
     /// The part of a plan that concerns a PE, which carries out what begins there.
-    PlanPart { collection: CollectionId, moves: Vec<PlanEntry> },
+    PlanPart { rebalance: RebalanceId, moves: Vec<PlanEntry> },
     /// Between the PEs of the two seats of an actor.
     Twin(Box<TwinTalk>),
     /// A plan wants actors that sit there to have a second seat, or none.
-    Twins { collection: CollectionId, begin: Vec<TwinOrder>, end: Vec<ActorId> },
+    Twins { rebalance: RebalanceId, begin: Vec<TwinOrder>, end: Vec<ActorId> },
     /// To the root: the sender handles messages of steps.
     UsesSteps,
     /// How near those are to another site who live there once the plan that comes with it is
     /// carried out.
     Borders { hops: Vec<(ActorId, u8)> },
     /// Moves of the plan are over.
-    PlanDone { collection: CollectionId, moves: Moves },
-    /// The rebalance is over: members that wait at their sync point go on. `syncs`: how many are
-    /// complete.
-    Resume { collection: CollectionId, syncs: u64 },
+    PlanDone { rebalance: RebalanceId, moves: Moves },
+    /// The rebalance is over.
+    Rebalanced { rebalance: RebalanceId },
+    /// That many sync points of the collection are settled, and members that wait for it go on.
+    SettleSyncs { collection: CollectionId, syncs: u64 },
     /// Read-only data. `value` is the encoded value.
     Publish { id: u32, value: Bytes },
     /// The sender has it.
@@ -310,11 +311,8 @@ impl Control {
         match self {
             Self::Broadcast { collection, .. }
             | Self::BroadcastNumber { collection, .. }
-            | Self::Errand { collection, .. } => Some(*collection),
-            // Nobody waits for a rebalance that was asked for.
-            Self::Resume { collection, .. } if *collection != CollectionId::SYSTEM => {
-                Some(*collection)
-            }
+            | Self::Errand { collection, .. }
+            | Self::SettleSyncs { collection, .. } => Some(*collection),
             Self::Multicast(multicast) => Some(multicast.collection),
             Self::InsertRequest { id, .. } => Some(id.collection),
             Self::Insert(insertion) => Some(insertion.id.collection),
@@ -377,7 +375,8 @@ impl Control {
                 | Self::Twin(_)
                 | Self::Twins { .. }
                 | Self::PlanDone { .. }
-                | Self::Resume { .. }
+                | Self::Rebalanced { .. }
+                | Self::SettleSyncs { .. }
         )
     }
 }

@@ -13,9 +13,10 @@
 //! **Failure.** As for all rebalances: a lost node ends the job.
 
 use crate::collection::PlanEntry;
+use crate::id::RebalanceId;
 use crate::pe::core::Core;
 use crate::pe::measure::{id_of, key_of};
-use crate::pe::state::{Leading, Occasion, Root, Session};
+use crate::pe::state::{Leading, Root, Session};
 use crate::wire::{Control, Loads, Talk};
 use gridspan_balance::leaders::{Grid, Leader, Member, Note, Said, SiteTalk, SiteView, Top};
 use gridspan_balance::{ActorLoad, Cause, Figures};
@@ -193,24 +194,24 @@ impl Core {
         root.balancer.keep_speeds(top.into_speeds());
         let Some(occasion) = self.end_window() else { return };
         let Some(root) = &mut self.root else { return };
-        let Some(&(collection, _)) = root.balances.queue.front() else { return };
+        let rebalance = root.balances.present();
         let is_fresh_wanted = std::mem::take(&mut root.balances.events.is_fresh_wanted);
         let is_passed = !(is_fresh_wanted && occasion.cause == Cause::ForeignLoad)
             && root.balancer.decide_led(&occasion, figures, is_undo);
         let uses_steps = root.uses_steps;
         for site in self.common.layout.sites() {
             let to = self.leader_of(site);
-            self.post(to, Control::Settle { number, collection, is_passed, uses_steps });
+            self.post(to, Control::Settle { number, rebalance, is_passed, uses_steps });
         }
         let moves = if is_passed { figures.moves.min(figures.actors) as usize } else { 0 };
-        self.begin_moves(collection, moves);
+        self.begin_moves(moves);
     }
 
     /// The root has decided; this leader's part of the plan is carried out or forgotten.
     pub(in crate::pe) fn handle_settle(
         &mut self,
         number: u64,
-        collection: Occasion,
+        rebalance: RebalanceId,
         is_passed: bool,
         uses_steps: bool,
     ) {
@@ -254,7 +255,7 @@ impl Core {
             for pe in pes().filter(|_| !all.is_empty()) {
                 leaving.insert(pe, all.clone());
             }
-            let part = |(pe, moves)| (pe, Control::PlanPart { collection, moves });
+            let part = |(pe, moves)| (pe, Control::PlanPart { rebalance, moves });
             said.extend(leaving.into_iter().map(part));
         }
         for (pe, control) in said {

@@ -16,7 +16,7 @@
 //! actors live at the root.
 
 use crate::pe::core::Core;
-use crate::pe::state::{Balances, Family, Pulse};
+use crate::pe::state::{Family, Pulse};
 use crate::wire::Control;
 use gridspan_balance::{Cause, Occasion, Refusal};
 use gridspan_topology::Time;
@@ -59,7 +59,7 @@ impl Core {
     fn tick(&mut self, every: Duration) {
         match self.may_balance() {
             // The clock goes on when that is over, so that others have their time in between.
-            true => self.queue_balance(Balances::<Self>::ALL, Cause::Period),
+            true => self.queue_balance(Cause::Period),
             false => self.run_upkeep_after(every, move |core| core.tick(every)),
         }
     }
@@ -96,7 +96,7 @@ impl Core {
     fn forget_window(&mut self) {
         let Some(root) = &mut self.root else { return };
         root.balances.events.is_fresh_wanted = true;
-        self.queue_balance(Balances::<Self>::ALL, Cause::ForeignLoad);
+        self.queue_balance(Cause::ForeignLoad);
     }
 
     fn look_at_event(&mut self) {
@@ -108,7 +108,7 @@ impl Core {
             return;
         }
         if may_balance && let Some(cause) = events.waiting.take() {
-            return self.queue_balance(Balances::<Self>::ALL, cause);
+            return self.queue_balance(cause);
         }
         events.is_timed = true;
         self.run_upkeep_after(EVENT_PAUSE, Self::look_at_event);
@@ -247,7 +247,7 @@ impl Core {
         let is_undo = self.root.as_ref().is_some_and(|root| root.balancer.wants_undo());
         self.tell_balances();
         if is_undo {
-            self.queue_balance(Balances::<Self>::ALL, Cause::Undo);
+            self.queue_balance(Cause::Undo);
         }
     }
 

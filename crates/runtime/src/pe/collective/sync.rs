@@ -1,20 +1,22 @@
 //! Rebalancing: a strategy decides who lives where, and actors move.
 //!
-//! At a sync point the members of a collection wait for it; else everybody goes on meanwhile. Loads
-//! come in, the plan goes out to all, those who live where it moves them from send them off, and
-//! migrations on request wait until that is over. What to move, if anything, is for the
-//! [`Balancer`](gridspan_balance::Balancer) to say; `pulse` tells it afterwards how the job gets
-//! on.
+//! The job goes on meanwhile. PEs report loads, the root sends the plan to all, PEs send off the
+//! actors that it moves away from them, and migrations on request wait until that is over. The
+//! [`Balancer`](gridspan_balance::Balancer) decides what to move, if anything; `pulse` tells it
+//! afterwards how the job gets on.
+//!
+//! A rebalance may begin when all members of a collection have reached a sync point. They
+//! contribute to that as to a reduction and go on; see `Local::may_leave_sync` for when they wait.
 
 use super::twins::{TwinOrders, note_seats};
 use crate::collection::PlanEntry;
-use crate::id::CollectionId;
+use crate::id::{CollectionId, RebalanceId};
 use crate::pe::core::{Core, Store};
 use crate::pe::measure::{id_of, key_of};
-use crate::pe::state::{Balances, Occasion, Place};
+use crate::pe::state::{Balances, Place};
 use crate::wire::{Control, Loads, Moves};
 use gridspan_balance::{
-    ActorKey, ActorLoad, Cause, Edge, Move, Occasion as Asked, Plan, Snapshot, Twin, Window, rounds,
+    ActorKey, ActorLoad, Cause, Edge, Move, Occasion, Plan, Snapshot, Twin, Window, rounds,
 };
 use gridspan_topology::{Layout, PeId};
 use std::collections::BTreeMap;
@@ -33,10 +35,10 @@ impl Core {
         // for too long for that.
         match begins && is_first && !is_led {
             true => _ = root.balances.first_syncs.insert(collection),
-            false => self.resume_synced(collection),
+            false => self.settle_syncs(collection),
         }
         if begins {
-            self.queue_balance(Balances::<Self>::ALL, Cause::SyncPoint);
+            self.queue_balance(Cause::SyncPoint);
         }
     }
 
@@ -44,7 +46,7 @@ impl Core {
     fn settle_first_syncs(&mut self) {
         let Some(root) = &mut self.root else { return };
         for collection in std::mem::take(&mut root.balances.first_syncs) {
-            self.resume_synced(collection);
+            self.settle_syncs(collection);
         }
     }
 
@@ -56,30 +58,21 @@ impl Core {
             return done(self, 0);
         }
         root.balances.waits.push_back(Box::new(done));
-        self.queue_balance(Balances::<Self>::ALL, Cause::Request);
+        self.queue_balance(Cause::Request);
     }
 
     /// A plan may move every actor of the job, so that two at a time would contradict each other.
-    pub(super) fn queue_balance(&mut self, occasion: Occasion, cause: Cause) {
+    pub(super) fn queue_balance(&mut self, cause: Cause) {
         let Some(root) = &mut self.root else { return };
-        root.balances.queue.push_back((occasion, cause));
+        root.balances.queue.push_back(cause);
         if root.balances.queue.len() == 1 {
-            self.measure(occasion);
-        }
-    }
-
-    /// The number of the occasion: how many of its kind will be over after it.
-    fn number_of(&self, occasion: Occasion) -> Option<u64> {
-        let root = self.root.as_ref()?;
-        match occasion == Balances::<Self>::ALL {
-            true => Some(root.balances.count + 1),
-            false => Some(root.collections.get(&occasion)?.syncs.next),
+            self.measure();
         }
     }
 
     /// Asks all PEs for the loads of their actors.
-    fn measure(&mut self, collection: Occasion) {
-        let (Some(syncs), now) = (self.number_of(collection), self.now) else { return };
+    fn measure(&mut self) {
+        let now = self.now;
         // What is near what counts from the next time on, if nobody knows it yet.
         self.await_places(|_, _| {});
         let pes = self.common.layout.pes();
@@ -89,20 +82,20 @@ impl Core {
         (root.balances.missing, root.balances.asked) = (pes.len(), now);
         root.balances.asked_own = asked_own;
         root.balances.handled = 0;
+        let rebalance = root.balances.present();
         for pe in pes {
-            self.post(pe, Control::Measure { collection, syncs, led });
+            self.post(pe, Control::Measure { rebalance, led });
         }
     }
 
     /// Reports what the actors that live here have cost.
     pub(in crate::pe) fn handle_measure(
         &mut self,
-        collection: Occasion,
-        syncs: u64,
+        rebalance: RebalanceId,
         led: Option<u64>,
         stores: &[Box<dyn Store>],
     ) {
-        self.balancing.insert(collection, syncs);
+        self.rebalance = Some(rebalance);
         let (actors, pe) = self.take_loads(stores);
         let (talks, handled) = (self.take_talks(), self.handled_once());
         let twins = self.twins_here();
@@ -110,7 +103,7 @@ impl Core {
             Some(_) => (self.site_leader(), self.away(&talks)),
             None => (Self::ROOT, Vec::new()),
         };
-        let loads = Loads { collection, actors, talks, pe, handled, led, away, twins };
+        let loads = Loads { rebalance, actors, talks, pe, handled, led, away, twins };
         self.post_large(to, Control::Loads(Box::new(loads)));
     }
 
@@ -120,8 +113,12 @@ impl Core {
             return self.gather(from, number, loads);
         }
         let Some(root) = &mut self.root else { return };
-        let Loads { collection, actors, talks, pe, handled, twins, .. } = loads;
+        let Loads { rebalance, actors, talks, pe, handled, twins, .. } = loads;
         let balances = &mut root.balances;
+        // Only a faulty PE reports twice, or for another rebalance.
+        if rebalance != balances.present() || balances.pes.contains_key(&from) {
+            return;
+        }
         balances.twins.extend(twins);
         balances.loads.extend(actors);
         balances.talks.extend(talks);
@@ -138,34 +135,26 @@ impl Core {
         if let Some(root) = &mut self.root {
             (root.balances.thought, root.balances.begins) = (thought, orders.begin);
         }
-        if self.begin_moves(collection, moves.len() + ends) {
+        if self.begin_moves(moves.len() + ends) {
             if !moves.is_empty() {
-                self.post_to_all(|| Control::Plan { collection, moves: moves.clone() });
+                self.post_to_all(|| Control::Plan { rebalance, moves: moves.clone() });
             }
-            self.post_ends(collection, orders.end);
+            self.post_ends(rebalance, orders.end);
         }
         // PEs learn of it after what leaves them.
         self.settle_first_syncs();
     }
 
     /// So many moves are about to begin. False if there are none, and the rebalance is over.
-    pub(super) fn begin_moves(&mut self, collection: Occasion, moves: usize) -> bool {
+    pub(super) fn begin_moves(&mut self, moves: usize) -> bool {
         let now = self.now;
         let Some(root) = &mut self.root else { return false };
         let balances = &mut root.balances;
         (balances.moved, balances.missing, balances.planned) = (0, moves, now);
         let thought = Duration::from_nanos(std::mem::take(&mut balances.thought));
-        // At a sync point the job stands still, for thinking too; what then is carried out is
-        // counted in the end.
-        match collection != Balances::<Self>::ALL {
-            true if moves == 0 && balances.begins.is_empty() => {
-                root.balancer.spent(now.since(balances.asked))
-            }
-            true => {}
-            false => root.balancer.spent(thought),
-        }
+        root.balancer.spent(thought);
         if moves == 0 {
-            self.go_on_with_plan(collection);
+            self.go_on_with_plan();
             return false;
         }
         // It may have begun by itself, and actors send when they arrive: what PEs have answered to
@@ -183,7 +172,7 @@ impl Core {
         snapshot.hierarchy = root.survey.places.as_ref().map(|places| places.hierarchy.clone());
         snapshot.links = root.survey.site_links(now, &layout);
         snapshot.has_step_order = root.uses_steps;
-        let Some(Asked { now, cause, time, handled }) = self.end_window() else {
+        let Some(Occasion { now, cause, time, handled }) = self.end_window() else {
             return Default::default();
         };
         note_seats(self, &mut snapshot, twins);
@@ -227,73 +216,68 @@ impl Core {
 
     /// A move of a plan is over: the actor lives here now, or could not leave. What a PE has seen
     /// of this is reported once a turn.
-    pub(in crate::pe) fn note_moved(&mut self, plan: Option<Occasion>, has_arrived: bool) {
+    pub(in crate::pe) fn note_moved(&mut self, plan: Option<RebalanceId>, has_arrived: bool) {
         let Some(plan) = plan else { return };
         let Moves { arrived, stayed } = self.moved.entry(plan).or_default();
         *(if has_arrived { arrived } else { stayed }) += 1;
     }
 
     pub(in crate::pe) fn report_moved(&mut self) {
-        while let Some((collection, moves)) = self.moved.pop_first() {
-            self.post(Self::ROOT, Control::PlanDone { collection, moves });
+        while let Some((rebalance, moves)) = self.moved.pop_first() {
+            self.post(Self::ROOT, Control::PlanDone { rebalance, moves });
         }
     }
 
-    pub(in crate::pe) fn handle_plan_done(&mut self, collection: Occasion, moves: Moves) {
+    pub(in crate::pe) fn handle_plan_done(&mut self, rebalance: RebalanceId, moves: Moves) {
         let Some(root) = &mut self.root else { return };
         let balances = &mut root.balances;
         // Only a faulty PE reports more than there are, or what is over.
-        let is_present = balances.queue.front().is_some_and(|&(front, _)| front == collection);
-        if balances.missing == 0 || !is_present {
+        if balances.missing == 0 || rebalance != balances.present() {
             return;
         }
         let Moves { arrived, stayed } = moves;
         balances.moved += arrived.min(balances.missing) as u64;
         balances.missing = balances.missing.saturating_sub(arrived.saturating_add(stayed));
         if balances.missing == 0 {
-            self.go_on_with_plan(collection);
+            self.go_on_with_plan();
         }
     }
 
     /// A part of the plan is over.
-    fn go_on_with_plan(&mut self, occasion: Occasion) {
-        if !self.post_begins(occasion) {
-            self.finish_balance(occasion);
+    fn go_on_with_plan(&mut self) {
+        let Some(root) = &self.root else { return };
+        let rebalance = root.balances.present();
+        if !self.post_begins(rebalance) {
+            self.finish_balance(rebalance);
         }
     }
 
-    fn finish_balance(&mut self, occasion: Occasion) {
-        self.resume_synced(occasion);
+    fn finish_balance(&mut self, rebalance: RebalanceId) {
+        self.post_to_all(|| Control::Rebalanced { rebalance });
         let now = self.now;
         let Some(root) = &mut self.root else { return };
         let balances = &mut root.balances;
-        let is_stop = occasion != Balances::<Self>::ALL;
-        // At a sync point the job stood still all the time, which is no part of its steps.
-        let begin = if is_stop { balances.asked } else { balances.planned };
-        if is_stop {
-            balances.own_time.add_pause(now.since(begin));
-        } else {
-            balances.count += 1;
-        }
-        let cause = balances.queue.pop_front().map(|(_, cause)| cause);
-        let (moved, next) = (balances.moved, balances.queue.front().copied());
+        balances.count += 1;
+        let cause = balances.queue.pop_front();
+        let (moved, is_next) = (balances.moved, !balances.queue.is_empty());
         let was_judging = root.balancer.is_judging();
-        root.balancer.carried_out(now, moved, now.since(begin), is_stop);
+        root.balancer.carried_out(now, moved, now.since(balances.planned));
         if cause == Some(Cause::Request)
             && let Some(done) = balances.waits.pop_front()
         {
             done(self, moved as usize);
         }
         self.after_balance(cause, was_judging);
-        if let Some((next, _)) = next {
-            self.measure(next);
+        if is_next {
+            self.measure();
         }
     }
 
-    /// Lets the members of a collection go on from their sync point, and those move that wished to.
-    fn resume_synced(&mut self, collection: Occasion) {
-        if let Some(syncs) = self.number_of(collection) {
-            self.post_to_all(|| Control::Resume { collection, syncs });
+    /// Lets the members of a collection go on from their sync point.
+    fn settle_syncs(&mut self, collection: CollectionId) {
+        let family = self.root.as_ref().and_then(|root| root.collections.get(&collection));
+        if let Some(syncs) = family.map(|family| family.syncs.next) {
+            self.post_to_all(|| Control::SettleSyncs { collection, syncs });
         }
     }
 }

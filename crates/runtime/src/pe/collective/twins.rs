@@ -4,7 +4,7 @@
 //! A plan first moves actors and ends second seats, and begins others when all that is over, at the
 //! PEs where the actors are by then. What becomes of each is reported as the end of a move is.
 
-use crate::id::{ActorId, CollectionId};
+use crate::id::{ActorId, CollectionId, RebalanceId};
 use crate::pe::core::Core;
 use crate::pe::measure::{id_of, key_of};
 use crate::pe::state::Then;
@@ -89,19 +89,15 @@ impl Core {
     }
 
     /// Has those of a plan's second seats ended that are to end. Runs on the root.
-    pub(super) fn post_ends(
-        &mut self,
-        collection: CollectionId,
-        end: BTreeMap<PeId, Vec<ActorId>>,
-    ) {
+    pub(super) fn post_ends(&mut self, rebalance: RebalanceId, end: BTreeMap<PeId, Vec<ActorId>>) {
         for (pe, end) in end {
-            self.post_large(pe, Control::Twins { collection, begin: Vec::new(), end });
+            self.post_large(pe, Control::Twins { rebalance, begin: Vec::new(), end });
         }
     }
 
     /// Has those begun that are to begin, when all else is over. Runs on the root. Whether there
     /// are any.
-    pub(super) fn post_begins(&mut self, collection: CollectionId) -> bool {
+    pub(super) fn post_begins(&mut self, rebalance: RebalanceId) -> bool {
         let Some(root) = &mut self.root else { return false };
         let begin = std::mem::take(&mut root.balances.begins);
         if begin.is_empty() {
@@ -110,13 +106,13 @@ impl Core {
         root.balances.missing = begin.values().map(Vec::len).sum();
         root.waves.created += 1;
         for (pe, begin) in begin {
-            self.post_large(pe, Control::Twins { collection, begin, end: Vec::new() });
+            self.post_large(pe, Control::Twins { rebalance, begin, end: Vec::new() });
         }
         true
     }
 
     /// Ends second seats on behalf of a plan.
-    pub(in crate::pe) fn end_twins(&mut self, plan: CollectionId, ended: &[ActorId]) {
+    pub(in crate::pe) fn end_twins(&mut self, plan: RebalanceId, ended: &[ActorId]) {
         for &id in ended {
             match self.twins.get(id).is_some_and(|seat| !seat.is_second()) {
                 true => self.end_twin(id, Then::Report(plan)),

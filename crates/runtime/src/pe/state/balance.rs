@@ -2,7 +2,7 @@
 
 use super::callback::CallbackWith;
 use super::own_time::OwnTime;
-use crate::id::CollectionId;
+use crate::id::{CollectionId, RebalanceId};
 use crate::wire::{Talk, TwinOrder};
 use gridspan_balance::leaders::Top;
 use gridspan_balance::{ActorLoad, Cause, PeLoad};
@@ -10,16 +10,10 @@ use gridspan_topology::{PeId, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// What is balanced, which also names it on the network.
-///
-/// A collection whose members wait at their sync point, or [`ALL`](Balances::ALL) while everybody
-/// goes on.
-pub(crate) type Occasion = CollectionId;
-
-/// Occasions, and what has come in for the present one.
+/// Rebalances, and what has come in for the present one.
 pub(crate) struct Balances<C> {
-    /// The first is being worked off, the others wait.
-    pub(crate) queue: VecDeque<(Occasion, Cause)>,
+    /// Why rebalances are wanted. The first is under way, the others wait.
+    pub(crate) queue: VecDeque<Cause>,
     /// Collections whose members have all reached their first sync point, and it is not known what
     /// moves after that.
     pub(crate) first_syncs: BTreeSet<CollectionId>,
@@ -56,7 +50,7 @@ pub(crate) struct Balances<C> {
     pub(crate) asked_own: Time,
     /// Actors that have moved.
     pub(crate) moved: u64,
-    /// How many rebalances of all are over.
+    /// How many rebalances are over.
     pub(crate) count: u64,
     /// Who asked, in order; they learn how many actors have moved.
     pub(crate) waits: VecDeque<CallbackWith<C, usize>>,
@@ -100,8 +94,10 @@ pub(crate) struct Events {
 }
 
 impl<C> Balances<C> {
-    /// The occasion that is no sync point.
-    pub(crate) const ALL: Occasion = CollectionId::SYSTEM;
+    /// The rebalance that is under way, or is next.
+    pub(crate) fn present(&self) -> RebalanceId {
+        RebalanceId(self.count + 1)
+    }
 
     /// What was measured has come in: the window until the PEs were asked, after which another
     /// begins.
@@ -109,7 +105,7 @@ impl<C> Balances<C> {
         let (since, before) = self.window;
         self.window = (self.asked_own, self.handled);
         self.measured = self.asked_own.since(since);
-        let &(_, cause) = self.queue.front()?;
+        let &cause = self.queue.front()?;
         let (time, handled) = (self.measured, self.handled.saturating_sub(before));
         Some(gridspan_balance::Occasion { now, cause, time, handled })
     }

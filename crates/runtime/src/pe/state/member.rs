@@ -3,7 +3,7 @@
 use super::channel::Channels;
 use super::talk::Ring;
 use super::waiting::KeptEnvelope;
-use crate::id::{ActorId, CollectionId, KindId};
+use crate::id::{ActorId, CollectionId, KindId, RebalanceId};
 use crate::rank::FAR;
 use bytes::Bytes;
 use gridspan_balance::Pace;
@@ -113,8 +113,8 @@ pub(crate) struct Departing {
     pub(crate) mailbox: Vec<(i32, Bytes)>,
     /// Messages that came since.
     pub(crate) arrivals: Vec<KeptEnvelope>,
-    /// The sync point whose plan this is part of.
-    pub(crate) plan: Option<CollectionId>,
+    /// The rebalance that this is part of.
+    pub(crate) plan: Option<RebalanceId>,
 }
 
 /// What an actor asked for itself while it was being handled.

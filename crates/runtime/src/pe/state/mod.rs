@@ -47,7 +47,7 @@ mod waves;
 
 pub use advice::Thought;
 pub(crate) use advice::{Advice, Arrived, Flow, News, Unconfirmed, edges};
-pub(crate) use balance::{Balances, Occasion, Pulse};
+pub(crate) use balance::{Balances, Pulse};
 pub(crate) use casts::Casts;
 pub(crate) use channel::{BROADCAST, Channels, Turn, broadcasts_of, channel, judge};
 pub(crate) use collections::{Broadcasts, Collections, Incomplete, KeptBroadcast, Local, Seen};

@@ -33,11 +33,6 @@ impl OwnTime {
         }
         self.busy_until(now);
     }
-
-    /// The job has stood still.
-    pub(crate) fn add_pause(&mut self, pause: Duration) {
-        self.pauses += pause;
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! part again, is told in `pe/twin.rs`.
 
 use crate::envelope::Header;
-use crate::id::{ActorId, CollectionId};
+use crate::id::{ActorId, RebalanceId};
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,7 +56,7 @@ pub(crate) enum Role {
 pub(crate) enum Seating {
     /// The second one has been offered, on behalf of a plan, and is to be given up again if
     /// anything waits for that.
-    Offered { plan: CollectionId, then: Vec<Then> },
+    Offered { plan: RebalanceId, then: Vec<Then> },
     /// Both handle everything. The PE of the second gives it broadcasts from this number on.
     Both { broadcasts: u64 },
     /// The second is about to vanish.
@@ -67,9 +67,9 @@ pub(crate) enum Seating {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
     /// A plan, which wanted just that.
-    Report(CollectionId),
+    Report(RebalanceId),
     /// A plan that moves it.
-    Move(PeId, CollectionId),
+    Move(PeId, RebalanceId),
     /// A move that it wished for.
     Wish(PeId),
 }
@@ -191,9 +191,10 @@ impl Until {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::CollectionId;
     use crate::index::Key;
 
-    const PLAN: CollectionId = CollectionId(0);
+    const PLAN: RebalanceId = RebalanceId(1);
 
     fn actor(key: u128) -> ActorId {
         ActorId { collection: CollectionId(1), key: Key(key) }

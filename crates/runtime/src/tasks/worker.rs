@@ -15,8 +15,6 @@ use crate::steward::Word;
 use crate::{Actor, Context, To, codec};
 use bytes::Bytes;
 use gridspan_topology::PeId;
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::time::Duration;
 
 /// How long tasks run before other messages have their turn, unless one task takes longer. As long
@@ -361,19 +359,6 @@ pub(super) fn encode_output<W: Work>(
 fn next_chunk(done: u64, elapsed: u64) -> u64 {
     let left = (SLICE_NS.saturating_sub(elapsed) / 2).max(SLICE_NS / 16);
     (done * left / elapsed.max(1)).clamp(1, done * 8)
-}
-
-/// A worker never leaves its PE, so its state is never sent.
-impl<W: Work> Serialize for Worker<W> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_unit()
-    }
-}
-
-impl<'de, W: Work> Deserialize<'de> for Worker<W> {
-    fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
-        Err(D::Error::custom("a worker does not move"))
-    }
 }
 
 #[cfg(test)]

@@ -101,6 +101,7 @@ impl<W: Work> Actor for Worker<W> {
             Order::Begin { item, reply } => self.begin(&item, reply, cx),
             Order::Feed { stream, first, items } => self.feed((stream, first), &items, cx),
             Order::Collect { stream, reply } => self.collect(stream, reply, cx),
+            Order::Bound { reply } => cx.reply(reply, self.engine.bound.shared_value()),
             Order::EndStream { stream } => self.end_stream(stream),
             Order::Called { call, output } => self.called(call, output, cx),
             Order::Run => {
@@ -137,6 +138,7 @@ impl<W: Work> Actor for Worker<W> {
             Order::Return { loan, .. } => loan.bytes(),
             Order::Run | Order::Wake | Order::Give { .. } | Order::Notice(_) => 0,
             Order::Collect { .. }
+            | Order::Bound { .. }
             | Order::EndStream { .. }
             | Order::Called { output: None, .. } => 0,
             Order::Forsake | Order::Leave | Order::Empty { .. } | Order::Report | Order::Close => 0,

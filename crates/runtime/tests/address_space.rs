@@ -140,7 +140,7 @@ fn job_of_a_producer_and_a_slow_consumer() {
     assert_eq!(limit_bytes, HARD_BYTES as u64);
 }
 
-/// A text whose words are counted.
+/// A text whose words are counted, for longer than main needs to make one.
 #[derive(Serialize, Deserialize)]
 struct Text(String);
 
@@ -149,6 +149,7 @@ impl Task for Text {
     type Join = ();
 
     fn run(self, _cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        thread::sleep(Duration::from_millis(250));
         Step::Done(self.0.len())
     }
 

@@ -96,16 +96,20 @@ impl Path {
     pub fn lower(&self, sample: &Sample) -> u32 {
         let last = self.last();
         let is_open = |city: &usize| *city == 0 || self.visited & 1 << city == 0;
-        let mut outside: Vec<(u32, usize)> = (0..sample.cities)
-            .filter(|city| is_open(city) && *city != last)
-            .map(|city| (sample.distance(last, city), city))
-            .collect();
+        // On the stack: this is asked for each path, and an allocator is shared by all threads.
+        let (mut outside, mut count) = ([(0_u32, 0_usize); CITIES_MAX], 0);
+        for city in (0..sample.cities).filter(|city| is_open(city) && *city != last) {
+            outside[count] = (sample.distance(last, city), city);
+            count += 1;
+        }
         // The algorithm of Prim (Shortest connection networks and some generalizations, 1957).
         let mut length = self.length;
-        while let Some(nearest) = (0..outside.len()).min_by_key(|&at| outside[at].0) {
-            let (distance, city) = outside.swap_remove(nearest);
+        while let Some(nearest) = (0..count).min_by_key(|&at| outside[at].0) {
+            let (distance, city) = outside[nearest];
+            count -= 1;
+            outside[nearest] = outside[count];
             length += distance;
-            for (distance, other) in &mut outside {
+            for (distance, other) in &mut outside[..count] {
                 *distance = (*distance).min(sample.distance(city, *other));
             }
         }

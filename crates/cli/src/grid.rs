@@ -39,7 +39,7 @@ impl Described {
 
     /// A shorthand, or the path of a grid file.
     fn emulated(text: &str) -> Result<Self, CliError> {
-        if text.contains('/') || text.ends_with(".toml") {
+        if is_path(text) {
             return Self::file(Path::new(text));
         }
         Ok(Self { spec: GridSpec::from_emulate(text)?, variable: (EMULATE, text.into()) })
@@ -51,6 +51,13 @@ impl Described {
         let variable = GRIDS.into_iter().find_map(|name| Some((name, set(name)?)));
         Ok(variable.map(|variable| Self { spec, variable }))
     }
+}
+
+/// Whether a grid is described by a file. A shorthand may have a `/` as well, as in `speed=1:1/3`,
+/// but not before its first option.
+fn is_path(text: &str) -> bool {
+    let shape = text.split([',', ';']).next().unwrap_or(text);
+    shape.contains('/') || text.ends_with(".toml")
 }
 
 impl Place {
@@ -139,6 +146,7 @@ fn site_here(name: &str, nodes: u32) -> Result<SiteSpec, SiteError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gridspan_topology::NodeId;
 
     #[test]
     fn named_sites_have_their_nodes_here() {
@@ -160,6 +168,16 @@ mod tests {
         assert_eq!(sharing(4, 2).as_deref(), Some("4 PEs on 2 cores, sharing"));
         assert_eq!(sharing(2, 1).as_deref(), Some("2 PEs on 1 core, sharing"));
         assert_eq!(sharing(2, 2), None);
+    }
+
+    #[test]
+    fn a_fraction_in_a_shorthand_is_no_path() {
+        for path in ["./grid", "grids/2x2", "grid.toml", "a,b/grid.toml", "2x2/grid"] {
+            assert!(is_path(path), "{path}");
+        }
+        let Described { spec, .. } = Described::emulated("1x4,wan=1ms,speed=1:1/3").unwrap();
+        let factors = [0, 1, 2, 3].map(|node| spec.speed(NodeId(node)).factor());
+        assert_eq!(factors, [1.0, 0.333_333, 1.0, 0.333_333]);
     }
 
     #[test]

@@ -25,7 +25,10 @@ fn a_job_that_can_never_go_on_ends_if_that_is_wanted() {
     let output = run(&[&how[..], &["drill", "--stall", "sync"]].concat());
     assert_eq!(output.code, Some(1), "{output:?}");
     assert!(output.stderr.contains("error: the job has stalled"), "{output:?}");
-    assert!(output.stderr.contains("1 members wait at a sync point"), "{output:?}");
+    assert!(
+        output.stderr.contains("1 member waits at a sync point that others have not reached"),
+        "{output:?}"
+    );
 }
 
 #[test]

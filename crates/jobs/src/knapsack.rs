@@ -89,9 +89,11 @@ const PUBLISHED: [(u64, u64); 24] = [
     (169_684, 369_261),
 ];
 const PUBLISHED_CAPACITY: u64 = 6_404_180;
-const PUBLISHED_OPTIMUM: u64 = 13_549_094;
 
 impl Instance {
+    /// The most profit of instance P08.
+    pub const PUBLISHED_OPTIMUM: u64 = 13_549_094;
+
     fn new(items: impl IntoIterator<Item = (u64, u64)>, capacity: u64) -> Self {
         let items = items.into_iter().map(|(weight, profit)| Item { weight, profit });
         let mut items: Vec<Item> = items.collect();
@@ -221,6 +223,11 @@ impl Found {
     pub fn profit(&self) -> u64 {
         self.profit
     }
+
+    /// Choices that were looked at.
+    pub fn looked(&self) -> u64 {
+        self.looked
+    }
 }
 
 impl Merge for Found {
@@ -259,7 +266,7 @@ fn job(options: Options) -> Job {
 
 async fn run(grid: &Grid, options: Options) -> Result<(), JobError> {
     let (instance, known, source) = match options.items {
-        None => (Instance::published(), PUBLISHED_OPTIMUM, "as published"),
+        None => (Instance::published(), Instance::PUBLISHED_OPTIMUM, "as published"),
         Some(items) => {
             let instance = Instance::drawn(items, options.seed);
             let best = instance.best_by_table();

@@ -20,6 +20,7 @@ mod envelope;
 mod error;
 mod frame;
 mod grid;
+mod handle;
 mod handler;
 mod id;
 mod index;

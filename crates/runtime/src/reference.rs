@@ -1,10 +1,11 @@
 //! Names that actors pass around: a member, a collection, a section, the asker of a question.
 
 use crate::Actor;
+use crate::handle;
 use crate::id::{ActorId, CollectionId, SectionId};
 use crate::index::{ActorIndex, Key};
 use gridspan_topology::PeId;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -139,8 +140,6 @@ impl<A> SectionRef<A> {
 
 /// Where the answer to a question goes. Part of the question's message; hand it to
 /// [`Context::reply`](crate::Context::reply), at once or later, from any actor.
-#[derive(Serialize, Deserialize)]
-#[serde(bound = "")]
 pub struct Reply<T> {
     pub(crate) pe: PeId,
     pub(crate) slot: u64,
@@ -154,5 +153,33 @@ copied!(Reply);
 impl<T> Reply<T> {
     pub(crate) const fn new(pe: PeId, slot: u64) -> Self {
         Self { pe, slot, kind: PhantomData }
+    }
+}
+
+impl<T> Serialize for Reply<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (self.pe, self.slot).serialize(serializer)
+    }
+}
+
+/// The type of the answer is part of the structure of a question.
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Reply<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (pe, slot) = handle::read::<_, T, D>(deserializer)?;
+        Ok(Self::new(pe, slot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_is_its_place_on_the_wire_whatever_the_answer_is() {
+        let reply: Reply<Vec<String>> = Reply::new(PeId(3), 300);
+        let bytes = postcard::to_stdvec(&reply).unwrap();
+        let back: Reply<Vec<String>> = postcard::from_bytes(&bytes).unwrap();
+        assert_eq!(bytes, [3, 0xac, 2]);
+        assert_eq!((back.pe, back.slot), (PeId(3), 300));
     }
 }

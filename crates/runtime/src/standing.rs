@@ -6,6 +6,12 @@ use std::fmt;
 /// The most members that a report names: enough to find the others.
 pub(crate) const NAMED_MAX: usize = 3;
 
+/// A number with what so many are or do: one, or any other number.
+pub(crate) fn counted(number: impl Into<u64>, one: &str, several: &str) -> String {
+    let number = number.into();
+    format!("{number} {}", if number == 1 { one } else { several })
+}
+
 /// Unfinished business of one PE, or of several, summed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standing {
@@ -82,28 +88,99 @@ impl fmt::Display for Standing {
             waits => write!(f, "main waits for {}", waits.join("; "))?,
         }
         let counts = [
-            (self.busy, "PEs have messages ready"),
-            (self.held, "messages wait for an earlier one to the same member"),
-            (self.awaiting, "messages wait for a member to turn up"),
-            (self.early, "packets wait for the description of a collection"),
-            (self.departing, "members are leaving their PE"),
-            (self.arriving, "members are arriving on a PE"),
-            (self.early_broadcasts, "broadcasts wait for an earlier one"),
-            (self.reductions, "reductions wait for contributions"),
-            (self.questions, "questions have no answer"),
-            (self.rebalances, "rebalances are not over"),
-            (self.synced, "members wait at a sync point that others have not reached"),
-            (self.dead_letters, "messages were for members that do not exist"),
+            (self.busy, "PE has messages ready", "PEs have messages ready"),
+            (
+                self.held,
+                "message waits for an earlier one to the same member",
+                "messages wait for an earlier one to the same member",
+            ),
+            (
+                self.awaiting,
+                "message waits for a member to turn up",
+                "messages wait for a member to turn up",
+            ),
+            (
+                self.early,
+                "packet waits for the description of a collection",
+                "packets wait for the description of a collection",
+            ),
+            (self.departing, "member is leaving its PE", "members are leaving their PE"),
+            (self.arriving, "member is arriving on a PE", "members are arriving on a PE"),
+            (
+                self.early_broadcasts,
+                "broadcast waits for an earlier one",
+                "broadcasts wait for an earlier one",
+            ),
+            (
+                self.reductions,
+                "reduction waits for contributions",
+                "reductions wait for contributions",
+            ),
+            (self.questions, "question has no answer", "questions have no answer"),
+            (self.rebalances, "rebalance is not over", "rebalances are not over"),
+            (
+                self.synced,
+                "member waits at a sync point that others have not reached",
+                "members wait at a sync point that others have not reached",
+            ),
+            (
+                self.dead_letters,
+                "message was for a member that does not exist",
+                "messages were for members that do not exist",
+            ),
         ];
-        for (count, what) in counts.iter().filter(|(count, _)| *count > 0) {
-            write!(f, "; {count} {what}")?;
+        for (count, one, several) in counts.into_iter().filter(|(count, ..)| *count > 0) {
+            write!(f, "; {}", counted(count, one, several))?;
         }
         if !self.nobody.is_empty() {
             write!(f, ", such as {}", self.nobody.join(", "))?;
         }
         if self.created != self.processed {
-            write!(f, "; {} messages made, {} dealt with", self.created, self.processed)?;
+            let made = counted(self.created, "message", "messages");
+            write!(f, "; {made} made, {} dealt with", self.processed)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_a_kind_is_told_in_the_singular_and_several_in_the_plural() {
+        let all = |number| Standing {
+            busy: number,
+            held: number,
+            awaiting: number,
+            early: number,
+            departing: number,
+            arriving: number,
+            early_broadcasts: number,
+            reductions: number,
+            questions: number,
+            rebalances: number,
+            synced: number,
+            dead_letters: number,
+            created: number,
+            ..Standing::default()
+        };
+
+        let (one, two) = (all(1).to_string(), all(2).to_string());
+
+        let (ones, twos): (Vec<&str>, Vec<&str>) =
+            (one.split("; ").skip(1).collect(), two.split("; ").skip(1).collect());
+        assert_eq!((ones.len(), twos.len()), (13, 13), "{one}");
+        let plurals = ["PEs", "messages", "members", "packets", "broadcasts", "reductions"];
+        let plurals = plurals.iter().chain(&["questions", "rebalances", "are", "were", "wait"]);
+        let plurals: Vec<&str> = plurals.copied().collect();
+        for (one, two) in ones.iter().zip(&twos) {
+            // What comes behind `that` or `ready` is about others.
+            let subject = |text: &str| text.split(" that ").next().unwrap_or(text).to_owned();
+            let has_plural =
+                |text: &str| subject(text).split(' ').take(3).any(|word| plurals.contains(&word));
+            assert!(one.starts_with("1 ") && !has_plural(one), "{one}");
+            assert!(two.starts_with("2 ") && has_plural(two), "{two}");
+        }
     }
 }

@@ -176,6 +176,31 @@ fn a_task_of_a_stream_that_no_message_can_carry_is_an_error_and_all_others_come(
     embedded::run(job, 1).expect("the job ends well");
 }
 
+#[test]
+fn a_stream_hands_in_no_more_bytes_than_it_has_room_for() {
+    const TASK_BYTES: usize = 100_000;
+    let job = Job::new("bytes").tasks::<Blob>().main(async |grid| {
+        let pool = grid.task_pool::<Blob>().await?;
+        let asked = Arc::new(AtomicU64::new(0));
+        let count = asked.clone();
+        let inputs = (0..300).map(move |_| {
+            count.fetch_add(1, Ordering::Relaxed);
+            Blob(vec![0; TASK_BYTES])
+        });
+        // Room for five, which the sixth may overstep; one more is looked at ahead.
+        let mut stream = pool.stream(inputs).window_bytes(5 * TASK_BYTES + TASK_BYTES / 2);
+        let mut seen = BTreeSet::new();
+        while let Some(next) = stream.next().await {
+            assert!(seen.insert(next?.0));
+            let open = asked.load(Ordering::Relaxed) - seen.len() as u64;
+            assert!(open <= 7, "{open} are under way");
+        }
+        assert_eq!(seen.len(), 300);
+        Ok(())
+    });
+    embedded::run(job, 2).expect("the job ends well");
+}
+
 /// The sum of the squares below a number, each by a task of another pool.
 #[derive(Serialize, Deserialize)]
 struct Squares {
@@ -297,4 +322,55 @@ fn tasks_of_a_node_and_of_two_sites_hear_of_improvements_while_they_run() {
     embedded::run(talk(), 2).expect("the job ends well");
     #[cfg(feature = "net")]
     embedded::run_emulated(talk(), &two_sites()).expect("the job ends well");
+}
+
+/// Searches below a number for the largest multiple of 1,000.
+#[derive(Serialize, Deserialize)]
+struct Multiples {
+    from: i64,
+    to: i64,
+}
+
+impl Search for Multiples {
+    type Total = Heard;
+
+    fn visit(self, cx: &mut SearchContext<'_, Self>) {
+        let Self { from, to } = self;
+        if to - from > 500 {
+            let middle = from + (to - from) / 2;
+            cx.spawn(Self { from, to: middle });
+            cx.spawn(Self { from: middle, to });
+        } else if let Some(found) = (from..to).find(|number| number % 1000 == 0) {
+            cx.improve(found);
+        }
+    }
+}
+
+#[test]
+fn main_reads_the_bound_of_a_pool_while_its_tasks_run_and_after_them() {
+    everywhere(|| {
+        Job::new("bound").search::<Multiples>().main(async |grid| {
+            let pool = grid.search_pool::<Multiples>().await?;
+            assert_eq!(pool.bound().await?, None);
+            let part = |at: i64| Multiples { from: at * 10_000, to: (at + 1) * 10_000 };
+            let mut stream = pool.stream((0..100).map(part)).window(4);
+            let mut last = None;
+            while let Some(next) = stream.next().await {
+                next?;
+                let bound = pool.bound().await?;
+                assert!(bound >= last && bound <= Some(999_000), "{last:?}, then {bound:?}");
+                last = bound;
+            }
+            // What another node has found comes with a message of its own.
+            let begin = Instant::now();
+            while pool.bound().await? != Some(999_000) {
+                assert!(begin.elapsed() < PATIENCE, "{:?}", pool.bound().await?);
+            }
+            let other = pool.clone();
+            pool.close();
+            let error = other.bound().await.unwrap_err().to_string();
+            assert!(error.starts_with("the pool of tasks is closed"), "{error}");
+            Ok(())
+        })
+    });
 }

@@ -165,7 +165,7 @@ fn jobs_that_wait_for_what_cannot_come_end_with_the_reason() {
     let wanted = [
         "reduction 0 over collection 0, to which 9 of 10 have contributed",
         "9 members wait at a sync point that others have not reached",
-        "1 messages were for members that do not exist, such as stalls::Cell",
+        "1 message was for a member that does not exist, such as stalls::Cell",
     ];
     for (reason, wanted) in reasons.iter().zip(wanted) {
         assert!(reason.contains("every PE is idle") && reason.contains(wanted), "{reason}");
@@ -214,5 +214,5 @@ fn over_a_network_what_is_on_its_way_is_waited_for_and_what_cannot_come_is_told(
 
     assert_eq!(large.join().expect("no panic"), Ok(()));
     let Err(JobError::Stalled(reason)) = stalled else { panic!("{stalled:?}") };
-    assert!(reason.contains("to which 1 of 2 have contributed"), "{reason}");
+    assert!(reason.contains("to which 1 of 2 has contributed"), "{reason}");
 }

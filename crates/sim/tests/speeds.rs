@@ -1,11 +1,11 @@
 //! PEs of unequal speed: strategies weigh parts by it, whether kernels see it or actors show it.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use gridspan_balance::{PeLoad, Snapshot};
 use gridspan_runtime::{Actor, Context, Ix1, Job, Op, Time, To};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
 use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -54,34 +54,38 @@ impl Actor for Worker {
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Case {
     grid: &'static str,
     strategy: &'static str,
     is_gated: bool,
     odd: u32,
     change: u32,
-    rebalances: u32,
+    /// How many times everybody waits at a sync point.
+    looks: u32,
 }
 
-const CASE: Case =
-    Case { grid: "1x4", strategy: "greedy", is_gated: false, odd: 1, change: 0, rebalances: 3 };
+/// What came of a case.
+#[derive(Debug)]
+struct Ran {
+    /// What the last steps took.
+    step: Duration,
+    /// How many looks have moved somebody.
+    moving: usize,
+}
 
-/// What the last steps took, after so many rebalances, and the speeds by the last snapshot.
-fn run(case: Case) -> (Duration, Vec<PeLoad>) {
-    let Case { grid: text, strategy, is_gated, odd, change, rebalances } = case;
-    let steps = 16 * rebalances + 15;
+/// What the last steps took, after so many looks at the loads, at sync points.
+fn run(case: Case) -> Ran {
+    let Case { grid: text, strategy, is_gated, odd, change, looks } = case;
+    let steps = 16 * looks + 15;
     let times: Arc<Mutex<Vec<Time>>> = Arc::default();
-    let pes: Arc<Mutex<Vec<PeLoad>>> = Arc::default();
-    let (noted, seen) = (times.clone(), pes.clone());
-    let mut job = Job::new("speeds").actor::<Worker>().strategy(strategy).balance_gate(is_gated);
-    // Leaders plan by themselves only where nobody wants to see all.
-    if strategy != "leader-cut" {
-        job = job.on_snapshot(move |snapshot: &Snapshot, _| {
-            seen.lock().unwrap().clone_from(&snapshot.pes);
-        });
-    }
-    let job = job.on_balance(|report| println!("  {report} {:?}", report.refusal));
+    let moving: Arc<AtomicUsize> = Arc::default();
+    let (noted, count) = (times.clone(), moving.clone());
+    let job = Job::new("speeds").actor::<Worker>().strategy(strategy).balance_gate(is_gated);
+    let job = job.on_balance(move |report| {
+        println!("  {report} {:?}", report.refusal);
+        count.fetch_add(usize::from(report.moved > 0), Ordering::Relaxed);
+    });
     let job = job.main(async move |grid| {
         let create = |_| (1000, change, odd, steps + 1);
         let workers = grid.create::<Worker>(Ix1::range(64), create).await?;
@@ -99,32 +103,46 @@ fn run(case: Case) -> (Duration, Vec<PeLoad>) {
     assert_eq!(report.outcome, Ok(()));
     let times = times.lock().unwrap();
     let (first, last) = (times[times.len() - 9], times[times.len() - 1]);
-    let pes = pes.lock().unwrap().clone();
-    (last.since(first) / 8, pes)
+    Ran { step: last.since(first) / 8, moving: moving.load(Ordering::Relaxed) }
 }
 
 const SERIOUS: [&str; 6] = ["greedy", "refine", "grid-cut", "border", "leader-cut", "auto"];
 
+/// What a step of 64 actors of 1 ms takes at best if each second of four PEs is three times slower:
+/// half of what it takes as they begin. Over two sites a broadcast and a reduction cross as well.
+fn best(grid: &str) -> Duration {
+    if grid.starts_with('2') { 26 * MS } else { 24 * MS }
+}
+
 #[test]
 fn what_only_actors_show_is_balanced_within_three_rebalances() {
-    // 64 actors of 1 ms on even and 3 ms on odd PEs: 24 ms at best, and 48 as they begin.
+    let mut slow = Vec::new();
     for strategy in SERIOUS {
-        for is_gated in [false, true] {
-            let (step, _) = run(Case { strategy, is_gated, odd: 3, ..CASE });
-
-            println!("{strategy}, gate {is_gated}: {step:?}");
+        for grid in ["1x4", "2x2,wan=1ms"] {
+            // The gate judges a plan for some looks before it lets another pass.
+            for (is_gated, looks) in [(false, 3), (true, 20)] {
+                for change in [0, 10] {
+                    let case = Case { strategy, grid, is_gated, looks, odd: 3, change };
+                    let ran = run(case);
+                    println!("{case:?}: {ran:?}");
+                    if ran.step >= best(grid) * 105 / 100 || ran.moving > 3 {
+                        slow.push((case, ran));
+                    }
+                }
+            }
         }
     }
+    assert!(slow.is_empty(), "{slow:#?}");
 }
 
 #[test]
 fn what_kernels_see_is_balanced_at_once() {
     for strategy in SERIOUS {
         for grid in ["1x4,speed=1:1/3", "2x2,wan=1ms,speed=1:1/3"] {
-            let (step, _) = run(Case { strategy, grid, rebalances: 1, ..CASE });
+            let (is_gated, looks, odd, change) = (false, 1, 1, 0);
+            let Ran { step, .. } = run(Case { strategy, grid, is_gated, looks, odd, change });
 
-            let best = if grid.starts_with('2') { 26 * MS } else { 24 * MS };
-            assert!(step < best * 105 / 100, "{strategy} on {grid}: {step:?}");
+            assert!(step < best(grid) * 105 / 100, "{strategy} on {grid}: {step:?}");
         }
     }
 }

@@ -62,8 +62,17 @@ impl Path {
         self.cities[usize::from(self.depth) - 1].into()
     }
 
-    fn is_small(&self, sample: &Sample) -> bool {
+    /// Whether one task is to do the rest.
+    pub fn is_small(&self, sample: &Sample) -> bool {
         sample.cities <= usize::from(self.depth) + usize::from(self.grain)
+    }
+
+    /// The paths with one city more, the nearest one first, of which a tour may be shorter than
+    /// `known`.
+    pub fn split(self, sample: &Sample, known: u32) -> Vec<Self> {
+        let mut next = self.next(sample);
+        next.retain(|path| path.lower(sample) < known);
+        next
     }
 
     /// The paths with one city more, the nearest one first.
@@ -84,19 +93,23 @@ impl Path {
 
     /// No tour that begins so is shorter: what is left of it is a tree over the cities that are
     /// left and both ends.
-    fn lower(&self, sample: &Sample) -> u32 {
+    pub fn lower(&self, sample: &Sample) -> u32 {
         let last = self.last();
         let is_open = |city: &usize| *city == 0 || self.visited & 1 << city == 0;
-        let mut outside: Vec<(u32, usize)> = (0..sample.cities)
-            .filter(|city| is_open(city) && *city != last)
-            .map(|city| (sample.distance(last, city), city))
-            .collect();
+        // On the stack: this is asked for each path, and an allocator is shared by all threads.
+        let (mut outside, mut count) = ([(0_u32, 0_usize); CITIES_MAX], 0);
+        for city in (0..sample.cities).filter(|city| is_open(city) && *city != last) {
+            outside[count] = (sample.distance(last, city), city);
+            count += 1;
+        }
         // The algorithm of Prim (Shortest connection networks and some generalizations, 1957).
         let mut length = self.length;
-        while let Some(nearest) = (0..outside.len()).min_by_key(|&at| outside[at].0) {
-            let (distance, city) = outside.swap_remove(nearest);
+        while let Some(nearest) = (0..count).min_by_key(|&at| outside[at].0) {
+            let (distance, city) = outside[nearest];
+            count -= 1;
+            outside[nearest] = outside[count];
             length += distance;
-            for (distance, other) in &mut outside {
+            for (distance, other) in &mut outside[..count] {
                 *distance = (*distance).min(sample.distance(city, *other));
             }
         }
@@ -105,7 +118,7 @@ impl Path {
 
     /// Visits what is below that can be shorter than what is known. `share` takes the length of a
     /// tour and returns that of the shortest one known.
-    fn finish(self, sample: &Sample, best: &mut Best, share: &mut impl FnMut(u32) -> u32) {
+    pub fn finish(self, sample: &Sample, best: &mut Best, share: &mut impl FnMut(u32) -> u32) {
         best.looked += 1;
         if usize::from(self.depth) == sample.cities {
             let length = self.length + sample.distance(self.last(), 0);
@@ -146,10 +159,8 @@ impl Search for Path {
         } else {
             best.looked = 1;
             // The newest is run first: the nearest city.
-            for path in self.next(sample).into_iter().rev() {
-                if path.lower(sample) < known {
-                    cx.spawn(path);
-                }
+            for path in self.split(sample, known).into_iter().rev() {
+                cx.spawn(path);
             }
         }
         cx.charge(COST * best.looked.try_into().unwrap_or(u32::MAX));

@@ -6,6 +6,7 @@ use crate::collection::PlanEntry;
 use crate::definition::Definition;
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId};
+use crate::standing::counted;
 use crate::wire::Control;
 use bytes::Bytes;
 use gridspan_topology::PeId;
@@ -189,7 +190,8 @@ impl Core {
         let line = |&(messages, held, name, id): &(u64, u64, &str, ActorId)| {
             let early =
                 if held > 0 { format!(", {held} of them too early") } else { String::new() };
-            format!("{name} {:?} with {messages} messages{early}", id.key)
+            let messages = counted(messages, "message", "messages");
+            format!("{name} {:?} with {messages}{early}", id.key)
         };
         let mut lines: Vec<String> = all.iter().take(SHOWN).map(line).collect();
         for (kind, pe, bytes) in self.outbox.fullest(SHOWN - lines.len()) {

@@ -21,7 +21,7 @@
 use super::core::Core;
 use super::state::{MainStatus, Round};
 use crate::error::JobError;
-use crate::standing::{NAMED_MAX, Standing};
+use crate::standing::{NAMED_MAX, Standing, counted};
 use crate::wire::{Control, Looked};
 use gridspan_topology::{PeId, Time};
 use std::time::Duration;
@@ -232,7 +232,8 @@ impl Core {
         };
         let mut names: Vec<String> = stall.missing.iter().take(NAMED_MAX).map(name).collect();
         if stall.missing.len() > NAMED_MAX {
-            names.push(format!("{} more PEs do not answer", stall.missing.len() - NAMED_MAX));
+            let more = (stall.missing.len() - NAMED_MAX) as u64;
+            names.push(counted(more, "more PE does not answer", "more PEs do not answer"));
         }
         names.join("; ")
     }

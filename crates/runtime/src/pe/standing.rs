@@ -4,7 +4,7 @@ use super::Pe;
 use super::core::Core;
 use super::state::{Accumulator, Channels};
 use crate::id::ActorId;
-use crate::standing::Standing;
+use crate::standing::{Standing, counted};
 use crate::wire::ReductionGroup;
 
 impl Pe {
@@ -60,16 +60,19 @@ impl Core {
         };
         for (id, family) in &root.collections {
             if family.creating > 0 {
-                waits.push(format!("collection {} on {} more PEs", id.0, family.creating));
+                let missing = counted(family.creating, "more PE", "more PEs");
+                waits.push(format!("collection {} on {missing}", id.0));
             }
             let number = family.reductions.next;
             let here = self.accumulators.get(&(ReductionGroup::Collection(*id), number));
             let come = here.map_or(0, Accumulator::count);
             if family.for_main.values().any(|for_main| !for_main.waits.is_empty()) || come > 0 {
-                let due = family.reductions.expected(number);
+                let of = format!("of {}", family.reductions.expected(number));
+                let (one, several) = (format!("{of} has"), format!("{of} have"));
                 waits.push(format!(
-                    "reduction {number} over collection {}, to which {come} of {due} have contributed",
-                    id.0
+                    "reduction {number} over collection {}, to which {} contributed",
+                    id.0,
+                    counted(come, &one, &several)
                 ));
             }
         }

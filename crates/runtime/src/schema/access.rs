@@ -80,6 +80,16 @@ impl Making<'_> {
         self.end(made)
     }
 
+    /// A handle and, once in each pass, what it stands for: that may contain the handle again, and
+    /// a value of it is never needed.
+    pub(super) fn handle<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Halt> {
+        let pass = self.trace.pass;
+        let value = &mut self.trace.node(self.id).slots[1];
+        let is_next = value.tried != pass;
+        value.tried = pass;
+        self.tuple(if is_next { 2 } else { 1 }, visitor)
+    }
+
     /// Fields in order, or by name in another.
     pub(super) fn fields<'de, V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, Halt> {
         let node = self.trace.node(self.id);

@@ -13,8 +13,9 @@
 //! [`Deserializer::deserialize_any`](serde::Deserializer::deserialize_any) is *opaque*: it is
 //! described by the last segment of the name of its type. So is, as `?`, what comes in a tuple
 //! after a type that refuses all made-up values. `Numbers` are described by the name of their type
-//! as well. A `Deserialize` that panics on a value that it did not expect ends the search, and what
-//! was found counts.
+//! as well. What a [`Reply`](crate::Reply) or a [`Published`](crate::Published) stands for is part
+//! of its structure although it is not in its bytes. A `Deserialize` that panics on a value that it
+//! did not expect ends the search, and what was found counts.
 
 mod access;
 mod canonical;
@@ -28,7 +29,7 @@ mod text;
 mod trace;
 
 pub use compare::Difference;
-pub(crate) use probe::BLOCK;
+pub(crate) use probe::{BLOCK, HANDLE};
 
 use access::Probe;
 use serde::de::DeserializeOwned;

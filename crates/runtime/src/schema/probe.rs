@@ -9,6 +9,10 @@ use std::any::type_name;
 
 /// Types that are one block of bytes, whatever these mean, ask for a newtype of this name.
 pub(crate) const BLOCK: &str = "gridspan block";
+/// Types that stand for values of another type ask for a newtype of this name.
+pub(crate) const HANDLE: &str = "gridspan handle";
+/// What such a type consists of: what is on the wire, and what that stands for.
+const HANDLE_PARTS: [&str; 2] = ["handle", "value"];
 
 impl<'t> Probe<'t> {
     /// The node of a type that asks for something.
@@ -128,6 +132,10 @@ impl<'de> Deserializer<'de> for Probe<'_> {
             return Err(self.trace.give_up());
         }
         let depth = self.depth + 1;
+        if name == HANDLE {
+            let making = self.enter::<V>(Kind::Struct, "Handle", 2, &HANDLE_PARTS)?;
+            return making.handle(visitor);
+        }
         if name == BLOCK {
             let context = self.context;
             let making = self.enter::<V>(Kind::Block, "", 0, &[])?;

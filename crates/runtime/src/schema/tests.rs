@@ -1,7 +1,7 @@
 //! Structures of types as programs write them; what they are to be stands beside each.
 
 use super::*;
-use crate::Numbers;
+use crate::{Numbers, Published, Reply};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::num::NonZeroU32;
 
@@ -293,4 +293,42 @@ fn types_that_share_many_others_are_met_once() {
     let text = text::<A>();
     assert!(text.starts_with("A { left: Option<B { left: Option<C {"), "{text}");
     assert_eq!(Schema::of::<Z>().difference(&Schema::of::<u8>()), None);
+}
+
+/// Asks for itself, twice.
+#[derive(Serialize, Deserialize)]
+enum Question {
+    Who(Reply<Question>),
+    What {
+        to: Reply<Result<u64, String>>,
+        or: Option<Reply<Question>>,
+        of: Published<Vec<Question>>,
+    },
+}
+
+module!(asks_unsigned
+    #[derive(Serialize, Deserialize)] pub(super) enum T { Get(crate::Reply<u64>), Stop }
+);
+module!(asks_signed
+    #[derive(Serialize, Deserialize)] pub(super) enum T { Get(crate::Reply<i64>), Stop }
+);
+
+#[test]
+fn what_a_handle_stands_for_is_part_of_a_structure() {
+    assert_ne!(print::<asks_unsigned::T>(), print::<asks_signed::T>());
+    assert_ne!(print::<Published<Vec<f32>>>(), print::<Published<Vec<u32>>>());
+    let (one, other) = (Schema::of::<asks_unsigned::T>(), Schema::of::<asks_signed::T>());
+    let difference = one.difference(&other).unwrap();
+    assert_eq!(difference.to_string(), "`::Get.value` is `u64` here, `i64` there");
+    // A value that cannot be made up is no obstacle to what comes after it.
+    let text = text::<(Reply<(Picky, u8)>, Reply<Endless>, u16)>();
+    assert!(text.contains("value: (string, ?)") && text.ends_with(", u16)"), "{text}");
+}
+
+#[test]
+fn handles_of_what_contains_them_end_and_are_met_in_full() {
+    let text = text::<Question>();
+    let wanted = "or: Option<Handle>, of: Handle { handle: u32, value: [Question] } }";
+    assert!(text.contains("value: Result { Ok: u64, Err: string }"), "{text}");
+    assert!(text.contains(wanted) && !text.contains('?'), "{text}");
 }

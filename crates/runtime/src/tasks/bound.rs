@@ -15,6 +15,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Which of two values of a shared bound is the better one.
+///
+/// The worst of all, `i64::MIN` for [`Maximise`](Self::Maximise) and `i64::MAX` for
+/// [`Minimise`](Self::Minimise), cannot be recorded: it stands for no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
     /// The larger one.
@@ -120,6 +123,13 @@ impl LocalBound {
         (best != NONE).then(|| self.goal.rank(best))
     }
 
+    /// The best value that all PEs of this node know. In virtual time that is what has been found
+    /// by now.
+    pub(super) fn shared_value(&self) -> Option<i64> {
+        let best = self.shared.best();
+        (best != NONE).then(|| self.goal.rank(best))
+    }
+
     /// Takes a value that a task has found at a time.
     pub(super) fn improve(&mut self, value: i64, at: Time) -> bool {
         let rank = self.goal.rank(value);
@@ -162,6 +172,19 @@ mod tests {
     }
 
     #[test]
+    fn the_worst_value_of_all_is_none() {
+        for (goal, worst) in [(Goal::Maximise, i64::MIN), (Goal::Minimise, i64::MAX)] {
+            let node = Arc::new(Bound::default());
+            let mut pe = pe(&node, goal);
+            assert!(!pe.improve(worst, Time::ZERO), "{goal:?}");
+            assert_eq!((pe.value(), pe.shared_value()), (None, None));
+            let next = goal.rank(NONE + 1);
+            assert!(pe.improve(next, Time::ZERO));
+            assert_eq!((pe.value(), pe.shared_value()), (Some(next), Some(next)));
+        }
+    }
+
+    #[test]
     fn in_virtual_time_others_know_of_a_value_when_it_has_been_found() {
         let node = Arc::new(Bound::default());
         let (mut first, second) = (pe(&node, Goal::Maximise), pe(&node, Goal::Maximise));
@@ -171,6 +194,7 @@ mod tests {
             (first.value(), second.value(), node.next_found()),
             (Some(8), None, Some(Time(100)))
         );
+        assert_eq!(first.shared_value(), None, "nobody but the finder may know");
         node.advance(Time(200));
         assert_eq!((second.value(), node.next_found()), (Some(5), Some(Time(300))));
         node.advance(Time(300));

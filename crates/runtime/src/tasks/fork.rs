@@ -135,6 +135,10 @@ impl<T: Task> TaskContext<'_, T> {
     /// here; returns whether it is. All tasks of the pool share it, whichever root they work for.
     /// Those on this node see it at once, others when a message has brought it, also while they
     /// run. In virtual time, a running task sees what others find when it is over.
+    ///
+    /// The worst of all values cannot be recorded, since it stands for none: `i64::MIN` where
+    /// larger values are better, `i64::MAX` where smaller ones are. For those the answer is
+    /// `false`.
     pub fn improve(&mut self, value: i64) -> bool {
         self.engine.improve(value)
     }

@@ -42,6 +42,7 @@ mod serving;
 mod statistics;
 mod steward;
 mod stream;
+mod structure;
 mod trading;
 mod visiting;
 mod worker;

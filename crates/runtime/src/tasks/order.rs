@@ -25,6 +25,8 @@ pub(crate) enum Order {
     Feed { stream: u64, first: u64, items: Bytes },
     /// Main waits for outputs of a stream; it gets nothing if the pool is closed before.
     Collect { stream: u64, reply: Reply<Option<Outputs>> },
+    /// Main wants the best value of the pool's bound.
+    Bound { reply: Reply<Option<i64>> },
     /// Main has dropped a stream.
     EndStream { stream: u64 },
     /// A task of another pool is done, for which a task of this one waits; nothing if that pool is

@@ -19,7 +19,7 @@ use std::marker::PhantomData;
 /// - Messages of all priorities come before tasks.
 /// - Tasks that wait are no messages, so [`Limits`](crate::Limits) do not bound them. A PE takes
 ///   the newest first, and so has about as many as the depth of the tree times the children of a
-///   task.
+///   task. Streams bound theirs, by number and by bytes.
 /// - A task of more than 60 MiB is not given to other nodes, and an output of more than that cannot
 ///   be sent to one, which ends the job.
 /// - The job is not quiescent as long as a root is not done.
@@ -106,6 +106,14 @@ impl<T: Task> TaskPool<T> {
         TaskPoolRef { id: self.0.workers.reference().id(), kind: PhantomData }
     }
 
+    /// The best value of the pool's bound that the first node knows, if there is any: what tasks
+    /// have made known by [`TaskContext::improve`](crate::TaskContext::improve), at once where they
+    /// run on that node, a message later from others. It can be asked for while tasks run, and
+    /// waits for no more than the task that the first PE is at.
+    pub async fn bound(&self) -> Result<Option<i64>, GridError> {
+        self.0.bound().await
+    }
+
     /// What nodes have told each other so far to share the tasks of this pool.
     pub async fn statistics(&self) -> Result<StealStatistics, GridError> {
         self.0.statistics().await
@@ -136,6 +144,14 @@ impl<S: Search> SearchPool<S> {
         roots: impl IntoIterator<Item = S, IntoIter: Send + 'static>,
     ) -> SearchStream<S> {
         SearchStream::new(Stream::new(self.0.clone(), roots))
+    }
+
+    /// The best value of the pool's bound that the first node knows, if there is any: what tasks
+    /// have made known by [`SearchContext::improve`](crate::SearchContext::improve), at once where
+    /// they run on that node, a message later from others. It can be asked for while tasks run, and
+    /// waits for no more than the task that the first PE is at.
+    pub async fn bound(&self) -> Result<Option<i64>, GridError> {
+        self.0.bound().await
     }
 
     /// What nodes have told each other so far to share the tasks of this pool.

@@ -70,6 +70,10 @@ impl<S: Search> SearchContext<'_, S> {
     /// below. Those visited on this node of the job see it at once, others when a message has
     /// brought it, also during a visit. In virtual time, a visit sees what others find when it is
     /// over.
+    ///
+    /// The worst of all values cannot be recorded, since it stands for none: `i64::MIN` where
+    /// larger values are better, `i64::MAX` where smaller ones are. For those the answer is
+    /// `false`.
     pub fn improve(&mut self, value: i64) -> bool {
         self.bound.improve(value, self.now + Duration::from_nanos(*self.charged_ns))
     }

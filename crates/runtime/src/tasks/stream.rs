@@ -10,7 +10,7 @@ use crate::codec;
 use crate::error::{AskError, GridError};
 use crate::limits::PIECE_BYTES_MAX;
 use gridspan_topology::PeId;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 
@@ -21,11 +21,18 @@ const WINDOW_PER_PE: u64 = 256;
 /// MB.
 const WINDOW_MIN: u64 = 1 << 10;
 const WINDOW_MAX: u64 = 1 << 20;
+/// The bytes of such tasks, at most, unless a single one is larger: as many as a PE holds of
+/// messages by default. All of them begin at the first node.
+const WINDOW_BYTES: usize = 256 << 20;
+/// Smaller tasks do not count: the number of tasks bounds them well enough.
+const COUNTED_BYTES: usize = 1 << 10;
 
 /// The outputs of tasks, in the order in which they come.
 ///
 /// A stream takes from its iterator what it has room for, when [`next`](Self::next) is called. It
-/// keeps at most [`window`](Self::window) tasks and outputs, 256 for each PE if not set otherwise.
+/// keeps at most [`window`](Self::window) tasks and outputs, 256 for each PE if not set otherwise,
+/// and of large tasks about [`window_bytes`](Self::window_bytes). Outputs count by their number
+/// only.
 /// Dropping it drops what it has not given.
 pub struct TaskStream<T: Task>(Stream<Joining<T>>);
 
@@ -42,6 +49,13 @@ impl<T: Task> TaskStream<T> {
     /// least one.
     pub fn window(self, tasks: u64) -> Self {
         Self(self.0.window(tasks))
+    }
+
+    /// Sets how many bytes the tasks have, encoded, that are handed in and not yet taken: none is
+    /// handed in while there are as many. Those of less than 1 KiB do not count. Default 256 MiB;
+    /// raise it where these are too few to keep all PEs busy.
+    pub fn window_bytes(self, bytes: usize) -> Self {
+        Self(self.0.window_bytes(bytes))
     }
 
     /// The next output with the number of its task in the iterator, from 0 on; `None` when there
@@ -67,6 +81,13 @@ impl<S: Search> SearchStream<S> {
         Self(self.0.window(searches))
     }
 
+    /// Sets how many bytes the searches have, encoded, that are handed in and not yet taken: none
+    /// is handed in while there are as many. Those of less than 1 KiB do not count. Default 256
+    /// MiB; raise it where these are too few to keep all PEs busy.
+    pub fn window_bytes(self, bytes: usize) -> Self {
+        Self(self.0.window_bytes(bytes))
+    }
+
     /// The next total with the number of its search in the iterator, from 0 on; `None` when there
     /// are no more. Each comes once. Cancel safe, with errors as in [`TaskStream::next`].
     pub async fn next(&mut self) -> Option<Result<(u64, S::Total), GridError>> {
@@ -83,6 +104,10 @@ pub(super) struct Stream<W: Work> {
     id: u64,
     inputs: std::iter::Peekable<Box<dyn Iterator<Item = W::Item> + Send>>,
     window: u64,
+    window_bytes: usize,
+    /// The sizes of large ones that main has not got, by number, and their sum.
+    sizes: BTreeMap<u64, usize>,
+    open_bytes: usize,
     /// How many were handed in.
     begun: u64,
     /// How many of them main has got.
@@ -103,7 +128,19 @@ impl<W: Work> Stream<W> {
         let id = pool.streams.fetch_add(1, Ordering::Relaxed);
         let inputs: Box<dyn Iterator<Item = W::Item> + Send> = Box::new(inputs.into_iter());
         let (inputs, ready) = (inputs.peekable(), VecDeque::new());
-        Self { pool, id, inputs, window, begun: 0, given: 0, ready, pending: None }
+        Self {
+            pool,
+            id,
+            inputs,
+            window,
+            window_bytes: WINDOW_BYTES,
+            sizes: BTreeMap::new(),
+            open_bytes: 0,
+            begun: 0,
+            given: 0,
+            ready,
+            pending: None,
+        }
     }
 
     fn window(mut self, tasks: u64) -> Self {
@@ -111,17 +148,44 @@ impl<W: Work> Stream<W> {
         self
     }
 
+    fn window_bytes(mut self, bytes: usize) -> Self {
+        self.window_bytes = bytes.max(1);
+        self
+    }
+
+    /// Whether one more task may be handed in.
+    fn has_room(&self) -> bool {
+        self.begun - self.given < self.window && self.open_bytes < self.window_bytes
+    }
+
+    /// Whether there is room for a portion of tasks: each takes a message.
+    fn has_much_room(&self) -> bool {
+        self.begun - self.given <= self.window / 2 && self.open_bytes <= self.window_bytes / 2
+    }
+
+    /// A task of so many bytes is handed in.
+    fn note_begun(&mut self, number: u64, bytes: usize) {
+        if bytes >= COUNTED_BYTES {
+            self.sizes.insert(number, bytes);
+            self.open_bytes += bytes;
+        }
+    }
+
+    /// Main gets the output of a task.
+    fn note_given(&mut self, number: u64) {
+        self.given += 1;
+        self.open_bytes -= self.sizes.remove(&number).unwrap_or(0);
+    }
+
     async fn next(&mut self) -> Option<Result<(u64, W::Output), GridError>> {
         loop {
-            // In large portions, since each takes a message.
-            let open = self.begun - self.given;
-            if open <= self.window / 2
+            if self.has_much_room()
                 && let Err(error) = self.feed()
             {
                 return Some(Err(error));
             }
             if let Some((number, output)) = self.ready.pop_front() {
-                self.given += 1;
+                self.note_given(number);
                 let output = codec::decode(W::name(), &output);
                 let output = output.map_err(|error| AskError::Malformed(error.to_string()).into());
                 return Some(output.map(|output| (number, output)));
@@ -139,10 +203,10 @@ impl<W: Work> Stream<W> {
     /// Hands in as many as there is room for.
     fn feed(&mut self) -> Result<(), GridError> {
         self.pool.check_open()?;
-        while self.begun - self.given < self.window && self.inputs.peek().is_some() {
+        while self.has_room() && self.inputs.peek().is_some() {
             let first = self.begun;
             let (mut items, mut bytes, mut refused) = (Vec::new(), 0, None);
-            while self.begun - self.given < self.window
+            while self.has_room()
                 && bytes < GIFT_BYTES
                 && let Some(item) = self.inputs.next()
             {
@@ -153,6 +217,7 @@ impl<W: Work> Stream<W> {
                     break;
                 }
                 bytes += size;
+                self.note_begun(self.begun - 1, size);
                 items.push(item);
             }
             if !items.is_empty() {

@@ -15,8 +15,6 @@ use crate::steward::Word;
 use crate::{Actor, Context, To, codec};
 use bytes::Bytes;
 use gridspan_topology::PeId;
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::time::Duration;
 
 /// How long tasks run before other messages have their turn, unless one task takes longer. As long
@@ -103,6 +101,7 @@ impl<W: Work> Actor for Worker<W> {
             Order::Begin { item, reply } => self.begin(&item, reply, cx),
             Order::Feed { stream, first, items } => self.feed((stream, first), &items, cx),
             Order::Collect { stream, reply } => self.collect(stream, reply, cx),
+            Order::Bound { reply } => cx.reply(reply, self.engine.bound.shared_value()),
             Order::EndStream { stream } => self.end_stream(stream),
             Order::Called { call, output } => self.called(call, output, cx),
             Order::Run => {
@@ -139,6 +138,7 @@ impl<W: Work> Actor for Worker<W> {
             Order::Return { loan, .. } => loan.bytes(),
             Order::Run | Order::Wake | Order::Give { .. } | Order::Notice(_) => 0,
             Order::Collect { .. }
+            | Order::Bound { .. }
             | Order::EndStream { .. }
             | Order::Called { output: None, .. } => 0,
             Order::Forsake | Order::Leave | Order::Empty { .. } | Order::Report | Order::Close => 0,
@@ -361,19 +361,6 @@ pub(super) fn encode_output<W: Work>(
 fn next_chunk(done: u64, elapsed: u64) -> u64 {
     let left = (SLICE_NS.saturating_sub(elapsed) / 2).max(SLICE_NS / 16);
     (done * left / elapsed.max(1)).clamp(1, done * 8)
-}
-
-/// A worker never leaves its PE, so its state is never sent.
-impl<W: Work> Serialize for Worker<W> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_unit()
-    }
-}
-
-impl<'de, W: Work> Deserialize<'de> for Worker<W> {
-    fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
-        Err(D::Error::custom("a worker does not move"))
-    }
 }
 
 #[cfg(test)]

@@ -70,6 +70,13 @@ impl<W: Work> Pool<W> {
         decoded.map_err(|error| AskError::Malformed(error.to_string()).into())
     }
 
+    /// The best value of the bound that the first node knows.
+    pub(super) async fn bound(&self) -> Result<Option<i64>, GridError> {
+        self.check_open()?;
+        let worker = self.workers.member(at(PeId(0)));
+        Ok(worker.ask(FOREVER, |reply| Order::Bound { reply }).await?)
+    }
+
     /// What nodes have told each other so far.
     pub(super) async fn statistics(&self) -> Result<StealStatistics, GridError> {
         self.check_open()?;

@@ -1,6 +1,7 @@
 //! Read-only data that main gave to every PE.
 
 use super::callback::Callback;
+use crate::standing::counted;
 use bytes::Bytes;
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -28,7 +29,8 @@ impl<C> Publications<C> {
     /// What main waits for here, for people.
     pub(crate) fn waits(&self) -> impl Iterator<Item = String> {
         let line = |(id, (missing, _)): (&u32, &(u32, Callback<C>))| {
-            format!("publication {id} to reach {missing} more PEs")
+            let missing = counted(*missing, "more PE", "more PEs");
+            format!("publication {id} to reach {missing}")
         };
         self.waiting.iter().map(line)
     }

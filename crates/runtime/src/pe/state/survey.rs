@@ -3,6 +3,7 @@
 use super::callback::CallbackWith;
 use crate::error::GridError;
 use crate::probe::{ProbeKind, ProbeOrder};
+use crate::standing::counted;
 use gridspan_balance::SiteLink;
 use gridspan_topology::{
     Bandwidth, Contradiction, GroupId, Hierarchy, Inference, Layout, LinkChange, LinkMonitor,
@@ -193,6 +194,7 @@ impl<C> Survey<C> {
     /// What main waits for here, for people.
     pub(crate) fn waits(&self) -> Option<String> {
         let (_, missing) = self.inference.as_ref()?;
-        (!self.waiting.is_empty()).then(|| format!("the round trips that {missing} nodes measure"))
+        let nodes = counted(*missing as u64, "node measures", "nodes measure");
+        (!self.waiting.is_empty()).then(|| format!("the round trips that {nodes}"))
     }
 }

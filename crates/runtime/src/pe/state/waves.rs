@@ -1,6 +1,7 @@
 //! The root's rounds of questions about quiescence.
 
 use super::callback::Callback;
+use crate::standing::counted;
 use gridspan_topology::Time;
 
 /// The root's rounds of questions.
@@ -40,7 +41,8 @@ impl<C> Default for Waves<C> {
 impl<C> Waves<C> {
     /// What main waits for here, for people.
     pub(crate) fn waits(&self) -> Option<String> {
-        let Self { wave, missing, .. } = self;
+        let wave = self.wave;
+        let missing = counted(self.missing, "PE", "PEs");
         (self.waiting.len() > usize::from(self.is_probed))
             .then(|| format!("quiescence (round {wave} waits for {missing} PEs)"))
     }

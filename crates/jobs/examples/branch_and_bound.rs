@@ -1,0 +1,214 @@
+//! Branch and bound by tasks of Gridspan, by rayon and by one thread alone: the same searches of
+//! the same instances with the same bounds, each of which shares the best value that it knows.
+//!
+//! All three take turns, so that what else the machine does hits all alike, and each must find the
+//! optimum: a published one, or that of dynamic programming. How many choices a search looks at
+//! depends on when good values are found, so both times and choices are printed.
+//!
+//! `cargo run --release -p gridspan-jobs --example branch_and_bound [-- --workers 2 --rounds 7]`
+
+use clap::Parser;
+use gridspan_jobs::knapsack::{Choice, Instance};
+use gridspan_jobs::tsp::{Best, Path, Sample};
+use gridspan_runtime::driver::embedded;
+use gridspan_runtime::{Job, Merge, Search};
+use rayon::prelude::*;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+#[derive(Parser)]
+struct Options {
+    /// PEs of Gridspan, and threads of rayon.
+    #[arg(long, default_value_t = 2)]
+    workers: u32,
+    /// How many times each is measured; an odd number has a median.
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Items of the drawn knapsack.
+    #[arg(long, default_value_t = 70, value_parser = clap::value_parser!(u32).range(1..=200))]
+    items: u32,
+}
+
+/// What one search has found, and what it took.
+struct Found {
+    value: u64,
+    looked: u64,
+    elapsed: Duration,
+}
+
+/// One way to search, beside its name.
+type Way<'a> = (&'static str, Box<dyn Fn() -> Result<Found, String> + 'a>);
+
+fn main() -> ExitCode {
+    match compare(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("{reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn compare(options: &Options) -> Result<(), String> {
+    let Options { workers, rounds, items } = *options;
+    let threads = rayon::ThreadPoolBuilder::new().num_threads(workers as usize).build();
+    let threads = threads.map_err(|error| error.to_string())?;
+    println!("{workers} workers, medians of {rounds} rounds");
+    println!("{:<24} {:<10} {:>10} {:>12}  / RAYON", "INSTANCE", "BY", "TIME, ms", "LOOKED AT");
+    for name in ["burma14", "gr17", "ulysses16"] {
+        let (root, sample) = Path::first(name, 9).ok_or("there is no such sample")?;
+        let ways: [Way<'_>; 3] = [
+            ("gridspan", Box::new(move || by_tasks(root, workers, |best: &Best| tour_of(best)))),
+            ("rayon", Box::new(|| threads.install(|| tour_by_rayon(root, sample)))),
+            ("one thread", Box::new(|| tour_alone(root, sample))),
+        ];
+        table(&format!("tsp {name}"), sample.optimum.into(), rounds, &ways)?;
+    }
+    let drawn = format!("knapsack of {items}, drawn");
+    for (name, items) in [("knapsack P08, published", None), (drawn.as_str(), Some(items))] {
+        let make = || items.map_or_else(Instance::published, |items| Instance::drawn(items, 1));
+        let optimum = items.map_or(Instance::PUBLISHED_OPTIMUM, |_| make().best_by_table());
+        let root = Choice::none(make(), 16);
+        let ways: [Way<'_>; 3] = [
+            (
+                "gridspan",
+                Box::new(|| by_tasks(root.clone(), workers, |best| (best.profit(), best.looked()))),
+            ),
+            ("rayon", Box::new(|| threads.install(|| Ok(profit_by_rayon(&root))))),
+            ("one thread", Box::new(|| Ok(profit_alone(&root)))),
+        ];
+        table(name, optimum, rounds, &ways)?;
+    }
+    Ok(())
+}
+
+/// Measures all ways in turn, and prints a row for each.
+fn table(instance: &str, optimum: u64, rounds: u32, ways: &[Way<'_>]) -> Result<(), String> {
+    let mut all: Vec<Vec<Found>> = ways.iter().map(|_| Vec::new()).collect();
+    for _ in 0..rounds {
+        for ((name, search), found) in ways.iter().zip(&mut all) {
+            let new = search()?;
+            if new.value != optimum {
+                return Err(format!("{instance} by {name}: {} is not {optimum}", new.value));
+            }
+            found.push(new);
+        }
+    }
+    let medians: Vec<(f64, u64)> = all.iter_mut().map(|found| median(found)).collect();
+    let peer = medians.get(1).map_or(f64::NAN, |(time, _)| *time);
+    for ((name, _), (ms, looked)) in ways.iter().zip(medians) {
+        let ratio = ms / peer;
+        println!("{instance:<24} {name:<10} {ms:>10.3} {looked:>12}  {ratio:>7.2}");
+    }
+    Ok(())
+}
+
+/// The median time in milliseconds, and what was looked at then.
+fn median(found: &mut [Found]) -> (f64, u64) {
+    found.sort_by_key(|found| found.elapsed);
+    let middle = &found[found.len() / 2];
+    (middle.elapsed.as_secs_f64() * 1e3, middle.looked)
+}
+
+/// What a search in a pool of tasks finds, and what that takes without starting the job.
+fn by_tasks<S: Search>(
+    root: S,
+    pes: u32,
+    tell: impl Fn(&S::Total) -> (u64, u64) + Send + 'static,
+) -> Result<Found, String> {
+    let (send, receive) = mpsc::channel();
+    let job = Job::new("branch-and-bound").search::<S>().main(async move |grid| {
+        let pool = grid.search_pool::<S>().await?;
+        let begin = Instant::now();
+        let total = pool.run(root).await?;
+        let elapsed = begin.elapsed();
+        let (value, looked) = tell(&total);
+        // The receiver is there until the job is over.
+        let _ = send.send(Found { value, looked, elapsed });
+        Ok(())
+    });
+    embedded::run(job, pes).map_err(|error| error.to_string())?;
+    receive.recv().map_err(|error| error.to_string())
+}
+
+/// A search without anybody's help, or with rayon's.
+fn timed(search: impl FnOnce() -> (u64, u64)) -> Found {
+    let begin = Instant::now();
+    let (value, looked) = search();
+    Found { value, looked, elapsed: begin.elapsed() }
+}
+
+fn tour_of(best: &Best) -> (u64, u64) {
+    (best.length.into(), best.looked)
+}
+
+fn tour_by_rayon(root: Path, sample: &Sample) -> Result<Found, String> {
+    fn visit(path: Path, sample: &Sample, shortest: &AtomicU32) -> Best {
+        let mut share = |length: u32| match length {
+            u32::MAX => shortest.load(Ordering::Relaxed),
+            length => shortest.fetch_min(length, Ordering::SeqCst).min(length),
+        };
+        let mut best = Best { looked: 1, ..Best::default() };
+        let known = share(u32::MAX);
+        if path.lower(sample) >= known {
+            return best;
+        }
+        if path.is_small(sample) {
+            best.looked = 0;
+            path.finish(sample, &mut best, &mut share);
+            return best;
+        }
+        let next = path.split(sample, known).into_par_iter();
+        let below = next.map(|path| visit(path, sample, shortest)).reduce(Best::default, merged);
+        merged(best, below)
+    }
+    let shortest = AtomicU32::new(u32::MAX);
+    Ok(timed(|| tour_of(&visit(root, sample, &shortest))))
+}
+
+fn merged(mut one: Best, other: Best) -> Best {
+    one.merge(other);
+    one
+}
+
+fn tour_alone(root: Path, sample: &Sample) -> Result<Found, String> {
+    let (mut shortest, mut best) = (u32::MAX, Best::default());
+    Ok(timed(|| {
+        root.finish(sample, &mut best, &mut |length| {
+            shortest = shortest.min(length);
+            shortest
+        });
+        tour_of(&best)
+    }))
+}
+
+fn profit_by_rayon(root: &Choice) -> Found {
+    fn visit(choice: &Choice, best: &AtomicU64) -> u64 {
+        let mut share = |profit: u64| best.fetch_max(profit, Ordering::SeqCst).max(profit);
+        if choice.is_small() {
+            return choice.finish(&mut share);
+        }
+        let known = share(choice.profit());
+        let next: Vec<Choice> = choice.split(known).collect();
+        // The more promising one comes last, and is to be visited first.
+        next.par_iter().rev().map(|choice| visit(choice, best)).sum::<u64>() + 1
+    }
+    let best = AtomicU64::new(0);
+    timed(|| {
+        let looked = visit(root, &best);
+        (best.load(Ordering::SeqCst), looked)
+    })
+}
+
+fn profit_alone(root: &Choice) -> Found {
+    let mut best = 0;
+    timed(|| {
+        let looked = root.finish(&mut |profit| {
+            best = best.max(profit);
+            best
+        });
+        (best, looked)
+    })
+}

@@ -74,7 +74,7 @@ impl<W: Work> Pool<W> {
     pub(super) async fn bound(&self) -> Result<Option<i64>, GridError> {
         self.check_open()?;
         let worker = self.workers.member(at(PeId(0)));
-        Ok(worker.ask(FOREVER, |reply| Order::Bound { reply }).await?)
+        worker.ask(FOREVER, |reply| Order::Bound { reply }).await
     }
 
     /// What nodes have told each other so far.

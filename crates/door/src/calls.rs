@@ -2,6 +2,7 @@
 
 use super::errand::Errand;
 use super::kept::Kept;
+use super::reasons::Failure;
 use super::wire::{Times, Work};
 use gridspan_rpc::calls::RpcError;
 use gridspan_rpc::group::{Crew, Done, Encoded, Window};
@@ -91,8 +92,21 @@ impl<S: Crew> Errand for Calls<'_, '_, '_, S> {
         self.kept.withdraw(self.window.group(), self.window.version(data));
     }
 
-    fn failed(&mut self, task: TaskId, reason: &str) {
-        let error = RpcError::SessionFailed { reason: reason.to_owned() };
-        self.window.failed(task, &error);
+    fn failed(&mut self, task: TaskId, first: TaskId, failure: &Failure) {
+        self.window.failed(task, &error_of(self.window.function(first), failure));
+    }
+}
+
+/// The error of a call that has failed.
+pub(super) fn error_of(function: &str, failure: &Failure) -> RpcError {
+    match failure {
+        Failure::Failed(reason) => RpcError::SessionFailed { reason: reason.clone() },
+        Failure::NotExecuted { reason, is_refused } => {
+            let reason = format!("`{function}` was not executed: {reason}");
+            match is_refused {
+                true => RpcError::RpcRefused { reason },
+                false => RpcError::SessionFailed { reason },
+            }
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! Has servers carry out a group: orders its tasks as their arguments are made, where they were
 //! mapped, and elsewhere where servers are lost or slow.
 
-use super::course::{Course, Given, Stuck};
-use super::errand::{Conducted, Contact, Errand, GivenUp, Plan};
+use super::course::{Course, Given};
+use super::errand::{Conducted, Contact, Errand, Plan};
 use super::owner::order;
 use super::plausible::check;
+use super::reasons::{Failure, Reasons};
 use super::stuff::{Lack, fetch};
 use super::token::DoorError;
 use super::wire::{Input, Order, Source, Times, Trouble};
@@ -42,9 +43,8 @@ struct Conductor<'a, E> {
     events: JoinSet<Event>,
     begin: Instant,
     execution: Execution,
-    failure: Option<(TaskId, String)>,
-    /// Why a task was not executed last, and whether that was a refusal.
-    reasons: BTreeMap<TaskId, (String, bool)>,
+    failure: Option<(TaskId, Failure)>,
+    reasons: Reasons,
 }
 
 struct Ordered {
@@ -59,7 +59,7 @@ pub(super) async fn conduct<E: Errand>(
     plan: Plan<'_>,
     contacts: &[Contact],
     errand: &mut E,
-) -> Result<Conducted, GivenUp> {
+) -> Conducted {
     let Plan { graph, platform, mapping, rescue, .. } = plan;
     let servers = (contacts.len(), platform.apart());
     let course = Course::new(graph, mapping, servers, |data| errand.is_kept(data));
@@ -76,18 +76,18 @@ pub(super) async fn conduct<E: Errand>(
         begin: Instant::now(),
         execution: Execution::default(),
         failure: None,
-        reasons: BTreeMap::new(),
+        reasons: Reasons::default(),
     };
-    conductor.run().await?;
+    conductor.run().await;
     let mut execution = conductor.execution;
     execution.makespan_s = conductor.begin.elapsed().as_secs_f64();
     execution.runs.sort_by(|one, other| one.end_s.total_cmp(&other.end_s));
     execution.transfers.sort_by(|one, other| one.end_s.total_cmp(&other.end_s));
-    Ok((execution, conductor.failure))
+    (execution, conductor.failure)
 }
 
 impl<E: Errand> Conductor<'_, E> {
-    async fn run(&mut self) -> Result<(), GivenUp> {
+    async fn run(&mut self) {
         let tasks = self.plan.graph.tasks().len().max(1) as f64;
         let glance_s = self.plan.graph.work_s() / tasks / GLANCES_PER_TASK;
         let glance = Duration::try_from_secs_f64(glance_s).unwrap_or(GLANCE_MAX);
@@ -96,7 +96,7 @@ impl<E: Errand> Conductor<'_, E> {
         loop {
             self.go_on(&tell);
             if self.course.is_over() {
-                return Ok(());
+                return;
             }
             tokio::select! {
                 Some((attempt, at)) = begun.recv() => {
@@ -104,21 +104,34 @@ impl<E: Errand> Conductor<'_, E> {
                     self.course.begun(attempt, at.duration_since(self.begin).as_secs_f64());
                 }
                 event = self.events.join_next() => match event {
-                    Some(Ok(event)) => self.happens(event).map_err(|stuck| self.given_up(stuck))?,
+                    Some(Ok(event)) => self.happens(event),
                     // An order that was taken back.
                     Some(Err(error)) if error.is_cancelled() => {}
-                    Some(Err(_)) | None => return Err(self.given_up(Stuck { task: TaskId(0) })),
+                    Some(Err(_)) | None => return self.give_up_all(),
                 },
                 _ = glances.tick(), if self.watch.is_some() => self.look_after(&tell),
             }
         }
     }
 
-    fn given_up(&self, Stuck { task }: Stuck) -> GivenUp {
-        let unknown = "servers were lost, and others cannot do what they did";
-        let known = self.reasons.get(&task).cloned();
-        let (reason, is_refused) = known.unwrap_or_else(|| (unknown.to_owned(), false));
-        GivenUp { task, reason, is_refused }
+    /// Tasks that cannot be executed any more fail, with what depends on them, and no others.
+    fn give_up_stuck(&mut self) {
+        for (task, stuck) in self.course.take_stuck() {
+            let platform = self.plan.platform;
+            let can = |server| self.plan.graph.task(task).can_run_on(server);
+            let name = |server| platform.server(server).name.clone();
+            let failure = self.reasons.why(task, stuck, can, name);
+            self.fail(task, &failure);
+        }
+    }
+
+    /// Nothing will happen any more, although the group is not over: what is left of it fails.
+    fn give_up_all(&mut self) {
+        let reason = "the client has ended its work for the group early".to_owned();
+        let failure = Failure::NotExecuted { reason, is_refused: false };
+        for task in self.course.open_tasks() {
+            self.fail(task, &failure);
+        }
     }
 
     fn now_s(&self) -> f64 {
@@ -217,40 +230,16 @@ impl<E: Errand> Conductor<'_, E> {
         }
     }
 
-    fn happens(&mut self, event: Event) -> Result<(), Stuck> {
+    fn happens(&mut self, event: Event) {
         match event {
-            Event::Answered(attempt, answer) => {
-                let Some(ordered) = self.given.remove(&attempt) else { return Ok(()) };
-                if !self.course.is_open(attempt) {
-                    return Ok(());
-                }
-                let Given { task, server, .. } = ordered.order;
-                let answer =
-                    answer.map(|done| done.and_then(|times| self.checked(&ordered, times)));
-                match answer {
-                    Ok(Ok(times)) => self.done(&ordered, &times),
-                    Ok(Err(Trouble::Missing(missing))) => self.lacks(&ordered, &[], &missing)?,
-                    Ok(Err(Trouble::Unreached { unreached, missing })) => {
-                        self.lacks(&ordered, &unreached, &missing)?;
-                    }
-                    Ok(Err(Trouble::Failed(reason))) => self.fail(task, &reason),
-                    Ok(Err(Trouble::Refused(reason))) => self.refused(attempt, &reason)?,
-                    // Whatever it said: it is there, and what it has is too.
-                    Err(error) if self.is_connected(server) => {
-                        self.refused(attempt, &error.to_string())?;
-                    }
-                    Err(error) => {
-                        self.reasons.insert(task, (error.to_string(), false));
-                        self.lost(server, &error)?;
-                    }
-                }
-            }
+            Event::Answered(attempt, answer) => self.answered(attempt, answer),
             Event::Brought(data, server, start_s, is_there) => {
-                if !is_there {
-                    return self.course.missing(data, Endpoint::Server(server));
+                if is_there {
+                    self.came(data, server, start_s);
+                    self.course.granted(data);
+                } else {
+                    self.course.missing(data, Endpoint::Server(server));
                 }
-                self.came(data, server, start_s);
-                self.course.granted(data);
             }
             Event::Relayed(data, server, start_s, Ok(bytes)) => {
                 self.came(data, server, start_s);
@@ -259,10 +248,31 @@ impl<E: Errand> Conductor<'_, E> {
             }
             Event::Relayed(data, server, _, Err(_)) => {
                 self.errand.has_not(data, server);
-                self.course.missing(data, Endpoint::Server(server))?;
+                self.course.missing(data, Endpoint::Server(server));
             }
         }
-        Ok(())
+        self.give_up_stuck();
+    }
+
+    /// A server has answered an order, or is lost.
+    fn answered(&mut self, attempt: usize, answer: Result<Result<Times, Trouble>, DoorError>) {
+        let Some(ordered) = self.given.remove(&attempt) else { return };
+        if !self.course.is_open(attempt) {
+            return;
+        }
+        let Given { task, server, .. } = ordered.order;
+        match answer.map(|done| done.and_then(|times| self.checked(&ordered, times))) {
+            Ok(Ok(times)) => self.done(&ordered, &times),
+            Ok(Err(Trouble::Missing(missing))) => self.lacks(&ordered, &[], &missing),
+            Ok(Err(Trouble::Unreached { unreached, missing })) => {
+                self.lacks(&ordered, &unreached, &missing);
+            }
+            Ok(Err(Trouble::Failed(reason))) => self.fail(task, &Failure::Failed(reason)),
+            Ok(Err(Trouble::Refused(reason))) => self.refused(attempt, reason),
+            // Whatever it said: it is there, and what it has is too.
+            Err(error) if self.is_connected(server) => self.refused(attempt, error.to_string()),
+            Err(error) => self.lost(server, &error),
+        }
     }
 
     /// Data has come to the client.
@@ -273,12 +283,7 @@ impl<E: Errand> Conductor<'_, E> {
     }
 
     /// A server could not have arguments: it does not reach who has them, or they are not there.
-    fn lacks(
-        &mut self,
-        ordered: &Ordered,
-        unreached: &[u32],
-        missing: &[u32],
-    ) -> Result<(), Stuck> {
+    fn lacks(&mut self, ordered: &Ordered, unreached: &[u32], missing: &[u32]) {
         let Ordered { order: Given { attempt, server: to, task }, sources, .. } = ordered;
         let (mut far, mut gone) = (Vec::new(), Vec::new());
         for (&data, &from) in sources {
@@ -288,7 +293,7 @@ impl<E: Errand> Conductor<'_, E> {
                 Endpoint::Server(from) if from != *to && unreached.contains(&version) => {
                     tracing::info!(%from, %to, "do not reach each other");
                     let reason = "a server does not reach another that has its data".to_owned();
-                    self.reasons.insert(*task, (reason, false));
+                    self.reasons.tried(*task, *to, reason, false);
                     self.errand.part(from, *to);
                     far.push((data, from));
                 }
@@ -300,23 +305,22 @@ impl<E: Errand> Conductor<'_, E> {
                     gone.push((data, from));
                     if from == Endpoint::Client {
                         let reason = "a server did not get data from the client, which passes on values of up to 1 GiB";
-                        self.reasons.insert(*task, (reason.to_owned(), false));
+                        self.reasons.tried(*task, *to, reason.to_owned(), false);
                     }
                 }
                 _ => {}
             }
         }
         match far.is_empty() {
-            true => self.course.again(*attempt)?,
-            false => self.course.unreached(*attempt, &far)?,
+            true => self.course.again(*attempt),
+            false => self.course.unreached(*attempt, &far),
         }
         for (data, from) in gone {
             if let Endpoint::Server(from) = from {
                 self.errand.has_not(data, from);
             }
-            self.course.missing(data, from)?;
+            self.course.missing(data, from);
         }
-        Ok(())
     }
 
     /// What a server says of a task, if it can be. Otherwise another may do better.
@@ -331,28 +335,30 @@ impl<E: Errand> Conductor<'_, E> {
     }
 
     /// A server does not execute an order; another may.
-    fn refused(&mut self, attempt: usize, reason: &str) -> Result<(), Stuck> {
-        let server = self.course.server_of(attempt);
-        let reason = format!("`{}`: {reason}", self.plan.platform.server(server).name);
-        self.reasons.insert(self.course.task_of(attempt), (reason, true));
+    fn refused(&mut self, attempt: usize, reason: String) {
+        let (task, server) = (self.course.task_of(attempt), self.course.server_of(attempt));
+        self.reasons.tried(task, server, reason, true);
         self.execution.moved += 1;
-        self.course.refused(attempt)
+        self.course.refused(attempt);
     }
 
-    fn lost(&mut self, server: ServerId, error: &DoorError) -> Result<(), Stuck> {
+    fn lost(&mut self, server: ServerId, error: &DoorError) {
         tracing::info!(%server, %error, "lost");
+        self.reasons.lost(server, error.to_string());
         self.execution.moved += 1;
         for data in (0..self.plan.graph.data().len() as u32).map(DataId) {
             self.errand.has_not(data, server);
         }
-        self.course.lost(server)
+        self.course.lost(server);
     }
 
-    fn fail(&mut self, task: TaskId, reason: &str) {
-        for failed in self.course.fail(task) {
-            self.errand.failed(failed, reason);
+    fn fail(&mut self, task: TaskId, failure: &Failure) {
+        let failed = self.course.fail(task);
+        // It may have failed with another that it depends on.
+        if !failed.is_empty() {
+            failed.into_iter().for_each(|failed| self.errand.failed(failed, task, failure));
+            self.failure.get_or_insert_with(|| (task, failure.clone()));
         }
-        self.failure.get_or_insert_with(|| (task, reason.to_owned()));
     }
 
     fn done(&mut self, ordered: &Ordered, times: &Times) {

@@ -1,11 +1,13 @@
 //! How far a group is on servers that may be lost: which tasks can be ordered, where their
 //! arguments are, and what is done again, or elsewhere. Pure: it is told what happens.
 
+use self::losses::Stuck;
 use super::relays::Relays;
 use gridspan_rpc::{DataId, Endpoint, Mapping, ServerId, TaskGraph, TaskId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// A task is ordered so many times at most, for servers that are lost or slow.
+/// A task is ordered so many times at most, for servers that are lost or slow. The first refusal of
+/// each server does not count.
 const ATTEMPTS_MAX: u32 = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,14 +79,18 @@ pub(super) struct Course<'a> {
     places: Vec<u32>,
     /// When each server ended its last task, in seconds.
     last_end_s: Vec<f64>,
+    /// How many tasks go to each server that are neither done nor failed.
+    loads: Vec<usize>,
+    /// How often each server refused a task.
+    refusals: BTreeMap<TaskId, BTreeMap<ServerId, u32>>,
+    /// Data that may be nowhere although it is needed.
+    doubtful: BTreeSet<DataId>,
+    /// Tasks that cannot be executed any more.
+    stuck: BTreeMap<TaskId, Stuck>,
 }
 
-/// There is no server left that could execute a task, or too many were lost with it, or what it
-/// reads.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Stuck {
-    /// The task.
-    pub(super) task: TaskId,
+fn is_settled(state: State) -> bool {
+    matches!(state, State::Done | State::Failed)
 }
 
 impl<'a> Course<'a> {
@@ -108,6 +114,8 @@ impl<'a> Course<'a> {
         });
         let tasks = graph.tasks().len();
         let wishes: Vec<Option<Wish>> = graph.data().iter().map(wish).collect();
+        let mut loads = vec![0; servers];
+        mapping.servers.iter().for_each(|server| loads[server.index()] += 1);
         Self {
             graph,
             servers: mapping.servers.clone(),
@@ -127,6 +135,10 @@ impl<'a> Course<'a> {
             is_there: vec![true; servers],
             places: mapping.places.clone(),
             last_end_s: vec![0.0; servers],
+            loads,
+            refusals: BTreeMap::new(),
+            doubtful: BTreeSet::new(),
+            stuck: BTreeMap::new(),
         }
     }
 
@@ -139,17 +151,25 @@ impl<'a> Course<'a> {
     }
 
     fn is_settled(&self, task: TaskId) -> bool {
-        matches!(self.states[task.index()], State::Done | State::Failed)
+        is_settled(self.states[task.index()])
     }
 
     fn set(&mut self, task: TaskId, state: State) {
         let was_settled = self.is_settled(task);
         self.states[task.index()] = state;
-        self.unsettled += usize::from(was_settled);
-        self.unsettled -= usize::from(self.is_settled(task));
+        let load = &mut self.loads[self.servers[task.index()].index()];
+        let (before, after) = (usize::from(was_settled), usize::from(is_settled(state)));
+        (*load, self.unsettled) = (*load + before - after, self.unsettled + before - after);
         if state == State::Waiting {
             self.stirred.insert(task);
         }
+    }
+
+    /// A task that is neither done nor failed goes to another server.
+    fn send(&mut self, task: TaskId, to: ServerId) {
+        let from = std::mem::replace(&mut self.servers[task.index()], to);
+        self.loads[from.index()] -= 1;
+        self.loads[to.index()] += 1;
     }
 
     /// Whether a task waits whose arguments are there, for its order or for the client to bring
@@ -278,135 +298,13 @@ impl<'a> Course<'a> {
         failed
     }
 
-    /// Data is not where it was said to be.
-    pub(super) fn missing(&mut self, data: DataId, from: Endpoint) -> Result<(), Stuck> {
-        if let Endpoint::Server(server) = from {
-            self.holders[data.index()].remove(&server);
-            self.relays.missing(data, server);
-        }
-        if let Some(wish @ Wish::Asked(_)) = &mut self.wishes[data.index()] {
-            *wish = Wish::Open;
-            self.wished.insert(data);
-        }
-        self.make_up()
-    }
-
-    /// An attempt came to nothing; if there is no other, the task is ordered again.
-    pub(super) fn again(&mut self, attempt: usize) -> Result<(), Stuck> {
-        self.attempts[attempt].is_open = false;
-        let task = self.attempts[attempt].task;
-        if self.states[task.index()] != State::Ordered || self.open_at(task).next().is_some() {
-            return Ok(());
-        }
-        self.wait(task)?;
-        // Another may have been at it when its own server was lost.
-        let server = self.servers[task.index()];
-        if !self.is_there[server.index()] {
-            self.servers[task.index()] = self.next_for(task, None).unwrap_or(server);
-        }
-        Ok(())
-    }
-
-    /// A server does not execute an attempt; another may.
-    pub(super) fn refused(&mut self, attempt: usize) -> Result<(), Stuck> {
-        let Attempt { task, server, .. } = self.attempts[attempt];
-        self.again(attempt)?;
-        if self.states[task.index()] == State::Waiting {
-            self.servers[task.index()] = self.next_for(task, Some(server)).unwrap_or(server);
-        }
-        Ok(())
-    }
-
-    fn wait(&mut self, task: TaskId) -> Result<(), Stuck> {
-        self.set(task, State::Waiting);
-        match self.counts[task.index()] < ATTEMPTS_MAX {
-            true => Ok(()),
-            false => Err(Stuck { task }),
-        }
-    }
-
-    /// A server is lost, with all it had and had to do.
-    pub(super) fn lost(&mut self, server: ServerId) -> Result<(), Stuck> {
-        // Whoever was lost before may have been ordered something since.
-        self.is_there[server.index()] = false;
-        for holders in &mut self.holders {
-            holders.remove(&server);
-        }
-        for (data, wish) in (0..).map(DataId).zip(&mut self.wishes) {
-            if *wish == Some(Wish::Asked(server)) {
-                *wish = Some(Wish::Open);
-                self.wished.insert(data);
-            }
-        }
-        self.relays.lost(server);
-        self.copies.retain(|(_, to)| *to != server);
-        let of_server =
-            |(_, attempt): &(usize, &Attempt)| attempt.is_open && attempt.server == server;
-        let given = self.attempts.iter().enumerate().filter(of_server);
-        let given: Vec<usize> = given.map(|(attempt, _)| attempt).collect();
-        given.into_iter().try_for_each(|attempt| self.again(attempt))?;
-        self.make_up()
-    }
-
-    /// Has tasks done again whose results are needed and lost, and those on servers that are lost
-    /// done elsewhere.
-    fn make_up(&mut self) -> Result<(), Stuck> {
-        let is_open = |state: State| matches!(state, State::Waiting | State::Ordered);
-        // Whoever is done again may need what others made.
-        for &task in self.graph.order().iter().rev() {
-            let is_lost = |data: &DataId| {
-                let datum = self.graph.datum(*data);
-                let mut readers = datum.consumers.iter();
-                let is_read = readers.any(|reader| is_open(self.states[reader.index()]));
-                let is_wished = self.wishes[data.index()].is_some_and(|wish| wish != Wish::Granted);
-                let is_read = is_read && !self.relays.has(*data);
-                let is_needed = is_read || is_wished || self.kept[data.index()];
-                self.holders[data.index()].is_empty() && is_needed
-            };
-            let is_done = self.states[task.index()] == State::Done;
-            if is_done && self.graph.task(task).outputs.iter().any(is_lost) {
-                self.wait(task)?;
-            }
-            let is_nowhere = |data: &&DataId| {
-                let is_made = self.graph.datum(**data).producer.is_some();
-                !is_made && !self.is_at_client(**data) && self.holders[data.index()].is_empty()
-            };
-            let is_waiting = self.states[task.index()] == State::Waiting;
-            if is_waiting && self.graph.task(task).inputs.iter().any(|data| is_nowhere(&data)) {
-                return Err(Stuck { task });
-            }
-        }
-        let is_homeless = |task: &TaskId| {
-            self.states[task.index()] == State::Waiting
-                && !self.is_there[self.servers[task.index()].index()]
-        };
-        let homeless: Vec<TaskId> = self.tasks().filter(is_homeless).collect();
-        for task in homeless {
-            self.servers[task.index()] = self.next_for(task, None).ok_or(Stuck { task })?;
-        }
-        Ok(())
-    }
-
-    /// The server that has least to do of those that could execute a task.
-    fn next_for(&self, task: TaskId, but: Option<ServerId>) -> Option<ServerId> {
-        let able = (0..self.is_there.len() as u32).map(ServerId).filter(|&server| {
-            let is_there = self.is_there[server.index()] && Some(server) != but;
-            is_there && self.graph.task(task).can_run_on(server)
-        });
-        let load = |server: &ServerId| {
-            let open = self.states.iter().zip(&self.servers);
-            let is_open = |state: State| matches!(state, State::Waiting | State::Ordered);
-            open.filter(|&(state, of)| is_open(*state) && of == server).count()
-        };
-        able.min_by_key(load)
-    }
-
     /// Whether all is done that has not failed, and the client has what it wants of that.
     pub(super) fn is_over(&self) -> bool {
         self.unsettled == 0 && self.ungranted == 0
     }
 }
 
+pub(super) mod losses;
 mod slow;
 mod ways;
 mod wishes;

@@ -1,5 +1,6 @@
 //! What servers are to carry out, and who hears what becomes of it.
 
+use super::reasons::Failure;
 use super::wire::{Source, Times, Work};
 use gridspan_rpc::judge::{Execution, Rescue};
 use gridspan_rpc::{DataId, Mapping, Platform, ServerId, TaskGraph, TaskId};
@@ -50,18 +51,9 @@ pub(super) trait Errand {
     fn relayed(&mut self, data: DataId, bytes: Vec<u8>);
     /// None will ask for it any more.
     fn spent(&mut self, data: DataId);
-    /// A task has failed, for this reason or because it depends on one that has.
-    fn failed(&mut self, task: TaskId, reason: &str);
-}
-
-/// Why a group was not carried out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct GivenUp {
-    pub(super) task: TaskId,
-    pub(super) reason: String,
-    /// Whether the last server that could have executed it was there, and refused.
-    pub(super) is_refused: bool,
+    /// A task has failed: the first, or one that depends on it.
+    fn failed(&mut self, task: TaskId, first: TaskId, failure: &Failure);
 }
 
 /// How a group went, and the first task that failed, with its reason.
-pub(super) type Conducted = (Execution, Option<(TaskId, String)>);
+pub(super) type Conducted = (Execution, Option<(TaskId, Failure)>);

@@ -43,7 +43,7 @@
 //! | `roster`, `membership`, `meeting` | what a client knows of servers; which it has reached; and how it does |
 //! | `view` | what a mapping sees of the servers |
 //! | `errand`, `conduct`, `plausible` | what servers are to do; has them do it; whether what they say can be |
-//! | `course`, `relays` | how far a group is; and what goes by way of the client |
+//! | `course`, `relays`, `reasons` | how far a group is; what goes by way of the client; and why tasks were not executed |
 //! | `remote`, `calls`, `kept` | groups of typed functions, what servers are to do for them, and what is kept of them |
 //! | `party` | groups of emulated tasks |
 //!
@@ -98,6 +98,7 @@ mod owner;
 mod parts;
 mod party;
 mod plausible;
+mod reasons;
 #[cfg(test)]
 mod rehearsal;
 mod relays;

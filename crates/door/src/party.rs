@@ -4,6 +4,7 @@ use super::conduct::conduct;
 use super::errand::{Contact, Errand, Plan};
 use super::meeting::{Meeting, tell};
 use super::owner::{Supply, dice};
+use super::reasons::Failure;
 use super::stuff::BYTES_MAX;
 use super::token::DoorError;
 use super::view::platform;
@@ -110,13 +111,12 @@ impl Party {
         for contact in &self.contacts {
             tell(&contact.connection, Question::End(group));
         }
-        let given_up = |task: TaskId, reason: String| {
-            let task = graph.task(task).name.clone();
-            PartyError::GivenUp { task, reason }
-        };
-        match conducted.map_err(|given| given_up(given.task, given.reason))? {
+        match conducted {
             (execution, None) => Ok(execution),
-            (_, Some((task, reason))) => Err(given_up(task, reason)),
+            (_, Some((task, Failure::Failed(reason) | Failure::NotExecuted { reason, .. }))) => {
+                let task = graph.task(task).name.clone();
+                Err(PartyError::GivenUp { task, reason })
+            }
         }
     }
 }
@@ -203,7 +203,7 @@ impl Errand for Emulation<'_> {
         lock(&self.party.relayed).remove(&key);
     }
 
-    fn failed(&mut self, _task: TaskId, _reason: &str) {}
+    fn failed(&mut self, _task: TaskId, _first: TaskId, _failure: &Failure) {}
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::groups::Groups;
 use super::remote::Remote;
 use super::token::{DoorError, Token};
 use super::visitor::Visitor;
-use super::wire::{Answer, Question, Times, Trouble, WAITING_BYTES_MAX, ask, hear};
+use super::wire::{Answer, Question, Times, Trouble, WAITING_BYTES_MAX, Work, ask, hear};
 use gridspan_rpc::calls::{Catalogue, Function, Functions, RpcError, ServerCard};
 use gridspan_rpc::group::Crew;
 use gridspan_rpc::heuristics::HeftC;
@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 /// No test waits longer.
 const LIMIT: Duration = Duration::from_secs(60);
 const PLAYED: Function<(u64,), (u64,)> = Function::new("played", |(value,), _| Ok((value,)));
+const OTHER: Function<(u64,), (u64,)> = Function::new("other", |(value,), _| Ok((value,)));
 
 struct Nothing;
 
@@ -29,9 +30,9 @@ impl Catalogue for Nothing {
     }
 }
 
-/// What is said to the order of this number, of all that any server got; nothing if the stream just
-/// ends.
-type Play = Arc<dyn Fn(u32) -> Option<Answer> + Send + Sync>;
+/// What is said to the order of this number, of all that any server got, for this function; nothing
+/// if the stream just ends.
+type Play = Arc<dyn Fn(u32, &str) -> Option<Answer> + Send + Sync>;
 
 /// A server's name, and what it was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,7 +64,7 @@ fn too_much() -> Option<Answer> {
 }
 
 fn card(name: &str) -> ServerCard {
-    let functions = Functions::new().with(&PLAYED).signatures();
+    let functions = Functions::new().with(&PLAYED).with(&OTHER).signatures();
     let name = name.to_owned();
     ServerCard { number: 0, name, site: 0, speed: 1.0, is_direct: true, functions }
 }
@@ -96,9 +97,10 @@ async fn listen(connection: Connection, name: &'static str, stage: Stage) {
             _ => Ok(()),
         };
         match other {
-            Some(Question::Task(_)) => {
+            Some(Question::Task(order)) => {
                 let number = stage.orders.fetch_add(1, Ordering::SeqCst);
-                match (stage.play)(number) {
+                let Work::Function(function, _) = &order.work else { panic!("{order:?}") };
+                match (stage.play)(number, function) {
                     Some(said) => answer(&mut send, &said).await,
                     None => drop(send),
                 }
@@ -114,14 +116,14 @@ async fn grid(
     names: &[&'static str],
     play: impl Fn(u32) -> Option<Answer> + Send + Sync + 'static,
 ) -> (Remote, mpsc::UnboundedReceiver<Heard>) {
-    let (remote, _token, heard) = grid_of(names, play).await;
+    let (remote, _token, heard) = grid_of(names, move |number, _: &str| play(number)).await;
     (remote, heard)
 }
 
 /// The same, and the door's token.
 async fn grid_of(
     names: &[&'static str],
-    play: impl Fn(u32) -> Option<Answer> + Send + Sync + 'static,
+    play: impl Fn(u32, &str) -> Option<Answer> + Send + Sync + 'static,
 ) -> (Remote, Token, mpsc::UnboundedReceiver<Heard>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("grid.token");
@@ -236,6 +238,44 @@ async fn what_every_server_refuses_to_hear_is_refused() {
 }
 
 #[tokio::test]
+async fn what_every_server_refuses_fails_alone_and_the_error_names_it_and_them() {
+    let names = ["one", "other", "third"];
+    let others = Arc::new(AtomicU32::new(0));
+    let counted = others.clone();
+    let (remote, _token, _hear) = grid_of(&names, move |_, function| match function {
+        "played" => trouble(Trouble::Refused("not today".to_owned())),
+        _ => {
+            counted.fetch_add(1, Ordering::SeqCst);
+            done(vec![8])
+        }
+    })
+    .await;
+    let heuristic = HeftC::default();
+    let mapped = remote.map(&heuristic, async |group| {
+        let (refused,) = group.call(&PLAYED, (group.value(&7)?,));
+        let (after,) = group.call(&OTHER, (&refused,));
+        let (beside,) = group.call(&OTHER, (group.value(&7)?,));
+        let (next,) = group.call(&OTHER, (&beside,));
+        let errors = [group.get(&refused).await, group.get(&after).await];
+        let made = others.load(Ordering::SeqCst);
+        // In a window of their own, beside what cannot be.
+        let (never,) = group.call(&OTHER, (&after,));
+        let (_last,) = group.call(&OTHER, (&next,));
+        let never = group.get(&never).await;
+        Ok((errors, never, [made, others.load(Ordering::SeqCst)]))
+    });
+
+    let (errors, never, made) = tokio::time::timeout(LIMIT, mapped).await.unwrap().unwrap();
+
+    for error in errors.into_iter().chain([never]) {
+        let Err(RpcError::RpcRefused { reason }) = error else { panic!("{error:?}") };
+        assert!(reason.contains("`played`") && reason.contains("not today"), "{reason}");
+        assert!(names.iter().all(|name| reason.contains(&format!("`{name}`"))), "{reason}");
+    }
+    assert_eq!(made, [2, 3], "what does not depend on it");
+}
+
+#[tokio::test]
 async fn a_task_that_never_gets_its_argument_of_the_client_ends_with_this_reason() {
     let ended = perform_alone(|_| trouble(Trouble::Missing(vec![0]))).await;
 
@@ -259,7 +299,7 @@ async fn clones_that_map_at_the_same_time_reach_each_server_once() {
 
 #[tokio::test]
 async fn a_server_that_is_slow_to_come_delays_no_other() {
-    let (remote, token, _hear) = grid_of(&["one"], |_| done(vec![8])).await;
+    let (remote, token, _hear) = grid_of(&["one"], |_, _| done(vec![8])).await;
     // It has joined, and lets nobody in, nor says so.
     let silent = Visitor::new(token).unwrap();
     let door = silent.connect().await.unwrap();

@@ -1,6 +1,6 @@
 //! Groups of typed functions on the servers behind a door.
 
-use super::calls::Calls;
+use super::calls::{Calls, error_of};
 use super::chart::WAYS_MAX;
 use super::conduct::conduct;
 use super::errand::{Contact, Plan};
@@ -272,19 +272,9 @@ impl Execute for Remote {
         let (platform, mapping) = (window.platform(), window.mapping());
         let plan = Plan { graph, platform, mapping, rescue: window.rescue(), group };
         let mut calls = Calls::new(window, kept);
-        let conducted = conduct(plan, &contacts, &mut calls).await;
-        let failed = |reason: String| RpcError::SessionFailed { reason };
-        match conducted {
-            Ok((_, None)) => Ok(()),
-            Ok((_, Some((_, reason)))) => Err(failed(reason)),
-            Err(given) => {
-                let name = window.function(given.task);
-                let reason = format!("`{name}` was not executed: {}", given.reason);
-                Err(match given.is_refused {
-                    true => RpcError::RpcRefused { reason },
-                    false => failed(reason),
-                })
-            }
+        match conduct(plan, &contacts, &mut calls).await {
+            (_, None) => Ok(()),
+            (_, Some((task, failure))) => Err(error_of(window.function(task), &failure)),
         }
     }
 }

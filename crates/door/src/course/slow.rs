@@ -37,7 +37,7 @@ impl Course<'_> {
         }
         self.attempts[offer.attempt].is_open = false;
         self.set(offer.task, State::Waiting);
-        self.servers[offer.task.index()] = offer.to;
+        self.send(offer.task, offer.to);
         Some(Some(offer.attempt))
     }
 

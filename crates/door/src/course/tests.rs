@@ -95,22 +95,23 @@ fn what_a_lost_server_had_is_made_again_as_far_as_it_is_needed() {
     assert!(course.is_open(attempt_at(&course, 2)));
 
     // The right part is being made, for which `made` was not fetched yet.
-    course.lost(ServerId(0)).unwrap();
+    course.lost(ServerId(0));
 
     assert_eq!(
         orders(&mut course),
         [(0, 1)],
         "the left part was made of it, and the right will be"
     );
-    course.again(attempt_at(&course, 2)).unwrap();
-    course.missing(made, Endpoint::Server(ServerId(0))).unwrap();
+    course.again(attempt_at(&course, 2));
+    course.missing(made, Endpoint::Server(ServerId(0)));
     done(&mut course, 0, &[]);
     assert_eq!(orders(&mut course), [(1, 1), (2, 1)]);
     for task in [1, 2] {
         done(&mut course, task, &[]);
     }
     assert_eq!(orders(&mut course), [(3, 1)]);
-    assert_eq!(course.lost(ServerId(1)), Err(Stuck { task: TaskId(0) }));
+    course.lost(ServerId(1));
+    assert_eq!(course.take_stuck()[&TaskId(0)], Stuck::Alone);
 }
 
 #[test]
@@ -123,7 +124,7 @@ fn what_a_server_is_to_have_at_the_end_is_made_again_when_it_is_lost() {
         done(&mut course, task, &[]);
     }
 
-    course.lost(ServerId(0)).unwrap();
+    course.lost(ServerId(0));
 
     assert_eq!(orders(&mut course), [(0, 1)], "the left part needs what the first made");
     done(&mut course, 0, &[]);
@@ -261,13 +262,13 @@ fn a_task_whose_copy_comes_to_nothing_does_not_go_back_to_a_server_that_is_lost(
         orders(&mut course);
         course.copies.push((TaskId(0), OTHER));
         assert_eq!(orders(&mut course), [(0, 1)]);
-        course.lost(ONE).unwrap();
+        course.lost(ONE);
         assert_eq!(orders(&mut course), [], "the copy goes on");
 
         let copy = attempt_at(&course, 0);
         match is_refused {
-            true => course.refused(copy).unwrap(),
-            false => course.again(copy).unwrap(),
+            true => course.refused(copy),
+            false => course.again(copy),
         }
 
         assert_eq!(orders(&mut course), [(0, 1)], "refused: {is_refused}");
@@ -278,11 +279,11 @@ fn a_task_whose_copy_comes_to_nothing_does_not_go_back_to_a_server_that_is_lost(
 fn what_is_ordered_of_a_server_that_is_lost_already_goes_elsewhere() {
     let graph = diamond();
     let mut course = Course::new(&graph, &mapping(), NEAR, |_| false);
-    course.lost(ONE).unwrap();
-    course.servers[0] = ONE;
+    course.lost(ONE);
+    course.send(TaskId(0), ONE);
     assert_eq!(orders(&mut course), [(0, 0)]);
 
-    course.lost(ONE).unwrap();
+    course.lost(ONE);
 
     assert_eq!(orders(&mut course), [(0, 1)]);
 }
@@ -315,4 +316,65 @@ fn large_groups_cost_no_more_for_each_task_than_small_ones() {
         assert!(course.take_orders(1.0, &|_, _, _| 0.0).is_empty());
         assert_eq!(course.is_over(), number + 1 == TASKS);
     }
+}
+
+#[test]
+fn a_task_that_all_servers_refuse_is_tried_on_each_and_fails_alone() {
+    let graph = diamond();
+    let near = (3, &BTreeSet::new());
+    let mut course = Course::new(&graph, &mapping(), near, |_| false);
+    orders(&mut course);
+    done(&mut course, 0, &[]);
+    orders(&mut course);
+    let mut tried = vec![OTHER];
+    while course.stuck.is_empty() {
+        course.refused(attempt_at(&course, 2));
+        tried.extend(orders(&mut course).into_iter().map(|(_, server)| ServerId(server)));
+    }
+
+    assert_eq!(course.take_stuck(), [(TaskId(2), Stuck::Tried)].into());
+
+    assert_eq!(tried[..3].iter().collect::<BTreeSet<_>>().len(), 3, "{tried:?}");
+    assert!(tried.len() <= ATTEMPTS_MAX as usize + 4, "{tried:?}");
+    assert_eq!(course.fail(TaskId(2)), [TaskId(2), TaskId(3)]);
+    assert!(course.is_open(attempt_at(&course, 1)), "it goes on");
+    done(&mut course, 1, &[]);
+    assert!(course.is_over());
+}
+
+/// So do losses: each of 100,000 tasks of a lost server goes elsewhere, and each of those that do
+/// not get their argument is looked at by itself.
+#[test]
+fn losses_in_large_groups_cost_no_more_for_each_task_than_in_small_ones() {
+    const TASKS: u32 = 100_000;
+    let mut graph = GraphBuilder::default();
+    for number in 0..TASKS {
+        let [first, second] = ["first", "second"].map(|name| graph.task(name, 1.0));
+        let made = graph.write(first, number.to_string(), 8);
+        graph.read(second, made);
+    }
+    let graph = graph.build().unwrap();
+    let mut servers = vec![ONE; 2 * TASKS as usize];
+    servers.iter_mut().skip(1).step_by(2).for_each(|server| *server = OTHER);
+    let places = (0..2 * TASKS).collect();
+    let mapping = Mapping { servers, places, relays: false, predicted_s: 0.0 };
+    let mut course = Course::new(&graph, &mapping, NEAR, |_| false);
+    for given in course.take_orders(0.0, &|_, _, _| 0.0) {
+        course.done(given.attempt, 1.0, []);
+    }
+    let second = course.take_orders(1.0, &|_, _, _| 0.0);
+    assert_eq!(second.len(), TASKS as usize);
+
+    course.lost(ONE);
+    let first = course.take_orders(1.0, &|_, _, _| 0.0);
+    assert_eq!(first.len(), TASKS as usize, "all is made again on the other");
+    for given in second {
+        let data = graph.task(given.task).inputs[0];
+        course.again(given.attempt);
+        course.missing(data, Endpoint::Server(ONE));
+    }
+    first.into_iter().for_each(|given| drop(course.done(given.attempt, 2.0, [])));
+
+    assert_eq!(course.take_orders(2.0, &|_, _, _| 0.0).len(), TASKS as usize);
+    assert!(course.take_stuck().is_empty());
 }

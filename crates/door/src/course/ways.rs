@@ -1,6 +1,6 @@
 //! Where servers have data from, and what the client brings for those that do not reach each other.
 
-use super::{Attempt, Course, State, Stuck};
+use super::{Attempt, Course, State};
 use gridspan_rpc::{DataId, Endpoint, ServerId, TaskId};
 use std::collections::BTreeSet;
 
@@ -8,16 +8,12 @@ impl Course<'_> {
     /// An attempt came to nothing because its server does not reach others, which have this data.
     /// It does not count: each time two servers more are known to be apart, so that there is an end
     /// of it.
-    pub(crate) fn unreached(
-        &mut self,
-        attempt: usize,
-        data: &[(DataId, ServerId)],
-    ) -> Result<(), Stuck> {
+    pub(crate) fn unreached(&mut self, attempt: usize, data: &[(DataId, ServerId)]) {
         let Attempt { task, server, .. } = self.attempts[attempt];
         let count = &mut self.counts[task.index()];
         *count = count.saturating_sub(1);
         data.iter().for_each(|&(data, from)| self.relays.part(data, from, server));
-        self.again(attempt)
+        self.again(attempt);
     }
 
     /// Whether data goes from one to the other without the client between them.

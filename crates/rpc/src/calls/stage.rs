@@ -135,7 +135,6 @@ fn send<C: Catalogue>(piece: Piece, to: u32, cx: &mut Context<'_, Server<C>>) {
 
 /// Nobody executes the order here.
 pub(super) fn give_up<C: Catalogue>(order: &Order, reason: &str, cx: &mut Context<'_, Server<C>>) {
-    let reason = format!("`{}` was not executed: {reason}", order.function);
-    let outcome = Err(Fault::Lost(reason));
+    let outcome = Err(Fault::Lost(reason.to_owned()));
     cx.reply(order.reply, Done { outcome, input_bytes: 0, work_s: None, took_s: None });
 }

@@ -19,6 +19,9 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 
+/// So many servers are named in one error.
+const NAMED_MAX: usize = 8;
+
 /// Something that goes on while a window is executed.
 type Going<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
@@ -174,9 +177,26 @@ impl<C: Catalogue> Carried<'_, '_, '_, C> {
         }
         let is_wanted =
             self.best_for(task, &progress).is_some_and(|server| progress.want(task, server));
+        let tried = progress.tried_on(task);
         drop(progress);
         if !is_wanted {
-            self.fail_task(task, error);
+            self.fail_task(task, self.not_executed(task, &tried, error));
+        }
+    }
+
+    /// The error of a task that came to nothing on all these servers.
+    fn not_executed(&self, task: TaskId, tried: &[ServerId], error: RpcError) -> RpcError {
+        let names = tried.iter().take(NAMED_MAX).map(|server| &self.cards[server.index()].name);
+        let mut names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+        if tried.len() > NAMED_MAX {
+            names.push(format!("{} more", tried.len() - NAMED_MAX));
+        }
+        let (function, names) = (self.function(task), names.join(", "));
+        let because = |reason| format!("`{function}` was not executed by {names}: {reason}");
+        match error {
+            RpcError::RpcRefused { reason } => RpcError::RpcRefused { reason: because(reason) },
+            RpcError::SessionFailed { reason } => failed(because(reason)),
+            error => failed(because(error.to_string())),
         }
     }
 

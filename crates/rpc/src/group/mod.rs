@@ -5,6 +5,7 @@
 //! | `map`, `begin`, `windows` | what `main` uses: [`Group`] gathers calls and hands them on as windows |
 //! | `crew` | what groups need of servers, whoever runs them; `in_job`: those of a job |
 //! | `lazy`, `parts` | results that are not there yet, and functions of several arguments |
+//! | `sieve` | calls that cannot be executed at all fail before the others are mapped |
 //! | `discovery` | from gathered calls to a task graph, with volumes and times as learned |
 //! | `along` | mapped as a graph says that was given |
 //! | `dispatch`, `trees` | from a mapping to orders: who executes what, and who sends what to whom |
@@ -90,6 +91,7 @@ pub(crate) mod order;
 mod pace;
 pub(crate) mod parts;
 mod progress;
+mod sieve;
 pub(crate) mod spans;
 mod stock;
 pub(crate) mod store;

@@ -4,6 +4,7 @@ use crate::calls::RpcError;
 use crate::graph::TaskGraph;
 use crate::id::{ServerId, TaskId};
 use crate::rescue::{Ongoing, Standing};
+use std::collections::BTreeSet;
 use std::task::Waker;
 
 /// A task is tried so many times at most, for servers that are lost.
@@ -36,6 +37,8 @@ pub(super) struct Progress {
     open: usize,
     /// When each server ended its last task, in seconds.
     last_end_s: Vec<f64>,
+    /// How many attempts each server has that are not over.
+    loads: Vec<usize>,
     /// Attempts that are to begin.
     wanted: Vec<(TaskId, ServerId, usize)>,
     wakers: Vec<Waker>,
@@ -50,6 +53,7 @@ impl Progress {
             states,
             open: tasks,
             last_end_s,
+            loads: vec![0; servers],
             wanted: Vec::new(),
             wakers: Vec::new(),
         }
@@ -59,6 +63,7 @@ impl Progress {
     pub(super) fn begin(&mut self, task: TaskId, server: ServerId) -> usize {
         self.of_task[task.index()].push(self.attempts.len());
         self.attempts.push(Attempt { task, server, possible_s: None, is_over: false });
+        self.loads[server.index()] += 1;
         self.attempts.len() - 1
     }
 
@@ -80,8 +85,10 @@ impl Progress {
     /// An attempt is over.
     pub(super) fn end(&mut self, number: usize, now_s: f64) {
         let attempt = &mut self.attempts[number];
+        let server = attempt.server.index();
         if !std::mem::replace(&mut attempt.is_over, true) {
-            self.last_end_s[attempt.server.index()] = now_s;
+            self.last_end_s[server] = now_s;
+            self.loads[server] -= 1;
         }
         self.changed();
     }
@@ -89,8 +96,11 @@ impl Progress {
     /// An attempt is taken from its server, which does not seem to have begun; the server.
     pub(super) fn take_from(&mut self, number: usize) -> ServerId {
         let attempt = &mut self.attempts[number];
-        attempt.is_over = true;
-        attempt.server
+        let server = attempt.server;
+        if !std::mem::replace(&mut attempt.is_over, true) {
+            self.loads[server.index()] -= 1;
+        }
+        server
     }
 
     /// The server of an attempt.
@@ -161,10 +171,15 @@ impl Progress {
         all.filter(|attempt| !attempt.is_over).map(|attempt| attempt.server)
     }
 
-    /// How many attempts a server has.
+    /// The servers that have tried a task.
+    pub(super) fn tried_on(&self, task: TaskId) -> Vec<ServerId> {
+        let all = self.of_task[task.index()].iter().map(|&number| self.attempts[number].server);
+        all.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// How many attempts a server has that are not over.
     pub(super) fn load(&self, server: ServerId) -> usize {
-        let open = self.attempts.iter().filter(|attempt| !attempt.is_over);
-        open.filter(|attempt| attempt.server == server).count()
+        self.loads[server.index()]
     }
 
     /// Wakes whoever waits for something to change, then.

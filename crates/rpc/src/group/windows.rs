@@ -1,9 +1,10 @@
 //! Windows of a group: calls that are gathered become a graph, are mapped, and executed.
 
 use super::crew::{Crew, Encoded, Freed};
-use super::discovery::{Discovered, Gathered, Known, discover};
+use super::discovery::{Discovered, Gathered, discover};
 use super::map::{Group, Matter, nowhere, other};
 use super::order::Done;
+use super::sieve::sieve;
 use super::spans::Spans;
 use crate::calls::{RpcError, ServerCard, Signature};
 use crate::graph::TaskGraph;
@@ -85,56 +86,66 @@ impl<S: Execute> Group<'_, S> {
     }
 
     async fn run_window(&self, calls: Vec<Gathered>) -> Result<(), RpcError> {
-        let Seen { cards, platform, graph, names } = self.look_for_data(&calls).await?;
-        let place_of = |number: u32| self.place_of(&cards, number);
-        let map = || self.heuristic.map(&graph, &platform);
-        let mapping = match &mut *self.along.borrow_mut() {
-            Some(along) => along.follow(&calls, &place_of, map),
-            None => map(),
+        let mut failure = None;
+        let seen = self.look_for_data(calls, &mut failure).await?;
+        if let Some((Seen { cards, platform, graph, names }, calls)) = seen {
+            let place_of = |number: u32| self.place_of(&cards, number);
+            let map = || self.heuristic.map(&graph, &platform);
+            let mapping = match &mut *self.along.borrow_mut() {
+                Some(along) => along.follow(&calls, &place_of, map),
+                None => map(),
+            }
+            .map_err(|error| other(&error))?;
+            let window = Window { group: self, cards, platform, graph, names, mapping, calls };
+            S::execute(&window).await?;
         }
-        .map_err(|error| other(&error))?;
-        let window = Window { group: self, cards, platform, graph, names, mapping, calls };
-        S::execute(&window).await
+        failure.map_or(Ok(()), Err)
     }
 
-    /// Servers, and the graph of calls on them. If data is on a server that is there but not
-    /// listed, as one that is late to register with a registry that began anew, it waits for that,
-    /// though not without end.
-    async fn look_for_data(&self, calls: &[Gathered]) -> Result<Seen, RpcError> {
+    /// Servers, and the graph on them of the calls that can be executed; nothing if there are none.
+    /// The others fail, of which it says why the first did. If data is on a server that is there
+    /// but not listed, as one that is late to register with a registry that began anew, it waits
+    /// for that, though not without end.
+    async fn look_for_data(
+        &self,
+        mut calls: Vec<Gathered>,
+        failure: &mut Option<RpcError>,
+    ) -> Result<Option<(Seen, Vec<Gathered>)>, RpcError> {
         for _ in 0..LOOKS_MAX {
-            let seen = self.look(calls).await?;
-            if !self.is_data_missing(&seen.graph)? {
-                return Ok(seen);
+            let cards = self.mapper.services.cards().await?;
+            let sieved = sieve(calls, |call| not_offered(call, &cards), |data| self.lost(data));
+            for (data, error) in sieved.failed {
+                self.fail(&[data], &error);
+                failure.get_or_insert(error);
+            }
+            calls = sieved.calls;
+            if calls.is_empty() {
+                return Ok(None);
+            }
+            let seen = self.look(cards, &calls).await?;
+            let mut external = seen.graph.data().iter().filter(|data| data.producer.is_none());
+            if external.all(|data| !data.held_by.is_empty()) {
+                return Ok(Some((seen, calls)));
             }
             self.mapper.services.pause().await;
         }
         Err(RpcError::Other { reason: UNSEEN.to_owned() })
     }
 
-    /// Whether there is data on servers that are there but not listed only; an error if some will
-    /// never be, however long others are waited for.
-    fn is_data_missing(&self, graph: &TaskGraph) -> Result<bool, RpcError> {
+    /// Why data that no call of a window makes will never be there, however long others are waited
+    /// for.
+    fn lost(&self, data: u32) -> Option<RpcError> {
         let draft = self.draft.borrow();
-        let data = graph.data().iter();
-        let missing = data.filter(|data| data.producer.is_none() && data.held_by.is_empty());
-        let known = |name: &str| draft.known.get(&name.parse().ok()?);
-        let missing: Vec<_> = missing.map(|data| (&data.name, known(&data.name))).collect();
-        let mut of_known = missing.iter().filter_map(|(_, known)| *known);
-        if let Some(failure) = of_known.find_map(|known| known.failure.clone()) {
-            return Err(failure);
-        }
-        let is_there = |known: &Known| {
-            let mut holders = known.servers.iter();
-            holders.any(|&server| self.mapper.services.standing(server).is_some())
-        };
-        match missing.iter().find(|(_, known)| !known.is_some_and(is_there)) {
-            Some((name, _)) => Err(nowhere(name)),
-            None => Ok(!missing.is_empty()),
+        let Some(known) = draft.known.get(&data) else { return Some(nowhere(data)) };
+        let is_there = |server: &u32| self.mapper.services.standing(*server).is_some();
+        match &known.failure {
+            _ if known.at_client || known.servers.iter().any(is_there) => None,
+            Some(failure) => Some(failure.clone()),
+            None => Some(nowhere(data)),
         }
     }
 
-    async fn look(&self, calls: &[Gathered]) -> Result<Seen, RpcError> {
-        let cards = self.mapper.services.cards().await?;
+    async fn look(&self, cards: Vec<ServerCard>, calls: &[Gathered]) -> Result<Seen, RpcError> {
         let platform = self.mapper.platform(&cards).await?;
         let able = |call: &Gathered| {
             let has = |server: &ServerId| {
@@ -142,7 +153,6 @@ impl<S: Execute> Group<'_, S> {
             };
             platform.server_ids().filter(has).collect()
         };
-        calls.iter().try_for_each(|call| is_same_somewhere(call, &cards))?;
         let place_of = |number: u32| self.place_of(&cards, number);
         let discovered = {
             let (draft, learned) = (self.draft.borrow(), self.mapper.learned.borrow());
@@ -185,18 +195,22 @@ impl<S: Execute> Group<'_, S> {
     }
 }
 
-/// An error if there are servers with a function of this name, but to all of them it is another.
-fn is_same_somewhere(call: &Gathered, cards: &[ServerCard]) -> Result<(), RpcError> {
+/// Why a call is executed by no server: none has a function of its name, or to all that have it is
+/// another.
+fn not_offered(call: &Gathered, cards: &[ServerCard]) -> Option<RpcError> {
     let mut other = None;
     for card in cards {
         match card.functions.get(call.function) {
-            Some(offered) if *offered == call.signature => return Ok(()),
+            Some(offered) if *offered == call.signature => return None,
             Some(offered) => other = other.or(Some((card, offered))),
             None => {}
         }
     }
-    other.map_or(Ok(()), |(card, offered)| {
-        Err(RpcError::differs(call.function, &card.name, offered, &call.signature))
+    Some(match other {
+        Some((card, offered)) => {
+            RpcError::differs(call.function, &card.name, offered, &call.signature)
+        }
+        None => RpcError::FunctionNotFound { function: call.function.to_owned() },
     })
 }
 

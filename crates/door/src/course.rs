@@ -1,7 +1,6 @@
 //! How far a group is on servers that may be lost: which tasks can be ordered, where their
 //! arguments are, and what is done again, or elsewhere. Pure: it is told what happens.
 
-use self::losses::Stuck;
 use super::relays::Relays;
 use gridspan_rpc::{DataId, Endpoint, Mapping, ServerId, TaskGraph, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +15,17 @@ enum State {
     Ordered,
     Done,
     Failed,
+}
+
+/// Why a task cannot be executed any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stuck {
+    /// It was tried too often.
+    Tried,
+    /// No server is left that could execute it.
+    Alone,
+    /// An argument is lost, and cannot be made again.
+    Lacking(DataId),
 }
 
 /// Where a result is that the client wants.
@@ -304,7 +314,7 @@ impl<'a> Course<'a> {
     }
 }
 
-pub(super) mod losses;
+mod losses;
 mod slow;
 mod ways;
 mod wishes;

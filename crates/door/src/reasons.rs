@@ -1,6 +1,6 @@
 //! Why tasks were not executed: what became of them on which server, for errors that name both.
 
-use super::course::losses::Stuck;
+use super::course::Stuck;
 use gridspan_rpc::{ServerId, TaskId};
 use std::collections::BTreeMap;
 

@@ -1,19 +1,8 @@
 //! What is done again, or elsewhere, when servers are lost or refuse tasks, or data is gone.
 
-use super::{ATTEMPTS_MAX, Attempt, Course, State, Wish, is_settled};
+use super::{ATTEMPTS_MAX, Attempt, Course, State, Stuck, Wish, is_settled};
 use gridspan_rpc::{DataId, Endpoint, ServerId, TaskId};
 use std::collections::BTreeMap;
-
-/// Why a task cannot be executed any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stuck {
-    /// It was tried too often.
-    Tried,
-    /// No server is left that could execute it.
-    Alone,
-    /// An argument is lost, and cannot be made again.
-    Lacking(DataId),
-}
 
 impl Course<'_> {
     /// Data is not where it was said to be.

@@ -112,7 +112,8 @@ impl Rounds {
 
     pub(super) fn joined(&mut self, id: ActorId) {
         let sync = self.syncs.entry(id.collection).or_default();
-        sync.reached.insert(id, sync.begun);
+        // Members that are inserted begin with the sync point after the next.
+        sync.reached.insert(id, sync.begun + u64::from(sync.begun > 0));
     }
 
     pub(super) fn sync_reached(&mut self, id: ActorId) {

@@ -136,7 +136,7 @@ impl Core {
         family.inserting += 1;
         let record = MemberRecord {
             reductions: family.reductions.join(),
-            syncs: family.syncs.join(),
+            syncs: family.syncs.join_on_the_way(),
             broadcasts: family.broadcasts,
             ..MemberRecord::default()
         };

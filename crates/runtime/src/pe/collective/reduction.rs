@@ -78,16 +78,18 @@ impl Core {
         }
         member.synced = true;
         let (id, sequence) = (member.id, member.syncs);
-        member.syncs += 1;
+        if !self.common.balancing.is_active() {
+            return self.request(Request { id, wish: Wish::Resume });
+        }
+        if let Some(member) = self.member(seat.kind, seat.slot) {
+            member.syncs += 1;
+        }
         if self.may_leave_sync(id.collection, sequence + 1) {
             self.request(Request { id, wish: Wish::Resume });
         }
-        if self.common.balancing.is_active() {
-            let group = ReductionGroup::Sync(id.collection);
-            let (op, target, partial) = (Op::And, Target::Sync, Partial::Plain(Value::Unit));
-            let (count, expected) = (1, 0);
-            self.merge(Contribution { group, sequence, count, expected, op, target, partial });
-        }
+        let group = ReductionGroup::Sync(id.collection);
+        let (op, target, partial) = (Op::And, Target::Sync, Partial::Plain(Value::Unit));
+        self.merge(Contribution { group, sequence, count: 1, expected: 0, op, target, partial });
     }
 
     /// Combines a contribution with what is here, and passes it on if that is all.
@@ -175,6 +177,7 @@ impl Core {
 
     /// On the root: completes the reductions over a collection to which all have contributed.
     pub(super) fn settle_root(&mut self, collection: CollectionId) {
+        self.skip_unattended_syncs(collection);
         while let Some(key) = self.complete_accumulator(collection) {
             let Some(done) = self.accumulators.remove(&key) else { return };
             let Contribution { group, op, target, partial, .. } = done.contribution;
@@ -194,6 +197,23 @@ impl Core {
                     collection.0
                 ))),
             }
+        }
+    }
+
+    /// On the root: completes sync points that no member will reach any more, since those that have
+    /// joined begin with later ones.
+    fn skip_unattended_syncs(&mut self, collection: CollectionId) {
+        let group = ReductionGroup::Sync(collection);
+        let Some(root) = &mut self.root else { return };
+        let Some(family) = root.collections.get_mut(&collection) else { return };
+        while family.syncs.expected(family.syncs.next) == 0
+            && self
+                .accumulators
+                .range((group, family.syncs.next + 1)..=(group, u64::MAX))
+                .next()
+                .is_some()
+        {
+            family.syncs.complete();
         }
     }
 

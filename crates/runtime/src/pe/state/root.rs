@@ -124,6 +124,15 @@ impl Attendance {
         self.next
     }
 
+    /// A member joins where others do not wait for each other, and may be some operations ahead:
+    /// with the one after the next, so that it is neither far behind nor far ahead of them. Before
+    /// the first is complete nobody is ahead. Returns the number of the operation.
+    pub(crate) fn join_on_the_way(&mut self) -> u64 {
+        let first = if self.next == 0 { 0 } else { self.next + 1 };
+        *self.joining.entry(first).or_default() += 1;
+        first
+    }
+
     /// A member is gone that has contributed to all operations before `first_missed`.
     pub(crate) fn leave(&mut self, first_missed: u64) {
         *self.leaving.entry(first_missed).or_default() += 1;
@@ -165,6 +174,18 @@ impl<C> Root<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_joins_on_the_way_is_awaited_from_the_operation_after_the_next() {
+        let mut attendance = Attendance::new(1);
+        assert_eq!(attendance.join_on_the_way(), 0);
+        assert_eq!(attendance.expected(0), 2);
+        attendance.complete();
+        assert_eq!(attendance.join_on_the_way(), 2);
+        assert_eq!((attendance.expected(1), attendance.expected(2)), (2, 3));
+        attendance.complete();
+        assert_eq!(attendance.expected(2), 3);
+    }
 
     #[test]
     fn attendance_follows_members_that_come_and_go() {

@@ -12,17 +12,15 @@ use super::stuff::{Lack, fetch};
 use super::token::DoorError;
 use super::wire::{Input, Order, Source, Times, Trouble};
 use gridspan_rpc::judge::{Execution, Rescue, TaskRun, Transfer};
-use gridspan_rpc::rescue::Watch;
+use gridspan_rpc::rescue::{Watch, glance};
 use gridspan_rpc::{DataId, Endpoint, ServerId, TaskId};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
-/// How often servers are looked at, as a part of the time of a mean task; and in which bounds.
-const GLANCES_PER_TASK: f64 = 4.0;
+/// How often servers are looked at, at most.
 const GLANCE_MIN: Duration = Duration::from_millis(10);
-const GLANCE_MAX: Duration = Duration::from_secs(1);
 
 /// Something that has happened.
 enum Event {
@@ -93,10 +91,7 @@ pub(super) async fn conduct<E: Errand>(
 
 impl<E: Errand> Conductor<'_, E> {
     async fn run(&mut self) {
-        let tasks = self.plan.graph.tasks().len().max(1) as f64;
-        let glance_s = self.plan.graph.work_s() / tasks / GLANCES_PER_TASK;
-        let glance = Duration::try_from_secs_f64(glance_s).unwrap_or(GLANCE_MAX);
-        let mut glances = tokio::time::interval(glance.clamp(GLANCE_MIN, GLANCE_MAX));
+        let mut glances = tokio::time::interval(glance(self.plan.graph, GLANCE_MIN));
         let (tell, mut begun) = mpsc::unbounded_channel();
         let mut closings = self.closings();
         loop {

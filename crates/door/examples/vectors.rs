@@ -6,16 +6,18 @@
 //! cargo run --example vectors -p gridspan-door -- serve grid.token one &
 //! cargo run --example vectors -p gridspan-door -- serve grid.token other &
 //! cargo run --example vectors -p gridspan-door -- map grid.token
+//! cargo run --example vectors -p gridspan-door -- call grid.token
 //! cargo run --release --example vectors -p gridspan-door -- time grid.token 1000
 //! ```
 //!
-//! The last says how long a group of so many calls of nothing takes.
+//! `map` has a group mapped as a whole, and `call` makes single calls by the verbs of GridRPC. `time`
+//! says how long a group of so many calls of nothing takes.
 //!
 //! The token lets whoever has it in: copy it to other machines as you would a private key, and have
 //! the registry listen where they reach it.
 
 use gridspan_door::{DoorOptions, Remote, Role, ServeOptions, Token, serve};
-use gridspan_rpc::calls::{Catalogue, Function, Functions};
+use gridspan_rpc::calls::{Catalogue, Config, Function, Functions};
 use gridspan_rpc::heuristics::HeftC;
 use std::error::Error;
 use std::path::Path;
@@ -71,6 +73,31 @@ async fn map(token: &Path) -> Outcome<f64> {
     Ok(product)
 }
 
+/// Vectors of several lengths are made by calls that go on at the same time, and each is multiplied
+/// with itself as it comes.
+async fn call(token: &Path) -> Outcome<()> {
+    let servers = Remote::new(Token::read(token)?)?;
+    let rpc = servers.rpc(&Config::default())?;
+    let (fill, dot) = (rpc.handle(&FILL).await?, rpc.handle(&DOT).await?);
+    let sessions: Vec<_> =
+        (1..=4).map(|number| rpc.call_async(&fill, &(number * 100,))).collect::<Result<_, _>>()?;
+    for _ in &sessions {
+        let ended = rpc.wait_any().await?;
+        let Some(session) = sessions.iter().find(|session| session.id() == ended) else { continue };
+        match rpc.error(ended)? {
+            Some(error) => println!("a vector was not made: {error}"),
+            None => {
+                let (numbers,) = rpc.results(session)?;
+                let count = numbers.len();
+                let (square,) = rpc.call(&dot, &(numbers.clone(), numbers)).await?;
+                println!("the squares of {count} numbers add up to {square}");
+            }
+        }
+    }
+    servers.leave().await;
+    Ok(())
+}
+
 /// How long a group of so many calls of nothing takes, of which all results come here.
 async fn time(token: &Path, calls: u64) -> Outcome<Duration> {
     let servers = Remote::new(Token::read(token)?)?;
@@ -117,6 +144,10 @@ fn main() -> Outcome<()> {
             println!("the product of the scaled vectors is {product}");
             Ok(())
         }
+        ["call", token] => {
+            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+            runtime.block_on(call(Path::new(token)))
+        }
         ["time", token, calls] => {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
             let calls: u64 = calls.parse()?;
@@ -125,7 +156,7 @@ fn main() -> Outcome<()> {
             Ok(())
         }
         _ => {
-            Err("write `registry TOKEN`, `serve TOKEN NAME`, `map TOKEN` or `time TOKEN CALLS`"
+            Err("write `registry TOKEN`, `serve TOKEN NAME`, `map TOKEN`, `call TOKEN` or `time TOKEN CALLS`"
                 .into())
         }
     }

@@ -8,6 +8,7 @@ mod clients;
 mod far;
 mod lost;
 mod nat;
+mod verbs;
 
 use gridspan_door::{DoorOptions, Listed, Remote, Role, ServeOptions, Token, Visitor, serve};
 use gridspan_rpc::calls::{Catalogue, Function, Functions, RpcError};

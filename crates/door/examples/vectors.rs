@@ -6,16 +6,22 @@
 //! cargo run --example vectors -p gridspan-door -- serve grid.token one &
 //! cargo run --example vectors -p gridspan-door -- serve grid.token other &
 //! cargo run --example vectors -p gridspan-door -- map grid.token
+//! cargo run --example vectors -p gridspan-door -- call grid.token
+//! cargo run --release --example vectors -p gridspan-door -- time grid.token 1000
 //! ```
+//!
+//! `map` has a group mapped as a whole, and `call` makes single calls by the verbs of GridRPC. `time`
+//! says how long a group of so many calls of nothing takes.
 //!
 //! The token lets whoever has it in: copy it to other machines as you would a private key, and have
 //! the registry listen where they reach it.
 
 use gridspan_door::{DoorOptions, Remote, Role, ServeOptions, Token, serve};
-use gridspan_rpc::calls::{Catalogue, Function, Functions};
+use gridspan_rpc::calls::{Catalogue, Config, Function, Functions};
 use gridspan_rpc::heuristics::HeftC;
 use std::error::Error;
 use std::path::Path;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 const FILL: Function<(u64,), (Vec<f64>,)> =
@@ -28,12 +34,14 @@ const DOT: Function<(Vec<f64>, Vec<f64>), (f64,)> = Function::new("dot", |(one, 
     Ok((one.iter().zip(&other).map(|(one, other)| one * other).sum(),))
 });
 
+const NOTHING: Function<(u64,), (u64,)> = Function::new("nothing", |(number,), _| Ok((number,)));
+
 /// What the servers of this program can do.
 struct Vectors;
 
 impl Catalogue for Vectors {
     fn functions() -> Functions {
-        Functions::new().with_parts(&FILL).with_parts(&SCALE).with_parts(&DOT)
+        Functions::new().with_parts(&FILL).with_parts(&SCALE).with_parts(&DOT).with_parts(&NOTHING)
     }
 }
 
@@ -65,6 +73,61 @@ async fn map(token: &Path) -> Outcome<f64> {
     Ok(product)
 }
 
+/// Vectors of several lengths are made by calls that go on at the same time, and each is multiplied
+/// with itself as it comes.
+async fn call(token: &Path) -> Outcome<()> {
+    let servers = Remote::new(Token::read(token)?)?;
+    let rpc = servers.rpc(&Config::default())?;
+    let (fill, dot) = (rpc.handle(&FILL).await?, rpc.handle(&DOT).await?);
+    let sessions: Vec<_> =
+        (1..=4).map(|number| rpc.call_async(&fill, &(number * 100,))).collect::<Result<_, _>>()?;
+    for _ in &sessions {
+        let ended = rpc.wait_any().await?;
+        let Some(session) = sessions.iter().find(|session| session.id() == ended) else { continue };
+        match rpc.error(ended)? {
+            Some(error) => println!("a vector was not made: {error}"),
+            None => {
+                let (numbers,) = rpc.results(session)?;
+                let count = numbers.len();
+                let (square,) = rpc.call(&dot, &(numbers.clone(), numbers)).await?;
+                println!("the squares of {count} numbers add up to {square}");
+            }
+        }
+    }
+    servers.leave().await;
+    Ok(())
+}
+
+/// How long a group of so many calls of nothing takes, of which all results come here.
+async fn time(token: &Path, calls: u64) -> Outcome<Duration> {
+    let servers = Remote::new(Token::read(token)?)?;
+    let (mapper, heuristic) = (servers.mapper(), HeftC::default());
+    // Reaching servers is not counted.
+    mapper
+        .map(&heuristic, async |group| {
+            group.get(&group.call(&NOTHING, (group.value(&0)?,)).0).await
+        })
+        .await?;
+    let begun = Instant::now();
+    let group = mapper.map(&heuristic, async |group| {
+        let mut results = Vec::new();
+        for number in 0..calls {
+            results.push(group.call(&NOTHING, (group.value(&number)?,)).0);
+        }
+        let mut sum = 0;
+        for result in &results {
+            sum += group.get(result).await?;
+        }
+        Ok(sum)
+    });
+    let (sum, took) = (group.await?, begun.elapsed());
+    servers.leave().await;
+    match sum == calls * calls.saturating_sub(1) / 2 {
+        true => Ok(took),
+        false => Err("a result is wrong".into()),
+    }
+}
+
 fn main() -> Outcome<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -81,6 +144,20 @@ fn main() -> Outcome<()> {
             println!("the product of the scaled vectors is {product}");
             Ok(())
         }
-        _ => Err("write `registry TOKEN`, `serve TOKEN NAME` or `map TOKEN`".into()),
+        ["call", token] => {
+            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+            runtime.block_on(call(Path::new(token)))
+        }
+        ["time", token, calls] => {
+            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+            let calls: u64 = calls.parse()?;
+            let took_s = runtime.block_on(time(Path::new(token), calls))?.as_secs_f64();
+            println!("{calls} calls in {took_s:.3} s: {:.0} calls/s", calls as f64 / took_s);
+            Ok(())
+        }
+        _ => {
+            Err("write `registry TOKEN`, `serve TOKEN NAME`, `map TOKEN`, `call TOKEN` or `time TOKEN CALLS`"
+                .into())
+        }
     }
 }

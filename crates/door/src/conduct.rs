@@ -1,6 +1,8 @@
 //! Has servers carry out a group: orders its tasks as their arguments are made, where they were
 //! mapped, and elsewhere where servers are lost or slow.
 
+mod losses;
+
 use super::course::{Course, Given};
 use super::errand::{Conducted, Contact, Errand, Plan};
 use super::owner::order;
@@ -10,17 +12,15 @@ use super::stuff::{Lack, fetch};
 use super::token::DoorError;
 use super::wire::{Input, Order, Source, Times, Trouble};
 use gridspan_rpc::judge::{Execution, Rescue, TaskRun, Transfer};
-use gridspan_rpc::rescue::Watch;
+use gridspan_rpc::rescue::{Watch, glance};
 use gridspan_rpc::{DataId, Endpoint, ServerId, TaskId};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
-/// How often servers are looked at, as a part of the time of a mean task; and in which bounds.
-const GLANCES_PER_TASK: f64 = 4.0;
+/// How often servers are looked at, at most.
 const GLANCE_MIN: Duration = Duration::from_millis(10);
-const GLANCE_MAX: Duration = Duration::from_secs(1);
 
 /// Something that has happened.
 enum Event {
@@ -45,6 +45,8 @@ struct Conductor<'a, E> {
     execution: Execution,
     failure: Option<(TaskId, Failure)>,
     reasons: Reasons,
+    /// Orders whose servers may be waiting for data that was lost.
+    doubtful: BTreeMap<DataId, Vec<usize>>,
 }
 
 struct Ordered {
@@ -77,6 +79,7 @@ pub(super) async fn conduct<E: Errand>(
         execution: Execution::default(),
         failure: None,
         reasons: Reasons::default(),
+        doubtful: BTreeMap::new(),
     };
     conductor.run().await;
     let mut execution = conductor.execution;
@@ -88,11 +91,9 @@ pub(super) async fn conduct<E: Errand>(
 
 impl<E: Errand> Conductor<'_, E> {
     async fn run(&mut self) {
-        let tasks = self.plan.graph.tasks().len().max(1) as f64;
-        let glance_s = self.plan.graph.work_s() / tasks / GLANCES_PER_TASK;
-        let glance = Duration::try_from_secs_f64(glance_s).unwrap_or(GLANCE_MAX);
-        let mut glances = tokio::time::interval(glance.clamp(GLANCE_MIN, GLANCE_MAX));
+        let mut glances = tokio::time::interval(glance(self.plan.graph, GLANCE_MIN));
         let (tell, mut begun) = mpsc::unbounded_channel();
+        let mut closings = self.closings();
         loop {
             self.go_on(&tell);
             if self.course.is_over() {
@@ -103,6 +104,10 @@ impl<E: Errand> Conductor<'_, E> {
                     let at: Instant = at;
                     self.course.begun(attempt, at.duration_since(self.begin).as_secs_f64());
                 }
+                // Without an order that would fail, somebody may still need what it has.
+                Some(Ok((server, error))) = closings.join_next(), if !closings.is_empty() => {
+                    self.closed(server, &error);
+                }
                 event = self.events.join_next() => match event {
                     Some(Ok(event)) => self.happens(event),
                     // An order that was taken back.
@@ -111,26 +116,6 @@ impl<E: Errand> Conductor<'_, E> {
                 },
                 _ = glances.tick(), if self.watch.is_some() => self.look_after(&tell),
             }
-        }
-    }
-
-    /// Tasks that cannot be executed any more fail, with what depends on them, and no others.
-    fn give_up_stuck(&mut self) {
-        for (task, stuck) in self.course.take_stuck() {
-            let platform = self.plan.platform;
-            let can = |server| self.plan.graph.task(task).can_run_on(server);
-            let name = |server| platform.server(server).name.clone();
-            let failure = self.reasons.why(task, stuck, can, name);
-            self.fail(task, &failure);
-        }
-    }
-
-    /// Nothing will happen any more, although the group is not over: what is left of it fails.
-    fn give_up_all(&mut self) {
-        let reason = "the client has ended its work for the group early".to_owned();
-        let failure = Failure::NotExecuted { reason, is_refused: false };
-        for task in self.course.open_tasks() {
-            self.fail(task, &failure);
         }
     }
 
@@ -245,6 +230,7 @@ impl<E: Errand> Conductor<'_, E> {
                 self.came(data, server, start_s);
                 self.course.relayed(data, bytes.len() as u64);
                 self.errand.relayed(data, bytes);
+                self.is_back(data);
             }
             Event::Relayed(data, server, _, Err(_)) => {
                 self.errand.has_not(data, server);
@@ -282,47 +268,6 @@ impl<E: Errand> Conductor<'_, E> {
         self.execution.transfers.push(transfer);
     }
 
-    /// A server could not have arguments: it does not reach who has them, or they are not there.
-    fn lacks(&mut self, ordered: &Ordered, unreached: &[u32], missing: &[u32]) {
-        let Ordered { order: Given { attempt, server: to, task }, sources, .. } = ordered;
-        let (mut far, mut gone) = (Vec::new(), Vec::new());
-        for (&data, &from) in sources {
-            let version = self.errand.version(data);
-            match from {
-                // If it is lost this fails as well, and what is needed of it is made again.
-                Endpoint::Server(from) if from != *to && unreached.contains(&version) => {
-                    tracing::info!(%from, %to, "do not reach each other");
-                    let reason = "a server does not reach another that has its data".to_owned();
-                    self.reasons.tried(*task, *to, reason, false);
-                    self.errand.part(from, *to);
-                    far.push((data, from));
-                }
-                // What a server looked for elsewhere it does not have itself.
-                _ if unreached.contains(&version) && from == Endpoint::Server(*to) => {
-                    gone.push((data, from));
-                }
-                _ if missing.contains(&version) => {
-                    gone.push((data, from));
-                    if from == Endpoint::Client {
-                        let reason = "a server did not get data from the client, which passes on values of up to 1 GiB";
-                        self.reasons.tried(*task, *to, reason.to_owned(), false);
-                    }
-                }
-                _ => {}
-            }
-        }
-        match far.is_empty() {
-            true => self.course.again(*attempt),
-            false => self.course.unreached(*attempt, &far),
-        }
-        for (data, from) in gone {
-            if let Endpoint::Server(from) = from {
-                self.errand.has_not(data, from);
-            }
-            self.course.missing(data, from);
-        }
-    }
-
     /// What a server says of a task, if it can be. Otherwise another may do better.
     fn checked(&self, ordered: &Ordered, times: Times) -> Result<Times, Trouble> {
         let outputs = self.plan.graph.task(ordered.order.task).outputs.len();
@@ -332,33 +277,6 @@ impl<E: Errand> Conductor<'_, E> {
 
     fn is_connected(&self, server: ServerId) -> bool {
         self.contacts[server.index()].connection.close_reason().is_none()
-    }
-
-    /// A server does not execute an order; another may.
-    fn refused(&mut self, attempt: usize, reason: String) {
-        let (task, server) = (self.course.task_of(attempt), self.course.server_of(attempt));
-        self.reasons.tried(task, server, reason, true);
-        self.execution.moved += 1;
-        self.course.refused(attempt);
-    }
-
-    fn lost(&mut self, server: ServerId, error: &DoorError) {
-        tracing::info!(%server, %error, "lost");
-        self.reasons.lost(server, error.to_string());
-        self.execution.moved += 1;
-        for data in (0..self.plan.graph.data().len() as u32).map(DataId) {
-            self.errand.has_not(data, server);
-        }
-        self.course.lost(server);
-    }
-
-    fn fail(&mut self, task: TaskId, failure: &Failure) {
-        let failed = self.course.fail(task);
-        // It may have failed with another that it depends on.
-        if !failed.is_empty() {
-            failed.into_iter().for_each(|failed| self.errand.failed(failed, task, failure));
-            self.failure.get_or_insert_with(|| (task, failure.clone()));
-        }
     }
 
     fn done(&mut self, ordered: &Ordered, times: &Times) {
@@ -381,6 +299,8 @@ impl<E: Errand> Conductor<'_, E> {
             watch.observe(*server, times.end_s - times.start_s, should_s, true);
         }
         self.errand.made(*task, *server, times);
+        let outputs = self.plan.graph.task(*task).outputs.iter().copied();
+        let there: Vec<DataId> = outputs.chain(has.iter().copied()).collect();
         for other in self.course.done(*attempt, self.begin.elapsed().as_secs_f64(), has) {
             let end_s = self.now_s();
             if let Some(Ordered { order, at_s, .. }) = self.given.get(&other) {
@@ -389,6 +309,7 @@ impl<E: Errand> Conductor<'_, E> {
             }
             self.take_back(other);
         }
+        there.into_iter().for_each(|data| self.is_back(data));
     }
 }
 

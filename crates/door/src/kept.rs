@@ -101,8 +101,17 @@ impl Kept {
     /// A group has ended.
     pub(super) fn end(&self, group: u32) {
         let wire = self.wire(group);
-        self.state().sizes.retain(|(of, _), _| *of != group);
-        lock(&self.values).retain(|(of, _), _| *of != wire);
+        // Of this group only: there may be many others.
+        let mut state = self.state();
+        let sizes = state.sizes.range((group, 0)..=(group, u32::MAX));
+        for key in sizes.map(|(key, _)| *key).collect::<Vec<_>>() {
+            state.sizes.remove(&key);
+        }
+        let mut values = lock(&self.values);
+        let of_group = values.range((wire, 0)..=(wire, u32::MAX));
+        for key in of_group.map(|(key, _)| *key).collect::<Vec<_>>() {
+            values.remove(&key);
+        }
     }
 
     /// A server does not reach another that has data; both by their numbers.

@@ -5,6 +5,7 @@
 //! - [`serve`]: a process that serves the functions of a catalogue, or is the registry of those who
 //!   do.
 //! - [`Remote`]: groups of typed functions, mapped as a whole to the servers behind a door.
+//! - [`RemoteRpc`]: the verbs of GridRPC, for typed calls one by one.
 //! - [`Visitor`]: calls by name, in JSON. [`Party`]: workflows whose computing is emulated.
 //!
 //! ```no_run
@@ -45,6 +46,7 @@
 //! | `errand`, `conduct`, `plausible` | what servers are to do; has them do it; whether what they say can be |
 //! | `course`, `relays`, `reasons` | how far a group is; what goes by way of the client; and why tasks were not executed |
 //! | `remote`, `calls`, `kept` | groups of typed functions, what servers are to do for them, and what is kept of them |
+//! | `rpc`, `single` | the verbs of GridRPC; and one typed call as servers carry it out |
 //! | `party` | groups of emulated tasks |
 //!
 //! **Start.** A daemon makes a certificate authority that is forgotten at once, certificates for
@@ -104,8 +106,10 @@ mod rehearsal;
 mod relays;
 mod remote;
 mod roster;
+mod rpc;
 mod serve;
 mod shelf;
+mod single;
 mod stuff;
 mod survey;
 mod token;
@@ -118,6 +122,7 @@ mod workshop;
 pub use daemon::DoorOptions;
 pub use party::{Party, PartyError};
 pub use remote::Remote;
+pub use rpc::RemoteRpc;
 pub use serve::{Role, ServeOptions, serve};
 pub use token::{DoorError, Token};
 pub use visitor::Visitor;

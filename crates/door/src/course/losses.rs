@@ -25,6 +25,19 @@ impl Course<'_> {
         self.make_up();
     }
 
+    /// What an attempt that has not begun may be waiting for is elsewhere than it was told: it is
+    /// ordered anew, which does not count. Whether it has not begun.
+    pub(crate) fn renew(&mut self, attempt: usize) -> bool {
+        let Attempt { task, begun_s, is_open, .. } = self.attempts[attempt];
+        let is_waiting = is_open && begun_s.is_none();
+        if is_waiting {
+            let count = &mut self.counts[task.index()];
+            *count = count.saturating_sub(1);
+            self.again(attempt);
+        }
+        is_waiting
+    }
+
     /// A server does not execute an attempt; another may, which has refused it less often.
     pub(crate) fn refused(&mut self, attempt: usize) {
         let Attempt { task, server, .. } = self.attempts[attempt];
@@ -39,6 +52,11 @@ impl Course<'_> {
             self.send_elsewhere(task);
         }
         self.make_up();
+    }
+
+    /// Whether a server is not lost.
+    pub(crate) fn is_there(&self, server: ServerId) -> bool {
+        self.is_there[server.index()]
     }
 
     /// A server is lost, with all it had and had to do.

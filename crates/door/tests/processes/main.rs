@@ -6,7 +6,9 @@
 mod apart;
 mod clients;
 mod far;
+mod lost;
 mod nat;
+mod verbs;
 
 use gridspan_door::{DoorOptions, Listed, Remote, Role, ServeOptions, Token, Visitor, serve};
 use gridspan_rpc::calls::{Catalogue, Function, Functions, RpcError};
@@ -50,6 +52,9 @@ const FILL: Function<(u64,), (Numbers,)> =
 const ADD: Function<(Numbers, Numbers), (Numbers,)> = Function::new("add", |(one, other), _| {
     Ok((one.iter().zip(&other).map(|(one, other)| one + other).collect(),))
 });
+/// The same, when something else is done.
+const SUM_AFTER: Function<(Numbers, u64), (u64,)> =
+    Function::new("sum after", |(numbers, _), _| Ok((numbers.iter().sum(),)));
 const SUM: Function<(Numbers,), (u64,)> =
     Function::new("sum", |(numbers,), _| Ok((numbers.iter().sum(),)));
 /// Takes a moment, and says where.
@@ -71,6 +76,7 @@ impl Catalogue for All {
         functions
             .with_parts(&ADD)
             .with_parts(&SUM)
+            .with_parts(&SUM_AFTER)
             .with_parts(&WHERE)
             .with_parts(&REFUSE)
             .with_parts(&LARGEST)

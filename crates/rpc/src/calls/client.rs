@@ -29,6 +29,26 @@ pub struct Handle<I, O> {
 }
 
 impl<I, O> Handle<I, O> {
+    /// Of the client with this number, bound to the server with that one if there is one.
+    pub fn new(owner: u32, function: &Function<I, O>, bound: Option<u32>) -> Self {
+        Self { owner, function: *function, bound }
+    }
+
+    /// The number of its client.
+    pub fn owner(&self) -> u32 {
+        self.owner
+    }
+
+    /// The function.
+    pub fn function(&self) -> &Function<I, O> {
+        &self.function
+    }
+
+    /// The number of the server that it is bound to.
+    pub fn bound(&self) -> Option<u32> {
+        self.bound
+    }
+
     /// The function's name.
     pub fn name(&self) -> &'static str {
         self.function.name()
@@ -57,6 +77,16 @@ impl<O> Clone for Session<O> {
 impl<O> Copy for Session<O> {}
 
 impl<O> Session<O> {
+    /// Of the client with this number.
+    pub fn new(owner: u32, id: SessionId) -> Self {
+        Self { owner, id, results: PhantomData }
+    }
+
+    /// The number of its client.
+    pub fn owner(&self) -> u32 {
+        self.owner
+    }
+
     /// Its identifier, for verbs that take several sessions.
     pub fn id(&self) -> SessionId {
         self.id
@@ -124,7 +154,7 @@ impl<C: Catalogue> GridRpc<C> {
         };
         let found = self.services.registry().ask(FOREVER, question).await;
         found.map_err(|error| from_grid(&error))??;
-        Ok(Handle { owner, function: *function, bound: None })
+        Ok(Handle::new(owner, function, None))
     }
 
     /// A handle of a function that one server executes (`grpc_function_handle_init`).
@@ -138,7 +168,7 @@ impl<C: Catalogue> GridRpc<C> {
         let question = |reply| RegistryMessage::Bound { function: name, server, reply };
         let found = self.services.registry().ask(FOREVER, question).await;
         let number = found.map_err(|error| from_grid(&error))??;
-        Ok(Handle { owner, function: *function, bound: Some(number) })
+        Ok(Handle::new(owner, function, Some(number)))
     }
 
     fn wanted<I, O>(&self, handle: &Handle<I, O>, arguments: &I) -> Result<Wanted, RpcError>
@@ -247,7 +277,7 @@ impl<C: Catalogue> GridRpc<C> {
     {
         let wanted = self.wanted(handle, arguments)?;
         let id = self.ask(|reply| DeskMessage::Begin(wanted, Caller::Session(reply))).await??;
-        Ok(Session { owner: handle.owner, id, results: PhantomData })
+        Ok(Session::new(handle.owner, id))
     }
 
     /// The identifier of a session of this client.

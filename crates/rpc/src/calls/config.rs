@@ -54,7 +54,8 @@ impl Config {
         Self::parse(&text)
     }
 
-    pub(super) fn check(&self) -> Result<(), RpcError> {
+    /// Whether all settings are within their bounds; an error that says which are not.
+    pub fn check(&self) -> Result<(), RpcError> {
         let range = Duration::from_millis(1)..=Duration::from_secs(365 * 86_400);
         let reason = match self {
             _ if !range.contains(&self.timeout) => "write a timeout from 1ms to a year",

@@ -24,6 +24,27 @@ pub struct ServerCard {
     pub functions: BTreeMap<String, Signature>,
 }
 
+/// Why a call of a function is executed by none of these servers: none has one of its name, or to
+/// all that have it is another. Nothing if one executes it.
+pub fn not_offered(
+    function: &str,
+    signature: &Signature,
+    cards: &[ServerCard],
+) -> Option<RpcError> {
+    let mut other = None;
+    for card in cards {
+        match card.functions.get(function) {
+            Some(offered) if offered == signature => return None,
+            Some(offered) => other = other.or(Some((card, offered))),
+            None => {}
+        }
+    }
+    Some(match other {
+        Some((card, offered)) => RpcError::differs(function, &card.name, offered, signature),
+        None => RpcError::FunctionNotFound { function: function.to_owned() },
+    })
+}
+
 /// A server for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Offer {

@@ -54,7 +54,7 @@ pub use catalogue::{Catalogue, Form, Functions};
 pub use client::{GridRpc, Handle, Session};
 pub use config::Config;
 pub use desk::Desk;
-pub use directory::{Directory, Offer, ServerCard};
+pub use directory::{Directory, Offer, ServerCard, not_offered};
 pub use error::{RpcError, UNKNOWN_CODE_TEXT, error_string};
 pub(crate) use function::Volumes;
 pub use function::{CostError, Function, Work};
@@ -62,7 +62,7 @@ pub use registry::Registry;
 pub use server::Server;
 pub(crate) use server::ServerMessage;
 pub use services::{ServerPlan, Services};
-pub use sessions::SessionId;
+pub use sessions::{SessionId, Sessions, Until, Waited};
 pub use signature::{SIGNATURE_BYTES_MAX, Signature};
 
 use gridspan_runtime::{Job, PeId};

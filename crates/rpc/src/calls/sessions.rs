@@ -42,11 +42,12 @@ struct Waiter<W> {
 
 /// What a wait comes to: the session that has ended, or the last of all, which is none if none was
 /// named.
-pub(super) type Waited = Result<Option<SessionId>, RpcError>;
+pub type Waited = Result<Option<SessionId>, RpcError>;
 
-/// All sessions, with results `R`, and those who wait, `W`.
+/// All sessions of a client, with results `R`, and those who wait, `W`. It is told what happens, and
+/// says whose waiting that ends.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Sessions<R, W> {
+pub struct Sessions<R, W> {
     next: u64,
     entries: BTreeMap<SessionId, Entry<R>>,
     failed: VecDeque<SessionId>,
@@ -58,25 +59,25 @@ const FAILED_MAX: usize = 10_000;
 
 impl<R, W: Clone> Sessions<R, W> {
     /// Of the client with this number, whose sessions no other client has.
-    pub(super) fn new(client: u32) -> Self {
+    pub fn new(client: u32) -> Self {
         let next = (u64::from(client) << 32) + 1;
         Self { next, entries: BTreeMap::new(), failed: VecDeque::new(), waiters: Vec::new() }
     }
 
     /// A number that no session has had.
-    pub(super) fn reserve(&mut self) -> SessionId {
+    pub fn reserve(&mut self) -> SessionId {
         let id = SessionId(self.next);
         self.next += 1;
         id
     }
 
     /// A session of a reserved number runs.
-    pub(super) fn open(&mut self, id: SessionId, function: String) {
+    pub fn open(&mut self, id: SessionId, function: String) {
         self.entries.insert(id, Entry { state: State::Running, is_told: false, function });
     }
 
     /// The function that a session calls.
-    pub(super) fn function(&self, id: SessionId) -> Result<String, RpcError> {
+    pub fn function(&self, id: SessionId) -> Result<String, RpcError> {
         Ok(self.entry(id)?.function.clone())
     }
 
@@ -84,17 +85,18 @@ impl<R, W: Clone> Sessions<R, W> {
         self.entries.get(&id).ok_or(RpcError::InvalidSessionId { session: id.0 })
     }
 
-    pub(super) fn is_running(&self, id: SessionId) -> bool {
+    /// Whether a session runs.
+    pub fn is_running(&self, id: SessionId) -> bool {
         self.entry(id).is_ok_and(|entry| matches!(entry.state, State::Running))
     }
 
     /// The sessions that run.
-    pub(super) fn running(&self) -> Vec<SessionId> {
+    pub fn running(&self) -> Vec<SessionId> {
         self.entries.keys().copied().filter(|&id| self.is_running(id)).collect()
     }
 
     /// A session that runs ends; whose waiting that ends.
-    pub(super) fn end(&mut self, id: SessionId, outcome: Result<R, RpcError>) -> Vec<(W, Waited)> {
+    pub fn end(&mut self, id: SessionId, outcome: Result<R, RpcError>) -> Vec<(W, Waited)> {
         let Some(entry) = self.entries.get_mut(&id) else { return Vec::new() };
         if !matches!(entry.state, State::Running) {
             return Vec::new();
@@ -117,7 +119,7 @@ impl<R, W: Clone> Sessions<R, W> {
     }
 
     /// Whether a session has ended.
-    pub(super) fn probe(&self, id: SessionId) -> Result<(), RpcError> {
+    pub fn probe(&self, id: SessionId) -> Result<(), RpcError> {
         match self.entry(id)?.state {
             State::Running => Err(RpcError::NotCompleted),
             State::Ended(_) => Ok(()),
@@ -125,7 +127,7 @@ impl<R, W: Clone> Sessions<R, W> {
     }
 
     /// The first of these that has ended.
-    pub(super) fn probe_or(&self, ids: &[SessionId]) -> Result<SessionId, RpcError> {
+    pub fn probe_or(&self, ids: &[SessionId]) -> Result<SessionId, RpcError> {
         for &id in ids {
             self.entry(id)?;
         }
@@ -134,12 +136,7 @@ impl<R, W: Clone> Sessions<R, W> {
     }
 
     /// Waits for sessions; what it comes to, if that is clear already.
-    pub(super) fn wait(
-        &mut self,
-        who: W,
-        sessions: Vec<SessionId>,
-        until: Until,
-    ) -> Option<Waited> {
+    pub fn wait(&mut self, who: W, sessions: Vec<SessionId>, until: Until) -> Option<Waited> {
         let waited = self.waited(&sessions, until);
         if waited.is_none() {
             self.waiters.push(Waiter { who, sessions, until });
@@ -149,7 +146,7 @@ impl<R, W: Clone> Sessions<R, W> {
 
     /// The sessions that waiting for any is about: those that run, and those that no wait has
     /// named.
-    pub(super) fn untold(&self) -> Vec<SessionId> {
+    pub fn untold(&self) -> Vec<SessionId> {
         let untold = self.entries.iter().filter(|(_, entry)| !entry.is_told);
         untold.map(|(id, _)| *id).collect()
     }
@@ -190,7 +187,7 @@ impl<R, W: Clone> Sessions<R, W> {
     }
 
     /// The result of a session that has ended, which is forgotten with it.
-    pub(super) fn take(&mut self, id: SessionId) -> Result<R, RpcError> {
+    pub fn take(&mut self, id: SessionId) -> Result<R, RpcError> {
         self.probe(id)?;
         match self.entries.remove(&id).map(|entry| entry.state) {
             Some(State::Ended(outcome)) => outcome,
@@ -199,7 +196,7 @@ impl<R, W: Clone> Sessions<R, W> {
     }
 
     /// Why a session failed; nothing if it did not, or not yet.
-    pub(super) fn error(&self, id: SessionId) -> Result<Option<RpcError>, RpcError> {
+    pub fn error(&self, id: SessionId) -> Result<Option<RpcError>, RpcError> {
         match &self.entry(id)?.state {
             State::Running => Err(RpcError::NotCompleted),
             State::Ended(outcome) => Ok(outcome.as_ref().err().cloned()),
@@ -207,7 +204,7 @@ impl<R, W: Clone> Sessions<R, W> {
     }
 
     /// A session that failed, each once, the first first.
-    pub(super) fn pop_failed(&mut self) -> Option<SessionId> {
+    pub fn pop_failed(&mut self) -> Option<SessionId> {
         self.failed.pop_front()
     }
 }

@@ -7,6 +7,7 @@ use crate::calls::{RpcError, ServerCard};
 use crate::platform::Platform;
 use gridspan_runtime::Numbers;
 use gridspan_topology::Link;
+use serde::Serialize;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -65,6 +66,12 @@ pub trait Crew {
 pub struct Encoded(pub(super) Block);
 
 impl Encoded {
+    /// A value; why not, if it cannot be sent. `what` it is, should it be too large.
+    pub fn encode<T: Serialize>(what: &str, value: &T) -> Result<Self, RpcError> {
+        let block = Block::encode(what, value, DATA_SEGMENT_BYTES);
+        block.map(Self).map_err(|reason| RpcError::RpcRefused { reason })
+    }
+
     /// Of bytes that came; why not, if they are too many.
     pub fn new(bytes: Vec<u8>) -> Result<Self, RpcError> {
         let block = Block::cut("the data", bytes, DATA_SEGMENT_BYTES);

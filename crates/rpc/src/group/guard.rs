@@ -4,13 +4,11 @@ use super::carried::Carried;
 use super::order::Done;
 use crate::calls::Catalogue;
 use crate::id::{Endpoint, ServerId, TaskId};
-use crate::rescue::Scene;
+use crate::rescue::{Scene, glance};
 use std::time::Duration;
 
-/// How often servers are looked at, as a part of the time of a mean task; and in which bounds.
-const GLANCES_PER_TASK: f64 = 4.0;
+/// How often servers are looked at, at most.
 const GLANCE_MIN: Duration = Duration::from_millis(1);
-const GLANCE_MAX: Duration = Duration::from_secs(1);
 
 impl<C: Catalogue> Carried<'_, '_, '_, C> {
     /// The job's time, in seconds.
@@ -32,10 +30,7 @@ impl<C: Catalogue> Carried<'_, '_, '_, C> {
 
     /// Looks after the servers, without end.
     pub(super) async fn guard(&self) {
-        let tasks = self.graph.tasks().len().max(1) as f64;
-        let glance_s = self.graph.work_s() / tasks / GLANCES_PER_TASK;
-        let glance = Duration::try_from_secs_f64(glance_s).unwrap_or(GLANCE_MAX);
-        let glance = glance.clamp(GLANCE_MIN, GLANCE_MAX);
+        let glance = glance(&self.graph, GLANCE_MIN);
         loop {
             self.group.mapper.services.sleep(glance).await;
             let now_s = self.now_s().await;

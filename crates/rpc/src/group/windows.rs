@@ -6,7 +6,7 @@ use super::map::{Group, Matter, nowhere, other};
 use super::order::Done;
 use super::sieve::sieve;
 use super::spans::Spans;
-use crate::calls::{RpcError, ServerCard, Signature};
+use crate::calls::{RpcError, ServerCard, Signature, not_offered};
 use crate::graph::TaskGraph;
 use crate::id::{DataId, ServerId, TaskId};
 use crate::judge::Rescue;
@@ -113,7 +113,11 @@ impl<S: Execute> Group<'_, S> {
     ) -> Result<Option<(Seen, Vec<Gathered>)>, RpcError> {
         for _ in 0..LOOKS_MAX {
             let cards = self.mapper.services.cards().await?;
-            let sieved = sieve(calls, |call| not_offered(call, &cards), |data| self.lost(data));
+            let sieved = sieve(
+                calls,
+                |call| not_offered(call.function, &call.signature, &cards),
+                |data| self.lost(data),
+            );
             for (data, error) in sieved.failed {
                 self.fail(&[data], &error);
                 failure.get_or_insert(error);
@@ -193,25 +197,6 @@ impl<S: Execute> Group<'_, S> {
         // whoever waited for it.
         self.mapper.services.free(group, &Freed(data), &draft.touched);
     }
-}
-
-/// Why a call is executed by no server: none has a function of its name, or to all that have it is
-/// another.
-fn not_offered(call: &Gathered, cards: &[ServerCard]) -> Option<RpcError> {
-    let mut other = None;
-    for card in cards {
-        match card.functions.get(call.function) {
-            Some(offered) if *offered == call.signature => return None,
-            Some(offered) => other = other.or(Some((card, offered))),
-            None => {}
-        }
-    }
-    Some(match other {
-        Some((card, offered)) => {
-            RpcError::differs(call.function, &card.name, offered, &call.signature)
-        }
-        None => RpcError::FunctionNotFound { function: call.function.to_owned() },
-    })
 }
 
 impl<S: Crew> Group<'_, S> {

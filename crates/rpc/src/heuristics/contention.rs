@@ -111,11 +111,12 @@ impl<'a> Mapper<'a> {
         }
         let mut best: Option<Offer> = None;
         let away_s = self.gravity.away_s(task);
+        let exist_s = self.exist_s(task);
         for server in servers {
             let time_s = self.platform.time_s(called.work_s, server);
             let away_s = away_s[self.platform.server(server).site];
-            // Not even with its inputs there at once would it end earlier.
-            let least_s = self.cores.earliest(server, 0.0, time_s).start_s + time_s;
+            // Not even with its inputs there as they are made would it end earlier.
+            let least_s = self.cores.earliest(server, exist_s, time_s).start_s + time_s;
             if best.is_some_and(|best| least_s + away_s >= best.told_s) {
                 continue;
             }
@@ -130,6 +131,15 @@ impl<'a> Mapper<'a> {
             }
         }
         best
+    }
+
+    /// When all inputs of a task exist somewhere.
+    fn exist_s(&self, task: TaskId) -> f64 {
+        let of_data = |data: &DataId| {
+            let copies = self.copies[data.index()].iter();
+            copies.map(|&(_, at_s)| at_s).fold(f64::INFINITY, f64::min)
+        };
+        self.graph.task(task).inputs.iter().map(of_data).fold(0.0, f64::max)
     }
 
     /// Reserves the ways of all inputs to a server; when each is there.

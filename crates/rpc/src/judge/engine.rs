@@ -1,6 +1,7 @@
 //! The execution of a group, event by event.
 
 use super::agent::Agent;
+use super::attempt::{Attempt, Floor, Stage};
 use super::flows::Flows;
 use super::stock::{AttemptId, PullId, Stock, Waiter, Wish};
 use super::{Execution, Rescue, Surprises, TaskRun, Transfer};
@@ -17,39 +18,13 @@ use std::collections::{BTreeSet, BinaryHeap};
 const LAST: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
+pub(super) enum What {
     /// The first byte of a pull arrives.
     Arrives(PullId),
     /// An attempt ends.
     Ends(AttemptId),
     /// An attempt should have ended long ago.
     Late(AttemptId),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Stage {
-    /// So many inputs are not there.
-    Waiting(usize),
-    Ready,
-    Running {
-        since_s: f64,
-    },
-    Over,
-}
-
-/// One attempt to execute a task.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Attempt {
-    pub(super) task: TaskId,
-    pub(super) server: ServerId,
-    pub(super) stage: Stage,
-}
-
-/// What one server does.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Floor {
-    pub(super) free: u32,
-    pub(super) ready: BTreeSet<(u32, AttemptId)>,
 }
 
 pub(super) struct Engine<'a> {
@@ -73,6 +48,9 @@ pub(super) struct Engine<'a> {
     pub(super) unmade: Vec<usize>,
     pub(super) watch: Option<Watch>,
     pub(super) calls: Option<Agent>,
+    /// How many attempts were looked at to find those that should be moved.
+    #[cfg(test)]
+    pub(super) looked_at: std::cell::Cell<usize>,
     events: BinaryHeap<Reverse<(Moment, u64, What)>>,
     count: u64,
     pub(super) now_s: f64,
@@ -118,7 +96,7 @@ impl<'a> Engine<'a> {
     ) -> Self {
         let tasks = graph.tasks().len();
         let floor =
-            |server: &crate::platform::Server| Floor { free: server.cores, ready: BTreeSet::new() };
+            |server: &crate::platform::Server| Floor { free: server.cores, ..Floor::default() };
         Self {
             graph,
             platform,
@@ -135,6 +113,8 @@ impl<'a> Engine<'a> {
             is_done: vec![false; tasks],
             unmade: graph.tasks().iter().map(|task| task.inputs.len()).collect(),
             watch: None,
+            #[cfg(test)]
+            looked_at: std::cell::Cell::default(),
             calls: None,
             events: BinaryHeap::new(),
             count: 0,
@@ -144,6 +124,11 @@ impl<'a> Engine<'a> {
     }
 
     pub(super) fn run(mut self) -> Execution {
+        self.run_to_end();
+        self.execution
+    }
+
+    pub(super) fn run_to_end(&mut self) {
         let graph = self.graph;
         for (data, datum) in (0..).map(DataId).zip(graph.data()) {
             for &holder in &datum.held_by {
@@ -160,7 +145,6 @@ impl<'a> Engine<'a> {
         while self.step() {}
         let last = self.execution.runs.last().map_or(0.0, |run| run.end_s);
         self.execution.makespan_s = self.execution.makespan_s.max(last);
-        self.execution
     }
 
     fn step(&mut self) -> bool {
@@ -186,7 +170,7 @@ impl<'a> Engine<'a> {
         true
     }
 
-    fn at(&mut self, at_s: f64, what: What) {
+    pub(super) fn at(&mut self, at_s: f64, what: What) {
         self.events.push(Reverse((Moment(at_s), self.count, what)));
         self.count += 1;
     }
@@ -255,7 +239,9 @@ impl<'a> Engine<'a> {
         for &task in &datum.consumers {
             self.unmade[task.index()] -= 1;
             if self.unmade[task.index()] == 0 {
-                self.possible.extend(&self.current[task.index()]);
+                for at in 0..self.current[task.index()].len() {
+                    self.becomes_possible(self.current[task.index()][at]);
+                }
             }
             for at in 0..self.current[task.index()].len() {
                 self.pull_input(self.current[task.index()][at], data);
@@ -281,7 +267,7 @@ impl<'a> Engine<'a> {
         self.attempts.push(Attempt { task, server, stage: Stage::Waiting(inputs.len()) });
         self.current[task.index()].push(attempt);
         if self.unmade[task.index()] == 0 {
-            self.possible.insert(attempt);
+            self.becomes_possible(attempt);
         }
         for &data in inputs {
             if self.stock.exists(data) {
@@ -329,6 +315,7 @@ impl<'a> Engine<'a> {
             self.floors[server.index()].free -= 1;
             let begun = &mut self.attempts[attempt as usize];
             begun.stage = Stage::Running { since_s: self.now_s };
+            self.floors[server.index()].waiting -= 1;
             self.running.insert(attempt);
             let task = begun.task;
             let expected_s = self.platform.time_s(self.graph.task(task).work_s, server);
@@ -366,9 +353,22 @@ impl<'a> Engine<'a> {
         self.rescue();
     }
 
+    /// All inputs of an attempt exist.
+    fn becomes_possible(&mut self, attempt: AttemptId) {
+        let Attempt { server, stage, .. } = self.attempts[attempt as usize];
+        let is_waiting = matches!(stage, Stage::Waiting(_) | Stage::Ready);
+        if self.possible.insert(attempt) && is_waiting {
+            self.floors[server.index()].waiting += 1;
+        }
+    }
+
     fn over(&mut self, attempt: AttemptId) {
-        self.attempts[attempt as usize].stage = Stage::Over;
-        self.possible.remove(&attempt);
+        let Attempt { server, stage, .. } = &mut self.attempts[attempt as usize];
+        let before = std::mem::replace(stage, Stage::Over);
+        let is_waiting = matches!(before, Stage::Waiting(_) | Stage::Ready);
+        if self.possible.remove(&attempt) && is_waiting {
+            self.floors[server.index()].waiting -= 1;
+        }
         self.running.remove(&attempt);
     }
 
@@ -393,14 +393,6 @@ impl<'a> Engine<'a> {
                 self.stirred.insert(server);
             }
             Stage::Over => {}
-        }
-    }
-
-    fn late(&mut self, attempt: AttemptId) {
-        if let Stage::Running { since_s } = self.attempts[attempt as usize].stage {
-            self.rescue();
-            let ran_s = self.now_s - since_s;
-            self.at(self.now_s + Watch::look_again_s(ran_s), What::Late(attempt));
         }
     }
 }

@@ -18,6 +18,7 @@
 //! | `calls`, `agent` | plain GridRPC: each call is placed by itself when its arguments are at the client |
 
 mod agent;
+mod attempt;
 mod calls;
 mod engine;
 mod flows;

@@ -1,7 +1,8 @@
 //! What is done in a simulated execution about servers that turn out to be slow.
 
 use super::TaskRun;
-use super::engine::{Engine, Stage};
+use super::attempt::{Floor, Stage};
+use super::engine::{Engine, What};
 use super::stock::AttemptId;
 use crate::id::{Endpoint, ServerId, TaskId};
 use crate::rescue::{Ongoing, Scene, Standing, Watch};
@@ -19,14 +20,19 @@ impl Engine<'_> {
     /// Moves what should be moved.
     pub(super) fn rescue(&mut self) {
         let Some(watch) = &self.watch else { return };
-        // Whoever gets a task has a core for it. This is looked at whenever a task ends.
-        if self.floors.iter().all(|floor| floor.free == 0) {
+        // Whoever gets a task has a core for it, and nothing else to do. This is looked at whenever
+        // a task ends, and in the course of a large group hardly anybody has.
+        if !self.floors.iter().any(Floor::is_idle) {
             return;
         }
         let slowness = self.scene(watch, &self.running, &|_, _| 0.0).slowness();
         let Some(slowness) = slowness else { return };
         loop {
-            let Some(watch) = &self.watch else { return };
+            let Some(watch) =
+                self.watch.as_ref().filter(|_| self.floors.iter().any(Floor::is_idle))
+            else {
+                return;
+            };
             let inputs_s = |task, to| self.inputs_s(task, to);
             let offer = self.scene(watch, &self.possible, &inputs_s).best_offer(&slowness);
             let Some(offer) = offer else { return };
@@ -35,6 +41,15 @@ impl Engine<'_> {
                 self.execution.moved += 1;
             }
             self.attempt(offer.task, offer.to);
+        }
+    }
+
+    /// A task that runs has not ended when it should have.
+    pub(super) fn late(&mut self, attempt: AttemptId) {
+        if let Stage::Running { since_s } = self.attempts[attempt as usize].stage {
+            self.rescue();
+            let ran_s = self.now_s - since_s;
+            self.at(self.now_s + Watch::look_again_s(ran_s), What::Late(attempt));
         }
     }
 
@@ -57,6 +72,8 @@ impl Engine<'_> {
             let is_alone = self.current[task.index()].len() == 1;
             ongoing.push(Ongoing { number, task, server, standing, is_alone });
         }
+        #[cfg(test)]
+        self.looked_at.set(self.looked_at.get() + ongoing.len());
         let free = self.floors.iter().map(|floor| floor.free).collect();
         let (graph, platform, now_s) = (self.graph, self.platform, self.now_s);
         Scene { graph, platform, watch, now_s, ongoing, free, inputs_s }

@@ -197,7 +197,11 @@ impl<'a> Stock<'a> {
                 *state = State::Ended;
                 self.queues[self.platform.position(at)].remove(&(*place, pull));
                 self.coming.remove(&(data, at));
-                self.fetchers.retain(|_, fetcher| *fetcher != pull);
+                if let Some(site) = self.platform.site_of(at)
+                    && self.fetchers.get(&(data, site)) == Some(&pull)
+                {
+                    self.fetchers.remove(&(data, site));
+                }
             }
         }
     }

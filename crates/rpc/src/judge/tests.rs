@@ -236,3 +236,31 @@ fn large_groups_are_judged_in_no_more_time_for_each_task_than_small_ones() {
         assert!((run.makespan_s - should_s as f64).abs() < 1e-3, "{}", run.makespan_s);
     }
 }
+
+/// How many attempts are looked at for each task of a bag on 16 servers, of which one is three times
+/// as slow as it was said to be.
+fn looked_at(tasks: usize) -> usize {
+    let mut graph = GraphBuilder::default();
+    for number in 0..tasks {
+        let task = graph.task(number.to_string(), 1.0 + (number % 7) as f64 / 28.0);
+        let read = graph.external("read", 8, [Endpoint::Client]);
+        graph.read(task, read);
+    }
+    let graph = graph.build().unwrap();
+    let platform = platform(&[&[1.0; 16]]);
+    let servers: Vec<u32> = (0..tasks as u32).map(|task| task % 16).collect();
+    let mapping = mapping(&servers, true);
+    let surprises = Surprises { servers: vec![3.0], ..Surprises::default() };
+    let mut engine = Engine::mapped(&graph, &platform, &mapping, &surprises, Rescue::Steal);
+    engine.run_to_end();
+    assert_eq!(engine.execution.runs.len(), tasks);
+    assert!(engine.execution.moved > tasks / 64, "{}", engine.execution.moved);
+    engine.looked_at.get() / tasks
+}
+
+#[test]
+fn tasks_of_a_slow_server_in_a_large_group_are_not_looked_at_whenever_one_ends() {
+    let [small, large] = [1_000, 16_000].map(looked_at);
+
+    assert!(small < 30 && large < 100, "{small}, {large}: it was half the group");
+}

@@ -12,6 +12,7 @@ mod watch;
 use crate::graph::TaskGraph;
 use crate::id::{ServerId, TaskId};
 use crate::platform::Platform;
+use std::time::Duration;
 pub use watch::Watch;
 
 /// A server is much slower than another if its tasks take so many times as long as they should,
@@ -35,6 +36,23 @@ pub enum Standing {
         /// Since when, in seconds.
         since_s: f64,
     },
+}
+
+/// How often real servers are looked at, as a part of the time of a mean task; and in which bounds.
+const GLANCES_PER_TASK: f64 = 4.0;
+const GLANCE_MAX: Duration = Duration::from_secs(1);
+/// Each look at a group takes a time that grows with its tasks, and so do the times between them:
+/// looking after a large one takes a small part of the client's time.
+const GLANCE_EACH: Duration = Duration::from_micros(5);
+
+/// How long to wait between two looks at the servers of a group: `least` if its tasks are few and
+/// short.
+pub fn glance(graph: &TaskGraph, least: Duration) -> Duration {
+    let tasks = graph.tasks().len().max(1);
+    let glance_s = graph.work_s() / tasks as f64 / GLANCES_PER_TASK;
+    let glance = Duration::try_from_secs_f64(glance_s).unwrap_or(GLANCE_MAX);
+    let least = least.max(GLANCE_EACH.saturating_mul(tasks.min(u32::MAX as usize) as u32));
+    glance.min(GLANCE_MAX).max(least)
 }
 
 /// An attempt at a task that is not over.
@@ -128,6 +146,11 @@ impl Scene<'_> {
     /// The move that gains most.
     pub fn best_offer(&self, slowness: &[f64]) -> Option<Offer> {
         let idle = self.idle_cores();
+        let idle: Vec<ServerId> =
+            self.platform.server_ids().filter(|server| idle[server.index()] > 0).collect();
+        if idle.is_empty() {
+            return None;
+        }
         let waits_s = self.waits_s(slowness);
         let mut best: Option<Offer> = None;
         for attempt in &self.ongoing {
@@ -135,10 +158,10 @@ impl Scene<'_> {
                 continue;
             };
             let from = attempt.server.index();
-            for to in self.platform.server_ids() {
+            for &to in &idle {
                 let is_slower = slowness[from] >= slowness[to.index()] * MUCH_SLOWER;
                 let can = self.graph.task(attempt.task).can_run_on(to);
-                if idle[to.index()] == 0 || !is_slower || !can {
+                if !is_slower || !can {
                     continue;
                 }
                 let there_s = (self.inputs_s)(attempt.task, to)
@@ -194,5 +217,27 @@ impl Scene<'_> {
             false => wait_s / f64::from(cores) / 2.0,
         })
         .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::GraphBuilder;
+
+    fn glance_of(tasks: u32, work_s: f64) -> Duration {
+        let mut graph = GraphBuilder::default();
+        for number in 0..tasks {
+            graph.task(number.to_string(), work_s);
+        }
+        glance(&graph.build().unwrap(), Duration::from_millis(1))
+    }
+
+    #[test]
+    fn the_larger_a_group_the_rarer_it_is_looked_at() {
+        let [few, long, many] = [(10, 0.1), (10, 1e9), (100_000, 0.001)]
+            .map(|(tasks, work_s)| glance_of(tasks, work_s));
+
+        assert_eq!([few, long, many].map(|glance| glance.as_millis()), [25, 1000, 500]);
     }
 }

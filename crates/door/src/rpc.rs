@@ -1,0 +1,380 @@
+//! The verbs of GridRPC for a client outside of a job: typed calls one by one, to the servers
+//! behind a door.
+
+use super::remote::Remote;
+use super::single::{Candidate, Wanted, execute};
+use gridspan_rpc::calls::{
+    Config, Function, Handle, RpcError, ServerCard, Session, SessionId, Sessions, Until, Waited,
+    not_offered,
+};
+use gridspan_rpc::group::{Crew, Encoded, Parts};
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+
+/// Who serves is asked anew for a call if it was asked longer ago.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// Each client of this process has a number of its own.
+static CLIENTS: AtomicU32 = AtomicU32::new(0);
+
+/// A client of the servers behind a door, which [`Remote::rpc`] gives: its verbs are those that
+/// [`GridRpc`](gridspan_rpc::calls::GridRpc) has inside of a job, with the same handles and
+/// sessions. Needs a runtime of tokio. Dropping it cancels what runs. What a session gave is kept
+/// until somebody takes it, or to the end of the client.
+///
+/// A call goes to the server that has least to do for this client, of those the fastest and
+/// nearest, and to the next if that is lost, refuses or does not answer in time.
+pub struct RemoteRpc {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    remote: Remote,
+    config: Config,
+    owner: u32,
+    state: Mutex<State>,
+    /// Who serves, and when that was asked.
+    servers: tokio::sync::Mutex<Option<(Instant, Vec<ServerCard>)>>,
+}
+
+struct State {
+    sessions: Sessions<Vec<u8>, u64>,
+    running: BTreeMap<SessionId, AbortHandle>,
+    /// How many calls each server has from here.
+    loads: BTreeMap<u32, u32>,
+    waiting: BTreeMap<u64, oneshot::Sender<Waited>>,
+    /// How many have waited.
+    waits: u64,
+}
+
+/// A call that a server has, as long as this is there.
+struct Load<'a> {
+    inner: &'a Inner,
+    server: u32,
+}
+
+impl Drop for Load<'_> {
+    fn drop(&mut self) {
+        let mut state = self.inner.state();
+        if let Some(load) = state.loads.get_mut(&self.server) {
+            *load -= 1;
+            if *load == 0 {
+                state.loads.remove(&self.server);
+            }
+        }
+    }
+}
+
+impl State {
+    /// A session has ended, if it runs.
+    fn end(&mut self, id: SessionId, outcome: Result<Vec<u8>, RpcError>) {
+        self.running.remove(&id);
+        for (waiter, waited) in self.sessions.end(id, outcome) {
+            if let Some(waiter) = self.waiting.remove(&waiter) {
+                // Who waited may have given up.
+                let _ = waiter.send(waited);
+            }
+        }
+    }
+
+    fn cancel(&mut self, id: SessionId) {
+        if let Some(running) = self.running.remove(&id) {
+            running.abort();
+        }
+        let reason = "it was cancelled".to_owned();
+        self.end(id, Err(RpcError::SessionFailed { reason }));
+    }
+}
+
+impl Inner {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The servers that take calls, as of a moment ago.
+    async fn cards(&self) -> Result<Vec<ServerCard>, RpcError> {
+        let mut servers = self.servers.lock().await;
+        if let Some((asked, cards)) = servers.as_ref().filter(|(_, cards)| !cards.is_empty())
+            && asked.elapsed() < FRESH
+        {
+            return Ok(cards.clone());
+        }
+        let cards = self.remote.cards().await?;
+        *servers = Some((Instant::now(), cards.clone()));
+        Ok(cards)
+    }
+
+    /// The servers that a call may go to, the best first.
+    async fn candidates(
+        &self,
+        wanted: &Wanted,
+        bound: Option<u32>,
+    ) -> Result<Vec<Candidate>, RpcError> {
+        let cards = self.cards().await?;
+        if let Some(error) = not_offered(wanted.function, &wanted.signature, &cards) {
+            return Err(error);
+        }
+        let loads = self.state().loads.clone();
+        let mut able = Vec::new();
+        for card in cards {
+            let is_able = card.functions.get(wanted.function) == Some(&wanted.signature);
+            let is_wanted = bound.is_none_or(|bound| bound == card.number);
+            let is_there = self.remote.standing(card.number).is_some();
+            if let Some((contact, round_trip)) = self.remote.contact(card.number)
+                && is_able
+                && is_wanted
+                && is_there
+            {
+                let load = f64::from(loads.get(&card.number).copied().unwrap_or(0) + 1);
+                able.push((load / card.speed, round_trip, Candidate { card, contact }));
+            }
+        }
+        able.sort_by(|one, other| {
+            let by_load = one.0.total_cmp(&other.0).then(one.1.cmp(&other.1));
+            by_load.then(one.2.card.number.cmp(&other.2.card.number))
+        });
+        let attempts = self.config.attempts as usize;
+        Ok(able.into_iter().map(|(.., candidate)| candidate).take(attempts).collect())
+    }
+
+    /// Has servers execute a call; the tuple of its results. A server that lets the time to answer
+    /// pass is passed over for the next.
+    async fn perform(&self, wanted: &Wanted, bound: Option<u32>) -> Result<Vec<u8>, RpcError> {
+        let candidates = self.candidates(wanted, bound).await?;
+        for first in 0..candidates.len() {
+            let rest = &candidates[first..];
+            let server = rest[0].card.number;
+            *self.state().loads.entry(server).or_default() += 1;
+            let _load = Load { inner: self, server };
+            let executed = execute(&self.remote, wanted, rest);
+            match tokio::time::timeout(self.config.timeout, executed).await {
+                // The server was lost with its results, or is late.
+                Ok(Err(RpcError::CommunicationFailed)) | Err(_) => {}
+                Ok(executed) => return executed,
+            }
+        }
+        Err(RpcError::CommunicationFailed)
+    }
+}
+
+impl RemoteRpc {
+    pub(super) fn new(remote: Remote, config: &Config) -> Result<Self, RpcError> {
+        config.check()?;
+        let owner = CLIENTS.fetch_add(1, Ordering::Relaxed);
+        let state = State {
+            sessions: Sessions::new(owner),
+            running: BTreeMap::new(),
+            loads: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            waits: 0,
+        };
+        let (config, state) = (config.clone(), Mutex::new(state));
+        let inner = Inner { remote, config, owner, state, servers: tokio::sync::Mutex::default() };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// A handle of a function that any server may execute (`grpc_function_handle_default`).
+    pub async fn handle<I: Parts, O: Parts>(
+        &self,
+        function: &Function<I, O>,
+    ) -> Result<Handle<I, O>, RpcError> {
+        let cards = self.inner.cards().await?;
+        match not_offered(function.name(), &function.signature(), &cards) {
+            Some(error) => Err(error),
+            None => Ok(Handle::new(self.inner.owner, function, None)),
+        }
+    }
+
+    /// A handle of a function that one server executes (`grpc_function_handle_init`).
+    pub async fn handle_on<I: Parts, O: Parts>(
+        &self,
+        function: &Function<I, O>,
+        server: &str,
+    ) -> Result<Handle<I, O>, RpcError> {
+        let cards = self.inner.cards().await?;
+        let named: Vec<ServerCard> = cards.into_iter().filter(|card| card.name == server).collect();
+        let Some(card) = named.first() else {
+            return Err(RpcError::ServerNotFound { server: server.to_owned() });
+        };
+        match not_offered(function.name(), &function.signature(), &named) {
+            Some(error) => Err(error),
+            None => Ok(Handle::new(self.inner.owner, function, Some(card.number))),
+        }
+    }
+
+    /// Calls, and waits for the results (`grpc_call`).
+    pub async fn call<I: Parts, O: Parts>(
+        &self,
+        handle: &Handle<I, O>,
+        arguments: &I,
+    ) -> Result<O, RpcError> {
+        let wanted = self.wanted(handle, arguments)?;
+        decode(&self.inner.perform(&wanted, handle.bound()).await?)
+    }
+
+    fn wanted<I: Parts, O: Parts>(
+        &self,
+        handle: &Handle<I, O>,
+        arguments: &I,
+    ) -> Result<Wanted, RpcError> {
+        if handle.owner() != self.inner.owner {
+            return Err(RpcError::InvalidFunctionHandle);
+        }
+        let arguments = Encoded::encode("the tuple of its arguments", arguments)?;
+        let (function, signature) = (handle.name(), handle.function().signature());
+        Ok(Wanted { function, signature, arguments, results: O::COUNT as u32 })
+    }
+
+    /// Begins a call (`grpc_call_async`), which goes on whoever waits for it.
+    pub fn call_async<I: Parts, O: Parts>(
+        &self,
+        handle: &Handle<I, O>,
+        arguments: &I,
+    ) -> Result<Session<O>, RpcError> {
+        let wanted = self.wanted(handle, arguments)?;
+        let (inner, bound) = (self.inner.clone(), handle.bound());
+        let mut state = self.inner.state();
+        let id = state.sessions.reserve();
+        state.sessions.open(id, wanted.function.to_owned());
+        // It ends the session not before it is noted as running: that needs the state.
+        let running = tokio::spawn(async move {
+            let outcome = inner.perform(&wanted, bound).await;
+            inner.state().end(id, outcome);
+        });
+        state.running.insert(id, running.abort_handle());
+        Ok(Session::new(self.inner.owner, id))
+    }
+
+    fn own<O>(&self, session: &Session<O>) -> Result<SessionId, RpcError> {
+        match session.owner() == self.inner.owner {
+            true => Ok(session.id()),
+            false => Err(RpcError::InvalidSessionId { session: session.id().0 }),
+        }
+    }
+
+    async fn wait_until(
+        &self,
+        until: Until,
+        which: impl FnOnce(&State) -> Vec<SessionId>,
+    ) -> Waited {
+        let waited = {
+            let mut state = self.inner.state();
+            let sessions = which(&state);
+            state.waits += 1;
+            let number = state.waits;
+            if let Some(waited) = state.sessions.wait(number, sessions, until) {
+                return waited;
+            }
+            let (tell, waited) = oneshot::channel();
+            state.waiting.insert(number, tell);
+            waited
+        };
+        waited.await.unwrap_or(Err(RpcError::NotInitialized))
+    }
+
+    /// Waits for a session and takes its results (`grpc_wait`). The session is invalid from then
+    /// on.
+    pub async fn wait<O: DeserializeOwned>(&self, session: &Session<O>) -> Result<O, RpcError> {
+        let id = self.own(session)?;
+        if let Err(error @ RpcError::InvalidSessionId { .. }) = self.wait_and(&[id]).await {
+            return Err(error);
+        }
+        self.results(session)
+    }
+
+    /// The results of a session that has ended. The session is invalid from then on.
+    pub fn results<O: DeserializeOwned>(&self, session: &Session<O>) -> Result<O, RpcError> {
+        let id = self.own(session)?;
+        let results = self.inner.state().sessions.take(id)?;
+        decode(&results)
+    }
+
+    /// Waits until all of the sessions have ended (`grpc_wait_and`); with the error of the first
+    /// that failed, if one did.
+    pub async fn wait_and(&self, sessions: &[SessionId]) -> Result<(), RpcError> {
+        self.wait_until(Until::All, |_| sessions.to_vec()).await.map(drop)
+    }
+
+    /// Waits until one of the sessions has ended, and gives it (`grpc_wait_or`), whether it failed
+    /// or not.
+    pub async fn wait_or(&self, sessions: &[SessionId]) -> Result<SessionId, RpcError> {
+        let waited = self.wait_until(Until::One, |_| sessions.to_vec()).await?;
+        waited.ok_or(RpcError::NoneCompleted)
+    }
+
+    /// Waits until all sessions have ended (`grpc_wait_all`); with the error of the first that
+    /// failed, if one did.
+    pub async fn wait_all(&self) -> Result<(), RpcError> {
+        self.wait_until(Until::All, |state| state.sessions.running()).await.map(drop)
+    }
+
+    /// Waits until any session has ended, and gives it (`grpc_wait_any`). A session that a wait has
+    /// named before does not count; without any other it is [`RpcError::NoneCompleted`].
+    pub async fn wait_any(&self) -> Result<SessionId, RpcError> {
+        let waited = self.wait_until(Until::One, |state| state.sessions.untold()).await?;
+        waited.ok_or(RpcError::NoneCompleted)
+    }
+
+    /// Whether a session has ended (`grpc_probe`): [`RpcError::NotCompleted`] if not.
+    pub fn probe(&self, session: SessionId) -> Result<(), RpcError> {
+        self.inner.state().sessions.probe(session)
+    }
+
+    /// One of the sessions that has ended (`grpc_probe_or`): [`RpcError::NoneCompleted`] if none
+    /// has.
+    pub fn probe_or(&self, sessions: &[SessionId]) -> Result<SessionId, RpcError> {
+        self.inner.state().sessions.probe_or(sessions)
+    }
+
+    /// Gives a session up (`grpc_cancel`). A function that is being executed is, to its end, for
+    /// nothing. A session that has ended stays as it is.
+    pub fn cancel(&self, session: SessionId) -> Result<(), RpcError> {
+        let mut state = self.inner.state();
+        match state.sessions.probe(session) {
+            Err(RpcError::NotCompleted) => {
+                state.cancel(session);
+                Ok(())
+            }
+            known => known,
+        }
+    }
+
+    /// Gives all sessions up (`grpc_cancel_all`).
+    pub fn cancel_all(&self) {
+        let mut state = self.inner.state();
+        state.sessions.running().into_iter().for_each(|session| state.cancel(session));
+    }
+
+    /// The function that a session calls (`grpc_get_handle`).
+    pub fn function_of(&self, session: SessionId) -> Result<String, RpcError> {
+        self.inner.state().sessions.function(session)
+    }
+
+    /// Why a session failed (`grpc_get_error`); nothing if it did not.
+    pub fn error(&self, session: SessionId) -> Result<Option<RpcError>, RpcError> {
+        self.inner.state().sessions.error(session)
+    }
+
+    /// A session that failed, each once, the first first (`grpc_get_failed_sessionid`).
+    pub fn failed_session(&self) -> Option<SessionId> {
+        self.inner.state().sessions.pop_failed()
+    }
+}
+
+impl Drop for RemoteRpc {
+    fn drop(&mut self) {
+        self.cancel_all();
+    }
+}
+
+fn decode<O: DeserializeOwned>(results: &[u8]) -> Result<O, RpcError> {
+    postcard::from_bytes(results).map_err(|error| {
+        let reason = format!("the results are not those of the function: {error}");
+        RpcError::SessionFailed { reason }
+    })
+}

@@ -1,0 +1,131 @@
+//! The verbs of GridRPC, for clients outside of a job.
+
+use super::{FILL, Grid, HOLD, Process, REFUSE, SUM, WHERE, within_limit};
+use gridspan_door::RemoteRpc;
+use gridspan_rpc::calls::{Config, Function, Handle, RpcError, Session};
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// For a client whose `sum` is of something else.
+const OTHER_SUM: Function<(String,), (u64,)> = Function::new("sum", |_, _| Err("not here".into()));
+
+/// A call that goes on until a file is there.
+async fn held(rpc: &RemoteRpc, grid: &Grid, name: &str, value: u64) -> (PathBuf, Session<(u64,)>) {
+    let (file, handle) = (grid.file(name), rpc.handle(&HOLD).await.unwrap());
+    let session = rpc.call_async(&handle, &(file.clone(), value)).unwrap();
+    (file, session)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_give_what_their_functions_give_and_fail_with_a_reason() {
+    let grid = Grid::new(&["one", "other"]);
+    let rpc = grid.remote().rpc(&Config::default()).unwrap();
+    within_limit(async {
+        let (fill, sum) = (rpc.handle(&FILL).await.unwrap(), rpc.handle(&SUM).await.unwrap());
+        let (numbers,) = rpc.call(&fill, &(1000,)).await.unwrap();
+        assert_eq!(rpc.call(&sum, &(numbers,)).await, Ok((999 * 1000 / 2,)));
+        let refuse: Handle<(u64,), (u64,)> = rpc.handle(&REFUSE).await.unwrap();
+        let Err(RpcError::SessionFailed { reason }) = rpc.call(&refuse, &(1,)).await else {
+            panic!("it should fail");
+        };
+        assert!(reason.contains("`refuse` on") && reason.contains("never"), "{reason}");
+
+        for name in ["one", "other"] {
+            let handle = rpc.handle_on(&WHERE, name).await.unwrap();
+            assert_eq!(rpc.call(&handle, &(0,)).await, Ok((name.to_owned(),)));
+        }
+        let nowhere = rpc.handle_on(&WHERE, "third").await.unwrap_err();
+        assert_eq!(nowhere, RpcError::ServerNotFound { server: "third".to_owned() });
+        let differs = rpc.handle(&OTHER_SUM).await.unwrap_err();
+        assert!(matches!(differs, RpcError::FunctionDiffers { .. }), "{differs}");
+        let other_client = grid.remote().rpc(&Config::default()).unwrap();
+        let foreign = other_client.call(&sum, &(vec![1],)).await;
+        assert_eq!(foreign, Err(RpcError::InvalidFunctionHandle));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_are_waited_for_probed_and_cancelled() {
+    let grid = Grid::new(&["one", "other"]);
+    let rpc = grid.remote().rpc(&Config::default()).unwrap();
+    within_limit(async {
+        let (go, first) = held(&rpc, &grid, "first", 1).await;
+        let (_never, second) = held(&rpc, &grid, "second", 2).await;
+        assert_eq!(rpc.probe(first.id()), Err(RpcError::NotCompleted));
+        let both = [first.id(), second.id()];
+        assert_eq!(rpc.probe_or(&both), Err(RpcError::NoneCompleted));
+        assert_eq!(rpc.function_of(first.id()).unwrap(), "hold");
+
+        fs::write(&go, "").unwrap();
+        assert_eq!(rpc.wait_or(&both).await, Ok(first.id()));
+        assert_eq!(rpc.error(first.id()), Ok(None));
+        assert_eq!(rpc.wait(&first).await, Ok((1,)));
+        assert_eq!(
+            rpc.wait(&first).await,
+            Err(RpcError::InvalidSessionId { session: first.id().0 })
+        );
+
+        assert_eq!(rpc.error(second.id()), Err(RpcError::NotCompleted));
+        let cancel = async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            rpc.cancel(second.id()).unwrap();
+        };
+        let (waited, ()) = tokio::join!(rpc.wait_any(), cancel);
+        assert_eq!(waited, Ok(second.id()));
+        let reason = "it was cancelled".to_owned();
+        assert_eq!(rpc.error(second.id()), Ok(Some(RpcError::SessionFailed { reason })));
+        assert_eq!((rpc.failed_session(), rpc.failed_session()), (Some(second.id()), None));
+        assert_eq!(rpc.wait_any().await, Err(RpcError::NoneCompleted));
+        assert_eq!(rpc.wait_all().await, Ok(()));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_calls_at_once_are_shared_by_the_servers() {
+    let grid = Grid::new(&["one", "other"]);
+    let rpc = grid.remote().rpc(&Config::default()).unwrap();
+    within_limit(async {
+        let handle = rpc.handle(&WHERE).await.unwrap();
+        let calls = (0..40).map(|number| rpc.call_async(&handle, &(number,)).unwrap());
+        let sessions: Vec<Session<(String,)>> = calls.collect();
+        rpc.wait_all().await.unwrap();
+        let names: Vec<String> =
+            sessions.iter().map(|session| rpc.results(session).unwrap().0).collect();
+        for name in ["one", "other"] {
+            let count = names.iter().filter(|of| *of == name).count();
+            assert!((15..=25).contains(&count), "{name}: {count} of 40");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_whose_server_is_killed_or_late_goes_to_another() {
+    let mut grid = Grid::new(&["one", "other"]);
+    let rpc = grid.remote().rpc(&Config::default()).unwrap();
+    within_limit(async {
+        let (go, session) = held(&rpc, &grid, "go", 7).await;
+        let holder = loop {
+            let holds = |name: &&str| go.with_extension(name).exists();
+            if let Some(place) = ["one", "other"].iter().position(holds) {
+                break place;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        };
+        drop(grid.servers.remove(holder));
+        fs::write(&go, "").unwrap();
+        assert_eq!(rpc.wait(&session).await, Ok((7,)));
+
+        // Both are late, and then there is nobody else.
+        let config = Config { timeout: Duration::from_millis(300), attempts: 3 };
+        grid.servers.push(Process::start("third", &grid.token()));
+        let remote = grid.remote();
+        let hasty = remote.rpc(&config).unwrap();
+        let (_never, late) = held(&hasty, &grid, "never", 8).await;
+        assert_eq!(hasty.wait(&late).await, Err(RpcError::CommunicationFailed));
+    })
+    .await;
+}

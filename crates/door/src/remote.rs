@@ -9,13 +9,12 @@ use super::meeting::{Meeting, tell};
 use super::membership::Membership;
 use super::owner::dice;
 use super::roster::Roster;
-use super::rpc::RemoteRpc;
 use super::stuff::fetch;
 use super::token::{DoorError, Token};
 use super::view::platform;
 use super::visitor::Visitor;
 use super::wire::{self, Listed, Question};
-use gridspan_rpc::calls::{Config, RpcError, ServerCard};
+use gridspan_rpc::calls::{RpcError, ServerCard};
 use gridspan_rpc::group::{Beliefs, Crew, Encoded, Execute, Freed, Group, Mapper, Window};
 use gridspan_rpc::heuristics::Heuristic;
 use gridspan_rpc::{DataId, Platform};
@@ -103,11 +102,6 @@ impl Remote {
     /// Says good-bye. Servers forget what they keep for its groups.
     pub async fn leave(&self) {
         self.inner.visitor.leave().await;
-    }
-
-    /// The verbs of GridRPC on these servers, for calls one by one.
-    pub fn rpc(&self, config: &Config) -> Result<RemoteRpc, RpcError> {
-        RemoteRpc::new(self.clone(), config)
     }
 
     /// What servers may fetch from here.

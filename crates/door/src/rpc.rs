@@ -162,6 +162,13 @@ impl Inner {
     }
 }
 
+impl Remote {
+    /// The verbs of GridRPC on these servers, for calls one by one.
+    pub fn rpc(&self, config: &Config) -> Result<RemoteRpc, RpcError> {
+        RemoteRpc::new(self.clone(), config)
+    }
+}
+
 impl RemoteRpc {
     pub(super) fn new(remote: Remote, config: &Config) -> Result<Self, RpcError> {
         config.check()?;

@@ -60,6 +60,10 @@ pub enum Gift {
     Answer,
     /// They follow a lifeline of the receiver.
     Lifeline,
-    /// A directory sent them.
-    Directory,
+    /// A directory had them sent.
+    Directory {
+        /// How many it asked for. There may be fewer: the holder had not as many, or they would
+        /// not have fitted into one packet.
+        meant: u64,
+    },
 }

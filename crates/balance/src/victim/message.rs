@@ -50,6 +50,14 @@ pub enum StealMessage {
         /// Who gets how many.
         shares: Vec<Share>,
     },
+    /// A holder gave far fewer tasks than its directory takes it to have given: more did not fit
+    /// into one packet.
+    Gave {
+        /// To this node.
+        to: NodeId,
+        /// So many.
+        tasks: u64,
+    },
     /// The holder did not have enough for these.
     Unserved(Vec<NodeId>),
     /// The receiver waits for tasks that will not come, and had better ask again.
@@ -126,7 +134,7 @@ impl StealMessage {
                 few(tasks);
                 keep(nodes);
             }
-            Self::Incoming { tasks } => few(tasks),
+            Self::Incoming { tasks } | Self::Gave { tasks, .. } => few(tasks),
             Self::Park(standing) => {
                 standing.backlog = standing.backlog.min(Duration::from_nanos(NANOS_MAX));
                 keep(&mut standing.receivers);

@@ -55,6 +55,7 @@ pub struct Turn<'a> {
     /// Who takes part.
     pub places: &'a Places,
     pub(super) dice: &'a mut Dice,
+    pub(super) promised: &'a mut Vec<(NodeId, u64)>,
     pub(super) commands: &'a mut Vec<Command>,
 }
 
@@ -74,6 +75,7 @@ impl Turn<'_> {
             return 0;
         }
         self.stock -= tasks;
+        self.promised.push((to, tasks));
         self.commands.push(Command::Give { to, amount, gift });
         tasks
     }

@@ -16,6 +16,8 @@ pub struct Stealing {
     workers: u32,
     is_idle: bool,
     stock: u64,
+    /// What the host has been asked to give away and has not reported yet.
+    promised: Vec<(NodeId, u64)>,
     done: u64,
     places: Arc<Places>,
     dice: Dice,
@@ -36,7 +38,8 @@ impl Stealing {
         let dice = Dice::new(own);
         let workers = workers.max(1);
         let (is_idle, stock, done) = (false, 0, 0);
-        Self { policy, me, workers, is_idle, stock, done, places, dice, commands: vec![] }
+        let (promised, commands) = (vec![], vec![]);
+        Self { policy, me, workers, is_idle, stock, promised, done, places, dice, commands }
     }
 
     /// The name of the policy.
@@ -69,6 +72,7 @@ impl Stealing {
     pub fn handle_idle(&mut self, now: Time) {
         if !self.is_idle {
             (self.is_idle, self.stock) = (true, 0);
+            self.promised.clear();
             self.turn(now, |policy, turn| policy.idle(turn));
         }
     }
@@ -77,6 +81,7 @@ impl Stealing {
     /// or more than zero or passes a power of two, and when an idle node finds work that was not
     /// sent by another; it may be said more often.
     pub fn handle_stock(&mut self, now: Time, stealable: u64) {
+        let stealable = self.left_of(stealable);
         if self.is_idle || stealable != self.stock {
             (self.is_idle, self.stock) = (false, stealable);
             self.turn(now, |policy, turn| policy.stock(turn));
@@ -103,14 +108,17 @@ impl Stealing {
         gift: Gift,
     ) {
         if tasks > 0 {
-            (self.is_idle, self.stock) = (false, stealable);
+            (self.is_idle, self.stock) = (false, self.left_of(stealable));
             self.turn(now, |policy, turn| policy.received(from, tasks.min(TASKS_MAX), gift, turn));
         }
     }
 
     /// A [`Command::Give`] was carried out: so many tasks left, and `stealable` are still there.
     pub fn handle_given(&mut self, now: Time, to: NodeId, tasks: u64, stealable: u64, gift: Gift) {
-        self.stock = stealable;
+        if let Some(place) = self.promised.iter().position(|&(promised, _)| promised == to) {
+            self.promised.remove(place);
+        }
+        self.stock = self.left_of(stealable);
         self.turn(now, |policy, turn| policy.given(to, tasks, gift, turn));
     }
 
@@ -139,6 +147,13 @@ impl Stealing {
         self.turn(now, |policy, turn| policy.woken(turn));
     }
 
+    /// What is left of so many tasks when all that is promised will have left.
+    fn left_of(&self, stealable: u64) -> u64 {
+        let promised =
+            self.promised.iter().fold(0u64, |sum, promised| sum.saturating_add(promised.1));
+        stealable.saturating_sub(promised)
+    }
+
     fn turn(&mut self, now: Time, act: impl FnOnce(&mut dyn Victim, &mut Turn<'_>)) {
         self.stock = self.stock.min(TASKS_MAX);
         let mut turn = Turn {
@@ -150,6 +165,7 @@ impl Stealing {
             done: self.done,
             places: &self.places,
             dice: &mut self.dice,
+            promised: &mut self.promised,
             commands: &mut self.commands,
         };
         act(self.policy.as_mut(), &mut turn);

@@ -371,7 +371,8 @@ proptest! {
                 match event {
                     Event::Message(from, message) => machine.handle_message(now, from, message),
                     Event::Gift(from, tasks) => {
-                        machine.handle_received(now, from, tasks, tasks / 2, Gift::Directory);
+                        let gift = Gift::Directory { meant: tasks };
+                        machine.handle_received(now, from, tasks, tasks / 2, gift);
                     }
                     Event::Stock(stock) => {
                         machine.note_done(later);

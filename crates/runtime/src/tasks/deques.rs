@@ -15,7 +15,7 @@ use crossbeam_deque::{Steal, Stealer, Worker};
 use gridspan_topology::{NodeId, PeId};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The tasks that a node's PEs offer each other and the node's steward.
 pub(super) struct Deques<I> {
@@ -25,6 +25,8 @@ pub(super) struct Deques<I> {
     /// What the steward has laid down and no PE has taken yet.
     arrivals: Mutex<Vec<Arrival<I>>>,
     has_arrivals: AtomicBool,
+    /// How many tasks they are.
+    arrived: AtomicU64,
     /// Whether there is a steward to tell anything.
     has_steward: AtomicBool,
     /// Of what size the stock was when the steward was last told.
@@ -43,6 +45,15 @@ pub(super) enum Arrival<I> {
     Lent(NodeId, Kept<Loan>),
     /// A task for a frame of the PE in this seat, which has not left the node after all.
     Back(usize, Token<I>),
+}
+
+impl<I> Arrival<I> {
+    fn tasks(&self) -> u64 {
+        match self {
+            Self::Lent(_, loan) => loan.lender.items,
+            Self::Back(..) => 1,
+        }
+    }
 }
 
 struct Seat<I> {
@@ -70,6 +81,7 @@ impl<I> Deques<I> {
             asleep: AtomicUsize::new(0),
             arrivals: Mutex::default(),
             has_arrivals: AtomicBool::new(false),
+            arrived: AtomicU64::new(0),
             has_steward: AtomicBool::new(false),
             told: AtomicU32::new(0),
             lineages: Lineages::default(),
@@ -139,10 +151,12 @@ impl<I> Deques<I> {
         (0..self.seats.len()).rev().max_by_key(|&seat| kept(seat)).filter(|&seat| kept(seat) > 0)
     }
 
-    /// How many tasks could be taken away from this node.
+    /// How many tasks could be taken away from this node. PEs that sleep will take one each of
+    /// those that have arrived.
     pub(super) fn stock(&self) -> u64 {
         let of = |seat: usize| self.offered(seat) + self.seats[seat].kept.load(Ordering::Relaxed);
-        (0..self.seats.len()).map(of).sum::<usize>() as u64
+        let arrived = self.arrived.load(Ordering::SeqCst).saturating_sub(self.sleepers());
+        (0..self.seats.len()).map(of).sum::<usize>() as u64 + arrived
     }
 
     /// Notes that the steward knows of so much, and returns whether it did not: powers of two make
@@ -166,11 +180,38 @@ impl<I> Deques<I> {
 
     /// Lays down what PEs are to take. Returns a seat that was asleep, and is to be told.
     pub(super) fn arrive(&self, new: impl IntoIterator<Item = Arrival<I>>) -> Option<usize> {
-        let mut arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
-        arrivals.extend(new);
-        self.has_arrivals.store(!arrivals.is_empty(), Ordering::SeqCst);
-        drop(arrivals);
+        self.with_arrivals(|arrivals| arrivals.extend(new));
         self.wake_other(usize::MAX)
+    }
+
+    /// Takes the oldest tasks that one of these nodes has lent and no PE has taken.
+    pub(super) fn take_lent(&self, is_meant: impl Fn(NodeId) -> bool) -> Option<(NodeId, Loan)> {
+        self.with_arrivals(|arrivals| {
+            let is_lent =
+                |arrival: &Arrival<I>| matches!(arrival, Arrival::Lent(by, _) if is_meant(*by));
+            match arrivals.remove(arrivals.iter().position(is_lent)?) {
+                Arrival::Lent(by, loan) => Some((by, loan.into_inner())),
+                Arrival::Back(..) => None,
+            }
+        })
+    }
+
+    /// Lays down tasks before all others.
+    pub(super) fn lay_first(&self, arrival: Arrival<I>) {
+        self.with_arrivals(|arrivals| arrivals.insert(0, arrival));
+    }
+
+    fn with_arrivals<T>(&self, act: impl FnOnce(&mut Vec<Arrival<I>>) -> T) -> T {
+        let mut arrivals = self.arrivals();
+        let result = act(&mut arrivals);
+        let tasks = arrivals.iter().map(Arrival::tasks).fold(0, u64::saturating_add);
+        self.arrived.store(tasks, Ordering::SeqCst);
+        self.has_arrivals.store(!arrivals.is_empty(), Ordering::SeqCst);
+        result
+    }
+
+    fn arrivals(&self) -> MutexGuard<'_, Vec<Arrival<I>>> {
+        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether anything lies there that nobody has taken.
@@ -181,14 +222,12 @@ impl<I> Deques<I> {
 
     /// Takes all of it.
     pub(super) fn take_arrivals(&self) -> Vec<Arrival<I>> {
-        let mut arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
-        self.has_arrivals.store(false, Ordering::SeqCst);
-        std::mem::take(&mut *arrivals)
+        self.with_arrivals(std::mem::take)
     }
 
     /// The bytes of what another node has lent and no PE has taken.
     pub(super) fn arrived_bytes(&self, from: NodeId) -> usize {
-        let arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+        let arrivals = self.arrivals();
         let bytes = |arrival: &Arrival<I>| match arrival {
             Arrival::Lent(by, loan) if *by == from => loan.bytes(),
             _ => 0,
@@ -198,9 +237,8 @@ impl<I> Deques<I> {
 
     /// Drops what a node has lent that is gone.
     pub(super) fn forget_arrivals(&self, from: NodeId) {
-        let mut arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
         let is_his = |arrival: &Arrival<I>| matches!(arrival, Arrival::Lent(by, _) if *by == from);
-        arrivals.retain(|arrival| !is_his(arrival));
+        self.with_arrivals(|arrivals| arrivals.retain(|arrival| !is_his(arrival)));
     }
 
     /// How many PEs sleep.

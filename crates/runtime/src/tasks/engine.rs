@@ -111,6 +111,9 @@ pub(crate) struct Engine<W: Work> {
     /// Whether tasks take long, so that all lie open but the one that is run next: what is kept
     /// cannot be had meanwhile.
     pub(super) are_long: bool,
+    /// How many tasks this PE has run, and of what size that was when the steward was last told.
+    done: u64,
+    told_done: u32,
 }
 
 impl<W: Work> Engine<W> {
@@ -133,6 +136,8 @@ impl<W: Work> Engine<W> {
             failure: None,
             alone,
             are_long: true,
+            done: 0,
+            told_done: 0,
         }
     }
 
@@ -232,8 +237,16 @@ impl<W: Work> Engine<W> {
     }
 
     /// So many were run in a slice.
-    pub(super) fn note_done(&self, tasks: u64) {
+    pub(super) fn note_done(&mut self, tasks: u64) {
+        self.done += tasks;
         self.node.note_done(self.seat, tasks);
+    }
+
+    /// Whether the steward is to be told how many tasks are done, since they show what a task
+    /// takes: powers of two make a difference.
+    pub(super) fn tell_done(&mut self) -> bool {
+        let size = self.done.checked_ilog2().map_or(0, |log| log + 1);
+        std::mem::replace(&mut self.told_done, size) != size && self.node.has_steward()
     }
 
     #[cold]

@@ -1,12 +1,14 @@
 //! Which tasks leave a node, and in what form.
 
+use super::deques::{Arrival, Deques};
 use super::engine::Work;
 use super::frame::{Lender, Token};
 use super::lineage::{LINEAGE_MAX, LineageId, Lineages};
 use super::order::Loan;
 use crate::codec;
 use crate::limits::PIECE_BYTES_MAX;
-use gridspan_topology::PeId;
+use crate::pe::Gauge;
+use gridspan_topology::{NodeId, PeId};
 
 /// Tasks in one packet, at most, unless a single one is larger. They leave at once, and a packet of
 /// this size takes 40 ms at 100 Mbit/s.
@@ -62,6 +64,56 @@ pub(super) fn lend<W: Work>(
         items: codec::encode(&items).into(),
     };
     (loans.into_iter().map(encode).collect(), left)
+}
+
+/// Takes tasks that have come to a node whose PEs are busy, up to `limit`, to be lent to another
+/// node, which then works for their lender. Only those of founders are passed on.
+pub(super) fn pass_on<W: Work>(
+    limit: u64,
+    node: &Deques<W::Item>,
+    is_founder: impl Fn(NodeId) -> bool,
+    gauge: &Gauge,
+) -> Vec<Loan> {
+    let mut loans = Vec::new();
+    let (mut tasks, mut bytes) = (0, 0);
+    while tasks < limit {
+        let Some((from, loan)) = node.take_lent(&is_founder) else { break };
+        let stay = |loan: Loan| {
+            let bytes = loan.bytes();
+            node.lay_first(Arrival::Lent(from, gauge.keep(loan, bytes)));
+        };
+        if tasks > 0 && bytes + loan.items.len() > GIFT_BYTES {
+            stay(loan);
+            break;
+        }
+        let (passed, rest) = split::<W>(loan, limit - tasks);
+        rest.into_iter().for_each(stay);
+        let Some(passed) = passed else { break };
+        (tasks, bytes) = (tasks + passed.lender.items, bytes + passed.items.len());
+        loans.push(passed);
+    }
+    loans
+}
+
+/// The first tasks of a loan, at most so many, and the others. Nothing can be taken from one that
+/// cannot be decoded; who takes all of it says so.
+fn split<W: Work>(loan: Loan, limit: u64) -> (Option<Loan>, Option<Loan>) {
+    if loan.lender.items <= limit {
+        return (Some(loan), None);
+    }
+    let Ok(mut items) = codec::decode::<Vec<W::Item>>(W::name(), &loan.items) else {
+        return (None, Some(loan));
+    };
+    if items.len() as u64 != loan.lender.items {
+        return (None, Some(loan));
+    }
+    let rest = items.split_off(limit as usize);
+    let part = |items: Vec<W::Item>| Loan {
+        lender: Lender { items: items.len() as u64, ..loan.lender },
+        lineage: loan.lineage.clone(),
+        items: codec::encode(&items).into(),
+    };
+    (Some(part(items)), Some(part(rest)))
 }
 
 #[cfg(test)]

@@ -87,6 +87,16 @@ impl Loan {
     pub(super) fn is_of(&self, layout: &Layout, node: NodeId) -> bool {
         is_of(layout, self.lender.pe, node)
     }
+
+    /// Whether this node may have sent it: its result goes to a PE of the node, or of a founder
+    /// from which a founder passes it on.
+    pub(super) fn is_from(&self, layout: &Layout, node: NodeId) -> bool {
+        let pe = self.lender.pe;
+        let is_founder = |node| !layout.is_guest(node);
+        let is_passed_on =
+            || layout.may_contain(pe) && is_founder(layout.node_of(pe)) && is_founder(node);
+        self.is_of(layout, node) || is_passed_on()
+    }
 }
 
 /// Whether a PE that another node has named is one of this node's.

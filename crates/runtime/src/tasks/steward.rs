@@ -9,7 +9,7 @@
 use super::bound_spread::BoundSpread;
 use super::deques::{Arrival, Deques};
 use super::engine::Work;
-use super::lending::lend;
+use super::lending::{lend, pass_on};
 use super::lineage::LINEAGE_MAX;
 use super::order::{Crew, Loan, Note, Order};
 use crate::Context;
@@ -123,7 +123,8 @@ impl<W: Work> PoolSteward<W> {
         loans: Vec<Loan>,
         out: &mut Vec<Deed>,
     ) -> Result<(), DecodeError> {
-        if let Some(Loan { lender, .. }) = loans.iter().find(|loan| !loan.is_of(&self.layout, from))
+        if let Some(Loan { lender, .. }) =
+            loans.iter().find(|loan| !loan.is_from(&self.layout, from))
         {
             let reason =
                 format_args!("it lends what {} waits for, which is not of {from}", lender.pe);
@@ -206,8 +207,15 @@ impl<W: Work> PoolSteward<W> {
             return out.push(self.tell(0, &order));
         }
         let node = &self.node;
-        let pack =
-            || lend::<W>(limit, || node.steal_any(), |seat| node.pe_of(seat), &node.lineages);
+        let is_founder = |node| !self.layout.is_guest(node);
+        let pack = || {
+            let (mut loans, left) =
+                lend::<W>(limit, || node.steal_any(), |seat| node.pe_of(seat), &node.lineages);
+            if loans.is_empty() {
+                loans = pass_on::<W>(limit, node, is_founder, &self.gauge);
+            }
+            (loans, left)
+        };
         // The tasks' own code turns them into bytes, and this is the thread of the network.
         let (loans, left) = match catch_unwind(AssertUnwindSafe(pack)) {
             Ok(packed) => packed,

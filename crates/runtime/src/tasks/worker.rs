@@ -217,7 +217,8 @@ impl<W: Work> Worker<W> {
         'slice: loop {
             for step in 0..chunk {
                 self.engine.share();
-                is_news = self.engine.are_long && self.engine.publish() || self.is_news();
+                is_news = self.engine.are_long && (self.engine.publish() | self.engine.tell_done())
+                    || self.is_news();
                 if is_news || !self.engine.wakes.is_empty() {
                     done += step;
                     break 'slice;

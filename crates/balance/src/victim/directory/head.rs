@@ -331,6 +331,8 @@ impl Head {
         if self.outlook.parts.is_empty() {
             return;
         }
+        // It will have to be known when there are tasks.
+        self.ways.ask(post);
         let nodes = post.places.nodes_in(own).len();
         let work: f64 =
             (0..post.places.part_count(own)).map(|part| self.outlook.work(part, post).0).sum();

@@ -39,9 +39,10 @@ impl Holder {
         self.backlog.is_replenished(now, u64::from(self.workers), known(task_ns))
     }
 
-    /// How many it should have by now. At least one: it says itself when there is none.
+    /// How many it should have by now, or had when it last said if nobody knows what a task takes.
+    /// At least one: it says itself when there is none.
     pub(super) fn tasks(&self, now: Time, task_ns: u64) -> u64 {
-        if self.is_replenished(now, task_ns) {
+        if task_ns == 0 || self.is_replenished(now, task_ns) {
             return self.tasks.max(1);
         }
         let elapsed = u128::from(now.0.saturating_sub(self.at.0)) * u128::from(self.workers);
@@ -170,6 +171,15 @@ mod tests {
         let at = |ms: u64| holders.tasks(Time(ms * MS), 10 * MS);
 
         assert_eq!([at(0), at(10), at(35), at(79)], [8, 6, 1, 1]);
+    }
+
+    #[test]
+    fn tasks_of_unknown_length_are_not_believed_to_be_done() {
+        let mut holders = Holders::default();
+        holders.set(NodeId(1), 12, 1, Time(0));
+
+        assert_eq!(holders.tasks(Time(20 * MS), 0), 12);
+        assert_eq!(holders.tasks(Time(20 * MS), 20 * MS), 11);
     }
 
     #[test]

@@ -139,6 +139,15 @@ impl Keeper {
         }
     }
 
+    /// A holder gave a node of this part fewer than it was to give.
+    pub(super) fn gave(&mut self, from: NodeId, to: NodeId, tasks: u64, post: &Post<'_>) {
+        if let Some(&(_, workers)) = self.served.get(&to).filter(|served| served.0 == from)
+            && workers > 0
+        {
+            self.holders.set(to, tasks.saturating_sub(u64::from(workers)), workers, post.now);
+        }
+    }
+
     /// The head has so many tasks given to these.
     pub(super) fn ship(&mut self, tasks: u64, to: &[NodeId], post: &mut Post<'_>) {
         let (now, task_ns) = (post.now, self.task_ns);

@@ -12,6 +12,8 @@
 //!   adverts for a moment, and then has each holder serve many at once, so that all have the same.
 //!   Directories report to the head of their site what they lack or can spare (`head.rs`), which
 //!   levels work between them and with other sites.
+//! - *Keeping*: a node whose last work lasted for less than a steal takes keeps the next for as long
+//!   (`brief.rs`).
 //! - *Crossing*: a task leaves its site only if its result is expected back before the site would
 //!   have come to it. Nodes observe what a task takes (`task_time.rs`). Tasks that spawn others are
 //!   expected to last as long as they have lasted, and leave after one and a half round trips. A
@@ -24,6 +26,7 @@
 //!   other sites are parked again.
 
 mod backlog;
+mod brief;
 mod grant;
 mod head;
 mod holders;
@@ -40,11 +43,14 @@ mod ways;
 use super::command::{Amount, Gift};
 use super::message::{Share, StealMessage};
 use super::policy::{Turn, Victim};
+use brief::Brief;
 use gridspan_topology::{NodeId, Time};
 use head::Head;
+use holders::quiet;
 use keeper::Keeper;
 use post::Post;
 use std::collections::VecDeque;
+use std::time::Duration;
 use task_time::TaskTime;
 
 /// One node's part in it: thief and holder, and perhaps keeper of a directory and head of a site.
@@ -60,6 +66,9 @@ pub struct Directory {
     /// then does not count on what may be on its way.
     is_disowned: bool,
     task_time: TaskTime,
+    brief: Brief,
+    /// When what is kept so far is to be offered.
+    offering: Option<Time>,
     keeper: Keeper,
     head: Head,
     /// Messages to be sent, those to the own keeper and head among them.
@@ -90,11 +99,26 @@ impl Directory {
 
     /// Tells the keeper if it is wrong enough about this node.
     fn correct(&mut self, turn: &Turn<'_>) {
+        if !turn.is_idle {
+            self.offering = self.keeps_until(turn);
+            if self.offering.is_some() {
+                return;
+            }
+        }
         let has_none = turn.stock == 0 && self.told > 0;
         let has_more = turn.stock > 0 && turn.stock / 2 >= self.told;
         if !turn.is_idle && (has_none || has_more || self.is_asleep) {
             self.advert(turn);
         }
+    }
+
+    /// Until when the node offers nothing of what it has.
+    fn keeps_until(&mut self, turn: &Turn<'_>) -> Option<Time> {
+        let steal = steal_takes(turn);
+        let until = self.brief.keeps_until(turn.now, steal);
+        let lasts = self.task_time.nanos().saturating_mul(turn.stock) / u64::from(turn.workers);
+        let is_short = Duration::from_nanos(lasts) < steal;
+        until.filter(|_| self.told == 0 && turn.stock > 0 && is_short)
     }
 
     fn serve(&mut self, from: NodeId, of: u64, shares: &[Share], turn: &mut Turn<'_>) {
@@ -105,8 +129,8 @@ impl Directory {
             let part = u128::from(share.tasks) * u128::from(stock);
             let scaled = u64::try_from(part.div_ceil(u128::from(of.max(1)))).unwrap_or(u64::MAX);
             let tasks = share.tasks.min(scaled);
-            if turn.give(share.to, Amount::UpTo(tasks), Gift::Directory) == 0 && share.to != turn.me
-            {
+            let gift = Gift::Directory { meant: share.tasks };
+            if turn.give(share.to, Amount::UpTo(tasks), gift) == 0 && share.to != turn.me {
                 unserved.push(share.to);
             }
         }
@@ -140,6 +164,7 @@ impl Directory {
             StealMessage::Advert { tasks, task_ns, workers } => {
                 self.keeper.advert(from, (tasks, task_ns, workers), post);
             }
+            StealMessage::Gave { to, tasks } => self.keeper.gave(from, to, tasks, post),
             StealMessage::Unserved(thieves) => self.keeper.unserved(from, &thieves, post),
             StealMessage::Ship { tasks, to } => self.keeper.ship(tasks, &to, post),
             StealMessage::Incoming { tasks } => self.keeper.incoming(tasks, post),
@@ -173,7 +198,7 @@ impl Directory {
             let Some((head, demand)) = places.head(site).zip(demand) else { break };
             self.out.push_back((head, StealMessage::Report(demand)));
         }
-        let due = [self.keeper.due(), self.head.due()].into_iter().flatten().min();
+        let due = [self.keeper.due(), self.head.due(), self.offering].into_iter().flatten().min();
         if let Some(time) = due.filter(|_| due != self.waking) {
             turn.wake_at(time);
         }
@@ -188,6 +213,8 @@ impl Victim for Directory {
 
     fn idle(&mut self, turn: &mut Turn<'_>) {
         self.task_time.ended(turn.now, turn.done, turn.workers);
+        self.brief.ended(turn.now, steal_takes(turn));
+        self.offering = None;
         self.ask(turn);
         self.flush(turn);
     }
@@ -218,9 +245,15 @@ impl Victim for Directory {
     }
 
     fn given(&mut self, to: NodeId, tasks: u64, gift: Gift, turn: &mut Turn<'_>) {
-        if tasks == 0 && gift == Gift::Directory {
+        if tasks == 0 && matches!(gift, Gift::Directory { .. }) {
             self.out.extend(self.home.map(|keeper| (keeper, StealMessage::Unserved(vec![to]))));
             (self.is_disowned, self.told) = (true, 0);
+        }
+        if let Gift::Directory { meant } = gift
+            && tasks > 0
+            && tasks <= meant / 2
+        {
+            self.out.extend(self.home.map(|keeper| (keeper, StealMessage::Gave { to, tasks })));
         }
         self.correct(turn);
         self.flush(turn);
@@ -245,6 +278,9 @@ impl Victim for Directory {
 
     fn woken(&mut self, turn: &mut Turn<'_>) {
         self.waking = None;
+        if self.offering.is_some_and(|at| at <= turn.now) {
+            self.correct(turn);
+        }
         let (now, me, places) = (turn.now, turn.me, turn.places);
         let post = &mut Post { now, me, places, out: &mut self.out };
         self.keeper.woken(post);
@@ -253,4 +289,10 @@ impl Victim for Directory {
         }
         self.flush(turn);
     }
+}
+
+/// What a steal inside the site takes.
+fn steal_takes(turn: &Turn<'_>) -> Duration {
+    let site = turn.places.site_of(turn.me).unwrap_or_default();
+    quiet(turn.places.latency(site, site).duration())
 }

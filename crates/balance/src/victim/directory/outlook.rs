@@ -31,8 +31,17 @@ impl Outlook {
             self.task_ns = blend(self.task_ns, demand.task_ns);
         }
         self.parts.insert(part, Part { demand, at: now });
-        let queued = self.queued();
-        self.backlog.observe_spawned(now, queued);
+        if self.is_dry() {
+            self.backlog = Backlog::default();
+        } else {
+            self.backlog.observe_spawned(now, self.queued());
+        }
+    }
+
+    /// Whether nothing waits although nodes are idle. While all are busy, what they run may spawn
+    /// others.
+    fn is_dry(&self) -> bool {
+        self.queued() == 0 && self.parts.values().any(|part| part.demand.idle > 0)
     }
 
     /// The same site as long as its parts have not reported again.
@@ -69,5 +78,31 @@ impl Outlook {
         let done = if self.pace(post).is_replenished { 0.0 } else { rounds * busy };
         let queued = (demand.queued as f64 - done).max(1.0);
         (queued + busy, queued)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn demand(queued: u64, idle: u32) -> Demand {
+        Demand { queued, idle, task_ns: 100, receivers: Vec::new() }
+    }
+
+    #[test]
+    fn a_site_has_run_dry_where_nothing_waits_and_nodes_are_idle() {
+        let lasted = |idle: u32| {
+            let mut outlook = Outlook::default();
+            outlook.report(0, demand(40, 0), Time(0));
+            outlook.report(0, demand(0, idle), Time(10 * MS));
+            outlook.report(0, demand(1, idle), Time(20 * MS));
+            outlook.backlog.lasted_ns(Time(30 * MS))
+        };
+
+        assert_eq!(lasted(1), 10 * MS);
+        // A trunk of tasks, of which one runs and none waits, goes on.
+        assert_eq!(lasted(0), 30 * MS);
     }
 }

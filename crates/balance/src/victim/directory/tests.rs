@@ -213,3 +213,87 @@ fn a_thief_gets_one_task_of_those_that_spawn_others() {
     assert_eq!(asked(Time(0)), Some(4));
     assert_eq!(asked(Time(10 * MS)), Some(1));
 }
+
+#[test]
+fn the_ways_to_other_sites_are_measured_before_there_are_tasks() {
+    let mut head = unmeasured_head();
+    head.handle_message(Time(0), NodeId(1), StealMessage::Ask { workers: 1 });
+    let echo = Command::Send { to: NodeId(2), message: StealMessage::Echo { is_answer: false } };
+    assert!(head.commands().any(|command| command == echo));
+    head.handle_message(Time(20 * MS), NodeId(2), StealMessage::Echo { is_answer: true });
+
+    park(&mut head);
+    let advert = StealMessage::Advert { tasks: 400, task_ns: MS, workers: 1 };
+    head.handle_message(Time(20 * MS), NodeId(1), advert);
+
+    let (time, _) = first_shipment(&mut head, Time(1000 * MS)).unwrap();
+    assert!(time < Time(21 * MS), "{time:?}");
+}
+
+/// What a node with so many tasks, which serves two others, tells the keeper of its part when both
+/// have been sent so many.
+fn told(stock: u64, sent: u64) -> Vec<StealMessage> {
+    let grid = GridSpec::from_emulate("1x4").unwrap();
+    let places = Arc::new(Places::new(&Hierarchy::from_grid(&grid)));
+    let mut node = Stealing::new(victim_by_name("directory").unwrap(), NodeId(1), 1, places, 1);
+    node.handle_stock(Time(0), stock);
+    let shares = [2, 3].map(|to| Share { to: NodeId(to), tasks: stock / 3 }).to_vec();
+    node.handle_message(Time(1), NodeId(0), StealMessage::Serve { of: stock, shares });
+    let gifts: Vec<(NodeId, Gift)> = node
+        .commands()
+        .filter_map(|command| match command {
+            Command::Give { to, gift, .. } => Some((to, gift)),
+            _ => None,
+        })
+        .collect();
+    for (at, &(to, gift)) in gifts.iter().enumerate() {
+        let left = stock - sent * (at as u64 + 1);
+        node.handle_given(Time(2), to, sent, left, gift);
+    }
+    let to_keeper = |command| match command {
+        Command::Send { to: NodeId(0), message } => Some(message),
+        _ => None,
+    };
+    node.commands().filter_map(to_keeper).collect()
+}
+
+#[test]
+fn what_is_promised_counts_no_more_while_gifts_leave_one_after_the_other() {
+    assert_eq!(told(300, 100), []);
+}
+
+#[test]
+fn a_holder_says_if_much_less_left_than_its_directory_believes() {
+    let gave = |to| StealMessage::Gave { to: NodeId(to), tasks: 20 };
+    let advert = StealMessage::Advert { tasks: 260, task_ns: 0, workers: 1 };
+    assert_eq!(told(300, 20), [gave(2), gave(3), advert]);
+}
+
+/// Whom a directory has serve a third node after one with 180 tasks was to give half of them to a
+/// second, and has said what it gave.
+fn holder_after(message: Option<StealMessage>) -> NodeId {
+    let grid = GridSpec::from_emulate("1x4").unwrap();
+    let places = Arc::new(Places::new(&Hierarchy::from_grid(&grid)));
+    let mut keeper = Stealing::new(victim_by_name("directory").unwrap(), NodeId(0), 1, places, 1);
+    let advert = |tasks| StealMessage::Advert { tasks, task_ns: MS, workers: 1 };
+    keeper.handle_message(Time(0), NodeId(2), advert(180));
+    keeper.handle_message(Time(0), NodeId(1), StealMessage::Ask { workers: 1 });
+    if let Some(message) = message {
+        keeper.handle_message(Time(1), NodeId(2), message);
+    }
+    keeper.handle_message(Time(1), NodeId(2), advert(30));
+    keeper.commands().for_each(drop);
+    keeper.handle_message(Time(2), NodeId(3), StealMessage::Ask { workers: 1 });
+    let to = |command| match command {
+        Command::Send { to, message: StealMessage::Serve { .. } } => Some(to),
+        _ => None,
+    };
+    keeper.commands().find_map(to).unwrap()
+}
+
+#[test]
+fn a_directory_takes_a_thief_to_have_what_it_was_given() {
+    assert_eq!(holder_after(None), NodeId(1));
+    let gave = StealMessage::Gave { to: NodeId(1), tasks: 5 };
+    assert_eq!(holder_after(Some(gave)), NodeId(2));
+}

@@ -122,14 +122,69 @@ fn tasks_that_do_not_leave_after_all_are_back_where_they_were() {
 }
 
 #[test]
-fn a_gift_may_name_no_lender_but_who_sends_it() {
+fn a_gift_names_lenders_that_its_sender_may_have_them_from() {
     let (mut steward, _engine) = steward::<Text>(Vec::new());
-    for stranger in [PeId(0), PeId(1), PeId(4), PeId(u32::MAX)] {
+    for stranger in [PeId(4), PeId(u32::MAX)] {
         let error = receive(&mut steward, &gift(stranger, "mine")).unwrap_err();
         assert!(error.to_string().contains("not of node1"), "{error}");
     }
     assert!(!steward.node.has_arrivals());
-    assert!(receive(&mut steward, &gift(PeId(3), "mine")).is_ok());
+    // Founders pass on what founders have lent, this node among them.
+    for lender in [PeId(0), PeId(3)] {
+        assert!(receive(&mut steward, &gift(lender, "ours")).is_ok());
+    }
+
+    let guest = steward.layout.guest(SiteId(0), 0).unwrap();
+    let near = near(&steward.layout, guest).unwrap();
+    steward.stealing.handle_joined(Time(0), guest, near);
+    let note = codec::encode(&gift(PeId(0), "yours")).into();
+    assert!(steward.receive(Time(0), guest, &note, &mut Vec::new()).is_err());
+}
+
+/// The texts of the loans in what is sent to the other node, after the tasks that lie here have
+/// been asked for.
+fn given(steward: &mut PoolSteward<Searching<Text>>, limit: u64) -> Vec<(Lender, Vec<String>)> {
+    let mut out = Vec::new();
+    steward.give(Time(0), (OTHER, Gift::Answer), Amount::UpTo(limit), &mut out);
+    let [Deed::Send { to: OTHER, note }] = &out[..] else { panic!("{out:?}") };
+    let Ok(Note::Gift { loans, .. }) = codec::decode("a note", note) else { panic!("no gift") };
+    let texts = |loan: &Loan| codec::decode::<Vec<Text>>("tasks", &loan.items).unwrap();
+    let texts = |loan| texts(loan).into_iter().map(|text| text.0).collect();
+    loans.iter().map(|loan| (loan.lender, texts(loan))).collect()
+}
+
+#[test]
+fn tasks_that_come_while_all_pes_are_busy_are_passed_on_to_work_for_their_lender() {
+    let (mut steward, _engine) = steward::<Text>(Vec::new());
+    let frame: FrameId = Frames::<()>::default().reserve();
+    let lender = |items| Lender { pe: PeId(2), frame, child: 0, items };
+    let texts = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+    let items: Vec<Text> = ["a", "b", "c"].map(|text| Text(text.to_owned())).into();
+    let items = codec::encode(&items).into();
+    let loans = vec![Loan { lender: lender(3), lineage: Vec::new(), items }];
+    receive(&mut steward, &Note::Gift { gift: Gift::Answer, loans }).unwrap();
+    assert_eq!(steward.node.stock(), 3);
+
+    assert_eq!(given(&mut steward, 2), [(lender(2), texts(&["a", "b"]))]);
+    assert_eq!(steward.node.stock(), 1);
+    assert_eq!(given(&mut steward, 2), [(lender(1), texts(&["c"]))]);
+    assert_eq!((steward.node.stock(), steward.gauge.bytes()), (0, 0));
+}
+
+#[test]
+fn what_guests_have_lent_is_not_passed_on() {
+    let (mut steward, _engine) = steward::<Text>(Vec::new());
+    let guest = steward.layout.guest(SiteId(0), 0).unwrap();
+    let near = near(&steward.layout, guest).unwrap();
+    steward.stealing.handle_joined(Time(0), guest, near);
+    let note = codec::encode(&gift(steward.layout.leader(guest), "its own")).into();
+    steward.receive(Time(0), guest, &note, &mut Vec::new()).unwrap();
+
+    let mut out = Vec::new();
+    steward.give(Time(0), (OTHER, Gift::Answer), Amount::One, &mut out);
+
+    assert!(!out.iter().any(|deed| matches!(deed, Deed::Send { .. })), "{out:?}");
+    assert!(steward.node.has_arrivals());
 }
 
 #[test]

@@ -30,7 +30,6 @@ fn random_jobs_keep_all_promises_under_random_faults() {
         doings.twins,
         doings.large_broadcasts,
         doings.unordered_broadcasts,
-        doings.handovers,
         faults.delayed,
         faults.reordered,
         faults.disconnects,
@@ -46,6 +45,7 @@ fn random_jobs_keep_all_promises_under_random_faults() {
         doings.pools,
         doings.from_all_roots,
         doings.from_two_roots,
+        doings.handovers,
         faults.partitions,
     ];
     assert!(seldom.iter().all(|&count| count > 0), "too little happened: {report}");

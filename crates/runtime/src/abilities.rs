@@ -204,6 +204,29 @@ impl<A: Actor> Context<'_, A> {
         self.core.broadcast::<B>(sender, collection.id, priority, message);
     }
 
+    /// Sends a message to all members of a collection, in no order with other broadcasts or
+    /// messages. Each member handles it once. It goes straight to all nodes, and waits for no other
+    /// node to give it a place in an order; so it takes as long from any node. A member that is
+    /// being inserted meanwhile may handle it or not.
+    pub fn broadcast_unordered<B: Actor>(
+        &mut self,
+        collection: &CollectionRef<B>,
+        message: B::Message,
+    ) {
+        self.broadcast_unordered_with_priority(collection, 0, message);
+    }
+
+    /// The same with a priority, which decides what is handled first in each mailbox.
+    pub fn broadcast_unordered_with_priority<B: Actor>(
+        &mut self,
+        collection: &CollectionRef<B>,
+        priority: i32,
+        message: B::Message,
+    ) {
+        let sender = self.sender();
+        self.core.broadcast_unordered::<B>(sender, collection.id, priority, message);
+    }
+
     /// Asks a question: `question` gets the [`Reply`] to put into its message. The answer, or the
     /// reason why there is none, is turned into a message to this actor, wherever it lives by then.
     pub fn ask<B: Actor, T: DeserializeOwned + Send + 'static>(

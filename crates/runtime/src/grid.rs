@@ -273,6 +273,20 @@ impl<A: Actor> Collection<A> {
         });
     }
 
+    /// Sends a message to all members, in no order with other broadcasts or messages; each member
+    /// handles it once. See [`Context::broadcast_unordered`](crate::Context::broadcast_unordered).
+    pub fn broadcast_unordered(&self, message: A::Message) {
+        self.broadcast_unordered_with_priority(0, message);
+    }
+
+    /// The same with a priority; lower numbers are handled first.
+    pub fn broadcast_unordered_with_priority(&self, priority: i32, message: A::Message) {
+        let collection = self.reference.id;
+        self.grid.run(move |core| {
+            core.broadcast_unordered::<A>(Sender::Pe, collection, priority, message);
+        });
+    }
+
     /// Sends a message to all members of a section.
     pub fn multicast(&self, section: &SectionRef<A>, message: A::Message) {
         let section = section.clone();

@@ -6,7 +6,8 @@
 //! - `--seconds S`: virtual seconds of each. Default 60.
 //! - `--threads T`: default one per core.
 //! - `--plant BUG`: `hold-skipped`, `epoch-ignored`, `broadcasts-apart`, `numbers-mixed`,
-//!   `resend-without-sequence`, `forgotten-receive-state` or `acknowledge-before-apply`.
+//!   `streams-uncounted`, `right-kept`, `resend-without-sequence`, `forgotten-receive-state` or
+//!   `acknowledge-before-apply`.
 
 use gridspan_sim::campaign::{Campaign, Planted};
 use std::ops::Range;

@@ -29,6 +29,7 @@ fn random_jobs_keep_all_promises_under_random_faults() {
         doings.notes,
         doings.twins,
         doings.large_broadcasts,
+        doings.unordered_broadcasts,
         faults.delayed,
         faults.reordered,
         faults.disconnects,
@@ -38,8 +39,15 @@ fn random_jobs_keep_all_promises_under_random_faults() {
         faults.acknowledgements_lost,
     ];
     assert!(happened.iter().all(|&count| count > 50), "too little happened: {report}");
-    let seldom =
-        [faults.pauses, doings.tasks, doings.pools, doings.from_all_roots, faults.partitions];
+    let seldom = [
+        faults.pauses,
+        doings.tasks,
+        doings.pools,
+        doings.from_all_roots,
+        doings.from_two_roots,
+        doings.handovers,
+        faults.partitions,
+    ];
     assert!(seldom.iter().all(|&count| count > 0), "too little happened: {report}");
 }
 
@@ -115,6 +123,16 @@ fn broadcasts_that_do_not_wait_for_messages_are_found() {
 fn giving_numbers_to_other_broadcasts_than_they_are_for_is_found() {
     // The job of seed 0 waits for its time limit then, and simulating that takes minutes.
     assert_found_from(1, Planted::Pe(pe::PlantedFault::NumbersMixed));
+}
+
+#[test]
+fn not_counting_unordered_broadcasts_is_found() {
+    assert_found(Planted::Pe(pe::PlantedFault::StreamsUncounted));
+}
+
+#[test]
+fn numbering_broadcasts_without_the_right_to_is_found() {
+    assert_found(Planted::Pe(pe::PlantedFault::RightKept));
 }
 
 #[test]

@@ -29,8 +29,6 @@ const WARM_UP: u64 = 3;
 /// The reduction is closed by so many members, and by each of them so often.
 const CLOSERS_MAX: u32 = 16;
 const CLOSINGS: u32 = 5;
-/// The ways in the order of their columns.
-const WAYS: [Way; 2] = [Way::Runtime, Way::Binomial];
 
 #[derive(Clone, Debug, Parser)]
 #[command(about = ABOUT)]
@@ -45,6 +43,9 @@ struct Options {
     /// The node whose member broadcasts, counted from 0.
     #[arg(long, value_name = "NODE", default_value_t = 0)]
     root: u32,
+    /// The runtime broadcasts without the total order.
+    #[arg(long)]
+    unordered: bool,
     /// Print one JSON object for each size, and one at the end, instead of a table.
     #[arg(long)]
     json: bool,
@@ -70,7 +71,9 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
         return Err(format!("there is no node {root}; `--root` takes 0 to {last}").into());
     }
     let members = grid.create_group::<Member>(Per::Node, |_| (nodes, root)).await?;
-    let mut bench = Bench { grid, members, nodes, root, payloads: 0 };
+    let runtime = if options.unordered { Way::Unordered } else { Way::Runtime };
+    let ways = [runtime, Way::Binomial];
+    let mut bench = Bench { grid, members, nodes, root, ways, payloads: 0 };
     let rounds = options.rounds;
     if !options.json {
         println!(
@@ -123,19 +126,21 @@ struct Bench<'a> {
     nodes: u32,
     /// The node whose member broadcasts.
     root: u32,
+    /// The ways in the order of their columns.
+    ways: [Way; 2],
     /// So many broadcasts there were.
     payloads: u64,
 }
 
 impl Bench<'_> {
-    /// The times of rounds, in ns, in the order of [`WAYS`].
+    /// The times of rounds, in ns, in the order of the ways.
     async fn compare(&mut self, bytes: usize, rounds: u64) -> Result<[Vec<f64>; 2], JobError> {
         let mut times_ns = [Vec::new(), Vec::new()];
         for round in 0..WARM_UP + rounds {
             // Neither way always comes first.
             let first = (round % 2) as usize;
             for place in [first, 1 - first] {
-                let question = Question::Broadcast { way: WAYS[place], bytes, round };
+                let question = Question::Broadcast { way: self.ways[place], bytes, round };
                 let elapsed_ns = self.measure(question).await?;
                 self.verify(bytes, round).await?;
                 if round >= WARM_UP {
@@ -160,7 +165,8 @@ impl Bench<'_> {
     async fn verify(&mut self, bytes: usize, round: u64) -> Result<(), JobError> {
         self.payloads += 1;
         let digest = Digest::of(&payload(bytes, round));
-        self.members.broadcast(Message::Verify { payloads: self.payloads, digest });
+        // Unordered, so that the root broadcasts alone.
+        self.members.broadcast_unordered(Message::Verify { payloads: self.payloads, digest });
         let whole: u64 = self.members.reduction(Op::Sum).await?;
         if whole == u64::from(self.nodes) {
             return Ok(());

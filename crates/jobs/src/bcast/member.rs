@@ -13,6 +13,8 @@ use std::time::Duration;
 pub enum Way {
     /// By the runtime's broadcast.
     Runtime,
+    /// By the runtime's broadcast without the total order.
+    Unordered,
     /// By messages from member to member along a binomial tree.
     Binomial,
 }
@@ -176,6 +178,9 @@ impl Member {
         match measured.question {
             Question::Broadcast { way: Way::Runtime, .. } => {
                 cx.broadcast(&all, Message::Payload { way: Way::Runtime, bytes });
+            }
+            Question::Broadcast { way: Way::Unordered, .. } => {
+                cx.broadcast_unordered(&all, Message::Payload { way: Way::Unordered, bytes });
             }
             Question::Broadcast { way: Way::Binomial, .. } => {
                 self.take(Way::Binomial, bytes, cx);

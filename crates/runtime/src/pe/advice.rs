@@ -60,7 +60,8 @@ impl Core {
         }
     }
 
-    fn has_others(&self) -> bool {
+    /// Whether there are other nodes.
+    pub(super) fn has_others(&self) -> bool {
         self.common.layout.node_count() > 1
     }
 
@@ -251,9 +252,18 @@ impl Core {
                 Command::Retire(plan) if plan.root != me => {
                     self.tell_own_plan(plan.root, || PlanNews::Retire(plan));
                 }
-                Command::Publish { plan, bytes } => self.publish_plan(plan, bytes),
-                Command::Take { plan, bytes } => self.take_plan(plan, bytes),
-                Command::Retire(plan) => self.retire_plan(plan),
+                Command::Publish { plan, bytes } => {
+                    self.tell_neighbours(|| PlanNews::New { plan: Box::new(plan.clone()), bytes });
+                    self.publish_plan(plan, bytes);
+                }
+                Command::Take { plan, bytes } => {
+                    self.tell_neighbours(|| PlanNews::Take { plan, bytes });
+                    self.take_plan(plan, bytes);
+                }
+                Command::Retire(plan) => {
+                    self.tell_neighbours(|| PlanNews::Retire(plan));
+                    self.retire_plan(plan);
+                }
                 Command::Probe(Wish::Pair { from, to }) => self.probe_pair((from, to)),
                 // Whether nodes share a way is the survey's question.
                 Command::Probe(Wish::Together { .. }) => {}
@@ -271,6 +281,14 @@ impl Core {
             root.advice.is_over = true;
             root.advice.news.clear();
             root.advice.flows.clear();
+        }
+    }
+
+    /// The PEs beside the root take its node's plans for what they send to all themselves.
+    fn tell_neighbours(&mut self, news: impl Fn() -> PlanNews) {
+        let me = self.me;
+        for pe in self.pes_here().filter(|&pe| pe != me) {
+            self.post(pe, Control::OwnPlan(news()));
         }
     }
 

@@ -57,15 +57,13 @@ impl Pe {
             Control::Multicast(multicast) => core.handle_multicast(multicast),
             Control::BroadcastRequest { kind, collection, asked, wanted, priority } => {
                 let request = BroadcastRequest { kind, asked, wanted, priority };
-                core.handle_broadcast_request(collection, request);
+                core.handle_broadcast_request(from, collection, request);
             }
-            Control::Broadcast { kind, collection, number, asked, message, priority } => {
-                let broadcast = (asked, message, priority);
-                match number {
-                    Some(number) => core.handle_broadcast((kind, collection), number, broadcast),
-                    None => core.handle_direct((kind, collection), broadcast),
-                }
+            Control::Broadcast { kind, collection, order, asked, message, priority } => {
+                core.handle_in_order((kind, collection), order, (asked, message, priority));
             }
+            Control::Sequencer { collection, news } => core.handle_sequencer(collection, news),
+            Control::CastBegun(travel) => core.note_travel(travel),
             Control::BroadcastNumber { collection, number, source, count } => {
                 core.handle_number(collection, number, (source, count));
             }
@@ -124,8 +122,8 @@ impl Pe {
             Control::MigrateOffer(migrant) => {
                 migrate::handle_offer(core, stores, tentatives, from, *migrant);
             }
-            Control::MigrateAccept { id, epoch, broadcasts } => {
-                migrate::handle_accept(core, stores, id, epoch, broadcasts);
+            Control::MigrateAccept { id, epoch, broadcasts, streams } => {
+                migrate::handle_accept(core, stores, (id, epoch), broadcasts, &streams);
             }
             Control::MigrateRefuse { id, epoch, reason } => {
                 migrate::handle_refuse(core, stores, id, epoch, &reason);
@@ -217,10 +215,13 @@ impl Pe {
         let Some(kind) = core.collections.get(collection).map(|local| local.info.kind) else {
             return;
         };
-        let channels = match migrate::channels(core, kind, &record, &held) {
+        let mut channels = match migrate::channels(core, kind, &record, &held) {
             Ok(channels) => channels,
             Err(error) => return core.fail(JobError::Protocol(error.to_string())),
         };
+        if let Some(local) = core.collections.get(collection) {
+            local.streams.admit(&mut channels);
+        }
         let MemberRecord { reductions, broadcasts, syncs, .. } = record;
         let new = NewMembers { collection, epoch, reductions, broadcasts, syncs, channels };
         self.create(kind, new, init);

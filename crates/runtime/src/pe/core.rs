@@ -11,7 +11,7 @@ use super::outbox::Outbox;
 use super::state::{
     Accumulator, Channels, Collections, Departing, Directory, Early, Gauge, Graves, GroupState,
     Guests, Held, Incomplete, Lanes, Local, Looks, Measures, Member, NewMembers, OwnPlans, Pieces,
-    Published, Queue, Request, Root, Thought, Timers, Twins, Waits,
+    Published, Queue, Request, Rights, Root, Thought, Timers, Twins, Waits,
 };
 use super::statistics::Statistics;
 use super::watch::Watch;
@@ -226,6 +226,8 @@ pub struct Core {
     pub(super) up_tree: (u64, Arc<Tree>),
     /// How what this PE itself sends to all travels, unless it is the root.
     pub(super) own_plans: OwnPlans,
+    /// The collections whose broadcasts it numbers in place of the root.
+    pub(super) rights: Rights,
     /// Controls that come or go in pieces.
     pub(super) pieces: Pieces,
     /// What the driver is to have thought about.
@@ -300,6 +302,7 @@ impl Core {
             probe_orders: Vec::new(),
             up_tree: (0, common.tree.clone()),
             own_plans: OwnPlans::default(),
+            rights: Rights::default(),
             pieces: Pieces::default(),
             thought: None,
             failure: None,

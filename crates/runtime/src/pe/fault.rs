@@ -14,4 +14,8 @@ pub enum PlantedFault {
     BroadcastsApart,
     /// The number of a broadcast goes to any that waits for one.
     NumbersMixed,
+    /// Members take unordered broadcasts as they come, and again if they come again.
+    StreamsUncounted,
+    /// A PE goes on numbering broadcasts after it has returned the right to.
+    RightKept,
 }

@@ -15,7 +15,9 @@
 
 use super::core::Core;
 use super::migrate;
-use super::state::{BROADCAST, Channels, Member, Place, Turn, UNKNOWN_MEMBER_HOLD, channel};
+use super::state::{
+    BROADCAST, Channels, Member, Place, Turn, UNKNOWN_MEMBER_HOLD, channel, is_stream,
+};
 use crate::envelope::{AnyEnvelope, Header};
 use crate::error::JobError;
 use crate::id::{ActorId, KindId};
@@ -29,7 +31,8 @@ impl Core {
         let epoch = member.epoch + 2;
         if let Some(channels) = &mut member.channels {
             let before = channels.held.len();
-            channels.held.retain(|(source, _, _), _| source.collection != BROADCAST);
+            let is_for_all = |source: ActorId| source.collection == BROADCAST || is_stream(source);
+            channels.held.retain(|(source, _, _), _| !is_for_all(*source));
             let lost = before - channels.held.len();
             (0..lost).for_each(|_| self.dead_letter(id, "it was destroyed"));
         }
@@ -79,7 +82,7 @@ impl Core {
     /// Drops a message for a member that is gone, when its turn has come. Runs on its home.
     pub(super) fn bury(&mut self, envelope: Box<dyn AnyEnvelope>) {
         let Header { to, source, priority, sequence, is_broadcast, .. } = *envelope.header();
-        if is_broadcast {
+        if is_broadcast || is_stream(source) {
             return self.dead_letter(to, "it was destroyed");
         }
         let fault = self.common.fault;

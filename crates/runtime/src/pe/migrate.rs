@@ -197,12 +197,13 @@ pub(super) fn handle_offer(
     };
     match verdict {
         Ok(state) => {
-            let broadcasts =
-                core.collections.get(id.collection).map_or(0, |local| local.broadcasts.next);
+            let local = core.collections.get(id.collection);
+            let (broadcasts, streams) = local
+                .map_or((0, Vec::new()), |local| (local.broadcasts.next, local.streams.numbers()));
             let migrant = core.gauge.keep(migrant, size);
             tentatives.insert(id, Tentative { migrant, state });
             core.arriving.insert(id);
-            core.post(from, Control::MigrateAccept { id, epoch, broadcasts });
+            core.post(from, Control::MigrateAccept { id, epoch, broadcasts, streams });
         }
         Err(reason) => {
             core.learn(id, Place::at(from, epoch + 1));
@@ -215,9 +216,9 @@ pub(super) fn handle_offer(
 pub(super) fn handle_accept(
     core: &mut Core,
     stores: &mut [Box<dyn Store>],
-    id: ActorId,
-    epoch: u32,
+    (id, epoch): (ActorId, u32),
     broadcasts: u64,
+    streams: &[(ActorId, i32, u64)],
 ) {
     let Some(Departing { kind, slot, to, member, arrivals, plan, .. }) = core.departing.remove(&id)
     else {
@@ -231,6 +232,9 @@ pub(super) fn handle_accept(
     let passed_here = core.collections.get(id.collection).map_or(0, |local| local.broadcasts.next);
     if broadcasts > passed_here {
         core.debts.insert(id, (passed_here.max(member.broadcasts), broadcasts));
+    }
+    if let Some(local) = core.collections.get_mut(id.collection) {
+        local.streams.owe(id.key, streams);
     }
     core.post(to, Control::MigrateCommit { id, epoch, plan });
     if let Some(home) = core.home(id)

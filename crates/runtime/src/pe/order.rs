@@ -30,7 +30,7 @@
 
 use super::core::Core;
 use super::fault::PlantedFault;
-use super::state::{Channels, Member, Turn, broadcasts_of, channel, judge};
+use super::state::{Channels, Member, Turn, broadcasts_of, channel, is_stream, judge};
 use crate::envelope::{AnyEnvelope, Header};
 use crate::id::{ActorId, KindId};
 
@@ -56,7 +56,10 @@ impl Core {
         } else {
             let Header { source, priority, sequence, .. } = *header;
             let channels = member.channels.get_or_insert_default();
-            channels.judge(source, priority, sequence, waits, fault)
+            match fault == PlantedFault::StreamsUncounted && is_stream(source) {
+                true => Turn::Now,
+                false => channels.judge(source, priority, sequence, waits, fault),
+            }
         };
         if turn == Turn::Now && !self.twins.is_empty() && self.twins.is_second(header.to) {
             self.twins.doubled += 1;

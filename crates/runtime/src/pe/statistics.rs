@@ -11,6 +11,8 @@ pub struct Statistics {
     pub migrations: u64,
     /// Actors that have taken a second seat elsewhere.
     pub twins: u64,
+    /// Times that the right to number broadcasts passed from the root to another PE.
+    pub handovers: u64,
     /// Messages that came twice and were dropped.
     pub repeated: u64,
     /// Messages to members that do not exist.
@@ -25,6 +27,7 @@ impl std::ops::AddAssign for Statistics {
         self.forwarded += other.forwarded;
         self.migrations += other.migrations;
         self.twins += other.twins;
+        self.handovers += other.handovers;
         self.repeated += other.repeated;
         self.dead_letters += other.dead_letters;
         self.late_answers += other.late_answers;

@@ -6,6 +6,7 @@ use crate::parcel::Parcel;
 use gridspan_bcast::{Plan, PlanId};
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Who asked for a broadcast, and what it comes after.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +25,40 @@ impl Asked {
         let Self { source, count, .. } = *self;
         Self { source, count, earlier: Earlier::default() }
     }
+}
+
+/// In which order with others a broadcast is handled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum BroadcastOrder {
+    /// The total order of the collection, where it has this number.
+    Total(u64),
+    /// The same, but the root sends the number apart.
+    TotalApart,
+    /// Unordered, but for others of the same PE and channel, among which it has this number. The
+    /// PE's name for them stands as the source.
+    Fifo(u64),
+}
+
+/// The right to number the broadcasts of a collection, as it passes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SequencerRight {
+    /// How often it was granted, with this time.
+    pub(crate) term: u64,
+    /// The next number.
+    pub(crate) next: u64,
+    /// How many broadcasts of a sender have their number, as far as the holder has to know.
+    pub(crate) come: BTreeMap<ActorId, u64>,
+}
+
+/// How that right passes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum SequencerNews {
+    /// From the root: you have it.
+    Grant(SequencerRight),
+    /// From the root: return that of this term.
+    Recall(u64),
+    /// To the root.
+    Return(SequencerRight),
 }
 
 /// Something large that was sent by a plan, and of which nodes report what they saw.

@@ -1,6 +1,6 @@
 //! Packets of the runtime itself: everything but messages to single actors.
 
-use super::broadcast::{Asked, FlowId, PlanNews, Wanted};
+use super::broadcast::{Asked, BroadcastOrder, FlowId, PlanNews, SequencerNews, Travel, Wanted};
 use super::look::Looked;
 use super::migrant::{MemberRecord, Migrant};
 use super::twin::{TwinOrder, TwinTalk};
@@ -191,12 +191,12 @@ pub(crate) enum Control {
         wanted: Wanted,
         priority: i32,
     },
-    /// To everyone: a broadcast. From the root with its number; from other senders without, which
-    /// the root sends.
+    /// To everyone: a broadcast. In the total order, it comes from the root with its number, or from
+    /// another sender without, which the root sends.
     Broadcast {
         kind: KindId,
         collection: CollectionId,
-        number: Option<u64>,
+        order: BroadcastOrder,
         asked: Asked,
         message: Parcel,
         priority: i32,
@@ -204,14 +204,17 @@ pub(crate) enum Control {
     /// From the root to everyone: the number of the broadcast that this sender asked for as the one
     /// with this count.
     BroadcastNumber { collection: CollectionId, number: u64, source: ActorId, count: u64 },
+    /// Who numbers the broadcasts of a collection.
+    Sequencer { collection: CollectionId, news: SequencerNews },
     /// Up the tree.
     Contribution(Contribution),
     /// The answer to an ask.
     Reply { slot: u64, answer: Parcel },
     /// Take this actor, tentatively.
     MigrateOffer(Box<Migrant>),
-    /// It can live here. `broadcasts`: the number of the next broadcast this PE expects.
-    MigrateAccept { id: ActorId, epoch: u32, broadcasts: u64 },
+    /// It can live here. `broadcasts`: the number of the next broadcast this PE expects; `streams`:
+    /// the same for each stream of unordered ones, with its source and channel.
+    MigrateAccept { id: ActorId, epoch: u32, broadcasts: u64, streams: Vec<(ActorId, i32, u64)> },
     /// It cannot live here.
     MigrateRefuse { id: ActorId, epoch: u32, reason: String },
     /// The old copy is gone; the new one lives. `plan`: which rebalance moves it, if one does.
@@ -281,6 +284,8 @@ pub(crate) enum Control {
     PlanKnown { plan: PlanId },
     /// From the root to the PEs of a node.
     OwnPlan(PlanNews),
+    /// To the root: the sender has begun an unordered broadcast, which travels like this.
+    CastBegun(Travel),
     /// To the root: this node has all of an announcement or multicast; its report arrived this long
     /// after the transfer began.
     Carried { flow: FlowId, node: NodeId, arrivals: Vec<Arrival>, after: Duration },
@@ -360,6 +365,7 @@ impl Control {
                 | Self::BroadcastRequest { .. }
                 | Self::Broadcast { .. }
                 | Self::BroadcastNumber { .. }
+                | Self::Sequencer { .. }
                 | Self::Contribution(_)
                 | Self::Reply { .. }
                 | Self::MigrateOffer(_)

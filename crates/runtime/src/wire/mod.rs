@@ -15,7 +15,9 @@ mod spread_frame;
 mod twin;
 mod visit;
 
-pub(crate) use broadcast::{Asked, FlowId, PlanNews, Travel, Wanted};
+pub(crate) use broadcast::{
+    Asked, BroadcastOrder, FlowId, PlanNews, SequencerNews, SequencerRight, Travel, Wanted,
+};
 pub(crate) use control::{
     Arrival, Buried, Contribution, Control, Insertion, Loads, Moves, Multicast, MulticastMember,
     MulticastTarget, Piece, ReductionGroup, Talk,

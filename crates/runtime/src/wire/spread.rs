@@ -1,6 +1,6 @@
 //! What goes to PEs of several nodes: a PE hands it over once, and the nodes' carriers bring it.
 
-use super::broadcast::{Asked, FlowId};
+use super::broadcast::{Asked, BroadcastOrder, FlowId};
 use super::control::{Control, Multicast, MulticastTarget};
 use crate::codec::{self, DecodeError};
 use crate::id::{ActorId, CollectionId, KindId};
@@ -68,7 +68,7 @@ enum Head {
     Broadcast {
         kind: KindId,
         collection: CollectionId,
-        number: Option<u64>,
+        order: BroadcastOrder,
         asked: Asked,
         priority: i32,
     },
@@ -109,10 +109,10 @@ impl MulticastHead {
 impl Announcement {
     pub(crate) fn new(control: &Control) -> Self {
         let (head, payload) = match control {
-            Control::Broadcast { kind, collection, number, asked, message, priority } => {
+            Control::Broadcast { kind, collection, order, asked, message, priority } => {
                 let (asked, priority) = (asked.clone(), *priority);
-                let (kind, collection, number) = (*kind, *collection, *number);
-                let head = Head::Broadcast { kind, collection, number, asked, priority };
+                let (kind, collection, order) = (*kind, *collection, *order);
+                let head = Head::Broadcast { kind, collection, order, asked, priority };
                 (head, message.to_bytes())
             }
             Control::Publish { id, value } => (Head::Publish { id: *id }, value.clone()),
@@ -175,9 +175,9 @@ impl Announced {
                 let message = Parcel::Bytes(self.payload.clone());
                 Control::Multicast(head.multicast(head.targets.clone(), message))
             }
-            Head::Broadcast { kind, collection, number, ref asked, priority } => {
+            Head::Broadcast { kind, collection, order, ref asked, priority } => {
                 let (asked, message) = (asked.clone(), Parcel::Bytes(self.payload.clone()));
-                Control::Broadcast { kind, collection, number, asked, message, priority }
+                Control::Broadcast { kind, collection, order, asked, message, priority }
             }
             Head::Publish { id } => Control::Publish { id, value: self.payload.clone() },
             Head::Control => codec::decode("an announcement", &self.payload)?,

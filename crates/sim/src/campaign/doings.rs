@@ -19,6 +19,8 @@ pub struct Doings {
     pub broadcasts: u64,
     /// Of those, large ones of members; from other nodes than the root's, they go to everyone.
     pub large_broadcasts: u64,
+    /// Unordered broadcasts.
+    pub unordered_broadcasts: u64,
     /// Reductions that were completed.
     pub reductions: u64,
     /// Sync points that were completed.
@@ -37,6 +39,10 @@ pub struct Doings {
     pub guests: u64,
     /// Broadcasts that began on several nodes at once.
     pub from_all_roots: u64,
+    /// Broadcasts that two members began at the same time, again and again.
+    pub from_two_roots: u64,
+    /// Times that the right to number broadcasts passed from the root to another PE.
+    pub handovers: u64,
     /// Times that main was told that all is quiet.
     pub quiescences: u64,
 }
@@ -51,6 +57,7 @@ impl std::ops::AddAssign for Doings {
         self.destructions += other.destructions;
         self.broadcasts += other.broadcasts;
         self.large_broadcasts += other.large_broadcasts;
+        self.unordered_broadcasts += other.unordered_broadcasts;
         self.reductions += other.reductions;
         self.syncs += other.syncs;
         self.questions += other.questions;
@@ -60,6 +67,8 @@ impl std::ops::AddAssign for Doings {
         self.pools += other.pools;
         self.guests += other.guests;
         self.from_all_roots += other.from_all_roots;
+        self.from_two_roots += other.from_two_roots;
+        self.handovers += other.handovers;
         self.quiescences += other.quiescences;
     }
 }

@@ -5,13 +5,14 @@
 //! every send and every handler at the moment it happens and says at once what is wrong; what must
 //! not be missing is asked at the end, and whenever main has been told that all is quiet.
 
-use super::broadcasts::Broadcasts;
+use super::broadcasts::{Broadcasts, LARGE_AMID_ONE_IN};
 use super::dice::Dice;
 use super::doings::Doings;
 use super::interleaving::Interleaving;
 use super::notes::Notes;
 use super::orders::load;
 use super::rounds::{Kind, Rounds};
+use super::unordered::Unordered;
 use gridspan_runtime::{ActorId, CollectionId, Key, PeId};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -57,6 +58,7 @@ pub(super) struct Ledger {
     orphaned: BTreeSet<u64>,
     tokens: u64,
     broadcasts: Broadcasts,
+    unordered: Unordered,
     interleaving: Interleaving,
     pub(super) rounds: Rounds,
     pub(super) notes: Notes,
@@ -78,6 +80,7 @@ pub(super) fn install(dice: Dice, is_balanced: bool) {
         orphaned: BTreeSet::new(),
         tokens: 0,
         broadcasts: Broadcasts::default(),
+        unordered: Unordered::default(),
         interleaving: Interleaving::default(),
         rounds: Rounds::new(is_balanced),
         notes: Notes::default(),
@@ -150,6 +153,7 @@ impl Ledger {
             self.violated(format!("{id:?} was created a second time, on {pe}"));
         }
         self.broadcasts.joined(id);
+        self.unordered.joined(id);
         self.interleaving.joined(id);
         self.rounds.joined(id);
     }
@@ -182,6 +186,7 @@ impl Ledger {
         let orphaned = &mut self.orphaned;
         self.open.retain(|token, whom| *whom != id || !orphaned.insert(*token));
         self.broadcasts.left(id);
+        self.unordered.left(id);
         self.rounds.left(id);
         self.doings.destructions += 1;
     }
@@ -200,6 +205,24 @@ impl Ledger {
         let load = self.broadcasts.load(number, large_one_in, &mut self.dice);
         self.doings.large_broadcasts += u64::from(!load.is_empty() && from != MAIN);
         (number, load)
+    }
+
+    /// The number for an unordered broadcast that is about to be sent, and what it carries.
+    pub(super) fn sent_unordered(&mut self, to: CollectionId) -> (u64, Vec<u8>) {
+        self.doings.unordered_broadcasts += 1;
+        let number = self.unordered.sent(to);
+        let is_large = self.dice.below(LARGE_AMID_ONE_IN) == 0;
+        (number, if is_large { load(number) } else { Vec::new() })
+    }
+
+    /// Checks that a member handles an unordered broadcast once, and that it came whole.
+    pub(super) fn handled_unordered(&mut self, id: ActorId, number: u64, came: &[u8]) {
+        if let Err(problem) = self.unordered.handled(id, number) {
+            self.violated(problem);
+        }
+        if !came.is_empty() && came != load(number) {
+            self.violated(format!("unordered broadcast {number} came with other bytes"));
+        }
     }
 
     /// The number for a message that is about to be sent to `to`.
@@ -334,6 +357,7 @@ impl Ledger {
             return self.violated(format!("not quiet: {id:?} was not inserted yet"));
         }
         let checks = self.rounds.check().and_then(|()| self.broadcasts.check());
+        let checks = checks.and_then(|()| self.unordered.check());
         let result = checks.and_then(|()| self.notes.check());
         if let Err(problem) = result {
             self.violated(format!("not quiet: {problem}"));

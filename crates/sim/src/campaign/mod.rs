@@ -7,7 +7,7 @@
 //! - every message is handled once, and messages from one member to another at one priority in the
 //!   order sent, multicasts included;
 //! - broadcasts of a collection are handled by each of its members once, in one order, and in order
-//!   with the messages that their senders sent to the member;
+//!   with the messages that their senders sent to the member; unordered ones once, in any order;
 //! - reductions are the sum of what was contributed, and come after the last contribution;
 //! - nobody leaves the first sync point before all have reached it, or is more than three ahead of
 //!   others;
@@ -36,6 +36,7 @@ mod runner;
 mod scenario;
 mod scribe;
 mod script;
+mod unordered;
 mod walker;
 
 pub use doings::Doings;
@@ -58,11 +59,13 @@ pub enum Planted {
 
 impl Planted {
     /// All bugs, by the names that the example `campaign` knows.
-    pub const NAMES: [(&str, Self); 7] = [
+    pub const NAMES: [(&str, Self); 9] = [
         ("hold-skipped", Self::Pe(pe::PlantedFault::HoldSkipped)),
         ("epoch-ignored", Self::Pe(pe::PlantedFault::EpochIgnored)),
         ("broadcasts-apart", Self::Pe(pe::PlantedFault::BroadcastsApart)),
         ("numbers-mixed", Self::Pe(pe::PlantedFault::NumbersMixed)),
+        ("streams-uncounted", Self::Pe(pe::PlantedFault::StreamsUncounted)),
+        ("right-kept", Self::Pe(pe::PlantedFault::RightKept)),
         ("resend-without-sequence", Self::Session(session::PlantedFault::ResendWithoutSequence)),
         ("forgotten-receive-state", Self::Session(session::PlantedFault::ForgottenReceiveState)),
         ("acknowledge-before-apply", Self::Session(session::PlantedFault::AcknowledgeBeforeApply)),

@@ -91,6 +91,7 @@ pub fn run_scenario(scenario: &Scenario, log: bool) -> (SimReport, Doings, Optio
     let mut doings = ledger.doings;
     (doings.reductions, doings.syncs) = ledger.rounds.completed();
     (doings.notes, doings.twins) = (ledger.notes.count(), report.statistics.twins);
+    doings.handovers = report.statistics.handovers;
     doings.guests = scenario.guests.len() as u64;
     let problem = match (ledger.problem(), &report.outcome) {
         (Some(problem), _) => Some(format!("{problem} ({})", report.standing)),

@@ -13,6 +13,8 @@ use std::time::Duration;
 
 /// The longest wait for an answer to main.
 const CENSUS_TIMEOUT: Duration = Duration::from_secs(60);
+/// The longest rest between two broadcasts of one member: longer than a round trip.
+const ROOT_REST_MAX: Duration = Duration::from_millis(250);
 /// The longest rest between two phases.
 const REST_MAX: Duration = Duration::from_secs(2);
 
@@ -125,8 +127,10 @@ impl Main {
         if stray {
             self.send_into_the_void();
         }
-        if ledger::with(|ledger| ledger.dice.chance(0.15)) {
-            self.broadcast_from_all();
+        match ledger::with(|ledger| ledger.dice.below(20)) {
+            0..3 => self.broadcast_from_all(),
+            3..7 => self.broadcast_from_some().await?,
+            _ => {}
         }
         if self.has_tasks && ledger::with(|ledger| ledger.dice.chance(0.3)) {
             pools::count_trees(&self.grid).await?;
@@ -212,6 +216,26 @@ impl Main {
             let number = ledger::with(|ledger| ledger.sent(MAIN, &[id], 0));
             self.member(id).send(Msg::Broadcast { number });
         }
+    }
+
+    /// Has one or two members broadcast again and again, so that the right to number broadcasts
+    /// passes to their PEs, and from one to the other.
+    async fn broadcast_from_some(&self) -> Result<(), JobError> {
+        let (roots, rounds, rest) = ledger::with(|ledger| {
+            let living = ledger.living(self.old.id());
+            let roots = [(); 2].map(|()| ledger.dice.one_of(&living));
+            ledger.doings.from_two_roots += u64::from(roots[0] != roots[1]);
+            (roots, 2 + ledger.dice.below(6), ledger.dice.span(ROOT_REST_MAX))
+        });
+        for round in 0..rounds {
+            let is_second = ledger::with(|ledger| round > rounds / 2 && ledger.dice.chance(0.5));
+            for id in roots.into_iter().take(1 + usize::from(is_second)) {
+                let number = ledger::with(|ledger| ledger.sent(MAIN, &[id], 0));
+                self.member(id).send(Msg::Broadcast { number });
+            }
+            self.grid.sleep(rest).await?;
+        }
+        Ok(())
     }
 
     /// Sends members to their sync point.

@@ -80,6 +80,11 @@ pub(super) enum Msg {
         call: Call,
         load: Vec<u8>,
     },
+    /// Broadcast without the total order.
+    Unordered {
+        number: u64,
+        load: Vec<u8>,
+    },
     Result {
         round: u64,
         value: u64,
@@ -126,6 +131,7 @@ impl Actor for Walker {
                 ledger::with(|ledger| ledger.handled(id, number));
                 if let Some(world) = &self.world {
                     world.broadcast_amid_messages(cx);
+                    world.broadcast_unordered(cx);
                 }
             }
             Msg::Load { number, load } => {
@@ -149,6 +155,9 @@ impl Actor for Walker {
             Msg::Call { number, call, load } => {
                 ledger::with(|ledger| ledger.handled_broadcast(id, number, &load));
                 self.obey(call, cx);
+            }
+            Msg::Unordered { number, load } => {
+                ledger::with(|ledger| ledger.handled_unordered(id, number, &load));
             }
             Msg::Result { round, value } => {
                 ledger::with(|ledger| ledger.result(id, round, value));
@@ -203,7 +212,8 @@ impl Walker {
                 50..58 => world.ask(cx),
                 58..62 if cx.me().id().collection == world.old.id() => world.scribes.write(cx),
                 62..70 if left > 0 => world.set_timer(left, freedom, cx),
-                70..73 => world.broadcast_amid_messages(cx),
+                70..72 => world.broadcast_amid_messages(cx),
+                72..73 => world.broadcast_unordered(cx),
                 73..78 if freedom.insert => world.insert(left, freedom, cx),
                 78..82 if freedom.destroy => world.destroy(cx),
                 82.. if freedom.migrate => {
@@ -366,6 +376,19 @@ impl World {
             ledger::with(|ledger| ledger.asked_broadcast(me, collection.id(), LARGE_AMID_ONE_IN));
         cx.broadcast(&collection, Msg::Call { number, call: Call::Hear, load });
         some(after, cx);
+    }
+
+    /// Broadcasts in no order, twice, so that the second may overtake the first.
+    fn broadcast_unordered(&self, cx: &mut Context<'_, Walker>) {
+        for _ in 0..2 {
+            let (collection, priority, (number, load)) = ledger::with(|ledger| {
+                let collection = if ledger.dice.chance(0.5) { self.old } else { self.young };
+                let priority = ledger.dice.one_of(&[0, 0, 2]);
+                (collection, priority, ledger.sent_unordered(collection.id()))
+            });
+            let message = Msg::Unordered { number, load };
+            cx.broadcast_unordered_with_priority(&collection, priority, message);
+        }
     }
 
     fn insert(&self, left: u8, freedom: Freedom, cx: &mut Context<'_, Walker>) {

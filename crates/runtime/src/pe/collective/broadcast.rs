@@ -1,7 +1,8 @@
 //! Broadcasts to all members of a collection: handled by every member, once, in the same order.
 //!
 //! **Start.** A broadcast goes to the root, which numbers it, and from there to every PE; or from
-//! its sender to every PE, and the root only sends the number (`direct`).
+//! its sender to every PE, and the root only sends the number (`direct`). A PE that broadcasts alone
+//! numbers its own (`sequencer`).
 //!
 //! **Steady state.** Each PE takes broadcasts in the order of their numbers and gives them to the
 //! members that live there. A member knows the number it expects next, so that it takes each once,
@@ -12,7 +13,8 @@
 //! new PE had reached when it accepted the member, and sends them after it; the new PE keeps later
 //! ones for it from then on. What was supplied twice is dropped by number.
 //!
-//! How broadcasts are in order with messages to single members is told in `pe/order.rs`.
+//! How broadcasts are in order with messages to single members is told in `pe/order.rs`, those without
+//! the total order in `unordered`.
 
 use crate::Actor;
 use crate::envelope::Header;
@@ -21,7 +23,7 @@ use crate::id::{ActorId, CollectionId, KindId, Sender};
 use crate::parcel::Parcel;
 use crate::pe::core::Core;
 use crate::pe::state::{BroadcastRequest, Broadcasts, RequestOrder, Seen, broadcasts_of};
-use crate::wire::{Asked, Control, Earlier, Wanted};
+use crate::wire::{Asked, BroadcastOrder, Control, Earlier, Wanted};
 use gridspan_topology::PeId;
 
 /// What a PE keeps of each sender that has broadcast to a collection, in a table that is at least
@@ -58,18 +60,16 @@ impl Core {
             return;
         }
         let asked = Asked { source, count, earlier };
-        let Some(message) =
-            self.broadcast_directly((kind, collection), &asked, Parcel::new(message), priority)
-        else {
-            return;
-        };
+        let (of, message) = ((kind, collection), Parcel::new(message));
+        let Some(message) = self.broadcast_numbered(of, &asked, message, priority) else { return };
+        let Some(message) = self.broadcast_directly(of, &asked, message, priority) else { return };
         let wanted = Wanted::Message(message);
         // The root need not ask itself, unless something that it has asked itself before is still
         // to be done, such as an insertion.
         let is_next = self.me == Self::ROOT && self.own_controls == 0;
         if is_next && self.collections.get(collection).is_some() {
             let request = BroadcastRequest { kind, asked, wanted, priority };
-            return self.handle_broadcast_request(collection, request);
+            return self.handle_broadcast_request(self.me, collection, request);
         }
         self.post(
             Self::ROOT,
@@ -80,45 +80,69 @@ impl Core {
     /// Brings requests into the order in which their sender made them.
     pub(in crate::pe) fn handle_broadcast_request(
         &mut self,
+        from: PeId,
         collection: CollectionId,
         request: BroadcastRequest,
     ) {
-        if self.family(collection).is_none() {
+        let Some(family) = self.family(collection) else {
             return self.fail_no_collection(collection);
-        }
+        };
+        family.sequencer.note(from);
+        self.recall_right(collection);
         let Asked { source, count, .. } = request.asked;
         if let Wanted::Number(travel) = &request.wanted {
             self.note_travel(*travel);
         }
-        let (gauge, request) = (self.gauge.clone(), self.keep_request(request));
-        let Some(root) = &mut self.root else { return };
-        let order = root.requests.entry((collection, source)).or_insert_with(|| {
+        let request = self.keep_request(request);
+        let Some(order) = self.request_order((collection, source)) else { return };
+        order.early.insert(count, request);
+        if self.accept_ready(collection, source) {
+            self.consider_grant(collection, source, from);
+        }
+    }
+
+    /// In which order the requests of a sender come. On the root.
+    pub(super) fn request_order(
+        &mut self,
+        name: (CollectionId, ActorId),
+    ) -> Option<&mut RequestOrder> {
+        let gauge = self.gauge.clone();
+        let requests = &mut self.root.as_mut()?.requests;
+        Some(requests.entry(name).or_insert_with(|| {
             gauge.keep_forever(REQUESTS_BYTES);
             RequestOrder::default()
-        });
-        order.early.insert(count, request);
+        }))
+    }
+
+    /// Accepts the requests of a sender whose turn has come. Returns whether none is left.
+    pub(super) fn accept_ready(&mut self, collection: CollectionId, source: ActorId) -> bool {
+        let Some(order) = self.request_order((collection, source)) else { return false };
         let mut ready = Vec::new();
         while let Some(request) = order.early.remove(&(order.come + 1)) {
             order.come += 1;
             ready.push(request);
         }
+        let is_last = order.early.is_empty();
         for request in ready {
             self.accept_broadcast(collection, request.into_inner());
         }
+        is_last
     }
 
-    /// Gives a broadcast its number, once no insertion is under way.
+    /// Gives a broadcast its number, once that is for the root to do and no insertion is under way.
     pub(super) fn accept_broadcast(&mut self, collection: CollectionId, request: BroadcastRequest) {
-        if self.family(collection).is_none_or(|family| family.inserting == 0) {
-            return self.number_broadcast(collection, request);
+        let is_away = self.recall_right(collection);
+        let Some(family) = self.family(collection) else { return };
+        if request.asked.count == 0 {
+            family.sequencer.break_row();
         }
-        let request = self.keep_request(request);
-        if let Some(family) = self.family(collection) {
-            family.waiting.push_back(request);
+        match is_away || family.inserting > 0 {
+            true => self.postpone_broadcast(collection, request),
+            false => self.number_broadcast(collection, request),
         }
     }
 
-    pub(super) fn number_broadcast(&mut self, collection: CollectionId, request: BroadcastRequest) {
+    fn number_broadcast(&mut self, collection: CollectionId, request: BroadcastRequest) {
         let Some(family) = self.family(collection) else { return };
         let number = family.broadcasts;
         family.broadcasts += 1;
@@ -135,18 +159,31 @@ impl Core {
                 });
             }
         };
-        let number = Some(number);
         let broadcast = |message| {
-            let asked = asked.clone();
-            Control::Broadcast { kind, collection, number, asked, message, priority }
+            let (order, asked) = (BroadcastOrder::Total(number), asked.clone());
+            Control::Broadcast { kind, collection, order, asked, message, priority }
         };
         let Some(control) = self.post_copies(kind, message, broadcast) else { return };
         self.post_to_others(&control.1);
         self.post(control.0, control.1);
     }
 
+    /// A broadcast has come.
+    pub(in crate::pe) fn handle_in_order(
+        &mut self,
+        of: (KindId, CollectionId),
+        order: BroadcastOrder,
+        broadcast: (Asked, Parcel, i32),
+    ) {
+        match order {
+            BroadcastOrder::Total(number) => self.handle_broadcast(of, number, broadcast),
+            BroadcastOrder::TotalApart => self.handle_direct(of, broadcast),
+            BroadcastOrder::Fifo(number) => self.handle_unordered(of, number, broadcast),
+        }
+    }
+
     /// Takes a broadcast, or keeps it until its turn.
-    pub(in crate::pe) fn handle_broadcast(
+    pub(super) fn handle_broadcast(
         &mut self,
         (kind_id, collection): (KindId, CollectionId),
         number: u64,
@@ -179,7 +216,6 @@ impl Core {
         (kind_id, collection): (KindId, CollectionId),
         (asked, message, priority): (Asked, Parcel, i32),
     ) {
-        let Some(kind) = self.kind(kind_id) else { return };
         let Some(local) = self.collections.get_mut(collection) else { return };
         let number = local.broadcasts.next;
         local.broadcasts.next += 1;
@@ -207,31 +243,52 @@ impl Core {
             .filter(|member| takes(member.id) && member.broadcasts <= number)
             .map(|member| header(member.id, 0))
             .collect();
-        self.created += headers.len() as u64;
-        for to in self.owed(collection, number) {
-            let epoch = self.directory.place(to).map_or(0, |place| place.epoch);
-            self.created += 1;
-            match kind.envelope(header(to, epoch), kind.copy(&message)) {
+        let owed = self.owed(collection, number);
+        let owed = owed.into_iter().map(|to| header(to, self.believed_epoch(to))).collect();
+        self.give_broadcast(kind_id, (headers, owed), message);
+        self.note_taken(collection);
+    }
+
+    /// Gives a broadcast to members that live here, and sends it after others that should have it
+    /// from here.
+    pub(super) fn give_broadcast(
+        &mut self,
+        kind_id: KindId,
+        (here, owed): (Vec<Header>, Vec<Header>),
+        message: Parcel,
+    ) {
+        let Some(kind) = self.kind(kind_id) else { return };
+        self.created += (here.len() + owed.len()) as u64;
+        for header in owed {
+            let to = header.to;
+            match kind.envelope(header, kind.copy(&message)) {
                 Ok(envelope) if self.arriving.contains(&to) => {
                     self.hold_boxed(to, kind_id, envelope);
                 }
                 Ok(envelope) => kind.arrive(self, kind_id, envelope),
-                Err(error) => {
-                    return self.fail(JobError::Protocol(error.to_string()));
-                }
+                Err(error) => return self.fail(JobError::Protocol(error.to_string())),
             }
         }
-        if let Err(error) = kind.broadcast(self, kind_id, headers, message) {
-            return self.fail(JobError::Protocol(error.to_string()));
+        if let Err(error) = kind.broadcast(self, kind_id, here, message) {
+            self.fail(JobError::Protocol(error.to_string()));
         }
-        self.note_taken(collection);
+    }
+
+    /// The epoch of what this PE knows of a member's place.
+    pub(super) fn believed_epoch(&self, id: ActorId) -> u32 {
+        self.directory.place(id).map_or(0, |place| place.epoch)
+    }
+
+    /// Members that are arriving or leaving.
+    pub(super) fn in_transit(&self, collection: CollectionId) -> Vec<ActorId> {
+        let in_collection = |id: &&ActorId| id.collection == collection;
+        let both = self.departing.keys().chain(&self.arriving);
+        both.filter(in_collection).copied().collect()
     }
 
     /// Members that are arriving, are leaving or have left, and get a broadcast wherever they are.
     fn owed(&mut self, collection: CollectionId, number: u64) -> Vec<ActorId> {
-        let in_collection = |id: &&ActorId| id.collection == collection;
-        let mut owed: Vec<_> = self.departing.keys().filter(in_collection).copied().collect();
-        owed.extend(self.arriving.iter().filter(in_collection));
+        let mut owed = self.in_transit(collection);
         for (&id, &(from, end)) in &self.debts {
             if id.collection == collection && (from..end).contains(&number) {
                 owed.push(id);
@@ -252,12 +309,13 @@ impl Core {
         }
     }
 
-    /// Broadcasts that came before an earlier one, or of which only the message or the number has
+    /// Broadcasts that came before an earlier one, or ordered ones of which only the message or the number has
     /// come.
     pub(in crate::pe) fn early_broadcasts(&self) -> u64 {
         let waiting =
             |known: &Broadcasts| known.early.len() + known.unnumbered.len() + known.numbered.len();
-        self.collections.values().map(|local| waiting(&local.broadcasts) as u64).sum()
+        let all = self.collections.values();
+        all.map(|local| waiting(&local.broadcasts) as u64 + local.streams.early()).sum()
     }
 
     /// The PE above this one in the tree of contributions, unless this is the root.

@@ -15,7 +15,7 @@ use crate::id::{ActorId, CollectionId, KindId};
 use crate::index::{Key, Shape};
 use crate::parcel::Parcel;
 use crate::pe::core::Core;
-use crate::pe::state::Family;
+use crate::pe::state::{Family, WaitsForRight};
 use crate::wire::{Control, Insertion, MemberRecord};
 use gridspan_balance::Balancer;
 use gridspan_topology::PeId;
@@ -126,13 +126,18 @@ impl Core {
 
     /// Asks for a new member.
     pub(crate) fn insert<A: Actor>(&mut self, id: ActorId, init: A::Init, at: PeId) {
+        self.renounce_right(id.collection);
         let init = Parcel::new(vec![(id.key, init)]);
         self.post(Self::ROOT, Control::InsertRequest { id, init, at });
     }
 
     pub(in crate::pe) fn handle_insert_request(&mut self, id: ActorId, init: Parcel, at: PeId) {
         let Some(home) = self.home(id) else { return self.fail_no_collection(id.collection) };
+        let is_away = self.recall_right(id.collection);
         let Some(family) = self.family(id.collection) else { return };
+        if is_away {
+            return family.waiting.push_back(WaitsForRight::Insertion { id, init, at });
+        }
         family.inserting += 1;
         let record = MemberRecord {
             reductions: family.reductions.join(),
@@ -148,10 +153,7 @@ impl Core {
         let Some(family) = self.family(id.collection) else { return };
         family.inserting = family.inserting.saturating_sub(1);
         if family.inserting == 0 {
-            let waiting = std::mem::take(&mut family.waiting);
-            for request in waiting {
-                self.number_broadcast(id.collection, request.into_inner());
-            }
+            self.release_waiting(id.collection);
         }
     }
 

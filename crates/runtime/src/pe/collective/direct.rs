@@ -16,7 +16,9 @@ use crate::id::{ActorId, CollectionId, KindId};
 use crate::parcel::Parcel;
 use crate::pe::core::Core;
 use crate::pe::fault::PlantedFault;
-use crate::wire::{Announcement, Asked, Control, FlowId, Packet, Spread, Travel, Wanted};
+use crate::wire::{
+    Announcement, Asked, BroadcastOrder, Control, FlowId, Packet, Spread, Travel, Wanted,
+};
 use gridspan_topology::PeId;
 
 /// Smaller messages go to the root and get their number there, which costs less than to send the
@@ -44,23 +46,48 @@ impl Core {
             return Some(Parcel::Bytes(encoded));
         }
         let broadcast = |message| {
-            let (number, asked) = (None, asked.clone());
-            Control::Broadcast { kind, collection, number, asked, message, priority }
+            let (order, asked) = (BroadcastOrder::TotalApart, asked.clone());
+            Control::Broadcast { kind, collection, order, asked, message, priority }
         };
-        let announcement = Announcement::new(&broadcast(Parcel::Bytes(encoded)));
+        let travel = self.cast_to_others(&broadcast(Parcel::Bytes(encoded)));
+        let (wanted, asked) = (Wanted::Number(travel), asked.without_earlier());
+        let request = Control::BroadcastRequest { kind, collection, asked, wanted, priority };
+        self.post(Self::ROOT, request);
+        let (last, control) = self.post_copies(kind, message, broadcast)?;
+        self.post(last, control);
+        None
+    }
+
+    /// Sends a broadcast that has its number to everyone, straight from here.
+    pub(super) fn send_to_all(
+        &mut self,
+        kind: KindId,
+        message: Parcel,
+        broadcast: impl Fn(Parcel) -> Control,
+    ) {
+        let Some((last, control)) = self.post_copies(kind, message, broadcast) else { return };
+        if self.me == Self::ROOT {
+            self.post_to_others(&control);
+        } else if self.has_others() {
+            let travel = self.cast_to_others(&control);
+            self.post(Self::ROOT, Control::CastBegun(travel));
+        }
+        self.post(last, control);
+    }
+
+    /// Hands a broadcast to the carrier of this node, which brings it to all others by a plan from
+    /// here. Returns how it travels.
+    pub(super) fn cast_to_others(&mut self, broadcast: &Control) -> Travel {
+        let announcement = Announcement::new(broadcast);
         let bytes = announcement.bytes() as u64;
         let course = self.own_course(bytes);
         let flow = FlowId::Direct(self.me, self.own_plans.begin());
         let travel = Travel { flow, plan: course.plan().id(), bytes };
-        let (wanted, asked) = (Wanted::Number(travel), asked.without_earlier());
-        let request = Control::BroadcastRequest { kind, collection, asked, wanted, priority };
-        self.post(Self::ROOT, request);
-        self.created += u64::from(layout.pe_count()) - self.pes_here().len() as u64;
+        let pes = self.common.layout.pe_count();
+        self.created += u64::from(pes) - self.pes_here().len() as u64;
         let cast = Spread::Cast { multicast: announcement, course, report: Some(flow) };
         self.outbox.packet(self.me, Packet::spread(cast));
-        let (last, control) = self.post_copies(kind, message, broadcast)?;
-        self.post(last, control);
-        None
+        travel
     }
 
     /// Posts a broadcast to all PEs of this node but the last, which is to get the message itself.
@@ -80,7 +107,7 @@ impl Core {
     }
 
     /// The message of a direct broadcast has come.
-    pub(in crate::pe) fn handle_direct(
+    pub(super) fn handle_direct(
         &mut self,
         (kind_id, collection): (KindId, CollectionId),
         broadcast: (Asked, Parcel, i32),

@@ -7,5 +7,7 @@ mod lead;
 mod pulse;
 mod quiescence;
 mod reduction;
+mod sequencer;
 mod sync;
 mod twins;
+mod unordered;

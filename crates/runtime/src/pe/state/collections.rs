@@ -1,11 +1,11 @@
 //! Collections as one PE knows them, and where their members sit here.
 
-use super::kept::Kept;
+use super::streams::Streams;
+use super::waiting::KeptBroadcast;
 use crate::collection::CollectionInfo;
 use crate::id::{ActorId, CollectionId};
 use crate::index::{Key, Shape};
 use crate::parcel::Parcel;
-use crate::wire::Asked;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,6 +27,8 @@ pub(crate) struct Local {
     /// Members that live here, by index.
     pub(crate) slots: Slots,
     pub(crate) broadcasts: Broadcasts,
+    /// Unordered broadcasts.
+    pub(crate) streams: Streams,
     /// How many sync points the root has settled: all members have reached them, and what moves
     /// after them is known.
     pub(crate) settled_syncs: u64,
@@ -42,9 +44,6 @@ impl Local {
         self.settled_syncs > 0 && syncs <= self.settled_syncs + SYNCS_AHEAD
     }
 }
-
-/// A broadcast that waits: who asked, message, and priority.
-pub(crate) type KeptBroadcast = Kept<(Asked, Parcel, i32)>;
 
 /// The broadcasts of one collection, as seen by a PE.
 #[derive(Default)]
@@ -118,7 +117,8 @@ impl Collections {
         }
         let slots = Slots::new(info.shape, members);
         let broadcasts = Broadcasts::default();
-        self.0[position] = Some(Local { info, slots, broadcasts, settled_syncs: 0 });
+        let streams = Streams::default();
+        self.0[position] = Some(Local { info, slots, broadcasts, streams, settled_syncs: 0 });
         true
     }
 }

@@ -2,7 +2,8 @@
 //! over it.
 //!
 //! - Messages: `lanes` of those that are ready, `waiting` those that are not, their numbers in
-//!   `channel` with its `counters`, and those of broadcasts in `casts`.
+//!   `channel` with its `counters`, those of broadcasts in `casts`, and
+//!   those of unordered ones in `streams`.
 //! - Members: `member`, their `collections`, the `directory` of those elsewhere, the `graves` of
 //!   those that are no more, `twins` of those that sit on two PEs.
 //! - What takes time: `timers`, questions in `waits`, contributions in `reductions`.
@@ -12,7 +13,7 @@
 //! - For finding out that nothing goes on: `stall`.
 //! - How what it sends to all travels: `own_plans`.
 //! - On PE 0: the `root` of collective operations, with its `waves`, `publications`, `survey`,
-//!   `balance` and `advice`.
+//!   `balance`, `advice` and the `sequencer` of broadcasts.
 
 mod advice;
 mod balance;
@@ -35,7 +36,9 @@ mod pieces;
 mod publications;
 mod reductions;
 mod root;
+mod sequencer;
 mod stall;
+mod streams;
 mod survey;
 mod talk;
 mod timers;
@@ -50,7 +53,7 @@ pub(crate) use advice::{Advice, Arrived, Flow, News, Unconfirmed, edges};
 pub(crate) use balance::{Balances, Pulse};
 pub(crate) use casts::Casts;
 pub(crate) use channel::{BROADCAST, Channels, Turn, broadcasts_of, channel, judge};
-pub(crate) use collections::{Broadcasts, Collections, Incomplete, KeptBroadcast, Local, Seen};
+pub(crate) use collections::{Broadcasts, Collections, Incomplete, Local, Seen};
 pub(crate) use counters::{Counters, Way};
 pub(crate) use directory::{Directory, Place};
 pub(crate) use graves::Graves;
@@ -64,14 +67,18 @@ pub(crate) use own_plans::OwnPlans;
 pub(crate) use pieces::Pieces;
 pub(crate) use publications::Published;
 pub(crate) use reductions::{Accumulator, GroupState};
-pub(crate) use root::{BroadcastRequest, Family, RequestOrder, Root};
+pub(crate) use root::{BroadcastRequest, Family, RequestOrder, Root, WaitsForRight};
+pub(crate) use sequencer::Rights;
 pub use stall::MainStatus;
 pub(crate) use stall::{Looks, Round};
+pub(crate) use streams::{Streams, is_stream, stream_of, streams_to};
 pub use survey::Places;
 pub(crate) use survey::{CHANGES_MAX, Purpose, UplinkProbe};
 pub(crate) use talk::Ring;
 pub(crate) use timers::{TimerId, Timers};
 pub use timesheet::{Spent, TRIAL};
 pub(crate) use twins::{Role, Seating, Then, TwinSeat, Twins, Until};
-pub(crate) use waiting::{DETOUR_HOLD, Early, Held, KeptEnvelope, UNKNOWN_MEMBER_HOLD};
+pub(crate) use waiting::{
+    DETOUR_HOLD, Early, Held, KeptBroadcast, KeptEnvelope, UNKNOWN_MEMBER_HOLD,
+};
 pub(crate) use waits::{Resume, Waits};

@@ -5,14 +5,17 @@ use super::balance::Balances;
 use super::callback::{Callback, CallbackWith};
 use super::kept::Kept;
 use super::publications::Publications;
+use super::sequencer::Sequencer;
 use super::stall::StallWatch;
 use super::survey::Survey;
 use super::waves::Waves;
 use crate::error::GridError;
 use crate::id::{ActorId, CollectionId, KindId};
+use crate::parcel::Parcel;
 use crate::reduce::{Op, Value};
 use crate::wire::{Asked, ReductionGroup, Wanted};
 use gridspan_balance::Balancer;
+use gridspan_topology::PeId;
 use std::collections::{BTreeMap, VecDeque};
 
 /// What main does with the result of a reduction.
@@ -52,6 +55,17 @@ pub(crate) struct BroadcastRequest {
     pub(crate) priority: i32,
 }
 
+/// What needs the number of the next broadcast, while that is not here or not settled.
+pub(crate) enum WaitsForRight {
+    Broadcast(Kept<BroadcastRequest>),
+    /// A new member is wanted.
+    Insertion {
+        id: ActorId,
+        init: Parcel,
+        at: PeId,
+    },
+}
+
 /// The members of one collection, and the collective operations on it.
 pub(crate) struct Family<C> {
     /// PEs that still make their first members, and what to do once all have.
@@ -63,10 +77,12 @@ pub(crate) struct Family<C> {
     pub(crate) syncs: Attendance,
     /// The number of the next broadcast.
     pub(crate) broadcasts: u64,
+    /// Who numbers them.
+    pub(crate) sequencer: Sequencer,
     /// Insertions that are under way. Broadcasts wait for them, so that a new member neither misses
     /// nor repeats one.
     pub(crate) inserting: u32,
-    pub(crate) waiting: VecDeque<Kept<BroadcastRequest>>,
+    pub(crate) waiting: VecDeque<WaitsForRight>,
     /// The number of the next reduction over each section, by name.
     pub(crate) sections: BTreeMap<u64, u64>,
     /// Reductions to main, by who contributes.
@@ -82,6 +98,7 @@ impl<C> Family<C> {
             reductions: Attendance::new(members),
             syncs: Attendance::new(members),
             broadcasts: 0,
+            sequencer: Sequencer::default(),
             inserting: 0,
             waiting: VecDeque::new(),
             sections: BTreeMap::new(),

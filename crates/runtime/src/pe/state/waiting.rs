@@ -3,7 +3,8 @@
 use super::kept::Kept;
 use crate::envelope::AnyEnvelope;
 use crate::id::KindId;
-use crate::wire::Control;
+use crate::parcel::Parcel;
+use crate::wire::{Asked, Control};
 use gridspan_topology::{PeId, Time};
 use std::time::Duration;
 
@@ -16,6 +17,9 @@ pub(crate) const DETOUR_HOLD: Duration = Duration::from_secs(5);
 
 /// A message that waits.
 pub(crate) type KeptEnvelope = Kept<Box<dyn AnyEnvelope>>;
+
+/// A broadcast that waits: who asked, message, and priority.
+pub(crate) type KeptBroadcast = Kept<(Asked, Parcel, i32)>;
 
 /// Messages that wait for their receiver to turn up.
 pub(crate) struct Held {

@@ -1,0 +1,123 @@
+//! Broadcasts without the total order: handled by every member, once, as they come.
+//!
+//! **Start.** The sender's PE numbers its unordered broadcasts to a collection, channel by channel:
+//! a *stream*. It hands each to the carrier of its own node, with a plan from there; no other node
+//! is asked. The root hears how it travels and plans for it, as for a direct one.
+//!
+//! **Steady state.** A PE takes the broadcasts of a stream in the order of their numbers and gives
+//! them to the members that live there, as messages from the stream. A member counts them as it
+//! counts messages from any sender: it holds what comes too early and drops what comes again.
+//!
+//! **Migration.** The counters and what is held move with the member. As with the total order, the
+//! PE that it left sends the broadcasts after it that had passed on its new PE when that accepted
+//! it, and come to the old one later.
+//!
+//! **Insertion.** A new member begins with the numbers that are next on its PE. It handles what was
+//! sent after it was made, and may handle what was on its way then.
+
+use crate::Actor;
+use crate::envelope::Header;
+use crate::error::JobError;
+use crate::id::{ActorId, CollectionId, KindId, Sender};
+use crate::parcel::Parcel;
+use crate::pe::core::Core;
+use crate::pe::state::{Member, Streams, channel, stream_of, streams_to};
+use crate::wire::{Asked, BroadcastOrder, Control, Earlier};
+
+impl Core {
+    /// Broadcasts without the total order.
+    pub(crate) fn broadcast_unordered<A: Actor>(
+        &mut self,
+        sender: Sender,
+        collection: CollectionId,
+        priority: i32,
+        message: A::Message,
+    ) {
+        let layout = &self.common.layout;
+        if layout.is_guest(layout.node_of(self.me)) {
+            // It is in no tree, and its founders say what becomes of that.
+            return self.broadcast::<A>(sender, collection, priority, message);
+        }
+        let Some(kind) = self.kind_in::<A>(collection) else { return };
+        if self.is_second(sender) {
+            return;
+        }
+        let number = self.system.take_next(streams_to(collection), priority);
+        let asked = Asked { source: stream_of(self.me), count: 0, earlier: Earlier::default() };
+        self.send_to_all(kind, Parcel::new(message), |message| {
+            let (order, asked) = (BroadcastOrder::Fifo(number), asked.clone());
+            Control::Broadcast { kind, collection, order, asked, message, priority }
+        });
+    }
+
+    /// Takes an unordered broadcast, or keeps it until those before it in its stream have come.
+    pub(in crate::pe) fn handle_unordered(
+        &mut self,
+        (kind_id, collection): (KindId, CollectionId),
+        number: u64,
+        broadcast: (Asked, Parcel, i32),
+    ) {
+        let Some(kind) = self.kind(kind_id) else { return };
+        let Some(local) = self.collections.get(collection) else { return };
+        if local.info.kind != kind_id {
+            return self.fail_type_mismatch(kind.name());
+        }
+        let (source, priority) = (broadcast.0.source, broadcast.2);
+        let way = (source, channel(priority));
+        if !local.streams.contains(way) {
+            self.gauge.keep_forever(Streams::STREAM_BYTES);
+        }
+        if local.streams.next(way) != number {
+            let broadcast = self.keep_broadcast(kind_id, broadcast);
+            let Some(local) = self.collections.get_mut(collection) else { return };
+            if !local.streams.keep(way, number, broadcast) {
+                let reason = format!("unordered broadcast {number} of {source:?} came twice");
+                self.fail(JobError::Protocol(reason));
+            }
+            return;
+        }
+        self.take_unordered((kind_id, collection), broadcast);
+        while let Some(local) = self.collections.get_mut(collection)
+            && let Some(broadcast) = local.streams.take_early(way)
+        {
+            self.take_unordered((kind_id, collection), broadcast.into_inner());
+        }
+    }
+
+    /// Takes the broadcast whose turn it is in its stream: gives it to the members that live here,
+    /// and sends it after those that should have it and do not.
+    fn take_unordered(
+        &mut self,
+        (kind_id, collection): (KindId, CollectionId),
+        (asked, message, priority): (Asked, Parcel, i32),
+    ) {
+        let source = asked.source;
+        let Some(local) = self.collections.get_mut(collection) else { return };
+        let (number, debts) = local.streams.pass((source, channel(priority)));
+        let origin = self.me;
+        let header = |to: ActorId, epoch| Header {
+            to,
+            source,
+            sequence: number,
+            priority,
+            epoch,
+            hops: 0,
+            is_broadcast: false,
+            origin,
+            after: 0,
+        };
+        let members = self.members[kind_id.index()].iter().flatten();
+        let expects = |member: &Member| {
+            let channels = member.channels.as_deref();
+            channels.map_or(0, |known| known.passed(source, priority)) <= number
+        };
+        let headers: Vec<Header> = members
+            .filter(|member| member.id.collection == collection && expects(member))
+            .map(|member| header(member.id, 0))
+            .collect();
+        let mut owed = self.in_transit(collection);
+        owed.extend(debts.into_iter().map(|key| ActorId { collection, key }));
+        let owed = owed.into_iter().map(|to| header(to, self.believed_epoch(to))).collect();
+        self.give_broadcast(kind_id, (headers, owed), message);
+    }
+}

@@ -1,0 +1,177 @@
+//! Unordered broadcasts to one collection, as seen by a PE.
+//!
+//! Those of one PE in one channel are a *stream*, in which it numbers them. How they are handled is
+//! told in `pe/collective/unordered.rs`.
+
+use super::channel::Channels;
+use super::counters::Way;
+use super::waiting::KeptBroadcast;
+use crate::id::{ActorId, CollectionId};
+use crate::index::Key;
+use gridspan_topology::PeId;
+use std::collections::BTreeMap;
+
+/// The name space of streams. To members, a stream is a sender of messages.
+const STREAM: CollectionId = CollectionId(u32::MAX - 2);
+
+/// The name of the streams that come from a PE.
+pub(crate) fn stream_of(pe: PeId) -> ActorId {
+    ActorId { collection: STREAM, key: Key(u128::from(pe.0)) }
+}
+
+/// Under which name a PE numbers what it sends to all members of a collection.
+pub(crate) fn streams_to(collection: CollectionId) -> ActorId {
+    ActorId { collection: STREAM, key: Key(u128::from(collection.0)) }
+}
+
+/// Whether a message from this source is an unordered broadcast.
+pub(crate) fn is_stream(source: ActorId) -> bool {
+    source.collection == STREAM
+}
+
+/// The next number of each stream: source, channel, number.
+pub(crate) type StreamNumbers = Vec<(ActorId, i32, u64)>;
+
+/// All streams to one collection that have come to a PE.
+#[derive(Default)]
+pub(crate) struct Streams(BTreeMap<Way, Stream>);
+
+#[derive(Default)]
+struct Stream {
+    /// The number of the next broadcast.
+    next: u64,
+    /// Those that came before an earlier one.
+    early: BTreeMap<u64, KeptBroadcast>,
+    /// Members that have left, and which broadcasts this PE sends after them: from, and up to.
+    debts: BTreeMap<Key, (u64, u64)>,
+}
+
+impl Streams {
+    /// The memory that a stream takes for good.
+    pub(crate) const STREAM_BYTES: usize = size_of::<(Way, Stream)>();
+
+    pub(crate) fn contains(&self, way: Way) -> bool {
+        self.0.contains_key(&way)
+    }
+
+    /// The number of the next broadcast of a stream.
+    pub(crate) fn next(&self, way: Way) -> u64 {
+        self.0.get(&way).map_or(0, |stream| stream.next)
+    }
+
+    /// The same for all streams.
+    pub(crate) fn numbers(&self) -> StreamNumbers {
+        self.0.iter().map(|(&(source, channel), stream)| (source, channel, stream.next)).collect()
+    }
+
+    /// Keeps a broadcast until its turn. Returns false if it came before.
+    pub(crate) fn keep(&mut self, way: Way, number: u64, broadcast: KeptBroadcast) -> bool {
+        let stream = self.0.entry(way).or_default();
+        number >= stream.next && stream.early.insert(number, broadcast).is_none()
+    }
+
+    /// The broadcast whose turn has come, if it was kept.
+    pub(crate) fn take_early(&mut self, way: Way) -> Option<KeptBroadcast> {
+        let stream = self.0.get_mut(&way)?;
+        stream.early.remove(&stream.next)
+    }
+
+    /// How many wait for an earlier one.
+    pub(crate) fn early(&self) -> u64 {
+        self.0.values().map(|stream| stream.early.len() as u64).sum()
+    }
+
+    /// The next broadcast of a stream passes. Returns its number, and members that have left and
+    /// have it from here.
+    pub(crate) fn pass(&mut self, way: Way) -> (u64, Vec<Key>) {
+        let stream = self.0.entry(way).or_default();
+        let number = stream.next;
+        stream.next += 1;
+        let is_owed = |(key, (from, end)): (&Key, &(u64, u64))| {
+            (*from..*end).contains(&number).then_some(*key)
+        };
+        let owed = stream.debts.iter().filter_map(is_owed).collect();
+        stream.debts.retain(|_, (_, end)| *end > number + 1);
+        (number, owed)
+    }
+
+    /// A member leaves for a PE where these numbers are next: what has passed there and not yet
+    /// here is sent after it.
+    pub(crate) fn owe(&mut self, member: Key, there: &[(ActorId, i32, u64)]) {
+        for &(source, channel, end) in there {
+            let from = self.next((source, channel));
+            if end > from {
+                let stream = self.0.entry((source, channel)).or_default();
+                stream.debts.insert(member, (from, end));
+            }
+        }
+    }
+
+    /// A new member takes what passes here from now on, whatever an earlier one of its index has
+    /// taken elsewhere.
+    pub(crate) fn admit(&self, channels: &mut Option<Box<Channels>>) {
+        if let Some(channels) = channels {
+            let known: Vec<Way> = channels.expected.iter().map(|(way, _)| way).collect();
+            for way in known.into_iter().filter(|way| is_stream(way.0)) {
+                *channels.expected.entry(way) = 0;
+            }
+        }
+        for (&way, stream) in self.0.iter().filter(|(_, stream)| stream.next > 0) {
+            *channels.get_or_insert_default().expected.entry(way) = stream.next;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEMBER: Key = Key(4);
+
+    fn way(pe: u32) -> Way {
+        (stream_of(PeId(pe)), 0)
+    }
+
+    fn after(numbers: &[(u32, u64)]) -> Streams {
+        let mut streams = Streams::default();
+        for &(pe, passed) in numbers {
+            (0..passed).for_each(|number| assert_eq!(streams.pass(way(pe)).0, number));
+        }
+        streams
+    }
+
+    #[test]
+    fn a_pe_owes_what_has_passed_elsewhere_and_not_here() {
+        let mut here = after(&[(0, 2), (1, 5)]);
+        let there = after(&[(0, 4), (1, 5), (7, 1)]);
+
+        here.owe(MEMBER, &there.numbers());
+
+        assert_eq!(here.pass(way(0)), (2, vec![MEMBER]));
+        assert_eq!(here.pass(way(0)), (3, vec![MEMBER]));
+        assert_eq!(here.pass(way(0)), (4, vec![]));
+        assert_eq!(here.pass(way(1)), (5, vec![]));
+        assert_eq!(here.pass(way(7)), (0, vec![MEMBER]));
+        assert_eq!(here.pass(way(7)), (1, vec![]));
+    }
+
+    #[test]
+    fn a_new_member_begins_where_its_pe_is() {
+        let here = after(&[(0, 2)]);
+        let mut channels = Some(Box::<Channels>::default());
+        let other = (ActorId { collection: CollectionId(1), key: Key(0) }, 0);
+        let expected = &mut channels.get_or_insert_default().expected;
+        for (way, number) in [(way(0), 9), (way(1), 5), (other, 3)] {
+            *expected.entry(way) = number;
+        }
+
+        here.admit(&mut channels);
+
+        let channels = channels.unwrap();
+        let expected = [way(0), way(1), other].map(|way| channels.expected.get(way));
+        assert_eq!(expected, [Some(2), Some(0), Some(3)]);
+        let mut none = None;
+        Streams::default().admit(&mut none);
+        assert!(none.is_none(), "who has nothing to remember remembers nothing");
+    }
+}

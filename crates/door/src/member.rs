@@ -112,7 +112,7 @@ async fn work<C: Catalogue>(
 ) {
     let (groups, budget) =
         (Arc::new(Mutex::new(Groups::default())), Budget::new(WAITING_BYTES_MAX));
-    let mut questions = Questions::new(&connection);
+    let mut questions = Questions::new(connection);
     while let Ok((mut send, mut receive, of_guest)) = questions.next().await {
         let (workshop, groups) = (workshop.clone(), groups.clone());
         let (connection, budget, open) = (connection.clone(), budget.clone(), open.begin());

@@ -43,10 +43,30 @@ pub(crate) struct Hosts {
 
 /// A host that is not this machine.
 #[derive(Clone, Debug)]
-struct RemoteHost {
-    name: String,
-    gateway: Option<String>,
+pub(crate) struct RemoteHost {
+    pub(crate) name: String,
+    pub(crate) gateway: Option<String>,
     address: IpAddr,
+}
+
+/// The connections that the `ssh` of a node shares with others.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shared {
+    /// The socket of one to the host.
+    pub(crate) path: Option<String>,
+    /// The command that reaches hosts by one to the gateway.
+    pub(crate) proxy: Option<String>,
+}
+
+impl Shared {
+    /// What `ssh` is told to pass a gateway.
+    pub(crate) fn gateway_arguments(&self, gateway: Option<&str>) -> Vec<String> {
+        match (gateway, &self.proxy) {
+            (None, _) => vec![],
+            (Some(_), Some(proxy)) => vec!["-o".to_owned(), format!("ProxyCommand={proxy}")],
+            (Some(gateway), None) => vec!["-J".to_owned(), gateway.to_owned()],
+        }
+    }
 }
 
 impl Hosts {
@@ -129,6 +149,7 @@ impl Hosts {
         program: Command,
         variables: &[(&'static str, OsString)],
         surroundings: &Surroundings,
+        shared: &Shared,
     ) -> Result<Command, CliError> {
         let (Some(host), [ssh, rest @ ..]) = (self.host(node), &self.ssh[..]) else {
             return Ok(program);
@@ -136,7 +157,7 @@ impl Hosts {
         let path = std::path::absolute(program.get_program())
             .map_err(CliError::system("find the program's path"))?;
         let mut command = Command::new(ssh);
-        command.args(rest).args(login_arguments(host));
+        command.args(rest).args(login_arguments(host, shared));
         let (begin, folder) = match &surroundings.folder {
             Some(folder) => (BEGIN_IN, std::path::absolute(folder)),
             None => (BEGIN, std::env::current_dir()),
@@ -170,7 +191,18 @@ impl Hosts {
     pub(crate) fn login(&self, node: NodeId) -> Option<String> {
         let host = self.host(node)?;
         let words = self.ssh.iter().map(|word| word.to_string_lossy().into_owned());
-        Some(words.chain(login_arguments(host)).collect::<Vec<_>>().join(" "))
+        Some(words.chain(login_arguments(host, &Shared::default())).collect::<Vec<_>>().join(" "))
+    }
+
+    /// What is run in place of `ssh`, with its first arguments.
+    pub(crate) fn ssh(&self) -> &[OsString] {
+        &self.ssh
+    }
+
+    /// The nodes that run elsewhere, and where.
+    pub(crate) fn elsewhere(&self) -> impl Iterator<Item = (NodeId, &RemoteHost)> {
+        let all = self.remote.iter().enumerate();
+        all.filter_map(|(node, host)| Some((NodeId::from(node), host.as_ref()?)))
     }
 
     fn host(&self, node: NodeId) -> Option<&RemoteHost> {
@@ -179,10 +211,19 @@ impl Hosts {
 }
 
 /// What `ssh` is told to reach a host.
-fn login_arguments(host: &RemoteHost) -> Vec<String> {
-    let gateway = host.gateway.iter().flat_map(|gateway| ["-J", gateway]);
-    let words = ["-o", "BatchMode=yes"].into_iter().chain(gateway).chain([host.name.as_str()]);
-    words.map(str::to_owned).collect()
+fn login_arguments(host: &RemoteHost, shared: &Shared) -> Vec<String> {
+    let master = |path: &String| {
+        [
+            "-o".to_owned(),
+            "ControlMaster=no".to_owned(),
+            "-o".to_owned(),
+            format!("ControlPath={path}"),
+        ]
+    };
+    let begin = ["-o", "BatchMode=yes"].map(str::to_owned).into_iter();
+    let way = shared.gateway_arguments(host.gateway.as_deref());
+    let shared = shared.path.iter().flat_map(master);
+    begin.chain(shared).chain(way).chain([host.name.clone()]).collect()
 }
 
 /// Whether all hosts of a grid are this machine.
@@ -299,8 +340,13 @@ mod tests {
         };
         let variables = [("GRIDSPAN_DRIVER", "node".into())];
         let around = Surroundings::new(&["WHO=a b".to_owned()], Some("/data".into())).unwrap();
-        let command =
-            |node| words(&hosts.command(NodeId(node), program(), &variables, &around).unwrap());
+        let command = |node| {
+            words(
+                &hosts
+                    .command(NodeId(node), program(), &variables, &around, &Shared::default())
+                    .unwrap(),
+            )
+        };
 
         assert_eq!(command(0), ["/opt/my job", "--name", "it's"]);
         let ssh = ["ssh", "-p", "22", "-o", "BatchMode=yes"];

@@ -21,6 +21,7 @@ mod program;
 mod quantity;
 mod rpc;
 mod run;
+mod sharing;
 mod signals;
 mod sim;
 mod status;

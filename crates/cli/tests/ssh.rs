@@ -248,3 +248,88 @@ fn named_sites_run_on_this_machine_without_emulated_links() {
         assert!(output.stderr.contains("--site"), "{output:?}");
     }
 }
+
+/// Does what `ssh` does with shared connections, as far as files tell: a master leaves a file where
+/// its socket would be, and others note whether it is there.
+const SHARING_SCRIPT: &str = r#"#!/bin/sh
+path=
+for word in "$@"; do
+  case $word in
+    ControlPath=*) path=${word#ControlPath=};;
+    ProxyCommand=*) proxy=${word#*ControlPath=}; proxy=${proxy%% *};;
+  esac
+done
+case " $* " in
+  *" -G "*) echo knows >> "$FOLDER/masters"; exit $ABLE;;
+  *" -O exit "*) echo "exit $path" >> "$FOLDER/masters"; rm "$path"; exit;;
+  *" -N "*)
+    [ -z "$proxy" ] || [ -e "$proxy" ] || exit 255
+    echo "open $path" >> "$FOLDER/masters"
+    $OPEN
+    : > "$path"; exit;;
+esac
+if [ -n "$path" ]; then
+  [ -e "$path" ] && echo "$path" >> "$FOLDER/sessions"
+else
+  echo alone >> "$FOLDER/sessions"
+fi
+while [ "$1" != -- ]; do shift; done
+shift
+sh -c "$*"
+exit $?
+"#;
+
+struct SharingFake(Fake);
+
+impl SharingFake {
+    /// `able` is what `ssh -G` exits with; `open` is done by a master.
+    fn new(able: &str, open: &str) -> Self {
+        use std::os::unix::fs::PermissionsExt;
+        let fake = Fake::new();
+        let script = SHARING_SCRIPT.replace("$FOLDER", fake.folder.path().to_str().unwrap());
+        let script = script.replace("$ABLE", able).replace("$OPEN", open);
+        fs::write(fake.path("ssh"), script).unwrap();
+        fs::set_permissions(fake.path("ssh"), fs::Permissions::from_mode(0o700)).unwrap();
+        Self(fake)
+    }
+
+    /// A job on a host with so many nodes, behind a gateway. What sessions it had.
+    fn sessions(&self, nodes: usize) -> Vec<String> {
+        let hosts = vec!["\"127.0.0.2\""; nodes].join(", ");
+        let grid = format!("[site.far]\nhosts = [{hosts}]\ngateway = \"head.far\"\n");
+        let ssh = self.0.path("ssh").display().to_string();
+        let output = run(&["run", "--ssh", &ssh, "--grid", &self.0.grid(&grid), "ring"]);
+        assert_eq!(output.code, Some(0), "{output:?}");
+        self.0.said("sessions").lines().map(str::to_owned).collect()
+    }
+}
+
+#[test]
+fn nodes_of_one_host_share_connections_of_ten_sessions_and_these_end_with_the_job() {
+    let fake = SharingFake::new("0", ":");
+
+    let sessions = fake.sessions(12);
+
+    let counts: std::collections::BTreeMap<_, usize> =
+        sessions.iter().fold(Default::default(), |mut counts, path| {
+            *counts.entry(path.clone()).or_default() += 1;
+            counts
+        });
+    assert_eq!(counts.values().copied().collect::<Vec<_>>(), [10, 2], "{sessions:?}");
+    let masters = fake.0.said("masters");
+    let of = |what: &str| masters.lines().filter_map(|line| line.strip_prefix(what)).collect();
+    let (opened, mut ended): (Vec<_>, Vec<_>) = (of("open "), of("exit "));
+    assert_eq!(opened.len(), 3, "one is to the gateway: {masters}");
+    assert!(counts.keys().eq(&opened[1..]), "{masters}");
+    ended.reverse();
+    assert_eq!(opened, ended, "what is behind the gateway ends first");
+    assert!(opened.iter().all(|path| path.len() < 100 && !Path::new(path).exists()));
+}
+
+#[test]
+fn nodes_connect_alone_where_ssh_shares_nothing_or_a_master_is_refused() {
+    for (able, open) in [("255", ":"), ("0", "exit 255")] {
+        let fake = SharingFake::new(able, open);
+        assert_eq!(fake.sessions(3), ["alone"; 3], "{able} {open}");
+    }
+}

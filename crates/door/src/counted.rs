@@ -21,10 +21,15 @@ impl Counted {
         Open(self.clone())
     }
 
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+
     /// Waits until all are answered, or so long.
     pub(super) async fn over(&self, grace: Duration) {
         let begun = Instant::now();
-        while self.0.load(Ordering::SeqCst) > 0 && begun.elapsed() < grace {
+        while self.count() > 0 && begun.elapsed() < grace {
             tokio::time::sleep(GLANCE).await;
         }
     }

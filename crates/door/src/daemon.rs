@@ -8,6 +8,7 @@ use super::entrance::Entrance;
 use super::guest::Guest;
 use super::hall::Hall;
 use super::owner::dice;
+use super::questions::Questions;
 use super::token::{DoorError, Key, Token, key_path};
 use super::way::Way;
 use super::wire::{
@@ -180,11 +181,12 @@ impl<C: Catalogue> Daemon<C> {
         let (joined, groups) = (Mutex::default(), Mutex::default());
         let guest = Arc::new(Guest { connection, joined, groups });
         let budget = Budget::new(WAITING_BYTES_MAX);
-        while let Ok((send, receive)) = guest.connection.accept_bi().await {
+        let mut questions = Questions::new(&guest.connection);
+        while let Ok((send, receive, of_guest)) = questions.next().await {
             let (daemon, guest, budget) = (self.clone(), guest.clone(), budget.clone());
             let (open, in_use) = (self.open.begin(), place.begin());
             tokio::spawn(async move {
-                let _open = open;
+                let _open = (open, of_guest);
                 daemon.attend((send, receive), &budget, &guest).await;
                 in_use.end(guest.is_depended_on());
             });

@@ -33,7 +33,7 @@
 //! | `token` | where a door is, and the certificates by which both sides know each other |
 //! | `wire`, `parts`, `stuff`, `budget` | what is asked and answered: one stream for each question; lists with a bound; data by itself; and how much of it may wait |
 //! | `hall`, `way` | the servers behind a door: its own, and those that have joined; and how calls get to them |
-//! | `daemon`, `guest`, `counted` | opens the door, and answers; how much is being answered |
+//! | `daemon`, `guest`, `counted`, `questions` | opens the door, and answers; how much is being answered; and what comes over one connection |
 //! | `entrance`, `connections` | admits connections, and decides which gives its place when there are too many |
 //! | `bench`, `gate` | the servers of one process, and what they execute next |
 //! | `workshop`, `shelf`, `groups`, `attend` | executes tasks of groups whose data goes from server to server |
@@ -100,6 +100,7 @@ mod owner;
 mod parts;
 mod party;
 mod plausible;
+mod questions;
 mod reasons;
 #[cfg(test)]
 mod rehearsal;

@@ -6,6 +6,7 @@ use super::budget::Budget;
 use super::counted::Counted;
 use super::entrance::{Entrance, Place};
 use super::groups::Groups;
+use super::questions::Questions;
 use super::survey::survey;
 use super::token::{DoorError, Token};
 use super::visitor::Visitor;
@@ -111,12 +112,13 @@ async fn work<C: Catalogue>(
 ) {
     let (groups, budget) =
         (Arc::new(Mutex::new(Groups::default())), Budget::new(WAITING_BYTES_MAX));
-    while let Ok((mut send, mut receive)) = connection.accept_bi().await {
+    let mut questions = Questions::new(connection);
+    while let Ok((mut send, mut receive, of_guest)) = questions.next().await {
         let (workshop, groups) = (workshop.clone(), groups.clone());
         let (connection, budget, open) = (connection.clone(), budget.clone(), open.begin());
         let in_use = place.begin();
         tokio::spawn(async move {
-            let _open = open;
+            let _open = (open, of_guest);
             if let Some((question, _claim)) = heard((&mut send, &mut receive), &budget).await {
                 let of_guest = (&connection, &*groups);
                 // What else may be asked is for doors.
@@ -163,11 +165,12 @@ impl Calls {
 async fn serve<C: Catalogue>(connection: &Connection, bench: &Arc<Bench<C>>, open: &Counted) {
     let calls = Arc::new(Mutex::new(Calls::default()));
     let budget = Budget::new(WAITING_BYTES_MAX);
-    while let Ok((mut send, mut receive)) = connection.accept_bi().await {
+    let mut questions = Questions::new(connection);
+    while let Ok((mut send, mut receive, of_door)) = questions.next().await {
         let (bench, calls, budget) = (bench.clone(), calls.clone(), budget.clone());
         let open = open.begin();
         tokio::spawn(async move {
-            let _open = open;
+            let _open = (open, of_door);
             if let Some((question, _claim)) = heard((&mut send, &mut receive), &budget).await {
                 say_to(&mut send, &answer(question, &bench, &calls).await).await;
             }

@@ -1,6 +1,7 @@
 //! Whoever begins a group: gives orders to servers, and data to those that ask for it.
 
 use super::budget::Budget;
+use super::questions::Questions;
 use super::stuff::give;
 use super::token::DoorError;
 use super::wire::{Answer, BEGUN, Order, Question, Times, Trouble, hear, hear_after, say};
@@ -64,9 +65,11 @@ pub(super) async fn order(
 /// Gives data to a server that asks for it, as long as it is connected.
 pub(super) async fn supply(connection: Connection, data: Supply) {
     let budget = Budget::new(QUESTION_BYTES_MAX);
-    while let Ok((mut send, mut receive)) = connection.accept_bi().await {
+    let mut questions = Questions::new(&connection);
+    while let Ok((mut send, mut receive, open)) = questions.next().await {
         let (data, budget) = (data.clone(), budget.clone());
         tokio::spawn(async move {
+            let _open = open;
             if let Ok((Question::Give { group, data: asked }, _claim)) =
                 hear(&mut receive, &budget).await
             {

@@ -1,5 +1,6 @@
 //! Where a door is, and who may come in.
 
+use super::questions::OPEN_FIRST;
 use gridspan_runtime::NodeId;
 use gridspan_runtime::net::{Authority, Identity, IdentityError};
 use quinn::{ClientConfig, ConnectionError, ServerConfig, TransportConfig, VarInt};
@@ -22,8 +23,6 @@ const KEEP_ALIVE: Duration = Duration::from_millis(400);
 /// The timer begins again with what is said last: so long it takes at most until a server that was
 /// killed is known to be gone.
 const _: () = assert!(SILENCE.as_millis() + KEEP_ALIVE.as_millis() <= 2000);
-/// So many questions of one connection may be open at the same time; further ones wait.
-const STREAMS_MAX: u32 = 1000;
 /// So much of one connection, and of one stream, may have come that nobody has heard yet: what a
 /// gigabit link carries in a round trip of 100 ms, and more of it if several speak.
 const UNHEARD_BYTES_MAX: u32 = 32 << 20;
@@ -236,7 +235,7 @@ fn transport() -> Arc<TransportConfig> {
     let mut transport = TransportConfig::default();
     let silence = VarInt::from_u32(SILENCE.as_millis() as u32);
     transport.max_idle_timeout(Some(silence.into())).keep_alive_interval(Some(KEEP_ALIVE));
-    transport.max_concurrent_bidi_streams(VarInt::from_u32(STREAMS_MAX));
+    transport.max_concurrent_bidi_streams(VarInt::from_u32(OPEN_FIRST));
     transport.max_concurrent_uni_streams(VarInt::from_u32(0));
     transport.receive_window(VarInt::from_u32(UNHEARD_BYTES_MAX));
     transport.stream_receive_window(VarInt::from_u32(UNHEARD_STREAM_BYTES_MAX));

@@ -73,6 +73,15 @@ fn a_stream_of_large_texts_is_handed_in_as_there_is_room() {
 }
 
 #[test]
+fn outputs_of_a_stream_that_main_takes_slowly_are_bounded_in_bytes() {
+    if is_limited(1500)
+        && let Some(output) = run_within(1500, "job_of_a_stream_of_large_outputs")
+    {
+        assert_passed(&output);
+    }
+}
+
+#[test]
 #[ignore = "run by others, in a process with less"]
 fn job_that_takes_two_gigabytes() {
     let taken = vec![1_u8; 2_000_000_000];
@@ -172,6 +181,46 @@ fn job_of_a_stream_of_large_texts() {
         while let Some(next) = stream.next().await {
             assert_eq!(next?.1, TEXT_BYTES);
             come += 1;
+        }
+        assert_eq!(come, TEXTS);
+        Ok(())
+    });
+
+    assert_eq!(embedded::run(job, 2), Ok(()));
+}
+
+/// A text of its own, made in no time.
+#[derive(Serialize, Deserialize)]
+struct Write(usize);
+
+impl Task for Write {
+    type Output = String;
+    type Join = ();
+
+    fn run(self, _cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        Step::Done("w".repeat(self.0))
+    }
+
+    fn collect(_join: &mut (), _child: u32, _output: String) {}
+
+    fn joined(_join: (), _cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        Step::Done(String::new())
+    }
+}
+
+/// Three gigabytes in all, which come faster than main takes them.
+#[test]
+#[ignore = "run by others, in a process with less"]
+fn job_of_a_stream_of_large_outputs() {
+    const TEXTS: usize = 48;
+    let job = Job::new("outputs").tasks::<Write>().main(async |grid| {
+        let pool = grid.task_pool::<Write>().await?;
+        let mut stream = pool.stream((0..TEXTS).map(|_| Write(TEXT_BYTES)));
+        let mut come = 0;
+        while let Some(next) = stream.next().await {
+            assert_eq!(next?.1.len(), TEXT_BYTES);
+            come += 1;
+            grid.sleep(Duration::from_millis(50)).await?;
         }
         assert_eq!(come, TEXTS);
         Ok(())

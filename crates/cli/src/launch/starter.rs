@@ -5,6 +5,7 @@ use super::guests::{Invited, issue_guests};
 use super::plan::{Launch, Processes, job_name};
 use crate::error::CliError;
 use crate::hosts::Hosts;
+use crate::sharing::Sharing;
 use crate::status;
 use gridspan::control::Failure;
 use gridspan::variables::{DRIVER, REPORT};
@@ -21,6 +22,7 @@ pub(super) struct Starter<'a> {
     variables: Vec<(&'static str, OsString)>,
     /// The first line that each process is told.
     bundles: Vec<Option<String>>,
+    sharing: Sharing,
 }
 
 impl<'a> Starter<'a> {
@@ -34,7 +36,8 @@ impl<'a> Starter<'a> {
                 let mut variables = variables.clone();
                 variables.push((REPORT, "lines".into()));
                 let bundles = vec![None];
-                Ok((Self { launch, outlets, variables, bundles }, Invited::default()))
+                let sharing = Sharing::default();
+                Ok((Self { launch, outlets, variables, bundles, sharing }, Invited::default()))
             }
             Processes::Nodes { is_emulated, hosts, settings, variables } => {
                 let settings = serde_json::to_value(settings).map_err(encoding)?;
@@ -56,7 +59,8 @@ impl<'a> Starter<'a> {
                 let mut guests = issue_guests(&authority, launch.spec, launch.guests)?;
                 guests.iter_mut().for_each(complete);
                 let command = Some(launch.program.command(&variables, &launch.surroundings)?);
-                let starter = Self { launch, outlets, variables, bundles };
+                let sharing = Sharing::open(hosts);
+                let starter = Self { launch, outlets, variables, bundles, sharing };
                 Ok((starter, Invited { command, guests }))
             }
         }
@@ -81,7 +85,8 @@ impl<'a> Starter<'a> {
             Processes::Nodes { hosts, .. } => hosts,
         };
         let program = self.launch.program.command(&self.variables, &self.launch.surroundings)?;
-        let command = hosts.command(node, program, &self.variables, &self.launch.surroundings)?;
+        let (surroundings, shared) = (&self.launch.surroundings, self.sharing.of(node));
+        let command = hosts.command(node, program, &self.variables, surroundings, &shared)?;
         let path = match hosts.remote(node) {
             Some(_) => PathBuf::from(command.get_program()),
             None => self.launch.program.path()?,

@@ -7,6 +7,7 @@ mod apart;
 mod clients;
 mod far;
 mod lost;
+mod memory;
 mod nat;
 mod verbs;
 

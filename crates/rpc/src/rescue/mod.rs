@@ -23,6 +23,9 @@ const CLEARLY_EARLIER: f64 = 0.8;
 /// What is seen of a server counts as much as the belief that it is as it was said to be once it
 /// has computed for so many tasks of mean size.
 const BELIEF_TASKS: f64 = 1.0;
+/// So many attempts that wait on a server are compared for each move, at most: what moves cost is
+/// near-linear in the tasks of a slow server then.
+const CONSIDERED_MAX: usize = 32;
 
 /// How far an attempt is whose inputs exist.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -153,7 +156,7 @@ impl Scene<'_> {
         }
         let waits_s = self.waits_s(slowness);
         let mut best: Option<Offer> = None;
-        for attempt in &self.ongoing {
+        for attempt in self.considered() {
             let Some((left_s, is_copy)) = self.left_s(attempt, slowness, &waits_s) else {
                 continue;
             };
@@ -175,6 +178,26 @@ impl Scene<'_> {
             }
         }
         best
+    }
+
+    /// The attempts that might be moved: of those that wait on a server only the last ones, for
+    /// these wait longest.
+    fn considered(&self) -> impl Iterator<Item = &Ongoing> {
+        let is_waiting = |attempt: &Ongoing| {
+            matches!(attempt.standing, Some(Standing::Coming | Standing::Ready))
+        };
+        let mut before = vec![0_usize; self.free.len()];
+        for attempt in self.ongoing.iter().filter(|attempt| is_waiting(attempt)) {
+            before[attempt.server.index()] += 1;
+        }
+        self.ongoing.iter().filter(move |attempt| {
+            if !is_waiting(attempt) {
+                return true;
+            }
+            let before = &mut before[attempt.server.index()];
+            *before -= 1;
+            *before < CONSIDERED_MAX
+        })
     }
 
     /// How long an attempt that might be moved, or copied, has to go where it is, in seconds.
@@ -224,6 +247,38 @@ impl Scene<'_> {
 mod tests {
     use super::*;
     use crate::graph::GraphBuilder;
+
+    #[test]
+    fn what_an_offer_costs_does_not_grow_with_what_waits() {
+        let mut graph = GraphBuilder::default();
+        let tasks: Vec<_> = (0..10_000).map(|n| graph.task(n.to_string(), 1.0)).collect();
+        let graph = graph.build().unwrap();
+        let spec = gridspan_topology::GridSpec::from_emulate("2x1,wan=1ms").unwrap();
+        let platform = crate::described(&spec, None);
+        let servers: Vec<_> = platform.server_ids().collect();
+        let waiting = |(number, &task): (usize, &TaskId)| Ongoing {
+            number,
+            task,
+            server: servers[0],
+            standing: Some(Standing::Ready),
+            is_alone: true,
+        };
+        let asked = std::cell::Cell::new(0);
+        let inputs_s = |_, _| {
+            asked.set(asked.get() + 1);
+            0.1
+        };
+        let watch = Watch::new(&graph, &platform, false);
+        let ongoing = tasks.iter().enumerate().map(waiting).collect();
+        let (graph, platform, watch, inputs_s) = (&graph, &platform, &watch, &inputs_s);
+        let scene =
+            Scene { graph, platform, watch, now_s: 0.0, ongoing, free: vec![0, 1], inputs_s };
+
+        let offer = scene.best_offer(&[3.0, 1.0]).unwrap();
+
+        assert!(offer.attempt >= tasks.len() - CONSIDERED_MAX, "of those that wait longest");
+        assert_eq!((offer.to, asked.get()), (servers[1], CONSIDERED_MAX));
+    }
 
     fn glance_of(tasks: u32, work_s: f64) -> Duration {
         let mut graph = GraphBuilder::default();

@@ -26,14 +26,18 @@ const WINDOW_MAX: u64 = 1 << 20;
 const WINDOW_BYTES: usize = 256 << 20;
 /// Smaller tasks do not count: the number of tasks bounds them well enough.
 const COUNTED_BYTES: usize = 1 << 10;
+/// Tasks that a stream begins with, for each PE: one runs and one waits. How large outputs are is
+/// not known before some are there.
+const FIRST_PER_PE: u64 = 2;
 
 /// The outputs of tasks, in the order in which they come.
 ///
 /// A stream takes from its iterator what it has room for, when [`next`](Self::next) is called. It
 /// keeps at most [`window`](Self::window) tasks and outputs, 256 for each PE if not set otherwise,
-/// and of large tasks about [`window_bytes`](Self::window_bytes). Outputs count by their number
-/// only.
-/// Dropping it drops what it has not given.
+/// and of large tasks about [`window_bytes`](Self::window_bytes). Of outputs it keeps about as many
+/// bytes: what a task has not yet given is taken to be as large as the largest of late. A stream
+/// begins with two tasks for each PE, and one more for each output that main takes. Dropping it
+/// drops what it has not given.
 pub struct TaskStream<T: Task>(Stream<Joining<T>>);
 
 /// The totals of searches, in the order in which they come. What [`TaskStream`] says is so for
@@ -52,8 +56,9 @@ impl<T: Task> TaskStream<T> {
     }
 
     /// Sets how many bytes the tasks have, encoded, that are handed in and not yet taken: none is
-    /// handed in while there are as many. Those of less than 1 KiB do not count. Default 256 MiB;
-    /// raise it where these are too few to keep all PEs busy.
+    /// handed in while there are as many. Those of less than 1 KiB do not count. The outputs of
+    /// such tasks may have as many, as far as the ones before tell. Default 256 MiB; raise it where
+    /// these are too few to keep all PEs busy.
     pub fn window_bytes(self, bytes: usize) -> Self {
         Self(self.0.window_bytes(bytes))
     }
@@ -82,8 +87,9 @@ impl<S: Search> SearchStream<S> {
     }
 
     /// Sets how many bytes the searches have, encoded, that are handed in and not yet taken: none
-    /// is handed in while there are as many. Those of less than 1 KiB do not count. Default 256
-    /// MiB; raise it where these are too few to keep all PEs busy.
+    /// is handed in while there are as many. Those of less than 1 KiB do not count. The totals of
+    /// such searches may have as many, as far as the ones before tell. Default 256 MiB; raise it
+    /// where these are too few to keep all PEs busy.
     pub fn window_bytes(self, bytes: usize) -> Self {
         Self(self.0.window_bytes(bytes))
     }
@@ -92,6 +98,31 @@ impl<S: Search> SearchStream<S> {
     /// are no more. Each comes once. Cancel safe, with errors as in [`TaskStream::next`].
     pub async fn next(&mut self) -> Option<Result<(u64, S::Total), GridError>> {
         self.0.next().await
+    }
+}
+
+/// What a stream takes outputs to be that it has not seen.
+struct Expected {
+    /// So many tasks are begun before any output is there.
+    first: u64,
+    /// The size of the largest output of late, of which each smaller one takes a part.
+    output_bytes: usize,
+}
+
+impl Expected {
+    /// After an output larger than others, so many halve what it adds to them.
+    const LATE: usize = 64;
+
+    fn note(&mut self, bytes: usize) {
+        let excess = self.output_bytes.saturating_sub(bytes);
+        self.output_bytes = bytes + (excess - excess.div_ceil(Self::LATE).min(excess));
+    }
+
+    /// How many tasks may be open once so many outputs are there, so that these have no more than
+    /// so many bytes.
+    fn room(&self, given: u64, bytes_max: usize) -> u64 {
+        let by_bytes = bytes_max / self.output_bytes.max(1);
+        self.first.saturating_add(given).min(by_bytes as u64).max(1)
     }
 }
 
@@ -108,6 +139,7 @@ pub(super) struct Stream<W: Work> {
     /// The sizes of large ones that main has not got, by number, and their sum.
     sizes: BTreeMap<u64, usize>,
     open_bytes: usize,
+    expected: Expected,
     /// How many were handed in.
     begun: u64,
     /// How many of them main has got.
@@ -125,6 +157,7 @@ impl<W: Work> Stream<W> {
     ) -> Self {
         let pes = u64::from(pool.grid.layout().pe_count());
         let window = (pes * WINDOW_PER_PE).clamp(WINDOW_MIN, WINDOW_MAX);
+        let expected = Expected { first: pes * FIRST_PER_PE, output_bytes: 0 };
         let id = pool.streams.fetch_add(1, Ordering::Relaxed);
         let inputs: Box<dyn Iterator<Item = W::Item> + Send> = Box::new(inputs.into_iter());
         let (inputs, ready) = (inputs.peekable(), VecDeque::new());
@@ -136,6 +169,7 @@ impl<W: Work> Stream<W> {
             window_bytes: WINDOW_BYTES,
             sizes: BTreeMap::new(),
             open_bytes: 0,
+            expected,
             begun: 0,
             given: 0,
             ready,
@@ -153,14 +187,19 @@ impl<W: Work> Stream<W> {
         self
     }
 
+    /// How many tasks may be handed in and not yet taken, by what is known of their outputs.
+    fn room(&self) -> u64 {
+        self.window.min(self.expected.room(self.given, self.window_bytes))
+    }
+
     /// Whether one more task may be handed in.
     fn has_room(&self) -> bool {
-        self.begun - self.given < self.window && self.open_bytes < self.window_bytes
+        self.begun - self.given < self.room() && self.open_bytes < self.window_bytes
     }
 
     /// Whether there is room for a portion of tasks: each takes a message.
     fn has_much_room(&self) -> bool {
-        self.begun - self.given <= self.window / 2 && self.open_bytes <= self.window_bytes / 2
+        self.begun - self.given <= self.room() / 2 && self.open_bytes <= self.window_bytes / 2
     }
 
     /// A task of so many bytes is handed in.
@@ -186,6 +225,7 @@ impl<W: Work> Stream<W> {
             }
             if let Some((number, output)) = self.ready.pop_front() {
                 self.note_given(number);
+                self.expected.note(output.len());
                 let output = codec::decode(W::name(), &output);
                 let output = output.map_err(|error| AskError::Malformed(error.to_string()).into());
                 return Some(output.map(|output| (number, output)));

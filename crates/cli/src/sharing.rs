@@ -12,6 +12,7 @@ use crate::hosts::{Hosts, RemoteHost, Shared};
 use gridspan_topology::NodeId;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -190,7 +191,11 @@ fn folder() -> Option<TempDir> {
             path.len() + "/1000.1000".len() <= PATH_BYTES_MAX && path.bytes().all(plain)
         })
     };
-    let make = |place: &Path| tempfile::Builder::new().prefix("gridctl-").tempdir_in(place).ok();
+    let owner_only = std::fs::Permissions::from_mode(0o700);
+    let make = |place: &Path| {
+        let mut folder = tempfile::Builder::new();
+        folder.prefix("gridctl-").permissions(owner_only.clone()).tempdir_in(place).ok()
+    };
     let places = [std::env::temp_dir(), "/tmp".into()];
     places.iter().filter_map(|place| make(place)).find(is_good)
 }
@@ -230,7 +235,6 @@ mod tests {
 
     #[test]
     fn sockets_are_in_a_private_folder_with_a_short_path() {
-        use std::os::unix::fs::PermissionsExt;
         let folder = folder().unwrap();
         assert!(folder.path().as_os_str().len() < PATH_BYTES_MAX);
         let mode = folder.path().metadata().unwrap().permissions().mode();

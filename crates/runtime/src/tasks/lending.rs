@@ -67,7 +67,7 @@ pub(super) fn lend<W: Work>(
 }
 
 /// Takes tasks that have come to a node whose PEs are busy, up to `limit`, to be lent to another
-/// node, which then works for their lender. Only those of founders are passed on.
+/// node, which then works for their lender. Only founders pass on, and only what founders lent.
 pub(super) fn pass_on<W: Work>(
     limit: u64,
     node: &Deques<W::Item>,

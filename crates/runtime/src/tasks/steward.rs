@@ -211,7 +211,8 @@ impl<W: Work> PoolSteward<W> {
         let pack = || {
             let (mut loans, left) =
                 lend::<W>(limit, || node.steal_any(), |seat| node.pe_of(seat), &node.lineages);
-            if loans.is_empty() {
+            // What a guest was lent it owes itself.
+            if loans.is_empty() && is_founder(self.me) {
                 loans = pass_on::<W>(limit, node, is_founder, &self.gauge);
             }
             (loans, left)

@@ -172,6 +172,19 @@ fn tasks_that_come_while_all_pes_are_busy_are_passed_on_to_work_for_their_lender
 }
 
 #[test]
+fn a_guest_passes_nothing_on() {
+    let (mut steward, _engine) = steward::<Text>(Vec::new());
+    steward.me = steward.layout.guest(SiteId(0), 0).unwrap();
+    receive(&mut steward, &gift(PeId(2), "owed")).unwrap();
+
+    let mut out = Vec::new();
+    steward.give(Time(0), (NodeId(0), Gift::Answer), Amount::One, &mut out);
+
+    assert!(!out.iter().any(|deed| matches!(deed, Deed::Send { .. })), "{out:?}");
+    assert!(steward.node.has_arrivals());
+}
+
+#[test]
 fn what_guests_have_lent_is_not_passed_on() {
     let (mut steward, _engine) = steward::<Text>(Vec::new());
     let guest = steward.layout.guest(SiteId(0), 0).unwrap();

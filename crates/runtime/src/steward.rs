@@ -5,6 +5,7 @@
 //! once, however long the tasks take that the node's PEs run.
 
 use crate::codec::DecodeError;
+use crate::tasks::CopyId;
 use bytes::Bytes;
 use gridspan_balance::victim::{Gift, Places};
 use gridspan_topology::{NodeId, PeId, Time};
@@ -48,6 +49,8 @@ pub(crate) enum Word {
     Look,
     /// What it asked a worker to give away: so many tasks in a note, perhaps none.
     Given { to: NodeId, gift: Gift, tasks: u64, note: Bytes },
+    /// One copy of a loan to that node of another site is done, and this is the other.
+    Superseded { to: NodeId, copy: CopyId },
     /// Tasks that a worker wants to be rid of, in a note.
     Hand { to: NodeId, note: Bytes },
     /// The places are known better.

@@ -3,6 +3,7 @@
 use super::message::StealMessage;
 use gridspan_topology::{NodeId, Time};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// What the host is to do, in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,5 +66,7 @@ pub enum Gift {
         /// How many it asked for. There may be fewer: the holder had not as many, or they would
         /// not have fitted into one packet.
         meant: u64,
+        /// One way to the receiver, if it is one of another site; else zero.
+        way: Duration,
     },
 }

@@ -70,6 +70,8 @@ pub enum StealMessage {
         tasks: u64,
         /// To whom.
         to: Vec<NodeId>,
+        /// One way to them, if they are of another site; else zero.
+        way: Duration,
     },
     /// The head has tasks sent to nodes of a part, which its directory is to serve evenly from what
     /// arrives.
@@ -105,6 +107,7 @@ impl StealMessage {
     /// that nobody can mean.
     pub(super) fn keep(&mut self, places: &Places) {
         let few = |tasks: &mut u64| *tasks = (*tasks).min(TASKS_MAX);
+        let near = |way: &mut Duration| *way = (*way).min(Duration::from_nanos(NANOS_MAX));
         let keep = |nodes: &mut Vec<NodeId>| {
             nodes.truncate(MAX_LISTED);
             nodes.retain(|&node| places.contains(node));
@@ -122,7 +125,10 @@ impl StealMessage {
                 few(of);
                 shares.truncate(MAX_LISTED);
                 shares.retain(|share| places.contains(share.to));
-                shares.iter_mut().for_each(|share| few(&mut share.tasks));
+                for share in shares {
+                    few(&mut share.tasks);
+                    near(&mut share.way);
+                }
             }
             Self::Unserved(nodes) => keep(nodes),
             Self::Report(demand) => {
@@ -130,13 +136,18 @@ impl StealMessage {
                 demand.task_ns = demand.task_ns.min(NANOS_MAX);
                 keep(&mut demand.receivers);
             }
-            Self::Ship { tasks, to: nodes } | Self::Shipped { tasks, fed: nodes } => {
+            Self::Ship { tasks, to: nodes, way } => {
+                few(tasks);
+                keep(nodes);
+                near(way);
+            }
+            Self::Shipped { tasks, fed: nodes } => {
                 few(tasks);
                 keep(nodes);
             }
             Self::Incoming { tasks } | Self::Gave { tasks, .. } => few(tasks),
             Self::Park(standing) => {
-                standing.backlog = standing.backlog.min(Duration::from_nanos(NANOS_MAX));
+                near(&mut standing.backlog);
                 keep(&mut standing.receivers);
             }
         }
@@ -150,6 +161,15 @@ pub struct Share {
     pub to: NodeId,
     /// How many tasks.
     pub tasks: u64,
+    /// One way there, if it is a node of another site; else zero.
+    pub way: Duration,
+}
+
+impl Share {
+    /// What a node of the holder's site is to get.
+    pub fn near(to: NodeId, tasks: u64) -> Self {
+        Self { to, tasks, way: Duration::ZERO }
+    }
 }
 
 /// What a part of a site has and lacks.

@@ -207,7 +207,7 @@ fn a_directory_has_the_richest_send_half_to_the_thief() {
 
     keeper.handle_message(Time(1), NodeId(3), StealMessage::Ask { workers: 1 });
 
-    let shares = vec![Share { to: NodeId(3), tasks: 4 }];
+    let shares = vec![Share::near(NodeId(3), 4)];
     assert_eq!(sent(&mut keeper), [(2, StealMessage::Serve { of: 8, shares })]);
 }
 
@@ -245,7 +245,7 @@ fn a_directory_serves_all_that_wait_alike_when_tasks_appear() {
     keeper.handle_timeout(due);
 
     // Nine tasks, of which one runs: three for each of three nodes.
-    let shares = [2, 3].map(|to| Share { to: NodeId(to), tasks: 3 }).to_vec();
+    let shares = [2, 3].map(|to| Share::near(NodeId(to), 3)).to_vec();
     assert_eq!(sent(&mut keeper), [(1, StealMessage::Serve { of: 8, shares })]);
 }
 
@@ -278,7 +278,7 @@ fn whom_a_lost_node_was_to_serve_another_serves() {
 
     keeper.handle_lost(Time(2), NodeId(2));
 
-    let shares = vec![Share { to: NodeId(3), tasks: 2 }];
+    let shares = vec![Share::near(NodeId(3), 2)];
     assert_eq!(sent(&mut keeper), [(1, StealMessage::Serve { of: 3, shares })]);
 }
 
@@ -306,9 +306,13 @@ fn number() -> impl Strategy<Value = u64> {
     prop_oneof![0..20_u64, any::<u64>(), Just(u64::MAX)]
 }
 
+fn way() -> impl Strategy<Value = Duration> {
+    number().prop_map(Duration::from_nanos)
+}
+
 fn message() -> impl Strategy<Value = StealMessage> {
     use StealMessage as M;
-    let share = (node(), number()).prop_map(|(to, tasks)| Share { to, tasks });
+    let share = (node(), number(), way()).prop_map(|(to, tasks, way)| Share { to, tasks, way });
     let shares = prop::collection::vec(share, 0..100);
     let demand = |(queued, idle, task_ns, receivers)| Demand { queued, idle, task_ns, receivers };
     let standing = |(nodes, backlog, receivers)| {
@@ -329,7 +333,7 @@ fn message() -> impl Strategy<Value = StealMessage> {
         nodes().prop_map(M::Unserved),
         Just(M::AskAgain),
         (number(), any::<u32>(), number(), nodes()).prop_map(move |parts| M::Report(demand(parts))),
-        (number(), nodes()).prop_map(|(tasks, to)| M::Ship { tasks, to }),
+        (number(), nodes(), way()).prop_map(|(tasks, to, way)| M::Ship { tasks, to, way }),
         number().prop_map(|tasks| M::Incoming { tasks }),
         (any::<u32>(), number(), nodes()).prop_map(move |parts| M::Park(standing(parts))),
         Just(M::Unpark),
@@ -371,7 +375,7 @@ proptest! {
                 match event {
                     Event::Message(from, message) => machine.handle_message(now, from, message),
                     Event::Gift(from, tasks) => {
-                        let gift = Gift::Directory { meant: tasks };
+                        let gift = Gift::Directory { meant: tasks, way: Duration::ZERO };
                         machine.handle_received(now, from, tasks, tasks / 2, gift);
                     }
                     Event::Stock(stock) => {

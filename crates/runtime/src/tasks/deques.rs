@@ -5,6 +5,7 @@
 //! sequentially consistent, so that one of the two sees the other. The node's steward takes from
 //! the same deques, and lays what comes from other nodes beside them.
 
+use super::backups::Backups;
 use super::bound::Bound;
 use super::frame::Token;
 use super::lineage::Lineages;
@@ -33,6 +34,8 @@ pub(super) struct Deques<I> {
     told: AtomicU32,
     /// Those of the tasks of this node.
     pub(super) lineages: Lineages,
+    /// Copies of what was lent to other sites.
+    pub(super) backups: Backups,
     /// What this node knows of the pool's bound.
     pub(super) bound: Arc<Bound>,
     /// What the steward has sent.
@@ -85,6 +88,7 @@ impl<I> Deques<I> {
             has_steward: AtomicBool::new(false),
             told: AtomicU32::new(0),
             lineages: Lineages::default(),
+            backups: Backups::default(),
             bound: Arc::default(),
             statistics: Mutex::default(),
         }
@@ -184,11 +188,16 @@ impl<I> Deques<I> {
         self.wake_other(usize::MAX)
     }
 
-    /// Takes the oldest tasks that one of these nodes has lent and no PE has taken.
-    pub(super) fn take_lent(&self, is_meant: impl Fn(NodeId) -> bool) -> Option<(NodeId, Loan)> {
+    /// Takes the oldest tasks of those meant that another node has lent and no PE has taken.
+    pub(super) fn take_lent(
+        &self,
+        is_meant: impl Fn(NodeId, &Loan) -> bool,
+    ) -> Option<(NodeId, Loan)> {
         self.with_arrivals(|arrivals| {
-            let is_lent =
-                |arrival: &Arrival<I>| matches!(arrival, Arrival::Lent(by, _) if is_meant(*by));
+            let is_lent = |arrival: &Arrival<I>| match arrival {
+                Arrival::Lent(by, loan) => is_meant(*by, loan),
+                Arrival::Back(..) => false,
+            };
             match arrivals.remove(arrivals.iter().position(is_lent)?) {
                 Arrival::Lent(by, loan) => Some((by, loan.into_inner())),
                 Arrival::Back(..) => None,
@@ -239,6 +248,15 @@ impl<I> Deques<I> {
     pub(super) fn forget_arrivals(&self, from: NodeId) {
         let is_his = |arrival: &Arrival<I>| matches!(arrival, Arrival::Lent(by, _) if *by == from);
         self.with_arrivals(|arrivals| arrivals.retain(|arrival| !is_his(arrival)));
+    }
+
+    /// Drops what has come through something that is gone.
+    pub(super) fn forget_orphans(&self) {
+        let is_orphan = |arrival: &Arrival<I>| match arrival {
+            Arrival::Lent(_, loan) => self.lineages.enter(loan.lineage.iter().copied()).is_none(),
+            Arrival::Back(..) => false,
+        };
+        self.with_arrivals(|arrivals| arrivals.retain(|arrival| !is_orphan(arrival)));
     }
 
     /// How many PEs sleep.

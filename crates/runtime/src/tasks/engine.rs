@@ -307,7 +307,8 @@ impl<W: Work> Engine<W> {
                     self.frames.extend(frame);
                     frame
                 }
-                _ => self.open_loan(Lender { pe, frame: lent_by, child, items: 1 }, lineage),
+                _ => self
+                    .open_loan(Lender { pe, frame: lent_by, child, items: 1, copy: None }, lineage),
             };
             loan = Some((lent_by, frame));
             self.kept.push(Token { item, frame, child: 0, lineage });
@@ -320,7 +321,7 @@ impl<W: Work> Engine<W> {
         self.frames.open(Frame { up, pending, lineage, state: W::loan() })
     }
 
-    /// Drops the tasks that came through guests that are gone, with the frames that they work for:
+    /// Drops the tasks that came through something that is gone, with the frames that they work for:
     /// an output that comes for one finds no frame.
     pub(super) fn drop_orphans(&mut self) {
         let lineages = &self.node.lineages;
@@ -371,7 +372,8 @@ impl<W: Work> Engine<W> {
         }
         let Token { item, frame, child, lineage } = token;
         let pe = self.node.pe_of(seat);
-        self.borrow(Lender { pe, frame, child, items: 1 }, lineage, std::iter::once(item));
+        let lender = Lender { pe, frame, child, items: 1, copy: None };
+        self.borrow(lender, lineage, std::iter::once(item));
     }
 
     /// Whether there is anything to run.

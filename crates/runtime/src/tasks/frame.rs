@@ -1,6 +1,6 @@
 //! Who waits for the outputs of tasks.
 
-use super::lineage::LineageId;
+use super::lineage::{CopyId, LineageId};
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +19,8 @@ pub(crate) struct Lender {
     pub(super) child: u32,
     /// How many items the loan has.
     pub(super) items: u64,
+    /// Which copy of the loan this is, if there may be two.
+    pub(super) copy: Option<CopyId>,
 }
 
 impl Lender {

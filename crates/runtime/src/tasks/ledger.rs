@@ -45,7 +45,7 @@ impl Ledger {
         let frame = Frame { up, pending: items, lineage, state: W::loan() };
         let frame = engine.frames.open(frame);
         self.0.insert(frame, Entry { guest, items: loan.items.clone() });
-        loan.lender = Lender { pe: engine.pe, frame, child: 0, items };
+        loan.lender = Lender { pe: engine.pe, frame, child: 0, items, copy: None };
     }
 
     /// Whether a guest has been lent what the frame waits for.

@@ -14,22 +14,30 @@ use gridspan_topology::{NodeId, PeId};
 /// this size takes 40 ms at 100 Mbit/s.
 pub(super) const GIFT_BYTES: usize = 512 << 10;
 
-/// What the name of a task's frame and its lineage take beside it, at most: a number of a guest
-/// takes 5 bytes.
-pub(super) const LENDER_BYTES: usize = 32 + 5 * LINEAGE_MAX;
+/// Loans in a gift to another site, about at most: one is done twice as a whole or not at all, and
+/// its output comes when all of it is done.
+const FAR_LOANS: u64 = 4;
+
+/// What the name of a task's frame takes beside it, at most.
+const FRAME_BYTES: usize = 48;
+/// The same with its lineage: a copy in it takes 17 bytes.
+pub(super) const LENDER_BYTES: usize = FRAME_BYTES + 17 * LINEAGE_MAX;
 
 /// A task with the seat of the PE whose frame it works for.
 pub(super) type Owned<W> = (usize, Token<<W as Work>::Item>);
 
 /// Has `take` take the oldest tasks of a node, up to `limit`, to be lent. Returns them, and those
 /// that stay after all: too large for the network, in which case others go instead of them, or for
-/// this packet. Orphans are dropped: the PE whose frame they work for closes it.
+/// this packet, or backups, if they would go to another site. Orphans are dropped: the PE whose
+/// frame they work for closes it.
 pub(super) fn lend<W: Work>(
     limit: u64,
     mut take: impl FnMut() -> Option<Owned<W>>,
     pe_of: impl Fn(usize) -> PeId,
     lineages: &Lineages,
+    is_far: bool,
 ) -> (Vec<Loan>, Vec<Owned<W>>) {
+    let shared_max = if is_far { (limit / FAR_LOANS).max(1) } else { limit };
     let mut loans: Vec<(Lender, LineageId, Vec<W::Item>)> = Vec::new();
     let mut left = Vec::new();
     let (mut tasks, mut bytes) = (0, 0);
@@ -38,7 +46,15 @@ pub(super) fn lend<W: Work>(
         if lineages.is_orphaned(token.lineage) {
             continue;
         }
-        let size = codec::encoded_len(&token.item).saturating_add(LENDER_BYTES);
+        if is_far && lineages.is_backup(token.lineage) {
+            left.push((seat, token));
+            break;
+        }
+        let beside = match token.lineage {
+            LineageId::FOUNDERS => FRAME_BYTES,
+            _ => LENDER_BYTES,
+        };
+        let size = codec::encoded_len(&token.item).saturating_add(beside);
         if size > PIECE_BYTES_MAX {
             left.push((seat, token));
             continue;
@@ -51,33 +67,41 @@ pub(super) fn lend<W: Work>(
         let Token { item, frame, child, lineage } = token;
         let pe = pe_of(seat);
         match loans.last_mut() {
-            Some((lender, _, items)) if W::SHARES_LOANS && lender.works_for(pe, frame) => {
+            Some((lender, _, items))
+                if W::SHARES_LOANS && lender.works_for(pe, frame) && lender.items < shared_max =>
+            {
                 lender.items += 1;
                 items.push(item);
             }
-            _ => loans.push((Lender { pe, frame, child, items: 1 }, lineage, vec![item])),
+            _ => {
+                let lender = Lender { pe, frame, child, items: 1, copy: None };
+                loans.push((lender, lineage, vec![item]));
+            }
         }
     }
     let encode = |(lender, lineage, items): (Lender, LineageId, Vec<W::Item>)| Loan {
         lender,
-        lineage: lineages.guests(lineage),
+        lineage: lineages.vias(lineage),
         items: codec::encode(&items).into(),
     };
     (loans.into_iter().map(encode).collect(), left)
 }
 
 /// Takes tasks that have come to a node whose PEs are busy, up to `limit`, to be lent to another
-/// node, which then works for their lender. Only founders pass on, and only what founders lent.
+/// node, which then works for their lender. Only founders pass on, and only what founders lent;
+/// backups stay in their site.
 pub(super) fn pass_on<W: Work>(
     limit: u64,
     node: &Deques<W::Item>,
     is_founder: impl Fn(NodeId) -> bool,
+    is_far: bool,
     gauge: &Gauge,
 ) -> Vec<Loan> {
+    let is_meant = |by: NodeId, loan: &Loan| is_founder(by) && !(is_far && loan.is_backup());
     let mut loans = Vec::new();
     let (mut tasks, mut bytes) = (0, 0);
     while tasks < limit {
-        let Some((from, loan)) = node.take_lent(&is_founder) else { break };
+        let Some((from, loan)) = node.take_lent(is_meant) else { break };
         let stay = |loan: Loan| {
             let bytes = loan.bytes();
             node.lay_first(Arrival::Lent(from, gauge.keep(loan, bytes)));
@@ -95,11 +119,14 @@ pub(super) fn pass_on<W: Work>(
     loans
 }
 
-/// The first tasks of a loan, at most so many, and the others. Nothing can be taken from one that
-/// cannot be decoded; who takes all of it says so.
+/// The first tasks of a loan, at most so many, and the others. Nothing can be taken from one of
+/// which there may be a copy, or that cannot be decoded; who takes all of it says so.
 fn split<W: Work>(loan: Loan, limit: u64) -> (Option<Loan>, Option<Loan>) {
     if loan.lender.items <= limit {
         return (Some(loan), None);
+    }
+    if loan.lender.copy.is_some() {
+        return (None, Some(loan));
     }
     let Ok(mut items) = codec::decode::<Vec<W::Item>>(W::name(), &loan.items) else {
         return (None, Some(loan));
@@ -157,6 +184,7 @@ mod tests {
             || engine.take_oldest(),
             |_| PeId(0),
             &Lineages::default(),
+            false,
         );
         let text = |loan: &Loan| codec::decode::<Vec<Text>>("tasks", &loan.items).unwrap();
         let lent = loans.iter().flat_map(text).map(|text| text.0.len()).collect();

@@ -14,8 +14,8 @@
 //! - `steward`: takes tasks from other nodes, and gives them some, in the node's carrier.
 //!   `lending`: which.
 //! - `order`: what workers and stewards are told. `trading`: what workers do for their steward.
-//! - `ledger`: what guests owe. `lineage`: which guests a task has come through. `visiting`: what
-//!   workers do when guests come and go.
+//! - `ledger`: what guests owe. `backups`: copies of what other sites were lent. `lineage`: which
+//!   guests and copies a task has come through. `visiting`: what workers do when guests come and go.
 //! - `worker`: the actor on every PE that runs tasks between other messages.
 //! - `pool`: how main hands in a root and gets its result. `stream`: the same of many, as results
 //!   come. `roots` and `serving`: the worker's part in both, and in what tasks of other pools hand
@@ -23,6 +23,7 @@
 //! - `bound`: the value that tasks of a pool improve together. `bound_spread`: which nodes hear of
 //!   it.
 
+mod backups;
 mod bound;
 mod bound_spread;
 mod deques;
@@ -51,6 +52,7 @@ mod workers;
 pub use bound::Goal;
 pub(crate) use fork::Joining;
 pub use fork::{Step, Task, TaskContext};
+pub(crate) use lineage::CopyId;
 pub use pool::{SearchPool, TaskPool};
 pub use pool_ref::TaskPoolRef;
 pub(crate) use search::Searching;

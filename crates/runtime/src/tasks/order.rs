@@ -1,6 +1,7 @@
 //! What workers are told.
 
 use super::frame::Lender;
+use super::lineage::{CopyId, Via};
 use crate::index::Ix1;
 use crate::pe::Notice;
 use crate::reference::Reply;
@@ -9,7 +10,7 @@ use crate::wire::{Packet, Spread};
 use crate::{Actor, Context, codec};
 use bytes::Bytes;
 use gridspan_balance::victim::{Gift, StealMessage};
-use gridspan_topology::{Layout, NodeId, PeId};
+use gridspan_topology::{Layout, NodeId, PeId, Time};
 use serde::{Deserialize, Serialize};
 
 /// Outputs with the numbers of their tasks in a stream.
@@ -38,8 +39,9 @@ pub(crate) enum Order {
     Wake,
     /// Lent work is done, by a PE.
     Done { lender: Lender, output: Bytes, by: PeId },
-    /// Give so many tasks to another node, and have the steward bring them.
-    Give { to: NodeId, limit: u64, gift: Gift },
+    /// Give so many tasks to another node, and have the steward bring them. If it is one of another
+    /// site, copies are kept until then.
+    Give { to: NodeId, limit: u64, gift: Gift, until: Option<Time> },
     /// What became of a guest; of this node, if it is one.
     Notice(Notice),
     /// Tasks that a guest hands back, for the frame that they work for.
@@ -48,7 +50,7 @@ pub(crate) enum Order {
     Leave,
     /// Nobody waits for anything of that PE any more; to the first one of its node, which leaves.
     Empty { pe: PeId },
-    /// A guest is gone: nobody waits for what has come through it.
+    /// A guest or a copy is gone: nobody waits for what has come through it.
     Forsake,
     /// Contribute what was sent so far.
     Report,
@@ -65,14 +67,16 @@ pub(super) enum Note {
     Bound(i64),
     /// Tasks.
     Gift { gift: Gift, loans: Vec<Loan> },
+    /// The other copy of a loan is done: nobody waits for what has come through this one.
+    Superseded(NodeId, CopyId),
 }
 
 /// Tasks lent to another node that work for one frame.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Loan {
     pub(super) lender: Lender,
-    /// The guests that its tasks have come through, but for the lender itself.
-    pub(super) lineage: Vec<NodeId>,
+    /// What its tasks have come through, but for the lender itself.
+    pub(super) lineage: Vec<Via>,
     /// A list of items, encoded.
     pub(super) items: Bytes,
 }
@@ -80,7 +84,7 @@ pub(crate) struct Loan {
 impl Loan {
     /// How large it is, for the memory budget.
     pub(super) fn bytes(&self) -> usize {
-        size_of::<Self>() + self.lineage.len() * size_of::<NodeId>() + self.items.len()
+        size_of::<Self>() + self.lineage.len() * size_of::<Via>() + self.items.len()
     }
 
     /// Whether its result goes to a PE of this node.

@@ -10,7 +10,7 @@ use super::bound_spread::BoundSpread;
 use super::deques::{Arrival, Deques};
 use super::engine::Work;
 use super::lending::{lend, pass_on};
-use super::lineage::LINEAGE_MAX;
+use super::lineage::{LINEAGE_MAX, Via};
 use super::order::{Crew, Loan, Note, Order};
 use crate::Context;
 use crate::codec::{self, DecodeError};
@@ -45,6 +45,8 @@ pub(super) struct PoolSteward<W: Work> {
     is_silent: bool,
     spread: BoundSpread,
     due: Option<Time>,
+    /// When backups begin, unless the node has work by then.
+    backups_at: Option<Time>,
 }
 
 impl<W: Work> PoolSteward<W> {
@@ -75,6 +77,7 @@ impl<W: Work> PoolSteward<W> {
             is_silent: matches!(guests.visit, Visiting::Leaving(_)),
             spread: BoundSpread::new(node.bound.clone(), me, layout.clone()),
             due: None,
+            backups_at: None,
             layout,
         });
         // Guests trade with founders only, and know of no other.
@@ -106,10 +109,12 @@ impl<W: Work> PoolSteward<W> {
             return;
         }
         self.stealing.note_done(self.node.done());
-        if self.node.is_dry() && !self.node.has_arrivals() {
+        if self.is_dry() {
             self.node.note_told(0);
+            self.await_tasks(now);
             return self.stealing.handle_idle(now);
         }
+        self.backups_at = None;
         let stock = self.node.stock();
         self.node.note_told(stock);
         self.stealing.handle_stock(now, stock);
@@ -130,12 +135,14 @@ impl<W: Work> PoolSteward<W> {
                 format_args!("it lends what {} waits for, which is not of {from}", lender.pe);
             return Err(DecodeError::new("a gift of tasks", reason));
         }
-        let is_lineage = |loan: &Loan| {
-            loan.lineage.len() <= LINEAGE_MAX
-                && loan.lineage.iter().all(|&node| self.layout.is_guest(node))
+        let is_via = |via: &Via| match *via {
+            Via::Guest(node) => self.layout.is_guest(node),
+            Via::Copy(node, _) => !self.layout.is_guest(node),
         };
+        let is_lineage =
+            |loan: &Loan| loan.lineage.len() <= LINEAGE_MAX && loan.lineage.iter().all(is_via);
         if !loans.iter().all(is_lineage) {
-            let reason = "it names others than guests, or too many, that tasks have come through";
+            let reason = "it names what tasks cannot have come through, or too much of it";
             return Err(DecodeError::new("a gift of tasks", reason));
         }
         let bytes: usize = loans.iter().map(Loan::bytes).sum();
@@ -202,18 +209,22 @@ impl<W: Work> PoolSteward<W> {
 
     fn give(&mut self, now: Time, (to, gift): (NodeId, Gift), amount: Amount, out: &mut Vec<Deed>) {
         let limit = amount.of(self.node.stock());
-        let order = Order::Give { to, limit, gift };
+        let until = self.output_due(now, to, gift);
+        let order = Order::Give { to, limit, gift, until };
         if self.layout.is_guest(to) {
             return out.push(self.tell(0, &order));
         }
         let node = &self.node;
         let is_founder = |node| !self.layout.is_guest(node);
         let pack = || {
-            let (mut loans, left) =
-                lend::<W>(limit, || node.steal_any(), |seat| node.pe_of(seat), &node.lineages);
+            let (take, pe_of) = (|| node.steal_any(), |seat| node.pe_of(seat));
+            let (mut loans, left) = lend::<W>(limit, take, pe_of, &node.lineages, until.is_some());
+            for (loan, until) in loans.iter_mut().zip(until.into_iter().cycle()) {
+                node.backups.keep(self.me, to, (now, until), loan);
+            }
             // What a guest was lent it owes itself.
             if loans.is_empty() && is_founder(self.me) {
-                loans = pass_on::<W>(limit, node, is_founder, &self.gauge);
+                loans = pass_on::<W>(limit, node, is_founder, until.is_some(), &self.gauge);
             }
             (loans, left)
         };
@@ -289,6 +300,7 @@ impl<W: Work> Steward for PoolSteward<W> {
             Word::Given { to, gift, tasks, note } => {
                 self.ship(now, (to, gift), tasks, note.into(), out);
             }
+            Word::Superseded { to, copy } => self.drop_copy(to, copy, out),
             Word::Hand { to, note } => out.push(Deed::Send { to, note: note.into() }),
             Word::Measured(places) => self.move_to(now, &places),
             Word::Begin => {
@@ -314,7 +326,7 @@ impl<W: Work> Steward for PoolSteward<W> {
             News::Left(guest) => self.stealing.handle_lost(now, guest),
             News::Gone(guest) => {
                 self.spread.remove(guest);
-                self.node.lineages.note_gone(guest);
+                self.node.lineages.note_gone(Via::Guest(guest));
                 self.node.forget_arrivals(guest);
                 self.stealing.handle_lost(now, guest);
             }
@@ -332,6 +344,13 @@ impl<W: Work> Steward for PoolSteward<W> {
         match codec::decode("a note about tasks", note)? {
             Note::Steal(message) => self.stealing.handle_message(now, from, message),
             Note::Gift { gift, loans } => self.take_gift(now, (from, gift), loans, out)?,
+            Note::Superseded(lender, copy) if !self.layout.is_guest(from) => {
+                self.supersede(Via::Copy(lender, copy), Some(from), out);
+            }
+            Note::Superseded(..) => {
+                let reason = "a guest cannot say whose work nobody waits for";
+                return Err(DecodeError::new("a note about tasks", reason));
+            }
             Note::Bound(rank) => {
                 let to = self.spread.receive(from, rank);
                 self.tell_bound(rank, to, out);
@@ -342,12 +361,15 @@ impl<W: Work> Steward for PoolSteward<W> {
     }
 
     fn due(&self) -> Option<Time> {
-        self.due.into_iter().chain(self.spread.due()).min()
+        self.due.into_iter().chain(self.spread.due()).chain(self.backups_at).min()
     }
 
     fn wake(&mut self, now: Time, out: &mut Vec<Deed>) {
         if let Some((rank, to)) = self.spread.take_found(now) {
             self.tell_bound(rank, to, out);
+        }
+        if self.backups_at.take_if(|at| *at <= now).is_some() {
+            self.begin_backups(now, out);
         }
         if self.due.take_if(|due| *due <= now).is_some() {
             self.stealing.handle_timeout(now);
@@ -367,6 +389,8 @@ pub(super) fn places(cx: &Context<'_, impl Crew>) -> Arc<Places> {
 pub(super) fn near(layout: &Layout, guest: NodeId) -> Option<NodeId> {
     layout.nodes_in(layout.site_of_node(guest)).next()
 }
+
+mod copies;
 
 #[cfg(test)]
 mod tests;

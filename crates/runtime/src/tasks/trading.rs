@@ -3,13 +3,14 @@
 use super::deques::Arrival;
 use super::engine::Work;
 use super::lending::lend;
+use super::lineage::Via;
 use super::order::{Loan, Note, say};
 use super::steward::PoolSteward;
 use super::worker::Worker;
 use crate::steward::Word;
 use crate::{Context, codec};
 use gridspan_balance::victim::Gift;
-use gridspan_topology::NodeId;
+use gridspan_topology::{NodeId, Time};
 
 impl<W: Work> Worker<W> {
     /// Has the carrier of the node share its tasks with other nodes, if there are any.
@@ -27,14 +28,15 @@ impl<W: Work> Worker<W> {
     pub(super) fn give(
         &mut self,
         (to, gift): (NodeId, Gift),
-        limit: u64,
+        (limit, until): (u64, Option<Time>),
         cx: &mut Context<'_, Self>,
     ) {
         let is_gone = cx.core.guests.gone.contains(&to);
         let limit = if is_gone { 0 } else { limit };
         let node = self.engine.node.clone();
         let take = || self.engine.take_oldest();
-        let (mut loans, left) = lend::<W>(limit, take, |seat| node.pe_of(seat), &node.lineages);
+        let (mut loans, left) =
+            lend::<W>(limit, take, |seat| node.pe_of(seat), &node.lineages, until.is_some());
         for (seat, token) in left.into_iter().rev() {
             self.engine.put_back(seat, token);
         }
@@ -42,6 +44,9 @@ impl<W: Work> Worker<W> {
             for loan in &mut loans {
                 self.ledger.enter(to, loan, &mut self.engine);
             }
+        }
+        for (loan, until) in loans.iter_mut().zip(until.into_iter().cycle()) {
+            node.backups.keep(cx.node(), to, (cx.now(), until), loan);
         }
         let tasks = loans.iter().map(|loan| loan.lender.items).sum();
         let note = codec::encode(&Note::Gift { gift, loans }).into();
@@ -65,7 +70,7 @@ impl<W: Work> Worker<W> {
                 }
             };
             let Loan { lender, lineage, items } = loan;
-            let last = cx.layout().is_guest(from).then_some(from);
+            let last = cx.layout().is_guest(from).then_some(Via::Guest(from));
             // Another node may not know yet of a guest that is gone.
             let Some(lineage) = self.engine.node.lineages.enter(last.into_iter().chain(lineage))
             else {

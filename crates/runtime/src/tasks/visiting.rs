@@ -9,7 +9,7 @@
 use super::engine::Work;
 use super::frame::{FrameId, Lender, Token, Up};
 use super::lending::{GIFT_BYTES, LENDER_BYTES};
-use super::lineage::LineageId;
+use super::lineage::{LineageId, Via};
 use super::order::{Loan, Note, Order, say, tell};
 use super::steward::{near, places};
 use super::worker::Worker;
@@ -36,7 +36,7 @@ impl<W: Work> Worker<W> {
                 self.open_steward(cx);
             }
             Notice::Gone(guest) => {
-                self.engine.node.lineages.note_gone(guest);
+                self.engine.node.lineages.note_gone(Via::Guest(guest));
                 self.forsake();
                 if let Err(error) = self.ledger.recall(guest, &mut self.engine) {
                     cx.fail(format!("tasks that {guest} owed: {error}"));
@@ -53,7 +53,7 @@ impl<W: Work> Worker<W> {
         }
     }
 
-    /// Drops what has come through a guest that is gone.
+    /// Drops what has come through a guest or a copy that is gone.
     pub(super) fn forsake(&mut self) {
         self.engine.drop_orphans();
         self.ledger.drop_orphans(&mut self.engine);
@@ -113,7 +113,8 @@ impl<W: Work> Worker<W> {
         };
         let items = items.into_iter().map(|(_, item)| item).collect();
         for items in parcels(items) {
-            let lender = Lender { pe: cx.pe(), frame, child: 0, items: items.len() as u64 };
+            let items_len = items.len() as u64;
+            let lender = Lender { pe: cx.pe(), frame, child: 0, items: items_len, copy: None };
             let loan = Loan { lender, lineage: Vec::new(), items: codec::encode(&items).into() };
             tell(to.pe, Order::Return { to: *to, loan }, cx);
         }
@@ -125,7 +126,7 @@ impl<W: Work> Worker<W> {
         items: Vec<(u32, W::Item)>,
         cx: &mut Context<'_, Self>,
     ) {
-        let guests = self.engine.node.lineages.guests(lineage);
+        let vias = self.engine.node.lineages.vias(lineage);
         let Some(founder) = near(cx.layout(), cx.node()) else { return };
         for (child, item) in items {
             let encoded = codec::encode(std::slice::from_ref(&item));
@@ -134,8 +135,8 @@ impl<W: Work> Worker<W> {
                 self.engine.kept.push(Token { item, frame, child, lineage });
                 continue;
             }
-            let lender = Lender { pe: cx.pe(), frame, child, items: 1 };
-            let loans = vec![Loan { lender, lineage: guests.clone(), items: encoded.into() }];
+            let lender = Lender { pe: cx.pe(), frame, child, items: 1, copy: None };
+            let loans = vec![Loan { lender, lineage: vias.clone(), items: encoded.into() }];
             let note = codec::encode(&Note::Gift { gift: Gift::Lifeline, loans }).into();
             say(Word::Hand { to: founder, note }, cx);
         }

@@ -1,5 +1,6 @@
 //! The actor on each PE that runs tasks between other messages.
 
+use super::backups::Settled;
 use super::deques::Deques;
 use super::engine::{Engine, Finished, Work};
 use super::frame::{FrameId, Lender};
@@ -110,7 +111,7 @@ impl<W: Work> Actor for Worker<W> {
             }
             Order::Wake => {}
             Order::Done { lender, output, by } => self.take_output(&lender, (&output, by), cx),
-            Order::Give { to, limit, gift } => self.give((to, gift), limit, cx),
+            Order::Give { to, limit, gift, until } => self.give((to, gift), (limit, until), cx),
             Order::Notice(notice) => self.handle_notice(notice, cx),
             Order::Return { to, loan } => self.take_back(&to, &loan, cx),
             Order::Leave => drop(self.leaving.get_or_insert_default()),
@@ -156,6 +157,15 @@ impl<W: Work> Worker<W> {
         let &Lender { frame, child, items, .. } = lender;
         if !self.may_answer(frame, by, cx) {
             return;
+        }
+        if let Some(copy) = lender.copy {
+            let Settled { counts, superseded } = self.engine.node.backups.settle(copy);
+            if let Some((to, copy)) = superseded {
+                say(Word::Superseded { to, copy }, cx);
+            }
+            if !counts {
+                return;
+            }
         }
         match codec::decode(W::name(), output) {
             Ok(output) => W::report(&mut self.engine, frame, child, items, output),

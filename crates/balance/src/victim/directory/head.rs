@@ -297,6 +297,7 @@ impl Head {
         let pace = self.outlook.pace(post);
         for (site, mut tasks, to) in lacking {
             let mut sent = 0;
+            let way = site.and_then(|site| self.ways.latency(site, post)).unwrap_or_default();
             for (part, left) in &mut spare {
                 let now = tasks.min(*left);
                 let Some(keeper) = post.places.keeper(own, *part).filter(|_| now > 0) else {
@@ -308,7 +309,7 @@ impl Head {
                 if let Some(part) = self.outlook.parts.get_mut(part) {
                     part.demand.queued = part.demand.queued.saturating_sub(now);
                 }
-                post.send(keeper, StealMessage::Ship { tasks: now, to: to.clone() });
+                post.send(keeper, StealMessage::Ship { tasks: now, to: to.clone(), way });
             }
             if let Some((site, head)) = site.zip(head(&site)).filter(|_| sent > 0) {
                 self.requests.note_sent(site, sent, pace, post.now);

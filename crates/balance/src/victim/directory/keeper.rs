@@ -87,7 +87,7 @@ impl Keeper {
             if holder.is_replenished(post.now, self.task_ns) {
                 tasks = self.grant.limit(tasks, workers);
             }
-            self.serve(victim, holder, vec![Share { to: from, tasks }], post);
+            self.serve(victim, holder, vec![Share::near(from, tasks)], post);
         }
     }
 
@@ -124,7 +124,7 @@ impl Keeper {
         for (&to, &workers) in takers.take(MAX_LISTED) {
             let share = tasks.min(u64::from(workers));
             tasks -= share;
-            shares.extend((share > 0).then_some(Share { to, tasks: share }));
+            shares.extend((share > 0).then_some(Share::near(to, share)));
         }
         if !shares.is_empty() {
             self.serve(victim, holder, shares, post);
@@ -149,7 +149,12 @@ impl Keeper {
     }
 
     /// The head has so many tasks given to these.
-    pub(super) fn ship(&mut self, tasks: u64, to: &[NodeId], post: &mut Post<'_>) {
+    pub(super) fn ship(
+        &mut self,
+        tasks: u64,
+        (to, way): (&[NodeId], Duration),
+        post: &mut Post<'_>,
+    ) {
         let (now, task_ns) = (post.now, self.task_ns);
         let mut holders = self.holders.richest_first(now, task_ns);
         holders.retain(|(victim, _)| to.iter().all(|&to| post.places.may_trade(*victim, to)));
@@ -165,7 +170,7 @@ impl Keeper {
         let keeps = (all - tasks) / (holders.len() as u64).max(1);
         let each = |at: usize| tasks / count + u64::from((at as u64) < tasks % count);
         let mut lacking: Vec<Share> =
-            to.iter().enumerate().map(|(at, &to)| Share { to, tasks: each(at) }).collect();
+            to.iter().enumerate().map(|(at, &to)| Share { to, tasks: each(at), way }).collect();
         for share in lacking.extract_if(.., |share| share.tasks == 0) {
             post.send(share.to, StealMessage::AskAgain);
         }
@@ -178,7 +183,7 @@ impl Keeper {
                 spare -= tasks;
                 share.tasks -= tasks;
                 if tasks > 0 && share.to != victim {
-                    shares.push(Share { to: share.to, tasks });
+                    shares.push(Share { tasks, ..*share });
                 }
                 if share.tasks == 0 {
                     lacking.pop();
@@ -285,7 +290,7 @@ impl Keeper {
                     break;
                 }
                 spare -= tasks;
-                shares.push(Share { to, tasks });
+                shares.push(Share::near(to, tasks));
             }
             if !shares.is_empty() {
                 self.serve(victim, holder, shares, post);

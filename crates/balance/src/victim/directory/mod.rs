@@ -129,7 +129,7 @@ impl Directory {
             let part = u128::from(share.tasks) * u128::from(stock);
             let scaled = u64::try_from(part.div_ceil(u128::from(of.max(1)))).unwrap_or(u64::MAX);
             let tasks = share.tasks.min(scaled);
-            let gift = Gift::Directory { meant: share.tasks };
+            let gift = Gift::Directory { meant: share.tasks, way: share.way };
             if turn.give(share.to, Amount::UpTo(tasks), gift) == 0 && share.to != turn.me {
                 unserved.push(share.to);
             }
@@ -166,7 +166,7 @@ impl Directory {
             }
             StealMessage::Gave { to, tasks } => self.keeper.gave(from, to, tasks, post),
             StealMessage::Unserved(thieves) => self.keeper.unserved(from, &thieves, post),
-            StealMessage::Ship { tasks, to } => self.keeper.ship(tasks, &to, post),
+            StealMessage::Ship { tasks, to, way } => self.keeper.ship(tasks, (&to, way), post),
             StealMessage::Incoming { tasks } => self.keeper.incoming(tasks, post),
             StealMessage::Report(demand) => self.head.report(from, demand, post),
             StealMessage::Park(standing) => self.head.park(from, standing, post),
@@ -249,7 +249,7 @@ impl Victim for Directory {
             self.out.extend(self.home.map(|keeper| (keeper, StealMessage::Unserved(vec![to]))));
             (self.is_disowned, self.told) = (true, 0);
         }
-        if let Gift::Directory { meant } = gift
+        if let Gift::Directory { meant, .. } = gift
             && tasks > 0
             && tasks <= meant / 2
         {

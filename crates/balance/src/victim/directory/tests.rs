@@ -237,7 +237,7 @@ fn told(stock: u64, sent: u64) -> Vec<StealMessage> {
     let places = Arc::new(Places::new(&Hierarchy::from_grid(&grid)));
     let mut node = Stealing::new(victim_by_name("directory").unwrap(), NodeId(1), 1, places, 1);
     node.handle_stock(Time(0), stock);
-    let shares = [2, 3].map(|to| Share { to: NodeId(to), tasks: stock / 3 }).to_vec();
+    let shares = [2, 3].map(|to| Share::near(NodeId(to), stock / 3)).to_vec();
     node.handle_message(Time(1), NodeId(0), StealMessage::Serve { of: stock, shares });
     let gifts: Vec<(NodeId, Gift)> = node
         .commands()

@@ -67,6 +67,7 @@ fn steward<S: Search>(tasks: Vec<S>) -> (PoolSteward<Searching<S>>, Engine<Searc
             is_silent: false,
             spread: BoundSpread::new(Arc::default(), me, layout.clone()),
             due,
+            backups_at: None,
             layout,
         },
         engine,
@@ -86,7 +87,7 @@ fn receive<S: Search>(
 
 fn gift(pe: PeId, text: &str) -> Note {
     let frame: FrameId = Frames::<()>::default().reserve();
-    let lender = Lender { pe, frame, child: 0, items: 1 };
+    let lender = Lender { pe, frame, child: 0, items: 1, copy: None };
     let items = codec::encode(&[Text(text.to_owned())]).into();
     Note::Gift { gift: Gift::Answer, loans: vec![Loan { lender, lineage: Vec::new(), items }] }
 }
@@ -157,7 +158,7 @@ fn given(steward: &mut PoolSteward<Searching<Text>>, limit: u64) -> Vec<(Lender,
 fn tasks_that_come_while_all_pes_are_busy_are_passed_on_to_work_for_their_lender() {
     let (mut steward, _engine) = steward::<Text>(Vec::new());
     let frame: FrameId = Frames::<()>::default().reserve();
-    let lender = |items| Lender { pe: PeId(2), frame, child: 0, items };
+    let lender = |items| Lender { pe: PeId(2), frame, child: 0, items, copy: None };
     let texts = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
     let items: Vec<Text> = ["a", "b", "c"].map(|text| Text(text.to_owned())).into();
     let items = codec::encode(&items).into();

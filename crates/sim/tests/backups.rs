@@ -1,0 +1,177 @@
+//! What a site does that has lent work to another one and runs dry: it works on copies, and the
+//! output that comes first counts.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use gridspan_runtime::{Job, Merge, Search, SearchContext, Step, Task, TaskContext};
+use gridspan_sim::{SimOptions, Simulation};
+use gridspan_topology::{GridSpec, Latency, Layout, Link};
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::time::Duration;
+
+thread_local! {
+    /// When which node of the tree ran, in nanoseconds: a simulation has one thread.
+    static RUNS: RefCell<Vec<(u32, u64)>> = const { RefCell::new(Vec::new()) };
+}
+
+const MS: Duration = Duration::from_millis(1);
+/// How long main waits after its result: what still ran would show.
+const AFTER: Duration = Duration::from_millis(500);
+
+/// A binomial tree: below the path of a node are those with one more of the lower bits.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Comb {
+    path: u32,
+    teeth: u32,
+    cost: Duration,
+}
+
+impl Comb {
+    fn children(self) -> impl Iterator<Item = Self> {
+        (0..self.teeth).map(move |teeth| Self { path: self.path | 1 << teeth, teeth, ..self })
+    }
+}
+
+fn note(path: u32, ns: u64) {
+    RUNS.with_borrow_mut(|runs| runs.push((path, ns)));
+}
+
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Nodes(u64);
+
+impl Merge for Nodes {
+    fn merge(&mut self, other: Self) {
+        self.0 += other.0;
+    }
+}
+
+impl Search for Comb {
+    type Total = Nodes;
+
+    fn visit(self, cx: &mut SearchContext<'_, Self>) {
+        note(self.path, cx.now().0);
+        cx.charge(self.cost);
+        cx.total().0 += 1;
+        self.children().for_each(|child| cx.spawn(child));
+    }
+}
+
+impl Task for Comb {
+    type Output = u64;
+    type Join = u64;
+
+    fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        note(self.path, cx.now().0);
+        cx.charge(self.cost);
+        self.children().for_each(|child| cx.spawn(child));
+        Step::Sync(1)
+    }
+
+    fn collect(sum: &mut u64, _child: u32, output: u64) {
+        *sum += output;
+    }
+
+    fn joined(sum: u64, _cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        Step::Done(sum)
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    is_search: bool,
+    /// Nodes of one PE at each site.
+    sites: Vec<usize>,
+    wan: Duration,
+    loss: f64,
+    teeth: u32,
+    cost: Duration,
+}
+
+impl Case {
+    /// Counts the tree; how long that took, and how many of its nodes ran twice.
+    fn run(&self) -> (Duration, usize) {
+        let &Self { is_search, wan, teeth, cost, .. } = self;
+        let root = Comb { path: 0, teeth, cost };
+        let (out, result) = std::sync::mpsc::channel();
+        let job = Job::new("comb").search::<Comb>().tasks::<Comb>().main(async move |grid| {
+            let (searches, tasks) = (grid.search_pool().await?, grid.task_pool().await?);
+            let began = grid.now().await?;
+            let nodes = match is_search {
+                true => searches.run(root).await?.0,
+                false => tasks.run(root).await?,
+            };
+            let ended = grid.now().await?;
+            assert_eq!(nodes, 1 << teeth);
+            grid.sleep(AFTER).await?;
+            out.send((began, ended)).map_err(|_| "nobody listens")?;
+            Ok(())
+        });
+        let sites = self.sites.iter().enumerate();
+        let sites = sites.map(|(at, &nodes)| (format!("s{at}"), vec![1; nodes])).collect();
+        let link = Link::wan().with_latency(Latency::from_micros(wan.as_micros() as u64));
+        let spec = GridSpec::from_layout(&Layout::new(sites)).unwrap();
+        let spec = spec.with_wan(link.with_loss(self.loss));
+        RUNS.with_borrow_mut(Vec::clear);
+        let report = Simulation::new(job, spec, SimOptions::default()).unwrap().run();
+        assert_eq!(report.outcome, Ok(()), "{self:?}");
+        let (began, ended) = result.recv().unwrap();
+        let runs = RUNS.take();
+        // Who works on the other copy hears of it one way later, and its site of it from there.
+        let last = (ended + 2 * wan + MS + cost).0;
+        let late = runs.iter().filter(|&&(_, ns)| ns > last).count();
+        // What is lost on its way comes later.
+        assert!(
+            late == 0 || self.loss > 0.0,
+            "{self:?}: {late} nodes ran although nobody waited for them"
+        );
+        (ended.since(began), runs.len() - (1 << teeth))
+    }
+}
+
+#[test]
+fn a_site_that_runs_dry_is_done_when_it_would_have_been_alone() {
+    let mut twice = 0;
+    for is_search in [true, false] {
+        for teeth in 7..=11 {
+            let near = Case {
+                is_search,
+                sites: vec![8],
+                wan: 5 * MS,
+                loss: 0.0,
+                teeth,
+                cost: 100 * MS / 1000,
+            };
+            let alone = near.run().0;
+            for others in [1, 4, 8] {
+                let (took, more) = Case { sites: vec![8, others], ..near.clone() }.run();
+                twice += more;
+                assert!(
+                    took <= alone.mul_f64(1.05) + MS,
+                    "{teeth} teeth, {others} more nodes: {took:?}, {alone:?} without them"
+                );
+            }
+        }
+    }
+    assert!(twice > 0, "no copy was ever worked on");
+}
+
+#[test]
+fn every_node_counts_once_whichever_copy_is_done_first() {
+    let mut twice = 0;
+    for seed in 0..60 {
+        let mut dice = Pcg64Mcg::seed_from_u64(seed);
+        let mut below = |bound: u64| dice.next_u64() % bound;
+        let case = Case {
+            is_search: below(2) == 0,
+            sites: (0..2 + below(3)).map(|_| 1 + below(6) as usize).collect(),
+            wan: Duration::from_micros(300 + below(20_000)),
+            loss: [0.0, 0.01, 0.1][below(3) as usize],
+            teeth: 6 + below(7) as u32,
+            cost: Duration::from_micros(5 + below(300)),
+        };
+        twice += case.run().1;
+    }
+    assert!(twice > 0, "no copy was ever worked on");
+}

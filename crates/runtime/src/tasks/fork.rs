@@ -17,6 +17,11 @@ use std::time::Duration;
 /// A task that may spawn others like itself and wait for their outputs. Waiting is expressed by
 /// returning [`Step::Sync`], so that the PE goes on with other work meanwhile.
 ///
+/// A task may run more than once: on a node that takes part as a guest and is lost, and at another
+/// site as well as at home, whichever is done first. Its output counts once. So a task should have
+/// no effects beside its output, or effects that may be repeated, such as an improvement of the
+/// bound.
+///
 /// ```
 /// # use gridspan_runtime::{Step, Task, TaskContext};
 /// # use serde::{Deserialize, Serialize};

@@ -14,9 +14,9 @@ use gridspan_topology::{NodeId, PeId};
 /// this size takes 40 ms at 100 Mbit/s.
 pub(super) const GIFT_BYTES: usize = 512 << 10;
 
-/// Loans in a gift to another site, about at most: one is done twice as a whole or not at all, and
-/// its output comes when all of it is done.
-const FAR_LOANS: u64 = 4;
+/// Loans in a gift to another site, about at most: a loan of which there is a copy is passed on as a
+/// whole or not at all, and its output comes when all of it is done.
+const FAR_LOANS: u64 = 64;
 
 /// What the name of a task's frame takes beside it, at most.
 const FRAME_BYTES: usize = 48;

@@ -19,6 +19,9 @@ pub trait Merge: Default {
 
 /// A node of a tree that is searched. Nodes have no results of their own: each adds to the total,
 /// and nobody waits for a single one.
+///
+/// A node may be visited more than once, like a [`Task`](crate::Task) that runs more than once; it
+/// counts once.
 pub trait Search: Serialize + DeserializeOwned + Send + 'static {
     /// What all nodes add to.
     type Total: Merge + Serialize + DeserializeOwned + Send + 'static;

@@ -158,7 +158,9 @@ impl<W: Work> Worker<W> {
         if !self.may_answer(frame, by, cx) {
             return;
         }
-        if let Some(copy) = lender.copy {
+        // Guests are lent no copies.
+        let is_guest = cx.layout().is_guest(cx.layout().node_of(by));
+        if let Some(copy) = lender.copy.filter(|_| !is_guest) {
             let Settled { counts, superseded } = self.engine.node.backups.settle(copy);
             if let Some((to, copy)) = superseded {
                 say(Word::Superseded { to, copy }, cx);

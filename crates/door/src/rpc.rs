@@ -52,6 +52,12 @@ struct State {
     waits: u64,
 }
 
+/// A server that may execute a call, and how far it is.
+struct Able {
+    round_trip: Duration,
+    candidate: Candidate,
+}
+
 /// A call that a server has, as long as this is there.
 struct Load<'a> {
     inner: &'a Inner,
@@ -109,17 +115,12 @@ impl Inner {
         Ok(cards)
     }
 
-    /// The servers that a call may go to, the best first.
-    async fn candidates(
-        &self,
-        wanted: &Wanted,
-        bound: Option<u32>,
-    ) -> Result<Vec<Candidate>, RpcError> {
+    /// The servers that a call may go to.
+    async fn able(&self, wanted: &Wanted, bound: Option<u32>) -> Result<Vec<Able>, RpcError> {
         let cards = self.cards().await?;
         if let Some(error) = not_offered(wanted.function, &wanted.signature, &cards) {
             return Err(error);
         }
-        let loads = self.state().loads.clone();
         let mut able = Vec::new();
         for card in cards {
             let is_able = card.functions.get(wanted.function) == Some(&wanted.signature);
@@ -130,31 +131,43 @@ impl Inner {
                 && is_wanted
                 && is_there
             {
-                let load = f64::from(loads.get(&card.number).copied().unwrap_or(0) + 1);
-                able.push((load / card.speed, round_trip, Candidate { card, contact }));
+                able.push(Able { round_trip, candidate: Candidate { card, contact } });
             }
         }
+        Ok(able)
+    }
+
+    /// Sorts servers, the best first, and notes that this one has a call more. Both at once: of
+    /// calls that begin at the same time, each sees the others.
+    fn choose(&self, able: &mut [Able]) -> Option<Load<'_>> {
+        let mut state = self.state();
+        let after = |able: &Able| {
+            let card = &able.candidate.card;
+            let load = state.loads.get(&card.number).copied().unwrap_or(0) + 1;
+            f64::from(load) / card.speed
+        };
         able.sort_by(|one, other| {
-            let by_load = one.0.total_cmp(&other.0).then(one.1.cmp(&other.1));
-            by_load.then(one.2.card.number.cmp(&other.2.card.number))
+            let by_load = after(one).total_cmp(&after(other));
+            let by_way = by_load.then(one.round_trip.cmp(&other.round_trip));
+            by_way.then(one.candidate.card.number.cmp(&other.candidate.card.number))
         });
-        let attempts = self.config.attempts as usize;
-        Ok(able.into_iter().map(|(.., candidate)| candidate).take(attempts).collect())
+        let server = able.first()?.candidate.card.number;
+        *state.loads.entry(server).or_default() += 1;
+        Some(Load { inner: self, server })
     }
 
     /// Has servers execute a call; the tuple of its results. A server that lets the time to answer
     /// pass is passed over for the next.
     async fn perform(&self, wanted: &Wanted, bound: Option<u32>) -> Result<Vec<u8>, RpcError> {
-        let candidates = self.candidates(wanted, bound).await?;
-        for first in 0..candidates.len() {
-            let rest = &candidates[first..];
-            let server = rest[0].card.number;
-            *self.state().loads.entry(server).or_default() += 1;
-            let _load = Load { inner: self, server };
-            let executed = execute(&self.remote, wanted, rest);
+        let mut able = self.able(wanted, bound).await?;
+        for attempts in (1..=self.config.attempts as usize).rev() {
+            let Some(_load) = self.choose(&mut able) else { break };
+            let candidates: Vec<Candidate> =
+                able.iter().take(attempts).map(|able| able.candidate.clone()).collect();
+            let executed = execute(&self.remote, wanted, &candidates);
             match tokio::time::timeout(self.config.timeout, executed).await {
                 // The server was lost with its results, or is late.
-                Ok(Err(RpcError::CommunicationFailed)) | Err(_) => {}
+                Ok(Err(RpcError::CommunicationFailed)) | Err(_) => drop(able.remove(0)),
                 Ok(executed) => return executed,
             }
         }

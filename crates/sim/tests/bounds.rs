@@ -98,15 +98,20 @@ fn all_pes_hear_of_an_improvement_within_the_latency_and_two_milliseconds() {
             // Six PEs of founders watch, all but the finder's, and two of a guest.
             let others = seen.first.iter().filter(|seen_by| *seen_by.0 != seen.finder);
             assert_eq!(others.clone().count(), 8, "{seen:?}");
+            let mut in_time = 0;
             for (&pe, &first) in others {
                 let is_far = layout.site_of_node(layout.node_of(PeId(pe))) != home;
                 let way = if is_far { wan_ms * MS } else { 0 };
-                let late = first - seen.found;
                 let watch = WATCH.as_nanos() as u64;
-                assert!(late <= way + 2 * MS + watch, "{pe} saw it after {late} ns, {wan_ms} ms");
-                assert!(late >= way, "{pe} saw it after {late} ns, {wan_ms} ms");
-                assert!(seen.last_without[&pe] < first, "{pe} forgot it");
+                let due = seen.found + way + 2 * MS;
+                let last_without = seen.last_without[&pe];
+                assert!(last_without <= due, "{pe} had not heard by {due}: {seen:?}");
+                assert!(first >= seen.found + way, "{pe} saw it before it can be there: {seen:?}");
+                assert!(last_without < first, "{pe} forgot it");
+                in_time += u32::from(first <= due + watch);
             }
+            // A PE may have nothing to run just then.
+            assert!(in_time >= 6, "{in_time} of 8 PEs looked in time: {seen:?}");
             Ok(())
         });
         let guest = GuestPlan { site: SiteId(1), pes: 2, joins: Duration::ZERO, departs: None };

@@ -84,6 +84,36 @@ async fn sessions_are_waited_for_probed_and_cancelled() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_calls_at_the_same_time_each_has_a_server_for_itself() {
+    let grid = Grid::new(&["one", "other"]);
+    let rpc = grid.remote().rpc(&Config::default()).unwrap();
+    within_limit(async {
+        let handle = rpc.handle(&HOLD).await.unwrap();
+        for round in 0..20 {
+            let files = ["a", "b"].map(|name| grid.file(&format!("{name}{round}")));
+            let calls = files.each_ref().map(|file| {
+                let session: Session<(u64,)> =
+                    rpc.call_async(&handle, &(file.clone(), round)).unwrap();
+                session
+            });
+            // Both have begun, though neither can end.
+            for file in &files {
+                let has_begun =
+                    || ["one", "other"].iter().any(|by| file.with_extension(by).exists());
+                while !has_begun() {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            }
+            for (file, call) in files.iter().zip(&calls) {
+                fs::write(file, "").unwrap();
+                assert_eq!(rpc.wait(call).await, Ok((round,)));
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_calls_at_once_are_shared_by_the_servers() {
     let grid = Grid::new(&["one", "other"]);
     let rpc = grid.remote().rpc(&Config::default()).unwrap();

@@ -74,6 +74,18 @@ pub struct Probed {
     pub sent: Option<Bandwidth>,
 }
 
+/// What a node found for an order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProbeReport {
+    /// The order's name.
+    pub id: u64,
+    /// What the node's transport takes for a datagram, from its buffers to the system; `None` if it
+    /// has sent none.
+    pub send_cost: Option<Duration>,
+    /// What was found about each target.
+    pub found: Vec<Probed>,
+}
+
 impl Probed {
     /// Nothing is known yet.
     pub fn nothing(target: NodeId) -> Self {

@@ -34,6 +34,7 @@ use crate::station::Station;
 use bytes::Bytes;
 use gridspan_runtime::carrier::Carrier;
 use gridspan_runtime::pe::{Core, Spent, Standing};
+use gridspan_runtime::probe::ProbeReport;
 use gridspan_runtime::wire::Packet;
 use gridspan_runtime::{Job, JobError, Layout, NodeId, PeId, Program, Time, end};
 use gridspan_topology::GridSpec;
@@ -314,8 +315,10 @@ impl Simulation {
             self.queue.push(at, Event::Probe(step));
         }
         if let Some(Report { pe, id, found }) = report {
-            let tell = Box::new(move |core: &mut Core| core.probed(id, found));
-            self.stations[pe].actions.push(tell);
+            let station = &mut self.stations[pe];
+            let send_cost = Some(station.speed.takes(self.options.remote_send_cost));
+            let report = ProbeReport { id, send_cost, found };
+            station.actions.push(Box::new(move |core: &mut Core| core.probed(report)));
             self.schedule_turn(pe);
         }
     }

@@ -30,7 +30,7 @@ mod speed;
 pub mod study;
 mod units;
 
-pub use hierarchy::{BandwidthRange, Group, Hierarchy, HierarchyError, Level, RttRange};
+pub use hierarchy::{BandwidthRange, Distances, Group, Hierarchy, HierarchyError, Level, RttRange};
 pub use id::{GroupId, HostId, NodeId, PeId, SiteId};
 pub use infer::{
     Contradiction, Inference, Join, Labelled, ProbeCount, SiteNames, Upkeep, infer, infer_labelled,

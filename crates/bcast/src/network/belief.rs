@@ -82,11 +82,12 @@ impl Belief {
     /// [`Link::lan`] and [`Link::wan`] is taken; where no round trip, their latency. Nodes it does
     /// not know are together in a cluster of their own. A cluster sends and receives what its nodes
     /// can, or what a link to another cluster of its site can, as [`Belief::from_grid`] has it:
-    /// what else holds it back shows when it is used.
+    /// what else holds it back shows when it is used. `initiation_s` has the seconds that
+    /// it costs a node to begin a message.
     pub fn from_hierarchy(
         hierarchy: &Hierarchy,
         members: &[NodeId],
-        initiation_s: f64,
+        initiation_s: impl Fn(NodeId) -> f64,
         sharing: Sharing,
     ) -> Self {
         let leaf = hierarchy.depth() - 1;
@@ -125,8 +126,9 @@ impl Belief {
             let bandwidth = common.and_then(bandwidth_in).unwrap_or(usual.bandwidth);
             (latency.as_secs_f64(), bytes_per_second(bandwidth))
         };
-        let nodes = places.iter().map(|place| {
+        let nodes = members.iter().zip(&places).map(|(&node, place)| {
             let own = link(place.cluster as usize, place.cluster as usize).1;
+            let initiation_s = initiation_s(node);
             NodeLink { cluster: place.cluster, out: own, into: own, initiation_s }
         });
         let mut belief = Self::new(&places, nodes.collect(), sharing, link);
@@ -362,7 +364,7 @@ mod tests {
         let nodes: Vec<NodeId> = (0..6).map(NodeId).collect();
 
         let hierarchy = Hierarchy::from_grid(&grid);
-        let belief = Belief::from_hierarchy(&hierarchy, &nodes, 2e-5, Sharing::SitePairs);
+        let belief = Belief::from_hierarchy(&hierarchy, &nodes, |_| 2e-5, Sharing::SitePairs);
 
         assert_eq!(belief.clusters(), 2);
         let network = belief.network();
@@ -373,7 +375,7 @@ mod tests {
         let nodes: Vec<NodeId> = (0..6).map(NodeId).collect();
         let hierarchy = Hierarchy::from_grid(&grid);
         let network =
-            Belief::from_hierarchy(&hierarchy, &nodes, 2e-5, Sharing::SitePairs).network();
+            Belief::from_hierarchy(&hierarchy, &nodes, |_| 2e-5, Sharing::SitePairs).network();
         let access = network.route(0, 1)[0];
         assert!(network.route(0, 2).contains(&access));
         assert!(network.capacities()[access as usize] >= 2.0 * network.bandwidth(0, 2));

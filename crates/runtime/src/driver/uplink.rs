@@ -304,9 +304,7 @@ impl Uplink {
                     tell(switch, move |core| core.blame(from, error));
                 }
             }
-            TransportEvent::Probed { id, found } => {
-                tell(switch, move |core| core.probed(id, found));
-            }
+            TransportEvent::Probed(report) => tell(switch, move |core| core.probed(report)),
             TransportEvent::Sampled(samples) => tell(switch, move |core| core.observed(samples)),
             TransportEvent::Connected(node) => tracing::info!(%node, "connected"),
             TransportEvent::Suspected(node) => tracing::warn!(%node, "silent; suspected"),

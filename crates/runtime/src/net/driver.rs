@@ -15,9 +15,10 @@ use super::event::TransportEvent;
 use super::probe_packet::is_probe;
 use super::prober::Prober;
 use super::sampler::Sampler;
+use super::send_costs::SendCosts;
 use super::transport::Transport;
 use super::udp::{Outbound, UdpPort, Waker};
-use crate::probe::ProbeOrder;
+use crate::probe::{ProbeOrder, ProbeReport};
 use quinn_proto::{EcnCodepoint, Transmit};
 use std::io;
 use std::net::SocketAddr;
@@ -37,6 +38,7 @@ pub struct NetLoop {
     emulator: Option<Emulator>,
     prober: Prober,
     sampler: Sampler,
+    send_costs: SendCosts,
     buffer: Vec<u8>,
     /// What the kernel had no room for; its bytes are in `buffer`.
     stuck: Option<Stuck>,
@@ -57,7 +59,17 @@ impl NetLoop {
         let now = Instant::now();
         let prober = Prober::new(transport.node(), transport.probe_key(), now);
         let sampler = Sampler::new(now);
-        Self { transport, port, emulator, prober, sampler, buffer: vec![], stuck: None, spin }
+        Self {
+            transport,
+            port,
+            emulator,
+            prober,
+            sampler,
+            send_costs: SendCosts::default(),
+            buffer: vec![],
+            stuck: None,
+            spin,
+        }
     }
 
     /// Measures the way to other nodes; [`TransportEvent::Probed`] follows.
@@ -199,6 +211,7 @@ impl NetLoop {
                 }
                 continue;
             }
+            let begin = Instant::now();
             let Some(transmit) = self.transport.poll_transmit(now, segments, &mut self.buffer)
             else {
                 return Ok(false);
@@ -207,6 +220,9 @@ impl NetLoop {
             let Transmit { destination, ecn, segment_size, .. } = transmit;
             if !self.pass(now, Stuck { destination, ecn, segment_size })? {
                 return Ok(false);
+            }
+            if segment_size.is_none() {
+                self.send_costs.add(begin.elapsed());
             }
         }
         Ok(true)
@@ -284,7 +300,8 @@ impl NetLoop {
             events += 1;
         }
         while let Some((id, found)) = self.prober.poll_done() {
-            on_event(TransportEvent::Probed { id, found });
+            let send_cost = self.send_costs.median();
+            on_event(TransportEvent::Probed(ProbeReport { id, send_cost, found }));
             events += 1;
         }
         events

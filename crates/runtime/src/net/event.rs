@@ -1,7 +1,7 @@
 //! What a transport tells the layer above, and how it answers a send.
 
 use super::hello::Refusal;
-use crate::probe::Probed;
+use crate::probe::ProbeReport;
 use crate::session::Backlog;
 use bytes::Bytes;
 use gridspan_topology::{LinkSample, NodeId};
@@ -34,12 +34,7 @@ pub enum TransportEvent {
         reason: LossReason,
     },
     /// The measurements of an order are done.
-    Probed {
-        /// The order's name.
-        id: u64,
-        /// What was found about each target.
-        found: Vec<Probed>,
-    },
+    Probed(ProbeReport),
     /// What open connections show of their links; twice a second, if anything was sent.
     Sampled(Vec<(NodeId, LinkSample)>),
     /// A connection was refused, here or by the other side. Nothing changed. Of strangers there is

@@ -27,6 +27,7 @@ mod peers;
 mod probe_packet;
 mod prober;
 mod sampler;
+mod send_costs;
 mod stopwatch;
 mod transport;
 mod udp;

@@ -32,12 +32,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What it costs to begin a transfer: about what a frame takes from a carrier to the socket.
-const INITIATION_S: f64 = 2e-5;
+/// What it costs a node to begin a message, where none has said yet what a datagram costs.
+const INITIATION: Duration = Duration::from_micros(20);
 /// The advisor thinks at most this often, so that it takes a small part of a processor; the first
 /// times at once, since there is most to learn from the first broadcasts.
 const PACE: Duration = Duration::from_millis(200);
 const THOUGHTS_AT_ONCE: u32 = 10;
+/// After so many small broadcasts it pays to know by which sites they arrive first.
+const SMALL_MIN: u32 = 3;
 /// A node whose PE is busy takes what has come late and all at once; what it saw for less long than
 /// this many seconds may be that.
 const SEEN_S: f64 = 0.01;
@@ -126,9 +128,15 @@ impl Core {
             let (targets, edges, words) = (None, Vec::new(), Vec::new());
             advice.tell(News::Arrived(Arrived { plan, bytes, began: now, targets, edges, words }));
         }
-        // Others may have asked for the places. What is small is no reason to.
-        if is_large || is_known {
+        // Others may have asked for the places. One that is small is no reason to; several are where
+        // they can go by another site.
+        advice.small += u32::from(!is_large && !advice.is_awaited);
+        if is_large || is_known || advice.small >= SMALL_MIN && layout.site_count() > 2 {
             self.await_advisor();
+        }
+        // The trains that show who shares a way delay others, and small ones can do without.
+        if is_large {
+            self.want_uplinks();
         }
     }
 
@@ -177,7 +185,6 @@ impl Core {
     }
 
     fn begin_advice(&mut self, places: &Places) {
-        self.want_uplinks();
         let members: Vec<NodeId> = self.common.layout.nodes().collect();
         let Some(root) = &mut self.root else { return };
         // Where nodes of a site were seen to share their way to different sites, all may.
@@ -186,7 +193,10 @@ impl Core {
             true => Sharing::SiteUplinks,
             false => Sharing::SitePairs,
         };
-        let belief = Belief::from_hierarchy(&places.hierarchy, &members, INITIATION_S, sharing);
+        let usual = root.survey.usual_send_cost().unwrap_or(INITIATION);
+        let costs = &root.survey.send_costs;
+        let initiation_s = |node| costs.get(&node).unwrap_or(&usual).as_secs_f64();
+        let belief = Belief::from_hierarchy(&places.hierarchy, &members, initiation_s, sharing);
         let advice = &mut root.advice;
         let is_first = |cluster: usize| {
             members.iter().copied().find(|node| belief.cluster_of(node.0) == cluster)
@@ -225,8 +235,7 @@ impl Core {
         }
         for (from, &one) in leaders.iter().enumerate() {
             for (to, &other) in leaders.iter().enumerate().filter(|&(to, _)| to != from) {
-                let Some((here, there)) = places.hierarchy.ends(one, other) else { continue };
-                let known = root.survey.monitor.estimate(now, here.0, there.0);
+                let known = root.survey.link(now, &places.hierarchy, (one, other));
                 let Some(estimate) = known else { continue };
                 if let Some(estimate) = told.entry((from, to)).or_default().news(estimate) {
                     news.push(News::Link((from, to), estimate));

@@ -83,7 +83,7 @@ impl Pe {
             Control::Published { id } => core.handle_published(id),
             Control::Greet { definition } => core.handle_greet(from, &definition),
             Control::Probe(order) => core.handle_probe(order),
-            Control::Probed { id, found } => core.handle_probed(from, id, &found),
+            Control::Probed(report) => core.handle_probed(from, report),
             Control::Links { samples } => core.handle_links(from, &samples),
             Control::ShareChanged => core.balance_after(Cause::ForeignLoad),
             Control::Pulse { number } => core.handle_pulse(number),

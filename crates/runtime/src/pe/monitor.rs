@@ -180,6 +180,7 @@ impl Core {
                 probes.append(&mut survey.plan.due(now, &children, &survey.monitor));
             }
         }
+        probes.append(&mut survey.clusters.due(now, hierarchy));
         let mut orders = Vec::new();
         for Probe { from, to, what } in probes {
             let leader = |group| hierarchy.group(GroupId(group)).leader();

@@ -11,12 +11,11 @@
 //! that is lost ends the job.
 
 use super::core::Core;
-use super::state::Places;
-use super::state::{Notice, Purpose};
-use crate::probe::{ProbeKind, ProbeOrder, Probed};
+use super::state::{Clusters, Notice, Places, Purpose};
+use crate::probe::{ProbeKind, ProbeOrder, ProbeReport, Probed};
 use crate::wire::Control;
 use gridspan_topology::{
-    Contradiction, Hierarchy, Inference, Labelled, Layout, NodeId, PeId, SiteNames, Time, Wanted,
+    Distances, Hierarchy, Inference, Labelled, Layout, NodeId, PeId, SiteNames, Time, Wanted,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -59,7 +58,9 @@ impl Core {
         if nodes > Inference::MAX_NODES {
             tracing::warn!(nodes, "too many nodes to measure their distances; sites are as given");
             let given = Hierarchy::from_layout(&self.common.layout);
-            return self.settle(given.clone(), given, Vec::new());
+            let (measured, contradictions) = (given.clone(), Vec::new());
+            let places = Places { hierarchy: given, measured, contradictions };
+            return self.settle(places, Distances::default());
         }
         survey.inference = Some((Inference::new(nodes, seed), 0));
         self.next_round();
@@ -78,10 +79,11 @@ impl Core {
         *missing = targets.len();
         if targets.is_empty() {
             let Some((inference, _)) = survey.inference.take() else { return };
-            let measured = inference.clone().finish();
-            let Labelled { hierarchy, contradictions } =
-                inference.finish_labelled(&site_names(&self.common.layout));
-            return self.settle(hierarchy, measured, contradictions);
+            let names = site_names(&self.common.layout);
+            let Labelled { hierarchy, contradictions } = inference.clone().finish_labelled(&names);
+            let distances = Distances::new(&hierarchy, inference.measured());
+            let measured = inference.finish();
+            return self.settle(Places { hierarchy, measured, contradictions }, distances);
         }
         let mut orders = Vec::new();
         for (node, targets) in targets {
@@ -91,19 +93,15 @@ impl Core {
     }
 
     /// The places are known.
-    fn settle(
-        &mut self,
-        hierarchy: Hierarchy,
-        measured: Hierarchy,
-        contradictions: Vec<Contradiction>,
-    ) {
+    fn settle(&mut self, places: Places, distances: Distances) {
         // Whoever is told of the links is told of these too.
         if self.common.on_links.is_empty() {
-            contradictions.iter().for_each(|found| tracing::warn!("{found}"));
+            places.contradictions.iter().for_each(|found| tracing::warn!("{found}"));
         }
-        tracing::info!(levels = hierarchy.depth(), "the hierarchy of places is known");
-        let places = Arc::new(Places { hierarchy, measured, contradictions });
+        tracing::info!(levels = places.hierarchy.depth(), "the hierarchy of places is known");
+        let (now, places) = (self.now, Arc::new(places));
         let Some(root) = &mut self.root else { return };
+        root.survey.clusters = Clusters::new(now, &places.hierarchy, distances);
         root.survey.places = Some(places.clone());
         for done in std::mem::take(&mut root.survey.waiting) {
             done(self, places.clone());
@@ -144,27 +142,31 @@ impl Core {
         if order.targets.iter().all(is_other) && !order.targets.is_empty() {
             return self.probe_orders.push(order);
         }
-        self.probed(order.id, Vec::new());
+        self.probed(ProbeReport { id: order.id, send_cost: None, found: Vec::new() });
     }
 
     /// This node has measured.
-    pub fn probed(&mut self, id: u64, found: Vec<Probed>) {
-        self.post(Self::ROOT, Control::Probed { id, found });
+    pub fn probed(&mut self, report: ProbeReport) {
+        self.post(Self::ROOT, Control::Probed(report));
     }
 
-    pub(super) fn handle_probed(&mut self, from: PeId, id: u64, found: &[Probed]) {
+    pub(super) fn handle_probed(&mut self, from: PeId, report: ProbeReport) {
         let node = self.common.layout.node_of(from);
+        let ProbeReport { id, send_cost, found } = report;
         let Some(root) = &mut self.root else { return };
+        if let Some(cost) = send_cost {
+            root.survey.send_costs.insert(node, cost);
+        }
         match root.survey.purposes.remove(&id) {
-            Some(Purpose::Survey) => self.note_round_trips(node, found),
-            Some(Purpose::RoundTrip) => self.note_links(node, found, Wanted::RoundTrip),
+            Some(Purpose::Survey) => self.note_round_trips(node, &found),
+            Some(Purpose::RoundTrip) => self.note_links(node, &found, Wanted::RoundTrip),
             Some(Purpose::Bandwidth(since)) => {
-                let found = self.undisturbed(node, found, since);
+                let found = self.undisturbed(node, &found, since);
                 self.note_links(node, &found, Wanted::Bandwidth);
             }
-            Some(Purpose::Uplink(group)) => self.note_uplink(group, found),
+            Some(Purpose::Uplink(group)) => self.note_uplink(group, &found),
             Some(Purpose::Broadcast(pair, since)) => {
-                let found = self.undisturbed(node, found, since);
+                let found = self.undisturbed(node, &found, since);
                 self.note_pair(pair, &found);
             }
             None => {}

@@ -276,10 +276,14 @@ impl<I> Deques<I> {
 
     /// A PE has found nothing. Returns whether the whole node sleeps now.
     pub(super) fn fall_asleep(&self, seat: usize) -> bool {
-        if self.seats[seat].asleep.swap(true, Ordering::SeqCst) {
+        let asleep = &self.seats[seat].asleep;
+        if asleep.load(Ordering::SeqCst) {
             return false;
         }
-        self.asleep.fetch_add(1, Ordering::SeqCst) + 1 == self.seats.len()
+        // It counts before others can wake it, who count it off.
+        let is_last = self.asleep.fetch_add(1, Ordering::SeqCst) + 1 == self.seats.len();
+        asleep.store(true, Ordering::SeqCst);
+        is_last
     }
 
     /// Wakes a PE. Returns whether it slept; whoever gets `true` has to tell it.

@@ -11,7 +11,7 @@ use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId, RebalanceId, SectionId, Timer};
 use crate::index::Key;
 use crate::parcel::Parcel;
-use crate::probe::{ProbeOrder, Probed};
+use crate::probe::{ProbeOrder, ProbeReport};
 use crate::reduce::{Op, Partial, Target};
 use bytes::Bytes;
 use gridspan_balance::leaders::Note;
@@ -268,7 +268,7 @@ pub(crate) enum Control {
     /// To the first PE of a node: measure this.
     Probe(ProbeOrder),
     /// To the root: the results of an order.
-    Probed { id: u64, found: Vec<Probed> },
+    Probed(ProbeReport),
     /// To the root: what the connections of the sender's node show.
     Links { samples: Vec<(NodeId, LinkSample)> },
     /// To the root: the sender gets another share of its processor than before.

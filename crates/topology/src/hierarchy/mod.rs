@@ -7,8 +7,10 @@
 //!
 //! - `tree.rs`: the type and its queries; `group.rs`: what a group and a level say of themselves.
 //! - `draft.rs` builds one from partitions and measurements; `given.rs` from what the user says.
+//! - `distances.rs`: what a tree cannot say of each pair of clusters.
 //! - `edit.rs`: a node comes or goes; `stored.rs`: reading one that may be damaged; `show.rs`.
 
+mod distances;
 mod draft;
 mod edit;
 mod given;
@@ -17,6 +19,7 @@ mod show;
 mod stored;
 mod tree;
 
+pub use distances::Distances;
 pub(crate) use draft::{Draft, Partition, Sample};
 pub use group::{BandwidthRange, Group, Level, RttRange};
 pub(crate) use show::show_rtt;

@@ -39,9 +39,16 @@ pub struct ProbePlan {
     /// When each group took part in a probe.
     busy: BTreeMap<u32, Time>,
     asked: BTreeMap<Probe, Time>,
+    /// Bandwidths are nobody's question.
+    is_of_round_trips: bool,
 }
 
 impl ProbePlan {
+    /// One that asks for round trips alone.
+    pub fn of_round_trips() -> Self {
+        Self { is_of_round_trips: true, ..Self::default() }
+    }
+
     /// The probes that are due among `groups`: round trips before bandwidths, and of each those
     /// first of which least is known. Each pair is pinged from its lower number only.
     pub fn due(&mut self, now: Time, groups: &[u32], monitor: &LinkMonitor) -> Vec<Probe> {
@@ -61,8 +68,10 @@ impl ProbePlan {
                 let age = if monitor.is_doubted(from, to) { PAUSE } else { SILENCE };
                 want(Wanted::RoundTrip, estimate.map(|estimate| estimate.observed), age);
             }
-            let measured = estimate.and_then(|estimate| estimate.bandwidth_observed);
-            want(Wanted::Bandwidth, measured, STALE);
+            if !self.is_of_round_trips {
+                let measured = estimate.and_then(|estimate| estimate.bandwidth_observed);
+                want(Wanted::Bandwidth, measured, STALE);
+            }
         }
         due.sort_unstable();
         let mut probes = Vec::new();

@@ -126,6 +126,8 @@ pub(crate) struct Unconfirmed {
 #[derive(Default)]
 pub(crate) struct Advice {
     pub(crate) next_flow: u64,
+    /// Broadcasts so far that were no reason to have an advisor.
+    pub(crate) small: u32,
     /// Not there before the places are known, and while it thinks.
     pub(crate) advisor: Option<Box<Advisor>>,
     /// The first node of each cluster, in the advisor's order.

@@ -13,13 +13,14 @@
 //! - For finding out that nothing goes on: `stall`.
 //! - How what it sends to all travels: `own_plans`.
 //! - On PE 0: the `root` of collective operations, with its `waves`, `publications`, `survey`,
-//!   `balance`, `advice` and the `sequencer` of broadcasts.
+//!   `clusters`, `balance`, `advice` and the `sequencer` of broadcasts.
 
 mod advice;
 mod balance;
 mod callback;
 mod casts;
 mod channel;
+mod clusters;
 mod collections;
 mod counters;
 mod directory;
@@ -53,6 +54,7 @@ pub(crate) use advice::{Advice, Arrived, Flow, News, Unconfirmed, edges};
 pub(crate) use balance::{Balances, Pulse};
 pub(crate) use casts::Casts;
 pub(crate) use channel::{BROADCAST, Channels, Turn, broadcasts_of, channel, judge};
+pub(crate) use clusters::Clusters;
 pub(crate) use collections::{Broadcasts, Collections, Incomplete, Local, Seen};
 pub(crate) use counters::{Counters, Way};
 pub(crate) use directory::{Directory, Place};

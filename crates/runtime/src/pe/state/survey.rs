@@ -1,16 +1,18 @@
 //! What the root knows and wants to know of the places of the job.
 
 use super::callback::CallbackWith;
+use super::clusters::Clusters;
 use crate::error::GridError;
 use crate::probe::{ProbeKind, ProbeOrder};
 use crate::standing::counted;
 use gridspan_balance::SiteLink;
 use gridspan_topology::{
-    Bandwidth, Contradiction, GroupId, Hierarchy, Inference, Layout, LinkChange, LinkMonitor,
-    LinkSample, NodeId, ProbePlan, SiteId, Time, Uplink,
+    Bandwidth, Contradiction, GroupId, Hierarchy, Inference, Layout, LinkChange, LinkEstimate,
+    LinkMonitor, LinkSample, NodeId, ProbePlan, SiteId, Time, Uplink,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Changes that are kept for a main that does not look.
 pub(crate) const CHANGES_MAX: usize = 1024;
@@ -115,7 +117,10 @@ pub(crate) struct Survey<C> {
     pub(crate) purposes: BTreeMap<u64, Purpose>,
     pub(crate) monitor: LinkMonitor,
     pub(crate) plan: ProbePlan,
+    pub(crate) clusters: Clusters,
     pub(crate) is_watching: bool,
+    /// What a datagram costs each node, as it said last.
+    pub(crate) send_costs: BTreeMap<NodeId, Duration>,
     /// Whether it was asked which nodes share their way out of their group.
     pub(crate) wants_uplinks: bool,
     /// When somebody was told of the links.
@@ -137,7 +142,9 @@ impl<C> Default for Survey<C> {
             purposes: BTreeMap::new(),
             monitor: LinkMonitor::new(),
             plan: ProbePlan::default(),
+            clusters: Clusters::default(),
             is_watching: false,
+            send_costs: BTreeMap::new(),
             wants_uplinks: false,
             told: None,
             changes: VecDeque::new(),
@@ -149,6 +156,13 @@ impl<C> Default for Survey<C> {
 }
 
 impl<C> Survey<C> {
+    /// The median of what a datagram costs nodes.
+    pub(crate) fn usual_send_cost(&self) -> Option<Duration> {
+        let mut costs: Vec<Duration> = self.send_costs.values().copied().collect();
+        costs.sort_unstable();
+        costs.get(costs.len() / 2).copied()
+    }
+
     /// An order with a name of its own.
     pub(crate) fn order(
         &mut self,
@@ -172,6 +186,21 @@ impl<C> Survey<C> {
         if let Some((here, there)) = hierarchy.ends(from, to) {
             self.monitor.observe(now, (here.0, there.0), (from, to), sample);
         }
+        self.clusters.observe(now, hierarchy, (from, to), sample);
+    }
+
+    /// What is known of the link between two nodes: that between their clusters, where the groups
+    /// in which they part are not everywhere as far from each other.
+    pub(crate) fn link(
+        &self,
+        now: Time,
+        hierarchy: &Hierarchy,
+        (from, to): (NodeId, NodeId),
+    ) -> Option<LinkEstimate> {
+        self.clusters.estimate(now, hierarchy, (from, to)).unwrap_or_else(|| {
+            let (here, there) = hierarchy.ends(from, to)?;
+            self.monitor.estimate(now, here.0, there.0)
+        })
     }
 
     /// What is known of the links between sites. Nothing where there are too many sites to list all
@@ -184,8 +213,10 @@ impl<C> Survey<C> {
         let pairs = layout.sites().flat_map(|from| layout.sites().map(move |to| (from, to)));
         let link = |(from, to): (SiteId, SiteId)| {
             let (here, there) = places.hierarchy.ends(first(from)?, first(to)?)?;
-            let known = self.monitor.estimate(now, here.0, there.0)?;
-            let bandwidth = known.bandwidth.unwrap_or(Bandwidth::UNLIMITED);
+            let known = self.link(now, &places.hierarchy, (first(from)?, first(to)?))?;
+            let between_groups = || self.monitor.estimate(now, here.0, there.0)?.bandwidth;
+            let bandwidth = known.bandwidth.or_else(between_groups);
+            let bandwidth = bandwidth.unwrap_or(Bandwidth::UNLIMITED);
             Some(SiteLink { from, to, latency: known.latency, bandwidth })
         };
         pairs.filter(|(from, to)| from != to).filter_map(link).collect()

@@ -89,3 +89,22 @@ fn long_tasks_that_wait_are_laid_out_for_those_that_sleep() {
     second.share();
     assert_eq!((second.kept.len(), node.offered(0), &second.wakes[..]), (1, 1, &[2][..]));
 }
+
+#[test]
+fn a_pe_that_is_woken_while_it_falls_asleep_is_counted_once() {
+    let node: Arc<Deques<u8>> = Arc::new(Deques::new(0..2));
+    std::thread::scope(|scope| {
+        let sleeper = scope.spawn(|| {
+            for _ in 0..1_000_000 {
+                node.fall_asleep(1);
+            }
+        });
+        while !sleeper.is_finished() {
+            node.wake(1);
+            // For a moment it can count twice, never less than it is.
+            assert!(node.sleepers() <= 2);
+        }
+    });
+    node.wake(1);
+    assert_eq!(node.sleepers(), 0);
+}

@@ -128,6 +128,21 @@ impl Inference {
         ProbeCount { mean: sum / load.len().max(1) as f64, max }
     }
 
+    /// All pairs that were measured, each once, with the lesser of both directions.
+    pub fn measured(&self) -> impl Iterator<Item = (NodeId, NodeId, Duration)> + '_ {
+        let nodes = self.matrix.as_ref().map_or(0, RttMatrix::nodes) as u32;
+        let pairs = (0..nodes).flat_map(|a| (0..a).map(move |b| (NodeId(a), NodeId(b))));
+        let all = pairs.filter_map(|(a, b)| {
+            let matrix = self.matrix.as_ref()?;
+            let both = [matrix.rtt(a, b), matrix.rtt(b, a)];
+            Some((a, b, both.into_iter().flatten().min()?))
+        });
+        let sampled = self.log.all().map(|(a, b, ms)| {
+            (NodeId(a), NodeId(b), Duration::from_secs_f64(f64::from(ms.max(0.0)) * 1e-3))
+        });
+        all.chain(sampled)
+    }
+
     /// The hierarchy in what was measured. Regions that are not finished yet are single groups.
     pub fn finish(mut self) -> Hierarchy {
         if let Some(matrix) = &self.matrix {

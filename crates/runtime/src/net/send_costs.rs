@@ -1,0 +1,49 @@
+//! What it takes to send a datagram.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// How many datagrams count: few enough to follow the machine's load, and enough that a thread that
+/// loses its core in the middle of one or two does not show.
+const KEPT: usize = 15;
+
+/// The times of the last datagrams, each from the connection's buffers to the system: to gather its
+/// frames, to encrypt it and to hand it over.
+#[derive(Debug, Default)]
+pub(super) struct SendCosts {
+    last: VecDeque<Duration>,
+}
+
+impl SendCosts {
+    pub(super) fn add(&mut self, took: Duration) {
+        if self.last.len() == KEPT {
+            self.last.pop_front();
+        }
+        self.last.push_back(took);
+    }
+
+    /// `None` if nothing was sent.
+    pub(super) fn median(&self) -> Option<Duration> {
+        let mut sorted: Vec<Duration> = self.last.iter().copied().collect();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_count_and_an_outlier_does_not() {
+        let micros = Duration::from_micros;
+        let mut costs = SendCosts::default();
+        assert_eq!(costs.median(), None);
+
+        (0..100).for_each(|_| costs.add(micros(500)));
+        (0..13).for_each(|_| costs.add(micros(4)));
+        costs.add(micros(9_000));
+
+        assert_eq!(costs.median(), Some(micros(4)));
+    }
+}

@@ -6,8 +6,10 @@
 //! - `--seconds S`: virtual seconds of each. Default 60.
 //! - `--threads T`: default one per core.
 //! - `--plant BUG`: `hold-skipped`, `epoch-ignored`, `broadcasts-apart`, `numbers-mixed`,
-//!   `streams-uncounted`, `right-kept`, `resend-without-sequence`, `forgotten-receive-state` or
-//!   `acknowledge-before-apply`.
+//!   `streams-uncounted`, `right-kept`, `resend-without-sequence`, `forgotten-receive-state`,
+//!   `acknowledge-before-apply` or `not-resumed`.
+//! - `--only quic`: of the seeds those alone whose nodes talk over QUIC in virtual time, which is
+//!   every tenth. Default all.
 
 use gridspan_sim::campaign::{Campaign, Planted};
 use std::ops::Range;
@@ -41,6 +43,10 @@ fn campaign(mut args: impl Iterator<Item = String>) -> Result<Campaign, String> 
                 campaign.planted = Planted::by_name(&value)
                     .ok_or(format!("there is no bug {value}, but {}", Planted::names()))?;
             }
+            "--only" => match value.as_str() {
+                "quic" => campaign.only_quic = true,
+                _ => return Err(format!("there is no kind of seeds {value}, but quic")),
+            },
             _ => return Err(format!("there is no option {option}")),
         }
     }

@@ -23,6 +23,9 @@ pub struct FaultPlan {
     /// Runs the frames between nodes through the session machine, over connections that fail.
     /// Frames are then in the hands of the session: `frame_delay` does not apply.
     pub sessions: Option<SessionFaults>,
+    /// Runs the frames between nodes over QUIC in virtual time, by the transport of production, and
+    /// `sessions` does not apply. Delays, loss and the rates of links then apply to datagrams.
+    pub quic: Option<QuicFaults>,
 }
 
 /// Nodes that stop for a while: all PEs of a node do nothing, and then go on.
@@ -75,6 +78,66 @@ impl Default for SessionFaults {
     }
 }
 
+/// A network under QUIC that fails. Nodes are lost after 3 s of silence: partitions must be shorter.
+#[derive(Clone, Copy, Debug)]
+pub struct QuicFaults {
+    /// Frames of more than this many bytes go as bulk and overtake others.
+    pub bulk_bytes: u64,
+    /// The probability that a datagram is lost, besides what its link loses.
+    pub loss: f64,
+    /// The probability that a datagram arrives twice.
+    pub duplicate: f64,
+    /// The probability that a connection breaks soon after a given frame was sent.
+    pub disconnect: f64,
+    /// The probability that two sites do not reach each other for a while when a connection between
+    /// them would break. The connection stays, as far as the transport makes it.
+    pub partition: f64,
+    /// The longest such while.
+    pub partition_max: Duration,
+    /// The bug in the transport or the session, if any.
+    pub planted: session::PlantedFault,
+}
+
+impl Default for QuicFaults {
+    /// Connections that break about once in a thousand frames.
+    fn default() -> Self {
+        Self {
+            bulk_bytes: 1024,
+            loss: 0.005,
+            duplicate: 0.01,
+            disconnect: 0.001,
+            partition: 0.0,
+            partition_max: Duration::from_millis(1_500),
+            planted: session::PlantedFault::None,
+        }
+    }
+}
+
+/// What happened on QUIC connections. All zero where the nodes do not talk over QUIC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuicCounts {
+    /// Connections that carried a session, between founders.
+    pub connections: u64,
+    /// Datagrams that were sent.
+    pub datagrams: u64,
+    /// Of those, datagrams that links lost. Those that a partition cut off are not among them.
+    pub datagrams_lost: u64,
+    /// How often a node suspected another.
+    pub suspicions: u64,
+    /// How often a node declared another lost: guests, unless a job fails.
+    pub lost_nodes: u64,
+}
+
+impl std::ops::AddAssign for QuicCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.connections += other.connections;
+        self.datagrams += other.datagrams;
+        self.datagrams_lost += other.datagrams_lost;
+        self.suspicions += other.suspicions;
+        self.lost_nodes += other.lost_nodes;
+    }
+}
+
 /// How often each kind of fault happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultCounts {
@@ -88,11 +151,11 @@ pub struct FaultCounts {
     pub disconnects: u64,
     /// Times that two sites did not reach each other at all.
     pub partitions: u64,
-    /// Frames that were under way then.
+    /// Frames, or datagrams, that were under way then.
     pub cut_off: u64,
     /// Of those, frames that turned up after all.
     pub late: u64,
-    /// Frames and acknowledgements that arrived twice.
+    /// Frames and acknowledgements, or datagrams, that arrived twice.
     pub duplicated: u64,
     /// Acknowledgements that were lost.
     pub acknowledgements_lost: u64,

@@ -6,7 +6,8 @@
 //! - [`Simulation`] runs a [`Job`](gridspan_runtime::Job) on a
 //!   [`GridSpec`](gridspan_topology::GridSpec); [`SimOptions`] says what things cost, and
 //!   [`SimReport`] what happened.
-//! - [`FaultPlan`]: delays, reordering, lost connections and paused nodes.
+//! - [`FaultPlan`]: delays, reordering, lost connections and paused nodes. With [`QuicFaults`],
+//!   nodes talk over QUIC by the transport of production, in virtual time too.
 //! - [`GuestPlan`]: nodes that join while the job runs, leave, die, or are taken for dead.
 //! - [`campaign`]: random jobs under random faults, against a reference model.
 
@@ -22,11 +23,12 @@ mod options;
 mod probing;
 mod processors;
 mod queue;
+mod quic;
 mod report;
 mod simulation;
 mod station;
 
-pub use faults::{FaultCounts, FaultPlan, PauseFaults, SessionFaults};
+pub use faults::{FaultCounts, FaultPlan, PauseFaults, QuicCounts, QuicFaults, SessionFaults};
 pub use guests::{Departure, GuestPlan};
 pub use log::LogEntry;
 pub use options::SimOptions;

@@ -1,6 +1,6 @@
 //! The record of a run, by which two runs are compared.
 
-use gridspan_topology::{PeId, Time};
+use gridspan_topology::{NodeId, PeId, Time};
 
 /// One packet, as it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,13 @@ impl Log {
         if let Some(entries) = &mut self.entries {
             entries.push(entry);
         }
+    }
+
+    /// Notes a datagram under the packets: when it arrives, from where, to where and how long it
+    /// is. Its bytes are encrypted by keys that no seed decides.
+    pub(crate) fn add_datagram(&mut self, time: Time, (from, to): (NodeId, NodeId), bytes: usize) {
+        let ends = u64::from(from.0) << 32 | u64::from(to.0);
+        self.hash = [time.0, ends, bytes as u64].into_iter().fold(self.hash, mix);
     }
 
     /// The hash, and the entries if they were kept.

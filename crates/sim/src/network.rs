@@ -8,6 +8,9 @@
 //! in the model. What does not fit the link's queue waits at the sender, which paces itself. A link
 //! that loses everything delivers nothing.
 //!
+//! **Packets.** Where a transport runs on top, each of its packets meets the link as it is, and is
+//! lost or overtaken.
+//!
 //! **Order.** Frames between two nodes arrive in the order sent, unless the link says
 //! [`Link::reorder`].
 
@@ -20,6 +23,8 @@ use std::time::Duration;
 
 /// Bytes of a frame in one packet.
 const PACKET_BYTES: u64 = 1200;
+/// What IPv6 and UDP add to a packet.
+const PACKET_OVERHEAD_BYTES: u64 = 48;
 /// After this many round trips a frame counts as arrived; what still loses packets then is so close
 /// to a cut that no job would survive it.
 const ROUNDS_MAX: u32 = 1000;
@@ -27,6 +32,8 @@ const ROUNDS_MAX: u32 = 1000;
 /// All links of a grid.
 pub(crate) struct Network {
     spec: GridSpec,
+    /// Whether it carries packets, and not frames of a reliable transport.
+    is_packets: bool,
     lans: BTreeMap<(NodeId, NodeId), Shaper>,
     wans: BTreeMap<(SiteId, SiteId), Shaper>,
     last_arrival: BTreeMap<(NodeId, NodeId), Time>,
@@ -38,12 +45,18 @@ impl Network {
     pub(crate) fn new(spec: GridSpec, seed: u64) -> Self {
         Self {
             spec,
+            is_packets: false,
             lans: BTreeMap::new(),
             wans: BTreeMap::new(),
             last_arrival: BTreeMap::new(),
             seed,
             dice: Pcg64Mcg::seed_from_u64(seed ^ 0x6e65_7477_6f72_6b00),
         }
+    }
+
+    /// The same network, which carries packets.
+    pub(crate) fn of_packets(self) -> Self {
+        Self { is_packets: true, ..self }
     }
 
     pub(crate) fn spec(&self) -> &GridSpec {
@@ -55,7 +68,7 @@ impl Network {
         self.spec.link(from, to).latency.duration()
     }
 
-    /// Sends a frame of `bytes` at `now`. Returns when it arrives, or `None` if it never does.
+    /// Sends a frame or packet of `bytes` at `now`. Returns when it arrives, or `None` if it never does.
     pub(crate) fn carry(
         &mut self,
         now: Time,
@@ -64,10 +77,19 @@ impl Network {
         bytes: u64,
     ) -> Option<Time> {
         let link = self.spec.link_at(now, from, to);
+        if self.is_packets {
+            let fate = self.shaper(&link, from, to).send(now, bytes + PACKET_OVERHEAD_BYTES);
+            return match fate {
+                Fate::Deliver { at } => Some(at),
+                Fate::Drop(_) => None,
+            };
+        }
         if link.loss >= 1.0 {
             return None;
         }
-        let Fate::Deliver { at } = self.shaper(&link, from, to).send(now, bytes) else {
+        // What the model treats otherwise.
+        let smooth = link.with_loss(0.0).with_queue_bytes(Link::UNLIMITED_QUEUE);
+        let Fate::Deliver { at } = self.shaper(&smooth, from, to).send(now, bytes) else {
             return None;
         };
         let rounds = match link.loss > 0.0 {
@@ -90,26 +112,25 @@ impl Network {
         self.last_arrival.remove(&(from, to));
     }
 
-    /// The shaper of a link as it is now, without what the model treats otherwise.
+    /// The shaper of a link as it is now.
     fn shaper(&mut self, link: &Link, from: NodeId, to: NodeId) -> &mut Shaper {
         let layout = self.spec.layout();
         let sites = (layout.site_of_node(from), layout.site_of_node(to));
-        let smooth = link.with_loss(0.0).with_queue_bytes(Link::UNLIMITED_QUEUE);
         let seed = |a: u32, b: u32| {
             self.seed ^ (u64::from(a) << 32 | u64::from(b)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
         };
         let shaper = match sites.0 == sites.1 {
             true => {
                 let seed = seed(from.0, to.0);
-                self.lans.entry((from, to)).or_insert_with(|| Shaper::new(smooth, seed))
+                self.lans.entry((from, to)).or_insert_with(|| Shaper::new(*link, seed))
             }
             false => {
                 let seed = !seed(sites.0.0, sites.1.0);
-                self.wans.entry(sites).or_insert_with(|| Shaper::new(smooth, seed))
+                self.wans.entry(sites).or_insert_with(|| Shaper::new(*link, seed))
             }
         };
-        if *shaper.link() != smooth {
-            shaper.set_link(smooth);
+        if shaper.link() != link {
+            shaper.set_link(*link);
         }
         shaper
     }
@@ -178,6 +199,17 @@ mod tests {
         let mut delay = |at| network.carry(Time(at), NodeId(0), NodeId(2), 1).unwrap().0 - at;
         assert!(delay(second - 1) < 11_000_000);
         assert!((99_000_000..100_000_000).contains(&delay(second)));
+    }
+
+    #[test]
+    fn packets_are_lost_one_by_one_and_may_be_overtaken() {
+        let wan = Link::wan().with_loss(0.3).with_jitter(Duration::from_millis(5));
+        let mut network = network(wan.with_reorder(true)).of_packets();
+        let mut fate = |at| network.carry(Time(at), NodeId(0), NodeId(2), 100);
+        let fates: Vec<_> = (0..1000).map(|at| fate(at * 1_000)).collect();
+        let arrivals: Vec<Time> = fates.iter().copied().flatten().collect();
+        assert!((600..800).contains(&arrivals.len()), "{} arrived", arrivals.len());
+        assert!(!arrivals.is_sorted());
     }
 
     #[test]

@@ -38,6 +38,11 @@ impl<E> EventQueue<E> {
         number
     }
 
+    /// How many events wait.
+    pub(crate) fn len(&self) -> usize {
+        self.heap.len()
+    }
+
     /// Takes out the next event, with its time and number.
     pub(crate) fn pop(&mut self) -> Option<(Time, u64, E)> {
         let Reverse((at, number, slot)) = self.heap.pop()?;

@@ -1,6 +1,6 @@
 //! What a simulation found.
 
-use crate::faults::FaultCounts;
+use crate::faults::{FaultCounts, QuicCounts};
 use crate::log::LogEntry;
 use gridspan_runtime::JobError;
 use gridspan_runtime::pe::{Standing, Statistics};
@@ -18,6 +18,9 @@ pub enum SimError {
         /// The number of the site.
         site: u32,
     },
+    /// The nodes are to talk over QUIC, and cannot have certificates.
+    #[error("cannot give the nodes certificates: {0}")]
+    Certificates(String),
 }
 
 /// How a simulation came to its end.
@@ -58,7 +61,10 @@ pub struct SimReport {
     pub standing: Standing,
     /// How often each kind of fault happened.
     pub faults: FaultCounts,
-    /// A hash over all packets: when, from where, to where, and, between nodes, what bytes.
+    /// What happened on QUIC connections, if nodes talk over QUIC.
+    pub quic: QuicCounts,
+    /// A hash over all packets: when, from where, to where, and, between nodes, what bytes. Over
+    /// QUIC it has the times and sizes of all datagrams, too.
     pub log_hash: u64,
     /// All packets, if [`SimOptions::log`](crate::SimOptions::log) asked for them.
     pub log: Vec<LogEntry>,

@@ -11,15 +11,16 @@
 //!
 //! **Packets.** Between PEs of one node packets move as values, after the latency of the loopback.
 //! To another node they are encoded, meet the link, and are decoded where they arrive, so that what
-//! crosses the network in a simulation is what crosses it in production.
+//! crosses the network in a simulation is what crosses it in production; see `frames`.
 //!
 //! **Main** is polled between events. What it asks of PE 0 reaches it at once.
 
 mod carrying;
 mod ending;
+mod frames;
 mod visiting;
 
-use crate::connection::{Command, Connections, Happening};
+use crate::connection::{Connections, Happening};
 use crate::faults::Delays;
 use crate::guests::{GuestStep, Roster};
 use crate::log::Log;
@@ -29,6 +30,7 @@ use crate::node::Node;
 use crate::options::SimOptions;
 use crate::probing::{Probing, Report, Step};
 use crate::queue::EventQueue;
+use crate::quic::{self, QuicNetwork};
 use crate::report::{Ending, SimError, SimReport};
 use crate::station::Station;
 use bytes::Bytes;
@@ -62,6 +64,8 @@ enum Event {
     Guest(NodeId, GuestStep),
     /// Something happens on a connection that can break.
     Connection(Happening),
+    /// Something happens on the network under QUIC, or to a transport.
+    Quic(quic::Happening),
 }
 
 /// Evaluations of a tree that the advisor of broadcasts may make at a time. In virtual time they
@@ -73,6 +77,7 @@ struct Outgoing {
     leaves: Time,
     from: NodeId,
     to: NodeId,
+    is_bulk: bool,
     frame: Bytes,
 }
 
@@ -90,6 +95,7 @@ pub struct Simulation {
     main: MainTask,
     network: Network,
     connections: Option<Connections>,
+    quic: Option<QuicNetwork>,
     delays: Option<Delays>,
     nodes: Roster<Node>,
     /// Guests that have died.
@@ -127,16 +133,23 @@ impl Simulation {
         let carriers = layout.nodes().map(|node| program.carrier(node)).collect();
         let faults = options.faults.clone();
         let sessions = faults.as_ref().and_then(|faults| faults.sessions);
-        let connections = sessions.map(|sessions| Connections::new(sessions, seed));
+        let over_quic = faults.as_ref().and_then(|faults| faults.quic);
+        let connections = sessions.filter(|_| over_quic.is_none());
+        let connections = connections.map(|sessions| Connections::new(sessions, seed));
+        let quic = over_quic.map(|faults| QuicNetwork::new(&layout, faults, seed)).transpose();
+        let quic = quic.map_err(SimError::Certificates)?;
+        let network = Network::new(spec, seed);
+        let network = if quic.is_some() { network.of_packets() } else { network };
         let guests = visiting::seat(&program, &options.guests)?;
         let mut simulation = Self {
             stations: Roster::new(stations),
             main: MainTask::new(program),
             nodes: Roster::new(nodes),
             dead: BTreeSet::new(),
-            network: Network::new(spec, seed),
+            network,
             carriers: Roster::new(carriers),
             connections,
+            quic,
             delays: faults.map(|faults| Delays::new(faults, seed)),
             queue: EventQueue::new(),
             probing: Probing::default(),
@@ -149,6 +162,7 @@ impl Simulation {
             layout,
         };
         simulation.expect(guests);
+        simulation.obey_quic();
         Ok(simulation)
     }
 
@@ -169,6 +183,9 @@ impl Simulation {
             if now > limit {
                 return self.give_up(Ending::TimeLimit);
             }
+            if self.only_transports_are_active(now, &event) {
+                return self.give_up(Ending::Stalled);
+            }
             self.now = now;
             self.step(number, event);
         }
@@ -188,16 +205,12 @@ impl Simulation {
                 self.log.add(self.now, from, to, None);
                 self.deliver(from, to, packet);
             }
-            Event::Leave(frames) => frames.into_iter().for_each(|frame| self.send_remote(frame)),
+            Event::Leave(frames) => self.leave(frames),
             Event::Guest(guest, step) => self.step_guest(guest, step),
             Event::Frame(arrival) => self.receive(arrival),
             Event::Probe(step) => self.probe(step),
-            Event::Connection(happening) => {
-                if let Some(connections) = &mut self.connections {
-                    connections.handle(self.now, happening, &mut self.network);
-                    self.obey_connections();
-                }
-            }
+            Event::Connection(happening) => self.happen_on_connection(happening),
+            Event::Quic(happening) => self.happen_on_quic(happening),
         }
         self.counts.events += 1;
     }
@@ -244,6 +257,7 @@ impl Simulation {
         if pe == PeId(0) {
             self.poll_main();
         }
+        self.tell_transport(pe);
         self.plan_carrier(at);
         self.schedule_turn(pe);
     }
@@ -266,12 +280,13 @@ impl Simulation {
                 leaves += speed.takes(self.options.remote_send_cost);
                 let there = self.layout.node_of(to);
                 let frame = packet.into_frame(pe, to).into();
-                frames.push(Outgoing { leaves, from: node, to: there, frame });
+                frames.push(Outgoing { leaves, from: node, to: there, is_bulk: false, frame });
             }
         }
         if !frames.is_empty() {
             // Links see frames in the order in which they leave, and this handler may take long.
-            self.queue.push(ends, Event::Leave(frames));
+            let at = if self.quic.is_some() { leaves } else { ends };
+            self.queue.push(at, Event::Leave(frames));
         }
         leaves
     }
@@ -342,44 +357,6 @@ impl Simulation {
         }
         self.counts.packets += 1;
         self.queue.push(at, Event::Packet { from, to, packet });
-    }
-
-    fn send_remote(&mut self, Outgoing { leaves, from, to, frame }: Outgoing) {
-        if self.dead.contains(&from) {
-            return;
-        }
-        self.counts.packets += 1;
-        self.counts.frames += 1;
-        if self.network.spec().is_wide_area(from, to) {
-            self.counts.wide_area_frames += 1;
-            self.counts.wide_area_bytes += frame.len() as u64;
-        }
-        if let Some(connections) = &mut self.connections {
-            connections.send(leaves, (from, to), frame, &mut self.network);
-            self.obey_connections();
-        } else if let Some(at) = self.arrival(leaves, from, to, frame.len() as u64) {
-            self.queue.push(at, Event::Frame(Arrival { from, to, frame }));
-        }
-    }
-
-    fn arrival(&mut self, leaves: Time, from: NodeId, to: NodeId, bytes: u64) -> Option<Time> {
-        let at = self.network.carry(leaves, from, to, bytes)?;
-        Some(self.delays.as_mut().map_or(at, |delays| delays.frame(from, to, at)))
-    }
-
-    fn obey_connections(&mut self) {
-        let Some(connections) = &mut self.connections else { return };
-        for command in connections.take_commands() {
-            match command {
-                Command::Schedule(at, happening) => {
-                    self.queue.push(at.max(self.now), Event::Connection(happening));
-                }
-                Command::Deliver((from, to), frame) => self.receive(Arrival { from, to, frame }),
-                Command::Fail(reason) => {
-                    self.broken.get_or_insert(JobError::Protocol(reason));
-                }
-            }
-        }
     }
 
     fn deliver(&mut self, from: PeId, to: PeId, packet: Packet) {

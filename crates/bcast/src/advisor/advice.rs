@@ -143,11 +143,14 @@ impl Advisor {
         self.learn(now, &Broadcast { took, ..broadcast.clone() }, &draft);
         let Some(took) = took else { return };
         let (bytes, took_s) = (broadcast.bytes, took.as_secs_f64());
-        let predicted_s = draft.simulate(&self.network, bytes).completion_s;
-        let links = self.links_changed;
-        if let Ok(contest) = self.contest(now, broadcast.root, bucket(bytes)) {
+        if self.contest(now, broadcast.root, bucket(bytes)).is_err() {
+            return;
+        }
+        let contests = &mut self.roots.entry(broadcast.root).or_default().contests;
+        if let Some(contest) = contests.get_mut(&bucket(bytes)) {
             contest.used = now;
-            contest.note((now, links), broadcast.plan, (bytes, took_s, predicted_s));
+            let links = (now, self.links_changed);
+            contest.note(links, &self.network, broadcast.plan, (bytes, took_s));
         }
     }
 

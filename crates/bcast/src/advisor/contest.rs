@@ -12,7 +12,8 @@
 //!
 //! **When links change**, what the taken plan took stays true until it takes something else. Of the
 //! others it is known how that was related to the prediction: when the prediction changes, the
-//! relation stays.
+//! relation stays. Where that makes them worse than they were they count as before, since not all
+//! that seems to be a change is one; should it be, they are tried once in vain.
 
 use super::command::Command;
 use crate::network::Network;
@@ -100,6 +101,8 @@ pub(super) struct Contest {
     pub(super) used: Time,
     /// Something was seen since the last decision.
     pub(super) is_open: bool,
+    /// Nobody was told what is taken for this size: what is for another size would be.
+    is_untold: bool,
 }
 
 impl Contest {
@@ -114,6 +117,7 @@ impl Contest {
             links: 0,
             used: now,
             is_open: false,
+            is_untold: true,
         }
     }
 
@@ -140,7 +144,12 @@ impl Contest {
     fn expected_s(&self, place: usize) -> f64 {
         let way = &self.ways[place];
         let is_current = place == self.taken || way.links == self.links;
-        way.took_s().filter(|_| is_current).unwrap_or_else(|| way.related_s())
+        match way.took_s() {
+            Some(took_s) if is_current => took_s,
+            // What is believed may be worse than what is: one more broadcast tells.
+            Some(took_s) => took_s.min(way.related_s()),
+            None => way.related_s(),
+        }
     }
 
     /// Whether there is a way with just these trees and segments.
@@ -164,16 +173,19 @@ impl Contest {
         dropped.is_published.then(|| dropped.plan.id())
     }
 
-    /// A broadcast of so many bytes by this plan took so long, and was predicted to take so long,
-    /// in seconds.
+    /// A broadcast of so many bytes by this plan took so long, in seconds.
     pub(super) fn note(
         &mut self,
         (now, links): (Time, u64),
+        network: &Network,
         plan: PlanId,
-        (bytes, took_s, predicted_s): (u64, f64, f64),
+        (bytes, took_s): (u64, f64),
     ) {
         let Some(way) = self.ways.iter_mut().find(|way| way.plan.id() == plan) else { return };
-        if predicted_s <= 0.0 {
+        // By the present belief, which the broadcast itself may have changed.
+        let predicted_s = |bytes| way.draft.simulate(network, bytes).completion_s;
+        let (its_s, usual_s) = (predicted_s(bytes), predicted_s(self.bytes));
+        if its_s <= 0.0 {
             return;
         }
         self.is_open = true;
@@ -183,8 +195,8 @@ impl Contest {
         if way.seen.len() == SEEN_MAX {
             way.seen.pop_front();
         }
-        let ratio = took_s / predicted_s;
-        way.seen.push_back(Seen { bytes, took_s, ratio, scaled_s: ratio * way.predicted_s });
+        let ratio = took_s / its_s;
+        way.seen.push_back(Seen { bytes, took_s, ratio, scaled_s: ratio * usual_s });
         (way.last, way.links, self.links) = (now, links, links);
     }
 
@@ -236,7 +248,8 @@ impl Contest {
             }
             _ => self.taken,
         };
-        if next == self.taken && self.ways[next].is_published {
+        let is_news = std::mem::take(&mut self.is_untold) || next != self.taken;
+        if !is_news && self.ways[next].is_published {
             return None;
         }
         self.taken = next;

@@ -20,8 +20,9 @@ const USUAL_MAX: f64 = 3.0;
 const BAD: f64 = 0.8;
 /// Everything is measured anew after so long.
 const REFRESH: Duration = Duration::from_secs(300);
-/// A probe is not wished for again before this time.
+/// A probe is not wished for again before this time; one of a pair that is doubted, before that.
 const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE_IN_DOUBT: Duration = Duration::from_secs(1);
 
 /// Something to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -148,8 +149,15 @@ impl Feedback {
         bad.sort_unstable();
         bad.truncate(BAD_PROBES);
         wanted.extend(bad.into_iter().map(|(_, from, to)| (true, Wish::Pair { from, to })));
+        let doubted = |wish: &Wish| match *wish {
+            Wish::Pair { from, to } => self.doubted.contains_key(&(from, to)),
+            Wish::Together { .. } => false,
+        };
+        wanted.extend(self.doubted.keys().map(|&(from, to)| (false, Wish::Pair { from, to })));
         let asked = &mut self.asked;
-        asked.retain(|_, at| now.since(*at) < PATIENCE);
+        asked.retain(|wish, at| {
+            now.since(*at) < if doubted(wish) { PATIENCE_IN_DOUBT } else { PATIENCE }
+        });
         let mut wishes = Vec::new();
         for (_, wish) in wanted {
             if let std::collections::btree_map::Entry::Vacant(place) = asked.entry(wish) {

@@ -5,6 +5,7 @@
 //! | [`Transport`] | the protocol, without sockets, clocks or threads |
 //! | [`UdpPort`], [`Emulator`] | the socket, and wide-area links under it |
 //! | [`NetLoop`] | the loop around both |
+//! | [`VirtualTransport`] | the protocol in virtual time, for a simulator |
 //! | [`Authority`], [`Identity`] | who may take part |
 //! | [`bootstrap`] | how a node process learns who it is |
 
@@ -31,6 +32,7 @@ mod send_costs;
 mod stopwatch;
 mod transport;
 mod udp;
+mod virtual_time;
 mod wire;
 
 pub use config::{Congestion, TransportConfig, TransportLimits};
@@ -41,3 +43,4 @@ pub use hello::Refusal;
 pub use identity::{Authority, Identity, IdentityError, check_job_name};
 pub use transport::Transport;
 pub use udp::{Outbound, PortError, UdpPort, Waker};
+pub use virtual_time::{VirtualJob, VirtualTransport};

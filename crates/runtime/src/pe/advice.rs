@@ -131,7 +131,7 @@ impl Core {
         // Others may have asked for the places. One that is small is no reason to; several are where
         // they can go by another site.
         advice.small += u32::from(!is_large && !advice.is_awaited);
-        if is_large || is_known || advice.small >= SMALL_MIN && layout.site_count() > 2 {
+        if is_known || advice.small >= SMALL_MIN && layout.site_count() > 2 {
             self.await_advisor();
         }
         // The trains that show who shares a way delay others, and small ones can do without.

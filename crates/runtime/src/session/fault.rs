@@ -14,4 +14,7 @@ pub enum PlantedFault {
     ForgottenReceiveState,
     /// A bulk frame is acknowledged when it begins to arrive, not when it was handed up.
     AcknowledgeBeforeApply,
+    /// The transport does not resume the session on a new connection, so that frames which the old
+    /// one took with it are not sent again.
+    NotResumed,
 }

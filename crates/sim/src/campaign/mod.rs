@@ -16,7 +16,9 @@
 //! - tasks of all pools count once;
 //! - when main is told that all is quiet, it is.
 //!
-//! A run that fails says its seed. The same seed gives the same run, packet by packet.
+//! A run that fails says its seed. The same seed gives the same run, packet by packet. In every
+//! tenth seed the nodes talk over QUIC, by the transport of production in virtual time, and the
+//! same holds for the times and sizes of its datagrams.
 //!
 //! [`Planted`] bugs show that the campaign finds bugs.
 
@@ -53,13 +55,13 @@ pub enum Planted {
     None,
     /// One in the PE machine.
     Pe(pe::PlantedFault),
-    /// One in the session machine.
+    /// One in the session machine or, where nodes talk over QUIC, in how the transport uses it.
     Session(session::PlantedFault),
 }
 
 impl Planted {
     /// All bugs, by the names that the example `campaign` knows.
-    pub const NAMES: [(&str, Self); 9] = [
+    pub const NAMES: [(&str, Self); 10] = [
         ("hold-skipped", Self::Pe(pe::PlantedFault::HoldSkipped)),
         ("epoch-ignored", Self::Pe(pe::PlantedFault::EpochIgnored)),
         ("broadcasts-apart", Self::Pe(pe::PlantedFault::BroadcastsApart)),
@@ -69,6 +71,7 @@ impl Planted {
         ("resend-without-sequence", Self::Session(session::PlantedFault::ResendWithoutSequence)),
         ("forgotten-receive-state", Self::Session(session::PlantedFault::ForgottenReceiveState)),
         ("acknowledge-before-apply", Self::Session(session::PlantedFault::AcknowledgeBeforeApply)),
+        ("not-resumed", Self::Session(session::PlantedFault::NotResumed)),
     ];
 
     /// The bug of this name.

@@ -2,7 +2,7 @@
 
 use super::doings::Doings;
 use super::{Planted, Scenario, ledger};
-use crate::faults::FaultCounts;
+use crate::faults::{FaultCounts, QuicCounts};
 use crate::report::{Ending, SimReport};
 use std::fmt;
 use std::ops::Range;
@@ -21,12 +21,14 @@ pub struct Campaign {
     pub threads: usize,
     /// The bug to plant. Default none.
     pub planted: Planted,
+    /// Whether to run those seeds only whose nodes talk over QUIC. Default false.
+    pub only_quic: bool,
 }
 
 impl Campaign {
     /// These seeds, with the defaults.
     pub fn new(seeds: Range<u64>) -> Self {
-        Self { seeds, virtual_seconds: 60, threads: 1, planted: Planted::None }
+        Self { seeds, virtual_seconds: 60, threads: 1, planted: Planted::None, only_quic: false }
     }
 
     /// Runs all seeds, or as many as it takes to find the first that fails.
@@ -39,6 +41,9 @@ impl Campaign {
                 let seed = next.fetch_add(1, Ordering::Relaxed);
                 if seed >= self.seeds.end || seed > failed.load(Ordering::Relaxed) {
                     return;
+                }
+                if self.only_quic && !Scenario::is_over_quic(seed) {
+                    continue;
                 }
                 let run = self.run_seed(seed);
                 if run.failure.is_some() {
@@ -62,12 +67,14 @@ impl Campaign {
         let (report, doings, problem) = run_scenario(&scenario, false);
         CampaignReport {
             runs: 1,
+            quic_runs: u64::from(scenario.faults.quic.is_some()),
             virtual_time: Duration::from_nanos(report.virtual_time.as_nanos()),
             events: report.events,
             messages: report.messages,
             frames: report.frames,
             doings,
             faults: report.faults,
+            quic: report.quic,
             failure: problem.map(|what| Failure {
                 seed,
                 virtual_seconds: self.virtual_seconds,
@@ -143,6 +150,8 @@ pub struct Failure {
 pub struct CampaignReport {
     /// Seeds that were run.
     pub runs: u64,
+    /// Of these, seeds whose nodes talked over QUIC.
+    pub quic_runs: u64,
     /// Virtual time of all of them.
     pub virtual_time: Duration,
     /// Events that were simulated.
@@ -155,6 +164,8 @@ pub struct CampaignReport {
     pub doings: Doings,
     /// What went wrong around them.
     pub faults: FaultCounts,
+    /// What happened on QUIC connections.
+    pub quic: QuicCounts,
     /// The failure with the lowest seed, if any.
     pub failure: Option<Failure>,
 }
@@ -162,12 +173,14 @@ pub struct CampaignReport {
 impl CampaignReport {
     fn add(&mut self, other: Self) {
         self.runs += other.runs;
+        self.quic_runs += other.quic_runs;
         self.virtual_time += other.virtual_time;
         self.events += other.events;
         self.messages += other.messages;
         self.frames += other.frames;
         self.doings += other.doings;
         self.faults += other.faults;
+        self.quic += other.quic;
         let later = |this: &Failure, that: &Failure| this.seed > that.seed;
         match (&self.failure, other.failure) {
             (Some(first), Some(found)) if later(first, &found) => self.failure = Some(found),
@@ -179,11 +192,12 @@ impl CampaignReport {
 
 impl fmt::Display for CampaignReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { runs, events, messages, frames, doings, faults, .. } = self;
+        let Self { runs, quic_runs, events, messages, frames, doings, faults, quic, .. } = self;
         writeln!(f, "{runs} seeds, {:.0} virtual seconds", self.virtual_time.as_secs_f64())?;
         writeln!(f, "  {events} events, {messages} messages handled, {frames} frames")?;
         writeln!(f, "  {doings:?}")?;
         writeln!(f, "  {faults:?}")?;
+        writeln!(f, "  {quic_runs} of the seeds over QUIC: {quic:?}")?;
         match &self.failure {
             None => write!(f, "  no failure"),
             Some(failure) => write!(f, "  {failure}"),

@@ -7,7 +7,7 @@ use super::reader::Reader;
 use super::scribe::Scribe;
 use super::walker::Walker;
 use super::{Planted, ledger, script};
-use crate::faults::{FaultPlan, PauseFaults, SessionFaults};
+use crate::faults::{FaultPlan, PauseFaults, QuicFaults, SessionFaults};
 use crate::guests::{Departure, GuestPlan};
 use crate::options::SimOptions;
 use crate::report::SimError;
@@ -16,6 +16,11 @@ use gridspan_balance::victim::VICTIMS;
 use gridspan_runtime::{Job, Layout, Placement};
 use gridspan_topology::{GridSpec, Latency, Link, SiteId};
 use std::time::Duration;
+
+/// One seed in so many runs over QUIC, which costs a few times as much.
+const QUIC_EVERY: u64 = 10;
+/// Which of them.
+const QUIC_AT: u64 = 3;
 
 /// Everything that a seed decides, apart from what happens while it runs.
 #[derive(Clone, Debug)]
@@ -54,8 +59,14 @@ impl Scenario {
     /// The scenario of a seed.
     pub fn new(seed: u64, duration: Duration, planted: Planted) -> Self {
         let mut dice = Dice::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x7363_656e_6172_696f);
-        let grid = grid(&mut dice);
-        let faults = faults(&mut dice, planted);
+        let over_quic = Self::is_over_quic(seed);
+        let grid = grid(&mut dice, if over_quic { 2 } else { 1 });
+        let mut faults = faults(&mut dice, planted);
+        if over_quic {
+            // Dice of their own, so that the same seed means the same otherwise.
+            let mut dice = Dice::new(seed ^ 0x7175_6963);
+            (faults.sessions, faults.quic) = (None, Some(quic_faults(&mut dice, planted)));
+        }
         let stealing = dice.chance(0.4).then(|| dice.one_of(VICTIMS));
         let guests = match stealing {
             // Dice of their own, so that the same seed means the same otherwise.
@@ -86,6 +97,12 @@ impl Scenario {
             scribes: 1 + dice.below(4) as u32,
             doubles: dice.chance(0.7),
         }
+    }
+
+    /// Whether the nodes of a seed's grid talk over QUIC in virtual time, by the transport of
+    /// production; those of others have modelled links.
+    pub fn is_over_quic(seed: u64) -> bool {
+        seed % QUIC_EVERY == QUIC_AT
     }
 
     /// The job and its simulation. The model must have been installed on this thread.
@@ -140,8 +157,9 @@ impl Scenario {
     }
 }
 
-fn grid(dice: &mut Dice) -> GridSpec {
-    let sites = 1 + dice.below(3);
+/// A grid of up to three sites, and at least so many.
+fn grid(dice: &mut Dice, sites_min: u64) -> GridSpec {
+    let sites = (1 + dice.below(3)).max(sites_min);
     let mut layout = Vec::new();
     for site in 0..sites {
         let nodes = (0..1 + dice.below(3)).map(|_| 1 + dice.below(3) as u32).collect();
@@ -194,4 +212,17 @@ fn faults(dice: &mut Dice, planted: Planted) -> FaultPlan {
         faults.pauses = Some(PauseFaults { probability: 0.0005, longest });
     }
     faults
+}
+
+/// Faults of the network under QUIC. Partitions are shorter than the patience with silent nodes.
+fn quic_faults(dice: &mut Dice, planted: Planted) -> QuicFaults {
+    QuicFaults {
+        bulk_bytes: dice.one_of(&[64, 256, 1024]),
+        loss: dice.one_of(&[0.0, 0.005, 0.02]),
+        duplicate: dice.one_of(&[0.0, 0.02, 0.1]),
+        disconnect: dice.one_of(&[0.0005, 0.002]),
+        partition: dice.one_of(&[0.0, 0.1, 0.3]),
+        partition_max: Duration::from_millis(1_500),
+        planted: planted.in_session(),
+    }
 }

@@ -20,10 +20,10 @@ impl Simulation {
         self.carriers[node].take(self.now, pe, packet, &mut out);
         for carriage in out {
             match carriage {
-                Carriage::Send { to, frame, .. } => {
+                Carriage::Send { to, frame, is_bulk } => {
                     let frame = frame.into_bytes();
                     *leaves += self.stations[pe].speed.takes(self.options.remote_send_cost);
-                    frames.push(Outgoing { leaves: *leaves, from: node, to, frame });
+                    frames.push(Outgoing { leaves: *leaves, from: node, to, is_bulk, frame });
                 }
                 Carriage::Deliver { from, to, packet } => {
                     self.send_local(*leaves, from, to, packet);
@@ -80,10 +80,10 @@ impl Simulation {
         let mut frames = Vec::new();
         for carriage in out {
             match carriage {
-                Carriage::Send { to, frame, .. } => {
+                Carriage::Send { to, frame, is_bulk } => {
                     let frame = frame.into_bytes();
                     leaves += self.options.remote_send_cost;
-                    frames.push(Outgoing { leaves, from: node, to, frame });
+                    frames.push(Outgoing { leaves, from: node, to, is_bulk, frame });
                 }
                 Carriage::Deliver { from, to, packet } => self.deliver(from, to, packet),
                 Carriage::Act(action) => self.act(self.layout.leader(node), action),
@@ -91,7 +91,8 @@ impl Simulation {
         }
         self.nodes[node].carrier_free = leaves;
         if !frames.is_empty() {
-            self.queue.push(self.now, Event::Leave(frames));
+            let at = if self.quic.is_some() { leaves } else { self.now };
+            self.queue.push(at, Event::Leave(frames));
         }
         self.plan_carrier(node);
     }

@@ -1,6 +1,7 @@
 //! How a simulation ends, and what it reports.
 
 use super::{Counts, Simulation};
+use crate::faults::QuicCounts;
 use crate::report::{Ending, SimReport};
 use gridspan_runtime::JobError;
 use gridspan_runtime::pe::{Standing, Statistics};
@@ -50,6 +51,12 @@ impl Simulation {
         if let Some(connections) = &self.connections {
             faults += connections.counts;
         }
+        let mut quic = QuicCounts::default();
+        if let Some(network) = &self.quic {
+            let (seen, counts) = network.counts();
+            faults += seen;
+            quic = counts;
+        }
         let standing = match &self.standing {
             Some(standing) => standing.clone(),
             None => self.standing_now(),
@@ -69,6 +76,7 @@ impl Simulation {
             statistics,
             standing,
             faults,
+            quic,
             log_hash,
             log,
         }

@@ -61,11 +61,19 @@ impl Simulation {
     pub(super) fn step_guest(&mut self, guest: NodeId, step: GuestStep) {
         let leader = self.layout.leader(guest);
         match step {
-            GuestStep::Knocks => self.have(leader, |core| core.knock(String::new())),
+            GuestStep::Knocks => {
+                let contact = self.join(guest);
+                self.have(leader, |core| core.knock(contact));
+            }
             GuestStep::Departs(Departure::Leaves) => self.have(leader, Core::leave),
+            // By the transports, if there are some.
+            GuestStep::Departs(Departure::Mistaken) if self.quic.is_some() => self.cut_off(guest),
             GuestStep::Departs(Departure::Mistaken) | GuestStep::Missed => self.miss(guest),
             GuestStep::Departs(Departure::Killed) => {
                 self.dead.insert(guest);
+                if let Some(quic) = &mut self.quic {
+                    return quic.kill(guest);
+                }
                 let at = self.now + self.options.silence;
                 self.queue.push(at, Event::Guest(guest, GuestStep::Missed));
             }

@@ -124,6 +124,7 @@ fn nothing_is_lost_or_repeated_under_faults_and_a_seed_repeats_a_run() {
             reorder: true,
             pauses: Some(PauseFaults { probability: 0.001, longest: Duration::from_millis(200) }),
             sessions: (seed % 2 == 0).then(SessionFaults::default),
+            ..FaultPlan::default()
         };
         let cells = Cells { steps: 60, wanders: seed % 3 == 0, rebalances: 14, ..SLOW };
         let options = SimOptions { faults: Some(faults), ..SimOptions::with_seed(seed) };

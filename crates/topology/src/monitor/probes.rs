@@ -10,6 +10,8 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// The bandwidth of a direction is measured when it was not observed for so long. A train of
 /// packets costs more than a ping, and bandwidths change less.
 const STALE: Duration = Duration::from_secs(60);
+/// A pair of which less is known is pinged again soon.
+const SURE: f64 = 0.5;
 /// A group takes part in at most one probe in this time.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -64,8 +66,11 @@ impl ProbePlan {
                 }
             };
             if from < to {
-                // What was longer than before has to be so again to be believed.
-                let age = if monitor.is_doubted(from, to) { PAUSE } else { SILENCE };
+                // What was longer than before has to be so again to be believed, and the first may
+                // have waited behind a message that was passing.
+                let is_young = estimate.is_some_and(|estimate| estimate.confidence < SURE);
+                let is_open = is_young || monitor.is_doubted(from, to);
+                let age = if is_open { PAUSE } else { SILENCE };
                 want(Wanted::RoundTrip, estimate.map(|estimate| estimate.observed), age);
             }
             if !self.is_of_round_trips {

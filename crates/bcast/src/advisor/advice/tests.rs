@@ -302,3 +302,22 @@ fn what_sites_share_is_learned_from_how_long_broadcasts_take() {
     let ratio = last.simulate(&truth, 1_000_000).completion_s / best.1;
     assert!(ratio < 1.05, "{ratio}");
 }
+
+#[test]
+fn a_size_that_keeps_the_standing_plan_is_told_of_it_before_that_of_another_size_is_taken() {
+    let mut advisor = advisor();
+    advisor.introduce(standing());
+    let bytes = 8;
+    let plan = standing().id();
+    advisor.observe(
+        at(0),
+        &Broadcast { root: ROOT, bytes, began: at(0), took: None, plan, edges: &[] },
+    );
+    let kept = |commands: &[Command]| {
+        let is_kept = |command: &&Command| matches!(command, Command::Take { plan: taken, bytes: 8 } if *taken == plan);
+        commands.iter().filter(is_kept).count()
+    };
+
+    assert_eq!(kept(&advisor.tick(at(1), &Effort::evaluations(100_000))), 1);
+    assert_eq!(kept(&advisor.tick(at(2), &Effort::evaluations(100_000))), 0, "once");
+}

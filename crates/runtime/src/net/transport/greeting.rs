@@ -2,6 +2,7 @@
 
 use super::super::hello::{Hello, Refusal};
 use super::*;
+use crate::session::PlantedFault;
 use gridspan_topology::Latency;
 
 impl Transport {
@@ -203,7 +204,12 @@ impl Transport {
         // What the other side received from an earlier life of this node is not of this session.
         let is_resumed = hello.session_with == Some(self.config.identity.incarnation);
         let received = if is_resumed { hello.received.clone() } else { Default::default() };
-        if peer.session.sender.resume(&received).is_err() {
+        let sender = &mut peer.session.sender;
+        let resumed = match self.config.fault {
+            PlantedFault::NotResumed => sender.acknowledge(&received),
+            _ => sender.resume(&received),
+        };
+        if resumed.is_err() {
             self.refuse(handle, Refusal::Malformed);
             return;
         }

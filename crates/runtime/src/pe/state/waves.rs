@@ -44,6 +44,6 @@ impl<C> Waves<C> {
         let wave = self.wave;
         let missing = counted(self.missing, "PE", "PEs");
         (self.waiting.len() > usize::from(self.is_probed))
-            .then(|| format!("quiescence (round {wave} waits for {missing} PEs)"))
+            .then(|| format!("quiescence (round {wave} waits for {missing})"))
     }
 }

@@ -1,0 +1,204 @@
+//! The transport in virtual time, for a simulator: [`Time`] for instants, nodes for addresses.
+//!
+//! quinn takes instants and socket addresses. An instant is a base, the same for all nodes of a
+//! job, and the virtual time since; the base is never compared with a clock. The address of a node
+//! is its number. Everything else is the [`Transport`] that real nodes use.
+//!
+//! A run depends on the seed, apart from the bytes of keys, certificates and ciphertext: those come
+//! from the system's random numbers, but their lengths are fixed, so that the same seed gives
+//! datagrams of the same sizes at the same times.
+
+use super::config::{TransportConfig, TransportLimits};
+use super::event::{FrameClass, LinkStats, SendError, TransportEvent};
+use super::identity::{Authority, IdentityError};
+use super::transport::Transport;
+use crate::frame::Frame;
+use crate::session::PlantedFault;
+use bytes::BytesMut;
+use gridspan_topology::{Layout, NodeId, Time};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::time::Instant;
+
+/// The port of all nodes.
+const PORT: u16 = 7_000;
+/// The prefix of their addresses; the node's number follows.
+const PREFIX: [u16; 6] = [0xfd00, 0, 0, 0, 0, 0];
+/// Datagrams of equal size that are made at once, as a system's segmented send takes them.
+const SEGMENTS: usize = 10;
+
+/// A job whose nodes talk in virtual time.
+pub struct VirtualJob {
+    authority: Authority,
+    base: Instant,
+    layout: Layout,
+    seed: u64,
+    limits: TransportLimits,
+    fault: PlantedFault,
+}
+
+impl VirtualJob {
+    /// A job with a throw-away authority.
+    pub fn new(layout: Layout, seed: u64, limits: TransportLimits) -> Result<Self, IdentityError> {
+        let (authority, base) = (Authority::new("virtual")?, Instant::now());
+        Ok(Self { authority, base, layout, seed, limits, fault: PlantedFault::None })
+    }
+
+    /// The same job with a bug in every transport.
+    #[doc(hidden)]
+    pub fn with_fault(self, fault: PlantedFault) -> Self {
+        Self { fault, ..self }
+    }
+
+    /// The transport of a founder or a guest, which knows the addresses of all founders.
+    pub fn transport(&self, node: NodeId, now: Time) -> Result<VirtualTransport, IdentityError> {
+        let identity = self.authority.issue(node, 1)?;
+        let mut seed = [0; 32];
+        seed[..8].copy_from_slice(&self.seed.to_le_bytes());
+        seed[8..12].copy_from_slice(&node.0.to_le_bytes());
+        let mut config = TransportConfig::new(self.layout.clone(), identity, seed);
+        config.limits = self.limits.clone();
+        config.fault = self.fault;
+        let mut transport = Transport::new(config, self.base + now.since(Time::ZERO))?;
+        for other in self.layout.nodes().filter(|&other| other != node) {
+            transport.set_address(other, address(other));
+        }
+        Ok(VirtualTransport { transport, base: self.base, buffer: Vec::new() })
+    }
+}
+
+/// The transport of one node in virtual time. The caller moves datagrams and time as for a
+/// [`Transport`]; time must not run backwards.
+pub struct VirtualTransport {
+    transport: Transport,
+    base: Instant,
+    buffer: Vec<u8>,
+}
+
+impl VirtualTransport {
+    /// Sends a frame: it is kept until `to` has it. It leaves with the next
+    /// [`transmit`](Self::transmit).
+    pub fn send(
+        &mut self,
+        to: NodeId,
+        class: FrameClass,
+        frame: impl Into<Frame>,
+    ) -> Result<(), SendError> {
+        self.transport.send(to, class, frame)
+    }
+
+    /// Opens a connection to `node` if there is none.
+    pub fn connect(&mut self, node: NodeId) {
+        self.transport.connect(node);
+    }
+
+    /// Where others can reach this node, for [`meet`](Self::meet).
+    pub fn contact(&self) -> String {
+        address(self.transport.node()).to_string()
+    }
+
+    /// Says where a guest can be reached; what is no address says nothing.
+    pub fn meet(&mut self, guest: NodeId, contact: &str) {
+        if let Ok(address) = contact.parse()
+            && guest != self.transport.node()
+            && self.transport.address_of(guest).is_none()
+        {
+            self.transport.set_address(guest, address);
+        }
+    }
+
+    /// Takes one datagram.
+    pub fn handle_datagram(&mut self, now: Time, from: NodeId, datagram: BytesMut) {
+        let now = self.instant(now);
+        self.transport.handle_datagram(now, address(from), None, datagram);
+    }
+
+    /// Hands out all datagrams that are due.
+    pub fn transmit(&mut self, now: Time, on_datagram: &mut dyn FnMut(NodeId, BytesMut)) {
+        let now = self.instant(now);
+        loop {
+            self.buffer.clear();
+            let transmit = self.transport.poll_transmit(now, SEGMENTS, &mut self.buffer);
+            let Some(transmit) = transmit else { return };
+            // A packet to what is no node goes nowhere.
+            let Some(to) = node(transmit.destination) else { continue };
+            let size = transmit.segment_size.unwrap_or(transmit.size).max(1);
+            for datagram in self.buffer[..transmit.size].chunks(size) {
+                on_datagram(to, BytesMut::from(datagram));
+            }
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) must be called, at the latest.
+    pub fn poll_timeout(&mut self) -> Option<Time> {
+        let due = self.transport.poll_timeout()?;
+        Some(Time::ZERO + due.saturating_duration_since(self.base))
+    }
+
+    /// Lets time pass.
+    pub fn handle_timeout(&mut self, now: Time) {
+        let now = self.instant(now);
+        self.transport.handle_timeout(now);
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<TransportEvent> {
+        self.transport.poll_event()
+    }
+
+    /// Whether every frame to every node that is not lost was acknowledged.
+    pub fn is_flushed(&self) -> bool {
+        self.transport.is_flushed()
+    }
+
+    /// What is known of the link to `node`.
+    pub fn stats(&self, node: NodeId) -> LinkStats {
+        self.transport.stats(node)
+    }
+
+    /// Ends all connections; the others learn `reason`. [`transmit`](Self::transmit) once more
+    /// afterwards.
+    pub fn close(&mut self, now: Time, reason: &str) {
+        let now = self.instant(now);
+        self.transport.close(now, reason);
+    }
+
+    /// Breaks the connection to `node`, as a network might. Returns whether there was one.
+    pub fn break_connection(&mut self, now: Time, node: NodeId) -> bool {
+        let is_open = self.transport.stats(node).is_open;
+        if is_open {
+            let now = self.instant(now);
+            self.transport.break_connection(now, node);
+        }
+        is_open
+    }
+
+    fn instant(&self, now: Time) -> Instant {
+        self.base + now.since(Time::ZERO)
+    }
+}
+
+fn address(node: NodeId) -> SocketAddr {
+    let [a, b, c, d, e, f] = PREFIX;
+    let (high, low) = ((node.0 >> 16) as u16, node.0 as u16);
+    SocketAddr::from((Ipv6Addr::new(a, b, c, d, e, f, high, low), PORT))
+}
+
+fn node(address: SocketAddr) -> Option<NodeId> {
+    let IpAddr::V6(ip) = address.ip() else { return None };
+    let [prefix @ .., high, low] = ip.segments();
+    let is_node = prefix == PREFIX && address.port() == PORT;
+    is_node.then_some(NodeId(u32::from(high) << 16 | u32::from(low)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_of_a_node_is_its_number() {
+        for number in [0, 7, 0x1_0002, u32::MAX] {
+            assert_eq!(node(address(NodeId(number))), Some(NodeId(number)));
+        }
+        assert_eq!(node(SocketAddr::from(([127, 0, 0, 1], PORT))), None);
+    }
+}

@@ -1,0 +1,185 @@
+//! Frames between nodes: straight over the modelled network, in sessions over connections that
+//! break, or over QUIC.
+
+use super::{Arrival, Event, Outgoing, Simulation};
+use crate::connection::{self, Command};
+use crate::quic::{self, Air, QuicNetwork};
+use gridspan_runtime::net::LossReason;
+use gridspan_runtime::{JobError, NodeId, PeId, Time};
+
+impl Simulation {
+    /// Lets frames of one node leave.
+    pub(super) fn leave(&mut self, frames: Vec<Outgoing>) {
+        let Some(from) = frames.first().map(|frame| frame.from) else { return };
+        if self.quic.is_none() {
+            return frames.into_iter().for_each(|frame| self.send_remote(frame));
+        }
+        let until = self.nodes[from].paused_until;
+        if until > self.now {
+            // The transport stands still with its node.
+            self.queue.push(until, Event::Leave(frames));
+            return;
+        }
+        if self.dead.contains(&from) {
+            return;
+        }
+        for frame in frames {
+            self.count(&frame);
+            let Outgoing { from, to, is_bulk, frame, .. } = frame;
+            if let Some(quic) = &mut self.quic {
+                quic.send(self.now, (from, to), is_bulk, frame, &self.network);
+            }
+        }
+        self.on_quic(|quic, now, air| quic.pump(now, from, air));
+    }
+
+    fn send_remote(&mut self, outgoing: Outgoing) {
+        if self.dead.contains(&outgoing.from) {
+            return;
+        }
+        self.count(&outgoing);
+        let Outgoing { leaves, from, to, frame, .. } = outgoing;
+        if let Some(connections) = &mut self.connections {
+            connections.send(leaves, (from, to), frame, &mut self.network);
+            self.obey_connections();
+        } else if let Some(at) = self.arrival(leaves, from, to, frame.len() as u64) {
+            self.queue.push(at, Event::Frame(Arrival { from, to, frame }));
+        }
+    }
+
+    fn count(&mut self, Outgoing { from, to, frame, .. }: &Outgoing) {
+        self.counts.packets += 1;
+        self.counts.frames += 1;
+        if self.network.spec().is_wide_area(*from, *to) {
+            self.counts.wide_area_frames += 1;
+            self.counts.wide_area_bytes += frame.len() as u64;
+        }
+    }
+
+    fn arrival(&mut self, leaves: Time, from: NodeId, to: NodeId, bytes: u64) -> Option<Time> {
+        let at = self.network.carry(leaves, from, to, bytes)?;
+        Some(self.delays.as_mut().map_or(at, |delays| delays.frame(from, to, at)))
+    }
+
+    pub(super) fn happen_on_connection(&mut self, happening: connection::Happening) {
+        if let Some(connections) = &mut self.connections {
+            connections.handle(self.now, happening, &mut self.network);
+            self.obey_connections();
+        }
+    }
+
+    fn obey_connections(&mut self) {
+        let Some(connections) = &mut self.connections else { return };
+        for command in connections.take_commands() {
+            match command {
+                Command::Schedule(at, happening) => {
+                    self.queue.push(at.max(self.now), Event::Connection(happening));
+                }
+                Command::Deliver((from, to), frame) => self.receive(Arrival { from, to, frame }),
+                Command::Fail(reason) => {
+                    self.broken.get_or_insert(JobError::Protocol(reason));
+                }
+            }
+        }
+    }
+
+    /// Deals with what happens on the network under QUIC, later if the node stands still.
+    pub(super) fn happen_on_quic(&mut self, happening: quic::Happening) {
+        if let Some(node) = QuicNetwork::place(&happening) {
+            let until = self.nodes[node].paused_until;
+            if until > self.now {
+                self.queue.push(until, Event::Quic(happening));
+                return;
+            }
+        }
+        if let Some(quic) = &mut self.quic {
+            quic.note_queued(false);
+        }
+        if let quic::Happening::Arrives { way, datagram } = &happening {
+            self.log.add_datagram(self.now, *way, datagram.len());
+        }
+        self.on_quic(|quic, now, air| quic.handle(now, happening, air));
+    }
+
+    /// Has the transports do something, and does what follows.
+    fn on_quic(&mut self, act: impl FnOnce(&mut QuicNetwork, Time, &mut Air<'_>)) {
+        if let Some(quic) = &mut self.quic {
+            let mut air = Air { network: &mut self.network, delays: self.delays.as_mut() };
+            act(quic, self.now, &mut air);
+        }
+        self.obey_quic();
+    }
+
+    pub(super) fn obey_quic(&mut self) {
+        let Some(quic) = &mut self.quic else { return };
+        for command in quic.take_commands() {
+            match command {
+                quic::Command::Schedule(at, happening) => {
+                    self.queue.push(at.max(self.now), Event::Quic(happening));
+                    if let Some(quic) = &mut self.quic {
+                        quic.note_queued(true);
+                    }
+                }
+                quic::Command::Deliver((from, to), frame) => {
+                    self.receive(Arrival { from, to, frame });
+                }
+                quic::Command::Lose { at, node, reason } => self.lose(at, node, &reason),
+                quic::Command::Fail(reason) => {
+                    self.broken.get_or_insert(JobError::Protocol(reason));
+                }
+            }
+        }
+    }
+
+    /// A node's transport has declared another lost.
+    fn lose(&mut self, at: NodeId, node: NodeId, reason: &LossReason) {
+        let site = self.layout.site_name(self.layout.site_of_node(node)).to_owned();
+        let others = match reason {
+            LossReason::Silent { others, .. } => others.clone(),
+            _ => Vec::new(),
+        };
+        let error = JobError::NodeLost { node, site, reason: reason.to_string(), others };
+        self.have(self.layout.leader(at), move |core| core.node_lost(node, error));
+    }
+
+    /// Tells the transport of a PE's node what the PE has for it: where guests are, and the end.
+    pub(super) fn tell_transport(&mut self, pe: PeId) {
+        let Some(quic) = &mut self.quic else { return };
+        let node = self.layout.node_of(pe);
+        let machine = &mut self.stations[pe].machine;
+        for (guest, contact) in machine.take_contacts() {
+            quic.meet(node, guest, &contact);
+        }
+        if self.layout.is_guest(node) && machine.outcome().is_some() {
+            quic.finish(self.now, node);
+            self.obey_quic();
+        }
+    }
+
+    /// A guest's transport begins. Returns where others reach it.
+    pub(super) fn join(&mut self, guest: NodeId) -> String {
+        let Some(quic) = &mut self.quic else { return String::new() };
+        let joined = quic.join(self.now, guest);
+        self.obey_quic();
+        joined.unwrap_or_else(|reason| {
+            self.broken.get_or_insert(JobError::Failed(reason));
+            String::new()
+        })
+    }
+
+    /// Nobody hears of a guest that lives, until all have declared it lost.
+    pub(super) fn cut_off(&mut self, guest: NodeId) {
+        if let Some(quic) = &mut self.quic {
+            quic.cut_off(self.now, guest);
+        }
+    }
+
+    /// Whether the job has stalled, which heartbeats do not show. `event` is the next.
+    pub(super) fn only_transports_are_active(&mut self, now: Time, event: &Event) -> bool {
+        let events = self.queue.len() + 1;
+        match &mut self.quic {
+            Some(quic) => matches!(event, Event::Quic(_)) && quic.is_stalled(now, events),
+            None => false,
+        }
+    }
+}

@@ -1,80 +1,205 @@
-//! Nodes that talk over QUIC in virtual time: a run can be repeated, and the transport's own faults
-//! are found.
-#![allow(missing_docs)]
+//! Nodes that talk over QUIC in virtual time: a seed repeats its run, whatever else the process
+//! does, faults happen and cost nothing, and transports alone find out who is dead.
+#![allow(missing_docs, clippy::unwrap_used)]
 
-use gridspan_runtime::session::PlantedFault;
+use gridspan_runtime::{GuestEvent, Job, Layout, Merge, Search, SearchContext, SiteId, session};
 use gridspan_sim::campaign::{Campaign, Planted, Scenario, run_scenario};
+use gridspan_sim::{
+    Departure, FaultPlan, GuestPlan, QuicFaults, SimOptions, SimReport, Simulation,
+};
+use gridspan_topology::{GridSpec, Latency, Link, NodeId};
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-const SECONDS: u64 = 6;
-
-fn campaign(seeds: std::ops::Range<u64>, planted: Planted) -> Campaign {
-    let only_quic = true;
-    Campaign { virtual_seconds: SECONDS, threads: 2, planted, only_quic, ..Campaign::new(seeds) }
+/// A binomial tree of `2^teeth` nodes.
+#[derive(Serialize, Deserialize)]
+struct Comb {
+    teeth: u32,
 }
 
-#[test]
-fn nothing_is_lost_or_repeated_and_everything_that_can_happen_to_connections_does() {
-    let report = campaign(0..150, Planted::None).run();
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Nodes(u64);
 
-    assert_eq!(report.failure, None, "{report}");
-    assert_eq!((report.runs, report.quic_runs), (15, 15), "{report}");
-    let (faults, quic) = (report.faults, report.quic);
-    let happened = [
-        quic.connections,
-        quic.datagrams_lost,
-        quic.suspicions,
-        quic.lost_nodes,
-        faults.disconnects,
-        faults.partitions,
-        faults.cut_off,
-        faults.duplicated,
-        faults.reordered,
-        report.doings.migrations,
-        report.doings.guests,
-    ];
-    assert!(happened.iter().all(|&count| count > 0), "too little happened: {report}");
-    // Each frame travels in some datagram, and connections cost some more.
-    assert!(quic.datagrams > report.frames, "{report}");
-}
-
-/// Keys and ciphertext differ from run to run; when datagrams leave, how long they are, and what
-/// follows do not.
-#[test]
-fn the_same_seed_gives_the_same_datagrams_at_the_same_times() {
-    let scenario = |seed| Scenario::new(seed, Duration::from_secs(SECONDS), Planted::None);
-    let over_quic: Vec<u64> = (0..100).filter(|&seed| Scenario::is_over_quic(seed)).collect();
-    assert_eq!(over_quic.len(), 10, "every tenth seed");
-    for &seed in &over_quic[..3] {
-        let (one, _, _) = run_scenario(&scenario(seed), true);
-        run_scenario(&scenario(seed + 10), false);
-        let (other, _, _) = run_scenario(&scenario(seed), true);
-
-        assert!(one.quic.datagrams > 1_000, "{:?}", one.quic);
-        assert_eq!(one.log, other.log);
-        assert_eq!(one.log_hash, other.log_hash, "it has all datagrams");
-        assert_eq!((one.quic, one.faults), (other.quic, other.faults));
-        assert_eq!(one.virtual_time, other.virtual_time);
+impl Merge for Nodes {
+    fn merge(&mut self, other: Self) {
+        self.0 += other.0;
     }
 }
 
-fn assert_found(planted: PlantedFault) {
-    let report = campaign(0..100, Planted::Session(planted)).run();
+const COST: Duration = Duration::from_millis(3);
+const TEETH: u32 = 14;
 
-    assert!(report.failure.is_some(), "a planted bug is found within 10 seeds: {report}");
+impl Search for Comb {
+    type Total = Nodes;
+
+    fn visit(self, cx: &mut SearchContext<'_, Self>) {
+        cx.charge(COST);
+        cx.total().0 += 1;
+        (0..self.teeth).for_each(|teeth| cx.spawn(Self { teeth }));
+    }
+}
+
+const FAULTS: QuicFaults = QuicFaults {
+    bulk_bytes: 64,
+    loss: 0.02,
+    duplicate: 0.05,
+    disconnect: 0.02,
+    partition: 0.3,
+    partition_max: Duration::from_millis(800),
+    planted: session::PlantedFault::None,
+};
+
+/// Two nodes at each of two sites.
+fn grid() -> GridSpec {
+    let site = |name: &str| (name.to_owned(), vec![2; 2]);
+    let wan = Link::wan().with_latency(Latency::from_millis(5));
+    GridSpec::from_layout(&Layout::new(vec![site("a"), site("b")])).unwrap().with_wan(wan)
+}
+
+/// Counts the tree over QUIC, with a guest from 100 ms on that may depart after a second. Returns
+/// who was lost, too.
+fn count(seed: u64, departs: Option<Departure>) -> (SimReport, Vec<NodeId>) {
+    let lost = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&lost);
+    let job = Job::new("comb").search::<Comb>().stealing("directory").tolerate_lost_guests(true);
+    let job = job.on_guests(move |event| {
+        if let GuestEvent::Lost { guest, .. } = event {
+            told.lock().unwrap().push(*guest);
+        }
+    });
+    let job = job.main(async move |grid| {
+        assert_eq!(grid.run_search(Comb { teeth: TEETH }).await?, Nodes(1 << TEETH));
+        grid.quiescence().await?;
+        Ok(())
+    });
+    let departs = departs.map(|how| (Duration::from_secs(1), how));
+    let joins = Duration::from_millis(100);
+    let options = SimOptions {
+        guests: vec![GuestPlan { site: SiteId(1), pes: 2, joins, departs }],
+        // The simulation itself tells nobody within the time that the job takes.
+        silence: Duration::from_secs(3_600),
+        faults: Some(FaultPlan {
+            frame_delay: 0.2,
+            delay_max: Duration::from_millis(10),
+            reorder: true,
+            quic: Some(FAULTS),
+            ..FaultPlan::default()
+        }),
+        ..SimOptions::with_seed(seed)
+    };
+    let report = Simulation::new(job, grid(), options).unwrap().run();
+    let lost = lost.lock().unwrap().clone();
+    (report, lost)
+}
+
+fn guest() -> NodeId {
+    grid().layout().guest(SiteId(1), 0).unwrap()
+}
+
+/// All that a report says, apart from its log.
+fn figures(report: &SimReport) -> String {
+    format!("{:?}", SimReport { log: Vec::new(), ..report.clone() })
+}
+
+/// Runs other seeds on a thread of their own meanwhile.
+fn beside_other_runs<T>(act: impl FnOnce() -> T) -> T {
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for seed in 1_000.. {
+                if is_done.load(Ordering::Relaxed) {
+                    return;
+                }
+                count(seed, Some(Departure::Killed));
+            }
+        });
+        let result = act();
+        is_done.store(true, Ordering::Relaxed);
+        result
+    })
 }
 
 #[test]
-fn sending_frames_again_as_new_ones_is_found() {
-    assert_found(PlantedFault::ResendWithoutSequence);
+fn a_seed_repeats_its_events_its_times_and_the_sizes_of_its_datagrams() {
+    let run = |seed| count(seed, Some(Departure::Killed));
+    let (one, lost) = run(5);
+    let (other, also_lost) = beside_other_runs(|| run(5));
+    let (another, _) = run(6);
+
+    assert_eq!(figures(&one), figures(&other));
+    assert_eq!(lost, also_lost);
+    assert_ne!(one.log_hash, another.log_hash);
 }
 
 #[test]
-fn acknowledging_before_handing_up_is_found() {
-    assert_found(PlantedFault::AcknowledgeBeforeApply);
+fn a_seed_of_the_campaign_repeats_its_packets() {
+    let scenario = |seed| Scenario::new(seed, Duration::from_secs(3), Planted::None);
+    let run = |seed| run_scenario(&scenario(seed), true);
+    for seed in (0..).filter(|&seed| Scenario::is_over_quic(seed)).take(2) {
+        let (one, doings, problem) = run(seed);
+        let (other, same_doings, _) = beside_other_runs(|| run(seed));
+
+        assert_eq!(problem, None, "seed {seed}");
+        assert!(one.quic.datagrams > 1_000, "seed {seed}: {:?}", one.quic);
+        assert_eq!(one.log, other.log, "seed {seed}");
+        assert_eq!(figures(&one), figures(&other), "seed {seed}");
+        assert_eq!(doings, same_doings, "seed {seed}");
+    }
 }
 
 #[test]
-fn beginning_a_session_again_where_it_should_be_resumed_is_found() {
-    assert_found(PlantedFault::NotResumed);
+fn everything_goes_wrong_on_the_network_and_the_result_is_exact() {
+    let (report, lost) = count(1, None);
+
+    assert_eq!(report.outcome, Ok(()));
+    assert_eq!(lost, [], "a guest that lives is not lost");
+    let (faults, quic) = (report.faults, report.quic);
+    let happened = [
+        quic.connections,
+        quic.datagrams,
+        quic.datagrams_lost,
+        faults.reordered,
+        faults.duplicated,
+        faults.disconnects,
+        faults.partitions,
+        faults.cut_off,
+    ];
+    assert!(happened.iter().all(|&count| count > 0), "too little happened: {faults:?} {quic:?}");
+    assert!(
+        quic.connections > 6,
+        "four founders need six, and no broken one was made again: {quic:?}"
+    );
+    assert_eq!(quic.lost_nodes, 0);
+}
+
+#[test]
+fn a_guest_that_dies_is_declared_lost_by_the_transports_alone() {
+    for how in [Departure::Killed, Departure::Mistaken] {
+        let (report, lost) = count(2, Some(how));
+
+        assert_eq!(report.outcome, Ok(()), "{how:?}");
+        assert_eq!(lost, [guest()], "{how:?}");
+        assert!(report.quic.lost_nodes >= 4, "each founder finds out: {:?}", report.quic);
+        let patience = Duration::from_secs(3);
+        assert!(report.virtual_time.as_secs_f64() > 1.0 + patience.as_secs_f64(), "{how:?}");
+    }
+}
+
+#[test]
+fn a_transport_that_does_not_resume_its_session_is_found_on_seeds_over_quic() {
+    let planted = Planted::Session(session::PlantedFault::NotResumed);
+    let campaign = |seeds| Campaign {
+        virtual_seconds: 6,
+        threads: 2,
+        only_quic: true,
+        planted,
+        ..Campaign::new(seeds)
+    };
+    let failure = campaign(0..100).run().failure.expect("it is found within ten seeds over QUIC");
+
+    assert!(Scenario::is_over_quic(failure.seed));
+    let repeated = campaign(failure.seed..failure.seed + 1).run();
+    assert_eq!(repeated.failure, Some(failure), "a seed repeats its failure");
 }

@@ -2,6 +2,7 @@
 
 use super::congestion::LossTolerantConfig;
 use super::identity::{Identity, IdentityError};
+use super::seeded::{SeededIdentifiers, StandingClock};
 use super::stopwatch::Stopwatches;
 use crate::limits::Limits;
 use crate::session::{DetectorSettings, PlantedFault};
@@ -38,6 +39,9 @@ pub struct TransportConfig {
     pub windows: BTreeMap<NodeId, u64>,
     /// Congestion control; chosen by the path unless said otherwise.
     pub congestion: Congestion,
+    /// Whether time is virtual. What quinn would take from the system, identifiers of connections
+    /// and the time of day, then comes from the seed or stands still.
+    pub is_virtual: bool,
     /// A bug to plant, for tests of the tests.
     #[doc(hidden)]
     pub fault: PlantedFault,
@@ -55,6 +59,7 @@ impl TransportConfig {
             emulated: false,
             windows: BTreeMap::new(),
             congestion: Congestion::Auto,
+            is_virtual: false,
             fault: PlantedFault::None,
         }
     }
@@ -249,9 +254,13 @@ pub(super) fn quic_config(
 }
 
 /// quinn's settings for the endpoint.
-pub(super) fn endpoint_config(seed: [u8; 32]) -> EndpointConfig {
+pub(super) fn endpoint_config(transport: &TransportConfig) -> EndpointConfig {
+    let seed = transport.seed;
     let mut config = EndpointConfig::default();
     config.rng_seed(Some(seed));
+    if transport.is_virtual {
+        config.cid_generator(move || Box::new(SeededIdentifiers::new(seed)));
+    }
     // Probes are told from QUIC by the bit that greasing would flip.
     config.grease_quic_bit(false);
     // Fails only below 1,200.
@@ -270,6 +279,9 @@ pub(super) fn server_config(transport: &TransportConfig) -> Result<ServerConfig,
         .incoming_buffer_size_total(INCOMING_BYTES_TOTAL)
         .transport_config(Arc::new(quic_config(transport, PathKind::Wide, None)));
     config.validation_token.sent(0);
+    if transport.is_virtual {
+        config.time_source(Arc::new(StandingClock));
+    }
     Ok(config)
 }
 

@@ -4,7 +4,7 @@
 //! This is the plumbing between quinn's endpoint and its connections. It knows nothing of nodes and
 //! sessions.
 
-use super::config::endpoint_config;
+use super::config::{TransportConfig, endpoint_config};
 use super::link::{Link, LinkEvent, Stage};
 use bytes::BytesMut;
 use gridspan_topology::{NodeId, Time};
@@ -43,8 +43,8 @@ struct Entry {
 }
 
 impl Links {
-    pub(super) fn new(server: ServerConfig, seed: [u8; 32]) -> Self {
-        let config = Arc::new(endpoint_config(seed));
+    pub(super) fn new(server: ServerConfig, transport: &TransportConfig) -> Self {
+        let config = Arc::new(endpoint_config(transport));
         Self {
             endpoint: Endpoint::new(config, Some(Arc::new(server)), true, None),
             links: vec![],

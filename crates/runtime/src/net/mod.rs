@@ -28,6 +28,7 @@ mod peers;
 mod probe_packet;
 mod prober;
 mod sampler;
+mod seeded;
 mod send_costs;
 mod stopwatch;
 mod transport;

@@ -111,7 +111,7 @@ impl Transport {
         let mut dice_seed = [0; 16];
         dice_seed.copy_from_slice(&config.seed[..16]);
         Ok(Self {
-            links: Links::new(server.clone(), config.seed),
+            links: Links::new(server.clone(), &config),
             client,
             server,
             peers,

@@ -4,9 +4,11 @@
 //! job, and the virtual time since; the base is never compared with a clock. The address of a node
 //! is its number. Everything else is the [`Transport`] that real nodes use.
 //!
-//! A run depends on the seed, apart from the bytes of keys, certificates and ciphertext: those come
-//! from the system's random numbers, but their lengths are fixed, so that the same seed gives
-//! datagrams of the same sizes at the same times.
+//! The same seed gives datagrams of the same sizes at the same times, though not of the same bytes.
+//! Keys, and with them certificates and ciphertext, come from the system's random numbers, but their
+//! lengths are fixed: Ed25519 keys and signatures always take 32 and 64 bytes, where ECDSA signatures
+//! take 70 to 72, and serial numbers say node and incarnation (see `identity`). quinn's own dice and
+//! the identifiers of connections have the seed (see `seeded`).
 
 use super::config::{TransportConfig, TransportLimits};
 use super::event::{FrameClass, LinkStats, SendError, TransportEvent};
@@ -57,7 +59,7 @@ impl VirtualJob {
         seed[8..12].copy_from_slice(&node.0.to_le_bytes());
         let mut config = TransportConfig::new(self.layout.clone(), identity, seed);
         config.limits = self.limits.clone();
-        config.fault = self.fault;
+        (config.is_virtual, config.fault) = (true, self.fault);
         let mut transport = Transport::new(config, self.base + now.since(Time::ZERO))?;
         for other in self.layout.nodes().filter(|&other| other != node) {
             transport.set_address(other, address(other));

@@ -1,0 +1,62 @@
+//! What quinn takes from the system, for runs in virtual time: random identifiers and the time of
+//! day.
+
+use quinn_proto::{ConnectionId, ConnectionIdGenerator, TimeSource};
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// As long as quinn's own identifiers.
+const IDENTIFIER_BYTES: usize = 8;
+
+/// Identifiers of connections by the seed of a transport. Which packets still belong to a connection
+/// depends on them. They can be guessed, so they are not for real networks.
+pub(super) struct SeededIdentifiers(Pcg64Mcg);
+
+impl SeededIdentifiers {
+    pub(super) fn new(seed: [u8; 32]) -> Self {
+        let mut half = [0; 16];
+        half.copy_from_slice(&seed[..16]);
+        Self(Pcg64Mcg::from_seed(half))
+    }
+}
+
+impl ConnectionIdGenerator for SeededIdentifiers {
+    fn generate_cid(&mut self) -> ConnectionId {
+        ConnectionId::new(&self.0.next_u64().to_le_bytes())
+    }
+
+    fn cid_len(&self) -> usize {
+        IDENTIFIER_BYTES
+    }
+
+    fn cid_lifetime(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// A clock that stands still: tokens, whose age quinn takes from the time of day, stay valid.
+pub(super) struct StandingClock;
+
+impl TimeSource for StandingClock {
+    fn now(&self) -> SystemTime {
+        UNIX_EPOCH
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_repeats_its_identifiers_and_another_has_others() {
+        let identifiers = |seed| {
+            let mut identifiers = SeededIdentifiers::new([seed; 32]);
+            [identifiers.generate_cid(), identifiers.generate_cid()]
+        };
+        assert_eq!(identifiers(1), identifiers(1));
+        assert_ne!(identifiers(1), identifiers(2));
+        assert_ne!(identifiers(1)[0], identifiers(1)[1]);
+        assert_eq!(identifiers(1)[0].len(), IDENTIFIER_BYTES);
+    }
+}

@@ -10,8 +10,6 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// The bandwidth of a direction is measured when it was not observed for so long. A train of
 /// packets costs more than a ping, and bandwidths change less.
 const STALE: Duration = Duration::from_secs(60);
-/// A pair of which less is known is pinged again soon.
-const SURE: f64 = 0.5;
 /// A group takes part in at most one probe in this time.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -67,9 +65,8 @@ impl ProbePlan {
             };
             if from < to {
                 // What was longer than before has to be so again to be believed, and the first may
-                // have waited behind a message that was passing.
-                let is_young = estimate.is_some_and(|estimate| estimate.confidence < SURE);
-                let is_open = is_young || monitor.is_doubted(from, to);
+                // have waited.
+                let is_open = monitor.is_young(from, to) || monitor.is_doubted(from, to);
                 let age = if is_open { PAUSE } else { SILENCE };
                 want(Wanted::RoundTrip, estimate.map(|estimate| estimate.observed), age);
             }
@@ -114,6 +111,27 @@ mod tests {
         let count = |what| probed.iter().filter(|probe| probe.what == what).count();
         assert!((60..=78).contains(&count(Wanted::RoundTrip)), "six pairs every ten seconds");
         assert_eq!(count(Wanted::Bandwidth), 24, "twelve directions every minute");
+    }
+
+    #[test]
+    fn the_first_round_trips_are_confirmed_soon_and_then_seldom() {
+        let mut plan = ProbePlan::of_round_trips();
+        let mut monitor = LinkMonitor::new();
+        let sample =
+            LinkSample { round_trip: Some(Duration::from_millis(9)), ..LinkSample::default() };
+        let mut pinged = Vec::new();
+        for half in 0..100 {
+            let now = Time(half * SECOND / 2);
+            for probe in plan.due(now, &[0, 1], &monitor) {
+                assert_eq!(probe, Probe { from: 0, to: 1, what: Wanted::RoundTrip });
+                monitor.observe(now, (0, 1), FLOW, sample);
+                pinged.push(half / 2);
+            }
+            monitor.changes(now);
+        }
+        let pauses: Vec<u64> = pinged.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(pauses[..3].iter().all(|&pause| pause <= 3), "{pauses:?}");
+        assert!(pauses[3..].iter().all(|&pause| pause >= 10), "{pauses:?}");
     }
 
     #[test]

@@ -32,6 +32,8 @@ const FLOWS_MAX: usize = 1024;
 /// and none between that it is not: single ones may have waited in the queue of a message that was
 /// passing.
 const DOUBTS: u32 = 3;
+/// A link of which fewer round trips were ever seen is young.
+const YOUNG: u32 = 4;
 /// So many round trips make full confidence.
 const FULL_ROUND_TRIPS: f64 = 8.0;
 /// After this time without samples confidence has halved.
@@ -109,6 +111,8 @@ struct Entry {
     announced: Option<LinkEstimate>,
     /// Since when the present estimate differs from what was announced.
     differs: bool,
+    /// Round trips so far.
+    round_trips: u32,
     /// In how many half-seconds round trips were longer than is known, without a shorter one
     /// between, and the last.
     doubts: (u32, u64),
@@ -154,6 +158,12 @@ impl LinkMonitor {
     /// it.
     pub fn is_doubted(&self, from: u32, to: u32) -> bool {
         self.entries.get(&(from, to)).is_some_and(|entry| (1..DOUBTS).contains(&entry.doubts.0))
+    }
+
+    /// Whether so few round trips were seen that all of them may have waited behind a message that
+    /// was passing.
+    pub fn is_young(&self, from: u32, to: u32) -> bool {
+        self.entries.get(&(from, to)).is_some_and(|entry| (1..YOUNG).contains(&entry.round_trips))
     }
 
     /// What is known about the way from one group to another. None before a round trip was seen.
@@ -229,6 +239,7 @@ impl Entry {
 
     fn round_trip(&mut self, now: Time, round_trip: Duration) {
         self.window.round_trip(now, round_trip);
+        self.round_trips = self.round_trips.saturating_add(1);
         let known = self.current.map(|known| known.latency);
         let half_second = now.as_nanos() / BUCKET.as_nanos() as u64;
         self.doubts = match known.is_some_and(|known| is_higher(known, Latency(round_trip / 2))) {

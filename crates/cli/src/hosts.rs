@@ -278,8 +278,8 @@ fn ssh_command(flag: Option<&str>) -> Vec<OsString> {
     text.split_whitespace().map(OsString::from).collect()
 }
 
-/// A word as the shell of the other host reads it back.
-fn quoted(word: &OsStr) -> OsString {
+/// A word as a shell, here or on the other host, reads it back.
+pub(crate) fn quoted(word: &OsStr) -> OsString {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_./=:,@%+-".contains(byte);
     if !word.is_empty() && word.as_bytes().iter().all(is_plain) {
         return word.to_owned();

@@ -8,7 +8,7 @@
 //! A master that cannot be opened is done without. All are told to end with the job; should the
 //! launcher be killed, they end when no node has used them for a while.
 
-use crate::hosts::{Hosts, RemoteHost, Shared};
+use crate::hosts::{Hosts, RemoteHost, Shared, quoted};
 use gridspan_topology::NodeId;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -143,13 +143,7 @@ fn open_entry(
     if let Some(host) = entry.gateway.and_then(destination) {
         let master = Master { ssh: of_gateway(ssh), path: path(0), host };
         if master.open(&way, None) {
-            let words: Vec<_> = master.ssh.iter().map(|word| word.to_string_lossy()).collect();
-            way.proxy = Some(format!(
-                "{} -o BatchMode=yes -o ControlMaster=no -o ControlPath={} -W [%h]:%p {}",
-                words.join(" "),
-                master.path,
-                master.host
-            ));
+            way.proxy = Some(proxy(&master));
             masters.push(master);
         }
     }
@@ -212,9 +206,26 @@ fn destination(gateway: &str) -> Option<String> {
 }
 
 /// The `ssh` that reaches a gateway: the same program with the same configuration, as for `-J`.
+/// The command that `ssh` has the user's shell run to reach a host behind a gateway. The brackets,
+/// which some shells take for a pattern, are quoted, as `ssh` itself does for a jump; `ssh` puts
+/// host and port in first.
+fn proxy(master: &Master) -> String {
+    let word = |word: &OsString| quoted(word).to_string_lossy().replace('%', "%%");
+    let words: Vec<_> = master.ssh.iter().map(word).collect();
+    format!(
+        "{} -o BatchMode=yes -o ControlMaster=no -o ControlPath={} -W '[%h]:%p' {}",
+        words.join(" "),
+        master.path,
+        master.host
+    )
+}
+
+/// The program of a command, and its configuration file if it names one.
 fn of_gateway(ssh: &[OsString]) -> Vec<OsString> {
-    let position = ssh.iter().position(|word| word == "-F");
-    let file = position.and_then(|position| ssh.get(position..position + 2)).unwrap_or_default();
+    let is_file = |word: &OsString| word.as_encoded_bytes().starts_with(b"-F");
+    let position = ssh.iter().position(is_file);
+    let words = position.map(|at| if ssh[at] == "-F" { at..at + 2 } else { at..at + 1 });
+    let file = words.and_then(|words| ssh.get(words)).unwrap_or_default();
     ssh.iter().take(1).chain(file).cloned().collect()
 }
 
@@ -231,6 +242,26 @@ mod tests {
         assert_eq!(destination("head;true"), None, "no shell sees this");
         let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
         assert_eq!(of_gateway(&words("ssh -p 2 -F file -v")), words("ssh -F file"));
+        assert_eq!(of_gateway(&words("ssh -Ffile -v")), words("ssh -Ffile"));
+        assert_eq!(of_gateway(&words("ssh -v -F")), words("ssh"));
+    }
+
+    #[test]
+    fn a_shell_reads_the_way_over_a_gateway_word_by_word() {
+        let ssh = ["/opt/my tools/ssh", "-F", "~/50%"].map(OsString::from).to_vec();
+        let (path, host) = ("/tmp/gridctl-1/0.0".to_owned(), "ssh://me@head:2222".to_owned());
+        let proxy = proxy(&Master { ssh, path, host });
+        // As `ssh` does before it hands the command to the shell.
+        let command = proxy.replace("%h", "node1").replace("%p", "22").replace("%%", "%");
+        let folder = tempfile::tempdir().unwrap();
+        // What a pattern would find.
+        std::fs::write(folder.path().join("n:22"), "").unwrap();
+        let script = format!("for word in {command}; do printf '%s\\n' \"$word\"; done");
+        let shell = Command::new("sh").args(["-c", &script]).current_dir(&folder).output();
+        let words = String::from_utf8(shell.unwrap().stdout).unwrap();
+        let words: Vec<&str> = words.lines().collect();
+        assert_eq!(words[..3], ["/opt/my tools/ssh", "-F", "~/50%"]);
+        assert_eq!(words[words.len() - 3..], ["-W", "[node1]:22", "ssh://me@head:2222"]);
     }
 
     #[test]

@@ -88,7 +88,9 @@ impl Entrance {
         };
         let (way, evicted) = oneshot::channel();
         // In a table where nothing is in use, the oldest always gives way.
-        let (number, _oldest) = lock(&self.handshakes).insert(address, way).ok()?;
+        let (number, oldest) = lock(&self.handshakes).insert(address, way).ok()?;
+        // Its side hears of that at once.
+        drop(oldest);
         let handshakes = self.handshakes.clone();
         let handshake = Handshake { handshakes, number, _unproven: unproven };
         let connecting = incoming.accept().ok()?;

@@ -21,6 +21,8 @@ enum Order {
     Insert,
     /// Write to members that do not exist.
     Write,
+    /// Insert a member if so, broadcast a word, and insert another member.
+    Around(bool),
     Word,
     Report,
 }
@@ -45,6 +47,13 @@ impl Actor for Counter {
                 }
             }
             Order::Write => FRESH.for_each(|index| cx.send(&all.at(Ix1(index)), Order::Word)),
+            Order::Around(is_first) => {
+                if is_first {
+                    cx.insert_on(&all.at(Ix1(100)), (), PeId(2));
+                }
+                cx.broadcast(&all, Order::Word);
+                cx.insert_on(&all.at(Ix1(101)), (), PeId(0));
+            }
             Order::Word => self.words += 1,
             Order::Report => cx.contribute(Op::Sum, self.words, To::main()),
         }
@@ -90,4 +99,14 @@ fn messages_to_members_that_do_not_exist_are_dropped_once_no_insertion_is_on_its
     assert_eq!(report.statistics.dead_letters, FRESH.len() as u64);
     // A few rounds of questions, and no time-out.
     assert!(quiet < Duration::from_millis(100), "{quiet:?}");
+}
+
+#[test]
+fn a_member_takes_no_broadcast_that_was_sent_before_it_was_inserted() {
+    let latency = Duration::from_millis(1);
+    let (without, _, _) = run(Order::Around(false), latency);
+    assert_eq!(without, 3, "the members of the beginning");
+    // The broadcast waits for the first insertion, and so does the second one.
+    let (with, _, _) = run(Order::Around(true), latency);
+    assert_eq!(with, 4, "these and the one that was inserted before");
 }

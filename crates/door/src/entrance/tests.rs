@@ -60,6 +60,14 @@ fn begin_handshake(config: &ClientConfig, to: SocketAddr) {
 
 /// An endpoint that admits connections by an entrance, and a token for it.
 fn open(entrance: &Entrance) -> (Endpoint, SocketAddr, ClientConfig, String) {
+    open_counted(entrance, Arc::default())
+}
+
+/// The same, with the number of connections that are being admitted.
+fn open_counted(
+    entrance: &Entrance,
+    admitting: Arc<AtomicUsize>,
+) -> (Endpoint, SocketAddr, ClientConfig, String) {
     let listen = ([127, 0, 0, 1], 0).into();
     let (token, key) = Token::new(listen).unwrap();
     let door = Endpoint::server(key.server().unwrap(), listen).unwrap();
@@ -67,9 +75,11 @@ fn open(entrance: &Entrance) -> (Endpoint, SocketAddr, ClientConfig, String) {
     let entrance = entrance.clone();
     tokio::spawn(async move {
         while let Some(incoming) = door.accept().await {
-            let entrance = entrance.clone();
+            let (entrance, admitting) = (entrance.clone(), admitting.clone());
             tokio::spawn(async move {
+                admitting.fetch_add(1, Ordering::SeqCst);
                 let admitted = entrance.admit(incoming).await;
+                admitting.fetch_sub(1, Ordering::SeqCst);
                 if let Some((_place, connection)) = admitted {
                     connection.closed().await;
                 }
@@ -84,13 +94,17 @@ fn open(entrance: &Entrance) -> (Endpoint, SocketAddr, ClientConfig, String) {
 #[tokio::test]
 async fn handshakes_that_are_not_finished_keep_nobody_out() {
     let entrance = Entrance::with_places(32, 8);
-    let (guest, address, config, name) = open(&entrance);
+    let admitting = Arc::new(AtomicUsize::new(0));
+    let (guest, address, config, name) = open_counted(&entrance, admitting.clone());
     let flood = tokio::task::spawn_blocking(move || {
         (0..100).for_each(|_| begin_handshake(&config, address));
     });
     timeout(LIMIT, flood).await.unwrap().unwrap();
     let begun = lock(&entrance.handshakes).len();
     assert!((9..=32).contains(&begun), "the table is used, and bounded: {begun}");
+    // Those that gave way have ended, but for a few that have not had their turn.
+    let running = admitting.load(Ordering::SeqCst);
+    assert!(running <= begun + 8, "{running} handshakes go on, {begun} have a place");
 
     let mut connected = Vec::new();
     for _ in 0..8 {

@@ -135,7 +135,8 @@ impl Core {
         let Some(home) = self.home(id) else { return self.fail_no_collection(id.collection) };
         let is_away = self.recall_right(id.collection);
         let Some(family) = self.family(id.collection) else { return };
-        if is_away {
+        // A new member takes the broadcasts that come after it, and none that waits before it.
+        if is_away || !family.waiting.is_empty() {
             return family.waiting.push_back(WaitsForRight::Insertion { id, init, at });
         }
         family.inserting += 1;

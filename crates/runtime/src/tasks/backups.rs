@@ -11,11 +11,13 @@
 use super::lineage::{CopyId, LINEAGE_MAX, Via};
 use super::order::Loan;
 use gridspan_topology::{NodeId, Time};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Copies for which it is remembered to whom what came through them was lent, at most.
-const TRACED_MAX: usize = 16 << 10;
+/// Guests and copies for which it is remembered to whom work that came through them was passed on,
+/// at most. What came through an older one runs to its end if nobody waits for it.
+const PASSED_MAX: usize = 16 << 10;
 
 /// What a node has lent to other sites. Its PEs and its steward share it.
 #[derive(Default)]
@@ -23,22 +25,33 @@ pub(super) struct Backups(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
+    /// How many loans there have been.
     loans: u64,
-    /// No output of these can be back yet.
-    young: BTreeMap<u64, Young>,
-    /// Both copies of these are worked on, the other one by this node.
-    doubled: BTreeMap<u64, NodeId>,
-    /// The backups of these were done first; the other outputs may still come.
-    over: BTreeSet<u64>,
-    /// To whom work that has come through a copy was lent on.
-    traces: BTreeMap<Via, BTreeSet<NodeId>>,
+    /// Those of which no output has come.
+    lent: BTreeMap<u64, Lent>,
+    /// Copies of those of which no output can be back yet, as they would be lent to a node of this
+    /// site, by the time when it could.
+    young: BTreeMap<(Time, u64), Loan>,
+    /// The loans, among those of which no output has come, that have come through each of these.
+    through: BTreeMap<Via, BTreeSet<u64>>,
+    passed: Passed,
 }
 
-struct Young {
+struct Lent {
     to: NodeId,
+    /// When an output could be back.
     until: Time,
-    /// As it would be lent to a node of this site.
-    loan: Loan,
+    /// Whether this node works on a copy.
+    is_doubled: bool,
+    lineage: Vec<Via>,
+}
+
+/// To whom this node has passed on what others had lent to it. It does not hear when that is done.
+#[derive(Default)]
+struct Passed {
+    to: BTreeMap<Via, BTreeSet<NodeId>>,
+    /// Those that were there first.
+    order: VecDeque<Via>,
 }
 
 /// What an output of a copy means.
@@ -55,63 +68,119 @@ impl Backups {
     /// could be back.
     pub(super) fn keep(&self, me: NodeId, to: NodeId, (now, until): (Time, Time), loan: &mut Loan) {
         let mut known = self.known();
-        known.young.retain(|_, young| young.until > now);
-        for &via in loan.lineage.iter().filter(|via| matches!(via, Via::Copy(..))) {
-            if known.traces.len() < TRACED_MAX {
-                known.traces.entry(via).or_default().insert(to);
-            }
-        }
+        known.expire(now);
         let number = known.loans;
         known.loans += 1;
-        known.young.insert(number, Young { to, until, loan: loan.clone() });
+        let lineage = loan.lineage.clone();
+        for &via in &lineage {
+            known.through.entry(via).or_default().insert(number);
+        }
+        known.lent.insert(number, Lent { to, until, is_doubled: false, lineage });
+        known.young.insert((until, number), loan.clone());
         loan.mark(me, CopyId { loan: number, is_backup: false });
+    }
+
+    /// A loan of another node goes on to `to`, a node of another site.
+    pub(super) fn note_passed(&self, to: NodeId, loan: &Loan) {
+        let mut known = self.known();
+        loan.lineage.iter().for_each(|&via| known.passed.note(via, to));
     }
 
     /// Whether there are copies to work on.
     pub(super) fn any(&self, now: Time) -> bool {
-        self.known().young.values().any(|young| young.until > now)
+        self.known().young.last_key_value().is_some_and(|(&(until, _), _)| until > now)
     }
 
     /// Begins all that could be done before an output is back.
     pub(super) fn begin(&self, me: NodeId, now: Time) -> Vec<Loan> {
         let mut known = self.known();
-        let young = std::mem::take(&mut known.young).into_iter();
-        let begun: Vec<_> = young.filter(|(_, young)| young.until > now).collect();
-        known.doubled.extend(begun.iter().map(|(number, young)| (*number, young.to)));
-        let backup = |(number, Young { mut loan, .. }): (u64, Young)| {
+        known.expire(now);
+        let young: BTreeMap<u64, Loan> = std::mem::take(&mut known.young)
+            .into_iter()
+            .map(|((_, number), loan)| (number, loan))
+            .collect();
+        let backup = |(number, mut loan): (u64, Loan)| {
+            known.lent.get_mut(&number)?.is_doubled = true;
             loan.mark(me, CopyId { loan: number, is_backup: true });
-            loan
+            Some(loan)
         };
-        begun.into_iter().map(backup).collect()
+        young.into_iter().filter_map(backup).collect()
     }
 
     /// An output of a copy has come.
     pub(super) fn settle(&self, CopyId { loan, is_backup }: CopyId) -> Settled {
         let mut known = self.known();
-        let other = CopyId { loan, is_backup: !is_backup };
-        known.young.remove(&loan);
-        match known.doubled.remove(&loan) {
-            Some(to) => {
-                if is_backup {
-                    known.over.insert(loan);
-                }
-                Settled { counts: true, superseded: Some((to, other)) }
+        // Without a backup there is one output, and of two the second does not count.
+        let is_expected = known.lent.get(&loan).is_some_and(|lent| lent.is_doubled || !is_backup);
+        match is_expected.then(|| known.remove(loan)).flatten() {
+            Some(Lent { to, is_doubled, .. }) => {
+                let other = CopyId { loan, is_backup: !is_backup };
+                Settled { counts: true, superseded: is_doubled.then_some((to, other)) }
             }
-            // Without a backup there is one output.
-            None => {
-                let counts = !is_backup && !known.over.remove(&loan);
-                Settled { counts, superseded: None }
-            }
+            None => Settled { counts: false, superseded: None },
         }
     }
 
-    /// Takes the nodes of other sites that were lent what had come through a copy.
-    pub(super) fn take_trace(&self, via: Via) -> BTreeSet<NodeId> {
-        self.known().traces.remove(&via).unwrap_or_default()
+    /// Nobody waits for what has come through this. Returns the nodes of other sites that work on
+    /// some of it for this node, or for whom it was passed on.
+    pub(super) fn forget(&self, via: Via) -> BTreeSet<NodeId> {
+        let mut known = self.known();
+        let mut to = known.passed.take(via);
+        for number in known.through.remove(&via).unwrap_or_default() {
+            to.extend(known.remove(number).map(|lent| lent.to));
+        }
+        to
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    /// Drops copies of which an output can be back.
+    fn expire(&mut self, now: Time) {
+        while let Some(oldest) = self.young.first_entry()
+            && oldest.key().0 <= now
+        {
+            oldest.remove();
+        }
+    }
+
+    /// Removes a loan of which no more outputs count.
+    fn remove(&mut self, number: u64) -> Option<Lent> {
+        let lent = self.lent.remove(&number)?;
+        self.young.remove(&(lent.until, number));
+        for via in &lent.lineage {
+            if let Entry::Occupied(mut loans) = self.through.entry(*via) {
+                loans.get_mut().remove(&number);
+                if loans.get().is_empty() {
+                    loans.remove();
+                }
+            }
+        }
+        Some(lent)
+    }
+}
+
+impl Passed {
+    fn note(&mut self, via: Via, to: NodeId) {
+        self.to
+            .entry(via)
+            .or_insert_with(|| {
+                self.order.push_back(via);
+                BTreeSet::new()
+            })
+            .insert(to);
+        if self.order.len() > PASSED_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.to.remove(&oldest);
+        }
+    }
+
+    fn take(&mut self, via: Via) -> BTreeSet<NodeId> {
+        self.to.remove(&via).unwrap_or_default()
     }
 }
 
@@ -127,7 +196,7 @@ impl Loan {
 
     /// Whether it is a backup, or a part of one.
     pub(super) fn is_backup(&self) -> bool {
-        self.lineage.iter().any(|via| matches!(via, Via::Copy(_, copy) if copy.is_backup))
+        self.lineage.iter().any(Via::is_backup)
     }
 }
 
@@ -176,16 +245,47 @@ mod tests {
         assert!(backups.settle(young).superseded.is_some());
     }
 
-    #[test]
-    fn what_came_through_a_copy_is_followed_to_where_it_was_lent_on() {
-        let backups = Backups::default();
-        let via = Via::Copy(NodeId(5), CopyId { loan: 3, is_backup: false });
+    const VIA: Via = Via::Copy(NodeId(5), CopyId { loan: 3, is_backup: false });
+
+    fn loan_through(via: Via) -> Loan {
         let frame: FrameId = Frames::<()>::default().reserve();
         let lender = Lender { pe: PeId(0), frame, child: 0, items: 1, copy: None };
-        let mut loan = Loan { lender, lineage: vec![via], items: Vec::new().into() };
-        backups.keep(ME, FAR, (Time(0), Time(100)), &mut loan);
+        Loan { lender, lineage: vec![via], items: Vec::new().into() }
+    }
 
-        assert_eq!(backups.take_trace(via), BTreeSet::from([FAR]));
-        assert_eq!(backups.take_trace(via), BTreeSet::new());
+    #[test]
+    fn what_came_through_a_copy_is_followed_to_where_it_is_worked_on() {
+        let backups = Backups::default();
+        let times = (Time(0), Time(100));
+        backups.keep(ME, FAR, times, &mut loan_through(VIA));
+        let mut done = loan_through(VIA);
+        backups.keep(ME, NodeId(10), times, &mut done);
+        assert!(backups.settle(done.lender.copy.unwrap()).counts);
+        backups.note_passed(NodeId(11), &loan_through(VIA));
+
+        assert_eq!(backups.forget(VIA), BTreeSet::from([FAR, NodeId(11)]));
+        assert_eq!(backups.forget(VIA), BTreeSet::new());
+        // Nobody waits for it, here as elsewhere.
+        assert!(backups.begin(ME, Time(0)).is_empty());
+    }
+
+    #[test]
+    fn nothing_is_remembered_of_what_is_done() {
+        let backups = Backups::default();
+        for now in 0..1000 {
+            let mut loan = loan_through(VIA);
+            backups.keep(ME, FAR, (Time(now), Time(now + 100)), &mut loan);
+            backups.begin(ME, Time(now));
+            assert!(backups.settle(loan.lender.copy.unwrap()).counts);
+        }
+        for loan in 0..2 * PASSED_MAX as u64 {
+            let via = Via::Copy(NodeId(5), CopyId { loan, is_backup: false });
+            backups.note_passed(FAR, &loan_through(via));
+            backups.forget(via);
+        }
+        let known = backups.known();
+        assert_eq!((known.lent.len(), known.young.len(), known.through.len()), (0, 0, 0));
+        assert_eq!(known.passed.to.len(), 0);
+        assert!(known.passed.order.len() <= PASSED_MAX);
     }
 }

@@ -8,12 +8,13 @@
 use super::backups::Backups;
 use super::bound::Bound;
 use super::frame::Token;
-use super::lineage::Lineages;
+use super::lineage::{Lineages, Via};
 use super::order::Loan;
 use super::statistics::StealStatistics;
 use crate::pe::Kept;
 use crossbeam_deque::{Steal, Stealer, Worker};
 use gridspan_topology::{NodeId, PeId};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -250,10 +251,16 @@ impl<I> Deques<I> {
         self.with_arrivals(|arrivals| arrivals.retain(|arrival| !is_his(arrival)));
     }
 
+    /// Nobody waits for what has come through this. Returns the nodes of other sites that it was
+    /// lent on to, or nothing if that is no news.
+    pub(super) fn note_gone(&self, via: Via) -> Option<BTreeSet<NodeId>> {
+        self.lineages.note_gone(via).then(|| self.backups.forget(via))
+    }
+
     /// Drops what has come through something that is gone.
     pub(super) fn forget_orphans(&self) {
         let is_orphan = |arrival: &Arrival<I>| match arrival {
-            Arrival::Lent(_, loan) => self.lineages.enter(loan.lineage.iter().copied()).is_none(),
+            Arrival::Lent(_, loan) => self.lineages.is_any_gone(&loan.lineage),
             Arrival::Back(..) => false,
         };
         self.with_arrivals(|arrivals| arrivals.retain(|arrival| !is_orphan(arrival)));

@@ -3,7 +3,7 @@
 use super::bound::{Goal, LocalBound};
 use super::deques::Deques;
 use super::frame::{Frame, FrameId, Frames, Lender, Token, Up};
-use super::lineage::LineageId;
+use super::lineage::{Held, LineageId};
 use super::order::Order;
 use crate::codec::DecodeError;
 use crate::id::{ActorId, CollectionId};
@@ -164,11 +164,12 @@ impl<W: Work> Engine<W> {
     pub(super) fn borrow(
         &mut self,
         lender: Lender,
-        lineage: LineageId,
+        lineage: Held,
         items: impl Iterator<Item = W::Item>,
     ) {
-        let frame = self.open_loan(lender, lineage);
-        self.kept.extend(items.map(|item| Token { item, frame, child: 0, lineage }));
+        let id = lineage.id();
+        let frame = self.frames.borrow(lender, lineage, W::loan());
+        self.kept.extend(items.map(|item| Token { item, frame, child: 0, lineage: id }));
     }
 
     /// From now on others may ask for work.
@@ -298,27 +299,21 @@ impl<W: Work> Engine<W> {
     fn open_loans(&mut self, pe: PeId, tokens: Vec<Token<W::Item>>) {
         let mut loan: Option<(FrameId, FrameId)> = None;
         for Token { item, frame: lent_by, child, lineage } in tokens {
-            // Of a PE that has not heard yet of a guest that is gone.
-            if self.node.lineages.is_orphaned(lineage) {
-                continue;
-            }
+            // The PE may not have heard yet of a guest that is gone.
+            let Some(held) = self.node.lineages.hold(lineage) else { continue };
             let frame = match loan {
                 Some((lender, frame)) if W::SHARES_LOANS && lender == lent_by => {
                     self.frames.extend(frame);
                     frame
                 }
-                _ => self
-                    .open_loan(Lender { pe, frame: lent_by, child, items: 1, copy: None }, lineage),
+                _ => {
+                    let lender = Lender { pe, frame: lent_by, child, items: 1, copy: None };
+                    self.frames.borrow(lender, held, W::loan())
+                }
             };
             loan = Some((lent_by, frame));
             self.kept.push(Token { item, frame, child: 0, lineage });
         }
-    }
-
-    /// A frame for what another PE has lent.
-    fn open_loan(&mut self, lender: Lender, lineage: LineageId) -> FrameId {
-        let (up, pending) = (Up::Lender(lender.into()), lender.items);
-        self.frames.open(Frame { up, pending, lineage, state: W::loan() })
     }
 
     /// Drops the tasks that came through something that is gone, with the frames that they work for:
@@ -371,6 +366,7 @@ impl<W: Work> Engine<W> {
             return;
         }
         let Token { item, frame, child, lineage } = token;
+        let Some(lineage) = self.node.lineages.hold(lineage) else { return };
         let pe = self.node.pe_of(seat);
         let lender = Lender { pe, frame, child, items: 1, copy: None };
         self.borrow(lender, lineage, std::iter::once(item));

@@ -324,7 +324,9 @@ fn pass_up<T: Task>(
 ) -> Option<(FrameId, u32, T::Output)> {
     match up {
         Up::Frame(frame, child) => return Some((frame, child, output)),
-        Up::Lender(lender) => engine.finished.push(Finished::Loan(*lender, output)),
+        Up::Lender(borrowed) => {
+            engine.finished.push(Finished::Loan(borrowed.lender, output));
+        }
         Up::Root(root) => engine.finished.push(Finished::Root(root, output)),
     }
     None

@@ -1,6 +1,6 @@
 //! Who waits for the outputs of tasks.
 
-use super::lineage::{CopyId, LineageId};
+use super::lineage::{CopyId, Held, LineageId};
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 
@@ -30,13 +30,19 @@ impl Lender {
     }
 }
 
+/// Work that another PE has lent.
+pub(crate) struct Borrowed {
+    pub(super) lender: Lender,
+    /// That of the work, which is kept as long as the loan is.
+    pub(super) _lineage: Held,
+}
+
 /// Where a frame's own output goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Up {
     /// To a frame of the same PE, as its child of this number.
     Frame(FrameId, u32),
     /// To the PE that the work was taken from. In a box, since most frames are not loans.
-    Lender(Box<Lender>),
+    Lender(Box<Borrowed>),
     /// To whoever handed in this root.
     Root(u64),
 }
@@ -91,6 +97,13 @@ impl<S> Frames<S> {
         self.places[id.place as usize].1 = Some(frame);
     }
 
+    /// Opens a frame for what another PE has lent.
+    pub(super) fn borrow(&mut self, lender: Lender, lineage: Held, state: S) -> FrameId {
+        let (id, pending) = (lineage.id(), lender.items);
+        let up = Up::Lender(Borrowed { lender, _lineage: lineage }.into());
+        self.open(Frame { up, pending, lineage: id, state })
+    }
+
     /// Opens a frame.
     pub(super) fn open(&mut self, frame: Frame<S>) -> FrameId {
         let id = self.reserve();
@@ -102,8 +115,8 @@ impl<S> Frames<S> {
     pub(super) fn extend(&mut self, id: FrameId) {
         if let Some(frame) = self.get(id) {
             frame.pending += 1;
-            if let Up::Lender(lender) = &mut frame.up {
-                lender.items += 1;
+            if let Up::Lender(borrowed) = &mut frame.up {
+                borrowed.lender.items += 1;
             }
         }
     }

@@ -10,7 +10,7 @@
 //! lost before that, all of the loan is done again.
 
 use super::engine::{Engine, Work};
-use super::frame::{Frame, FrameId, Lender, Token, Up};
+use super::frame::{Frame, FrameId, Lender, Token};
 use super::order::Loan;
 use crate::codec::{self, DecodeError};
 use bytes::Bytes;
@@ -41,9 +41,7 @@ impl Ledger {
         let Some(lineage) = engine.node.lineages.enter(loan.lineage.iter().copied()) else {
             return;
         };
-        let up = Up::Lender(loan.lender.into());
-        let frame = Frame { up, pending: items, lineage, state: W::loan() };
-        let frame = engine.frames.open(frame);
+        let frame = engine.frames.borrow(loan.lender, lineage, W::loan());
         self.0.insert(frame, Entry { guest, items: loan.items.clone() });
         loan.lender = Lender { pe: engine.pe, frame, child: 0, items, copy: None };
     }

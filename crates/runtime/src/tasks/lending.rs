@@ -18,6 +18,9 @@ pub(super) const GIFT_BYTES: usize = 512 << 10;
 /// whole or not at all, and its output comes when all of it is done.
 const FAR_LOANS: u64 = 64;
 
+/// Tasks that may not leave and are set aside for those behind them, at most.
+const SET_ASIDE_MAX: usize = 1 << 10;
+
 /// What the name of a task's frame takes beside it, at most.
 const FRAME_BYTES: usize = 48;
 /// The same with its lineage: a copy in it takes 17 bytes.
@@ -46,17 +49,16 @@ pub(super) fn lend<W: Work>(
         if lineages.is_orphaned(token.lineage) {
             continue;
         }
-        if is_far && lineages.is_backup(token.lineage) {
-            left.push((seat, token));
-            break;
-        }
         let beside = match token.lineage {
             LineageId::FOUNDERS => FRAME_BYTES,
             _ => LENDER_BYTES,
         };
         let size = codec::encoded_len(&token.item).saturating_add(beside);
-        if size > PIECE_BYTES_MAX {
+        if size > PIECE_BYTES_MAX || is_far && lineages.is_backup(token.lineage) {
             left.push((seat, token));
+            if left.len() == SET_ASIDE_MAX {
+                break;
+            }
             continue;
         }
         if tasks > 0 && bytes + size > GIFT_BYTES {
@@ -147,6 +149,7 @@ fn split<W: Work>(loan: Loan, limit: u64) -> (Option<Loan>, Option<Loan>) {
 mod tests {
     use super::super::deques::Deques;
     use super::super::engine::Engine;
+    use super::super::lineage::{CopyId, Via};
     use super::super::{Joining, Step, Task, TaskContext};
     use super::*;
     use serde::{Deserialize, Serialize};
@@ -196,6 +199,30 @@ mod tests {
     fn a_task_that_the_network_does_not_take_stays_and_those_behind_it_go() {
         assert_eq!(lent(&[61 << 20, 5, 6, 7], 2), (vec![5, 6], 1));
         assert_eq!(lent(&[61 << 20, 5], 1), (vec![], 1));
+    }
+
+    #[test]
+    fn backups_stay_in_their_site_and_those_behind_them_go() {
+        let node = Arc::new(Deques::new(0..1));
+        let mut engine = Engine::<Joining<Text>>::new(PeId(0), 0, node.clone(), false);
+        engine.submit([(Text("own".into()), 0)]);
+        let copy = CopyId { loan: 1, is_backup: true };
+        let lineage = node.lineages.enter([Via::Copy(NodeId(0), copy)]).unwrap();
+        let frame = engine.kept[0].frame;
+        let lender = Lender { pe: PeId(0), frame, child: 0, items: 1, copy: Some(copy) };
+        let lineage_id = lineage.id();
+        engine.borrow(lender, lineage, std::iter::once(Text("backup".into())));
+        engine.kept.rotate_right(1);
+
+        for (is_far, stay) in [(true, vec![lineage_id]), (false, vec![])] {
+            let mut tokens = std::mem::take(&mut engine.kept).into_iter();
+            let take = || Some((0, tokens.next()?));
+            let (loans, left) = lend::<Joining<Text>>(2, take, |_| PeId(0), &node.lineages, is_far);
+            let left: Vec<_> = left.into_iter().map(|(_, token)| token).collect();
+            assert_eq!(left.iter().map(|token| token.lineage).collect::<Vec<_>>(), stay);
+            assert_eq!(loans.len(), 1);
+            engine.kept = left;
+        }
     }
 
     #[test]

@@ -12,8 +12,8 @@
 
 use gridspan_topology::NodeId;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Something that tasks have come through, and that all who were lent them hear of if it is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -22,6 +22,13 @@ pub(crate) enum Via {
     Guest(NodeId),
     /// One copy of a loan that this founder made to another site.
     Copy(NodeId, CopyId),
+}
+
+impl Via {
+    /// Whether it is the backup of a loan.
+    pub(super) fn is_backup(&self) -> bool {
+        matches!(self, Self::Copy(_, copy) if copy.is_backup)
+    }
 }
 
 /// One of two copies of a loan of a node: the one that was lent, or the backup.
@@ -35,89 +42,204 @@ pub(crate) struct CopyId {
 /// Guests and copies in a lineage, at most. Tasks pass through few: each theft takes an older and larger part
 /// of the tree, and a chain of thefts is about as long as the logarithm of the tree.
 pub(super) const LINEAGE_MAX: usize = 32;
-/// Lineages that a node tells apart in a pool, at most: 64 Ki of them take 20 MB at the worst.
-const LINEAGES_MAX: usize = 64 << 10;
+/// Guests and copies in all lineages that a node tells apart in a pool, at most. A lineage is
+/// forgotten with the last loan of it; so many loans at a time take 100 MB.
+const VIAS_MAX: usize = 1 << 20;
+/// Copies that are remembered to be gone, at most: tasks of older ones have been dropped since, or
+/// run to their end.
+const GONE_MAX: usize = 64 << 10;
 
-/// Names a lineage within the pool of a node.
+/// Names a lineage within the pool of a node, as long as a loan of that lineage is [`Held`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LineageId(u32);
 
 impl LineageId {
     /// That of tasks that have come through no guest.
     pub(super) const FOUNDERS: Self = Self(0);
+
+    /// Where its lineage is, if there is one.
+    fn place(self) -> Option<usize> {
+        (self.0 as usize).checked_sub(1)
+    }
 }
 
 /// The lineages of the tasks of a pool on one node. Its PEs and its steward share them.
 #[derive(Default)]
-pub(super) struct Lineages(Mutex<Known>);
+pub(super) struct Lineages(Arc<Mutex<Known>>);
+
+/// Keeps the number of a lineage from being used for another one.
+pub(crate) struct Held {
+    id: LineageId,
+    /// Where it is counted; it is not if it is [`LineageId::FOUNDERS`].
+    known: Option<Arc<Mutex<Known>>>,
+}
+
+impl Held {
+    pub(super) fn id(&self) -> LineageId {
+        self.id
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(known) = &self.known {
+            lock(known).release(self.id);
+        }
+    }
+}
 
 #[derive(Default)]
 struct Known {
     /// By number less one: those of [`LineageId::FOUNDERS`] are not here.
-    sets: Vec<BTreeSet<Via>>,
-    numbers: BTreeMap<BTreeSet<Via>, LineageId>,
+    places: Vec<Option<Lineage>>,
+    free: Vec<LineageId>,
+    numbers: BTreeMap<Arc<[Via]>, LineageId>,
+    /// How long all lineages are together.
+    len: usize,
     gone: BTreeSet<Via>,
+    /// The copies among them, the oldest first.
+    gone_copies: VecDeque<Via>,
+}
+
+struct Lineage {
+    /// In order, each once.
+    vias: Arc<[Via]>,
+    /// How many hold it.
+    holders: usize,
 }
 
 impl Lineages {
     /// The lineage of tasks that have come through all of this; `None` if any of it is gone.
-    pub(super) fn enter(&self, vias: impl IntoIterator<Item = Via>) -> Option<LineageId> {
+    pub(super) fn enter(&self, vias: impl IntoIterator<Item = Via>) -> Option<Held> {
         let set: BTreeSet<Via> = vias.into_iter().take(LINEAGE_MAX).collect();
-        if set.is_empty() {
-            return Some(LineageId::FOUNDERS);
-        }
-        let mut known = self.known();
+        let mut known = lock(&self.0);
         if !known.gone.is_disjoint(&set) {
             return None;
         }
-        if let Some(&number) = known.numbers.get(&set) {
-            return Some(number);
+        let vias: Vec<Via> = set.into_iter().collect();
+        let id = known.enter(&vias);
+        drop(known);
+        Some(self.held(id))
+    }
+
+    /// Holds a lineage once more; `None` if nobody waits for its tasks.
+    pub(super) fn hold(&self, id: LineageId) -> Option<Held> {
+        if id != LineageId::FOUNDERS {
+            let mut known = lock(&self.0);
+            if known.is_orphaned(id) {
+                return None;
+            }
+            known.lineage(id)?.holders += 1;
         }
-        if known.sets.len() == LINEAGES_MAX {
-            return Some(LineageId::FOUNDERS);
-        }
-        known.sets.push(set.clone());
-        let number = LineageId(known.sets.len() as u32);
-        known.numbers.insert(set, number);
-        Some(number)
+        Some(self.held(id))
+    }
+
+    fn held(&self, id: LineageId) -> Held {
+        Held { id, known: (id != LineageId::FOUNDERS).then(|| self.0.clone()) }
     }
 
     /// What tasks of a lineage have come through.
-    pub(super) fn vias(&self, lineage: LineageId) -> Vec<Via> {
-        if lineage == LineageId::FOUNDERS {
+    pub(super) fn vias(&self, id: LineageId) -> Vec<Via> {
+        if id == LineageId::FOUNDERS {
             return Vec::new();
         }
-        self.known().vias(lineage).iter().copied().collect()
+        lock(&self.0).vias(id).to_vec()
     }
 
     /// Whether tasks of this lineage are backups.
-    pub(super) fn is_backup(&self, lineage: LineageId) -> bool {
-        let is_backup = |via: &Via| matches!(via, Via::Copy(_, copy) if copy.is_backup);
-        lineage != LineageId::FOUNDERS && self.known().vias(lineage).iter().any(is_backup)
+    pub(super) fn is_backup(&self, id: LineageId) -> bool {
+        id != LineageId::FOUNDERS && lock(&self.0).vias(id).iter().any(Via::is_backup)
     }
 
     /// Whether nobody waits for tasks of this lineage any more.
-    pub(super) fn is_orphaned(&self, lineage: LineageId) -> bool {
-        lineage != LineageId::FOUNDERS && {
-            let known = self.known();
-            !known.vias(lineage).is_disjoint(&known.gone)
-        }
+    pub(super) fn is_orphaned(&self, id: LineageId) -> bool {
+        id != LineageId::FOUNDERS && lock(&self.0).is_orphaned(id)
+    }
+
+    /// Whether nobody waits for tasks that have come through all of this.
+    pub(super) fn is_any_gone(&self, vias: &[Via]) -> bool {
+        !vias.is_empty() && lock(&self.0).is_any_gone(vias)
     }
 
     /// Nobody waits for what has come through this. Returns whether that is news.
     pub(super) fn note_gone(&self, via: Via) -> bool {
-        self.known().gone.insert(via)
-    }
-
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).note_gone(via)
     }
 }
 
 impl Known {
-    fn vias(&self, LineageId(number): LineageId) -> &BTreeSet<Via> {
-        &self.sets[number as usize - 1]
+    /// The number of a lineage, which is held once more.
+    fn enter(&mut self, vias: &[Via]) -> LineageId {
+        if let Some(&id) = self.numbers.get(vias) {
+            if let Some(lineage) = self.lineage(id) {
+                lineage.holders += 1;
+            }
+            return id;
+        }
+        if vias.is_empty() || self.len + vias.len() > VIAS_MAX {
+            return LineageId::FOUNDERS;
+        }
+        self.len += vias.len();
+        let vias: Arc<[Via]> = vias.into();
+        let lineage = Some(Lineage { vias: vias.clone(), holders: 1 });
+        let id = match self.free.pop() {
+            Some(id) => id,
+            None => {
+                self.places.push(None);
+                LineageId(self.places.len() as u32)
+            }
+        };
+        self.places[id.0 as usize - 1] = lineage;
+        self.numbers.insert(vias, id);
+        id
     }
+
+    fn release(&mut self, id: LineageId) {
+        let Some(lineage) = self.lineage(id) else { return };
+        lineage.holders -= 1;
+        if lineage.holders == 0
+            && let Some(place) = id.place()
+            && let Some(Lineage { vias, .. }) = self.places[place].take()
+        {
+            self.len -= vias.len();
+            self.numbers.remove(&vias);
+            self.free.push(id);
+        }
+    }
+
+    fn lineage(&mut self, id: LineageId) -> Option<&mut Lineage> {
+        self.places.get_mut(id.place()?)?.as_mut()
+    }
+
+    fn vias(&self, id: LineageId) -> &[Via] {
+        let lineage = id.place().and_then(|place| self.places.get(place)?.as_ref());
+        lineage.map_or(&[], |lineage| &lineage.vias)
+    }
+
+    fn is_orphaned(&self, id: LineageId) -> bool {
+        self.is_any_gone(self.vias(id))
+    }
+
+    fn is_any_gone(&self, vias: &[Via]) -> bool {
+        vias.iter().any(|via| self.gone.contains(via))
+    }
+
+    fn note_gone(&mut self, via: Via) -> bool {
+        let is_news = self.gone.insert(via);
+        if is_news && matches!(via, Via::Copy(..)) {
+            self.gone_copies.push_back(via);
+            if self.gone_copies.len() > GONE_MAX
+                && let Some(oldest) = self.gone_copies.pop_front()
+            {
+                self.gone.remove(&oldest);
+            }
+        }
+        is_news
+    }
+}
+
+fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
+    known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -131,15 +253,33 @@ mod tests {
     #[test]
     fn all_lineages_with_something_that_is_gone_are_orphaned_and_no_other_is() {
         let lineages = Lineages::default();
-        let [a, b, ab, ba] = [&[A][..], &[B], &[A, B], &[B, A]]
+        let held = [&[A][..], &[B], &[A, B], &[B, A]]
             .map(|vias| lineages.enter(vias.iter().copied()).unwrap());
+        let [a, b, ab, ba] = held.each_ref().map(Held::id);
         assert_eq!(ab, ba);
         assert_eq!(lineages.vias(ab), [A, B]);
         lineages.note_gone(A);
         assert_eq!([a, b, ab].map(|lineage| lineages.is_orphaned(lineage)), [true, false, true]);
+        assert!(lineages.hold(a).is_none() && lineages.hold(b).is_some());
         assert!(!lineages.is_orphaned(LineageId::FOUNDERS));
-        assert_eq!(lineages.enter([C, A]), None);
+        assert!(lineages.enter([C, A]).is_none());
         assert!(lineages.enter([C, B]).is_some());
+    }
+
+    #[test]
+    fn a_lineage_is_forgotten_with_the_last_loan_of_it() {
+        let lineages = Lineages::default();
+        let copy = |loan| Via::Copy(NodeId(1), CopyId { loan, is_backup: false });
+        // Longer than all that is told apart at a time.
+        for first in 0..(3 * VIAS_MAX / LINEAGE_MAX) as u64 {
+            let set: Vec<Via> = (0..LINEAGE_MAX as u64).map(|next| copy(first + next)).collect();
+            let held = lineages.enter(set.clone()).unwrap();
+            let again = lineages.hold(held.id()).unwrap();
+            drop(held);
+            assert_eq!(lineages.vias(again.id()), set);
+        }
+        let known = lock(&lineages.0);
+        assert_eq!((known.places.len(), known.numbers.len(), known.len), (1, 0, 0));
     }
 
     #[test]
@@ -147,12 +287,19 @@ mod tests {
         let lineages = Lineages::default();
         let guest = |number| Via::Guest(NodeId(number));
         let many = lineages.enter((0..1000).map(guest)).unwrap();
-        assert_eq!(lineages.vias(many).len(), LINEAGE_MAX);
-        let pair = |number: u32| [guest(number), guest(number + 1)];
-        for number in 0..LINEAGES_MAX as u32 {
-            lineages.enter(pair(number)).unwrap();
+        assert_eq!(lineages.vias(many.id()).len(), LINEAGE_MAX);
+        let set = |number: u32| (0..LINEAGE_MAX as u32).map(move |next| guest(number + next));
+        let most = (VIAS_MAX / LINEAGE_MAX) as u32;
+        let held: Vec<_> = (1..=most).map(|number| lineages.enter(set(number)).unwrap()).collect();
+        assert_eq!(held.last().map(Held::id), Some(LineageId::FOUNDERS));
+        assert_eq!(lineages.vias(lineages.enter(set(3)).unwrap().id()), set(3).collect::<Vec<_>>());
+
+        let copy = |loan| Via::Copy(NodeId(1), CopyId { loan, is_backup: false });
+        lineages.note_gone(A);
+        for loan in 0..=GONE_MAX as u64 {
+            assert!(lineages.note_gone(copy(loan)));
         }
-        assert_eq!(lineages.enter([A, C]), Some(LineageId::FOUNDERS));
-        assert_eq!(lineages.vias(lineages.enter(pair(3)).unwrap()), pair(3));
+        assert!(!lineages.note_gone(A) && !lineages.note_gone(copy(1)));
+        assert!(lineages.enter([copy(0)]).is_some() && lineages.enter([copy(1)]).is_none());
     }
 }

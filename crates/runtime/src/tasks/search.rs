@@ -166,7 +166,7 @@ impl<S: Search> Work for Searching<S> {
 fn conclude<S: Search>(engine: &mut Engine<Searching<S>>, id: FrameId) {
     let Some(frame) = engine.frames.release(id) else { return };
     engine.finished.push(match frame.up {
-        Up::Lender(lender) => Finished::Loan(*lender, frame.state),
+        Up::Lender(borrowed) => Finished::Loan(borrowed.lender, frame.state),
         Up::Root(root) => Finished::Root(root, frame.state),
         // Searches open no frames but loans and roots.
         Up::Frame(..) => return,

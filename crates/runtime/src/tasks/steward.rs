@@ -225,6 +225,9 @@ impl<W: Work> PoolSteward<W> {
             // What a guest was lent it owes itself.
             if loans.is_empty() && is_founder(self.me) {
                 loans = pass_on::<W>(limit, node, is_founder, until.is_some(), &self.gauge);
+                if until.is_some() {
+                    loans.iter().for_each(|loan| node.backups.note_passed(to, loan));
+                }
             }
             (loans, left)
         };
@@ -326,7 +329,7 @@ impl<W: Work> Steward for PoolSteward<W> {
             News::Left(guest) => self.stealing.handle_lost(now, guest),
             News::Gone(guest) => {
                 self.spread.remove(guest);
-                self.node.lineages.note_gone(Via::Guest(guest));
+                self.node.note_gone(Via::Guest(guest));
                 self.node.forget_arrivals(guest);
                 self.stealing.handle_lost(now, guest);
             }

@@ -36,7 +36,7 @@ impl<W: Work> Worker<W> {
                 self.open_steward(cx);
             }
             Notice::Gone(guest) => {
-                self.engine.node.lineages.note_gone(Via::Guest(guest));
+                self.engine.node.note_gone(Via::Guest(guest));
                 self.forsake();
                 if let Err(error) = self.ledger.recall(guest, &mut self.engine) {
                     cx.fail(format!("tasks that {guest} owed: {error}"));
@@ -107,16 +107,16 @@ impl<W: Work> Worker<W> {
         items: Vec<(u32, W::Item)>,
         cx: &mut Context<'_, Self>,
     ) {
-        let Some(Up::Lender(to)) = self.engine.frames.get(frame).map(|frame| frame.up.clone())
-        else {
-            return;
+        let to = match self.engine.frames.get(frame).map(|frame| &frame.up) {
+            Some(Up::Lender(borrowed)) => borrowed.lender,
+            _ => return,
         };
         let items = items.into_iter().map(|(_, item)| item).collect();
         for items in parcels(items) {
             let items_len = items.len() as u64;
             let lender = Lender { pe: cx.pe(), frame, child: 0, items: items_len, copy: None };
             let loan = Loan { lender, lineage: Vec::new(), items: codec::encode(&items).into() };
-            tell(to.pe, Order::Return { to: *to, loan }, cx);
+            tell(to.pe, Order::Return { to, loan }, cx);
         }
     }
 

@@ -60,15 +60,12 @@ impl<W: Work> PoolSteward<W> {
     /// site, and everybody the nodes of other sites that it has lent some of it to.
     pub(super) fn supersede(&mut self, via: Via, from: Option<NodeId>, out: &mut Vec<Deed>) {
         let Via::Copy(lender, copy) = via else { return };
-        if !self.node.lineages.note_gone(via) {
-            return;
-        }
+        let Some(mut to) = self.node.note_gone(via) else { return };
         self.node.forget_orphans();
         let forsake = |seat| self.tell(seat, &Order::Forsake);
         out.extend((0..self.node.len()).map(forsake));
         let places = self.stealing.places();
         let site = |node: NodeId| places.site_of(node);
-        let mut to = self.node.backups.take_trace(via);
         if from.is_none_or(|from| site(from) != site(self.me)) {
             to.extend(site(self.me).into_iter().flat_map(|site| places.nodes_in(site)));
         }

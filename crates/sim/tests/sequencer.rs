@@ -21,8 +21,13 @@ enum Speech {
         bytes: Vec<u8>,
     },
     Tell,
-    /// Insert a member, and then send something to all.
-    Insert,
+    /// Send so many greetings to all, insert a member, and send one more.
+    Insert {
+        greetings: u64,
+    },
+    Move {
+        to: PeId,
+    },
     Greeting,
     Greeted {
         reply: Reply<u64>,
@@ -60,8 +65,10 @@ impl Actor for Speaker {
                 self.order = self.order.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(heard);
                 cx.contribute(Op::Max, cx.now().since(began).as_nanos() as u64, To::main());
             }
-            Speech::Insert => {
+            Speech::Move { to } => cx.migrate_to(to),
+            Speech::Insert { greetings } => {
                 let all = cx.collection();
+                (0..greetings).for_each(|_| cx.broadcast(&all, Speech::Greeting));
                 cx.insert_on(&all.at(INSERTED), (), PeId(1));
                 cx.broadcast(&all, Speech::Greeting);
             }
@@ -155,14 +162,26 @@ fn two_roots_that_take_turns_wait_little_longer_than_without_handovers() {
 }
 
 #[test]
-fn a_member_gets_what_its_maker_broadcasts_after_inserting_it() {
-    let job = Job::new("speakers").actor::<Speaker>().main(async |grid| {
-        let all = grid.create_group::<Speaker>(Per::Node, |_| ()).await?;
+fn who_has_several_requests_under_way_gets_no_right() {
+    let spec = GridSpec::from_emulate("4x2,wan=10ms,rate=50mbit").unwrap();
+    // The first comes back after 20 ms.
+    let (times_ms, handovers) = from_roots_ms(&spec, &[7; 200], 8, 5);
+    assert_eq!(handovers, 0);
+    assert!(times_ms.iter().all(|&took| took < 21.0), "{times_ms:?}");
+}
+
+/// Has the member on PE 7 number broadcasts, then move, if it is to, then send greetings and insert
+/// a member, which gets the last greeting only.
+fn insert_after_greetings(greetings: u64, to: Option<PeId>) {
+    let job = Job::new("speakers").actor::<Speaker>().main(async move |grid| {
+        let all = grid.create::<Speaker>(Ix1::range(8), |_| ()).await?;
+        let speaker = all.member(Ix1(7));
         for _ in 0..5 {
-            all.member(Ix1(7)).send(Speech::Speak { bytes: 8 });
+            speaker.send(Speech::Speak { bytes: 8 });
             grid.sleep(Duration::from_millis(100)).await?;
         }
-        all.member(Ix1(7)).send(Speech::Insert);
+        to.into_iter().for_each(|to| speaker.send(Speech::Move { to }));
+        speaker.send(Speech::Insert { greetings });
         grid.quiescence().await?;
         let reply = |reply| Speech::Greeted { reply };
         let greetings: u64 = all.member(INSERTED).ask(Duration::from_secs(5), reply).await?;
@@ -173,6 +192,15 @@ fn a_member_gets_what_its_maker_broadcasts_after_inserting_it() {
     });
     let spec = GridSpec::from_emulate("4x2,wan=10ms").unwrap();
     let report = Simulation::new(job, spec, SimOptions::default()).unwrap().run();
-    assert_eq!(report.outcome, Ok(()));
+    assert_eq!(report.outcome, Ok(()), "after {greetings} greetings from {to:?}");
     assert_eq!(report.statistics.handovers, 1);
+}
+
+#[test]
+fn a_member_gets_what_its_maker_broadcasts_after_inserting_it_and_nothing_from_before() {
+    for greetings in 0..3 {
+        for to in [None, Some(PeId(4)), Some(PeId(0))] {
+            insert_after_greetings(greetings, to);
+        }
+    }
 }

@@ -55,9 +55,9 @@ impl Pe {
                 core.learn(id, Place { pe, epoch, gone, twin });
             }
             Control::Multicast(multicast) => core.handle_multicast(multicast),
-            Control::BroadcastRequest { kind, collection, asked, wanted, priority } => {
+            Control::BroadcastRequest { kind, collection, asked, wanted, priority, is_alone } => {
                 let request = BroadcastRequest { kind, asked, wanted, priority };
-                core.handle_broadcast_request(from, collection, request);
+                core.handle_broadcast_request((from, is_alone), collection, request);
             }
             Control::Broadcast { kind, collection, order, asked, message, priority } => {
                 core.handle_in_order((kind, collection), order, (asked, message, priority));

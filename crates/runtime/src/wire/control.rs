@@ -183,13 +183,15 @@ pub(crate) enum Control {
     Location { id: ActorId, pe: PeId, epoch: u32, gone: bool, twin: Option<PeId> },
     /// One message for many members.
     Multicast(Multicast),
-    /// To the root: broadcast this.
+    /// To the root: broadcast this. `is_alone` if all broadcasts that the sender has asked for
+    /// before have their numbers.
     BroadcastRequest {
         kind: KindId,
         collection: CollectionId,
         asked: Asked,
         wanted: Wanted,
         priority: i32,
+        is_alone: bool,
     },
     /// To everyone: a broadcast. In the total order, it comes from the root with its number, or from
     /// another sender without, which the root sends.

@@ -22,7 +22,9 @@ use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId, Sender};
 use crate::parcel::Parcel;
 use crate::pe::core::Core;
-use crate::pe::state::{BroadcastRequest, Broadcasts, RequestOrder, Seen, broadcasts_of};
+use crate::pe::state::{
+    BroadcastRequest, Broadcasts, Kept, RequestOrder, Seen, WaitsForNumber, broadcasts_of,
+};
 use crate::wire::{Asked, BroadcastOrder, Control, Earlier, Wanted};
 use gridspan_topology::PeId;
 
@@ -66,39 +68,62 @@ impl Core {
         let wanted = Wanted::Message(message);
         // The root need not ask itself, unless something that it has asked itself before is still
         // to be done, such as an insertion.
+        let is_alone = self.is_alone(collection, &asked);
         let is_next = self.me == Self::ROOT && self.own_controls == 0;
         if is_next && self.collections.get(collection).is_some() {
             let request = BroadcastRequest { kind, asked, wanted, priority };
-            return self.handle_broadcast_request(self.me, collection, request);
+            return self.handle_broadcast_request((self.me, is_alone), collection, request);
         }
         self.post(
             Self::ROOT,
-            Control::BroadcastRequest { kind, collection, asked, wanted, priority },
+            Control::BroadcastRequest { kind, collection, asked, wanted, priority, is_alone },
         );
     }
 
-    /// Brings requests into the order in which their sender made them.
+    /// Whether the sender's broadcasts before this one have come back with their numbers.
+    pub(super) fn is_alone(&self, collection: CollectionId, asked: &Asked) -> bool {
+        let local = self.collections.get(collection);
+        let seen = local.and_then(|local| local.broadcasts.seen.get(&asked.source));
+        seen.map_or(0, |seen| seen.count) + 1 == asked.count
+    }
+
+    /// Takes a request that has just come. While another PE has the right to number, all that needs
+    /// a number waits in the order in which it has come.
     pub(in crate::pe) fn handle_broadcast_request(
         &mut self,
-        from: PeId,
+        (from, is_alone): (PeId, bool),
         collection: CollectionId,
         request: BroadcastRequest,
     ) {
         let Some(family) = self.family(collection) else {
             return self.fail_no_collection(collection);
         };
-        family.sequencer.note(from);
-        self.recall_right(collection);
-        let Asked { source, count, .. } = request.asked;
+        family.sequencer.note(from, is_alone);
+        let is_away = self.recall_right(collection);
+        let source = request.asked.source;
         if let Wanted::Number(travel) = &request.wanted {
             self.note_travel(*travel);
         }
         let request = self.keep_request(request);
-        let Some(order) = self.request_order((collection, source)) else { return };
-        order.early.insert(count, request);
-        if self.accept_ready(collection, source) {
+        if is_away {
+            return self.await_number(collection, WaitsForNumber::Request(request));
+        }
+        if self.sort_request(collection, request) {
             self.consider_grant(collection, source, from);
         }
+    }
+
+    /// Brings requests into the order in which their sender made them, and accepts those whose turn
+    /// has come. Returns whether none is left.
+    pub(super) fn sort_request(
+        &mut self,
+        collection: CollectionId,
+        request: Kept<BroadcastRequest>,
+    ) -> bool {
+        let Asked { source, count, .. } = request.asked;
+        let Some(order) = self.request_order((collection, source)) else { return false };
+        order.early.insert(count, request);
+        self.accept_ready(collection, source)
     }
 
     /// In which order the requests of a sender come. On the root.
@@ -137,7 +162,10 @@ impl Core {
             family.sequencer.break_row();
         }
         match is_away || family.inserting > 0 {
-            true => self.postpone_broadcast(collection, request),
+            true => {
+                let request = self.keep_request(request);
+                self.await_number(collection, WaitsForNumber::Broadcast(request));
+            }
             false => self.number_broadcast(collection, request),
         }
     }

@@ -15,7 +15,7 @@ use crate::id::{ActorId, CollectionId, KindId};
 use crate::index::{Key, Shape};
 use crate::parcel::Parcel;
 use crate::pe::core::Core;
-use crate::pe::state::{Family, WaitsForRight};
+use crate::pe::state::{Family, WaitsForNumber};
 use crate::wire::{Control, Insertion, MemberRecord};
 use gridspan_balance::Balancer;
 use gridspan_topology::PeId;
@@ -137,7 +137,7 @@ impl Core {
         let Some(family) = self.family(id.collection) else { return };
         // A new member takes the broadcasts that come after it, and none that waits before it.
         if is_away || !family.waiting.is_empty() {
-            return family.waiting.push_back(WaitsForRight::Insertion { id, init, at });
+            return family.waiting.push_back(WaitsForNumber::Insertion { id, init, at });
         }
         family.inserting += 1;
         let record = MemberRecord {

@@ -50,9 +50,12 @@ impl Core {
             Control::Broadcast { kind, collection, order, asked, message, priority }
         };
         let travel = self.cast_to_others(&broadcast(Parcel::Bytes(encoded)));
+        let is_alone = self.is_alone(collection, asked);
         let (wanted, asked) = (Wanted::Number(travel), asked.without_earlier());
-        let request = Control::BroadcastRequest { kind, collection, asked, wanted, priority };
-        self.post(Self::ROOT, request);
+        self.post(
+            Self::ROOT,
+            Control::BroadcastRequest { kind, collection, asked, wanted, priority, is_alone },
+        );
         let (last, control) = self.post_copies(kind, message, broadcast)?;
         self.post(last, control);
         None

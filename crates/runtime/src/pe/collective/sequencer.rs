@@ -21,9 +21,10 @@
 use crate::id::{ActorId, CollectionId, KindId};
 use crate::parcel::Parcel;
 use crate::pe::core::Core;
-use crate::pe::state::{BroadcastRequest, WaitsForRight};
+use crate::pe::state::WaitsForNumber;
 use crate::wire::{Asked, BroadcastOrder, Control, SequencerNews, SequencerRight};
 use gridspan_topology::PeId;
+use std::collections::VecDeque;
 
 impl Core {
     /// Numbers a broadcast here, if this PE has the right, and sends it to everyone. Otherwise
@@ -83,7 +84,7 @@ impl Core {
         let returned = match news {
             SequencerNews::Grant(right) => self.rights.grant(collection, right),
             SequencerNews::Recall(term) => self.rights.recall(collection, term, self.common.fault),
-            SequencerNews::Return(right) => return self.handle_returned(collection, right),
+            SequencerNews::Return(right) => return self.handle_returned(collection, &right),
         };
         self.return_right(collection, returned);
     }
@@ -103,45 +104,48 @@ impl Core {
     }
 
     /// The root has the right again: what has waited for it goes on.
-    fn handle_returned(&mut self, collection: CollectionId, right: SequencerRight) {
+    fn handle_returned(&mut self, collection: CollectionId, right: &SequencerRight) {
         let Some(family) = self.family(collection) else { return };
         if !family.sequencer.returned(right.term, right.next) {
             return;
         }
         family.broadcasts = right.next;
-        self.release_waiting(collection);
-        for (source, come) in right.come {
+        // What came before the right had left, and before what its sender had asked for earlier.
+        let waiting = std::mem::take(&mut family.waiting);
+        for (&source, &come) in &right.come {
             if let Some(order) = self.request_order((collection, source)) {
                 order.come = order.come.max(come);
             }
             self.accept_ready(collection, source);
         }
+        self.release(collection, waiting);
     }
 
     /// Takes what has waited for an insertion, or for the right to number.
     pub(super) fn release_waiting(&mut self, collection: CollectionId) {
         let Some(family) = self.family(collection) else { return };
-        for waiting in std::mem::take(&mut family.waiting) {
+        let waiting = std::mem::take(&mut family.waiting);
+        self.release(collection, waiting);
+    }
+
+    fn release(&mut self, collection: CollectionId, waiting: VecDeque<WaitsForNumber>) {
+        for waiting in waiting {
             match waiting {
-                WaitsForRight::Broadcast(request) => {
+                WaitsForNumber::Request(request) => drop(self.sort_request(collection, request)),
+                WaitsForNumber::Broadcast(request) => {
                     self.accept_broadcast(collection, request.into_inner());
                 }
-                WaitsForRight::Insertion { id, init, at } => {
+                WaitsForNumber::Insertion { id, init, at } => {
                     self.handle_insert_request(id, init, at);
                 }
             }
         }
     }
 
-    /// Keeps a broadcast until it may have a number.
-    pub(super) fn postpone_broadcast(
-        &mut self,
-        collection: CollectionId,
-        request: BroadcastRequest,
-    ) {
-        let request = self.keep_request(request);
+    /// Keeps what may not have a number yet.
+    pub(super) fn await_number(&mut self, collection: CollectionId, waiting: WaitsForNumber) {
         if let Some(family) = self.family(collection) {
-            family.waiting.push_back(WaitsForRight::Broadcast(request));
+            family.waiting.push_back(waiting);
         }
     }
 }

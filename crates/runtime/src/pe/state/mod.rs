@@ -69,7 +69,7 @@ pub(crate) use own_plans::OwnPlans;
 pub(crate) use pieces::Pieces;
 pub(crate) use publications::Published;
 pub(crate) use reductions::{Accumulator, GroupState};
-pub(crate) use root::{BroadcastRequest, Family, RequestOrder, Root, WaitsForRight};
+pub(crate) use root::{BroadcastRequest, Family, RequestOrder, Root, WaitsForNumber};
 pub(crate) use sequencer::Rights;
 pub use stall::MainStatus;
 pub(crate) use stall::{Looks, Round};

@@ -56,14 +56,13 @@ pub(crate) struct BroadcastRequest {
 }
 
 /// What needs the number of the next broadcast, while that is not here or not settled.
-pub(crate) enum WaitsForRight {
+pub(crate) enum WaitsForNumber {
+    /// As it has come, while another PE had the right to number.
+    Request(Kept<BroadcastRequest>),
+    /// A broadcast whose sender's turn it is.
     Broadcast(Kept<BroadcastRequest>),
     /// A new member is wanted.
-    Insertion {
-        id: ActorId,
-        init: Parcel,
-        at: PeId,
-    },
+    Insertion { id: ActorId, init: Parcel, at: PeId },
 }
 
 /// The members of one collection, and the collective operations on it.
@@ -82,7 +81,7 @@ pub(crate) struct Family<C> {
     /// Insertions that are under way. Broadcasts wait for them, so that a new member neither misses
     /// nor repeats one.
     pub(crate) inserting: u32,
-    pub(crate) waiting: VecDeque<WaitsForRight>,
+    pub(crate) waiting: VecDeque<WaitsForNumber>,
     /// The number of the next reduction over each section, by name.
     pub(crate) sections: BTreeMap<u64, u64>,
     /// Reductions to main, by who contributes.

@@ -40,9 +40,11 @@ impl Sequencer {
         self.holder.is_some()
     }
 
-    /// A PE asks for a number.
-    pub(crate) fn note(&mut self, from: PeId) {
+    /// A PE asks for a number. It is of no use to one with several requests under way, the next of
+    /// which would take it back.
+    pub(crate) fn note(&mut self, from: PeId, is_alone: bool) {
         self.row = match self.row {
+            _ if !is_alone => None,
             Some((pe, count)) if pe == from => Some((pe, count + 1)),
             _ => Some((from, 1)),
         };
@@ -163,22 +165,24 @@ mod tests {
     #[test]
     fn the_right_goes_to_who_asks_alone_and_less_soon_after_it_was_of_no_use() {
         let mut sequencer = Sequencer::default();
-        sequencer.note(PeId(4));
+        sequencer.note(PeId(4), true);
         assert_eq!(sequencer.grant(PeId(4), 1), None);
-        sequencer.note(PeId(5));
-        sequencer.note(PeId(4));
+        sequencer.note(PeId(5), true);
+        sequencer.note(PeId(4), true);
         assert_eq!(sequencer.grant(PeId(4), 3), None, "another has asked between");
-        sequencer.note(PeId(4));
+        sequencer.note(PeId(4), false);
+        assert_eq!(sequencer.grant(PeId(4), 4), None, "the next request would take it back");
+        (0..2).for_each(|_| sequencer.note(PeId(4), true));
         assert_eq!(sequencer.grant(PeId(4), 4), Some(1));
         assert_eq!(sequencer.recall(), Some((PeId(4), 1)));
         assert_eq!(sequencer.recall(), None, "once is enough");
         assert!(!sequencer.returned(2, 5) && sequencer.returned(1, 5));
-        (0..3).for_each(|_| sequencer.note(PeId(4)));
+        (0..3).for_each(|_| sequencer.note(PeId(4), true));
         assert_eq!(sequencer.grant(PeId(4), 8), None, "it was of no use before");
-        sequencer.note(PeId(4));
+        sequencer.note(PeId(4), true);
         assert_eq!(sequencer.grant(PeId(4), 9), Some(2));
         assert!(sequencer.returned(2, 1000));
-        (0..2).for_each(|_| sequencer.note(PeId(4)));
+        (0..2).for_each(|_| sequencer.note(PeId(4), true));
         assert_eq!(sequencer.grant(PeId(4), 1002), Some(3));
     }
 

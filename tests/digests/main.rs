@@ -1,0 +1,146 @@
+//! Runs in virtual time stay what they are, event by event, unless a change means to change them.
+//!
+//! `runs.txt` has one line for each run: how many events it has, how many messages are handled, the
+//! virtual time at its end, and a hash over all packets (when, from where, to where, what bytes).
+//! Every run also has to succeed: the built-in jobs verify what they compute, and the campaign
+//! checks that each message is handled exactly once.
+//!
+//! A commit that changes lines says why. To store new ones:
+//!
+//! ```text
+//! STORE_DIGESTS=1 cargo test --test digests
+//! ```
+#![allow(clippy::unwrap_used)]
+
+use gridspan::runtime::Job;
+use gridspan::sim::campaign::{Planted, Scenario, run_scenario};
+use gridspan::sim::{SimOptions, SimReport, Simulation};
+use gridspan::topology::GridSpec;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// The seeds of the campaign that are run, and for how many virtual seconds each begins new things.
+const SEEDS: u64 = 20;
+const SECONDS: u64 = 4;
+
+/// Arguments that keep a job short, and the grids that it runs on.
+const JOBS: &[(&str, &str)] = &[
+    ("bcast", "--bytes 8B,20kB,300kB --rounds 12 --root 3"),
+    ("bcast", "--bytes 8B,20kB --rounds 12 --root 3 --unordered"),
+    ("drill", "--lines 2 --migrations 200"),
+    ("fib", "--n 22"),
+    ("hydropad", "--n 16 --steps 4 --window 2"),
+    ("knapsack", "--items 30"),
+    ("leanmd", "--steps 12"),
+    ("mandelbrot", "--size 64 --steps 200"),
+    ("pic", "--cells 96 --particles 4000 --steps 20 --blocks 6 --sync-every 5"),
+    ("pingpong", "--seconds 0.01 --max-bytes 65536"),
+    ("queens", "--n 9 --grain 4"),
+    ("ring", "--members 16 --rounds 3"),
+    ("stencil", "--n 128 --blocks 4 --iterations 20 --sync-every 5"),
+    ("tsp", ""),
+    ("uts", "--tree T1"),
+];
+const GRIDS: &[&str] = &["1x4", "2x2,wan=5ms", "3x3,wan=20ms,rate=100mbit"];
+
+/// A run, and what names it.
+enum Run {
+    Campaign(u64),
+    Job { name: &'static str, arguments: &'static str, grid: &'static str },
+}
+
+impl Run {
+    fn all() -> Vec<Self> {
+        let on_grids = |&(name, arguments): &(&'static str, &'static str)| {
+            GRIDS.iter().map(move |&grid| Self::Job { name, arguments, grid })
+        };
+        (0..SEEDS).map(Self::Campaign).chain(JOBS.iter().flat_map(on_grids)).collect()
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Campaign(seed) => format!("campaign {seed}"),
+            Self::Job { name, arguments, grid } => {
+                format!("{grid} {name} {arguments}").trim_end().to_owned()
+            }
+        }
+    }
+
+    fn report(&self) -> SimReport {
+        match *self {
+            Self::Campaign(seed) => {
+                let scenario = Scenario::new(seed, Duration::from_secs(SECONDS), Planted::None);
+                let (report, _, problem) = run_scenario(&scenario, false);
+                assert_eq!(problem, None, "{}", self.name());
+                report
+            }
+            Self::Job { name, arguments, grid } => {
+                let arguments: Vec<String> =
+                    arguments.split_whitespace().map(str::to_owned).collect();
+                let entry = gridspan_jobs::find(name).unwrap();
+                let job: Job = (entry.build)(&arguments).unwrap();
+                let spec = GridSpec::from_emulate(grid).unwrap();
+                let report = Simulation::new(job, spec, SimOptions::default()).unwrap().run();
+                assert_eq!(report.outcome, Ok(()), "{}", self.name());
+                report
+            }
+        }
+    }
+
+    fn line(&self) -> String {
+        let SimReport { events, messages, virtual_time, log_hash, .. } = self.report();
+        format!("{log_hash:016x} {events} {messages} {} {}", virtual_time.as_nanos(), self.name())
+    }
+}
+
+/// The lines of all runs.
+fn lines() -> Vec<String> {
+    let runs = Run::all();
+    let (next, lines) = (AtomicUsize::new(0), Mutex::new(vec![String::new(); runs.len()]));
+    let work = || {
+        while let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let line = run.line();
+            let at = runs.iter().position(|other| std::ptr::eq(other, run)).unwrap();
+            lines.lock().unwrap()[at] = line;
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(work);
+        work();
+    });
+    lines.into_inner().unwrap()
+}
+
+fn stored() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/digests/runs.txt")
+}
+
+#[test]
+fn every_job_is_run() {
+    for entry in gridspan_jobs::ENTRIES {
+        assert!(JOBS.iter().any(|(name, _)| *name == entry.name), "no digest of {}", entry.name);
+    }
+}
+
+#[test]
+fn runs_are_what_they_were() {
+    let lines = lines();
+    if std::env::var_os("STORE_DIGESTS").is_some() {
+        std::fs::write(stored(), lines.join("\n") + "\n").unwrap();
+        return;
+    }
+    let stored = std::fs::read_to_string(stored()).unwrap();
+    let stored: Vec<&str> = stored.lines().collect();
+    let changed = lines.iter().filter(|line| !stored.contains(&line.as_str()));
+    let changed: Vec<&str> = changed.map(String::as_str).collect();
+    assert!(
+        changed.is_empty() && lines.len() == stored.len(),
+        "{} of {} runs have changed (hash, events, messages, ns of virtual time, run):\n  {}\n\
+         If this is meant, say why in the commit, and store them: STORE_DIGESTS=1 cargo test --test digests",
+        changed.len(),
+        lines.len(),
+        changed.join("\n  ")
+    );
+}

@@ -1,8 +1,12 @@
 //! The layout rules of ARCHITECTURE.md. A broken rule fails with its name.
 #![allow(clippy::unwrap_used)]
 
+mod effects;
 mod imports;
+mod stored;
 
+use gridspan_studies::structure::{Circle, SharedName, Source, circles, read, shared_names};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,45 +22,16 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("sim", &["topology", "balance", "bcast", "runtime"]),
     ("jobs", &["topology", "balance", "bcast", "runtime", "rpc"]),
     ("cli", &["topology", "balance", "bcast", "runtime", "rpc", "door", "sim", "jobs"]),
-];
-
-/// Code that decides: it reads no clock, opens nothing and starts nothing.
-const PURE: &[&str] = &[
-    "crates/topology/src",
-    "crates/balance/src",
-    "crates/bcast/src",
-    "crates/runtime/src/pe",
-    "crates/runtime/src/session",
-    "crates/runtime/src/reduce",
-    "crates/runtime/src/schema",
-    "crates/runtime/src/tasks",
-    "crates/sim/src",
-    "crates/rpc/src/heuristics",
-    "crates/rpc/src/judge",
-    "crates/rpc/src/performance",
-    "crates/rpc/src/rescue",
-    "crates/rpc/src/study",
-    "crates/rpc/src/workflow",
-];
-
-/// What pure code must not name.
-const IMPURE: &[&str] = &[
-    "std::time::Instant",
-    "Instant::now",
-    "SystemTime",
-    "std::net",
-    "std::thread",
-    "std::fs",
-    "std::process",
-    "tokio",
-    "thread_rng",
-    "rand::rng",
-    "RandomState",
-    "println!",
+    ("studies", &[]),
 ];
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All source code, parsed.
+fn sources() -> Vec<Source> {
+    read(&root()).unwrap()
 }
 
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
@@ -122,22 +97,45 @@ fn every_crate_is_listed_in_the_rules() {
 }
 
 #[test]
-fn code_that_decides_reads_no_clock_and_opens_nothing() {
-    for folder in PURE {
-        for path in rust_files(&root().join(folder)) {
-            if is_test_file(&path) || path.ends_with("campaign/runner.rs") {
-                continue;
-            }
-            let code = code(&path);
-            for word in IMPURE {
-                assert!(
-                    !code.contains(word),
-                    "rule: deciding is pure; {} names {word}",
-                    path.display()
-                );
-            }
-        }
-    }
+fn only_code_that_is_there_for_it_reaches_out() {
+    let found = effects::violations(&sources());
+    assert!(found.is_empty(), "rule: deciding is pure; {found:#?}");
+}
+
+#[test]
+fn the_files_of_a_type_call_each_other_in_fewer_and_smaller_circles() {
+    let line =
+        |circle: &Circle| format!("{} {}: {}", circle.member, circle.of, circle.files.join(" "));
+    let found: BTreeSet<String> = circles(&sources()).iter().map(line).collect();
+    // A circle is no worse than one that has all of its files.
+    let is_within = |line: &str, stored: &BTreeSet<String>| {
+        let (of, files) = line.split_once(": ").unwrap();
+        let files: BTreeSet<&str> = files.split(' ').collect();
+        let has_all = |other: &String| {
+            let (other_of, others) = other.split_once(": ").unwrap();
+            of == other_of && files.is_subset(&others.split(' ').collect())
+        };
+        stored.iter().any(has_all)
+    };
+    let rule = "methods of one type do not call each other in circles between files";
+    stored::assert_only_shrinks("circles.txt", rule, &found, is_within);
+}
+
+#[test]
+fn a_name_of_a_public_type_means_one_thing() {
+    let line = |shared: SharedName| format!("{}: {}", shared.name, shared.files.join(" "));
+    let found: BTreeSet<String> = shared_names(&sources()).into_iter().map(line).collect();
+    let is_listed = |line: &str, stored: &BTreeSet<String>| {
+        let (name, files) = line.split_once(": ").unwrap();
+        let files = files.split(' ').count();
+        let is_no_better = |other: &String| {
+            let (other_name, others) = other.split_once(": ").unwrap();
+            name == other_name && files <= others.split(' ').count()
+        };
+        stored.iter().any(is_no_better)
+    };
+    let rule = "public types of two crates have different names";
+    stored::assert_only_shrinks("names.txt", rule, &found, is_listed);
 }
 
 #[test]

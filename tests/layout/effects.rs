@@ -1,0 +1,134 @@
+//! Where code may reach out of itself: to the environment, clocks, files, threads, sockets.
+
+use gridspan_studies::structure::{Source, named_paths};
+
+/// Something that pure code has no business with.
+struct Effect {
+    what: &'static str,
+    /// The paths that stand for it, each with all below it.
+    paths: &'static [&'static str],
+    /// The folders and files where it may be named.
+    may: &'static [&'static str],
+}
+
+const EFFECTS: &[Effect] = &[
+    Effect {
+        what: "the environment",
+        paths: &["std::env"],
+        may: &["crates/cli/src", "crates/rpc/src/group/disk.rs", "crates/studies/src/bin", "src"],
+    },
+    Effect {
+        what: "clocks",
+        paths: &["std::time::Instant", "std::time::SystemTime", "tokio::time"],
+        may: &[
+            "crates/cli/src",
+            "crates/door/src",
+            "crates/jobs/src/waiting.rs",
+            "crates/runtime/src/driver",
+            "crates/runtime/src/net",
+            "src/simulated.rs",
+        ],
+    },
+    Effect {
+        what: "files",
+        paths: &["std::fs", "tokio::fs", "rustix::fs", "tempfile"],
+        may: &[
+            "crates/cli/src",
+            "crates/door/src/daemon.rs",
+            "crates/door/src/token.rs",
+            "crates/jobs/src/leanmd",
+            "crates/jobs/src/mandelbrot",
+            "crates/rpc/src/calls/config.rs",
+            "crates/rpc/src/group/disk.rs",
+            "crates/runtime/src/driver/share.rs",
+            "crates/studies/src/structure/source.rs",
+            "src",
+        ],
+    },
+    Effect {
+        what: "processes",
+        paths: &["std::process::Command", "std::process::exit", "rustix::process"],
+        may: &["crates/cli/src", "crates/jobs/src/drill.rs", "src"],
+    },
+    Effect {
+        what: "threads",
+        paths: &["std::thread", "rayon"],
+        may: &[
+            "crates/cli/src",
+            "crates/door/src",
+            "crates/jobs/src/drill.rs",
+            "crates/jobs/src/waiting.rs",
+            "crates/runtime/src/driver",
+            "crates/runtime/src/net",
+            "crates/sim/src/campaign/runner.rs",
+            "src/variables.rs",
+        ],
+    },
+    Effect {
+        what: "tokio",
+        paths: &["tokio"],
+        may: &["crates/cli/src", "crates/door/src", "crates/runtime/src/net"],
+    },
+    Effect {
+        what: "sockets",
+        paths: &[
+            "std::net::UdpSocket",
+            "std::net::TcpStream",
+            "std::net::TcpListener",
+            "std::os::unix::net",
+            "quinn",
+            "quinn_udp",
+            "rustix::net",
+            "polling",
+        ],
+        may: &[
+            "crates/cli/src/hosts.rs",
+            "crates/cli/src/join.rs",
+            "crates/door/src",
+            "crates/runtime/src/net",
+        ],
+    },
+    Effect {
+        what: "the terminal",
+        paths: &["macro::print", "macro::println", "macro::eprint", "macro::eprintln"],
+        may: &["crates/jobs/src", "crates/studies/src/bin"],
+    },
+    // In any order of their keys, two runs of one seed would differ.
+    Effect {
+        what: "hash order",
+        paths: &[
+            "std::collections::HashMap",
+            "std::collections::HashSet",
+            "std::collections::hash_map",
+            "std::hash::RandomState",
+        ],
+        may: &[],
+    },
+    Effect {
+        what: "unseeded dice",
+        paths: &["rand", "ring::rand"],
+        may: &["crates/door/src/owner.rs"],
+    },
+];
+
+/// The files that reach out where they may not, with what they name.
+pub(crate) fn violations(sources: &[Source]) -> Vec<String> {
+    let is_in = |path: &str, folder: &str, separator: &str| {
+        let rest = path.strip_prefix(folder);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(separator))
+    };
+    let libraries: Vec<&Source> = sources.iter().filter(|source| source.is_library()).collect();
+    let mut found = Vec::new();
+    for named in named_paths(sources) {
+        if !libraries.iter().any(|source| source.path == named.file) {
+            continue;
+        }
+        for Effect { what, paths, may } in EFFECTS {
+            let is_effect = paths.iter().any(|path| is_in(&named.path, path, "::"));
+            if is_effect && !may.iter().any(|folder| is_in(&named.file, folder, "/")) {
+                found.push(format!("{what}: {} names {}", named.file, named.path));
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,29 @@
+//! Lists of what is still to be mended, which only become shorter.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+/// Asserts that `found` is what the file of this name has, line by line. With `STORE_LAYOUT` set,
+/// the file takes a list of which every line was allowed before.
+///
+/// `is_allowed` tells whether a line is no worse than one that the file has.
+pub(crate) fn assert_only_shrinks(
+    name: &str,
+    rule: &str,
+    found: &BTreeSet<String>,
+    is_allowed: impl Fn(&str, &BTreeSet<String>) -> bool,
+) {
+    let path = super::root().join("tests/layout").join(name);
+    let text = fs::read_to_string(&path).unwrap_or_default();
+    let stored: BTreeSet<String> = text.lines().map(str::to_owned).collect();
+    let new: Vec<&String> = found.iter().filter(|line| !is_allowed(line, &stored)).collect();
+    assert!(new.is_empty(), "rule: {rule}; new: {new:#?}");
+    if std::env::var_os("STORE_LAYOUT").is_some() {
+        let lines: Vec<&str> = found.iter().map(String::as_str).collect();
+        return fs::write(&path, lines.join("\n") + "\n").unwrap();
+    }
+    assert_eq!(
+        found, &stored,
+        "{name} lists what is no longer there; take it off: STORE_LAYOUT=1 cargo test --test layout"
+    );
+}

@@ -4,8 +4,8 @@
 use super::remote::Remote;
 use super::single::{Candidate, Wanted, execute};
 use gridspan_rpc::calls::{
-    Config, Function, Handle, RpcError, ServerCard, Session, SessionId, Sessions, Until, Waited,
-    not_offered,
+    Config, Function, Handle, Over, RpcError, ServerCard, Session, SessionId, Sessions, Until,
+    Waited, not_offered,
 };
 use gridspan_rpc::group::{Crew, Encoded, Parts};
 use serde::de::DeserializeOwned;
@@ -38,8 +38,15 @@ struct Inner {
     config: Config,
     owner: u32,
     state: Mutex<State>,
-    /// Who serves, and when that was asked.
-    servers: tokio::sync::Mutex<Option<(Instant, Vec<ServerCard>)>>,
+    /// Who serves, as it was asked last.
+    servers: tokio::sync::Mutex<Option<Asked>>,
+}
+
+/// An answer to who serves.
+struct Asked {
+    /// When it came.
+    at: Instant,
+    cards: Result<Vec<ServerCard>, RpcError>,
 }
 
 struct State {
@@ -47,7 +54,7 @@ struct State {
     running: BTreeMap<SessionId, AbortHandle>,
     /// How many calls each server has from here.
     loads: BTreeMap<u32, u32>,
-    waiting: BTreeMap<u64, oneshot::Sender<Waited>>,
+    waiting: BTreeMap<u64, oneshot::Sender<(Waited, Vec<SessionId>)>>,
     /// How many have waited.
     waits: u64,
 }
@@ -64,14 +71,46 @@ struct Load<'a> {
     server: u32,
 }
 
+impl Load<'_> {
+    /// Another server has the call.
+    fn move_to(&mut self, server: u32) {
+        let mut state = self.inner.state();
+        state.unload(self.server);
+        state.load(server);
+        self.server = server;
+    }
+}
+
 impl Drop for Load<'_> {
     fn drop(&mut self) {
+        self.inner.state().unload(self.server);
+    }
+}
+
+/// Somebody who waits for sessions. If it is dropped before it has said what the wait came to, other
+/// waits may give the same sessions.
+struct Waiter<'a> {
+    inner: &'a Inner,
+    number: u64,
+    over: oneshot::Receiver<(Waited, Vec<SessionId>)>,
+}
+
+impl Waiter<'_> {
+    async fn over(mut self) -> Waited {
+        match (&mut self.over).await {
+            Ok((waited, _)) => waited,
+            Err(_) => Err(RpcError::NotInitialized),
+        }
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
         let mut state = self.inner.state();
-        if let Some(load) = state.loads.get_mut(&self.server) {
-            *load -= 1;
-            if *load == 0 {
-                state.loads.remove(&self.server);
-            }
+        state.waiting.remove(&self.number);
+        state.sessions.forget(|who| *who == self.number);
+        if let Ok((_, named)) = self.over.try_recv() {
+            state.sessions.give_back(&named);
         }
     }
 }
@@ -80,10 +119,24 @@ impl State {
     /// A session has ended, if it runs.
     fn end(&mut self, id: SessionId, outcome: Result<Vec<u8>, RpcError>) {
         self.running.remove(&id);
-        for (waiter, waited) in self.sessions.end(id, outcome) {
-            if let Some(waiter) = self.waiting.remove(&waiter) {
-                // Who waited may have given up.
-                let _ = waiter.send(waited);
+        for Over { who, waited, named } in self.sessions.end(id, outcome) {
+            if let Some(waiter) = self.waiting.remove(&who)
+                && let Err((_, named)) = waiter.send((waited, named))
+            {
+                self.sessions.give_back(&named);
+            }
+        }
+    }
+
+    fn load(&mut self, server: u32) {
+        *self.loads.entry(server).or_default() += 1;
+    }
+
+    fn unload(&mut self, server: u32) {
+        if let Some(load) = self.loads.get_mut(&server) {
+            *load -= 1;
+            if *load == 0 {
+                self.loads.remove(&server);
             }
         }
     }
@@ -102,17 +155,21 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The servers that take calls, as of a moment ago.
+    /// The servers that take calls, as of a moment ago. One call at a time asks, and those that wait
+    /// meanwhile share what it hears: while the registry is away they fail together.
     async fn cards(&self) -> Result<Vec<ServerCard>, RpcError> {
+        let began = Instant::now();
         let mut servers = self.servers.lock().await;
-        if let Some((asked, cards)) = servers.as_ref().filter(|(_, cards)| !cards.is_empty())
-            && asked.elapsed() < FRESH
-        {
-            return Ok(cards.clone());
+        let is_fresh = |asked: &&Asked| {
+            let is_known = asked.cards.as_ref().is_ok_and(|cards| !cards.is_empty());
+            asked.at >= began || is_known && asked.at.elapsed() < FRESH
+        };
+        if let Some(asked) = servers.as_ref().filter(is_fresh) {
+            return asked.cards.clone();
         }
-        let cards = self.remote.cards().await?;
-        *servers = Some((Instant::now(), cards.clone()));
-        Ok(cards)
+        let cards = self.remote.cards().await;
+        *servers = Some(Asked { at: Instant::now(), cards: cards.clone() });
+        cards
     }
 
     /// The servers that a call may go to.
@@ -152,19 +209,21 @@ impl Inner {
             by_way.then(one.candidate.card.number.cmp(&other.candidate.card.number))
         });
         let server = able.first()?.candidate.card.number;
-        *state.loads.entry(server).or_default() += 1;
+        state.load(server);
         Some(Load { inner: self, server })
     }
 
     /// Has servers execute a call; the tuple of its results. A server that lets the time to answer
     /// pass is passed over for the next.
     async fn perform(&self, wanted: &Wanted, bound: Option<u32>) -> Result<Vec<u8>, RpcError> {
-        let mut able = self.able(wanted, bound).await?;
+        let able = tokio::time::timeout(self.config.timeout, self.able(wanted, bound)).await;
+        let mut able = able.unwrap_or(Err(RpcError::CommunicationFailed))?;
         for attempts in (1..=self.config.attempts as usize).rev() {
-            let Some(_load) = self.choose(&mut able) else { break };
+            let Some(mut load) = self.choose(&mut able) else { break };
             let candidates: Vec<Candidate> =
                 able.iter().take(attempts).map(|able| able.candidate.clone()).collect();
-            let executed = execute(&self.remote, wanted, &candidates);
+            let executed =
+                execute(&self.remote, wanted, &candidates, |server| load.move_to(server));
             match tokio::time::timeout(self.config.timeout, executed).await {
                 // The server was lost with its results, or is late.
                 Ok(Err(RpcError::CommunicationFailed)) | Err(_) => drop(able.remove(0)),
@@ -282,7 +341,7 @@ impl RemoteRpc {
         until: Until,
         which: impl FnOnce(&State) -> Vec<SessionId>,
     ) -> Waited {
-        let waited = {
+        let waiter = {
             let mut state = self.inner.state();
             let sessions = which(&state);
             state.waits += 1;
@@ -290,11 +349,11 @@ impl RemoteRpc {
             if let Some(waited) = state.sessions.wait(number, sessions, until) {
                 return waited;
             }
-            let (tell, waited) = oneshot::channel();
+            let (tell, over) = oneshot::channel();
             state.waiting.insert(number, tell);
-            waited
+            Waiter { inner: &self.inner, number, over }
         };
-        waited.await.unwrap_or(Err(RpcError::NotInitialized))
+        waiter.over().await
     }
 
     /// Waits for a session and takes its results (`grpc_wait`). The session is invalid from then
@@ -334,9 +393,10 @@ impl RemoteRpc {
     }
 
     /// Waits until any session has ended, and gives it (`grpc_wait_any`). A session that a wait has
-    /// named before does not count; without any other it is [`RpcError::NoneCompleted`].
+    /// named before does not count, unless that wait was dropped; without any other it is
+    /// [`RpcError::NoneCompleted`].
     pub async fn wait_any(&self) -> Result<SessionId, RpcError> {
-        let waited = self.wait_until(Until::One, |state| state.sessions.untold()).await?;
+        let waited = self.wait_until(Until::One, |state| state.sessions.unnamed()).await?;
         waited.ok_or(RpcError::NoneCompleted)
     }
 

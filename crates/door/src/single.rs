@@ -41,10 +41,13 @@ pub(super) struct Candidate {
 }
 
 /// A call that goes on. Once it is dropped its servers forget it, and begin nothing of it.
-struct Ongoing<'a> {
+struct Ongoing<'a, M> {
     remote: &'a Remote,
     wanted: &'a Wanted,
+    candidates: &'a [Candidate],
     contacts: &'a [Contact],
+    /// Hears the number of each server that gets the call.
+    moved: M,
     group: u32,
     touched: BTreeSet<ServerId>,
     /// Who has made the results, and how large they are, in bytes.
@@ -52,11 +55,12 @@ struct Ongoing<'a> {
 }
 
 /// Executes a call on the first of these servers, and on the others where that is lost or refuses;
-/// the tuple of its results.
+/// the tuple of its results. `moved` hears the number of each server that gets the call.
 pub(super) async fn execute(
     remote: &Remote,
     wanted: &Wanted,
     candidates: &[Candidate],
+    moved: impl FnMut(u32),
 ) -> Result<Vec<u8>, RpcError> {
     let graph = graph(wanted).map_err(|error| RpcError::Other { reason: error.to_string() })?;
     let platform = platform(candidates);
@@ -64,7 +68,8 @@ pub(super) async fn execute(
     let contacts: Vec<Contact> = candidates.iter().map(|one| one.contact.clone()).collect();
     let group = remote.kept().begin();
     let (touched, made) = (BTreeSet::new(), None);
-    let mut ongoing = Ongoing { remote, wanted, contacts: &contacts, group, touched, made };
+    let mut ongoing =
+        Ongoing { remote, wanted, candidates, contacts: &contacts, moved, group, touched, made };
     remote.kept().offer(group, ARGUMENTS, wanted.arguments.clone());
     let wire = remote.kept().wire(group);
     let plan = Plan {
@@ -117,7 +122,7 @@ fn platform(candidates: &[Candidate]) -> Platform {
     Platform::new(servers, vec![site], Client { site: Some(0), link })
 }
 
-impl Errand for Ongoing<'_> {
+impl<M: FnMut(u32)> Errand for Ongoing<'_, M> {
     fn work(&self, _task: TaskId) -> Work {
         Work::Function(self.wanted.function.to_owned(), self.wanted.signature.clone())
     }
@@ -141,6 +146,7 @@ impl Errand for Ongoing<'_> {
 
     fn ordered(&mut self, server: ServerId) {
         self.touched.insert(server);
+        (self.moved)(self.candidates[server.index()].card.number);
     }
 
     fn made(&mut self, _task: TaskId, server: ServerId, times: &Times) {
@@ -160,7 +166,7 @@ impl Errand for Ongoing<'_> {
     fn failed(&mut self, _task: TaskId, _first: TaskId, _failure: &Failure) {}
 }
 
-impl Drop for Ongoing<'_> {
+impl<M> Drop for Ongoing<'_, M> {
     fn drop(&mut self) {
         self.remote.kept().end(self.group);
         let wire = self.remote.kept().wire(self.group);

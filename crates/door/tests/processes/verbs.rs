@@ -5,7 +5,7 @@ use gridspan_door::RemoteRpc;
 use gridspan_rpc::calls::{Config, Function, Handle, RpcError, Session};
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// For a client whose `sum` is of something else.
 const OTHER_SUM: Function<(String,), (u64,)> = Function::new("sum", |_, _| Err("not here".into()));
@@ -128,6 +128,91 @@ async fn many_calls_at_once_are_shared_by_the_servers() {
             let count = names.iter().filter(|of| *of == name).count();
             assert!((15..=25).contains(&count), "{name}: {count} of 40");
         }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_that_is_dropped_takes_no_session_with_it() {
+    let grid = Grid::new(&["one"]);
+    let rpc = grid.remote().rpc(&Config::default()).unwrap();
+    within_limit(async {
+        // Dropped before the session has ended, and after that.
+        for is_over in [false, true] {
+            let (go, session) = held(&rpc, &grid, &format!("go-{is_over}"), 1).await;
+            let mut any = Box::pin(rpc.wait_any());
+            assert!(tokio::time::timeout(Duration::from_millis(20), &mut any).await.is_err());
+            if is_over {
+                fs::write(&go, "").unwrap();
+                while rpc.probe(session.id()).is_err() {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            }
+            drop(any);
+            fs::write(&go, "").unwrap();
+            assert_eq!(rpc.wait_any().await, Ok(session.id()));
+            assert_eq!(rpc.wait_any().await, Err(RpcError::NoneCompleted));
+            assert_eq!(rpc.results(&session), Ok((1,)));
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_that_find_nobody_end_together_when_their_time_is_over() {
+    let mut grid = Grid::new(&["one"]);
+    let config = Config { timeout: Duration::from_secs(1), attempts: 3 };
+    let rpc = grid.remote().rpc(&config).unwrap();
+    within_limit(async {
+        let sum = rpc.handle(&SUM).await.unwrap();
+        grid.registry = None;
+        grid.servers.clear();
+        // Until it is no longer fresh who was there.
+        tokio::time::sleep(Duration::from_millis(1100)).await;
+        let begun = Instant::now();
+        let sessions: Vec<_> = (0..8).map(|_| rpc.call_async(&sum, &(vec![1],)).unwrap()).collect();
+        for session in &sessions {
+            assert!(rpc.wait(session).await.is_err());
+        }
+        let took = begun.elapsed();
+        // To ask who is there takes a second, and so may asking who was there last.
+        assert!(took < Duration::from_millis(2500), "it took {took:?}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_takes_a_call_over_is_busy_with_it() {
+    let mut grid = Grid::new(&["one", "two", "three"]);
+    let rpc = grid.remote().rpc(&Config::default()).unwrap();
+    within_limit(async {
+        let (go, session) = held(&rpc, &grid, "go", 7).await;
+        let holder = |names: Vec<&'static str>| {
+            let go = go.clone();
+            async move {
+                loop {
+                    let held = names.iter().find(|name| go.with_extension(name).exists());
+                    if let Some(name) = held {
+                        return *name;
+                    }
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+            }
+        };
+        let mut names = vec!["one", "two", "three"];
+        let first = holder(names.clone()).await;
+        let place = names.iter().position(|name| *name == first).unwrap();
+        names.remove(place);
+        drop(grid.servers.remove(place));
+        let second = holder(names.clone()).await;
+        // Whoever calls it now waits for ever.
+        let idle = names.into_iter().find(|name| *name != second).unwrap();
+        let whereabouts = rpc.handle(&WHERE).await.unwrap();
+        for _ in 0..5 {
+            assert_eq!(rpc.call(&whereabouts, &(0,)).await, Ok((idle.to_owned(),)));
+        }
+        fs::write(&go, "").unwrap();
+        assert_eq!(rpc.wait(&session).await, Ok((7,)));
     })
     .await;
 }

@@ -7,7 +7,7 @@ use super::error::RpcError;
 use super::registry::{Registry, RegistryMessage};
 use super::request::{Caller, DeskMessage, Wanted};
 use super::server::{Answer, Call, Server, ServerMessage, Ticket};
-use super::sessions::{SessionId, Sessions, Until, Waited};
+use super::sessions::{Over, SessionId, Sessions, Until, Waited};
 use crate::block::{Arriving, Block};
 use gridspan_runtime::{Actor, ActorRef, CollectionRef, Context, Ix1, Reply, Time};
 use serde::{Deserialize, Serialize};
@@ -107,7 +107,7 @@ impl<C: Catalogue> Actor for Desk<C> {
             DeskMessage::WaitOpen(until, reply) => {
                 let ids = match until {
                     Until::All => self.sessions.running(),
-                    Until::One => self.sessions.untold(),
+                    Until::One => self.sessions.unnamed(),
                 };
                 self.wait(ids, until, reply, cx);
             }
@@ -304,8 +304,8 @@ impl<C: Catalogue> Desk<C> {
             Some(Caller::Results(reply)) => cx.reply(reply, outcome),
             Some(Caller::Session(reply)) => cx.reply(reply, outcome.map(|_| id)),
             None => {
-                for (reply, waited) in self.sessions.end(id, outcome) {
-                    cx.reply(reply, waited);
+                for Over { who, waited, .. } in self.sessions.end(id, outcome) {
+                    cx.reply(who, waited);
                 }
             }
         }

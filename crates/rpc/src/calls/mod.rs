@@ -62,7 +62,7 @@ pub use registry::Registry;
 pub use server::Server;
 pub(crate) use server::ServerMessage;
 pub use services::{ServerPlan, Services};
-pub use sessions::{SessionId, Sessions, Until, Waited};
+pub use sessions::{Over, SessionId, Sessions, Until, Waited};
 pub use signature::{SIGNATURE_BYTES_MAX, Signature};
 
 use gridspan_runtime::{Job, PeId};

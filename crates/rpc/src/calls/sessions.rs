@@ -27,8 +27,8 @@ enum State<R> {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Entry<R> {
     state: State<R>,
-    /// Whether a wait has named it; waiting for any gives each session once.
-    is_told: bool,
+    /// How many waits have named it; waiting for any gives each session once.
+    named: u32,
     /// The function that was called.
     function: String,
 }
@@ -43,6 +43,18 @@ struct Waiter<W> {
 /// What a wait comes to: the session that has ended, or the last of all, which is none if none was
 /// named.
 pub type Waited = Result<Option<SessionId>, RpcError>;
+
+/// A wait that is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Over<W> {
+    /// Who waited.
+    pub who: W,
+    /// What it comes to.
+    pub waited: Waited,
+    /// The sessions that it has named. If nobody hears of it they are to be
+    /// [given back](Sessions::give_back).
+    pub named: Vec<SessionId>,
+}
 
 /// All sessions of a client, with results `R`, and those who wait, `W`. It is told what happens, and
 /// says whose waiting that ends.
@@ -73,7 +85,7 @@ impl<R, W: Clone> Sessions<R, W> {
 
     /// A session of a reserved number runs.
     pub fn open(&mut self, id: SessionId, function: String) {
-        self.entries.insert(id, Entry { state: State::Running, is_told: false, function });
+        self.entries.insert(id, Entry { state: State::Running, named: 0, function });
     }
 
     /// The function that a session calls.
@@ -96,7 +108,7 @@ impl<R, W: Clone> Sessions<R, W> {
     }
 
     /// A session that runs ends; whose waiting that ends.
-    pub fn end(&mut self, id: SessionId, outcome: Result<R, RpcError>) -> Vec<(W, Waited)> {
+    pub fn end(&mut self, id: SessionId, outcome: Result<R, RpcError>) -> Vec<Over<W>> {
         let Some(entry) = self.entries.get_mut(&id) else { return Vec::new() };
         if !matches!(entry.state, State::Running) {
             return Vec::new();
@@ -111,11 +123,25 @@ impl<R, W: Clone> Sessions<R, W> {
         let mut over = Vec::new();
         for waiter in std::mem::take(&mut self.waiters) {
             match self.waited(&waiter.sessions, waiter.until) {
-                Some(waited) => over.push((waiter.who, waited)),
+                Some((waited, named)) => over.push(Over { who: waiter.who, waited, named }),
                 None => self.waiters.push(waiter),
             }
         }
         over
+    }
+
+    /// Forgets who waits and has given up.
+    pub fn forget(&mut self, is_it: impl Fn(&W) -> bool) {
+        self.waiters.retain(|waiter| !is_it(&waiter.who));
+    }
+
+    /// Nobody has heard that a wait named these sessions: waiting for any may give them again.
+    pub fn give_back(&mut self, named: &[SessionId]) {
+        for id in named {
+            if let Some(entry) = self.entries.get_mut(id) {
+                entry.named = entry.named.saturating_sub(1);
+            }
+        }
     }
 
     /// Whether a session has ended.
@@ -137,53 +163,53 @@ impl<R, W: Clone> Sessions<R, W> {
 
     /// Waits for sessions; what it comes to, if that is clear already.
     pub fn wait(&mut self, who: W, sessions: Vec<SessionId>, until: Until) -> Option<Waited> {
-        let waited = self.waited(&sessions, until);
-        if waited.is_none() {
-            self.waiters.push(Waiter { who, sessions, until });
+        match self.waited(&sessions, until) {
+            Some((waited, _)) => Some(waited),
+            None => {
+                self.waiters.push(Waiter { who, sessions, until });
+                None
+            }
         }
-        waited
     }
 
     /// The sessions that waiting for any is about: those that run, and those that no wait has
     /// named.
-    pub fn untold(&self) -> Vec<SessionId> {
-        let untold = self.entries.iter().filter(|(_, entry)| !entry.is_told);
-        untold.map(|(id, _)| *id).collect()
+    pub fn unnamed(&self) -> Vec<SessionId> {
+        let unnamed = self.entries.iter().filter(|(_, entry)| entry.named == 0);
+        unnamed.map(|(id, _)| *id).collect()
     }
 
-    fn waited(&mut self, ids: &[SessionId], until: Until) -> Option<Waited> {
+    /// What a wait comes to, with the sessions that it names.
+    fn waited(&mut self, ids: &[SessionId], until: Until) -> Option<(Waited, Vec<SessionId>)> {
         if let Some(error) = ids.iter().find_map(|&id| self.entry(id).err()) {
-            return Some(Err(error));
+            return Some((Err(error), Vec::new()));
         }
         let ended: Vec<SessionId> =
             ids.iter().copied().filter(|&id| !self.is_running(id)).collect();
         match until {
+            Until::One if ids.is_empty() => Some((Err(RpcError::NoneCompleted), Vec::new())),
             Until::One => {
-                if ids.is_empty() {
-                    return Some(Err(RpcError::NoneCompleted));
-                }
                 let &first = ended.first()?;
-                self.tell(&[first]);
-                Some(Ok(Some(first)))
+                Some((Ok(Some(first)), self.name(&[first])))
             }
             Until::All if ended.len() < ids.len() => None,
             Until::All => {
-                self.tell(ids);
                 let failed = ids.iter().find_map(|id| match &self.entries.get(id)?.state {
                     State::Ended(Err(error)) => Some(error.clone()),
                     _ => None,
                 });
-                Some(failed.map_or(Ok(ended.last().copied()), Err))
+                Some((failed.map_or(Ok(ended.last().copied()), Err), self.name(ids)))
             }
         }
     }
 
-    fn tell(&mut self, ids: &[SessionId]) {
+    fn name(&mut self, ids: &[SessionId]) -> Vec<SessionId> {
         for id in ids {
             if let Some(entry) = self.entries.get_mut(id) {
-                entry.is_told = true;
+                entry.named += 1;
             }
         }
+        ids.to_vec()
     }
 
     /// The result of a session that has ended, which is forgotten with it.
@@ -230,8 +256,11 @@ mod tests {
         assert_eq!(sessions.wait("all", ids.clone(), Until::All), None);
         assert_eq!(sessions.wait("one", ids.clone(), Until::One), None);
 
-        assert_eq!(sessions.end(ids[1], Ok(1)), [("one", Ok(Some(ids[1])))]);
-        assert_eq!(sessions.end(ids[0], Ok(0)), [("all", Ok(Some(ids[1])))]);
+        let over = |who, named: &[SessionId]| {
+            [Over { who, waited: Ok(Some(ids[1])), named: named.to_vec() }]
+        };
+        assert_eq!(sessions.end(ids[1], Ok(1)), over("one", &ids[1..]));
+        assert_eq!(sessions.end(ids[0], Ok(0)), over("all", &ids));
     }
 
     #[test]
@@ -249,10 +278,26 @@ mod tests {
     fn waiting_for_any_gives_each_session_once() {
         let (mut sessions, ids) = sessions(2);
         sessions.end(ids[0], Ok(0));
-        let any = sessions.untold();
+        let any = sessions.unnamed();
         assert_eq!(sessions.wait("", any, Until::One), Some(Ok(Some(ids[0]))));
 
-        assert_eq!(sessions.untold(), [ids[1]]);
+        assert_eq!(sessions.unnamed(), [ids[1]]);
+    }
+
+    #[test]
+    fn what_nobody_heard_of_is_given_again_unless_another_wait_has_named_it() {
+        let (mut sessions, ids) = sessions(1);
+        for who in ["one", "other", "third"] {
+            assert_eq!(sessions.wait(who, ids.clone(), Until::One), None);
+        }
+        sessions.forget(|who| *who == "third");
+        let over = sessions.end(ids[0], Ok(0));
+        assert_eq!(over.iter().map(|over| over.who).collect::<Vec<_>>(), ["one", "other"]);
+
+        sessions.give_back(&over[0].named);
+        assert_eq!(sessions.unnamed(), []);
+        sessions.give_back(&over[1].named);
+        assert_eq!(sessions.unnamed(), ids);
     }
 
     #[test]

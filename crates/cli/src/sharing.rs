@@ -5,27 +5,38 @@
 //! `ControlPath`, and opens a connection of its own where the master is gone or refuses another
 //! session. What nodes are told goes through the same descriptors as without a master.
 //!
-//! A master that cannot be opened is done without. All are told to end with the job; should the
-//! launcher be killed, they end when no node has used them for a while.
+//! A master that cannot be opened in time is done without. All are told to end with the job; should
+//! the launcher be killed, they end when no node has used them for a while, and the next launcher of
+//! this user removes the folder.
 
 use crate::hosts::{Hosts, RemoteHost, Shared, quoted};
 use gridspan_topology::NodeId;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Sessions over one connection, which is what sshd accepts (`MaxSessions` of sshd_config(5)).
 const SESSIONS_MAX: usize = 10;
 /// Hosts or gateways to which connections are opened at the same time.
 const ENTRIES_MAX: usize = 16;
+/// Hosts behind one gateway to which connections are opened at the same time.
+const HOSTS_MAX: usize = 8;
+/// How long it may take until all connections are open.
+const OPEN_MAX: Duration = Duration::from_secs(20);
+/// How often it is looked whether a connection is open.
+const LOOK: Duration = Duration::from_millis(10);
 /// A socket's path may have 108 bytes, of which `ssh` adds 17 while it makes it.
 const PATH_BYTES_MAX: usize = 90;
-/// For how long a master stays that nobody uses.
-const PERSIST: &str = "ControlPersist=30";
+/// For how long a master stays that nobody uses: longer than it takes until all nodes are started.
+const PERSIST: &str = "ControlPersist=120";
 const CONNECT_TIMEOUT: &str = "ConnectTimeout=10";
 
 /// The masters of a job, which end with it.
@@ -54,20 +65,54 @@ impl Master {
     }
 
     /// Connects. Whether nodes can share the connection.
-    fn open(&self, shared: &Shared, gateway: Option<&str>) -> bool {
+    fn open(&self, shared: &Shared, gateway: Option<&str>, patience: &Patience<'_>) -> bool {
         let way = shared.gateway_arguments(gateway);
         let flags = ["-o", "BatchMode=yes", "-o", "ControlMaster=yes", "-o", PERSIST];
         let way: Vec<_> = flags.into_iter().chain(way.iter().map(String::as_str)).collect();
         let all = [&way[..], &["-o", CONNECT_TIMEOUT, "-f", "-N"]].concat();
-        self.command(&all).status().is_ok_and(|status| status.success())
-            && Path::new(&self.path).exists()
+        patience.has_succeeded(&mut self.command(&all)) && Path::new(&self.path).exists()
     }
 }
 
 impl Drop for Master {
     fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.command(&["-O", "exit"]).status();
+        // Without a socket there is none.
+        if Path::new(&self.path).exists() {
+            let _ = self.command(&["-O", "exit"]).status();
+        }
+    }
+}
+
+/// How long connections may take to open.
+struct Patience<'a> {
+    until: Instant,
+    /// Set when nobody wants them any more.
+    is_stopped: &'a AtomicBool,
+}
+
+impl Patience<'_> {
+    fn is_over(&self) -> bool {
+        self.is_stopped.load(Ordering::Relaxed) || Instant::now() >= self.until
+    }
+
+    /// Whether a command ends well in time; otherwise it is killed.
+    fn has_succeeded(&self, command: &mut Command) -> bool {
+        if self.is_over() {
+            return false;
+        }
+        let Ok(mut child) = command.spawn() else { return false };
+        loop {
+            match child.try_wait() {
+                Ok(Some(status)) => return status.success(),
+                Ok(None) if !self.is_over() => thread::sleep(LOOK),
+                Ok(None) | Err(_) => {
+                    // It may have ended just now.
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    return false;
+                }
+            }
+        }
     }
 }
 
@@ -79,8 +124,10 @@ struct Entry<'a> {
 }
 
 impl Sharing {
-    /// Opens what nodes of these hosts can share, if `ssh` is one that can.
-    pub(crate) fn open(hosts: &Hosts) -> Self {
+    /// Opens what nodes of these hosts can share, if `ssh` is one that can, and ends soon after
+    /// `is_stopped` is set.
+    pub(crate) fn open(hosts: &Hosts, is_stopped: &AtomicBool) -> Self {
+        let patience = Patience { until: Instant::now() + OPEN_MAX, is_stopped };
         let mut entries: BTreeMap<_, Entry<'_>> = BTreeMap::new();
         for (node, RemoteHost { name, gateway, .. }) in hosts.elsewhere() {
             let gateway = gateway.as_deref();
@@ -97,16 +144,22 @@ impl Sharing {
         let mut sharing = Self { folder: Some(folder), masters, of_node };
         let entries: Vec<_> = entries.into_values().enumerate().collect();
         for some in entries.chunks(ENTRIES_MAX) {
-            sharing.open_some(some, hosts.ssh());
+            sharing.open_some(some, hosts.ssh(), &patience);
         }
         sharing
     }
 
-    fn open_some(&mut self, entries: &[(usize, Entry<'_>)], ssh: &[OsString]) {
+    fn open_some(
+        &mut self,
+        entries: &[(usize, Entry<'_>)],
+        ssh: &[OsString],
+        patience: &Patience<'_>,
+    ) {
         let Some(folder) = self.folder.as_ref().map(TempDir::path) else { return };
         let opened: Vec<_> = thread::scope(|scope| {
-            let begin =
-                |(number, entry)| scope.spawn(move || open_entry(folder, number, entry, ssh));
+            let begin = |(number, entry)| {
+                scope.spawn(move || open_entry((folder, number), entry, ssh, patience))
+            };
             let all: Vec<_> =
                 entries.iter().map(|(number, entry)| begin((*number, entry))).collect();
             all.into_iter().filter_map(|opened| opened.join().ok()).collect()
@@ -130,41 +183,78 @@ impl Drop for Sharing {
     }
 }
 
-/// The connections to a gateway, and to hosts with several nodes, one after the other.
+/// What was opened to some hosts, and what their nodes share.
+type Opened = (Vec<Master>, Vec<(NodeId, Shared)>);
+
+/// The connections to a gateway, and then to the hosts with several nodes.
 fn open_entry(
-    folder: &Path,
-    number: usize,
+    (folder, number): (&Path, usize),
     entry: &Entry<'_>,
     ssh: &[OsString],
-) -> (Vec<Master>, Vec<(NodeId, Shared)>) {
-    let (mut masters, mut of_node) = (vec![], vec![]);
+    patience: &Patience<'_>,
+) -> Opened {
     let path = |name: usize| folder.join(format!("{number}.{name}")).display().to_string();
+    let mut opened: Opened = (vec![], vec![]);
     let mut way = Shared::default();
     if let Some(host) = entry.gateway.and_then(destination) {
         let master = Master { ssh: of_gateway(ssh), path: path(0), host };
-        if master.open(&way, None) {
+        if master.open(&way, None, patience) {
             way.proxy = Some(proxy(&master));
-            masters.push(master);
+            opened.0.push(master);
         }
     }
-    for (host, nodes) in &entry.hosts {
-        let mut is_open = nodes.len() > 1;
-        for some in nodes.chunks(SESSIONS_MAX) {
-            let mut shared = way.clone();
-            if is_open {
-                let path = path(masters.len() + 1);
-                let (ssh, host) = (ssh.to_vec(), (*host).to_owned());
-                let master = Master { ssh, path: path.clone(), host };
-                is_open = master.open(&way, entry.gateway);
-                if is_open {
-                    shared.path = Some(path);
-                    masters.push(master);
-                }
+    // Each master has a path of its own.
+    let mut names = 1..;
+    let hosts: Vec<_> = entry
+        .hosts
+        .iter()
+        .map(|(host, nodes)| {
+            let masters = nodes.len().div_ceil(SESSIONS_MAX);
+            let paths: Vec<String> = names.by_ref().take(masters).map(path).collect();
+            (*host, nodes.as_slice(), paths)
+        })
+        .collect();
+    let way = &way;
+    for some in hosts.chunks(HOSTS_MAX) {
+        let of_hosts: Vec<_> = thread::scope(|scope| {
+            let mut all = vec![];
+            for (host, nodes, paths) in some {
+                let way = (way, entry.gateway);
+                all.push(scope.spawn(move || open_host(host, (nodes, paths), way, ssh, patience)));
             }
-            of_node.extend(some.iter().map(|&node| (node, shared.clone())));
+            all.into_iter().filter_map(|opened| opened.join().ok()).collect()
+        });
+        for (masters, of_node) in of_hosts {
+            opened.0.extend(masters);
+            opened.1.extend(of_node);
         }
     }
-    (masters, of_node)
+    opened
+}
+
+/// The connections to one host, each for as many nodes as it takes, with these paths.
+fn open_host(
+    host: &str,
+    (nodes, paths): (&[NodeId], &[String]),
+    (way, gateway): (&Shared, Option<&str>),
+    ssh: &[OsString],
+    patience: &Patience<'_>,
+) -> Opened {
+    let mut opened: Opened = (vec![], vec![]);
+    let mut is_open = nodes.len() > 1;
+    for (some, path) in nodes.chunks(SESSIONS_MAX).zip(paths) {
+        let mut shared = way.clone();
+        if is_open {
+            let master = Master { ssh: ssh.to_vec(), path: path.clone(), host: host.to_owned() };
+            is_open = master.open(way, gateway, patience);
+            if is_open {
+                shared.path = Some(path.clone());
+                opened.0.push(master);
+            }
+        }
+        opened.1.extend(some.iter().map(|&node| (node, shared.clone())));
+    }
+    opened
 }
 
 /// Whether this is an `ssh` that knows these options. It connects to nothing.
@@ -186,12 +276,38 @@ fn folder() -> Option<TempDir> {
         })
     };
     let owner_only = std::fs::Permissions::from_mode(0o700);
+    let prefix = format!("{PREFIX}{}-", std::process::id());
     let make = |place: &Path| {
+        remove_abandoned(place);
         let mut folder = tempfile::Builder::new();
-        folder.prefix("gridctl-").permissions(owner_only.clone()).tempdir_in(place).ok()
+        folder.prefix(&prefix).permissions(owner_only.clone()).tempdir_in(place).ok()
     };
     let places = [std::env::temp_dir(), "/tmp".into()];
     places.iter().filter_map(|place| make(place)).find(is_good)
+}
+
+/// What the names of folders begin with; the number of the launcher's process follows.
+const PREFIX: &str = "gridctl-";
+
+/// Removes the folders of this user's launchers that were killed.
+fn remove_abandoned(place: &Path) {
+    let is_abandoned = |path: &Path| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let number =
+            name.and_then(|name| name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok());
+        let process = number.and_then(Pid::from_raw);
+        let is_own = path.symlink_metadata().is_ok_and(|folder| {
+            folder.is_dir() && folder.uid() == rustix::process::geteuid().as_raw()
+        });
+        // Where there is no such process, nothing can be sent to it.
+        is_own && process.is_some_and(|process| test_kill_process(process) == Err(Errno::SRCH))
+    };
+    let Ok(entries) = std::fs::read_dir(place) else { return };
+    for path in entries.flatten().map(|entry| entry.path()).filter(|path| is_abandoned(path)) {
+        if let Err(error) = std::fs::remove_dir_all(&path) {
+            tracing::debug!(path = %path.display(), %error, "an old folder stays");
+        }
+    }
 }
 
 /// What `ssh` is told to reach a gateway that stands behind `-J` otherwise; none if that is a way
@@ -262,6 +378,52 @@ mod tests {
         let words: Vec<&str> = words.lines().collect();
         assert_eq!(words[..3], ["/opt/my tools/ssh", "-F", "~/50%"]);
         assert_eq!(words[words.len() - 3..], ["-W", "[node1]:22", "ssh://me@head:2222"]);
+    }
+
+    #[test]
+    fn dead_hosts_cost_one_time_limit_and_nothing_once_nobody_waits() {
+        // An `ssh` that never connects.
+        let folder = tempfile::tempdir().unwrap();
+        let ssh = folder.path().join("ssh");
+        std::fs::write(&ssh, "#!/bin/sh\ncase $1 in -G) exit 0;; esac\nexec sleep 100\n").unwrap();
+        std::fs::set_permissions(&ssh, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let names: Vec<String> = (0..50).map(|host| format!("host{host}")).collect();
+        let hosts = names.iter().map(|name| (name.as_str(), vec![NodeId(0), NodeId(1)])).collect();
+        let entry = Entry { gateway: Some("head"), hosts };
+        let (is_stopped, ssh) = (AtomicBool::new(false), [ssh.into_os_string()]);
+        for (limit, is_interrupted) in [(300, false), (60_000, true)] {
+            let begin = Instant::now();
+            let patience =
+                Patience { until: begin + Duration::from_millis(limit), is_stopped: &is_stopped };
+            let (masters, of_node) = thread::scope(|scope| {
+                let opened =
+                    scope.spawn(|| open_entry((folder.path(), 0), &entry, &ssh, &patience));
+                thread::sleep(Duration::from_millis(100));
+                is_stopped.store(is_interrupted, Ordering::Relaxed);
+                opened.join().unwrap()
+            });
+            assert!(begin.elapsed() < Duration::from_secs(10), "it took {:?}", begin.elapsed());
+            assert_eq!((masters.len(), of_node.len()), (0, 100));
+        }
+    }
+
+    #[test]
+    fn folders_of_launchers_that_were_killed_are_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let mut child = Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        let [dead, alive, other] = [
+            format!("{PREFIX}{}-abc", child.id()),
+            format!("{PREFIX}{}-abc", std::process::id()),
+            "gridctl-notes".to_owned(),
+        ]
+        .map(|name| place.path().join(name));
+        for folder in [&dead, &alive, &other] {
+            std::fs::create_dir(folder).unwrap();
+            std::fs::write(folder.join("0.0"), "").unwrap();
+        }
+        remove_abandoned(place.path());
+        assert_eq!([dead, alive, other].map(|folder| folder.exists()), [false, true, true]);
     }
 
     #[test]

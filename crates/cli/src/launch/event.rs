@@ -15,6 +15,11 @@ use std::thread;
 /// The signals that are handled unless the launcher was started to ignore them.
 const WATCHED: [i32; 5] = [SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCHLD];
 
+/// The exit code of a launcher that a signal has ended.
+pub(super) fn code_of(signal: i32) -> u8 {
+    128 + u8::try_from(signal & 0x7f).unwrap_or(0)
+}
+
 /// What has happened.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Event {

@@ -28,10 +28,11 @@ mod starter;
 mod supervisor;
 
 use crate::error::CliError;
+use crate::sharing::Sharing;
 use crate::signals;
 use crate::status::StatusFile;
 use child::{Child, Outlets};
-use event::{Command, Event, Exit, Outcome};
+use event::{Command, Event, Exit, Outcome, code_of};
 use gridspan::control::Failure;
 use gridspan::links::LinkReport;
 use gridspan_runtime::net::bootstrap::Addresses;
@@ -46,6 +47,7 @@ use queue::Queue;
 use report::{FirstFailure, Report, StartedNode};
 use starter::Starter;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -53,6 +55,9 @@ use supervisor::Supervisor;
 
 /// How long an interrupted launcher waits for a reader of its output that may have stopped reading.
 const INTERRUPTED_PATIENCE: Duration = Duration::from_millis(500);
+
+/// How often it is looked whether connections are open.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// A job that has ended.
 pub(crate) struct Ended {
@@ -77,7 +82,11 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     let outlets =
         Outlets { events: events.clone(), reports: reports.clone(), known: known.clone() };
     let begin = Instant::now();
-    let (starter, invited) = Starter::new(launch, outlets)?;
+    let sharing = match open_connections(launch, &incoming)? {
+        Ok(sharing) => sharing,
+        Err(signal) => return Ok(Ended { code: code_of(signal), links: None }),
+    };
+    let (starter, invited) = Starter::new(launch, outlets, sharing)?;
     let entries = (0..starter.len()).map(|node| launch.entry(NodeId::from(node)));
     let mut pacing = Pacing::new(entries);
     let mut children: Vec<_> = (0..starter.len()).map(|_| None).collect();
@@ -130,6 +139,35 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     let outcome = work.attend();
     let links = known.end();
     Ok(Ended { code: work.conclude(outcome), links })
+}
+
+/// Opens the connections that nodes on other hosts share, unless the user wants the end meanwhile:
+/// the signal then. No process of the job has been started yet.
+fn open_connections(
+    launch: &Launch<'_>,
+    incoming: &Receiver<Event>,
+) -> Result<Result<Sharing, i32>, CliError> {
+    let hosts = match &launch.processes {
+        Processes::Nodes { hosts, .. } if hosts.elsewhere().next().is_some() => hosts,
+        _ => return Ok(Ok(Sharing::default())),
+    };
+    let is_stopped = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let opening = thread::Builder::new()
+            .name("connections".to_owned())
+            .spawn_scoped(scope, || Sharing::open(hosts, &is_stopped))
+            .map_err(CliError::system("start a thread"))?;
+        let mut interrupted = None;
+        while !opening.is_finished() {
+            // The user can be told of nothing yet but the end.
+            if let Ok(Event::Interrupted { signal }) = incoming.recv_timeout(LOOK) {
+                interrupted = Some(signal);
+                is_stopped.store(true, Ordering::Relaxed);
+            }
+        }
+        let sharing = opening.join().unwrap_or_default();
+        Ok(interrupted.map_or(Ok(sharing), Err))
+    })
 }
 
 /// The file that tells others of the job. A job can do without.

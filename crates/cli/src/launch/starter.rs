@@ -26,17 +26,17 @@ pub(super) struct Starter<'a> {
 }
 
 impl<'a> Starter<'a> {
-    /// For a job. Returns the nodes that may join later, too.
+    /// For a job whose nodes share these connections. Returns the nodes that may join later, too.
     pub(super) fn new(
         launch: &'a Launch<'a>,
         outlets: Outlets,
+        sharing: Sharing,
     ) -> Result<(Self, Invited), CliError> {
         match &launch.processes {
             Processes::Single { variables } => {
                 let mut variables = variables.clone();
                 variables.push((REPORT, "lines".into()));
                 let bundles = vec![None];
-                let sharing = Sharing::default();
                 Ok((Self { launch, outlets, variables, bundles, sharing }, Invited::default()))
             }
             Processes::Nodes { is_emulated, hosts, settings, variables } => {
@@ -59,7 +59,6 @@ impl<'a> Starter<'a> {
                 let mut guests = issue_guests(&authority, launch.spec, launch.guests)?;
                 guests.iter_mut().for_each(complete);
                 let command = Some(launch.program.command(&variables, &launch.surroundings)?);
-                let sharing = Sharing::open(hosts);
                 let starter = Self { launch, outlets, variables, bundles, sharing };
                 Ok((starter, Invited { command, guests }))
             }

@@ -17,7 +17,7 @@
 //!
 //! It does nothing itself: events in, [`Command`]s out, and time is an argument.
 
-use super::event::{Blame, Command, Event, Exit, Outcome};
+use super::event::{Blame, Command, Event, Exit, Outcome, code_of};
 use gridspan::advice;
 use gridspan::control::Failure;
 use gridspan_runtime::session::crowding_factor;
@@ -236,7 +236,7 @@ impl Supervisor {
             return None;
         }
         if let Some(signal) = self.interrupted {
-            let code = 128 + u8::try_from(signal & 0x7f).unwrap_or(0);
+            let code = code_of(signal);
             return Some(Outcome { code, is_interrupted: true, blame: None });
         }
         let blame = self.blame.clone().map(|(_, blame)| blame);

@@ -2,7 +2,7 @@
 //!
 //! - Written by users: [`Actor`], [`Context`], [`Job`]; used in `main`: [`Grid`], [`Collection`].
 //! - [`pe`]: the machine that runs actors. It does no I/O.
-//! - [`carrier`]: brings what is for many nodes from node to node, without waiting for PEs.
+//! - [`relay`]: brings what is for many nodes from node to node, without waiting for PEs.
 //! - [`driver`]: the loops around both, in real time.
 //! - [`wire`]: what travels between PEs.
 //! - [`schema`]: what values look like there, for programs that compare it before they exchange
@@ -10,7 +10,6 @@
 
 mod abilities;
 mod actor;
-pub mod carrier;
 mod codec;
 mod collection;
 mod context;
@@ -39,6 +38,7 @@ mod rank;
 mod reduce;
 mod reference;
 mod registry;
+pub mod relay;
 mod route;
 pub mod schema;
 pub mod session;

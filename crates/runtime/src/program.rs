@@ -1,10 +1,10 @@
 //! A job together with the places it runs on: what every driver begins with.
 
-use crate::carrier::Carrier;
 use crate::error::JobError;
 use crate::grid::{Grid, MainPort};
 use crate::pe::{Action, Common, OnFailure, Pe, Watch};
 use crate::promise::Awaited;
+use crate::relay::Relay;
 use crate::{Job, MainFuture};
 use gridspan_topology::{Layout, NodeId, PeId};
 use std::sync::Arc;
@@ -55,18 +55,18 @@ impl Program {
         Pe::new(pe, self.common.clone())
     }
 
-    /// Makes the PEs and the carrier of a guest, in a process that has the founders too.
-    pub fn guest_node(&self, guest: NodeId, pes: u32) -> (Vec<Pe>, Carrier) {
+    /// Makes the PEs and the relay of a guest, in a process that has the founders too.
+    pub fn guest_node(&self, guest: NodeId, pes: u32) -> (Vec<Pe>, Relay) {
         let layout = Layout::clone(&self.layout).for_guest(guest, pes);
         let place = layout.place(guest).pes.clone();
         let common = Common { layout: Arc::new(layout), ..self.common.clone() };
-        let carrier = carrier(&common, guest);
-        (place.map(|pe| Pe::new(PeId(pe), common.clone())).collect(), carrier)
+        let relay = relay(&common, guest);
+        (place.map(|pe| Pe::new(PeId(pe), common.clone())).collect(), relay)
     }
 
-    /// Makes the carrier of a node.
-    pub fn carrier(&self, node: NodeId) -> Carrier {
-        carrier(&self.common, node)
+    /// Makes the relay of a node.
+    pub fn relay(&self, node: NodeId) -> Relay {
+        relay(&self.common, node)
     }
 
     /// The main function, which hands its work to PE 0 through `port`. Its outcome goes to PE 0 as
@@ -87,9 +87,9 @@ impl Program {
     }
 }
 
-fn carrier(common: &Common, node: NodeId) -> Carrier {
+fn relay(common: &Common, node: NodeId) -> Relay {
     let Common { layout, tree, limits, .. } = common;
-    Carrier::new(node, layout.clone(), tree, limits.hard_bytes as u64)
+    Relay::new(node, layout.clone(), tree, limits.hard_bytes as u64)
 }
 
 /// Tells PE 0 how main ended; the job stops on all PEs.

@@ -1,7 +1,7 @@
-//! Who shares the tasks of a node with other nodes: what carriers know of it, and what workers tell
+//! Who shares the tasks of a node with other nodes: what relays know of it, and what workers tell
 //! it.
 //!
-//! The steward of a pool on a node is part of the node's carrier, so that it answers other nodes at
+//! The steward of a pool on a node is part of the node's relay, so that it answers other nodes at
 //! once, however long the tasks take that the node's PEs run.
 
 use crate::codec::DecodeError;
@@ -11,7 +11,7 @@ use gridspan_balance::victim::{Gift, Places};
 use gridspan_topology::{NodeId, PeId, Time};
 use std::sync::Arc;
 
-/// Has whoever drives the network look at the carrier of its node at once, on whichever thread.
+/// Has whoever drives the network look at the relay of its node at once, on whichever thread.
 pub(crate) type Nudge = Arc<dyn Fn() + Send + Sync>;
 
 /// Shares the tasks that a pool has on a node.

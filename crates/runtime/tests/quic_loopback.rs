@@ -97,7 +97,7 @@ fn ten_thousand_frames_arrive_and_one_of_them_has_twenty_megabytes() {
         }
         (small, large)
     });
-    // In two pieces, as carriers send what they pass on.
+    // In two pieces, as relays send what they pass on.
     let large = Frame::new(vec![9; 1000], vec![9; (20 << 20) - 1000]);
     for number in 0..10_000u32 {
         if number == 5_000 {

@@ -10,10 +10,10 @@ pub(crate) struct Node {
     pub(crate) processors: Option<Processors>,
     /// When the processors are to be attended next, and the number of the event that stands for it.
     pub(crate) planned: Option<(Time, u64)>,
-    /// When its carrier is woken next, and the number of the event that stands for it.
-    pub(crate) carrier_due: Option<(Time, u64)>,
-    /// When its carrier has sent what it has.
-    pub(crate) carrier_free: Time,
+    /// When its relay is woken next, and the number of the event that stands for it.
+    pub(crate) relay_due: Option<(Time, u64)>,
+    /// When its relay has sent what it has.
+    pub(crate) relay_free: Time,
     /// When the node goes on that a fault has paused.
     pub(crate) paused_until: Time,
 }
@@ -27,8 +27,8 @@ impl Node {
         Self {
             processors: Some(processors).filter(|processors| !processors.are_ample_for(pes)),
             planned: None,
-            carrier_due: None,
-            carrier_free: Time::ZERO,
+            relay_due: None,
+            relay_free: Time::ZERO,
             paused_until: Time::ZERO,
         }
     }
@@ -38,8 +38,8 @@ impl Node {
         Self {
             processors: None,
             planned: None,
-            carrier_due: None,
-            carrier_free: Time::ZERO,
+            relay_due: None,
+            relay_free: Time::ZERO,
             paused_until: Time::ZERO,
         }
     }

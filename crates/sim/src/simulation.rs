@@ -15,9 +15,9 @@
 //!
 //! **Main** is polled between events. What it asks of PE 0 reaches it at once.
 
-mod carrying;
 mod ending;
 mod frames;
+mod relays;
 mod visiting;
 
 use crate::connection::{Connections, Happening};
@@ -34,9 +34,9 @@ use crate::quic::{self, QuicNetwork};
 use crate::report::{Ending, SimError, SimReport};
 use crate::station::Station;
 use bytes::Bytes;
-use gridspan_runtime::carrier::Carrier;
 use gridspan_runtime::pe::{Core, Spent, Standing};
 use gridspan_runtime::probe::ProbeReport;
+use gridspan_runtime::relay::Relay;
 use gridspan_runtime::wire::Packet;
 use gridspan_runtime::{Job, JobError, Layout, NodeId, PeId, Program, Time, end};
 use gridspan_topology::GridSpec;
@@ -50,8 +50,8 @@ enum Event {
     Turn(PeId),
     /// A PE may be done on the processors of a node, or the parts that its PEs get change.
     Processors(NodeId),
-    /// The carrier of a node may have something to do.
-    Carrier(NodeId),
+    /// The relay of a node may have something to do.
+    Relay(NodeId),
     /// A packet arrives from a PE of the same node.
     Packet { from: PeId, to: PeId, packet: Packet },
     /// A handler has ended, and what it sent to other nodes leaves.
@@ -100,7 +100,7 @@ pub struct Simulation {
     nodes: Roster<Node>,
     /// Guests that have died.
     dead: BTreeSet<NodeId>,
-    carriers: Roster<Carrier>,
+    relays: Roster<Relay>,
     queue: EventQueue<Event>,
     probing: Probing,
     now: Time,
@@ -130,7 +130,7 @@ impl Simulation {
         let stations = layout.pes().map(station).collect();
         let nodes = layout.nodes().map(|node| Node::new(&spec, node, options.processors)).collect();
         let seed = options.seed;
-        let carriers = layout.nodes().map(|node| program.carrier(node)).collect();
+        let relays = layout.nodes().map(|node| program.relay(node)).collect();
         let faults = options.faults.clone();
         let sessions = faults.as_ref().and_then(|faults| faults.sessions);
         let over_quic = faults.as_ref().and_then(|faults| faults.quic);
@@ -147,7 +147,7 @@ impl Simulation {
             nodes: Roster::new(nodes),
             dead: BTreeSet::new(),
             network,
-            carriers: Roster::new(carriers),
+            relays: Roster::new(relays),
             connections,
             quic,
             delays: faults.map(|faults| Delays::new(faults, seed)),
@@ -200,7 +200,7 @@ impl Simulation {
             Event::Turn(pe) if self.is_over(pe) => return,
             Event::Turn(pe) => self.turn(pe),
             Event::Processors(node) => self.attend_processors(node, number),
-            Event::Carrier(node) => self.wake_carrier(node, number),
+            Event::Relay(node) => self.wake_relay(node, number),
             Event::Packet { from, to, packet } => {
                 self.log.add(self.now, from, to, None);
                 self.deliver(from, to, packet);
@@ -258,7 +258,7 @@ impl Simulation {
             self.poll_main();
         }
         self.tell_transport(pe);
-        self.plan_carrier(at);
+        self.plan_relay(at);
         self.schedule_turn(pe);
     }
 

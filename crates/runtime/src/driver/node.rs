@@ -134,8 +134,8 @@ impl<'scope> Node<'scope> {
         #[cfg(feature = "net")]
         let network = uplink.clone().map(|uplink| uplink as Arc<dyn super::switch::Network>);
         let limits = program.limits();
-        let (inboxes, carrier) = (inboxes.collect(), program.carrier(node));
-        let switch = Switch::new(layout.clone(), node, inboxes, network, carrier, limits);
+        let (inboxes, relay) = (inboxes.collect(), program.relay(node));
+        let switch = Switch::new(layout.clone(), node, inboxes, network, relay, limits);
         let switch = Arc::new(switch);
         let (mut handles, mut views) = (Vec::new(), Vec::new());
         for (&pe, thread) in pes.iter().zip(threads) {

@@ -3,11 +3,11 @@
 use super::ending::Ending;
 use super::inbox::Inbox;
 use super::main_state::MainState;
-use crate::carrier::{Carriage, Carrier};
 use crate::frame::Frame;
 use crate::limits::Limits;
 use crate::pe::{Core, Thought};
 use crate::probe::ProbeOrder;
+use crate::relay::{Relay, RelayCommand};
 use crate::wire::{Control, Packet};
 use gridspan_topology::{Layout, NodeId, PeId, Time};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,9 +28,9 @@ pub(crate) trait Network: Send + Sync {
     /// Has the first PE told, by [`Switch::looked`], whether all has arrived that had been sent
     /// when this was asked last.
     fn look(&self, round: u64);
-    /// The carrier has something to do earlier than it had.
+    /// The relay has something to do earlier than it had.
     fn look_again(&self);
-    /// The carrier has something to do now, and the first PE of this node may be busy.
+    /// The relay has something to do now, and the first PE of this node may be busy.
     fn hurry(&self);
     /// Bytes that wait because too many are under way already.
     fn backlog_bytes(&self) -> usize;
@@ -57,10 +57,10 @@ pub(super) struct Switch {
     first_pe: u32,
     inboxes: Vec<Inbox>,
     network: Option<Arc<dyn Network>>,
-    carrier: Mutex<Carrier>,
-    /// When the carrier has something to do although nothing comes, in nanoseconds since `begin`.
+    relay: Mutex<Relay>,
+    /// When the relay has something to do although nothing comes, in nanoseconds since `begin`.
     due_ns: AtomicU64,
-    /// Whether the carrier is to be woken at once.
+    /// Whether the relay is to be woken at once.
     #[cfg(feature = "net")]
     is_nudged: Arc<AtomicBool>,
     /// Bytes of announcements of which parts are missing.
@@ -83,27 +83,27 @@ impl Switch {
         node: NodeId,
         inboxes: Vec<Inbox>,
         network: Option<Arc<dyn Network>>,
-        mut carrier: Carrier,
+        mut relay: Relay,
         limits: Limits,
     ) -> Self {
         let is_nudged = Arc::new(AtomicBool::new(false));
         if let Some(network) = network.clone() {
             let is_nudged = Arc::clone(&is_nudged);
-            carrier.connect(Arc::new(move || {
+            relay.connect(Arc::new(move || {
                 is_nudged.store(true, Ordering::SeqCst);
                 network.hurry();
             }));
         }
         let first_pe = layout.place(node).pes.start;
         let ending = Ending::default();
-        let carrier = Mutex::new(carrier);
+        let relay = Mutex::new(relay);
         Self {
             layout,
             node,
             first_pe,
             inboxes,
             network,
-            carrier,
+            relay,
             carried_bytes: AtomicUsize::new(0),
             advisor: Mutex::default(),
             begin: Instant::now(),
@@ -168,7 +168,7 @@ impl Switch {
                 return Err(Undelivered::Stranger(to));
             }
             if packet.is_spread() {
-                self.carry(|carrier, now, out| carrier.take(now, from, packet, out));
+                self.carry(|relay, now, out| relay.take(now, from, packet, out));
             } else if to == from {
                 own.push((from, packet));
             } else if self.layout.node_of(to) == self.node {
@@ -188,25 +188,25 @@ impl Switch {
         full.map_or(Ok(()), |pe| Err(Undelivered::Full(pe)))
     }
 
-    /// Lets the carrier do something, and does what follows. What goes on to other nodes does so
+    /// Lets the relay do something, and does what follows. What goes on to other nodes does so
     /// first.
-    fn carry<R>(&self, act: impl FnOnce(&mut Carrier, Time, &mut Vec<Carriage>) -> R) -> R {
+    fn carry<R>(&self, act: impl FnOnce(&mut Relay, Time, &mut Vec<RelayCommand>) -> R) -> R {
         let mut out = Vec::new();
-        let mut carrier = self.carrier.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = act(&mut carrier, self.now(), &mut out);
-        for carriage in out {
-            match carriage {
-                Carriage::Send { to, frame, is_bulk } => {
+        let mut relay = self.relay.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = act(&mut relay, self.now(), &mut out);
+        for command in out {
+            match command {
+                RelayCommand::Send { to, frame, is_bulk } => {
                     if let Some(network) = &self.network {
                         network.send(to, frame, is_bulk);
                     }
                 }
-                Carriage::Deliver { from, to, packet } => self.inbox(to).push([(from, packet)]),
-                Carriage::Act(action) => self.inbox(PeId(self.first_pe)).push_action(action),
+                RelayCommand::Deliver { from, to, packet } => self.inbox(to).push([(from, packet)]),
+                RelayCommand::Act(action) => self.inbox(PeId(self.first_pe)).push_action(action),
             }
         }
-        self.carried_bytes.store(carrier.bytes(), Ordering::Relaxed);
-        let due = carrier.next_wakeup().map_or(NEVER, |due| due.0);
+        self.carried_bytes.store(relay.bytes(), Ordering::Relaxed);
+        let due = relay.next_wakeup().map_or(NEVER, |due| due.0);
         if due < self.due_ns.swap(due, Ordering::Relaxed)
             && let Some(network) = &self.network
         {
@@ -219,7 +219,7 @@ impl Switch {
         Time(self.begin.elapsed().as_nanos() as u64)
     }
 
-    /// How long until [`Switch::wake_carrier`] has something to do.
+    /// How long until [`Switch::wake_relay`] has something to do.
     #[cfg(feature = "net")]
     pub(super) fn until_due(&self) -> Option<Duration> {
         if self.is_nudged.load(Ordering::SeqCst) {
@@ -229,12 +229,12 @@ impl Switch {
         (due != NEVER).then(|| Time(due).since(self.now()))
     }
 
-    /// Has the carrier do what is due by now.
+    /// Has the relay do what is due by now.
     #[cfg(feature = "net")]
-    pub(super) fn wake_carrier(&self) {
+    pub(super) fn wake_relay(&self) {
         if self.until_due() == Some(Duration::ZERO) {
             self.is_nudged.store(false, Ordering::SeqCst);
-            self.carry(|carrier, now, out| carrier.wake(now, out));
+            self.carry(|relay, now, out| relay.wake(now, out));
         }
     }
 
@@ -319,8 +319,8 @@ impl Switch {
         from: NodeId,
         frame: &bytes::Bytes,
     ) -> Result<(), crate::DecodeError> {
-        if Carrier::is_concerned(frame) {
-            return self.carry(|carrier, now, out| carrier.receive(now, from, frame, out));
+        if Relay::is_concerned(frame) {
+            return self.carry(|relay, now, out| relay.receive(now, from, frame, out));
         }
         let (sender, to, packet) = Packet::from_frame(frame)?;
         if !self.layout.knows(to) || self.layout.node_of(to) != self.node {

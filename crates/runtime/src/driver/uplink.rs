@@ -203,7 +203,7 @@ impl Uplink {
             self.hand_over(net, switch);
         }
         net.transport().pause_reading(switch.is_congested() || self.is_draining(switch));
-        switch.wake_carrier();
+        switch.wake_relay();
         let timeout = switch.until_due().map_or(timeout, |due| due.min(timeout));
         let timeout = if timeout.is_zero() {
             timeout
@@ -212,7 +212,7 @@ impl Uplink {
             if self.has_frames.load(Ordering::SeqCst) { Duration::ZERO } else { timeout }
         };
         let mut result = net.turn(Some(timeout), &mut |event| {
-            // This thread is awake: what its carrier passes on leaves below.
+            // This thread is awake: what its relay passes on leaves below.
             self.waiting.store(false, Ordering::SeqCst);
             if let Some(own) = own {
                 // This thread is awake; nobody has to wake it for what it brings itself.
@@ -221,9 +221,9 @@ impl Uplink {
             self.handle(switch, event);
         });
         self.waiting.store(false, Ordering::SeqCst);
-        switch.wake_carrier();
+        switch.wake_relay();
         if result.is_ok() && self.has_frames.swap(false, Ordering::SeqCst) {
-            // The carrier has passed something on, which leaves at once.
+            // The relay has passed something on, which leaves at once.
             self.hand_over(net, switch);
             result = net.turn(Some(Duration::ZERO), &mut |event| self.handle(switch, event));
         }
@@ -233,7 +233,7 @@ impl Uplink {
         }
     }
 
-    /// Whether too much waits here, such as what the carrier passes on faster than others take it,
+    /// Whether too much waits here, such as what the relay passes on faster than others take it,
     /// and some of it leaves. Where none does for long, reading goes on all the same, up to the
     /// hard limit: two nodes that each read only once the other has would wait forever.
     fn is_draining(&self, switch: &Switch) -> bool {

@@ -1,12 +1,12 @@
 //! How announcements travel: the root has an advisor, which plans ahead while nothing waits for it.
 //!
-//! **Start.** Announcements travel by the standing plan that all carriers know. The first makes the
+//! **Start.** Announcements travel by the standing plan that all relays know. The first makes the
 //! root ask for the places; once those are known, there is an advisor.
 //!
 //! **Steady state.** Nodes report what they saw of each announcement that is large enough to show
 //! what links can do. From that, from what the survey knows of links and from the sizes so far the
 //! advisor makes plans, in a thought that the driver has done off the PE. A plan goes to all
-//! carriers, and is used once all have confirmed it, so that nobody ever meets a plan it does not
+//! relays, and is used once all have confirmed it, so that nobody ever meets a plan it does not
 //! know. One that is replaced is forgotten with the next that is made.
 //!
 //! **Other senders.** A PE of another node says how its broadcast travels as it asks for a number.
@@ -20,8 +20,8 @@
 
 use super::core::Core;
 use super::state::{Advice, Arrived, Flow, News, Places, Purpose, Thought, Unconfirmed, edges};
-use crate::carrier::standing_plan;
 use crate::probe::{ProbeKind, Probed};
+use crate::relay::standing_plan;
 use crate::wire::{Announcement, Arrival, Control, Packet, REPORTED_BYTES_MIN, Spread};
 use crate::wire::{FlowId, PlanNews, SEGMENT_BYTES, Travel};
 use gridspan_bcast::{
@@ -52,7 +52,7 @@ const CONTRIBUTION_BYTES: u64 = 4096;
 
 impl Core {
     /// Sends a control packet to every PE, this one, the root, as well: `make` is asked for each
-    /// copy that moves as a value. Other nodes get it from the carrier.
+    /// copy that moves as a value. Other nodes get it from the relay.
     pub(super) fn post_to_all(&mut self, make: impl Fn() -> Control) {
         for pe in self.pes_here() {
             self.post(pe, make());
@@ -87,7 +87,7 @@ impl Core {
         layout.place(layout.node_of(self.me)).pes.clone().map(PeId)
     }
 
-    /// Hands an announcement to the carrier, with the plan for its size. Runs on the root.
+    /// Hands an announcement to the relay, with the plan for its size. Runs on the root.
     fn announce(&mut self, announcement: Announcement) {
         let me = self.common.layout.node_of(self.me);
         let Some(root) = &mut self.root else { return };

@@ -1,7 +1,7 @@
 //! Errands: what workers of guests and founders tell each other, outside of the order of messages.
 //!
 //! Errands have no numbers, and are no part of what quiescence counts. Inside of a node, its
-//! carrier gives them to PEs in the name of the first one.
+//! relay gives them to PEs in the name of the first one.
 
 use super::core::Core;
 use crate::envelope::Header;

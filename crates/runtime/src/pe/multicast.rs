@@ -1,4 +1,4 @@
-//! One message for many members. What is for other nodes goes to the carrier of this one: whole, to
+//! One message for many members. What is for other nodes goes to the relay of this one: whole, to
 //! be split up on its way, or in segments on a course if it is large. On the root that is the
 //! plan's for this size, if it is predicted to take no longer than going by sites.
 

@@ -3,7 +3,7 @@
 //! has to know them.
 
 use super::core::Core;
-use crate::carrier::standing_plan;
+use crate::relay::standing_plan;
 use crate::wire::{Control, PlanNews};
 use gridspan_bcast::{Course, Plan};
 use gridspan_topology::{NodeId, PeId};

@@ -11,7 +11,7 @@
 //!   frame of the thief whose result goes back to the lender. So there is no counter that all
 //!   share, and the end is known when the root's frame is complete.
 //! - `engine`: the queue and the frames of a PE. `deques`: what the PEs of a node share.
-//! - `steward`: takes tasks from other nodes, and gives them some, in the node's carrier.
+//! - `steward`: takes tasks from other nodes, and gives them some, in the node's relay.
 //!   `lending`: which.
 //! - `order`: what workers and stewards are told. `trading`: what workers do for their steward.
 //! - `ledger`: what guests owe. `backups`: copies of what other sites were lent. `lineage`: which

@@ -1,6 +1,6 @@
 //! How a node takes tasks from other nodes, and gives them some.
 //!
-//! The steward stands in the node's carrier and takes tasks from where the node's PEs lay them out,
+//! The steward stands in the node's relay and takes tasks from where the node's PEs lay them out,
 //! so no PE has to come to the end of what it runs before another node gets an answer. What it gets
 //! it lays beside them. Only two things are left to PEs: to give away what they keep, when nothing
 //! lies open since tasks are short, and to lend to guests, whose loans are in a PE's

@@ -13,7 +13,7 @@ use gridspan_balance::victim::Gift;
 use gridspan_topology::{NodeId, Time};
 
 impl<W: Work> Worker<W> {
-    /// Has the carrier of the node share its tasks with other nodes, if there are any.
+    /// Has the relay of the node share its tasks with other nodes, if there are any.
     pub(super) fn open_steward(&mut self, cx: &mut Context<'_, Self>) {
         if !self.opened_steward
             && let Some(steward) = PoolSteward::<W>::new(&self.engine.node, cx)

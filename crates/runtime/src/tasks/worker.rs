@@ -39,7 +39,7 @@ const BEHIND_ALL: i32 = i32::MAX;
 /// Runs tasks on one PE.
 pub(crate) struct Worker<W: Work> {
     pub(super) engine: Engine<W>,
-    /// Whether it was this PE that gave the node's carrier a steward for the pool, and is to close
+    /// Whether it was this PE that gave the node's relay a steward for the pool, and is to close
     /// it.
     pub(super) opened_steward: bool,
     /// What guests owe, on the first PE of each node.

@@ -347,7 +347,7 @@ impl Control {
     }
 
     /// Whether the PE itself has sent it that it comes from: errands inside of a node come from its
-    /// carrier, in the name of its first PE.
+    /// relay, in the name of its first PE.
     pub(crate) fn is_of_pe(&self) -> bool {
         !matches!(self, Self::Errand { .. })
     }

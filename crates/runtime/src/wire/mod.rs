@@ -2,7 +2,7 @@
 //!
 //! Within a process packets move as values. Towards another node the sending PE encodes them, and
 //! the PE they are for decodes the messages; whoever drives the network decodes control packets,
-//! and what is for the node's carrier.
+//! and what is for the node's relay.
 
 mod broadcast;
 mod control;

@@ -20,7 +20,7 @@ pub(crate) enum Content {
     Frame(MessageFrame),
     /// Messages to actors of one type, as they came over the network.
     Encoded(EncodedBatch),
-    /// For PEs of several other nodes. Goes to the carrier of the node.
+    /// For PEs of several other nodes. Goes to the relay of the node.
     Spread(Box<Spread>),
     /// Anything else.
     Control(Box<Control>),
@@ -94,19 +94,19 @@ impl Packet {
                 frame
             }
             Content::Batch(_) | Content::Spread(_) => {
-                unreachable!("these go to PEs or to the carrier of the same node only")
+                unreachable!("these go to PEs or to the relay of the same node only")
             }
         };
         write_ends(from, to, &mut frame);
         frame
     }
 
-    /// Something that the carrier of the node is to bring to other nodes.
+    /// Something that the relay of the node is to bring to other nodes.
     pub(crate) fn spread(spread: Spread) -> Self {
         Self(Content::Spread(Box::new(spread)))
     }
 
-    /// Whether it is for the carrier of the node that it comes from, and not for a PE.
+    /// Whether it is for the relay of the node that it comes from, and not for a PE.
     pub fn is_spread(&self) -> bool {
         matches!(self.0, Content::Spread(_))
     }

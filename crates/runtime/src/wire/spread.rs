@@ -1,4 +1,4 @@
-//! What goes to PEs of several nodes: a PE hands it over once, and the nodes' carriers bring it.
+//! What goes to PEs of several nodes: a PE hands it over once, and the nodes' relays bring it.
 
 use super::broadcast::{Asked, BroadcastOrder, FlowId};
 use super::control::{Control, Multicast, MulticastTarget};
@@ -25,7 +25,7 @@ pub(crate) const SEGMENT_BYTES: u64 = 68 << 10;
 pub(crate) enum Spread {
     /// For those PEs of other nodes that are named as targets.
     Multicast(Multicast),
-    /// The same of a large multicast, as its targets' carriers will announce it to their PEs; or a
+    /// The same of a large multicast, as its targets' relays will announce it to their PEs; or a
     /// broadcast of this node.
     Cast {
         multicast: Announcement,
@@ -41,7 +41,7 @@ pub(crate) enum Spread {
         /// Its number.
         flow: u64,
     },
-    /// For the carriers of all nodes, which keep it, and forget others once they have what travels
+    /// For the relays of all nodes, which keep it, and forget others once they have what travels
     /// by those.
     Plan { plan: Box<Plan>, retired: Vec<PlanId> },
     /// For the steward of a pool on this node.

@@ -1,4 +1,4 @@
-//! What carriers send each other, as frames.
+//! What relays send each other, as frames.
 
 use super::broadcast::FlowId;
 use super::control::{Arrival, Multicast, MulticastTarget};
@@ -53,7 +53,7 @@ pub(crate) struct NoteHead {
     pub(crate) number: u64,
 }
 
-/// A node has all of an announcement or multicast: what it saw, for the carrier where that began.
+/// A node has all of an announcement or multicast: what it saw, for the relay where that began.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CarriedHead {
     pub(crate) flow: FlowId,
@@ -68,7 +68,7 @@ pub(crate) struct PlanHead {
     pub(crate) retired: Vec<(PlanId, u64)>,
 }
 
-/// A frame for the carrier of a node.
+/// A frame for the relay of a node.
 pub(crate) enum SpreadFrame {
     Multicast(Multicast),
     Segment { origin: PeId, head: SegmentHead, payload: Bytes },
@@ -85,11 +85,11 @@ const PLAN: u8 = 4;
 const CAST: u8 = 5;
 const NOTE: u8 = 6;
 const CARRIED: u8 = 7;
-/// In the place of a receiver: the frame is for a carrier.
+/// In the place of a receiver: the frame is for a relay.
 const NOBODY: PeId = PeId(u32::MAX);
 
 impl SpreadFrame {
-    /// Whether a frame is for the carrier of the node, and not for one of its PEs.
+    /// Whether a frame is for the relay of the node, and not for one of its PEs.
     pub(crate) fn is_one(frame: &[u8]) -> bool {
         matches!(frame.get(8), Some(&(MULTICAST..=CARRIED)))
     }
@@ -100,7 +100,7 @@ impl SpreadFrame {
     }
 
     pub(crate) fn decode(frame: &Bytes) -> Result<Self, DecodeError> {
-        const WHAT: &str = "a frame for a carrier";
+        const WHAT: &str = "a frame for a relay";
         let short = || DecodeError::new(WHAT, "shorter than its header");
         let origin = PeId(u32::from_le_bytes(*frame.first_chunk().ok_or_else(short)?));
         let (&tag, rest) = frame.get(8..).and_then(<[u8]>::split_first).ok_or_else(short)?;

@@ -5,8 +5,8 @@ use crate::guests::{Departure, GuestPlan, GuestStep};
 use crate::node::Node;
 use crate::report::SimError;
 use crate::station::Station;
-use gridspan_runtime::carrier::Carrier;
 use gridspan_runtime::pe::{Action, Core, Pe};
+use gridspan_runtime::relay::Relay;
 use gridspan_runtime::{JobError, NodeId, PeId, Program, SiteId, Time};
 use gridspan_topology::Speed;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub(super) struct Seated {
     guest: NodeId,
     plan: GuestPlan,
     machines: Vec<Pe>,
-    carrier: Carrier,
+    relay: Relay,
 }
 
 /// Makes the planned guests, numbered in each site in the order of the plans.
@@ -27,8 +27,8 @@ pub(super) fn seat(program: &Program, plans: &[GuestPlan]) -> Result<Vec<Seated>
         let guest = program.layout().guest(plan.site, *number);
         let guest = guest.ok_or(SimError::NoPlace { site: plan.site.0 })?;
         *number += 1;
-        let (machines, carrier) = program.guest_node(guest, plan.pes);
-        Ok(Seated { guest, plan, machines, carrier })
+        let (machines, relay) = program.guest_node(guest, plan.pes);
+        Ok(Seated { guest, plan, machines, relay })
     };
     plans.iter().map(seat).collect()
 }
@@ -36,9 +36,9 @@ pub(super) fn seat(program: &Program, plans: &[GuestPlan]) -> Result<Vec<Seated>
 impl Simulation {
     /// Has guests come and go at their times.
     pub(super) fn expect(&mut self, guests: Vec<Seated>) {
-        for Seated { guest, plan, machines, carrier } in guests {
+        for Seated { guest, plan, machines, relay } in guests {
             self.nodes.add(guest, Node::guest());
-            self.carriers.add(guest, carrier);
+            self.relays.add(guest, relay);
             for machine in machines {
                 self.stations.add(machine.id(), Station::new(machine, Speed::ORDINARY));
             }

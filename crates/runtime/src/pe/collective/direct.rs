@@ -1,7 +1,7 @@
 //! Broadcasts whose message goes from the sender to everyone while the root numbers them.
 //!
 //! **Start.** A sender on another node than the root's hands a message that is not small to the
-//! carrier of its own node, with a plan from there, and asks the root for a number. So the message
+//! relay of its own node, with a plan from there, and asks the root for a number. So the message
 //! does not go to the root first, and the number is fetched while it travels.
 //!
 //! **Steady state.** The root brings requests into their order as it does those with a message, and
@@ -78,7 +78,7 @@ impl Core {
         self.post(last, control);
     }
 
-    /// Hands a broadcast to the carrier of this node, which brings it to all others by a plan from
+    /// Hands a broadcast to the relay of this node, which brings it to all others by a plan from
     /// here. Returns how it travels.
     pub(super) fn cast_to_others(&mut self, broadcast: &Control) -> Travel {
         let announcement = Announcement::new(broadcast);

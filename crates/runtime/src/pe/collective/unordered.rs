@@ -1,7 +1,7 @@
 //! Broadcasts without the total order: handled by every member, once, as they come.
 //!
 //! **Start.** The sender's PE numbers its unordered broadcasts to a collection, channel by channel:
-//! a *stream*. It hands each to the carrier of its own node, with a plan from there; no other node
+//! a *stream*. It hands each to the relay of its own node, with a plan from there; no other node
 //! is asked. The root hears how it travels and plans for it, as for a direct one.
 //!
 //! **Steady state.** A PE takes the broadcasts of a stream in the order of their numbers and gives

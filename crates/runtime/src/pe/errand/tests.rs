@@ -1,4 +1,4 @@
-//! Errands of guests, founders and carriers.
+//! Errands of guests, founders and relays.
 
 use super::*;
 use crate::Job;
@@ -102,7 +102,7 @@ fn an_errand_that_waits_for_its_collection_counts_with_its_bytes() {
 }
 
 #[test]
-fn an_errand_of_the_carrier_is_none_of_what_a_pe_has_told_itself() {
+fn an_errand_of_the_relay_is_none_of_what_a_pe_has_told_itself() {
     let (program, _) = program();
     let me = PeId(1);
     let mut pe = program.pe(me);

@@ -2,8 +2,8 @@
 //!
 //! What a rebalance tells grows with the number of actors, and has no bound; frames have one.
 
-use crate::carrier::Assembly;
 use crate::codec::{self, DecodeError};
+use crate::relay::Assembly;
 use crate::wire::{Control, Piece};
 use bytes::Bytes;
 use gridspan_topology::PeId;

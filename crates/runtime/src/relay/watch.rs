@@ -1,6 +1,6 @@
 //! How long large announcements and multicasts take until all nodes have them.
 //!
-//! The carrier where one begins notes when, and when the word of each node comes back. No PE is
+//! The relay where one begins notes when, and when the word of each node comes back. No PE is
 //! asked, which may be inside a handler for long. How long that word was on its way is for those to
 //! say who know the links.
 

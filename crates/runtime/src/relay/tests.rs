@@ -1,4 +1,4 @@
-//! Carriers without a network between them.
+//! Relays without a network between them.
 
 use super::*;
 use crate::frame::Frame;
@@ -10,36 +10,36 @@ use std::time::Duration;
 
 const BYTES_MAX: u64 = 1 << 20;
 
-/// The carriers of a grid with two PEs on each node, without a network between them.
-fn carriers(sites: &[usize]) -> Vec<Carrier> {
+/// The relays of a grid with two PEs on each node, without a network between them.
+fn relays(sites: &[usize]) -> Vec<Relay> {
     let site = |(n, &nodes): (usize, &usize)| (format!("s{n}"), vec![2; nodes]);
     let layout = Arc::new(Layout::new(sites.iter().enumerate().map(site).collect()));
     let tree = hierarchical(&layout, NodeId(0));
-    layout.nodes().map(|node| Carrier::new(node, layout.clone(), &tree, BYTES_MAX)).collect()
+    layout.nodes().map(|node| Relay::new(node, layout.clone(), &tree, BYTES_MAX)).collect()
 }
 
 /// Brings everything where it goes, the newest frame first. Returns what PEs got, in order.
-fn settle(carriers: &mut [Carrier], first: NodeId, mut out: Vec<Carriage>) -> Vec<(u32, Packet)> {
+fn settle(relays: &mut [Relay], first: NodeId, mut out: Vec<RelayCommand>) -> Vec<(u32, Packet)> {
     let mut got = Vec::new();
     let mut frames = Vec::new();
     let (mut at, mut time) = (first, 0);
     loop {
-        for carriage in out.drain(..) {
-            match carriage {
-                Carriage::Send { to, frame, .. } => frames.push((at, to, frame.into_bytes())),
-                Carriage::Deliver { to, packet, .. } => got.push((to.0, packet)),
-                Carriage::Act(_) => panic!("nothing here is anybody's fault"),
+        for command in out.drain(..) {
+            match command {
+                RelayCommand::Send { to, frame, .. } => frames.push((at, to, frame.into_bytes())),
+                RelayCommand::Deliver { to, packet, .. } => got.push((to.0, packet)),
+                RelayCommand::Act(_) => panic!("nothing here is anybody's fault"),
             }
         }
         let Some((from, to, frame)) = frames.pop() else { return got };
-        if !Carrier::is_concerned(&frame) {
+        if !Relay::is_concerned(&frame) {
             let (_, to, packet) = Packet::from_frame(&frame).unwrap();
             got.push((to.0, packet));
             continue;
         }
         at = to;
         time += 1_000_000;
-        carriers[to.index()].receive(Time(time), from, &frame, &mut out).unwrap();
+        relays[to.index()].receive(Time(time), from, &frame, &mut out).unwrap();
     }
 }
 
@@ -53,11 +53,11 @@ fn publication(bytes: usize, version: u64) -> Packet {
 #[test]
 fn an_announcement_of_any_size_reaches_every_pe_of_every_other_node_once() {
     for bytes in [0, 1, SEGMENT_BYTES as usize, 300_001] {
-        let mut carriers = carriers(&[2, 3, 1]);
+        let mut relays = relays(&[2, 3, 1]);
         let mut out = Vec::new();
-        carriers[0].take(Time(0), PeId(0), publication(bytes, 0), &mut out);
+        relays[0].take(Time(0), PeId(0), publication(bytes, 0), &mut out);
 
-        let mut got = settle(&mut carriers, NodeId(0), out);
+        let mut got = settle(&mut relays, NodeId(0), out);
 
         let reports = got.extract_if(.., |(pe, _)| *pe == 0).count();
         assert_eq!(reports, if bytes > 30_000 { 5 } else { 0 });
@@ -70,7 +70,7 @@ fn an_announcement_of_any_size_reaches_every_pe_of_every_other_node_once() {
             assert_eq!(value.len(), bytes);
             assert!(value.iter().enumerate().all(|(at, &byte)| byte == (at % 251) as u8));
         }
-        assert!(carriers.iter().all(|carrier| carrier.bytes() == 0));
+        assert!(relays.iter().all(|relay| relay.bytes() == 0));
     }
 }
 
@@ -86,37 +86,38 @@ fn striped(version: u64) -> Plan {
 
 #[test]
 fn an_announcement_takes_the_plan_it_names_until_that_is_retired() {
-    let mut carriers = carriers(&[1, 2]);
-    let known = |carriers: &[Carrier], version| {
+    let mut relays = relays(&[1, 2]);
+    let known = |relays: &[Relay], version| {
         let plan = PlanId { root: NodeId(0), version };
-        carriers.iter().filter(|carrier| carrier.plan(plan).is_some()).count()
+        relays.iter().filter(|relay| relay.plan(plan).is_some()).count()
     };
-    let publish = |carriers: &mut [Carrier], version, retired| {
+    let publish = |relays: &mut [Relay], version, retired| {
         let plan = Box::new(striped(version));
         let mut out = Vec::new();
         let packet = Packet::spread(Spread::Plan { plan, retired });
-        carriers[0].take(Time(0), PeId(0), packet, &mut out);
-        settle(carriers, NodeId(0), out).len()
+        relays[0].take(Time(0), PeId(0), packet, &mut out);
+        settle(relays, NodeId(0), out).len()
     };
-    assert_eq!(publish(&mut carriers, 1, Vec::new()), 2, "both others confirm it");
+    assert_eq!(publish(&mut relays, 1, Vec::new()), 2, "both others confirm it");
 
     let mut out = Vec::new();
-    carriers[0].take(Time(0), PeId(0), publication(40_000, 1), &mut out);
-    let to_first = |carriage: &&Carriage| matches!(carriage, Carriage::Send { to: NodeId(1), .. });
+    relays[0].take(Time(0), PeId(0), publication(40_000, 1), &mut out);
+    let to_first =
+        |command: &&RelayCommand| matches!(command, RelayCommand::Send { to: NodeId(1), .. });
     assert_eq!((out.len(), out.iter().filter(to_first).count()), (41, 21));
     // Nothing has arrived, so that the plan is needed yet.
-    assert_eq!(publish(&mut carriers, 2, vec![striped(1).id()]), 2);
-    assert_eq!((known(&carriers, 1), known(&carriers, 2)), (2, 3));
+    assert_eq!(publish(&mut relays, 2, vec![striped(1).id()]), 2);
+    assert_eq!((known(&relays, 1), known(&relays, 2)), (2, 3));
 
-    let got = settle(&mut carriers, NodeId(0), out);
+    let got = settle(&mut relays, NodeId(0), out);
 
     assert_eq!(got.iter().filter(|(pe, _)| *pe > 1).count(), 4);
-    assert_eq!(known(&carriers, 1), 0);
+    assert_eq!(known(&relays, 1), 0);
 }
 
 #[test]
 fn the_root_sends_segments_of_one_value_without_copying_it() {
-    let mut carriers = carriers(&[1, 2]);
+    let mut relays = relays(&[1, 2]);
     let value: Bytes = vec![7; 200_000].into();
     let control = Control::Publish { id: 7, value: value.clone() };
     let (announcement, plan) =
@@ -124,11 +125,11 @@ fn the_root_sends_segments_of_one_value_without_copying_it() {
     let packet = Packet::spread(Spread::Announcement { announcement, plan, flow: 0 });
 
     let mut out = Vec::new();
-    carriers[0].take(Time(0), PeId(0), packet, &mut out);
+    relays[0].take(Time(0), PeId(0), packet, &mut out);
 
-    let sent = out.iter().map(|carriage| match carriage {
-        Carriage::Send { frame, .. } => &frame.body,
-        Carriage::Deliver { .. } | Carriage::Act(_) => panic!("this node has it"),
+    let sent = out.iter().map(|command| match command {
+        RelayCommand::Send { frame, .. } => &frame.body,
+        RelayCommand::Deliver { .. } | RelayCommand::Act(_) => panic!("this node has it"),
     });
     let mut at = value.as_ptr();
     for body in sent {
@@ -140,19 +141,19 @@ fn the_root_sends_segments_of_one_value_without_copying_it() {
 
 #[test]
 fn a_segment_is_passed_on_before_the_next_has_come() {
-    let mut carriers = carriers(&[1, 2]);
+    let mut relays = relays(&[1, 2]);
     let mut out = Vec::new();
-    carriers[0].take(Time(0), PeId(0), publication(200_000, 0), &mut out);
-    let Carriage::Send { to: NodeId(1), frame, .. } = out.swap_remove(0) else {
+    relays[0].take(Time(0), PeId(0), publication(200_000, 0), &mut out);
+    let RelayCommand::Send { to: NodeId(1), frame, .. } = out.swap_remove(0) else {
         panic!("not to the other site")
     };
     let frame = frame.into_bytes();
 
     let mut passed = Vec::new();
-    carriers[1].receive(Time(1), NodeId(0), &frame, &mut passed).unwrap();
+    relays[1].receive(Time(1), NodeId(0), &frame, &mut passed).unwrap();
 
-    let [Carriage::Send { to: NodeId(2), frame: same, is_bulk: true }] = &passed[..] else {
-        panic!("{} carriages", passed.len())
+    let [RelayCommand::Send { to: NodeId(2), frame: same, is_bulk: true }] = &passed[..] else {
+        panic!("{} commands", passed.len())
     };
     assert!(same.head.is_empty());
     assert_eq!(same.body.as_ptr(), frame.as_ptr(), "the bytes are not copied");
@@ -173,13 +174,13 @@ fn multicast() -> Multicast {
 
 #[test]
 fn a_multicast_is_given_to_the_pes_of_its_targets() {
-    let mut carriers = carriers(&[2, 3]);
+    let mut relays = relays(&[2, 3]);
     let target = |pe| MulticastTarget { pe: PeId(pe), members: Vec::new() };
     let multicast = Multicast { targets: [3, 6, 7, 9].map(target).to_vec(), ..multicast() };
     let mut out = Vec::new();
-    carriers[0].take(Time(0), PeId(0), Packet::spread(Spread::Multicast(multicast)), &mut out);
+    relays[0].take(Time(0), PeId(0), Packet::spread(Spread::Multicast(multicast)), &mut out);
 
-    let got = settle(&mut carriers, NodeId(0), out);
+    let got = settle(&mut relays, NodeId(0), out);
 
     let mut pes = Vec::new();
     for (pe, packet) in got {
@@ -207,21 +208,21 @@ fn cast(plan: &Plan, pes: &[u32], bytes: usize) -> Packet {
 
 #[test]
 fn a_large_multicast_comes_in_segments_and_through_nodes_that_keep_nothing_of_it() {
-    let mut carriers = carriers(&[1, 2]);
+    let mut relays = relays(&[1, 2]);
     let mut out = Vec::new();
-    carriers[0].take(Time(0), PeId(1), cast(&striped(1), &[5], 40_000), &mut out);
-    let through = out.iter().find_map(|carriage| match carriage {
-        Carriage::Send { to: NodeId(1), frame, .. } => Some(frame.clone().into_bytes()),
+    relays[0].take(Time(0), PeId(1), cast(&striped(1), &[5], 40_000), &mut out);
+    let through = out.iter().find_map(|command| match command {
+        RelayCommand::Send { to: NodeId(1), frame, .. } => Some(frame.clone().into_bytes()),
         _ => None,
     });
     let mut passed = Vec::new();
-    carriers[1].receive(Time(1), NodeId(0), &through.unwrap(), &mut passed).unwrap();
-    assert!(matches!(passed[..], [Carriage::Send { to: NodeId(2), is_bulk: false, .. }]));
-    assert_eq!(carriers[1].bytes(), 0);
+    relays[1].receive(Time(1), NodeId(0), &through.unwrap(), &mut passed).unwrap();
+    assert!(matches!(passed[..], [RelayCommand::Send { to: NodeId(2), is_bulk: false, .. }]));
+    assert_eq!(relays[1].bytes(), 0);
 
-    let mut got = settle(&mut carriers, NodeId(0), out);
+    let mut got = settle(&mut relays, NodeId(0), out);
 
-    assert!(carriers.iter().all(|carrier| carrier.bytes() == 0));
+    assert!(relays.iter().all(|relay| relay.bytes() == 0));
     let reports: Vec<_> = got.extract_if(.., |(pe, _)| *pe == 0).collect();
     let [(_, Packet(Content::Control(report)))] = &reports[..] else { panic!("not one report") };
     let Control::Carried { flow: FlowId::Multicast(8), arrivals, node, after } = &**report else {
@@ -241,7 +242,7 @@ fn a_large_multicast_comes_in_segments_and_through_nodes_that_keep_nothing_of_it
 
 #[test]
 fn a_part_of_a_multicast_that_cannot_be_is_refused() {
-    let mut carriers = carriers(&[1, 2]);
+    let mut receivers = relays(&[1, 2]);
     let tree = striped(1).stripes()[0].tree.clone();
     let (relays, report) = (Vec::new(), None);
     let good = CastHead { flow: 0, stripe: 0, offset: 0, total: 4, tree, relays, report };
@@ -255,17 +256,17 @@ fn a_part_of_a_multicast_that_cannot_be_is_refused() {
         let payload: (&[u8], Bytes) = (b"a", Bytes::from_static(b"b"));
         let frame = SpreadFrame::cast(PeId(origin), head, payload).into_bytes();
         let mut out = Vec::new();
-        assert!(carriers[1].receive(Time(1), NodeId(from), &frame, &mut out).is_err());
+        assert!(receivers[1].receive(Time(1), NodeId(from), &frame, &mut out).is_err());
         assert!(out.is_empty());
     }
 }
 
 #[test]
 fn frames_that_cannot_be_are_refused() {
-    let mut carriers = carriers(&[1, 2]);
+    let mut relays = relays(&[1, 2]);
     let mut refused = |from: u32, frame: Frame| {
         let (frame, mut out) = (frame.into_bytes(), Vec::new());
-        let error = carriers[1].receive(Time(1), NodeId(from), &frame, &mut out).unwrap_err();
+        let error = relays[1].receive(Time(1), NodeId(from), &frame, &mut out).unwrap_err();
         assert!(out.is_empty(), "{error}");
         error.to_string()
     };

@@ -1,12 +1,12 @@
 //! Large multicasts, and broadcasts from other nodes than the root's: in segments over the trees of
 //! a course, which every segment names with it.
 //!
-//! A multicast may come from any node and goes to any others, so that no plan that all carriers
+//! A multicast may come from any node and goes to any others, so that no plan that all relays
 //! know says where. What a segment says is enough to pass it on; nodes that only pass on keep
 //! nothing of it.
 
 use super::assembly::Assembly;
-use super::{BULK_BYTES, Carriage, Carrier};
+use super::{BULK_BYTES, Relay, RelayCommand};
 use crate::codec::DecodeError;
 use crate::frame::Frame;
 use crate::wire::{
@@ -16,14 +16,14 @@ use bytes::Bytes;
 use gridspan_bcast::Course;
 use gridspan_topology::{NodeId, PeId, Time};
 
-impl Carrier {
+impl Relay {
     /// Sends a multicast of this node on its course.
     pub(super) fn cast(
         &mut self,
         (now, origin): (Time, PeId),
         multicast: &Announcement,
         (course, report): (&Course, Option<FlowId>),
-        out: &mut Vec<Carriage>,
+        out: &mut Vec<RelayCommand>,
     ) {
         let flow = self.casts_begun;
         self.casts_begun += 1;
@@ -50,7 +50,7 @@ impl Carrier {
         (now, from, origin): (Time, NodeId, PeId),
         head: CastHead,
         (frame, payload): (&Bytes, Bytes),
-        out: &mut Vec<Carriage>,
+        out: &mut Vec<RelayCommand>,
     ) -> Result<(), DecodeError> {
         let refuse = |reason: String| Err(DecodeError::new("a part of a multicast", reason));
         let CastHead { flow, stripe, offset, total, tree, relays, report } = head;
@@ -80,15 +80,15 @@ impl Carrier {
         }
         let here = self.layout.place(self.node).pes.clone().map(PeId);
         for (to, control) in Announced::from_bytes(&cast.into_bytes())?.controls(here)? {
-            out.push(Carriage::Deliver { from: origin, to, packet: Packet::control(control) });
+            out.push(RelayCommand::Deliver { from: origin, to, packet: Packet::control(control) });
         }
         Ok(())
     }
 }
 
-fn send_to(nodes: &[NodeId], frame: &Frame, total: u64, out: &mut Vec<Carriage>) {
+fn send_to(nodes: &[NodeId], frame: &Frame, total: u64, out: &mut Vec<RelayCommand>) {
     for &to in nodes {
         let (frame, is_bulk) = (frame.clone(), total >= BULK_BYTES);
-        out.push(Carriage::Send { to, frame, is_bulk });
+        out.push(RelayCommand::Send { to, frame, is_bulk });
     }
 }

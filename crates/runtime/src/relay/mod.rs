@@ -1,8 +1,8 @@
-//! A node's carrier: brings what is for many nodes, without waiting for PEs.
+//! A node's relay: brings what is for many nodes, without waiting for PEs.
 //!
 //! A PE may be inside a handler for long, and what others wait for must not wait with it. So
-//! multicasts and announcements (broadcasts, read-only data) are handed to the carrier of the node,
-//! and from there on carriers pass them on among themselves, on whichever thread drives the
+//! multicasts and announcements (broadcasts, read-only data) are handed to the relay of the node,
+//! and from there on relays pass them on among themselves, on whichever thread drives the
 //! network; PEs get what is for them.
 //!
 //! - Multicasts cross once to each other site, are passed on to the nodes there, and are given to
@@ -12,12 +12,12 @@
 //! - Announcements go to all PEs of all nodes, over the trees of a plan, in segments: each is
 //!   passed on as it arrives, as the same bytes in memory.
 //!
-//! A carrier does no I/O: packets and frames in, [`Carriage`]s out.
+//! A relay does no I/O: packets and frames in, [`RelayCommand`]s out.
 
 mod assembly;
 mod branches;
-mod carriage;
 mod casts;
+mod command;
 mod lines;
 mod plans;
 mod stewards;
@@ -32,7 +32,7 @@ use crate::wire::{
 };
 pub(crate) use assembly::Assembly;
 use bytes::Bytes;
-pub use carriage::Carriage;
+pub use command::RelayCommand;
 use gridspan_bcast::{Plan, PlanId, Tree};
 use gridspan_topology::{Layout, NodeId, PeId, Time};
 use plans::Plans;
@@ -41,8 +41,8 @@ use std::sync::Arc;
 use stewards::{Post, Stewards};
 use watch::Watch;
 
-/// The carrier of one node.
-pub struct Carrier {
+/// The relay of one node.
+pub struct Relay {
     node: NodeId,
     layout: Arc<Layout>,
     plans: Plans,
@@ -62,7 +62,7 @@ pub struct Carrier {
     watch: Watch,
 }
 
-/// The plan over this tree that all carriers know from the beginning.
+/// The plan over this tree that all relays know from the beginning.
 pub(crate) fn standing_plan(tree: &Tree) -> Plan {
     // Where nobody passes anything on, there is nothing to be gained by segments.
     let segment_bytes = if tree.depth() > 1 { SEGMENT_BYTES } else { u64::MAX };
@@ -72,8 +72,8 @@ pub(crate) fn standing_plan(tree: &Tree) -> Plan {
 /// Announcements of so many bytes hold up no messages, however small their segments are.
 const BULK_BYTES: u64 = 64 << 10;
 
-impl Carrier {
-    /// A carrier that knows the `tree` of nodes, which announcements take that name no other plan.
+impl Relay {
+    /// A relay that knows the `tree` of nodes, which announcements take that name no other plan.
     pub(crate) fn new(node: NodeId, layout: Arc<Layout>, tree: &Tree, bytes_max: u64) -> Self {
         let standing = Arc::new(standing_plan(tree));
         let (flows, casts, used) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
@@ -94,7 +94,7 @@ impl Carrier {
         }
     }
 
-    /// Says how others have [`Carrier::wake`] called at once, where time is real.
+    /// Says how others have [`Relay::wake`] called at once, where time is real.
     pub(crate) fn connect(&mut self, nudge: Nudge) {
         self.stewards.nudge = Some(nudge);
     }
@@ -102,7 +102,7 @@ impl Carrier {
     /// Takes what a PE of this node has for others. Only packets for which [`Packet::is_spread`]
     /// holds do anything; of a guest, only what is for its stewards. `now` only has to run on
     /// evenly, here and everywhere.
-    pub fn take(&mut self, now: Time, from: PeId, packet: Packet, out: &mut Vec<Carriage>) {
+    pub fn take(&mut self, now: Time, from: PeId, packet: Packet, out: &mut Vec<RelayCommand>) {
         let Content::Spread(spread) = packet.0 else { return };
         match *spread {
             Spread::Word { pool, word } => {
@@ -125,7 +125,7 @@ impl Carrier {
         }
     }
 
-    /// Takes a frame for which [`Carrier::is_concerned`] holds from the carrier of another node.
+    /// Takes a frame for which [`Relay::is_concerned`] holds from the relay of another node.
     /// One that does not decode or does not fit what came before is refused. Guests speak with
     /// stewards only.
     pub fn receive(
@@ -133,7 +133,7 @@ impl Carrier {
         now: Time,
         from: NodeId,
         frame: &Bytes,
-        out: &mut Vec<Carriage>,
+        out: &mut Vec<RelayCommand>,
     ) -> Result<(), DecodeError> {
         match SpreadFrame::decode(frame)? {
             SpreadFrame::Note { head, note } => {
@@ -142,7 +142,7 @@ impl Carrier {
             }
             _ if self.layout.is_guest(from) || self.layout.is_guest(self.node) => {
                 let reason = "guests pass nothing on, and get nothing that is passed on";
-                Err(DecodeError::new("a frame for a carrier", reason))
+                Err(DecodeError::new("a frame for a relay", reason))
             }
             SpreadFrame::Multicast(multicast) => {
                 self.check(multicast.origin)?;
@@ -168,7 +168,7 @@ impl Carrier {
         }
     }
 
-    /// Whether a frame is for carriers, and not for one PE.
+    /// Whether a frame is for relays, and not for one PE.
     pub fn is_concerned(frame: &[u8]) -> bool {
         SpreadFrame::is_one(frame)
     }
@@ -178,13 +178,13 @@ impl Carrier {
         SpreadFrame::is_note(frame)
     }
 
-    /// When [`Carrier::wake`] has something to do although nothing comes.
+    /// When [`Relay::wake`] has something to do although nothing comes.
     pub fn next_wakeup(&self) -> Option<Time> {
         self.stewards.due()
     }
 
     /// Does what is due by now.
-    pub fn wake(&mut self, now: Time, out: &mut Vec<Carriage>) {
+    pub fn wake(&mut self, now: Time, out: &mut Vec<RelayCommand>) {
         let (stewards, mut post) = self.stewards(now, out);
         stewards.wake(&mut post);
     }
@@ -199,7 +199,7 @@ impl Carrier {
     fn stewards<'a>(
         &'a mut self,
         now: Time,
-        out: &'a mut Vec<Carriage>,
+        out: &'a mut Vec<RelayCommand>,
     ) -> (&'a mut Stewards, Post<'a>) {
         let Self { node, layout, stewards, bytes_max, .. } = self;
         (stewards, Post { node: *node, layout, now, bytes_max: *bytes_max, out })
@@ -213,7 +213,7 @@ impl Carrier {
     }
 
     /// Sends a multicast towards its targets, and gives it to those of this node.
-    fn pass_on(&self, multicast: Multicast, out: &mut Vec<Carriage>) {
+    fn pass_on(&self, multicast: Multicast, out: &mut Vec<RelayCommand>) {
         let branches = branches::branches(&self.layout, self.node, &multicast.targets);
         let Multicast { message, .. } = multicast;
         let message = message.to_bytes();
@@ -221,7 +221,7 @@ impl Carrier {
             Multicast { targets: Vec::new(), message: Parcel::Bytes(message.clone()), ..multicast };
         for (to, targets) in branches.nodes {
             let frame = SpreadFrame::multicast(&head, targets, message.clone());
-            out.push(Carriage::Send { to, frame, is_bulk: false });
+            out.push(RelayCommand::Send { to, frame, is_bulk: false });
         }
         for target in branches.here {
             let (from, to) = (head.origin, target.pe);
@@ -231,7 +231,7 @@ impl Carrier {
                 ..head
             };
             let packet = Packet::control(Control::Multicast(own));
-            out.push(Carriage::Deliver { from, to, packet });
+            out.push(RelayCommand::Deliver { from, to, packet });
         }
     }
 
@@ -241,7 +241,7 @@ impl Carrier {
         (now, origin): (Time, PeId),
         announcement: &Announcement,
         (plan, flow): (PlanId, u64),
-        out: &mut Vec<Carriage>,
+        out: &mut Vec<RelayCommand>,
     ) {
         let plan = self.plan(plan).unwrap_or(&self.standing).clone();
         self.used.insert(plan.id(), flow + 1);
@@ -256,7 +256,7 @@ impl Carrier {
             let frame = SpreadFrame::segment(origin, &head, announcement.part(part));
             for &to in plan.stripes()[segment.stripe].tree.children(self.node) {
                 let (frame, is_bulk) = (frame.clone(), total >= BULK_BYTES);
-                out.push(Carriage::Send { to, frame, is_bulk });
+                out.push(RelayCommand::Send { to, frame, is_bulk });
             }
         }
     }
@@ -273,7 +273,7 @@ impl Carrier {
         (now, from, origin): (Time, NodeId, PeId),
         head: SegmentHead,
         (frame, payload): (&Bytes, Bytes),
-        out: &mut Vec<Carriage>,
+        out: &mut Vec<RelayCommand>,
     ) -> Result<(), DecodeError> {
         let refuse = |reason: String| Err(DecodeError::new("a part of an announcement", reason));
         let Some(plan) = self.plan(head.plan).cloned() else {
@@ -307,7 +307,7 @@ impl Carrier {
         };
         for &to in tree.children(self.node) {
             let (frame, is_bulk) = (frame.clone().into(), head.total >= BULK_BYTES);
-            out.push(Carriage::Send { to, frame, is_bulk });
+            out.push(RelayCommand::Send { to, frame, is_bulk });
         }
         let Some((payload, arrivals)) = complete else { return Ok(()) };
         self.plans.note_complete(root, number);
@@ -316,13 +316,19 @@ impl Carrier {
         }
         let here = self.layout.place(self.node).pes.clone().map(PeId);
         for (to, control) in Announced::from_bytes(&payload)?.controls(here)? {
-            out.push(Carriage::Deliver { from: origin, to, packet: Packet::control(control) });
+            out.push(RelayCommand::Deliver { from: origin, to, packet: Packet::control(control) });
         }
         Ok(())
     }
 
     /// Gives a plan of this node to all others.
-    fn publish(&mut self, origin: PeId, plan: Plan, retired: &[PlanId], out: &mut Vec<Carriage>) {
+    fn publish(
+        &mut self,
+        origin: PeId,
+        plan: Plan,
+        retired: &[PlanId],
+        out: &mut Vec<RelayCommand>,
+    ) {
         let uses = |plan: &PlanId| (*plan, self.used.remove(plan).unwrap_or(0));
         let retired: Vec<(PlanId, u64)> = retired.iter().map(uses).collect();
         let head = PlanHead { plan, retired };
@@ -334,7 +340,7 @@ impl Carrier {
         }
         let frame = head.into_frame(origin);
         for &to in self.tree().children(self.node) {
-            out.push(Carriage::Send { to, frame: frame.clone(), is_bulk: false });
+            out.push(RelayCommand::Send { to, frame: frame.clone(), is_bulk: false });
         }
     }
 
@@ -343,7 +349,7 @@ impl Carrier {
         from: NodeId,
         head: PlanHead,
         frame: &Bytes,
-        out: &mut Vec<Carriage>,
+        out: &mut Vec<RelayCommand>,
     ) -> Result<(), DecodeError> {
         let plan = head.plan.id();
         let is_due = self.tree().parent(self.node) == Some(from) && self.plan(plan).is_none();
@@ -353,7 +359,7 @@ impl Carrier {
         }
         self.plans.learn(&self.layout, head.plan, &head.retired)?;
         for &to in self.tree().children(self.node) {
-            out.push(Carriage::Send { to, frame: frame.clone().into(), is_bulk: false });
+            out.push(RelayCommand::Send { to, frame: frame.clone().into(), is_bulk: false });
         }
         let root = self.layout.leader(plan.root);
         out.push(self.report(root, Control::PlanKnown { plan }));
@@ -366,27 +372,33 @@ impl Carrier {
     }
 
     /// Tells a PE of another node something.
-    fn report(&self, to: PeId, control: Control) -> Carriage {
+    fn report(&self, to: PeId, control: Control) -> RelayCommand {
         let frame = Packet::control(control).into_frame(self.layout.leader(self.node), to);
-        Carriage::Send { to: self.layout.node_of(to), frame: frame.into(), is_bulk: false }
+        RelayCommand::Send { to: self.layout.node_of(to), frame: frame.into(), is_bulk: false }
     }
 
-    /// Tells the carrier where something began that this node has all of it.
-    fn carried(&self, origin: PeId, flow: FlowId, arrivals: Vec<Arrival>) -> Carriage {
+    /// Tells the relay where something began that this node has all of it.
+    fn carried(&self, origin: PeId, flow: FlowId, arrivals: Vec<Arrival>) -> RelayCommand {
         let head = CarriedHead { flow, arrivals };
         let frame = SpreadFrame::carried(self.layout.leader(self.node), &head);
-        Carriage::Send { to: self.layout.node_of(origin), frame, is_bulk: false }
+        RelayCommand::Send { to: self.layout.node_of(origin), frame, is_bulk: false }
     }
 
     /// A node has all of what began here; the root wants to know.
-    fn note_carried(&self, now: Time, node: NodeId, head: CarriedHead, out: &mut Vec<Carriage>) {
+    fn note_carried(
+        &self,
+        now: Time,
+        node: NodeId,
+        head: CarriedHead,
+        out: &mut Vec<RelayCommand>,
+    ) {
         let CarriedHead { flow, arrivals } = head;
         let Some(begun) = self.watch.begun(flow) else { return };
         let control = Control::Carried { flow, node, arrivals, after: now.since(begun) };
         let from = self.layout.leader(self.node);
         let to = self.layout.leader(self.standing.id().root);
         out.push(if self.layout.node_of(to) == self.node {
-            Carriage::Deliver { from, to, packet: Packet::control(control) }
+            RelayCommand::Deliver { from, to, packet: Packet::control(control) }
         } else {
             self.report(to, control)
         });

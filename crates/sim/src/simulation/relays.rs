@@ -1,13 +1,13 @@
-//! What nodes' carriers do in virtual time. They keep no PE from what it is doing.
+//! What nodes' relays do in virtual time. They keep no PE from what it is doing.
 
 use super::{Arrival, Event, Outgoing, Simulation};
 use bytes::Bytes;
-use gridspan_runtime::carrier::{Carriage, Carrier};
+use gridspan_runtime::relay::{Relay, RelayCommand};
 use gridspan_runtime::wire::Packet;
 use gridspan_runtime::{DecodeError, NodeId, PeId, Time};
 
 impl Simulation {
-    /// Gives the carrier of a PE's node what the PE has for many nodes; each frame takes the PE as
+    /// Gives the relay of a PE's node what the PE has for many nodes; each frame takes the PE as
     /// long to send as one of its own.
     pub(super) fn hand_over(
         &mut self,
@@ -17,21 +17,21 @@ impl Simulation {
         frames: &mut Vec<Outgoing>,
     ) {
         let mut out = Vec::new();
-        self.carriers[node].take(self.now, pe, packet, &mut out);
-        for carriage in out {
-            match carriage {
-                Carriage::Send { to, frame, is_bulk } => {
+        self.relays[node].take(self.now, pe, packet, &mut out);
+        for command in out {
+            match command {
+                RelayCommand::Send { to, frame, is_bulk } => {
                     let frame = frame.into_bytes();
                     *leaves += self.stations[pe].speed.takes(self.options.remote_send_cost);
                     frames.push(Outgoing { leaves: *leaves, from: node, to, is_bulk, frame });
                 }
-                Carriage::Deliver { from, to, packet } => {
+                RelayCommand::Deliver { from, to, packet } => {
                     self.send_local(*leaves, from, to, packet);
                 }
-                Carriage::Act(action) => self.act(self.layout.leader(node), action),
+                RelayCommand::Act(action) => self.act(self.layout.leader(node), action),
             }
         }
-        self.plan_carrier(node);
+        self.plan_relay(node);
     }
 
     /// Takes a frame from another node.
@@ -40,7 +40,7 @@ impl Simulation {
         if self.is_over(self.layout.leader(to)) {
             return;
         }
-        let result = if Carrier::is_concerned(frame) {
+        let result = if Relay::is_concerned(frame) {
             // The thread that drives the network stands still with its node.
             let until = self.nodes[to].paused_until;
             if until > self.now {
@@ -61,70 +61,69 @@ impl Simulation {
         }
     }
 
-    /// Lets a carrier take a frame.
+    /// Lets a relay take a frame.
     fn carry(&mut self, from: NodeId, to: NodeId, frame: &Bytes) -> Result<(), DecodeError> {
         let mut out = Vec::new();
-        self.carriers[to].receive(self.now, from, frame, &mut out)?;
-        if Carrier::is_note(frame) {
-            let free = &mut self.nodes[to].carrier_free;
+        self.relays[to].receive(self.now, from, frame, &mut out)?;
+        if Relay::is_note(frame) {
+            let free = &mut self.nodes[to].relay_free;
             *free = (*free).max(self.now) + self.options.message_cost;
         }
         self.carry_out(to, out);
         Ok(())
     }
 
-    /// Does what a carrier wants done.
-    fn carry_out(&mut self, node: NodeId, out: Vec<Carriage>) {
-        // A carrier sends one frame after the other.
-        let mut leaves = self.nodes[node].carrier_free.max(self.now);
+    /// Does what a relay wants done.
+    fn carry_out(&mut self, node: NodeId, out: Vec<RelayCommand>) {
+        // A relay sends one frame after the other.
+        let mut leaves = self.nodes[node].relay_free.max(self.now);
         let mut frames = Vec::new();
-        for carriage in out {
-            match carriage {
-                Carriage::Send { to, frame, is_bulk } => {
+        for command in out {
+            match command {
+                RelayCommand::Send { to, frame, is_bulk } => {
                     let frame = frame.into_bytes();
                     leaves += self.options.remote_send_cost;
                     frames.push(Outgoing { leaves, from: node, to, is_bulk, frame });
                 }
-                Carriage::Deliver { from, to, packet } => self.deliver(from, to, packet),
-                Carriage::Act(action) => self.act(self.layout.leader(node), action),
+                RelayCommand::Deliver { from, to, packet } => self.deliver(from, to, packet),
+                RelayCommand::Act(action) => self.act(self.layout.leader(node), action),
             }
         }
-        self.nodes[node].carrier_free = leaves;
+        self.nodes[node].relay_free = leaves;
         if !frames.is_empty() {
             let at = if self.quic.is_some() { leaves } else { self.now };
             self.queue.push(at, Event::Leave(frames));
         }
-        self.plan_carrier(node);
+        self.plan_relay(node);
     }
 
-    /// Lets a carrier do what is due. An event that was overtaken stays behind.
-    pub(super) fn wake_carrier(&mut self, node: NodeId, number: u64) {
+    /// Lets a relay do what is due. An event that was overtaken stays behind.
+    pub(super) fn wake_relay(&mut self, node: NodeId, number: u64) {
         let is_planned = |due: &mut (Time, u64)| *due == (self.now, number);
-        if self.nodes[node].carrier_due.take_if(is_planned).is_none()
+        if self.nodes[node].relay_due.take_if(is_planned).is_none()
             || self.is_over(self.layout.leader(node))
         {
             return;
         }
         let until = self.nodes[node].paused_until;
         if until > self.now {
-            self.nodes[node].carrier_due =
-                Some((until, self.queue.push(until, Event::Carrier(node))));
+            self.nodes[node].relay_due = Some((until, self.queue.push(until, Event::Relay(node))));
             return;
         }
         let mut out = Vec::new();
-        self.carriers[node].wake(self.now, &mut out);
+        self.relays[node].wake(self.now, &mut out);
         self.carry_out(node, out);
     }
 
-    /// Sees to it that a carrier is woken when it has something to do, such as to tell what tasks
+    /// Sees to it that a relay is woken when it has something to do, such as to tell what tasks
     /// of its node have found.
-    pub(super) fn plan_carrier(&mut self, node: NodeId) {
-        let Some(due) = self.carriers[node].next_wakeup().map(|due| due.max(self.now)) else {
+    pub(super) fn plan_relay(&mut self, node: NodeId) {
+        let Some(due) = self.relays[node].next_wakeup().map(|due| due.max(self.now)) else {
             return;
         };
-        if self.nodes[node].carrier_due.is_none_or(|(planned, _)| due < planned) {
-            let number = self.queue.push(due, Event::Carrier(node));
-            self.nodes[node].carrier_due = Some((due, number));
+        if self.nodes[node].relay_due.is_none_or(|(planned, _)| due < planned) {
+            let number = self.queue.push(due, Event::Relay(node));
+            self.nodes[node].relay_due = Some((due, number));
         }
     }
 }

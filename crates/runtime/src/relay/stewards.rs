@@ -1,6 +1,6 @@
 //! The stewards of a node, and what they send those of other nodes.
 
-use super::carriage::Carriage;
+use super::command::RelayCommand;
 use super::lines::{Lines, Room};
 use crate::codec::DecodeError;
 use crate::error::JobError;
@@ -22,14 +22,14 @@ pub(super) struct Stewards {
     pub(super) nudge: Option<Nudge>,
 }
 
-/// What a call of a steward needs of its carrier.
+/// What a call of a steward needs of its relay.
 pub(super) struct Post<'a> {
     pub(super) node: NodeId,
     pub(super) layout: &'a Layout,
     pub(super) now: Time,
     /// How many bytes of notes from one founder may wait.
     pub(super) bytes_max: u64,
-    pub(super) out: &'a mut Vec<Carriage>,
+    pub(super) out: &'a mut Vec<RelayCommand>,
 }
 
 impl Post<'_> {
@@ -111,7 +111,7 @@ impl Stewards {
         self.ask(pool, post, |steward, now, out| steward.hear(now, Word::Look, out));
         for (from, note) in self.lines.take_early(pool) {
             if let Err(error) = self.accept(pool, from, note, post) {
-                post.out.push(Carriage::Act(Box::new(move |core| core.blame(from, error))));
+                post.out.push(RelayCommand::Act(Box::new(move |core| core.blame(from, error))));
             }
         }
     }
@@ -152,13 +152,13 @@ impl Stewards {
                 Deed::Send { to, note } => {
                     let head = NoteHead { pool, number: self.lines.next_number(to) };
                     let frame = SpreadFrame::note(leader, &head, note.into());
-                    Carriage::Send { to, frame, is_bulk: false }
+                    RelayCommand::Send { to, frame, is_bulk: false }
                 }
                 Deed::Tell { pe, order } => {
                     let packet = Packet::control(Control::Errand { collection: pool, order });
-                    Carriage::Deliver { from: leader, to: pe, packet }
+                    RelayCommand::Deliver { from: leader, to: pe, packet }
                 }
-                Deed::Panicked { task, reason } => Carriage::Act(Box::new(move |core| {
+                Deed::Panicked { task, reason } => RelayCommand::Act(Box::new(move |core| {
                     let (pe, place) = (core.me, core.place_name());
                     core.fail(JobError::Panicked { actor: task.to_owned(), pe, place, reason });
                 })),

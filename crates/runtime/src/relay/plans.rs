@@ -1,4 +1,4 @@
-//! The plans that a carrier knows, and when it forgets one.
+//! The plans that a relay knows, and when it forgets one.
 
 use crate::codec::DecodeError;
 use gridspan_bcast::{Plan, PlanId};

@@ -1,17 +1,17 @@
-//! What drivers do for carriers.
+//! What drivers do for relays.
 
 use crate::frame::Frame;
 use crate::pe::Action;
 use crate::wire::Packet;
 use gridspan_topology::{NodeId, PeId};
 
-/// What a driver has to do for a carrier.
-pub enum Carriage {
-    /// Send a frame to the carrier of another node.
+/// What a driver has to do for a relay.
+pub enum RelayCommand {
+    /// Send a frame to the relay of another node.
     Send {
         /// The other node.
         to: NodeId,
-        /// What `Carrier::receive` takes there.
+        /// What `Relay::receive` takes there.
         frame: Frame,
         /// Whether it is part of something large, and should hold up no others.
         is_bulk: bool,

@@ -47,7 +47,7 @@ struct Node {
     stewards: Stewards,
     program: Program,
     heard: Arc<Mutex<Vec<(u32, Bytes)>>>,
-    out: Vec<Carriage>,
+    out: Vec<RelayCommand>,
 }
 
 const FOUNDER: NodeId = NodeId(1);
@@ -166,8 +166,8 @@ fn a_note_that_made_no_sense_before_its_pool_was_known_is_held_against_who_sent_
         node.open();
 
         let mut pe: Pe = node.program.pe(PeId(0));
-        for carriage in std::mem::take(&mut node.out) {
-            let Carriage::Act(action) = carriage else { panic!("not something to do") };
+        for command in std::mem::take(&mut node.out) {
+            let RelayCommand::Act(action) = command else { panic!("not something to do") };
             pe.act(action);
         }
         assert_eq!(pe.has_failed(), ends_job);

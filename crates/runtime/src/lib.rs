@@ -44,7 +44,7 @@ pub mod schema;
 pub mod session;
 mod shelf;
 mod standing;
-mod steward;
+mod steal_agent;
 mod tasks;
 pub mod wire;
 

@@ -9,7 +9,7 @@
 //! want of knowing it.
 //!
 //! **While running.** Guests trade with founders only, and know of no other guest, which they need
-//! not reach. Stewards speak with those of guests as with all; workers in *errands*, which are no
+//! not reach. Agents speak with those of guests as with all; workers in *errands*, which are no
 //! messages of actors: they have no numbers, and are no part of what quiescence counts. Whatever
 //! else a guest sends is dropped, and a guest that sends what makes no sense is lost.
 //!
@@ -31,7 +31,7 @@ use crate::error::JobError;
 use crate::id::CollectionId;
 use crate::index::{ActorIndex, Ix1};
 use crate::parcel::Parcel;
-use crate::steward::News;
+use crate::steal_agent::MembershipEvent;
 use crate::wire::{Control, Packet, Spread, Visit};
 use gridspan_topology::{GUEST_PES_MAX, Hierarchy, NodeId, PeId};
 use std::collections::BTreeSet;
@@ -176,20 +176,20 @@ impl Core {
             Visit::Came { guest, contact } => {
                 self.guests.present.insert(guest);
                 self.guests.contacts.push((guest, contact));
-                // Before the root hears that this node knows the guest, so that no steward drops
+                // Before the root hears that this node knows the guest, so that no agent drops
                 // what the guest asks for.
-                self.tell_stewards(News::Came(guest));
+                self.tell_agents(MembershipEvent::Came(guest));
                 self.notify(Notice::Came);
                 self.post(Self::ROOT, Control::Visit(Visit::Noted { guest }));
             }
             Visit::Left { guest } => {
                 self.guests.present.remove(&guest);
-                self.tell_stewards(News::Left(guest));
+                self.tell_agents(MembershipEvent::Left(guest));
             }
             Visit::Gone { guest } => {
                 self.guests.present.remove(&guest);
                 self.guests.gone.insert(guest);
-                self.tell_stewards(News::Gone(guest));
+                self.tell_agents(MembershipEvent::Gone(guest));
                 self.notify(Notice::Gone(guest));
             }
             Visit::Begin if self.guests.visit == Visiting::Coming => {
@@ -201,10 +201,10 @@ impl Core {
         }
     }
 
-    /// Tells the stewards of this node; by the same way as their opening, so that none that is
+    /// Tells the agents of this node; by the same way as their opening, so that none that is
     /// opened misses it.
-    fn tell_stewards(&mut self, news: News) {
-        self.outbox.packet(self.me, Packet::spread(Spread::News(news)));
+    fn tell_agents(&mut self, news: MembershipEvent) {
+        self.outbox.packet(self.me, Packet::spread(Spread::MembershipEvent(news)));
     }
 
     pub(super) fn notify(&mut self, notice: Notice) {

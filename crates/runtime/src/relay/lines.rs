@@ -1,4 +1,4 @@
-//! What comes from the stewards of other nodes: in which order it is taken, and how much of it may
+//! What comes from the agents of other nodes: in which order it is taken, and how much of it may
 //! wait.
 //!
 //! A gift of tasks may be large, and what is large may be overtaken on its way. So notes between

@@ -8,28 +8,29 @@
 //! - Multicasts cross once to each other site, are passed on to the nodes there, and are given to
 //!   each PE that has members among the targets. Those that are large travel in segments as well
 //!   (`casts`).
-//! - Stewards share tasks between nodes (`stewards`), and answer at once while PEs compute.
+//! - Stealing agents share tasks between nodes (`agents`), and answer at once while PEs compute.
 //! - Announcements go to all PEs of all nodes, over the trees of a plan, in segments: each is
 //!   passed on as it arrives, as the same bytes in memory.
 //!
 //! A relay does no I/O: packets and frames in, [`RelayCommand`]s out.
 
+mod agents;
 mod assembly;
 mod branches;
 mod casts;
 mod command;
 mod lines;
 mod plans;
-mod stewards;
 mod watch;
 
 use crate::codec::DecodeError;
 use crate::parcel::Parcel;
-use crate::steward::Nudge;
+use crate::steal_agent::Nudge;
 use crate::wire::{
     Announced, Announcement, Arrival, CarriedHead, Content, Control, FlowId, Multicast, Packet,
     PlanHead, REPORTED_BYTES_MIN, SEGMENT_BYTES, SegmentHead, Spread, SpreadFrame,
 };
+use agents::{Post, StealAgents};
 pub(crate) use assembly::Assembly;
 use bytes::Bytes;
 pub use command::RelayCommand;
@@ -38,7 +39,6 @@ use gridspan_topology::{Layout, NodeId, PeId, Time};
 use plans::Plans;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use stewards::{Post, Stewards};
 use watch::Watch;
 
 /// The relay of one node.
@@ -58,7 +58,7 @@ pub struct Relay {
     used: BTreeMap<PlanId, u64>,
     /// Announcements are not larger.
     bytes_max: u64,
-    stewards: Stewards,
+    agents: StealAgents,
     watch: Watch,
 }
 
@@ -78,7 +78,7 @@ impl Relay {
         let standing = Arc::new(standing_plan(tree));
         let (flows, casts, used) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let plans = Plans::default();
-        let stewards = Stewards::default();
+        let agents = StealAgents::default();
         Self {
             node,
             layout,
@@ -89,29 +89,29 @@ impl Relay {
             casts_begun: 0,
             used,
             bytes_max,
-            stewards,
+            agents,
             watch: Watch::default(),
         }
     }
 
     /// Says how others have [`Relay::wake`] called at once, where time is real.
     pub(crate) fn connect(&mut self, nudge: Nudge) {
-        self.stewards.nudge = Some(nudge);
+        self.agents.nudge = Some(nudge);
     }
 
     /// Takes what a PE of this node has for others. Only packets for which [`Packet::is_spread`]
-    /// holds do anything; of a guest, only what is for its stewards. `now` only has to run on
+    /// holds do anything; of a guest, only what is for its agents. `now` only has to run on
     /// evenly, here and everywhere.
     pub fn take(&mut self, now: Time, from: PeId, packet: Packet, out: &mut Vec<RelayCommand>) {
         let Content::Spread(spread) = packet.0 else { return };
         match *spread {
-            Spread::Word { pool, word } => {
-                let (stewards, mut post) = self.stewards(now, out);
-                stewards.hear(pool, word, &mut post);
+            Spread::StealEvent { pool, event } => {
+                let (agents, mut post) = self.agents(now, out);
+                agents.hear(pool, event, &mut post);
             }
-            Spread::News(news) => {
-                let (stewards, mut post) = self.stewards(now, out);
-                stewards.learn(news, &mut post);
+            Spread::MembershipEvent(news) => {
+                let (agents, mut post) = self.agents(now, out);
+                agents.learn(news, &mut post);
             }
             _ if self.layout.is_guest(self.node) => {}
             Spread::Multicast(multicast) => self.pass_on(multicast, out),
@@ -127,7 +127,7 @@ impl Relay {
 
     /// Takes a frame for which [`Relay::is_concerned`] holds from the relay of another node.
     /// One that does not decode or does not fit what came before is refused. Guests speak with
-    /// stewards only.
+    /// agents only.
     pub fn receive(
         &mut self,
         now: Time,
@@ -137,8 +137,8 @@ impl Relay {
     ) -> Result<(), DecodeError> {
         match SpreadFrame::decode(frame)? {
             SpreadFrame::Note { head, note } => {
-                let (stewards, mut post) = self.stewards(now, out);
-                stewards.receive(from, head, note, &mut post)
+                let (agents, mut post) = self.agents(now, out);
+                agents.receive(from, head, note, &mut post)
             }
             _ if self.layout.is_guest(from) || self.layout.is_guest(self.node) => {
                 let reason = "guests pass nothing on, and get nothing that is passed on";
@@ -173,36 +173,36 @@ impl Relay {
         SpreadFrame::is_one(frame)
     }
 
-    /// Whether a frame is of the stewards, who think about each.
+    /// Whether a frame is of the agents, who think about each.
     pub fn is_note(frame: &[u8]) -> bool {
         SpreadFrame::is_note(frame)
     }
 
     /// When [`Relay::wake`] has something to do although nothing comes.
     pub fn next_wakeup(&self) -> Option<Time> {
-        self.stewards.due()
+        self.agents.due()
     }
 
     /// Does what is due by now.
     pub fn wake(&mut self, now: Time, out: &mut Vec<RelayCommand>) {
-        let (stewards, mut post) = self.stewards(now, out);
-        stewards.wake(&mut post);
+        let (agents, mut post) = self.agents(now, out);
+        agents.wake(&mut post);
     }
 
     /// Bytes of announcements, multicasts and notes that are not complete, or came too early.
     pub fn bytes(&self) -> usize {
         let flows = self.flows.values().chain(self.casts.values());
-        flows.map(|flow| flow.bytes() as usize).sum::<usize>() + self.stewards.bytes()
+        flows.map(|flow| flow.bytes() as usize).sum::<usize>() + self.agents.bytes()
     }
 
-    /// The stewards, and what they need.
-    fn stewards<'a>(
+    /// The agents, and what they need.
+    fn agents<'a>(
         &'a mut self,
         now: Time,
         out: &'a mut Vec<RelayCommand>,
-    ) -> (&'a mut Stewards, Post<'a>) {
-        let Self { node, layout, stewards, bytes_max, .. } = self;
-        (stewards, Post { node: *node, layout, now, bytes_max: *bytes_max, out })
+    ) -> (&'a mut StealAgents, Post<'a>) {
+        let Self { node, layout, agents, bytes_max, .. } = self;
+        (agents, Post { node: *node, layout, now, bytes_max: *bytes_max, out })
     }
 
     fn check(&self, pe: PeId) -> Result<(), DecodeError> {

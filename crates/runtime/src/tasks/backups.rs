@@ -19,7 +19,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// at most. What came through an older one runs to its end if nobody waits for it.
 const PASSED_MAX: usize = 16 << 10;
 
-/// What a node has lent to other sites. Its PEs and its steward share it.
+/// What a node has lent to other sites. Its PEs and its agent share it.
 #[derive(Default)]
 pub(super) struct Backups(Mutex<Known>);
 

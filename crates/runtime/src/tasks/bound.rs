@@ -2,14 +2,14 @@
 //! search.
 //!
 //! Each node keeps the best value that it knows in one atomic word, which tasks read and improve
-//! while they run. Stewards bring improvements to other nodes: `bound_spread` has to whom. So
+//! while they run. Agents bring improvements to other nodes: `bound_spread` has to whom. So
 //! neither waits for a task to end.
 //!
 //! In virtual time a task is over as soon as it has begun. What it finds after a charge becomes
 //! known to the other PEs when that time has come; it takes no notice itself of what others find
 //! meanwhile.
 
-use crate::steward::Nudge;
+use crate::steal_agent::Nudge;
 use gridspan_topology::Time;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

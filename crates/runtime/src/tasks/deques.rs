@@ -2,7 +2,7 @@
 //!
 //! The deques are those of `crossbeam-deque`, which rayon uses too. A PE that finds nothing says
 //! that it sleeps and looks once more; a PE that lays something out wakes one that sleeps. Both are
-//! sequentially consistent, so that one of the two sees the other. The node's steward takes from
+//! sequentially consistent, so that one of the two sees the other. The node's agent takes from
 //! the same deques, and lays what comes from other nodes beside them.
 
 use super::backups::Backups;
@@ -19,19 +19,19 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// The tasks that a node's PEs offer each other and the node's steward.
+/// The tasks that a node's PEs offer each other and the node's agent.
 pub(super) struct Deques<I> {
     first: PeId,
     seats: Vec<Seat<I>>,
     asleep: AtomicUsize,
-    /// What the steward has laid down and no PE has taken yet.
+    /// What the agent has laid down and no PE has taken yet.
     arrivals: Mutex<Vec<Arrival<I>>>,
     has_arrivals: AtomicBool,
     /// How many tasks they are.
     arrived: AtomicU64,
-    /// Whether there is a steward to tell anything.
-    has_steward: AtomicBool,
-    /// Of what size the stock was when the steward was last told.
+    /// Whether there is a agent to tell anything.
+    has_agent: AtomicBool,
+    /// Of what size the stock was when the agent was last told.
     told: AtomicU32,
     /// Those of the tasks of this node.
     pub(super) lineages: Lineages,
@@ -39,11 +39,11 @@ pub(super) struct Deques<I> {
     pub(super) backups: Backups,
     /// What this node knows of the pool's bound.
     pub(super) bound: Arc<Bound>,
-    /// What the steward has sent.
+    /// What the agent has sent.
     statistics: Mutex<StealStatistics>,
 }
 
-/// What a steward lays down for the PEs of its node.
+/// What a agent lays down for the PEs of its node.
 pub(super) enum Arrival<I> {
     /// Another node has lent it.
     Lent(NodeId, Kept<Loan>),
@@ -86,7 +86,7 @@ impl<I> Deques<I> {
             arrivals: Mutex::default(),
             has_arrivals: AtomicBool::new(false),
             arrived: AtomicU64::new(0),
-            has_steward: AtomicBool::new(false),
+            has_agent: AtomicBool::new(false),
             told: AtomicU32::new(0),
             lineages: Lineages::default(),
             backups: Backups::default(),
@@ -164,23 +164,23 @@ impl<I> Deques<I> {
         (0..self.seats.len()).map(of).sum::<usize>() as u64 + arrived
     }
 
-    /// Notes that the steward knows of so much, and returns whether it did not: powers of two make
+    /// Notes that the agent knows of so much, and returns whether it did not: powers of two make
     /// a difference.
     pub(super) fn note_told(&self, stock: u64) -> bool {
         let size = stock.checked_ilog2().map_or(0, |log| log + 1);
         self.told.load(Ordering::Relaxed) != size && self.told.swap(size, Ordering::Relaxed) != size
     }
 
-    /// There is a steward from now on, which will look: of it and a PE that falls asleep, one sees
+    /// There is a agent from now on, which will look: of it and a PE that falls asleep, one sees
     /// the other.
-    pub(super) fn expect_steward(&self) {
-        self.has_steward.store(true, Ordering::SeqCst);
+    pub(super) fn expect_agent(&self) {
+        self.has_agent.store(true, Ordering::SeqCst);
     }
 
-    /// Whether there is a steward. It looks for itself when it begins.
+    /// Whether there is a agent. It looks for itself when it begins.
     #[inline]
-    pub(super) fn has_steward(&self) -> bool {
-        self.has_steward.load(Ordering::SeqCst)
+    pub(super) fn has_agent(&self) -> bool {
+        self.has_agent.load(Ordering::SeqCst)
     }
 
     /// Lays down what PEs are to take. Returns a seat that was asleep, and is to be told.
@@ -271,12 +271,12 @@ impl<I> Deques<I> {
         self.asleep.load(Ordering::SeqCst) as u64
     }
 
-    /// What the steward has sent so far.
+    /// What the agent has sent so far.
     pub(super) fn statistics(&self) -> StealStatistics {
         *self.statistics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts what the steward sends.
+    /// Counts what the agent sends.
     pub(super) fn count(&self, add: impl FnOnce(&mut StealStatistics)) {
         add(&mut self.statistics.lock().unwrap_or_else(PoisonError::into_inner));
     }

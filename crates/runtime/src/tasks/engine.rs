@@ -111,7 +111,7 @@ pub(crate) struct Engine<W: Work> {
     /// Whether tasks take long, so that all lie open but the one that is run next: what is kept
     /// cannot be had meanwhile.
     pub(super) are_long: bool,
-    /// How many tasks this PE has run, and of what size that was when the steward was last told.
+    /// How many tasks this PE has run, and of what size that was when the agent was last told.
     done: u64,
     told_done: u32,
 }
@@ -225,9 +225,9 @@ impl<W: Work> Engine<W> {
     }
 
     /// Keeps the task that is run next, and says how much could be taken away from the node;
-    /// whether its steward is to be told.
+    /// whether its agent is to be told.
     pub(super) fn publish(&mut self) -> bool {
-        if !self.node.has_steward() {
+        if !self.node.has_agent() {
             return false;
         }
         if self.kept.is_empty() {
@@ -243,11 +243,11 @@ impl<W: Work> Engine<W> {
         self.node.note_done(self.seat, tasks);
     }
 
-    /// Whether the steward is to be told how many tasks are done, since they show what a task
+    /// Whether the agent is to be told how many tasks are done, since they show what a task
     /// takes: powers of two make a difference.
     pub(super) fn tell_done(&mut self) -> bool {
         let size = self.done.checked_ilog2().map_or(0, |log| log + 1);
-        std::mem::replace(&mut self.told_done, size) != size && self.node.has_steward()
+        std::mem::replace(&mut self.told_done, size) != size && self.node.has_agent()
     }
 
     #[cold]

@@ -1,6 +1,6 @@
 //! What is lent to guests, and kept until its result is in.
 //!
-//! The result of such a loan comes back to a frame of its own on the steward's PE. When the guest
+//! The result of such a loan comes back to a frame of its own on the agent's PE. When the guest
 //! is gone, that frame is closed and the tasks are queued again for another one: so a result that
 //! comes too late finds no frame, and nothing counts twice. A loan's result is one whole, however
 //! many had part in it; of what a guest had lent on in its turn nothing counts either.

@@ -63,7 +63,7 @@ impl LineageId {
     }
 }
 
-/// The lineages of the tasks of a pool on one node. Its PEs and its steward share them.
+/// The lineages of the tasks of a pool on one node. Its PEs and its agent share them.
 #[derive(Default)]
 pub(super) struct Lineages(Arc<Mutex<Known>>);
 

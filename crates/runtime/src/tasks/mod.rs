@@ -11,9 +11,9 @@
 //!   frame of the thief whose result goes back to the lender. So there is no counter that all
 //!   share, and the end is known when the root's frame is complete.
 //! - `engine`: the queue and the frames of a PE. `deques`: what the PEs of a node share.
-//! - `steward`: takes tasks from other nodes, and gives them some, in the node's relay.
+//! - `agent`: takes tasks from other nodes, and gives them some, in the node's relay.
 //!   `lending`: which.
-//! - `order`: what workers and stewards are told. `trading`: what workers do for their steward.
+//! - `order`: what workers and agents are told. `trading`: what workers do for their agent.
 //! - `ledger`: what guests owe. `backups`: copies of what other sites were lent. `lineage`: which
 //!   guests and copies a task has come through. `visiting`: what workers do when guests come and go.
 //! - `worker`: the actor on every PE that runs tasks between other messages.
@@ -23,6 +23,7 @@
 //! - `bound`: the value that tasks of a pool improve together. `bound_spread`: which nodes hear of
 //!   it.
 
+mod agent;
 mod backups;
 mod bound;
 mod bound_spread;
@@ -41,7 +42,6 @@ mod roots;
 mod search;
 mod serving;
 mod statistics;
-mod steward;
 mod stream;
 mod structure;
 mod trading;

@@ -5,7 +5,7 @@ use super::lineage::{CopyId, Via};
 use crate::index::Ix1;
 use crate::pe::Notice;
 use crate::reference::Reply;
-use crate::steward::Word;
+use crate::steal_agent::StealEvent;
 use crate::wire::{Packet, Spread};
 use crate::{Actor, Context, codec};
 use bytes::Bytes;
@@ -39,7 +39,7 @@ pub(crate) enum Order {
     Wake,
     /// Lent work is done, by a PE.
     Done { lender: Lender, output: Bytes, by: PeId },
-    /// Give so many tasks to another node, and have the steward bring them. If it is one of another
+    /// Give so many tasks to another node, and have the agent bring them. If it is one of another
     /// site, copies are kept until then.
     Give { to: NodeId, limit: u64, gift: Gift, until: Option<Time> },
     /// What became of a guest; of this node, if it is one.
@@ -58,7 +58,7 @@ pub(crate) enum Order {
     Close,
 }
 
-/// What the steward of one node says to that of another.
+/// What the agent of one node says to that of another.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) enum Note {
     /// What policies say.
@@ -125,10 +125,10 @@ pub(super) fn tell<A: Crew>(to: PeId, order: Order, cx: &mut Context<'_, A>) {
     cx.core.send_errand(to, workers.id, codec::encode(&order));
 }
 
-/// Tells the steward of the node something, which leaves before the next task is run.
-pub(super) fn say<A: Crew>(word: Word, cx: &mut Context<'_, A>) {
+/// Tells the agent of the node something, which leaves before the next task is run.
+pub(super) fn say<A: Crew>(event: StealEvent, cx: &mut Context<'_, A>) {
     let (me, pool) = (cx.pe(), cx.collection().id);
-    cx.core.outbox.packet(me, Packet::spread(Spread::Word { pool, word }));
+    cx.core.outbox.packet(me, Packet::spread(Spread::StealEvent { pool, event }));
     cx.core.turn_is_over = true;
 }
 

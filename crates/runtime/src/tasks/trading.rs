@@ -1,30 +1,30 @@
-//! What workers do for the steward of their node, and with what it has got from others.
+//! What workers do for the agent of their node, and with what it has got from others.
 
+use super::agent::PoolAgent;
 use super::deques::Arrival;
 use super::engine::Work;
 use super::lending::lend;
 use super::lineage::Via;
 use super::order::{Loan, Note, say};
-use super::steward::PoolSteward;
 use super::worker::Worker;
-use crate::steward::Word;
+use crate::steal_agent::StealEvent;
 use crate::{Context, codec};
 use gridspan_balance::victim::Gift;
 use gridspan_topology::{NodeId, Time};
 
 impl<W: Work> Worker<W> {
     /// Has the relay of the node share its tasks with other nodes, if there are any.
-    pub(super) fn open_steward(&mut self, cx: &mut Context<'_, Self>) {
-        if !self.opened_steward
-            && let Some(steward) = PoolSteward::<W>::new(&self.engine.node, cx)
+    pub(super) fn open_agent(&mut self, cx: &mut Context<'_, Self>) {
+        if !self.opened_agent
+            && let Some(agent) = PoolAgent::<W>::new(&self.engine.node, cx)
         {
-            self.opened_steward = true;
-            self.engine.node.expect_steward();
-            say(Word::Open(steward), cx);
+            self.opened_agent = true;
+            self.engine.node.expect_agent();
+            say(StealEvent::Open(agent), cx);
         }
     }
 
-    /// Gives away tasks that the steward could not take itself, or that a guest will owe.
+    /// Gives away tasks that the agent could not take itself, or that a guest will owe.
     pub(super) fn give(
         &mut self,
         (to, gift): (NodeId, Gift),
@@ -50,11 +50,11 @@ impl<W: Work> Worker<W> {
         }
         let tasks = loans.iter().map(|loan| loan.lender.items).sum();
         let note = codec::encode(&Note::Gift { gift, loans }).into();
-        say(Word::Given { to, gift, tasks, note }, cx);
+        say(StealEvent::Given { to, gift, tasks, note }, cx);
         self.engine.share_rest();
     }
 
-    /// Takes what the steward has laid down. Returns whether there was anything.
+    /// Takes what the agent has laid down. Returns whether there was anything.
     pub(super) fn take_arrivals(&mut self, cx: &mut Context<'_, Self>) -> bool {
         if !self.engine.node.has_arrivals() {
             return false;

@@ -6,18 +6,18 @@
 //! Fork-join tasks cannot be handed back, since their parents wait here: they are given to a
 //! founder of the guest's site, and the guest stays until their results are in.
 
+use super::agent::{near, places};
 use super::engine::Work;
 use super::frame::{FrameId, Lender, Token, Up};
 use super::lending::{GIFT_BYTES, LENDER_BYTES};
 use super::lineage::{LineageId, Via};
 use super::order::{Loan, Note, Order, say, tell};
-use super::steward::{near, places};
 use super::worker::Worker;
 use crate::Context;
 use crate::codec;
 use crate::limits::PIECE_BYTES_MAX;
 use crate::pe::Notice;
-use crate::steward::Word;
+use crate::steal_agent::StealEvent;
 use gridspan_balance::victim::Gift;
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ impl<W: Work> Worker<W> {
         match notice {
             Notice::Came => {
                 self.engine.expect_thieves();
-                self.open_steward(cx);
+                self.open_agent(cx);
             }
             Notice::Gone(guest) => {
                 self.engine.node.note_gone(Via::Guest(guest));
@@ -44,10 +44,10 @@ impl<W: Work> Worker<W> {
                 let others = place.filter(|&pe| pe != cx.pe());
                 others.collect::<Vec<_>>().into_iter().for_each(|pe| tell(pe, Order::Forsake, cx));
             }
-            Notice::Measured => say(Word::Measured(places(cx)), cx),
-            Notice::Begin => say(Word::Begin, cx),
+            Notice::Measured => say(StealEvent::Measured(places(cx)), cx),
+            Notice::Begin => say(StealEvent::Begin, cx),
             Notice::Leave => {
-                say(Word::Leave, cx);
+                say(StealEvent::Leave, cx);
                 place.for_each(|pe| tell(pe, Order::Leave, cx));
             }
         }
@@ -138,7 +138,7 @@ impl<W: Work> Worker<W> {
             let lender = Lender { pe: cx.pe(), frame, child, items: 1, copy: None };
             let loans = vec![Loan { lender, lineage: vias.clone(), items: encoded.into() }];
             let note = codec::encode(&Note::Gift { gift: Gift::Lifeline, loans }).into();
-            say(Word::Hand { to: founder, note }, cx);
+            say(StealEvent::Hand { to: founder, note }, cx);
         }
     }
 

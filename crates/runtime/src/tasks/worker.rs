@@ -12,7 +12,7 @@ use crate::index::Ix1;
 use crate::limits::PIECE_BYTES_MAX;
 use crate::pe::Visiting;
 use crate::reduce::Op;
-use crate::steward::Word;
+use crate::steal_agent::StealEvent;
 use crate::{Actor, Context, To, codec};
 use bytes::Bytes;
 use gridspan_topology::PeId;
@@ -39,16 +39,16 @@ const BEHIND_ALL: i32 = i32::MAX;
 /// Runs tasks on one PE.
 pub(crate) struct Worker<W: Work> {
     pub(super) engine: Engine<W>,
-    /// Whether it was this PE that gave the node's relay a steward for the pool, and is to close
+    /// Whether it was this PE that gave the node's relay a agent for the pool, and is to close
     /// it.
-    pub(super) opened_steward: bool,
+    pub(super) opened_agent: bool,
     /// What guests owe, on the first PE of each node.
     pub(super) ledger: Ledger,
     /// If this node is a guest that leaves.
     pub(super) leaving: Option<Leaving>,
     /// Whether a `Run` is on its way.
     is_running: bool,
-    /// Whether the node was dry before the work that is there now, and its steward does not know of
+    /// Whether the node was dry before the work that is there now, and its agent does not know of
     /// that.
     is_new: bool,
     /// Whether a task was run since.
@@ -81,7 +81,7 @@ impl<W: Work> Actor for Worker<W> {
         cx.core.join_crew(cx.collection().id, notify::<Self>, is_proper);
         let mut worker = Self {
             engine,
-            opened_steward: false,
+            opened_agent: false,
             ledger: Ledger::default(),
             leaving: is_leaving.then(Leaving::default),
             is_running: false,
@@ -90,14 +90,14 @@ impl<W: Work> Actor for Worker<W> {
             took_long: false,
             roots: Roots::default(),
         };
-        worker.open_steward(cx);
+        worker.open_agent(cx);
         worker.go_on(cx);
         worker
     }
 
     fn handle(&mut self, order: Order, cx: &mut Context<'_, Self>) {
         self.engine.now = cx.now();
-        self.engine.bound.is_deferred = cx.core.is_virtual_time() && self.engine.node.has_steward();
+        self.engine.bound.is_deferred = cx.core.is_virtual_time() && self.engine.node.has_agent();
         match order {
             Order::Begin { item, reply } => self.begin(&item, reply, cx),
             Order::Feed { stream, first, items } => self.feed((stream, first), &items, cx),
@@ -163,7 +163,7 @@ impl<W: Work> Worker<W> {
         if let Some(copy) = lender.copy.filter(|_| !is_guest) {
             let Settled { counts, superseded } = self.engine.node.backups.settle(copy);
             if let Some((to, copy)) = superseded {
-                say(Word::Superseded { to, copy }, cx);
+                say(StealEvent::Superseded { to, copy }, cx);
             }
             if !counts {
                 return;
@@ -202,8 +202,8 @@ impl<W: Work> Worker<W> {
     /// Ends. Main hears of it if it waits.
     fn close(&mut self, cx: &mut Context<'_, Self>) {
         self.abandon_roots(cx);
-        if self.opened_steward {
-            say(Word::Close, cx);
+        if self.opened_agent {
+            say(StealEvent::Close, cx);
         }
         let collection = cx.collection().id;
         for guest in cx.core.leave_crew(collection) {
@@ -222,7 +222,7 @@ impl<W: Work> Worker<W> {
         }
         let begin = cx.core.clock_ns();
         let (mut chunk, mut done) = (CHUNK, 0);
-        // Of short tasks the steward hears as a slice begins, since a busy PE's slices are over
+        // Of short tasks the agent hears as a slice begins, since a busy PE's slices are over
         // when their time is.
         let is_begun = !self.engine.are_long && self.engine.publish();
         let mut is_news = false;
@@ -265,12 +265,12 @@ impl<W: Work> Worker<W> {
         if done > 0 || self.engine.has_tasks() {
             self.run_again(cx);
         }
-        // Of a root that has come to a dry node the steward hears with what it has spawned. After a
+        // Of a root that has come to a dry node the agent hears with what it has spawned. After a
         // long task it hears in the next slice: in virtual time this one is not over yet.
         let is_over = elapsed < SLICE_NS && (self.engine.publish() || self.is_news());
         if is_begun || is_news || is_over {
             (self.is_new, self.has_run) = (false, false);
-            say(Word::Look, cx);
+            say(StealEvent::Look, cx);
         }
         // What this slice has led to is sent, and what came meanwhile is handled, before the next
         // one.
@@ -324,8 +324,8 @@ impl<W: Work> Worker<W> {
             let is_dry = self.engine.fall_asleep();
             // Somebody may have laid out something just before, and not seen this PE asleep.
             if !self.find(cx) {
-                if is_dry && self.engine.node.has_steward() {
-                    say(Word::Look, cx);
+                if is_dry && self.engine.node.has_agent() {
+                    say(StealEvent::Look, cx);
                 }
                 return;
             }
@@ -336,9 +336,9 @@ impl<W: Work> Worker<W> {
         self.run_again(cx);
     }
 
-    /// Whether the steward is to hear of work that has come to a dry node.
+    /// Whether the agent is to hear of work that has come to a dry node.
     fn is_news(&self) -> bool {
-        self.is_new && self.has_run && self.engine.node.has_steward()
+        self.is_new && self.has_run && self.engine.node.has_agent()
     }
 
     fn run_again(&mut self, cx: &mut Context<'_, Self>) {

@@ -5,7 +5,7 @@ use super::control::{Control, Multicast, MulticastTarget};
 use crate::codec::{self, DecodeError};
 use crate::id::{ActorId, CollectionId, KindId};
 use crate::parcel::Parcel;
-use crate::steward::{News, Word};
+use crate::steal_agent::{MembershipEvent, StealEvent};
 use bytes::Bytes;
 use gridspan_bcast::{Course, Plan, PlanId};
 use gridspan_topology::PeId;
@@ -44,10 +44,10 @@ pub(crate) enum Spread {
     /// For the relays of all nodes, which keep it, and forget others once they have what travels
     /// by those.
     Plan { plan: Box<Plan>, retired: Vec<PlanId> },
-    /// For the steward of a pool on this node.
-    Word { pool: CollectionId, word: Word },
-    /// For all stewards of this node.
-    News(News),
+    /// For the agent of a pool on this node.
+    StealEvent { pool: CollectionId, event: StealEvent },
+    /// For all agents of this node.
+    MembershipEvent(MembershipEvent),
 }
 
 /// A control packet for many PEs, on its way out: what it is, and what may be large in it.

@@ -45,7 +45,7 @@ pub(crate) struct CastHead {
     pub(crate) report: Option<FlowId>,
 }
 
-/// Where a note of one steward to another belongs.
+/// Where a note of one agent to another belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NoteHead {
     pub(crate) pool: CollectionId,
@@ -94,7 +94,7 @@ impl SpreadFrame {
         matches!(frame.get(8), Some(&(MULTICAST..=CARRIED)))
     }
 
-    /// Whether it is for a steward there.
+    /// Whether it is for a agent there.
     pub(crate) fn is_note(frame: &[u8]) -> bool {
         frame.get(8) == Some(&NOTE)
     }
@@ -144,7 +144,7 @@ impl SpreadFrame {
         frame(CAST, origin, head, payload)
     }
 
-    /// A note between stewards, as a frame.
+    /// A note between agents, as a frame.
     pub(crate) fn note(origin: PeId, head: &NoteHead, note: Bytes) -> Frame {
         frame(NOTE, origin, head, (&[], note))
     }

@@ -115,7 +115,7 @@ fn an_errand_of_the_relay_is_none_of_what_a_pe_has_told_itself() {
 }
 
 #[test]
-fn stewards_know_a_guest_before_the_root_hears_that_its_node_does() {
+fn agents_know_a_guest_before_the_root_hears_that_its_node_does() {
     let (program, guest) = program();
     let guest = program.layout().node_of(guest);
     let mut pe = program.pe(PeId(1));

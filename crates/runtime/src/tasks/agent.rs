@@ -1,6 +1,6 @@
 //! How a node takes tasks from other nodes, and gives them some.
 //!
-//! The steward stands in the node's relay and takes tasks from where the node's PEs lay them out,
+//! The agent stands in the node's relay and takes tasks from where the node's PEs lay them out,
 //! so no PE has to come to the end of what it runs before another node gets an answer. What it gets
 //! it lays beside them. Only two things are left to PEs: to give away what they keep, when nothing
 //! lies open since tasks are short, and to lend to guests, whose loans are in a PE's
@@ -16,7 +16,7 @@ use crate::Context;
 use crate::codec::{self, DecodeError};
 use crate::error::panic_message;
 use crate::pe::{Gauge, Visiting};
-use crate::steward::{Deed, News, Nudge, Steward, Word};
+use crate::steal_agent::{MembershipEvent, Nudge, StealAgent, StealCommand, StealEvent};
 use bytes::Bytes;
 use gridspan_balance::victim::{
     Amount, Command, Gift, Places, StealMessage, Stealing, victim_by_name,
@@ -29,7 +29,7 @@ use std::sync::Arc;
 const GUEST_SHARE: usize = 16;
 
 /// The stealing of a node, for the tasks of one pool.
-pub(super) struct PoolSteward<W: Work> {
+pub(super) struct PoolAgent<W: Work> {
     stealing: Stealing,
     node: Arc<Deques<W::Item>>,
     layout: Arc<Layout>,
@@ -40,7 +40,7 @@ pub(super) struct PoolSteward<W: Work> {
     guest_bytes_max: usize,
     /// Whether it may ask for tasks: everybody knows it, and it does not leave.
     may_ask: bool,
-    /// Whether it says nothing to other stewards any more: it is a guest that leaves, or the job
+    /// Whether it says nothing to other agents any more: it is a guest that leaves, or the job
     /// ends.
     is_silent: bool,
     spread: BoundSpread,
@@ -49,8 +49,8 @@ pub(super) struct PoolSteward<W: Work> {
     backups_at: Option<Time>,
 }
 
-impl<W: Work> PoolSteward<W> {
-    /// The steward of the node of the worker in `cx`, whose tasks lie in `node`; `None` if there is
+impl<W: Work> PoolAgent<W> {
+    /// The agent of the node of the worker in `cx`, whose tasks lie in `node`; `None` if there is
     /// no other node yet, or the policy is not known.
     pub(super) fn new(
         node: &Arc<Deques<W::Item>>,
@@ -67,7 +67,7 @@ impl<W: Work> PoolSteward<W> {
         // The job was checked for it.
         let policy = victim_by_name(&common.stealing).ok()?;
         let workers = layout.place(me).pes.len() as u32;
-        let mut steward = Box::new(Self {
+        let mut agent = Box::new(Self {
             stealing: Stealing::new(policy, me, workers, places(cx), common.seed),
             node: node.clone(),
             me,
@@ -81,15 +81,15 @@ impl<W: Work> PoolSteward<W> {
             layout,
         });
         // Guests trade with founders only, and know of no other.
-        let own = steward.layout.is_guest(me).then_some(me);
+        let own = agent.layout.is_guest(me).then_some(me);
         for guest in own.into_iter().chain(guests.present.iter().copied()) {
-            if let Some(near) = near(&steward.layout, guest) {
-                steward.stealing.handle_joined(cx.now(), guest, near);
+            if let Some(near) = near(&agent.layout, guest) {
+                agent.stealing.handle_joined(cx.now(), guest, near);
                 // It is told with all others, when something is known.
-                steward.spread.add(guest);
+                agent.spread.add(guest);
             }
         }
-        Some(steward)
+        Some(agent)
     }
 
     /// The places are others; guests have come to the same ones.
@@ -126,7 +126,7 @@ impl<W: Work> PoolSteward<W> {
         now: Time,
         (from, gift): (NodeId, Gift),
         loans: Vec<Loan>,
-        out: &mut Vec<Deed>,
+        out: &mut Vec<StealCommand>,
     ) -> Result<(), DecodeError> {
         if let Some(Loan { lender, .. }) =
             loans.iter().find(|loan| !loan.is_from(&self.layout, from))
@@ -166,19 +166,19 @@ impl<W: Work> PoolSteward<W> {
         Ok(())
     }
 
-    fn arrive(&self, new: impl IntoIterator<Item = Arrival<W::Item>>, out: &mut Vec<Deed>) {
+    fn arrive(&self, new: impl IntoIterator<Item = Arrival<W::Item>>, out: &mut Vec<StealCommand>) {
         if let Some(seat) = self.node.arrive(new) {
             out.push(self.tell(seat, &Order::Wake));
         }
     }
 
     /// An order for the worker in a seat.
-    fn tell(&self, seat: usize, order: &Order) -> Deed {
-        Deed::Tell { pe: self.node.pe_of(seat), order: codec::encode(order).into() }
+    fn tell(&self, seat: usize, order: &Order) -> StealCommand {
+        StealCommand::Tell { pe: self.node.pe_of(seat), order: codec::encode(order).into() }
     }
 
     /// Does what the policy wants done.
-    fn carry_out(&mut self, now: Time, out: &mut Vec<Deed>) {
+    fn carry_out(&mut self, now: Time, out: &mut Vec<StealCommand>) {
         loop {
             let commands: Vec<_> = self.stealing.commands().collect();
             if commands.is_empty() {
@@ -197,17 +197,23 @@ impl<W: Work> PoolSteward<W> {
         }
     }
 
-    fn say(&self, to: NodeId, message: StealMessage, out: &mut Vec<Deed>) {
+    fn say(&self, to: NodeId, message: StealMessage, out: &mut Vec<StealCommand>) {
         let is_far = self.is_far(to);
         self.node.count(|statistics| {
             statistics.attempts += u64::from(message.is_attempt());
             statistics.messages += 1;
             statistics.far_messages += u64::from(is_far);
         });
-        out.push(Deed::Send { to, note: codec::encode(&Note::Steal(message)) });
+        out.push(StealCommand::Send { to, note: codec::encode(&Note::Steal(message)) });
     }
 
-    fn give(&mut self, now: Time, (to, gift): (NodeId, Gift), amount: Amount, out: &mut Vec<Deed>) {
+    fn give(
+        &mut self,
+        now: Time,
+        (to, gift): (NodeId, Gift),
+        amount: Amount,
+        out: &mut Vec<StealCommand>,
+    ) {
         let limit = amount.of(self.node.stock());
         let until = self.output_due(now, to, gift);
         let order = Order::Give { to, limit, gift, until };
@@ -237,7 +243,7 @@ impl<W: Work> PoolSteward<W> {
             Err(panic) => {
                 self.is_silent = true;
                 let reason = panic_message(&*panic);
-                return out.push(Deed::Panicked { task: W::name(), reason });
+                return out.push(StealCommand::Panicked { task: W::name(), reason });
             }
         };
         if !left.is_empty() {
@@ -263,7 +269,7 @@ impl<W: Work> PoolSteward<W> {
         (to, gift): (NodeId, Gift),
         tasks: u64,
         note: Vec<u8>,
-        out: &mut Vec<Deed>,
+        out: &mut Vec<StealCommand>,
     ) {
         if tasks > 0 {
             let is_far = self.is_far(to);
@@ -272,7 +278,7 @@ impl<W: Work> PoolSteward<W> {
                 statistics.far_gifts += u64::from(is_far);
                 statistics.tasks += tasks;
             });
-            out.push(Deed::Send { to, note });
+            out.push(StealCommand::Send { to, note });
         }
         // What cannot be given is not told, or it would be asked for at once again.
         let stock = self.node.stock();
@@ -282,9 +288,9 @@ impl<W: Work> PoolSteward<W> {
     }
 
     /// Tells nodes of an improvement of the bound.
-    fn tell_bound(&self, rank: i64, to: Vec<NodeId>, out: &mut Vec<Deed>) {
+    fn tell_bound(&self, rank: i64, to: Vec<NodeId>, out: &mut Vec<StealCommand>) {
         let note = || codec::encode(&Note::Bound(rank));
-        out.extend(to.into_iter().map(|to| Deed::Send { to, note: note() }));
+        out.extend(to.into_iter().map(|to| StealCommand::Send { to, note: note() }));
     }
 
     fn is_far(&self, to: NodeId) -> bool {
@@ -292,33 +298,33 @@ impl<W: Work> PoolSteward<W> {
     }
 }
 
-impl<W: Work> Steward for PoolSteward<W> {
+impl<W: Work> StealAgent for PoolAgent<W> {
     fn connect(&mut self, nudge: &Nudge) {
         self.node.bound.connect(nudge.clone());
     }
 
-    fn hear(&mut self, now: Time, word: Word, out: &mut Vec<Deed>) {
-        match word {
-            Word::Look => self.look(now),
-            Word::Given { to, gift, tasks, note } => {
+    fn hear(&mut self, now: Time, event: StealEvent, out: &mut Vec<StealCommand>) {
+        match event {
+            StealEvent::Look => self.look(now),
+            StealEvent::Given { to, gift, tasks, note } => {
                 self.ship(now, (to, gift), tasks, note.into(), out);
             }
-            Word::Superseded { to, copy } => self.drop_copy(to, copy, out),
-            Word::Hand { to, note } => out.push(Deed::Send { to, note: note.into() }),
-            Word::Measured(places) => self.move_to(now, &places),
-            Word::Begin => {
+            StealEvent::Superseded { to, copy } => self.drop_copy(to, copy, out),
+            StealEvent::Hand { to, note } => out.push(StealCommand::Send { to, note: note.into() }),
+            StealEvent::Measured(places) => self.move_to(now, &places),
+            StealEvent::Begin => {
                 self.may_ask = true;
                 self.look(now);
             }
-            Word::Leave => (self.may_ask, self.is_silent, self.due) = (false, true, None),
-            Word::Open(_) | Word::Close => {}
+            StealEvent::Leave => (self.may_ask, self.is_silent, self.due) = (false, true, None),
+            StealEvent::Open(_) | StealEvent::Close => {}
         }
         self.carry_out(now, out);
     }
 
-    fn learn(&mut self, now: Time, news: News, out: &mut Vec<Deed>) {
+    fn learn(&mut self, now: Time, news: MembershipEvent, out: &mut Vec<StealCommand>) {
         match news {
-            News::Came(guest) => {
+            MembershipEvent::Came(guest) => {
                 if let Some(near) = near(&self.layout, guest) {
                     self.stealing.handle_joined(now, guest, near);
                 }
@@ -326,8 +332,8 @@ impl<W: Work> Steward for PoolSteward<W> {
                     self.tell_bound(rank, vec![guest], out);
                 }
             }
-            News::Left(guest) => self.stealing.handle_lost(now, guest),
-            News::Gone(guest) => {
+            MembershipEvent::Left(guest) => self.stealing.handle_lost(now, guest),
+            MembershipEvent::Gone(guest) => {
                 self.spread.remove(guest);
                 self.node.note_gone(Via::Guest(guest));
                 self.node.forget_arrivals(guest);
@@ -342,7 +348,7 @@ impl<W: Work> Steward for PoolSteward<W> {
         now: Time,
         from: NodeId,
         note: &Bytes,
-        out: &mut Vec<Deed>,
+        out: &mut Vec<StealCommand>,
     ) -> Result<(), DecodeError> {
         match codec::decode("a note about tasks", note)? {
             Note::Steal(message) => self.stealing.handle_message(now, from, message),
@@ -367,7 +373,7 @@ impl<W: Work> Steward for PoolSteward<W> {
         self.due.into_iter().chain(self.spread.due()).chain(self.backups_at).min()
     }
 
-    fn wake(&mut self, now: Time, out: &mut Vec<Deed>) {
+    fn wake(&mut self, now: Time, out: &mut Vec<StealCommand>) {
         if let Some((rank, to)) = self.spread.take_found(now) {
             self.tell_bound(rank, to, out);
         }

@@ -1,20 +1,20 @@
-//! The stewards of a node, and what they send those of other nodes.
+//! The agents of a node, and what they send those of other nodes.
 
 use super::command::RelayCommand;
 use super::lines::{Lines, Room};
 use crate::codec::DecodeError;
 use crate::error::JobError;
 use crate::id::CollectionId;
-use crate::steward::{Deed, News, Nudge, Steward, Word};
+use crate::steal_agent::{MembershipEvent, Nudge, StealAgent, StealCommand, StealEvent};
 use crate::wire::{Control, NoteHead, Packet, SpreadFrame};
 use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The stewards of a node's pools.
+/// The agents of a node's pools.
 #[derive(Default)]
-pub(super) struct Stewards {
-    open: BTreeMap<CollectionId, Box<dyn Steward>>,
+pub(super) struct StealAgents {
+    open: BTreeMap<CollectionId, Box<dyn StealAgent>>,
     /// Pools that were closed: what comes late is for nobody. As many as the root remembers
     /// collections.
     closed: BTreeSet<CollectionId>,
@@ -22,7 +22,7 @@ pub(super) struct Stewards {
     pub(super) nudge: Option<Nudge>,
 }
 
-/// What a call of a steward needs of its relay.
+/// What a call of a agent needs of its relay.
 pub(super) struct Post<'a> {
     pub(super) node: NodeId,
     pub(super) layout: &'a Layout,
@@ -38,27 +38,27 @@ impl Post<'_> {
     }
 }
 
-impl Stewards {
-    /// A worker of this node says something to the steward of its pool.
-    pub(super) fn hear(&mut self, pool: CollectionId, word: Word, post: &mut Post<'_>) {
-        match word {
-            Word::Open(steward) => self.begin(pool, steward, post),
-            Word::Close => {
+impl StealAgents {
+    /// A worker of this node says something to the agent of its pool.
+    pub(super) fn hear(&mut self, pool: CollectionId, event: StealEvent, post: &mut Post<'_>) {
+        match event {
+            StealEvent::Open(agent) => self.begin(pool, agent, post),
+            StealEvent::Close => {
                 self.open.remove(&pool);
                 self.closed.insert(pool);
                 self.lines.take_early(pool);
             }
-            word => self.ask(pool, post, |steward, now, out| steward.hear(now, word, out)),
+            event => self.ask(pool, post, |agent, now, out| agent.hear(now, event, out)),
         }
     }
 
     /// Something has become of a guest.
-    pub(super) fn learn(&mut self, news: News, post: &mut Post<'_>) {
-        if let News::Gone(guest) = news {
+    pub(super) fn learn(&mut self, news: MembershipEvent, post: &mut Post<'_>) {
+        if let MembershipEvent::Gone(guest) = news {
             self.lines.forget(guest);
         }
         for pool in self.open.keys().copied().collect::<Vec<_>>() {
-            self.ask(pool, post, |steward, now, out| steward.learn(now, news, out));
+            self.ask(pool, post, |agent, now, out| agent.learn(now, news, out));
         }
     }
 
@@ -81,19 +81,19 @@ impl Stewards {
         Ok(())
     }
 
-    /// When a steward is to be woken.
+    /// When a agent is to be woken.
     pub(super) fn due(&self) -> Option<Time> {
-        self.open.values().filter_map(|steward| steward.due()).min()
+        self.open.values().filter_map(|agent| agent.due()).min()
     }
 
     /// Wakes those whose time has come.
     pub(super) fn wake(&mut self, post: &mut Post<'_>) {
-        let is_due = |steward: &dyn Steward| steward.due().is_some_and(|due| due <= post.now);
+        let is_due = |agent: &dyn StealAgent| agent.due().is_some_and(|due| due <= post.now);
         let all = self.open.iter();
         let due: Vec<CollectionId> =
-            all.filter(|(_, steward)| is_due(&***steward)).map(|(&pool, _)| pool).collect();
+            all.filter(|(_, agent)| is_due(&***agent)).map(|(&pool, _)| pool).collect();
         for pool in due {
-            self.ask(pool, post, |steward, now, out| steward.wake(now, out));
+            self.ask(pool, post, |agent, now, out| agent.wake(now, out));
         }
     }
 
@@ -102,13 +102,13 @@ impl Stewards {
         self.lines.bytes()
     }
 
-    fn begin(&mut self, pool: CollectionId, mut steward: Box<dyn Steward>, post: &mut Post<'_>) {
+    fn begin(&mut self, pool: CollectionId, mut agent: Box<dyn StealAgent>, post: &mut Post<'_>) {
         if let Some(nudge) = &self.nudge {
-            steward.connect(nudge);
+            agent.connect(nudge);
         }
-        self.open.insert(pool, steward);
+        self.open.insert(pool, agent);
         // What workers said before is lost: they say again how much there is.
-        self.ask(pool, post, |steward, now, out| steward.hear(now, Word::Look, out));
+        self.ask(pool, post, |agent, now, out| agent.hear(now, StealEvent::Look, out));
         for (from, note) in self.lines.take_early(pool) {
             if let Err(error) = self.accept(pool, from, note, post) {
                 post.out.push(RelayCommand::Act(Box::new(move |core| core.blame(from, error))));
@@ -130,38 +130,40 @@ impl Stewards {
             };
         }
         let mut result = Ok(());
-        self.ask(pool, post, |steward, now, out| {
-            result = steward.receive(now, from, &note, out);
+        self.ask(pool, post, |agent, now, out| {
+            result = agent.receive(now, from, &note, out);
         });
         result
     }
 
-    /// Has a steward do something, if there is one, and does what follows.
+    /// Has a agent do something, if there is one, and does what follows.
     fn ask(
         &mut self,
         pool: CollectionId,
         post: &mut Post<'_>,
-        act: impl FnOnce(&mut dyn Steward, Time, &mut Vec<Deed>),
+        act: impl FnOnce(&mut dyn StealAgent, Time, &mut Vec<StealCommand>),
     ) {
-        let Some(steward) = self.open.get_mut(&pool) else { return };
+        let Some(agent) = self.open.get_mut(&pool) else { return };
         let mut deeds = Vec::new();
-        act(&mut **steward, post.now, &mut deeds);
+        act(&mut **agent, post.now, &mut deeds);
         let leader = post.layout.leader(post.node);
         for deed in deeds {
             post.out.push(match deed {
-                Deed::Send { to, note } => {
+                StealCommand::Send { to, note } => {
                     let head = NoteHead { pool, number: self.lines.next_number(to) };
                     let frame = SpreadFrame::note(leader, &head, note.into());
                     RelayCommand::Send { to, frame, is_bulk: false }
                 }
-                Deed::Tell { pe, order } => {
+                StealCommand::Tell { pe, order } => {
                     let packet = Packet::control(Control::Errand { collection: pool, order });
                     RelayCommand::Deliver { from: leader, to: pe, packet }
                 }
-                Deed::Panicked { task, reason } => RelayCommand::Act(Box::new(move |core| {
-                    let (pe, place) = (core.me, core.place_name());
-                    core.fail(JobError::Panicked { actor: task.to_owned(), pe, place, reason });
-                })),
+                StealCommand::Panicked { task, reason } => {
+                    RelayCommand::Act(Box::new(move |core| {
+                        let (pe, place) = (core.me, core.place_name());
+                        core.fail(JobError::Panicked { actor: task.to_owned(), pe, place, reason });
+                    }))
+                }
             });
         }
     }

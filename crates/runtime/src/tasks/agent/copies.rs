@@ -1,12 +1,12 @@
-//! What a steward does about copies of what was lent to other sites: see `backups`.
+//! What a agent does about copies of what was lent to other sites: see `backups`.
 
 use super::super::deques::Arrival;
 use super::super::engine::Work;
 use super::super::lineage::{CopyId, Via};
 use super::super::order::{Loan, Note, Order};
-use super::PoolSteward;
+use super::PoolAgent;
 use crate::codec;
-use crate::steward::Deed;
+use crate::steal_agent::StealCommand;
 use gridspan_balance::victim::Gift;
 use gridspan_topology::{NodeId, Time};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use std::time::Duration;
 const STEAL_LATENCIES: u32 = 4;
 /// As long as nobody knows how far the nodes of this site are, they are taken to be this far.
 const NEAR_LATENCY_MIN: Duration = Duration::from_micros(25);
-impl<W: Work> PoolSteward<W> {
+impl<W: Work> PoolAgent<W> {
     /// The node has run dry: backups begin when the nodes of its site had the time to give it
     /// something.
     pub(super) fn await_tasks(&mut self, now: Time) {
@@ -44,7 +44,7 @@ impl<W: Work> PoolSteward<W> {
     }
 
     /// Begins backups if the node is still dry.
-    pub(super) fn begin_backups(&mut self, now: Time, out: &mut Vec<Deed>) {
+    pub(super) fn begin_backups(&mut self, now: Time, out: &mut Vec<StealCommand>) {
         if !self.is_dry() || self.is_silent {
             return;
         }
@@ -58,7 +58,12 @@ impl<W: Work> PoolSteward<W> {
 
     /// Nobody waits for what has come through a copy. Whoever hears of it from elsewhere tells its
     /// site, and everybody the nodes of other sites that it has lent some of it to.
-    pub(super) fn supersede(&mut self, via: Via, from: Option<NodeId>, out: &mut Vec<Deed>) {
+    pub(super) fn supersede(
+        &mut self,
+        via: Via,
+        from: Option<NodeId>,
+        out: &mut Vec<StealCommand>,
+    ) {
         let Via::Copy(lender, copy) = via else { return };
         let Some(mut to) = self.node.note_gone(via) else { return };
         self.node.forget_orphans();
@@ -71,14 +76,14 @@ impl<W: Work> PoolSteward<W> {
         }
         to.remove(&self.me);
         let note = || codec::encode(&Note::Superseded(lender, copy));
-        out.extend(to.into_iter().map(|to| Deed::Send { to, note: note() }));
+        out.extend(to.into_iter().map(|to| StealCommand::Send { to, note: note() }));
     }
 
     /// Has those who work on a copy drop it.
-    pub(super) fn drop_copy(&mut self, to: NodeId, copy: CopyId, out: &mut Vec<Deed>) {
+    pub(super) fn drop_copy(&mut self, to: NodeId, copy: CopyId, out: &mut Vec<StealCommand>) {
         if copy.is_backup {
             return self.supersede(Via::Copy(self.me, copy), None, out);
         }
-        out.push(Deed::Send { to, note: codec::encode(&Note::Superseded(self.me, copy)) });
+        out.push(StealCommand::Send { to, note: codec::encode(&Note::Superseded(self.me, copy)) });
     }
 }

@@ -14,19 +14,19 @@ const BYTES_MAX: u64 = 1 << 20;
 /// Writes down what it is told, and takes no note that begins with an `x`.
 struct Scribe(Arc<Mutex<Vec<(u32, Bytes)>>>);
 
-impl Steward for Scribe {
+impl StealAgent for Scribe {
     fn connect(&mut self, _: &Nudge) {}
 
-    fn hear(&mut self, _: Time, _: Word, _: &mut Vec<Deed>) {}
+    fn hear(&mut self, _: Time, _: StealEvent, _: &mut Vec<StealCommand>) {}
 
-    fn learn(&mut self, _: Time, _: News, _: &mut Vec<Deed>) {}
+    fn learn(&mut self, _: Time, _: MembershipEvent, _: &mut Vec<StealCommand>) {}
 
     fn receive(
         &mut self,
         _: Time,
         from: NodeId,
         note: &Bytes,
-        _: &mut Vec<Deed>,
+        _: &mut Vec<StealCommand>,
     ) -> Result<(), DecodeError> {
         if note.starts_with(b"x") {
             return Err(DecodeError::new("a note", "it makes no sense"));
@@ -39,12 +39,12 @@ impl Steward for Scribe {
         None
     }
 
-    fn wake(&mut self, _: Time, _: &mut Vec<Deed>) {}
+    fn wake(&mut self, _: Time, _: &mut Vec<StealCommand>) {}
 }
 
-/// The stewards of node 0, beside another founder and a guest.
+/// The agents of node 0, beside another founder and a guest.
 struct Node {
-    stewards: Stewards,
+    agents: StealAgents,
     program: Program,
     heard: Arc<Mutex<Vec<(u32, Bytes)>>>,
     out: Vec<RelayCommand>,
@@ -57,24 +57,24 @@ impl Node {
         let job = Job::new("notes").main(async |_| Ok::<(), JobError>(()));
         let layout = Layout::new(vec![("a".to_owned(), vec![1, 1])]);
         let program = Program::new(job, layout).unwrap();
-        let (stewards, heard) = (Stewards::default(), Arc::default());
-        Self { stewards, program, heard, out: Vec::new() }
+        let (agents, heard) = (StealAgents::default(), Arc::default());
+        Self { agents, program, heard, out: Vec::new() }
     }
 
     fn guest(&self, number: u32) -> NodeId {
         self.program.layout().guest(SiteId(0), number).unwrap()
     }
 
-    fn with<R>(&mut self, act: impl FnOnce(&mut Stewards, &mut Post<'_>) -> R) -> R {
-        let Self { stewards, program, out, .. } = self;
+    fn with<R>(&mut self, act: impl FnOnce(&mut StealAgents, &mut Post<'_>) -> R) -> R {
+        let Self { agents, program, out, .. } = self;
         let (node, layout) = (NodeId(0), &**program.layout());
         let mut post = Post { node, layout, now: Time(0), bytes_max: BYTES_MAX, out };
-        act(stewards, &mut post)
+        act(agents, &mut post)
     }
 
     fn open(&mut self) {
-        let steward = Box::new(Scribe(self.heard.clone()));
-        self.with(|stewards, post| stewards.hear(POOL, Word::Open(steward), post));
+        let agent = Box::new(Scribe(self.heard.clone()));
+        self.with(|agents, post| agents.hear(POOL, StealEvent::Open(agent), post));
     }
 
     fn receive(
@@ -84,7 +84,7 @@ impl Node {
         note: &[u8],
     ) -> Result<(), DecodeError> {
         let note = Bytes::copy_from_slice(note);
-        self.with(|stewards, post| stewards.receive(from, NoteHead { pool, number }, note, post))
+        self.with(|agents, post| agents.receive(from, NoteHead { pool, number }, note, post))
     }
 
     fn heard(&self) -> Vec<(u32, Bytes)> {
@@ -109,7 +109,7 @@ fn notes_of_a_node_are_taken_once_in_its_order_however_they_come() {
     node.receive(FOUNDER, (4, POOL), b"e").unwrap();
     assert!(node.receive(FOUNDER, (4, POOL), b"again").is_err());
     node.receive(FOUNDER, (3, POOL), b"d").unwrap();
-    assert_eq!((node.heard().len(), node.stewards.bytes()), (2, 0));
+    assert_eq!((node.heard().len(), node.agents.bytes()), (2, 0));
 }
 
 /// How many notes of a node are taken that wait, if each is `note`, up to a bound.
@@ -130,7 +130,7 @@ fn a_guest_that_has_much_waiting_is_refused_and_others_are_not() {
     let large = taken(&mut node, strange, 0, unknown, &[7; 1000]);
     assert!((100..10_000).contains(&empty), "{empty}");
     assert!((10..100).contains(&large), "{large}");
-    assert!(node.stewards.bytes() as u64 <= BYTES_MAX / 8);
+    assert!(node.agents.bytes() as u64 <= BYTES_MAX / 8);
 
     // What does not wait is taken, of whatever size; and founders may have more.
     let other = node.guest(2);
@@ -140,10 +140,10 @@ fn a_guest_that_has_much_waiting_is_refused_and_others_are_not() {
     assert_eq!(node.heard().len(), 3);
 
     for guest in [sparse, strange] {
-        node.with(|stewards, post| stewards.learn(News::Gone(guest), post));
+        node.with(|agents, post| agents.learn(MembershipEvent::Gone(guest), post));
         node.receive(guest, (77, POOL), b"late").unwrap();
     }
-    assert_eq!((node.stewards.bytes(), node.heard().len()), (0, 0));
+    assert_eq!((node.agents.bytes(), node.heard().len()), (0, 0));
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn however_many_guests_there_are_founders_find_room() {
         let guest = node.guest(number);
         taken(&mut node, guest, 1, POOL, &[7; 1000]);
     }
-    assert!(node.stewards.bytes() as u64 <= BYTES_MAX / 4, "{}", node.stewards.bytes());
+    assert!(node.agents.bytes() as u64 <= BYTES_MAX / 4, "{}", node.agents.bytes());
     assert!(node.receive(FOUNDER, (1, POOL), &vec![7; BYTES_MAX as usize / 2]).is_ok());
 }
 

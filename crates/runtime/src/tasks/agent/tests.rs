@@ -1,4 +1,4 @@
-//! What a steward does with what other nodes send and with tasks that misbehave.
+//! What a agent does with what other nodes send and with tasks that misbehave.
 
 use super::super::{Merge, Search, SearchContext, Searching};
 use super::*;
@@ -42,9 +42,9 @@ impl Search for Text {
 
 const OTHER: NodeId = NodeId(1);
 
-/// The steward of the first of two nodes with two PEs each, and the tasks of its first PE, which
+/// The agent of the first of two nodes with two PEs each, and the tasks of its first PE, which
 /// all lie open.
-fn steward<S: Search>(tasks: Vec<S>) -> (PoolSteward<Searching<S>>, Engine<Searching<S>>) {
+fn agent<S: Search>(tasks: Vec<S>) -> (PoolAgent<Searching<S>>, Engine<Searching<S>>) {
     let layout = Arc::new(Layout::new(vec![("a".to_owned(), vec![2, 2])]));
     let node = Arc::new(Deques::new(0..2));
     let mut engine = Engine::new(PeId(0), 0, node.clone(), false);
@@ -57,7 +57,7 @@ fn steward<S: Search>(tasks: Vec<S>) -> (PoolSteward<Searching<S>>, Engine<Searc
     let stealing = Stealing::new(policy, me, 2, Arc::new(places), 0);
     let (gauge, due) = (Gauge::default(), None);
     (
-        PoolSteward {
+        PoolAgent {
             stealing,
             node,
             gauge,
@@ -75,14 +75,14 @@ fn steward<S: Search>(tasks: Vec<S>) -> (PoolSteward<Searching<S>>, Engine<Searc
 }
 
 fn receive<S: Search>(
-    steward: &mut PoolSteward<Searching<S>>,
+    agent: &mut PoolAgent<Searching<S>>,
     note: &Note,
-) -> Result<Vec<Deed>, DecodeError> {
+) -> Result<Vec<StealCommand>, DecodeError> {
     let mut out = Vec::new();
     let note = codec::encode(note).into();
-    steward.hear(Time(0), Word::Look, &mut out);
+    agent.hear(Time(0), StealEvent::Look, &mut out);
     out.clear();
-    steward.receive(Time(0), OTHER, &note, &mut out).map(|()| out)
+    agent.receive(Time(0), OTHER, &note, &mut out).map(|()| out)
 }
 
 fn gift(pe: PeId, text: &str) -> Note {
@@ -94,27 +94,27 @@ fn gift(pe: PeId, text: &str) -> Note {
 
 #[test]
 fn a_task_whose_serialize_panics_ends_the_job_and_is_named_and_the_thread_lives() {
-    let (mut steward, _engine) = steward(vec![Shy, Shy, Shy]);
-    let out = receive(&mut steward, &Note::Steal(StealMessage::Request)).unwrap();
-    let [Deed::Panicked { task, reason }] = &out[..] else { panic!("{out:?}") };
+    let (mut agent, _engine) = agent(vec![Shy, Shy, Shy]);
+    let out = receive(&mut agent, &Note::Steal(StealMessage::Request)).unwrap();
+    let [StealCommand::Panicked { task, reason }] = &out[..] else { panic!("{out:?}") };
     assert!(task.ends_with("Shy"), "{task}");
     assert_eq!(reason, "not me");
     // It is asked again, and says nothing any more.
-    assert_eq!(receive(&mut steward, &Note::Steal(StealMessage::Request)), Ok(Vec::new()));
+    assert_eq!(receive(&mut agent, &Note::Steal(StealMessage::Request)), Ok(Vec::new()));
 }
 
 #[test]
 fn tasks_that_do_not_leave_after_all_are_back_where_they_were() {
     let too_large = "x".repeat(crate::limits::PIECE_BYTES_MAX);
     let tasks = vec![Text("young".to_owned()), Text("middle".to_owned()), Text(too_large)];
-    let (mut steward, mut engine) = steward(tasks);
+    let (mut agent, mut engine) = agent(tasks);
 
-    let out = receive(&mut steward, &Note::Steal(StealMessage::Request)).unwrap();
+    let out = receive(&mut agent, &Note::Steal(StealMessage::Request)).unwrap();
 
-    let [Deed::Send { to: OTHER, note }] = &out[..] else { panic!("{out:?}") };
+    let [StealCommand::Send { to: OTHER, note }] = &out[..] else { panic!("{out:?}") };
     let Ok(Note::Gift { loans, .. }) = codec::decode("a note", note) else { panic!("no gift") };
     assert_eq!(loans[0].lender.items, 1);
-    for arrival in steward.node.take_arrivals() {
+    for arrival in agent.node.take_arrivals() {
         let Arrival::Back(seat, token) = arrival else { panic!("it was never lent") };
         engine.put_back(seat, token);
     }
@@ -124,30 +124,30 @@ fn tasks_that_do_not_leave_after_all_are_back_where_they_were() {
 
 #[test]
 fn a_gift_names_lenders_that_its_sender_may_have_them_from() {
-    let (mut steward, _engine) = steward::<Text>(Vec::new());
+    let (mut agent, _engine) = agent::<Text>(Vec::new());
     for stranger in [PeId(4), PeId(u32::MAX)] {
-        let error = receive(&mut steward, &gift(stranger, "mine")).unwrap_err();
+        let error = receive(&mut agent, &gift(stranger, "mine")).unwrap_err();
         assert!(error.to_string().contains("not of node1"), "{error}");
     }
-    assert!(!steward.node.has_arrivals());
+    assert!(!agent.node.has_arrivals());
     // Founders pass on what founders have lent, this node among them.
     for lender in [PeId(0), PeId(3)] {
-        assert!(receive(&mut steward, &gift(lender, "ours")).is_ok());
+        assert!(receive(&mut agent, &gift(lender, "ours")).is_ok());
     }
 
-    let guest = steward.layout.guest(SiteId(0), 0).unwrap();
-    let near = near(&steward.layout, guest).unwrap();
-    steward.stealing.handle_joined(Time(0), guest, near);
+    let guest = agent.layout.guest(SiteId(0), 0).unwrap();
+    let near = near(&agent.layout, guest).unwrap();
+    agent.stealing.handle_joined(Time(0), guest, near);
     let note = codec::encode(&gift(PeId(0), "yours")).into();
-    assert!(steward.receive(Time(0), guest, &note, &mut Vec::new()).is_err());
+    assert!(agent.receive(Time(0), guest, &note, &mut Vec::new()).is_err());
 }
 
 /// The texts of the loans in what is sent to the other node, after the tasks that lie here have
 /// been asked for.
-fn given(steward: &mut PoolSteward<Searching<Text>>, limit: u64) -> Vec<(Lender, Vec<String>)> {
+fn given(agent: &mut PoolAgent<Searching<Text>>, limit: u64) -> Vec<(Lender, Vec<String>)> {
     let mut out = Vec::new();
-    steward.give(Time(0), (OTHER, Gift::Answer), Amount::UpTo(limit), &mut out);
-    let [Deed::Send { to: OTHER, note }] = &out[..] else { panic!("{out:?}") };
+    agent.give(Time(0), (OTHER, Gift::Answer), Amount::UpTo(limit), &mut out);
+    let [StealCommand::Send { to: OTHER, note }] = &out[..] else { panic!("{out:?}") };
     let Ok(Note::Gift { loans, .. }) = codec::decode("a note", note) else { panic!("no gift") };
     let texts = |loan: &Loan| codec::decode::<Vec<Text>>("tasks", &loan.items).unwrap();
     let texts = |loan| texts(loan).into_iter().map(|text| text.0).collect();
@@ -156,85 +156,85 @@ fn given(steward: &mut PoolSteward<Searching<Text>>, limit: u64) -> Vec<(Lender,
 
 #[test]
 fn tasks_that_come_while_all_pes_are_busy_are_passed_on_to_work_for_their_lender() {
-    let (mut steward, _engine) = steward::<Text>(Vec::new());
+    let (mut agent, _engine) = agent::<Text>(Vec::new());
     let frame: FrameId = Frames::<()>::default().reserve();
     let lender = |items| Lender { pe: PeId(2), frame, child: 0, items, copy: None };
     let texts = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
     let items: Vec<Text> = ["a", "b", "c"].map(|text| Text(text.to_owned())).into();
     let items = codec::encode(&items).into();
     let loans = vec![Loan { lender: lender(3), lineage: Vec::new(), items }];
-    receive(&mut steward, &Note::Gift { gift: Gift::Answer, loans }).unwrap();
-    assert_eq!(steward.node.stock(), 3);
+    receive(&mut agent, &Note::Gift { gift: Gift::Answer, loans }).unwrap();
+    assert_eq!(agent.node.stock(), 3);
 
-    assert_eq!(given(&mut steward, 2), [(lender(2), texts(&["a", "b"]))]);
-    assert_eq!(steward.node.stock(), 1);
-    assert_eq!(given(&mut steward, 2), [(lender(1), texts(&["c"]))]);
-    assert_eq!((steward.node.stock(), steward.gauge.bytes()), (0, 0));
+    assert_eq!(given(&mut agent, 2), [(lender(2), texts(&["a", "b"]))]);
+    assert_eq!(agent.node.stock(), 1);
+    assert_eq!(given(&mut agent, 2), [(lender(1), texts(&["c"]))]);
+    assert_eq!((agent.node.stock(), agent.gauge.bytes()), (0, 0));
 }
 
 #[test]
 fn a_guest_passes_nothing_on() {
-    let (mut steward, _engine) = steward::<Text>(Vec::new());
-    steward.me = steward.layout.guest(SiteId(0), 0).unwrap();
-    receive(&mut steward, &gift(PeId(2), "owed")).unwrap();
+    let (mut agent, _engine) = agent::<Text>(Vec::new());
+    agent.me = agent.layout.guest(SiteId(0), 0).unwrap();
+    receive(&mut agent, &gift(PeId(2), "owed")).unwrap();
 
     let mut out = Vec::new();
-    steward.give(Time(0), (NodeId(0), Gift::Answer), Amount::One, &mut out);
+    agent.give(Time(0), (NodeId(0), Gift::Answer), Amount::One, &mut out);
 
-    assert!(!out.iter().any(|deed| matches!(deed, Deed::Send { .. })), "{out:?}");
-    assert!(steward.node.has_arrivals());
+    assert!(!out.iter().any(|deed| matches!(deed, StealCommand::Send { .. })), "{out:?}");
+    assert!(agent.node.has_arrivals());
 }
 
 #[test]
 fn what_guests_have_lent_is_not_passed_on() {
-    let (mut steward, _engine) = steward::<Text>(Vec::new());
-    let guest = steward.layout.guest(SiteId(0), 0).unwrap();
-    let near = near(&steward.layout, guest).unwrap();
-    steward.stealing.handle_joined(Time(0), guest, near);
-    let note = codec::encode(&gift(steward.layout.leader(guest), "its own")).into();
-    steward.receive(Time(0), guest, &note, &mut Vec::new()).unwrap();
+    let (mut agent, _engine) = agent::<Text>(Vec::new());
+    let guest = agent.layout.guest(SiteId(0), 0).unwrap();
+    let near = near(&agent.layout, guest).unwrap();
+    agent.stealing.handle_joined(Time(0), guest, near);
+    let note = codec::encode(&gift(agent.layout.leader(guest), "its own")).into();
+    agent.receive(Time(0), guest, &note, &mut Vec::new()).unwrap();
 
     let mut out = Vec::new();
-    steward.give(Time(0), (OTHER, Gift::Answer), Amount::One, &mut out);
+    agent.give(Time(0), (OTHER, Gift::Answer), Amount::One, &mut out);
 
-    assert!(!out.iter().any(|deed| matches!(deed, Deed::Send { .. })), "{out:?}");
-    assert!(steward.node.has_arrivals());
+    assert!(!out.iter().any(|deed| matches!(deed, StealCommand::Send { .. })), "{out:?}");
+    assert!(agent.node.has_arrivals());
 }
 
 #[test]
 fn what_was_lent_counts_in_the_budget_until_a_pe_takes_it_or_its_lender_is_gone() {
-    let (mut steward, _engine) = steward::<Text>(Vec::new());
+    let (mut agent, _engine) = agent::<Text>(Vec::new());
     let text = "x".repeat(5000);
     for takes in [true, false] {
-        receive(&mut steward, &gift(PeId(2), &text)).unwrap();
-        receive(&mut steward, &gift(PeId(3), &text)).unwrap();
-        assert!((10_000..11_000).contains(&steward.gauge.bytes()), "{}", steward.gauge.bytes());
+        receive(&mut agent, &gift(PeId(2), &text)).unwrap();
+        receive(&mut agent, &gift(PeId(3), &text)).unwrap();
+        assert!((10_000..11_000).contains(&agent.gauge.bytes()), "{}", agent.gauge.bytes());
         match takes {
-            true => drop(steward.node.take_arrivals()),
-            false => steward.node.forget_arrivals(OTHER),
+            true => drop(agent.node.take_arrivals()),
+            false => agent.node.forget_arrivals(OTHER),
         }
-        assert_eq!(steward.gauge.bytes(), 0);
+        assert_eq!(agent.gauge.bytes(), 0);
     }
 }
 
 #[test]
 fn what_a_guest_gives_unasked_is_bounded_and_what_founders_give_is_not() {
-    let (mut steward, _engine) = steward::<Text>(Vec::new());
+    let (mut agent, _engine) = agent::<Text>(Vec::new());
     let text = "x".repeat(4000);
-    let guest = steward.layout.guest(SiteId(0), 0).unwrap();
-    let near = near(&steward.layout, guest).unwrap();
-    steward.stealing.handle_joined(Time(0), guest, near);
-    let give = |steward: &mut PoolSteward<_>, from: NodeId| {
-        let note = codec::encode(&gift(steward.layout.leader(from), &text)).into();
-        steward.receive(Time(0), from, &note, &mut Vec::new())
+    let guest = agent.layout.guest(SiteId(0), 0).unwrap();
+    let near = near(&agent.layout, guest).unwrap();
+    agent.stealing.handle_joined(Time(0), guest, near);
+    let give = |agent: &mut PoolAgent<_>, from: NodeId| {
+        let note = codec::encode(&gift(agent.layout.leader(from), &text)).into();
+        agent.receive(Time(0), from, &note, &mut Vec::new())
     };
 
     for _ in 0..3 {
-        give(&mut steward, OTHER).unwrap();
+        give(&mut agent, OTHER).unwrap();
     }
-    give(&mut steward, guest).unwrap();
-    give(&mut steward, guest).unwrap();
-    assert!(give(&mut steward, guest).is_err());
-    drop(steward.node.take_arrivals());
-    give(&mut steward, guest).unwrap();
+    give(&mut agent, guest).unwrap();
+    give(&mut agent, guest).unwrap();
+    assert!(give(&mut agent, guest).is_err());
+    drop(agent.node.take_arrivals());
+    give(&mut agent, guest).unwrap();
 }

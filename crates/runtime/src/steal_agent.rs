@@ -1,7 +1,7 @@
 //! Who shares the tasks of a node with other nodes: what relays know of it, and what workers tell
 //! it.
 //!
-//! The steward of a pool on a node is part of the node's relay, so that it answers other nodes at
+//! The agent of a pool on a node is part of the node's relay, so that it answers other nodes at
 //! once, however long the tasks take that the node's PEs run.
 
 use crate::codec::DecodeError;
@@ -15,36 +15,36 @@ use std::sync::Arc;
 pub(crate) type Nudge = Arc<dyn Fn() + Send + Sync>;
 
 /// Shares the tasks that a pool has on a node.
-pub(crate) trait Steward: Send {
-    /// How tasks have the steward woken while they run, where time is real.
+pub(crate) trait StealAgent: Send {
+    /// How tasks have the agent woken while they run, where time is real.
     fn connect(&mut self, nudge: &Nudge);
 
     /// A worker of the node says something.
-    fn hear(&mut self, now: Time, word: Word, out: &mut Vec<Deed>);
+    fn hear(&mut self, now: Time, event: StealEvent, out: &mut Vec<StealCommand>);
 
     /// Something has become of a guest.
-    fn learn(&mut self, now: Time, news: News, out: &mut Vec<Deed>);
+    fn learn(&mut self, now: Time, news: MembershipEvent, out: &mut Vec<StealCommand>);
 
-    /// The steward of another node says something. Notes between two nodes come once and in order.
+    /// The agent of another node says something. Notes between two nodes come once and in order.
     fn receive(
         &mut self,
         now: Time,
         from: NodeId,
         note: &Bytes,
-        out: &mut Vec<Deed>,
+        out: &mut Vec<StealCommand>,
     ) -> Result<(), DecodeError>;
 
     /// When it is to be [woken](Self::wake) although nothing comes.
     fn due(&self) -> Option<Time>;
 
     /// That time has come.
-    fn wake(&mut self, now: Time, out: &mut Vec<Deed>);
+    fn wake(&mut self, now: Time, out: &mut Vec<StealCommand>);
 }
 
-/// What the workers of a node tell its steward.
-pub(crate) enum Word {
-    /// There is a pool, and this is its steward.
-    Open(Box<dyn Steward>),
+/// What the workers of a node tell its agent.
+pub(crate) enum StealEvent {
+    /// There is a pool, and this is its agent.
+    Open(Box<dyn StealAgent>),
     /// The node has run dry, has work again, or has much more or less of it.
     Look,
     /// What it asked a worker to give away: so many tasks in a note, perhaps none.
@@ -63,9 +63,9 @@ pub(crate) enum Word {
     Close,
 }
 
-/// What all stewards of a founder are told of guests.
+/// What all agents of a founder are told of guests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum MembershipEvent {
     /// It takes part.
     Came(NodeId),
     /// It takes no more tasks and gives none.
@@ -74,10 +74,10 @@ pub(crate) enum News {
     Gone(NodeId),
 }
 
-/// What a steward wants done.
+/// What a agent wants done.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Deed {
-    /// Bring a note to the steward of another node.
+pub(crate) enum StealCommand {
+    /// Bring a note to the agent of another node.
     Send { to: NodeId, note: Vec<u8> },
     /// Give an order to the worker on a PE of this node.
     Tell { pe: PeId, order: Bytes },

@@ -344,7 +344,7 @@ impl Job {
             tolerates_lost_guests: self.tolerates_lost_guests,
             on_guests: self.on_guests.clone(),
             watch: self.watch.clone(),
-            shelf: Arc::default(),
+            node_local: Arc::default(),
         }
     }
 

@@ -27,8 +27,9 @@ mod job;
 mod limits;
 #[cfg(feature = "net")]
 pub mod net;
+mod node_local;
 mod numbers;
-mod parcel;
+mod payload;
 pub mod pe;
 pub mod probe;
 mod program;
@@ -42,7 +43,6 @@ pub mod relay;
 mod route;
 pub mod schema;
 pub mod session;
-mod shelf;
 mod standing;
 mod steal_agent;
 mod tasks;

@@ -5,7 +5,7 @@ use crate::codec::DecodeError;
 use crate::definition::Part;
 use crate::envelope::{AnyEnvelope, Batch, Envelope, EnvelopeBatch, Header, TOO_LONG};
 use crate::id::{ActorId, KindId};
-use crate::parcel::Parcel;
+use crate::payload::Payload;
 use crate::pe::{Core, Kind, Queue, Store, TypedQueue, TypedStore, message_bytes};
 use crate::reduce::Reduction;
 use crate::schema::Schema;
@@ -132,7 +132,7 @@ impl<A: Actor> Kind for Typed<A> {
         core: &mut Core,
         kind: KindId,
         mut headers: Vec<Header>,
-        message: Parcel,
+        message: Payload,
     ) -> Result<(), DecodeError> {
         let message: A::Message = message.open()?;
         let last = headers.pop();
@@ -150,10 +150,10 @@ impl<A: Actor> Kind for Typed<A> {
         known.map_or(0, |known| size_of::<Envelope<A::Message>>() + A::heap_bytes(&known.message))
     }
 
-    fn parcel_bytes(&self, message: &Parcel) -> usize {
+    fn payload_bytes(&self, message: &Payload) -> usize {
         match message {
-            Parcel::Bytes(bytes) => bytes.len(),
-            Parcel::Value(value) => {
+            Payload::Bytes(bytes) => bytes.len(),
+            Payload::Value(value) => {
                 value.as_any().downcast_ref::<A::Message>().map_or(0, message_bytes::<A>)
             }
         }
@@ -180,7 +180,7 @@ impl<A: Actor> Kind for Typed<A> {
     fn envelope(
         &self,
         header: Header,
-        message: Parcel,
+        message: Payload,
     ) -> Result<Box<dyn AnyEnvelope>, DecodeError> {
         Ok(Box::new(Envelope::<A::Message> { header, message: message.open()? }))
     }
@@ -192,21 +192,21 @@ impl<A: Actor> Kind for Typed<A> {
         }
     }
 
-    fn copy(&self, message: &Parcel) -> Parcel {
+    fn copy(&self, message: &Payload) -> Payload {
         match message {
-            Parcel::Bytes(bytes) => Parcel::Bytes(bytes.clone()),
-            Parcel::Value(value) => match value.as_any().downcast_ref::<A::Message>() {
-                Some(message) => Parcel::new(message.clone()),
+            Payload::Bytes(bytes) => Payload::Bytes(bytes.clone()),
+            Payload::Value(value) => match value.as_any().downcast_ref::<A::Message>() {
+                Some(message) => Payload::new(message.clone()),
                 None => {
                     let mut bytes = Vec::new();
                     value.append(&mut bytes);
-                    Parcel::Bytes(bytes.into())
+                    Payload::Bytes(bytes.into())
                 }
             },
         }
     }
 
-    fn reduced(&self, reduction: Reduction) -> Option<Parcel> {
-        A::reduced(reduction).map(Parcel::new)
+    fn reduced(&self, reduction: Reduction) -> Option<Payload> {
+        A::reduced(reduction).map(Payload::new)
     }
 }

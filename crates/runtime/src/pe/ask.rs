@@ -5,7 +5,7 @@ use super::state::{Resume, TimerId};
 use crate::Actor;
 use crate::error::AskError;
 use crate::id::{ActorId, Sender, Timer};
-use crate::parcel::Parcel;
+use crate::payload::Payload;
 use crate::reference::Reply;
 use crate::wire::Control;
 use gridspan_topology::PeId;
@@ -30,8 +30,8 @@ impl Core {
             }),
         );
         let resume: Resume<Self> = Box::new(move |core, answer| {
-            let answer = answer.and_then(|parcel| {
-                parcel.open().map_err(|error| AskError::Malformed(error.to_string()))
+            let answer = answer.and_then(|payload| {
+                payload.open().map_err(|error| AskError::Malformed(error.to_string()))
             });
             resume(core, answer);
         });
@@ -56,13 +56,13 @@ impl Core {
     /// Answers a question.
     pub(crate) fn answer<T: Serialize + Send + 'static>(&mut self, reply: Reply<T>, answer: T) {
         if self.common.layout.knows(reply.pe) {
-            let answer = Parcel::new(answer);
+            let answer = Payload::new(answer);
             self.post(reply.pe, Control::Reply { slot: reply.slot, answer });
         }
     }
 
     /// Hands an answer to whoever waits for it. Late answers are dropped.
-    pub(super) fn handle_reply(&mut self, slot: u64, answer: Parcel) {
+    pub(super) fn handle_reply(&mut self, slot: u64, answer: Payload) {
         match self.waits.pending.remove(&slot) {
             Some((resume, timer)) => {
                 self.timers.cancel(timer);

@@ -6,7 +6,7 @@ use super::{Pe, migrate, twin};
 use crate::collection::PlanEntry;
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId, RebalanceId};
-use crate::parcel::Parcel;
+use crate::payload::Payload;
 use crate::wire::{Control, Insertion, MemberRecord};
 use gridspan_balance::Cause;
 use gridspan_topology::PeId;
@@ -23,7 +23,7 @@ impl Pe {
                 return self.core.blame(self.core.common.layout.node_of(from), reason);
             }
             let bytes = size_of::<Control>() + control.bytes();
-            let control = self.core.gauge.keep(Box::new(control), bytes);
+            let control = self.core.budget.keep(Box::new(control), bytes);
             return self.core.keep_early(collection, Early::Control(from, control));
         }
         if control.is_counted() {
@@ -50,7 +50,7 @@ impl Pe {
             Control::Destroyed { id, reductions, syncs } => {
                 core.handle_destroyed(id, reductions, syncs);
             }
-            Control::Buried(buried) => core.handle_buried(&buried),
+            Control::Tombstone(tombstone) => core.handle_tombstone(&tombstone),
             Control::Location { id, pe, epoch, gone, twin } => {
                 core.learn(id, Place { pe, epoch, gone, twin });
             }
@@ -78,7 +78,7 @@ impl Pe {
             Control::WaveReply { wave, created, processed, stranded } => {
                 core.handle_wave_reply(wave, [created, processed, stranded]);
             }
-            Control::BuryStranded => core.bury_stranded(),
+            Control::DropStranded => core.drop_stranded(),
             Control::Publish { id, value } => core.handle_publish(id, value),
             Control::Published { id } => core.handle_published(id),
             Control::Greet { definition } => core.handle_greet(from, &definition),
@@ -191,7 +191,7 @@ impl Pe {
         }
     }
 
-    fn create(&mut self, kind: KindId, new: NewMembers, inits: Parcel) {
+    fn create(&mut self, kind: KindId, new: NewMembers, inits: Payload) {
         let result = match self.stores.get_mut(kind.index()) {
             Some(store) => store.create(&mut self.core, new, inits),
             None => Err(JobError::Protocol("a collection of an unknown actor type".to_owned())),

@@ -9,9 +9,9 @@ use super::guest_event::OnGuests;
 use super::links::OnLinks;
 use super::outbox::Outbox;
 use super::state::{
-    Accumulator, Channels, Collections, Departing, Directory, Early, Gauge, Graves, GroupState,
-    Guests, Held, Incomplete, Lanes, Local, Looks, Measures, Member, NewMembers, OwnPlans, Pieces,
-    Published, Queue, Request, Rights, Root, Thought, Timers, Twins, Waits,
+    Accumulator, Budget, Channels, Collections, Departing, Directory, Early, GroupState, Guests,
+    Held, Incomplete, Lanes, Local, Looks, Measures, Member, NewMembers, OwnPlans, Pieces,
+    Published, Queue, Request, Rights, Root, Thought, Timers, Tombstones, Twins, Waits,
 };
 use super::statistics::Statistics;
 use super::watch::Watch;
@@ -23,11 +23,11 @@ use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId, RebalanceId, Seat};
 use crate::index::Key;
 use crate::limits::Limits;
-use crate::parcel::Parcel;
+use crate::node_local::NodeLocal;
+use crate::payload::Payload;
 use crate::probe::ProbeOrder;
 use crate::rank::{FAR, Rank};
 use crate::reduce::{CustomOp, Reduction};
-use crate::shelf::Shelf;
 use crate::wire::{EncodedBatch, Moves, Multicast, MulticastMember, ReductionGroup};
 use bytes::Bytes;
 use gridspan_bcast::Mode;
@@ -75,30 +75,30 @@ pub(crate) trait Kind: Send + Sync {
         core: &mut Core,
         kind: KindId,
         headers: Vec<Header>,
-        message: Parcel,
+        message: Payload,
     ) -> Result<(), DecodeError>;
     /// What a message counts for in the memory budget.
     fn envelope_bytes(&self, envelope: &dyn AnyEnvelope) -> usize;
     /// The same for one that is not for one receiver.
-    fn parcel_bytes(&self, message: &Parcel) -> usize;
+    fn payload_bytes(&self, message: &Payload) -> usize;
     /// Hands a message to its receiver, or sends it on.
     fn arrive(&self, core: &mut Core, kind: KindId, envelope: Box<dyn AnyEnvelope>);
     /// Puts a message into the mailbox of the member in `slot`; its turn has come.
     fn ready(&self, core: &mut Core, kind: KindId, slot: u32, envelope: Box<dyn AnyEnvelope>);
     /// Sends a message on.
     fn forward(&self, core: &mut Core, kind: KindId, to: PeId, envelope: Box<dyn AnyEnvelope>);
-    /// One envelope for one receiver, from a parcel.
+    /// One envelope for one receiver, from a payload.
     fn envelope(
         &self,
         header: Header,
-        message: Parcel,
+        message: Payload,
     ) -> Result<Box<dyn AnyEnvelope>, DecodeError>;
     /// One envelope as it was encoded on its own.
     fn decode_envelope(&self, bytes: &[u8]) -> Result<Box<dyn AnyEnvelope>, DecodeError>;
     /// Another copy of a message.
-    fn copy(&self, message: &Parcel) -> Parcel;
+    fn copy(&self, message: &Payload) -> Payload;
     /// Makes a message of a reduction's result.
-    fn reduced(&self, reduction: Reduction) -> Option<Parcel>;
+    fn reduced(&self, reduction: Reduction) -> Option<Payload>;
 }
 
 /// The actors of a type that is not known here.
@@ -107,7 +107,7 @@ pub(crate) trait Store: Send {
     /// Returns how many it handled.
     fn dispatch(&mut self, core: &mut Core, rank: Rank, budget: u32) -> u32;
     /// Builds members, from a `Vec<(Key, Init)>`.
-    fn create(&mut self, core: &mut Core, new: NewMembers, inits: Parcel) -> Result<(), JobError>;
+    fn create(&mut self, core: &mut Core, new: NewMembers, inits: Payload) -> Result<(), JobError>;
     /// The state of a member, encoded.
     fn encode(&self, slot: u32) -> Bytes;
     /// Puts a decoded state into an empty slot.
@@ -148,7 +148,7 @@ pub(crate) struct Common {
     pub(crate) on_guests: Vec<OnGuests>,
     pub(crate) watch: Watch,
     /// What actors of one node share.
-    pub(crate) shelf: Arc<Shelf>,
+    pub(crate) node_local: Arc<NodeLocal>,
 }
 
 impl Common {
@@ -179,7 +179,7 @@ pub struct Core {
     /// Bytes that wait outside of the machine.
     pub(super) waiting_bytes: usize,
     /// Counts what waits inside and is not ready.
-    pub(crate) gauge: Gauge,
+    pub(crate) budget: Budget,
     // Members and their places.
     pub(super) members: Vec<Vec<Option<Member>>>,
     pub(super) free: Vec<Vec<u32>>,
@@ -191,7 +191,7 @@ pub struct Core {
     pub(super) early: BTreeMap<CollectionId, Vec<Early>>,
     /// Collections of which not all members have come.
     pub(super) parts: BTreeMap<CollectionId, Incomplete>,
-    pub(super) graves: Graves,
+    pub(super) tombstones: Tombstones,
     pub(crate) guests: Guests<Self>,
     /// The places as measured, on the first PEs of nodes while tasks are shared.
     pub(crate) hierarchy: Option<Arc<Hierarchy>>,
@@ -267,7 +267,7 @@ impl Core {
             queues: common.kinds.iter().map(|kind| kind.new_queue()).collect(),
             ready_bytes: 0,
             waiting_bytes: 0,
-            gauge: Gauge::default(),
+            budget: Budget::default(),
             members: (0..kinds).map(|_| Vec::new()).collect(),
             free: vec![Vec::new(); kinds],
             collections: Collections::default(),
@@ -275,7 +275,7 @@ impl Core {
             awaiting: BTreeMap::new(),
             early: BTreeMap::new(),
             parts: BTreeMap::new(),
-            graves: Graves::default(),
+            tombstones: Tombstones::default(),
             guests: Guests::default(),
             hierarchy: None,
             twins: Twins::default(),

@@ -39,7 +39,7 @@ impl Core {
     }
 
     /// Counts the stranded messages, and remembers which they are for
-    /// [`bury_stranded`](Self::bury_stranded).
+    /// [`drop_stranded`](Self::drop_stranded).
     pub(super) fn report_stranded(&mut self) -> u64 {
         let mut count = 0;
         for id in self.awaiting.keys().copied().collect::<Vec<_>>() {
@@ -54,7 +54,7 @@ impl Core {
 
     /// Drops the stranded messages that were reported last: the root knows that no insertion was on
     /// its way by then.
-    pub(super) fn bury_stranded(&mut self) {
+    pub(super) fn drop_stranded(&mut self) {
         let reported = self.awaiting.iter().filter(|(_, held)| held.reported > 0);
         for id in reported.map(|(&id, _)| id).collect::<Vec<_>>() {
             if !self.is_stranded(id) {
@@ -62,7 +62,9 @@ impl Core {
             }
             let Some(mut held) = self.awaiting.remove(&id) else { continue };
             let late = held.envelopes.split_off(held.reported);
-            held.envelopes.into_iter().for_each(|envelope| self.bury(envelope.into_inner()));
+            held.envelopes
+                .into_iter()
+                .for_each(|envelope| self.drop_dead_letter(envelope.into_inner()));
             if !late.is_empty() {
                 self.awaiting.insert(id, Held { envelopes: late, reported: 0, ..held });
             }
@@ -92,7 +94,7 @@ impl Core {
                 _ => {
                     held.envelopes
                         .into_iter()
-                        .for_each(|envelope| self.bury(envelope.into_inner()));
+                        .for_each(|envelope| self.drop_dead_letter(envelope.into_inner()));
                 }
             }
         }

@@ -7,7 +7,7 @@ use super::core::Core;
 use crate::envelope::Header;
 use crate::id::{ActorId, CollectionId, Sender};
 use crate::index::{ActorIndex, Ix1};
-use crate::parcel::Parcel;
+use crate::payload::Payload;
 use crate::wire::Control;
 use bytes::Bytes;
 use gridspan_topology::PeId;
@@ -47,7 +47,7 @@ impl Core {
             return self
                 .blame(node, "it gave an order to an actor that takes none from other nodes");
         }
-        let mut envelope = match kind.envelope(header, Parcel::Bytes(order)) {
+        let mut envelope = match kind.envelope(header, Payload::Bytes(order)) {
             Ok(envelope) => envelope,
             Err(error) => return self.blame(node, error),
         };

@@ -30,7 +30,7 @@ use crate::codec;
 use crate::error::JobError;
 use crate::id::CollectionId;
 use crate::index::{ActorIndex, Ix1};
-use crate::parcel::Parcel;
+use crate::payload::Payload;
 use crate::steal_agent::MembershipEvent;
 use crate::wire::{Control, Packet, Spread, Visit};
 use gridspan_topology::{GUEST_PES_MAX, Hierarchy, NodeId, PeId};
@@ -131,7 +131,7 @@ impl Core {
         let info = local.info.clone();
         for pe in self.pes_of(guest, pes) {
             let inits = vec![(Ix1(pe.0 as i32).key(), ())];
-            let inits = Parcel::Bytes(codec::encode(&inits).into());
+            let inits = Payload::Bytes(codec::encode(&inits).into());
             let create = Control::Create { info: info.clone(), inits, more: 0 };
             // Not posted, which would count it: nobody counts what guests handle.
             self.outbox.packet(pe, Packet::control(create));

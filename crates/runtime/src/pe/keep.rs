@@ -7,51 +7,51 @@
 //! from its inbox and holds senders back, and would never see what the rest waits for.
 
 use super::core::Core;
-use super::state::{BroadcastRequest, Kept, KeptBroadcast, KeptEnvelope};
+use super::state::{Accounted, AccountedBroadcast, AccountedEnvelope, BroadcastRequest};
 use crate::envelope::AnyEnvelope;
 use crate::id::KindId;
-use crate::parcel::Parcel;
+use crate::payload::Payload;
 use crate::wire::{Asked, Wanted};
 
 impl Core {
     /// Counts a message for as long as it is kept.
-    pub(super) fn keep(&self, kind: KindId, envelope: Box<dyn AnyEnvelope>) -> KeptEnvelope {
+    pub(super) fn keep(&self, kind: KindId, envelope: Box<dyn AnyEnvelope>) -> AccountedEnvelope {
         let bytes = self.kind(kind).map_or(0, |kind| kind.envelope_bytes(&*envelope));
-        self.gauge.keep(envelope, bytes)
+        self.budget.keep(envelope, bytes)
     }
 
     /// The same for a message to an actor whose collection is known here.
-    pub(super) fn keep_known(&self, envelope: Box<dyn AnyEnvelope>) -> KeptEnvelope {
+    pub(super) fn keep_known(&self, envelope: Box<dyn AnyEnvelope>) -> AccountedEnvelope {
         let collection = envelope.header().to.collection;
         match self.collections.get(collection).map(|local| local.info.kind) {
             Some(kind) => self.keep(kind, envelope),
-            None => self.gauge.keep(envelope, 0),
+            None => self.budget.keep(envelope, 0),
         }
     }
 
     /// Counts a broadcast that has no number yet.
-    pub(super) fn keep_request(&self, request: BroadcastRequest) -> Kept<BroadcastRequest> {
+    pub(super) fn keep_request(&self, request: BroadcastRequest) -> Accounted<BroadcastRequest> {
         let message = match &request.wanted {
-            Wanted::Message(message) => self.parcel_bytes(request.kind, message),
+            Wanted::Message(message) => self.payload_bytes(request.kind, message),
             Wanted::Number(_) => 0,
         };
         let bytes = message + request.asked.earlier.bytes();
-        self.gauge.keep(request, size_of::<BroadcastRequest>() + bytes)
+        self.budget.keep(request, size_of::<BroadcastRequest>() + bytes)
     }
 
     /// Counts a broadcast whose turn has not come.
     pub(super) fn keep_broadcast(
         &self,
         kind: KindId,
-        broadcast: (Asked, Parcel, i32),
-    ) -> KeptBroadcast {
-        let bytes = self.parcel_bytes(kind, &broadcast.1) + broadcast.0.earlier.bytes();
+        broadcast: (Asked, Payload, i32),
+    ) -> AccountedBroadcast {
+        let bytes = self.payload_bytes(kind, &broadcast.1) + broadcast.0.earlier.bytes();
         let bytes = size_of_val(&broadcast) + bytes;
-        self.gauge.keep(broadcast, bytes)
+        self.budget.keep(broadcast, bytes)
     }
 
     /// What a message counts for that is not for one receiver.
-    pub(super) fn parcel_bytes(&self, kind: KindId, message: &Parcel) -> usize {
-        self.kind(kind).map_or(0, |kind| kind.parcel_bytes(message))
+    pub(super) fn payload_bytes(&self, kind: KindId, message: &Payload) -> usize {
+        self.kind(kind).map_or(0, |kind| kind.payload_bytes(message))
     }
 }

@@ -88,7 +88,7 @@ impl Core {
     }
 
     /// A plan moves an actor that ended before: the PE where others believe it now learns better,
-    /// unless it is the home, which waits for the grave.
+    /// unless it is the home, which waits for the tombstone.
     pub(super) fn correct_plan(&mut self, entry: &PlanEntry) {
         if let Some(place) = self.directory.place(entry.id)
             && self.home(entry.id) != Some(entry.to)
@@ -137,7 +137,7 @@ impl Core {
     /// (`keep`), what waits outside, and what handlers have sent in this turn.
     #[inline]
     fn queued_bytes(&self) -> usize {
-        self.ready_bytes + self.gauge.bytes() + self.waiting_bytes + self.outbox.bytes()
+        self.ready_bytes + self.budget.bytes() + self.waiting_bytes + self.outbox.bytes()
     }
 
     /// Whether what waits has outgrown the budget.
@@ -156,7 +156,7 @@ impl Core {
     #[cold]
     pub(super) fn check_budget(&mut self) {
         let limit = self.common.limits.hard_bytes;
-        let (held, queued) = (self.gauge.bytes(), self.queued_bytes());
+        let (held, queued) = (self.budget.bytes(), self.queued_bytes());
         if queued <= limit || self.failure.is_some() {
             return;
         }

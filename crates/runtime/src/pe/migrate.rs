@@ -12,7 +12,7 @@
 //! lost in between delays the step at hand and nothing else.
 
 use super::core::{Core, Store};
-use super::state::{Casts, Channels, Counters, Departing, Kept, Member, Paced, Place, Ring};
+use super::state::{Accounted, Casts, Channels, Counters, Departing, Member, Paced, Place, Ring};
 use crate::codec;
 use crate::envelope::AnyEnvelope;
 use crate::error::JobError;
@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 /// An actor that was accepted and not yet committed.
 pub(super) struct Tentative {
     /// Counts in the memory budget like what is in mailboxes.
-    migrant: Kept<Migrant>,
+    migrant: Accounted<Migrant>,
     state: Box<dyn Any + Send>,
 }
 
@@ -200,7 +200,7 @@ pub(super) fn handle_offer(
             let local = core.collections.get(id.collection);
             let (broadcasts, streams) = local
                 .map_or((0, Vec::new()), |local| (local.broadcasts.next, local.streams.numbers()));
-            let migrant = core.gauge.keep(migrant, size);
+            let migrant = core.budget.keep(migrant, size);
             tentatives.insert(id, Tentative { migrant, state });
             core.arriving.insert(id);
             core.post(from, Control::MigrateAccept { id, epoch, broadcasts, streams });

@@ -7,7 +7,7 @@ use crate::Actor;
 use crate::envelope::{Envelope, Header};
 use crate::error::JobError;
 use crate::id::{ActorId, Sender};
-use crate::parcel::Parcel;
+use crate::payload::Payload;
 use crate::reference::SectionRef;
 use crate::wire::{
     Announcement, Control, Multicast, MulticastMember, MulticastTarget, Packet, REPORTED_BYTES_MIN,
@@ -80,7 +80,7 @@ impl Core {
             remote.into_iter().map(|(pe, members)| MulticastTarget { pe, members }).collect();
         let origin = self.me;
         let after = self.channels(sender).after(collection, priority);
-        let message = Parcel::new(message);
+        let message = Payload::new(message);
         self.spread(Multicast {
             kind,
             collection,
@@ -111,7 +111,7 @@ impl Core {
             // Encoded here, where it keeps nobody waiting but this PE.
             let message = multicast.message.to_bytes();
             let is_large = message.len() as u64 >= REPORTED_BYTES_MIN;
-            let message = Parcel::Bytes(message);
+            let message = Payload::Bytes(message);
             let others = Multicast { targets: elsewhere, message, ..multicast };
             if is_large && !is_wide(&others) {
                 return self.cast(others);

@@ -224,7 +224,9 @@ impl Core {
             Some(place) if place.epoch < epoch => {
                 return self.hold_boxed(to, kind, envelope);
             }
-            Some(Place { gone: true, .. }) if home == self.me => return self.bury(envelope),
+            Some(Place { gone: true, .. }) if home == self.me => {
+                return self.drop_dead_letter(envelope);
+            }
             Some(Place { gone: true, epoch, .. }) => (home, epoch),
             Some(place) if hops < HOPS_MAX || home == self.me => {
                 if origin != self.me {

@@ -73,7 +73,7 @@ impl Core {
         }
         if std::mem::replace(&mut stall.activity, activity) != activity {
             (stall.idle_since, stall.pause, stall.previous) = (now, PAUSE_MIN, None);
-            stall.has_buried = false;
+            stall.has_dropped = false;
         }
         let is_idle = now.since(stall.idle_since) >= IDLE;
         let (is_asking, pause) = (!stall.missing.is_empty(), stall.pause);
@@ -155,11 +155,11 @@ impl Core {
         };
         match stall.main {
             MainStatus::WaitsInside
-                if is_same && sum.is_quiet && sum.standing.awaiting > 0 && !stall.has_buried =>
+                if is_same && sum.is_quiet && sum.standing.awaiting > 0 && !stall.has_dropped =>
             {
                 // Drops messages to members that do not exist, if they are all that is left. What
                 // is told then says so.
-                stall.has_buried = true;
+                stall.has_dropped = true;
                 root.waves.is_probed = true;
                 self.await_quiescence(|core| {
                     core.root.iter_mut().for_each(|root| root.waves.is_probed = false);

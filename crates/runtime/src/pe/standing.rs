@@ -26,7 +26,7 @@ impl Core {
             processed: core.processed,
             busy: u64::from(!core.lanes.is_empty()),
             held: members().filter_map(|member| member.channels.as_deref()).map(held).sum::<u64>()
-                + core.graves.held(),
+                + core.tombstones.held(),
             awaiting: core.awaiting.values().map(|held| held.envelopes.len() as u64).sum(),
             early: core.early.values().map(|early| early.len() as u64).sum(),
             departing: core.departing.len() as u64,

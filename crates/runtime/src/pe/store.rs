@@ -7,7 +7,7 @@ use crate::codec::{self, DecodeError};
 use crate::error::JobError;
 use crate::id::{ActorId, KindId, Seat};
 use crate::index::Key;
-use crate::parcel::Parcel;
+use crate::payload::Payload;
 use crate::rank::Rank;
 use crate::{Actor, Context};
 use bytes::Bytes;
@@ -69,7 +69,7 @@ impl<A: Actor> Store for TypedStore<A> {
         &mut self,
         core: &mut Core,
         mut new: NewMembers,
-        inits: Parcel,
+        inits: Payload,
     ) -> Result<(), JobError> {
         let inits: Vec<(Key, A::Init)> =
             inits.open().map_err(|error| JobError::Protocol(error.to_string()))?;

@@ -24,7 +24,7 @@ mod plans;
 mod watch;
 
 use crate::codec::DecodeError;
-use crate::parcel::Parcel;
+use crate::payload::Payload;
 use crate::steal_agent::Nudge;
 use crate::wire::{
     Announced, Announcement, Arrival, CarriedHead, Content, Control, FlowId, Multicast, Packet,
@@ -217,8 +217,11 @@ impl Relay {
         let branches = branches::branches(&self.layout, self.node, &multicast.targets);
         let Multicast { message, .. } = multicast;
         let message = message.to_bytes();
-        let head =
-            Multicast { targets: Vec::new(), message: Parcel::Bytes(message.clone()), ..multicast };
+        let head = Multicast {
+            targets: Vec::new(),
+            message: Payload::Bytes(message.clone()),
+            ..multicast
+        };
         for (to, targets) in branches.nodes {
             let frame = SpreadFrame::multicast(&head, targets, message.clone());
             out.push(RelayCommand::Send { to, frame, is_bulk: false });
@@ -227,7 +230,7 @@ impl Relay {
             let (from, to) = (head.origin, target.pe);
             let own = Multicast {
                 targets: vec![target],
-                message: Parcel::Bytes(message.clone()),
+                message: Payload::Bytes(message.clone()),
                 ..head
             };
             let packet = Packet::control(Control::Multicast(own));

@@ -3,7 +3,7 @@
 use super::*;
 use crate::frame::Frame;
 use crate::id::{ActorId, CollectionId, KindId};
-use crate::parcel::Parcel;
+use crate::payload::Payload;
 use crate::wire::{CastHead, Control, MulticastTarget};
 use gridspan_bcast::{Course, Draft, Sending, Strand, hierarchical};
 use std::time::Duration;
@@ -168,7 +168,7 @@ fn multicast() -> Multicast {
         after: 0,
         origin: PeId(0),
         targets: Vec::new(),
-        message: Parcel::Bytes(Bytes::from_static(b"hello")),
+        message: Payload::Bytes(Bytes::from_static(b"hello")),
     }
 }
 
@@ -200,7 +200,7 @@ fn cast(plan: &Plan, pes: &[u32], bytes: usize) -> Packet {
     let target = |&pe: &u32| MulticastTarget { pe: PeId(pe), members: Vec::new() };
     let message: Bytes = (0..bytes).map(|at| (at % 251) as u8).collect::<Vec<u8>>().into();
     let targets = pes.iter().map(target).collect();
-    let multicast = Multicast { targets, message: Parcel::Bytes(message), ..multicast() };
+    let multicast = Multicast { targets, message: Payload::Bytes(message), ..multicast() };
     let multicast = Announcement::new(&Control::Multicast(multicast));
     let course = Arc::new(Course::over(plan, &pes.iter().map(|pe| NodeId(pe / 2)).collect()));
     Packet::spread(Spread::Cast { multicast, course, report: Some(FlowId::Multicast(8)) })
@@ -236,7 +236,7 @@ fn a_large_multicast_comes_in_segments_and_through_nodes_that_keep_nothing_of_it
     let [(5, Packet(Content::Control(control)))] = &got[..] else { panic!("not to PE 5 alone") };
     let Control::Multicast(multicast) = &**control else { panic!("{control:?}") };
     assert_eq!((multicast.priority, multicast.targets.len()), (3, 1));
-    let Parcel::Bytes(message) = &multicast.message else { panic!("a value") };
+    let Payload::Bytes(message) = &multicast.message else { panic!("a value") };
     assert!(message.len() == 40_000 && message[39_999] == (39_999 % 251) as u8);
 }
 

@@ -15,7 +15,7 @@ use super::order::{Crew, Loan, Note, Order};
 use crate::Context;
 use crate::codec::{self, DecodeError};
 use crate::error::panic_message;
-use crate::pe::{Gauge, Visiting};
+use crate::pe::{Budget, Visiting};
 use crate::steal_agent::{MembershipEvent, Nudge, StealAgent, StealCommand, StealEvent};
 use bytes::Bytes;
 use gridspan_balance::victim::{
@@ -35,7 +35,7 @@ pub(super) struct PoolAgent<W: Work> {
     layout: Arc<Layout>,
     me: NodeId,
     /// Counts what was lent and no PE has taken, on the node's first PE.
-    gauge: Gauge,
+    budget: Budget,
     /// So many bytes of what a guest has lent may lie here.
     guest_bytes_max: usize,
     /// Whether it may ask for tasks: everybody knows it, and it does not leave.
@@ -71,7 +71,7 @@ impl<W: Work> PoolAgent<W> {
             stealing: Stealing::new(policy, me, workers, places(cx), common.seed),
             node: node.clone(),
             me,
-            gauge: cx.core.gauge.clone(),
+            budget: cx.core.budget.clone(),
             guest_bytes_max: common.limits.hard_bytes / GUEST_SHARE,
             may_ask: !layout.is_guest(me) || guests.visit == Visiting::Working,
             is_silent: matches!(guests.visit, Visiting::Leaving(_)),
@@ -157,7 +157,7 @@ impl<W: Work> PoolAgent<W> {
         let stock = (self.node.stock().saturating_add(tasks)).saturating_sub(self.node.sleepers());
         let lent = |loan: Loan| {
             let bytes = loan.bytes();
-            Arrival::Lent(from, self.gauge.keep(loan, bytes))
+            Arrival::Lent(from, self.budget.keep(loan, bytes))
         };
         self.arrive(loans.into_iter().map(lent), out);
         self.node.note_told(stock);
@@ -230,7 +230,7 @@ impl<W: Work> PoolAgent<W> {
             }
             // What a guest was lent it owes itself.
             if loans.is_empty() && is_founder(self.me) {
-                loans = pass_on::<W>(limit, node, is_founder, until.is_some(), &self.gauge);
+                loans = pass_on::<W>(limit, node, is_founder, until.is_some(), &self.budget);
                 if until.is_some() {
                     loans.iter().for_each(|loan| node.backups.note_passed(to, loan));
                 }

@@ -11,7 +11,7 @@ use super::frame::Token;
 use super::lineage::{Lineages, Via};
 use super::order::Loan;
 use super::statistics::StealStatistics;
-use crate::pe::Kept;
+use crate::pe::Accounted;
 use crossbeam_deque::{Steal, Stealer, Worker};
 use gridspan_topology::{NodeId, PeId};
 use std::collections::BTreeSet;
@@ -46,7 +46,7 @@ pub(super) struct Deques<I> {
 /// What a agent lays down for the PEs of its node.
 pub(super) enum Arrival<I> {
     /// Another node has lent it.
-    Lent(NodeId, Kept<Loan>),
+    Lent(NodeId, Accounted<Loan>),
     /// A task for a frame of the PE in this seat, which has not left the node after all.
     Back(usize, Token<I>),
 }

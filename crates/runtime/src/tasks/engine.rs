@@ -204,7 +204,7 @@ impl<W: Work> Engine<W> {
         true
     }
 
-    /// Runs the newest offered task. Kept out of line so that the usual token is moved once: its
+    /// Runs the newest offered task. Accounted out of line so that the usual token is moved once: its
     /// parts have just been stored, and loading them with another width stalls the processor.
     #[inline(never)]
     fn step_offered(&mut self) -> bool {

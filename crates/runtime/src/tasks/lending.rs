@@ -7,7 +7,7 @@ use super::lineage::{LINEAGE_MAX, LineageId, Lineages};
 use super::order::Loan;
 use crate::codec;
 use crate::limits::PIECE_BYTES_MAX;
-use crate::pe::Gauge;
+use crate::pe::Budget;
 use gridspan_topology::{NodeId, PeId};
 
 /// Tasks in one packet, at most, unless a single one is larger. They leave at once, and a packet of
@@ -97,7 +97,7 @@ pub(super) fn pass_on<W: Work>(
     node: &Deques<W::Item>,
     is_founder: impl Fn(NodeId) -> bool,
     is_far: bool,
-    gauge: &Gauge,
+    budget: &Budget,
 ) -> Vec<Loan> {
     let is_meant = |by: NodeId, loan: &Loan| is_founder(by) && !(is_far && loan.is_backup());
     let mut loans = Vec::new();
@@ -106,7 +106,7 @@ pub(super) fn pass_on<W: Work>(
         let Some((from, loan)) = node.take_lent(is_meant) else { break };
         let stay = |loan: Loan| {
             let bytes = loan.bytes();
-            node.lay_first(Arrival::Lent(from, gauge.keep(loan, bytes)));
+            node.lay_first(Arrival::Lent(from, budget.keep(loan, bytes)));
         };
         if tasks > 0 && bytes + loan.items.len() > GIFT_BYTES {
             stay(loan);

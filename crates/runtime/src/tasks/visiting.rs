@@ -112,7 +112,7 @@ impl<W: Work> Worker<W> {
             _ => return,
         };
         let items = items.into_iter().map(|(_, item)| item).collect();
-        for items in parcels(items) {
+        for items in payloads(items) {
             let items_len = items.len() as u64;
             let lender = Lender { pe: cx.pe(), frame, child: 0, items: items_len, copy: None };
             let loan = Loan { lender, lineage: Vec::new(), items: codec::encode(&items).into() };
@@ -169,17 +169,17 @@ impl<W: Work> Worker<W> {
 }
 
 /// Items in lists of about as many bytes as a gift has.
-fn parcels<I: serde::Serialize>(items: Vec<I>) -> Vec<Vec<I>> {
-    let (mut parcels, mut parcel, mut bytes) = (Vec::new(), Vec::new(), 0);
+fn payloads<I: serde::Serialize>(items: Vec<I>) -> Vec<Vec<I>> {
+    let (mut payloads, mut payload, mut bytes) = (Vec::new(), Vec::new(), 0);
     for item in items {
         let size = codec::encoded_len(&item);
-        if bytes + size > GIFT_BYTES && !parcel.is_empty() {
-            parcels.push(std::mem::take(&mut parcel));
+        if bytes + size > GIFT_BYTES && !payload.is_empty() {
+            payloads.push(std::mem::take(&mut payload));
             bytes = 0;
         }
         bytes += size;
-        parcel.push(item);
+        payload.push(item);
     }
-    parcels.extend((!parcel.is_empty()).then_some(parcel));
-    parcels
+    payloads.extend((!payload.is_empty()).then_some(payload));
+    payloads
 }

@@ -71,7 +71,7 @@ impl<W: Work> Actor for Worker<W> {
         let has_guests = !cx.core.guests.present.is_empty() || cx.core.is_guest();
         let alone = cx.layout().pe_count() == 1 && !has_guests;
         let at = (cx.node(), cx.collection().id());
-        let node = cx.core.common.shelf.share(at, || Deques::new(place.clone()));
+        let node = cx.core.common.node_local.share(at, || Deques::new(place.clone()));
         let node = node.unwrap_or_else(|| {
             cx.fail("two kinds of work share a collection; this is a bug in Gridspan");
             Deques::new(place).into()

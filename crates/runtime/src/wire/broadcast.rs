@@ -2,7 +2,7 @@
 
 use super::earlier::Earlier;
 use crate::id::ActorId;
-use crate::parcel::Parcel;
+use crate::payload::Payload;
 use gridspan_bcast::{Plan, PlanId};
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
@@ -84,7 +84,7 @@ pub(crate) struct Travel {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Wanted {
     /// The message, with its number.
-    Message(Parcel),
+    Message(Payload),
     /// The number only: the sender brings the message to everyone.
     Number(Travel),
 }

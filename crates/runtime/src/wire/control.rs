@@ -10,7 +10,7 @@ use crate::definition::Definition;
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId, RebalanceId, SectionId, Timer};
 use crate::index::Key;
-use crate::parcel::Parcel;
+use crate::payload::Payload;
 use crate::probe::{ProbeOrder, ProbeReport};
 use crate::reduce::{Op, Partial, Target};
 use bytes::Bytes;
@@ -46,7 +46,7 @@ pub(crate) struct Multicast {
     pub(crate) after: u64,
     pub(crate) origin: PeId,
     pub(crate) targets: Vec<MulticastTarget>,
-    pub(crate) message: Parcel,
+    pub(crate) message: Payload,
 }
 
 /// What a reduction is over.
@@ -116,7 +116,7 @@ pub(crate) struct Moves {
 pub(crate) struct Insertion {
     pub(crate) id: ActorId,
     /// A `Vec<(Key, Init)>` with one element.
-    pub(crate) init: Parcel,
+    pub(crate) init: Payload,
     pub(crate) at: PeId,
     pub(crate) epoch: u32,
     /// The numbers that it begins with. Those of conversations are of an earlier member, if any.
@@ -127,7 +127,7 @@ pub(crate) struct Insertion {
 
 /// What is left of a member that was destroyed.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Buried {
+pub(crate) struct Tombstone {
     pub(crate) id: ActorId,
     pub(crate) kind: KindId,
     pub(crate) epoch: u32,
@@ -164,13 +164,13 @@ pub(crate) struct Piece {
 pub(crate) enum Control {
     /// Make a collection known, and the members that live here: `inits` is a `Vec<(Key, Init)>`,
     /// and there are so many parts more, which come in any order.
-    Create { info: CollectionInfo, inits: Parcel, more: u32 },
+    Create { info: CollectionInfo, inits: Payload, more: u32 },
     /// More members for a [`Create`](Self::Create).
-    CreatePart { collection: CollectionId, inits: Parcel },
+    CreatePart { collection: CollectionId, inits: Payload },
     /// The sender has made its members.
     Created { collection: CollectionId },
     /// To the root: a new member is wanted.
-    InsertRequest { id: ActorId, init: Parcel, at: PeId },
+    InsertRequest { id: ActorId, init: Payload, at: PeId },
     /// From the root, by way of its home: make it.
     Insert(Box<Insertion>),
     /// To the root: it is made.
@@ -178,7 +178,7 @@ pub(crate) enum Control {
     /// To the root: a member is no more. It was part of so many reductions and sync points.
     Destroyed { id: ActorId, reductions: u64, syncs: u64 },
     /// To its home: what is left of it.
-    Buried(Box<Buried>),
+    Tombstone(Box<Tombstone>),
     /// Where an actor lives now.
     Location { id: ActorId, pe: PeId, epoch: u32, gone: bool, twin: Option<PeId> },
     /// One message for many members.
@@ -200,7 +200,7 @@ pub(crate) enum Control {
         collection: CollectionId,
         order: BroadcastOrder,
         asked: Asked,
-        message: Parcel,
+        message: Payload,
         priority: i32,
     },
     /// From the root to everyone: the number of the broadcast that this sender asked for as the one
@@ -211,7 +211,7 @@ pub(crate) enum Control {
     /// Up the tree.
     Contribution(Contribution),
     /// The answer to an ask.
-    Reply { slot: u64, answer: Parcel },
+    Reply { slot: u64, answer: Payload },
     /// Take this actor, tentatively.
     MigrateOffer(Box<Migrant>),
     /// It can live here. `broadcasts`: the number of the next broadcast this PE expects; `streams`:
@@ -230,7 +230,7 @@ pub(crate) enum Control {
     /// Messages made and handled so far.
     WaveReply { wave: u64, created: u64, processed: u64, stranded: u64 },
     /// Drop the stranded messages that were reported last; see `pe/collective/quiescence.rs`.
-    BuryStranded,
+    DropStranded,
     /// Report the loads of your actors. `led`: to the leader of your site, for this rebalance of the
     /// leaders.
     Measure { rebalance: RebalanceId, led: Option<u64> },
@@ -362,7 +362,7 @@ impl Control {
                 | Self::Insert(_)
                 | Self::Inserted { .. }
                 | Self::Destroyed { .. }
-                | Self::Buried(_)
+                | Self::Tombstone(_)
                 | Self::Multicast(_)
                 | Self::BroadcastRequest { .. }
                 | Self::Broadcast { .. }

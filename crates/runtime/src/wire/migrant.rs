@@ -1,4 +1,4 @@
-//! An actor as it travels: to another PE, to its grave, or to a second seat.
+//! An actor as it travels: to another PE, to its tombstone, or to a second seat.
 
 use crate::id::{ActorId, CollectionId, KindId, SectionId};
 use crate::index::Key;

@@ -19,8 +19,8 @@ pub(crate) use broadcast::{
     Asked, BroadcastOrder, FlowId, PlanNews, SequencerNews, SequencerRight, Travel, Wanted,
 };
 pub(crate) use control::{
-    Arrival, Buried, Contribution, Control, Insertion, Loads, Moves, Multicast, MulticastMember,
-    MulticastTarget, Piece, ReductionGroup, Talk,
+    Arrival, Contribution, Control, Insertion, Loads, Moves, Multicast, MulticastMember,
+    MulticastTarget, Piece, ReductionGroup, Talk, Tombstone,
 };
 pub(crate) use earlier::Earlier;
 pub(crate) use look::Looked;

@@ -4,7 +4,7 @@ use super::broadcast::{Asked, BroadcastOrder, FlowId};
 use super::control::{Control, Multicast, MulticastTarget};
 use crate::codec::{self, DecodeError};
 use crate::id::{ActorId, CollectionId, KindId};
-use crate::parcel::Parcel;
+use crate::payload::Payload;
 use crate::steal_agent::{MembershipEvent, StealEvent};
 use bytes::Bytes;
 use gridspan_bcast::{Course, Plan, PlanId};
@@ -100,7 +100,7 @@ impl MulticastHead {
     }
 
     /// The multicast, for these targets.
-    pub(super) fn multicast(&self, targets: Vec<MulticastTarget>, message: Parcel) -> Multicast {
+    pub(super) fn multicast(&self, targets: Vec<MulticastTarget>, message: Payload) -> Multicast {
         let Self { kind, collection, source, priority, after, origin, .. } = *self;
         Multicast { kind, collection, source, priority, after, origin, targets, message }
     }
@@ -160,7 +160,7 @@ impl Announced {
         if let Head::Multicast(head) = &self.head {
             let own = head.targets.iter().filter(|target| here.clone().any(|pe| pe == target.pe));
             let control = |target: &MulticastTarget| {
-                let message = Parcel::Bytes(self.payload.clone());
+                let message = Payload::Bytes(self.payload.clone());
                 (target.pe, Control::Multicast(head.multicast(vec![target.clone()], message)))
             };
             return Ok(own.map(control).collect());
@@ -172,11 +172,11 @@ impl Announced {
     fn control(&self) -> Result<Control, DecodeError> {
         Ok(match self.head {
             Head::Multicast(ref head) => {
-                let message = Parcel::Bytes(self.payload.clone());
+                let message = Payload::Bytes(self.payload.clone());
                 Control::Multicast(head.multicast(head.targets.clone(), message))
             }
             Head::Broadcast { kind, collection, order, ref asked, priority } => {
-                let (asked, message) = (asked.clone(), Parcel::Bytes(self.payload.clone()));
+                let (asked, message) = (asked.clone(), Payload::Bytes(self.payload.clone()));
                 Control::Broadcast { kind, collection, order, asked, message, priority }
             }
             Head::Publish { id } => Control::Publish { id, value: self.payload.clone() },

@@ -7,7 +7,7 @@ use super::spread::MulticastHead;
 use crate::codec::{self, DecodeError};
 use crate::frame::Frame;
 use crate::id::CollectionId;
-use crate::parcel::Parcel;
+use crate::payload::Payload;
 use bytes::Bytes;
 use gridspan_bcast::{Plan, PlanId, Tree};
 use gridspan_topology::{NodeId, PeId};
@@ -108,7 +108,7 @@ impl SpreadFrame {
             MULTICAST => {
                 let (head, message) = codec::decode_front(WHAT, rest)?;
                 let head: MulticastHead = head;
-                let message = Parcel::Bytes(frame.slice_ref(message));
+                let message = Payload::Bytes(frame.slice_ref(message));
                 Ok(Self::Multicast(head.multicast(head.targets.clone(), message)))
             }
             SEGMENT => {

@@ -20,10 +20,10 @@ use crate::Actor;
 use crate::envelope::Header;
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId, Sender};
-use crate::parcel::Parcel;
+use crate::payload::Payload;
 use crate::pe::core::Core;
 use crate::pe::state::{
-    BroadcastRequest, Broadcasts, Kept, RequestOrder, Seen, WaitsForNumber, broadcasts_of,
+    Accounted, BroadcastRequest, Broadcasts, RequestOrder, Seen, WaitsForNumber, broadcasts_of,
 };
 use crate::wire::{Asked, BroadcastOrder, Control, Earlier, Wanted};
 use gridspan_topology::PeId;
@@ -33,7 +33,7 @@ use gridspan_topology::PeId;
 ///
 /// The last number of a sender is needed as long as messages of it may come, and nobody knows until
 /// when: it may be destroyed and inserted again under its index, and goes on with the numbers that
-/// its grave keeps. So there are as many entries as actors that have ever broadcast, and they count
+/// its tombstone keeps. So there are as many entries as actors that have ever broadcast, and they count
 /// in the memory budget.
 const SEEN_BYTES: usize = 2 * size_of::<(ActorId, Seen)>();
 /// The same on the root, which brings the requests of each sender into their order.
@@ -62,7 +62,7 @@ impl Core {
             return;
         }
         let asked = Asked { source, count, earlier };
-        let (of, message) = ((kind, collection), Parcel::new(message));
+        let (of, message) = ((kind, collection), Payload::new(message));
         let Some(message) = self.broadcast_numbered(of, &asked, message, priority) else { return };
         let Some(message) = self.broadcast_directly(of, &asked, message, priority) else { return };
         let wanted = Wanted::Message(message);
@@ -118,7 +118,7 @@ impl Core {
     pub(super) fn sort_request(
         &mut self,
         collection: CollectionId,
-        request: Kept<BroadcastRequest>,
+        request: Accounted<BroadcastRequest>,
     ) -> bool {
         let Asked { source, count, .. } = request.asked;
         let Some(order) = self.request_order((collection, source)) else { return false };
@@ -131,10 +131,10 @@ impl Core {
         &mut self,
         name: (CollectionId, ActorId),
     ) -> Option<&mut RequestOrder> {
-        let gauge = self.gauge.clone();
+        let budget = self.budget.clone();
         let requests = &mut self.root.as_mut()?.requests;
         Some(requests.entry(name).or_insert_with(|| {
-            gauge.keep_forever(REQUESTS_BYTES);
+            budget.keep_forever(REQUESTS_BYTES);
             RequestOrder::default()
         }))
     }
@@ -201,7 +201,7 @@ impl Core {
         &mut self,
         of: (KindId, CollectionId),
         order: BroadcastOrder,
-        broadcast: (Asked, Parcel, i32),
+        broadcast: (Asked, Payload, i32),
     ) {
         match order {
             BroadcastOrder::Total(number) => self.handle_broadcast(of, number, broadcast),
@@ -215,7 +215,7 @@ impl Core {
         &mut self,
         (kind_id, collection): (KindId, CollectionId),
         number: u64,
-        broadcast: (Asked, Parcel, i32),
+        broadcast: (Asked, Payload, i32),
     ) {
         let Some(kind) = self.kind(kind_id) else { return };
         if self.collections.get(collection).is_some_and(|local| local.info.kind != kind_id) {
@@ -242,7 +242,7 @@ impl Core {
     fn take_broadcast(
         &mut self,
         (kind_id, collection): (KindId, CollectionId),
-        (asked, message, priority): (Asked, Parcel, i32),
+        (asked, message, priority): (Asked, Payload, i32),
     ) {
         let Some(local) = self.collections.get_mut(collection) else { return };
         let number = local.broadcasts.next;
@@ -250,7 +250,7 @@ impl Core {
         if asked.count > 0 {
             let seen = Seen { count: asked.count, number };
             if local.broadcasts.seen.insert(asked.source, seen).is_none() {
-                self.gauge.keep_forever(SEEN_BYTES);
+                self.budget.keep_forever(SEEN_BYTES);
             }
         }
         let origin = self.me;
@@ -283,7 +283,7 @@ impl Core {
         &mut self,
         kind_id: KindId,
         (here, owed): (Vec<Header>, Vec<Header>),
-        message: Parcel,
+        message: Payload,
     ) {
         let Some(kind) = self.kind(kind_id) else { return };
         self.created += (here.len() + owed.len()) as u64;

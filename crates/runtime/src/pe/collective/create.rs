@@ -13,7 +13,7 @@ use crate::collection::{CollectionInfo, Map};
 use crate::error::{GridError, JobError};
 use crate::id::{ActorId, CollectionId, KindId};
 use crate::index::{Key, Shape};
-use crate::parcel::Parcel;
+use crate::payload::Payload;
 use crate::pe::core::Core;
 use crate::pe::state::{Family, WaitsForNumber};
 use crate::wire::{Control, Insertion, MemberRecord};
@@ -27,7 +27,7 @@ const PART_BYTES: usize = 8 << 20;
 const MEMBERS_PER_PE_MAX: u64 = 1 << 30;
 
 /// What members are made from, encoded as vectors none of which is large unless one member is.
-fn in_parts<I: Serialize>(inits: &[(Key, I)]) -> Vec<Parcel> {
+fn in_parts<I: Serialize>(inits: &[(Key, I)]) -> Vec<Payload> {
     let mut parts = Vec::new();
     let (mut members, mut bytes) = (0u64, Vec::new());
     for (position, init) in inits.iter().enumerate() {
@@ -37,7 +37,7 @@ fn in_parts<I: Serialize>(inits: &[(Key, I)]) -> Vec<Parcel> {
             // A vector is its length and then its elements.
             let mut part = codec::encode(&members);
             part.append(&mut bytes);
-            parts.push(Parcel::Bytes(part.into()));
+            parts.push(Payload::Bytes(part.into()));
             members = 0;
         }
     }
@@ -68,10 +68,10 @@ impl Core {
         let here = layout.node_of(self.me);
         for (pe, inits) in layout.pes().zip(by_pe) {
             let mut parts = match layout.node_of(pe) == here {
-                true => vec![Parcel::new(inits)],
+                true => vec![Payload::new(inits)],
                 false => in_parts(&inits),
             };
-            let last = parts.pop().unwrap_or_else(|| Parcel::new(Vec::<(Key, A::Init)>::new()));
+            let last = parts.pop().unwrap_or_else(|| Payload::new(Vec::<(Key, A::Init)>::new()));
             let more = parts.len() as u32;
             for inits in parts {
                 self.post(pe, Control::CreatePart { collection: id, inits });
@@ -127,11 +127,11 @@ impl Core {
     /// Asks for a new member.
     pub(crate) fn insert<A: Actor>(&mut self, id: ActorId, init: A::Init, at: PeId) {
         self.renounce_right(id.collection);
-        let init = Parcel::new(vec![(id.key, init)]);
+        let init = Payload::new(vec![(id.key, init)]);
         self.post(Self::ROOT, Control::InsertRequest { id, init, at });
     }
 
-    pub(in crate::pe) fn handle_insert_request(&mut self, id: ActorId, init: Parcel, at: PeId) {
+    pub(in crate::pe) fn handle_insert_request(&mut self, id: ActorId, init: Payload, at: PeId) {
         let Some(home) = self.home(id) else { return self.fail_no_collection(id.collection) };
         let is_away = self.recall_right(id.collection);
         let Some(family) = self.family(id.collection) else { return };

@@ -13,7 +13,7 @@
 
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId};
-use crate::parcel::Parcel;
+use crate::payload::Payload;
 use crate::pe::core::Core;
 use crate::pe::fault::PlantedFault;
 use crate::wire::{
@@ -32,9 +32,9 @@ impl Core {
         &mut self,
         (kind, collection): (KindId, CollectionId),
         asked: &Asked,
-        message: Parcel,
+        message: Payload,
         priority: i32,
-    ) -> Option<Parcel> {
+    ) -> Option<Payload> {
         let layout = self.common.layout.clone();
         let node = layout.node_of(self.me);
         if node == layout.node_of(Self::ROOT) || layout.is_guest(node) {
@@ -43,13 +43,13 @@ impl Core {
         // It is encoded for other nodes in any case.
         let encoded = message.to_bytes();
         if encoded.len() < DIRECT_BYTES_MIN {
-            return Some(Parcel::Bytes(encoded));
+            return Some(Payload::Bytes(encoded));
         }
         let broadcast = |message| {
             let (order, asked) = (BroadcastOrder::TotalApart, asked.clone());
             Control::Broadcast { kind, collection, order, asked, message, priority }
         };
-        let travel = self.cast_to_others(&broadcast(Parcel::Bytes(encoded)));
+        let travel = self.cast_to_others(&broadcast(Payload::Bytes(encoded)));
         let is_alone = self.is_alone(collection, asked);
         let (wanted, asked) = (Wanted::Number(travel), asked.without_earlier());
         self.post(
@@ -65,8 +65,8 @@ impl Core {
     pub(super) fn send_to_all(
         &mut self,
         kind: KindId,
-        message: Parcel,
-        broadcast: impl Fn(Parcel) -> Control,
+        message: Payload,
+        broadcast: impl Fn(Payload) -> Control,
     ) {
         let Some((last, control)) = self.post_copies(kind, message, broadcast) else { return };
         if self.me == Self::ROOT {
@@ -97,8 +97,8 @@ impl Core {
     pub(super) fn post_copies(
         &mut self,
         kind: KindId,
-        message: Parcel,
-        broadcast: impl Fn(Parcel) -> Control,
+        message: Payload,
+        broadcast: impl Fn(Payload) -> Control,
     ) -> Option<(PeId, Control)> {
         let copies = self.kind(kind)?;
         let mut here = self.pes_here();
@@ -113,7 +113,7 @@ impl Core {
     pub(super) fn handle_direct(
         &mut self,
         (kind_id, collection): (KindId, CollectionId),
-        broadcast: (Asked, Parcel, i32),
+        broadcast: (Asked, Payload, i32),
     ) {
         let Some(kind) = self.kind(kind_id) else { return };
         let Some(local) = self.collections.get_mut(collection) else { return };

@@ -97,7 +97,7 @@ impl Core {
         }
         if is_stranded {
             for pe in self.common.layout.pes() {
-                self.post(pe, Control::BuryStranded);
+                self.post(pe, Control::DropStranded);
             }
         }
         match (idle, settled || is_stranded) {

@@ -19,7 +19,7 @@
 //! the right. A holder inside a long handler returns it afterwards.
 
 use crate::id::{ActorId, CollectionId, KindId};
-use crate::parcel::Parcel;
+use crate::payload::Payload;
 use crate::pe::core::Core;
 use crate::pe::state::WaitsForNumber;
 use crate::wire::{Asked, BroadcastOrder, Control, SequencerNews, SequencerRight};
@@ -33,9 +33,9 @@ impl Core {
         &mut self,
         (kind, collection): (KindId, CollectionId),
         asked: &Asked,
-        message: Parcel,
+        message: Payload,
         priority: i32,
-    ) -> Option<Parcel> {
+    ) -> Option<Payload> {
         let Some(number) = self.rights.number(collection, (asked.source, asked.count)) else {
             return Some(message);
         };

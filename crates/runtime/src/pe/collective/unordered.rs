@@ -19,7 +19,7 @@ use crate::Actor;
 use crate::envelope::Header;
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId, Sender};
-use crate::parcel::Parcel;
+use crate::payload::Payload;
 use crate::pe::core::Core;
 use crate::pe::state::{Member, Streams, channel, stream_of, streams_to};
 use crate::wire::{Asked, BroadcastOrder, Control, Earlier};
@@ -44,7 +44,7 @@ impl Core {
         }
         let number = self.system.take_next(streams_to(collection), priority);
         let asked = Asked { source: stream_of(self.me), count: 0, earlier: Earlier::default() };
-        self.send_to_all(kind, Parcel::new(message), |message| {
+        self.send_to_all(kind, Payload::new(message), |message| {
             let (order, asked) = (BroadcastOrder::Fifo(number), asked.clone());
             Control::Broadcast { kind, collection, order, asked, message, priority }
         });
@@ -55,7 +55,7 @@ impl Core {
         &mut self,
         (kind_id, collection): (KindId, CollectionId),
         number: u64,
-        broadcast: (Asked, Parcel, i32),
+        broadcast: (Asked, Payload, i32),
     ) {
         let Some(kind) = self.kind(kind_id) else { return };
         let Some(local) = self.collections.get(collection) else { return };
@@ -65,7 +65,7 @@ impl Core {
         let (source, priority) = (broadcast.0.source, broadcast.2);
         let way = (source, channel(priority));
         if !local.streams.contains(way) {
-            self.gauge.keep_forever(Streams::STREAM_BYTES);
+            self.budget.keep_forever(Streams::STREAM_BYTES);
         }
         if local.streams.next(way) != number {
             let broadcast = self.keep_broadcast(kind_id, broadcast);
@@ -89,7 +89,7 @@ impl Core {
     fn take_unordered(
         &mut self,
         (kind_id, collection): (KindId, CollectionId),
-        (asked, message, priority): (Asked, Parcel, i32),
+        (asked, message, priority): (Asked, Payload, i32),
     ) {
         let source = asked.source;
         let Some(local) = self.collections.get_mut(collection) else { return };

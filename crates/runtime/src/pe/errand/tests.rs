@@ -57,7 +57,7 @@ fn a_guests_errand_for_a_collection_that_nobody_knows_loses_the_guest_and_waits_
         let mut pe = program.pe(founder);
         pe.handle(guest, errand(1000));
 
-        assert_eq!(pe.core.gauge.bytes(), 0);
+        assert_eq!(pe.core.budget.bytes(), 0);
         assert!(!pe.has_failed());
         let told = controls(&mut pe);
         let [Control::Visit(Visit::Lost { guest: lost, .. })] = &told[..] else {
@@ -98,7 +98,7 @@ fn an_errand_that_waits_for_its_collection_counts_with_its_bytes() {
     let (program, _) = program();
     let mut pe = program.pe(PeId(1));
     pe.handle(PeId(0), errand(1000));
-    assert!(pe.core.gauge.bytes() > 1000, "{}", pe.core.gauge.bytes());
+    assert!(pe.core.budget.bytes() > 1000, "{}", pe.core.budget.bytes());
 }
 
 #[test]

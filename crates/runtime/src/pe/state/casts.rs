@@ -1,7 +1,7 @@
 //! What one sender has broadcast, as far as its messages to single members have to be in order with
 //! it.
 //!
-//! Kept by collection and channel, and only for those that it has broadcast to: others pay nothing.
+//! Accounted by collection and channel, and only for those that it has broadcast to: others pay nothing.
 //! Messages are noted that come between two broadcasts; what came before the earlier one needs no
 //! saying, since nobody takes the later one before.
 

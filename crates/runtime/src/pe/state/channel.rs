@@ -20,7 +20,7 @@
 
 use super::casts::Casts;
 use super::counters::{Counters, Way};
-use super::waiting::KeptEnvelope;
+use super::waiting::AccountedEnvelope;
 use crate::envelope::Header;
 use crate::id::{ActorId, CollectionId, SectionId};
 use crate::index::Key;
@@ -69,7 +69,7 @@ pub(crate) struct Channels {
     pub(crate) expected: Counters,
     /// The number of the next message to each receiver.
     pub(crate) next: Counters,
-    pub(crate) held: BTreeMap<(ActorId, i32, u64), KeptEnvelope>,
+    pub(crate) held: BTreeMap<(ActorId, i32, u64), AccountedEnvelope>,
     /// The channels of which the next message is held, because it comes after a broadcast.
     pub(crate) blocked: BTreeSet<Way>,
     pub(crate) casts: Casts,
@@ -222,7 +222,7 @@ pub(crate) fn judge(expected: &mut u64, sequence: u64, waits: bool, fault: Plant
 mod tests {
     use super::*;
     use crate::envelope::{AnyEnvelope, Envelope};
-    use crate::pe::state::Gauge;
+    use crate::pe::state::Budget;
     use gridspan_topology::PeId;
 
     const COLLECTION: CollectionId = CollectionId(3);
@@ -236,7 +236,7 @@ mod tests {
 
     fn hold(channels: &mut Channels, header: Header) {
         let envelope: Box<dyn AnyEnvelope> = Box::new(Envelope { header, message: 0u8 });
-        let envelope = Gauge::default().keep(envelope, 0);
+        let envelope = Budget::default().keep(envelope, 0);
         channels.held.insert(Channels::held_key(&header), envelope);
     }
 

@@ -1,11 +1,11 @@
 //! Collections as one PE knows them, and where their members sit here.
 
 use super::streams::Streams;
-use super::waiting::KeptBroadcast;
+use super::waiting::AccountedBroadcast;
 use crate::collection::CollectionInfo;
 use crate::id::{ActorId, CollectionId};
 use crate::index::{Key, Shape};
-use crate::parcel::Parcel;
+use crate::payload::Payload;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,9 +51,9 @@ pub(crate) struct Broadcasts {
     /// The number of the next one.
     pub(crate) next: u64,
     /// Those that came before an earlier one.
-    pub(crate) early: BTreeMap<u64, KeptBroadcast>,
+    pub(crate) early: BTreeMap<u64, AccountedBroadcast>,
     /// Direct ones whose number has not come, by sender and count.
-    pub(crate) unnumbered: BTreeMap<(ActorId, u64), KeptBroadcast>,
+    pub(crate) unnumbered: BTreeMap<(ActorId, u64), AccountedBroadcast>,
     /// Numbers of direct ones that have not come, by sender and count.
     pub(crate) numbered: BTreeMap<(ActorId, u64), u64>,
     /// The last of each sender.
@@ -76,7 +76,7 @@ pub(crate) struct Incomplete {
     /// Its description, and how many parts there are besides the one that came with it.
     pub(crate) info: Option<(CollectionInfo, u32)>,
     /// What members are made from, in any order.
-    pub(crate) parts: Vec<Parcel>,
+    pub(crate) parts: Vec<Payload>,
 }
 
 impl Incomplete {

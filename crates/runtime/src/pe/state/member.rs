@@ -2,7 +2,7 @@
 
 use super::channel::Channels;
 use super::talk::Ring;
-use super::waiting::KeptEnvelope;
+use super::waiting::AccountedEnvelope;
 use crate::id::{ActorId, CollectionId, KindId, RebalanceId};
 use crate::rank::FAR;
 use bytes::Bytes;
@@ -112,7 +112,7 @@ pub(crate) struct Departing {
     pub(crate) member: Member,
     pub(crate) mailbox: Vec<(i32, Bytes)>,
     /// Messages that came since.
-    pub(crate) arrivals: Vec<KeptEnvelope>,
+    pub(crate) arrivals: Vec<AccountedEnvelope>,
     /// The rebalance that this is part of.
     pub(crate) plan: Option<RebalanceId>,
 }

@@ -4,7 +4,7 @@
 //! - Messages: `lanes` of those that are ready, `waiting` those that are not, their numbers in
 //!   `channel` with its `counters`, those of broadcasts in `casts`, and
 //!   those of unordered ones in `streams`.
-//! - Members: `member`, their `collections`, the `directory` of those elsewhere, the `graves` of
+//! - Members: `member`, their `collections`, the `directory` of those elsewhere, the `tombstones` of
 //!   those that are no more, `twins` of those that sit on two PEs.
 //! - What takes time: `timers`, questions in `waits`, contributions in `reductions`.
 //! - For balancing: who talks to whom, in `talk`, and where time goes, in `timesheet`; `measures`
@@ -17,6 +17,7 @@
 
 mod advice;
 mod balance;
+mod budget;
 mod callback;
 mod casts;
 mod channel;
@@ -24,9 +25,7 @@ mod clusters;
 mod collections;
 mod counters;
 mod directory;
-mod graves;
 mod guests;
-mod kept;
 mod lanes;
 mod leading;
 mod measures;
@@ -44,6 +43,7 @@ mod survey;
 mod talk;
 mod timers;
 mod timesheet;
+mod tombstones;
 mod twins;
 mod waiting;
 mod waits;
@@ -52,15 +52,14 @@ mod waves;
 pub use advice::Thought;
 pub(crate) use advice::{Advice, Arrived, Flow, News, Unconfirmed, edges};
 pub(crate) use balance::{Balances, Pulse};
+pub(crate) use budget::{Accounted, Budget};
 pub(crate) use casts::Casts;
 pub(crate) use channel::{BROADCAST, Channels, Turn, broadcasts_of, channel, judge};
 pub(crate) use clusters::Clusters;
 pub(crate) use collections::{Broadcasts, Collections, Incomplete, Local, Seen};
 pub(crate) use counters::{Counters, Way};
 pub(crate) use directory::{Directory, Place};
-pub(crate) use graves::Graves;
 pub(crate) use guests::{Crew, Entry, Guests, IsProper, Notice, Stage, Tell, Visiting};
-pub(crate) use kept::{Gauge, Kept};
 pub(crate) use lanes::{Lanes, Queue};
 pub(crate) use leading::{Leading, Session};
 pub(crate) use measures::Measures;
@@ -79,8 +78,9 @@ pub(crate) use survey::{CHANGES_MAX, Purpose, UplinkProbe};
 pub(crate) use talk::Ring;
 pub(crate) use timers::{TimerId, Timers};
 pub use timesheet::{Spent, TRIAL};
+pub(crate) use tombstones::Tombstones;
 pub(crate) use twins::{Role, Seating, Then, TwinSeat, Twins, Until};
 pub(crate) use waiting::{
-    DETOUR_HOLD, Early, Held, KeptBroadcast, KeptEnvelope, UNKNOWN_MEMBER_HOLD,
+    AccountedBroadcast, AccountedEnvelope, DETOUR_HOLD, Early, Held, UNKNOWN_MEMBER_HOLD,
 };
 pub(crate) use waits::{Resume, Waits};

@@ -2,8 +2,8 @@
 
 use super::advice::Advice;
 use super::balance::Balances;
+use super::budget::Accounted;
 use super::callback::{Callback, CallbackWith};
-use super::kept::Kept;
 use super::publications::Publications;
 use super::sequencer::Sequencer;
 use super::stall::StallWatch;
@@ -11,7 +11,7 @@ use super::survey::Survey;
 use super::waves::Waves;
 use crate::error::GridError;
 use crate::id::{ActorId, CollectionId, KindId};
-use crate::parcel::Parcel;
+use crate::payload::Payload;
 use crate::reduce::{Op, Value};
 use crate::wire::{Asked, ReductionGroup, Wanted};
 use gridspan_balance::Balancer;
@@ -44,7 +44,7 @@ pub(crate) struct RequestOrder {
     /// How many have come in order.
     pub(crate) come: u64,
     /// Others, by how many there are with each.
-    pub(crate) early: BTreeMap<u64, Kept<BroadcastRequest>>,
+    pub(crate) early: BTreeMap<u64, Accounted<BroadcastRequest>>,
 }
 
 /// A broadcast without a number yet.
@@ -58,11 +58,11 @@ pub(crate) struct BroadcastRequest {
 /// What needs the number of the next broadcast, while that is not here or not settled.
 pub(crate) enum WaitsForNumber {
     /// As it has come, while another PE had the right to number.
-    Request(Kept<BroadcastRequest>),
+    Request(Accounted<BroadcastRequest>),
     /// A broadcast whose sender's turn it is.
-    Broadcast(Kept<BroadcastRequest>),
+    Broadcast(Accounted<BroadcastRequest>),
     /// A new member is wanted.
-    Insertion { id: ActorId, init: Parcel, at: PeId },
+    Insertion { id: ActorId, init: Payload, at: PeId },
 }
 
 /// The members of one collection, and the collective operations on it.

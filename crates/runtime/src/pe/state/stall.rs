@@ -50,7 +50,7 @@ pub(crate) struct StallWatch {
     /// Whether it was told which handlers run for long, which is done once, too.
     pub(crate) is_handler_told: bool,
     /// Whether messages to unknown members were to be dropped since something happened last.
-    pub(crate) has_buried: bool,
+    pub(crate) has_dropped: bool,
     /// What the root had done when it last looked, and since when it has done nothing more.
     pub(crate) activity: u64,
     pub(crate) idle_since: Time,

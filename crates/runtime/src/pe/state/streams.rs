@@ -5,7 +5,7 @@
 
 use super::channel::Channels;
 use super::counters::Way;
-use super::waiting::KeptBroadcast;
+use super::waiting::AccountedBroadcast;
 use crate::id::{ActorId, CollectionId};
 use crate::index::Key;
 use gridspan_topology::PeId;
@@ -41,7 +41,7 @@ struct Stream {
     /// The number of the next broadcast.
     next: u64,
     /// Those that came before an earlier one.
-    early: BTreeMap<u64, KeptBroadcast>,
+    early: BTreeMap<u64, AccountedBroadcast>,
     /// Members that have left, and which broadcasts this PE sends after them: from, and up to.
     debts: BTreeMap<Key, (u64, u64)>,
 }
@@ -65,13 +65,13 @@ impl Streams {
     }
 
     /// Keeps a broadcast until its turn. Returns false if it came before.
-    pub(crate) fn keep(&mut self, way: Way, number: u64, broadcast: KeptBroadcast) -> bool {
+    pub(crate) fn keep(&mut self, way: Way, number: u64, broadcast: AccountedBroadcast) -> bool {
         let stream = self.0.entry(way).or_default();
         number >= stream.next && stream.early.insert(number, broadcast).is_none()
     }
 
     /// The broadcast whose turn has come, if it was kept.
-    pub(crate) fn take_early(&mut self, way: Way) -> Option<KeptBroadcast> {
+    pub(crate) fn take_early(&mut self, way: Way) -> Option<AccountedBroadcast> {
         let stream = self.0.get_mut(&way)?;
         stream.early.remove(&stream.next)
     }

@@ -1,9 +1,9 @@
 //! What came before something that it needs: its receiver, or the description of its collection.
 
-use super::kept::Kept;
+use super::budget::Accounted;
 use crate::envelope::AnyEnvelope;
 use crate::id::KindId;
-use crate::parcel::Parcel;
+use crate::payload::Payload;
 use crate::wire::{Asked, Control};
 use gridspan_topology::{PeId, Time};
 use std::time::Duration;
@@ -16,16 +16,16 @@ pub(crate) const UNKNOWN_MEMBER_HOLD: Duration = Duration::from_secs(60);
 pub(crate) const DETOUR_HOLD: Duration = Duration::from_secs(5);
 
 /// A message that waits.
-pub(crate) type KeptEnvelope = Kept<Box<dyn AnyEnvelope>>;
+pub(crate) type AccountedEnvelope = Accounted<Box<dyn AnyEnvelope>>;
 
 /// A broadcast that waits: who asked, message, and priority.
-pub(crate) type KeptBroadcast = Kept<(Asked, Parcel, i32)>;
+pub(crate) type AccountedBroadcast = Accounted<(Asked, Payload, i32)>;
 
 /// Messages that wait for their receiver to turn up.
 pub(crate) struct Held {
     pub(crate) kind: KindId,
     pub(crate) deadline: Time,
-    pub(crate) envelopes: Vec<KeptEnvelope>,
+    pub(crate) envelopes: Vec<AccountedEnvelope>,
     /// How many of them this PE has reported to the root as stranded, from the first on.
     pub(crate) reported: usize,
 }
@@ -36,13 +36,13 @@ impl Held {
         Self { kind, deadline, envelopes: Vec::new(), reported: 0 }
     }
 
-    pub(crate) fn push(&mut self, envelope: KeptEnvelope) {
+    pub(crate) fn push(&mut self, envelope: AccountedEnvelope) {
         self.envelopes.push(envelope);
     }
 }
 
 /// What outran the description of its collection.
 pub(crate) enum Early {
-    Message(KindId, KeptEnvelope),
-    Control(PeId, Kept<Box<Control>>),
+    Message(KindId, AccountedEnvelope),
+    Control(PeId, Accounted<Box<Control>>),
 }

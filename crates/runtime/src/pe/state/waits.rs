@@ -3,11 +3,11 @@
 use super::callback::CallbackWith;
 use super::timers::TimerId;
 use crate::error::AskError;
-use crate::parcel::Parcel;
+use crate::payload::Payload;
 use std::collections::BTreeMap;
 
 /// What to do with an answer, or without one.
-pub(crate) type Resume<C> = CallbackWith<C, Result<Parcel, AskError>>;
+pub(crate) type Resume<C> = CallbackWith<C, Result<Payload, AskError>>;
 
 /// Questions by slot.
 pub(crate) struct Waits<C> {

@@ -50,7 +50,7 @@ impl<W: Work> PoolAgent<W> {
         }
         let backup = |loan: Loan| {
             let bytes = loan.bytes();
-            Arrival::Lent(self.me, self.gauge.keep(loan, bytes))
+            Arrival::Lent(self.me, self.budget.keep(loan, bytes))
         };
         let loans = self.node.backups.begin(self.me, now);
         self.arrive(loans.into_iter().map(backup), out);

@@ -55,12 +55,12 @@ fn agent<S: Search>(tasks: Vec<S>) -> (PoolAgent<Searching<S>>, Engine<Searching
     let (me, places) = (NodeId(0), Places::new(&Hierarchy::from_layout(&layout)));
     let policy = victim_by_name("random").unwrap();
     let stealing = Stealing::new(policy, me, 2, Arc::new(places), 0);
-    let (gauge, due) = (Gauge::default(), None);
+    let (budget, due) = (Budget::default(), None);
     (
         PoolAgent {
             stealing,
             node,
-            gauge,
+            budget,
             guest_bytes_max: 10_000,
             me,
             may_ask: true,
@@ -169,7 +169,7 @@ fn tasks_that_come_while_all_pes_are_busy_are_passed_on_to_work_for_their_lender
     assert_eq!(given(&mut agent, 2), [(lender(2), texts(&["a", "b"]))]);
     assert_eq!(agent.node.stock(), 1);
     assert_eq!(given(&mut agent, 2), [(lender(1), texts(&["c"]))]);
-    assert_eq!((agent.node.stock(), agent.gauge.bytes()), (0, 0));
+    assert_eq!((agent.node.stock(), agent.budget.bytes()), (0, 0));
 }
 
 #[test]
@@ -208,12 +208,12 @@ fn what_was_lent_counts_in_the_budget_until_a_pe_takes_it_or_its_lender_is_gone(
     for takes in [true, false] {
         receive(&mut agent, &gift(PeId(2), &text)).unwrap();
         receive(&mut agent, &gift(PeId(3), &text)).unwrap();
-        assert!((10_000..11_000).contains(&agent.gauge.bytes()), "{}", agent.gauge.bytes());
+        assert!((10_000..11_000).contains(&agent.budget.bytes()), "{}", agent.budget.bytes());
         match takes {
             true => drop(agent.node.take_arrivals()),
             false => agent.node.forget_arrivals(OTHER),
         }
-        assert_eq!(agent.gauge.bytes(), 0);
+        assert_eq!(agent.budget.bytes(), 0);
     }
 }
 

@@ -3,13 +3,13 @@
 //! Another member may be inserted under the same index, while messages are on their way to the one
 //! that was destroyed. Both ends number their messages, so the numbers have to go on.
 //!
-//! **Start.** The PE on which a member ends sends its counters to its home: they are its grave.
+//! **Start.** The PE on which a member ends sends its counters to its home: they are its tombstone.
 //!
 //! **Steady state.** Whoever knows that the member is gone passes messages for it to its home,
 //! which counts them in their order and drops them. So are messages for a member that never was,
 //! once they have waited long enough. Where nobody is, no message waits for a broadcast.
 //!
-//! **Return.** A new member takes over the counters, and what waits in the grave for an earlier
+//! **Return.** A new member takes over the counters, and what waits in the tombstone for an earlier
 //! message. Every message is dropped or handled, once, and the order remains. An insertion that
 //! comes before news of the end waits for it.
 
@@ -21,7 +21,7 @@ use super::state::{
 use crate::envelope::{AnyEnvelope, Header};
 use crate::error::JobError;
 use crate::id::{ActorId, KindId};
-use crate::wire::{Buried, Control, Insertion};
+use crate::wire::{Control, Insertion, Tombstone};
 
 impl Core {
     /// Sends what is left of a member to its home, and word of its end to the root.
@@ -39,7 +39,7 @@ impl Core {
         let Some(home) = self.home(id) else { return };
         if home == self.me {
             // At once: the next message may come before any packet to itself.
-            self.entomb(id, epoch, member.channels);
+            self.set_tombstone(id, epoch, member.channels);
         } else {
             self.directory.learn(
                 id,
@@ -47,53 +47,53 @@ impl Core {
                 self.common.fault,
             );
             let (record, held) = (migrate::record(&member), migrate::held(&member));
-            let buried = Buried { id, kind, epoch, record, held };
-            self.post(home, Control::Buried(Box::new(buried)));
+            let tombstone = Tombstone { id, kind, epoch, record, held };
+            self.post(home, Control::Tombstone(Box::new(tombstone)));
         }
         self.post(Self::ROOT, Control::Destroyed { id, reductions, syncs });
     }
 
-    /// Takes the grave of a member whose home this is.
-    pub(super) fn handle_buried(&mut self, buried: &Buried) {
-        let Buried { id, kind, epoch, ref record, ref held } = *buried;
+    /// Takes the tombstone of a member whose home this is.
+    pub(super) fn handle_tombstone(&mut self, tombstone: &Tombstone) {
+        let Tombstone { id, kind, epoch, ref record, ref held } = *tombstone;
         match migrate::channels(self, kind, record, held) {
-            Ok(channels) => self.entomb(id, epoch, channels),
+            Ok(channels) => self.set_tombstone(id, epoch, channels),
             Err(error) => self.fail(JobError::Protocol(error.to_string())),
         }
     }
 
     /// From here on messages for a member are dropped, until another takes its place.
-    fn entomb(&mut self, id: ActorId, epoch: u32, channels: Option<Box<Channels>>) {
+    fn set_tombstone(&mut self, id: ActorId, epoch: u32, channels: Option<Box<Channels>>) {
         if let Some(mut channels) = channels {
             channels.find_blocked();
             let blocked = std::mem::take(&mut channels.blocked);
             let dropped: u64 = blocked.into_iter().map(|way| channels.drop_next(way)).sum();
             (0..dropped).for_each(|_| self.dead_letter(id, "it was destroyed"));
-            self.graves.graves.insert(id, channels);
+            self.tombstones.tombstones.insert(id, channels);
         }
         let here = Place { gone: true, ..Place::at(self.me, epoch) };
         self.directory.learn(id, here, self.common.fault);
         self.release_awaiting(id);
-        if let Some((_, insertion)) = self.graves.insertions.remove(&id) {
+        if let Some((_, insertion)) = self.tombstones.insertions.remove(&id) {
             self.post(self.me, Control::Insert(insertion));
         }
     }
 
     /// Drops a message for a member that is gone, when its turn has come. Runs on its home.
-    pub(super) fn bury(&mut self, envelope: Box<dyn AnyEnvelope>) {
+    pub(super) fn drop_dead_letter(&mut self, envelope: Box<dyn AnyEnvelope>) {
         let Header { to, source, priority, sequence, is_broadcast, .. } = *envelope.header();
         if is_broadcast || is_stream(source) {
             return self.dead_letter(to, "it was destroyed");
         }
         let fault = self.common.fault;
         let envelope = self.keep_known(envelope);
-        let grave = self.graves.graves.entry(to).or_default();
+        let tombstone = self.tombstones.tombstones.entry(to).or_default();
         let mut dropped = 0;
-        match grave.judge(source, priority, sequence, false, fault) {
-            Turn::Now => dropped = 1 + grave.drop_next((source, channel(priority))),
+        match tombstone.judge(source, priority, sequence, false, fault) {
+            Turn::Now => dropped = 1 + tombstone.drop_next((source, channel(priority))),
             Turn::Later | Turn::Blocked => {
                 let key = Channels::held_key(envelope.header());
-                if grave.held.insert(key, envelope).is_none() {
+                if tombstone.held.insert(key, envelope).is_none() {
                     return;
                 }
                 self.note_repeated();
@@ -120,7 +120,7 @@ impl Core {
             || self.departing.contains_key(&id)
             || self.arriving.contains(&id);
         let place = self.directory.place(id);
-        if here || self.graves.insertions.contains_key(&id) {
+        if here || self.tombstones.insertions.contains_key(&id) {
             self.fail_occupied(id);
             return None;
         }
@@ -129,9 +129,9 @@ impl Core {
             return None;
         }
         insertion.epoch = place.map_or(0, |place| place.epoch + 1).max(u32::from(at != self.me));
-        if let Some(grave) = self.graves.graves.remove(&id) {
-            insertion.held = migrate::held_in(&grave);
-            migrate::write_counters(&grave, &mut insertion.record);
+        if let Some(tombstone) = self.tombstones.tombstones.remove(&id) {
+            insertion.held = migrate::held_in(&tombstone);
+            migrate::write_counters(&tombstone, &mut insertion.record);
         }
         if at == self.me {
             return Some(insertion);
@@ -145,9 +145,9 @@ impl Core {
     /// Keeps an insertion until the member that has its index now has ended.
     fn postpone(&mut self, insertion: Box<Insertion>) {
         let (id, since) = (insertion.id, self.now);
-        self.graves.insertions.insert(id, (since, insertion));
+        self.tombstones.insertions.insert(id, (since, insertion));
         self.run_after(UNKNOWN_MEMBER_HOLD, move |core| {
-            if core.graves.insertions.get(&id).is_some_and(|waiting| waiting.0 == since) {
+            if core.tombstones.insertions.get(&id).is_some_and(|waiting| waiting.0 == since) {
                 core.fail_occupied(id);
             }
         });

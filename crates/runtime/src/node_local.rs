@@ -11,9 +11,9 @@ type Shared = dyn Any + Send + Sync;
 /// One thing for each node and collection; it lasts as long as one of those who share it. Of the
 /// nodes of a job, a process may run one, or all.
 #[derive(Default)]
-pub(crate) struct Shelf(Mutex<BTreeMap<(NodeId, CollectionId), Weak<Shared>>>);
+pub(crate) struct NodeLocal(Mutex<BTreeMap<(NodeId, CollectionId), Weak<Shared>>>);
 
-impl Shelf {
+impl NodeLocal {
     /// The thing of this node and collection, made if there is none. `None` if it has another type.
     pub(crate) fn share<T: Send + Sync + 'static>(
         &self,
@@ -38,13 +38,13 @@ mod tests {
 
     #[test]
     fn those_of_one_node_and_collection_share_until_all_are_gone() {
-        let shelf = Shelf::default();
+        let node_local = NodeLocal::default();
         let at = |node| (NodeId(node), CollectionId(3));
-        let first = shelf.share(at(0), || 1).unwrap();
-        assert!(Arc::ptr_eq(&first, &shelf.share(at(0), || 2).unwrap()));
-        assert_eq!(*shelf.share(at(1), || 3).unwrap(), 3);
-        assert!(shelf.share(at(0), || "of another type").is_none());
+        let first = node_local.share(at(0), || 1).unwrap();
+        assert!(Arc::ptr_eq(&first, &node_local.share(at(0), || 2).unwrap()));
+        assert_eq!(*node_local.share(at(1), || 3).unwrap(), 3);
+        assert!(node_local.share(at(0), || "of another type").is_none());
         drop(first);
-        assert_eq!(*shelf.share(at(0), || 4).unwrap(), 4);
+        assert_eq!(*node_local.share(at(0), || 4).unwrap(), 4);
     }
 }

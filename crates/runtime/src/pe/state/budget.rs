@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How many bytes a PE keeps that are in no mailbox.
 #[derive(Clone, Default)]
-pub(crate) struct Gauge(Arc<AtomicUsize>);
+pub(crate) struct Budget(Arc<AtomicUsize>);
 
-impl Gauge {
+impl Budget {
     pub(crate) fn bytes(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 
     /// Counts a value until it is taken out or dropped, wherever it goes in between.
-    pub(crate) fn keep<T>(&self, value: T, bytes: usize) -> Kept<T> {
+    pub(crate) fn keep<T>(&self, value: T, bytes: usize) -> Accounted<T> {
         self.keep_forever(bytes);
-        Kept { value, _charge: Charge { gauge: self.clone(), bytes } }
+        Accounted { value, _charge: Charge { budget: self.clone(), bytes } }
     }
 
     /// Counts what is not forgotten before the end of the job.
@@ -27,24 +27,24 @@ impl Gauge {
 }
 
 /// A value that is counted.
-pub(crate) struct Kept<T> {
+pub(crate) struct Accounted<T> {
     value: T,
     _charge: Charge,
 }
 
 struct Charge {
-    gauge: Gauge,
+    budget: Budget,
     bytes: usize,
 }
 
-impl<T> Kept<T> {
+impl<T> Accounted<T> {
     /// The value, which from now on counts no more.
     pub(crate) fn into_inner(self) -> T {
         self.value
     }
 }
 
-impl<T> Deref for Kept<T> {
+impl<T> Deref for Accounted<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -54,7 +54,7 @@ impl<T> Deref for Kept<T> {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.gauge.0.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.budget.0.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -64,14 +64,14 @@ mod tests {
 
     #[test]
     fn what_is_kept_counts_until_it_is_taken_out_or_dropped() {
-        let gauge = Gauge::default();
-        let (one, other) = (gauge.keep("one", 30), gauge.keep("other", 5));
-        gauge.keep_forever(100);
-        assert_eq!(gauge.bytes(), 135);
+        let budget = Budget::default();
+        let (one, other) = (budget.keep("one", 30), budget.keep("other", 5));
+        budget.keep_forever(100);
+        assert_eq!(budget.bytes(), 135);
 
         assert_eq!(one.into_inner(), "one");
-        assert_eq!(gauge.bytes(), 105);
+        assert_eq!(budget.bytes(), 105);
         drop(other);
-        assert_eq!(gauge.bytes(), 100);
+        assert_eq!(budget.bytes(), 100);
     }
 }

@@ -8,14 +8,14 @@ use std::any::{Any, type_name};
 use std::fmt;
 
 /// A value on its way. It stays a value within the process and becomes bytes when it is encoded.
-pub(crate) enum Parcel {
+pub(crate) enum Payload {
     /// Not yet encoded.
     Value(Box<dyn AnyValue>),
     /// As it came over the network.
     Bytes(Bytes),
 }
 
-impl Parcel {
+impl Payload {
     /// Packs `value`.
     pub(crate) fn new<T: Serialize + Send + 'static>(value: T) -> Self {
         Self::Value(Box::new(value))
@@ -33,7 +33,7 @@ impl Parcel {
         }
     }
 
-    /// The parcel as bytes, ready to be sent to several nodes without encoding it again.
+    /// The payload as bytes, ready to be sent to several nodes without encoding it again.
     pub(crate) fn to_bytes(&self) -> Bytes {
         match self {
             Self::Value(value) => {
@@ -54,7 +54,7 @@ impl Parcel {
     }
 }
 
-impl fmt::Debug for Parcel {
+impl fmt::Debug for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Value(_) => f.write_str("Value"),
@@ -87,7 +87,7 @@ impl<T: Serialize + Send + 'static> AnyValue for T {
     }
 }
 
-impl Serialize for Parcel {
+impl Serialize for Payload {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Value(value) => {
@@ -100,23 +100,23 @@ impl Serialize for Parcel {
     }
 }
 
-impl<'de> Deserialize<'de> for Parcel {
+impl<'de> Deserialize<'de> for Payload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_bytes(ParcelVisitor)
+        deserializer.deserialize_bytes(PayloadVisitor)
     }
 }
 
-struct ParcelVisitor;
+struct PayloadVisitor;
 
-impl Visitor<'_> for ParcelVisitor {
-    type Value = Parcel;
+impl Visitor<'_> for PayloadVisitor {
+    type Value = Payload;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an encoded value")
     }
 
-    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Parcel, E> {
-        Ok(Parcel::Bytes(Bytes::copy_from_slice(bytes)))
+    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Payload, E> {
+        Ok(Payload::Bytes(Bytes::copy_from_slice(bytes)))
     }
 }
 
@@ -125,17 +125,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_parcel_opens_the_same_before_and_after_the_network() {
-        let sent = Parcel::new(vec![1u32, 2, 3]);
+    fn a_payload_opens_the_same_before_and_after_the_network() {
+        let sent = Payload::new(vec![1u32, 2, 3]);
         let bytes = codec::encode(&sent);
-        let received: Parcel = codec::decode("a parcel", &bytes).unwrap();
+        let received: Payload = codec::decode("a payload", &bytes).unwrap();
         assert_eq!(sent.open::<Vec<u32>>().unwrap(), [1, 2, 3]);
         assert_eq!(received.open::<Vec<u32>>().unwrap(), [1, 2, 3]);
     }
 
     #[test]
-    fn a_parcel_of_another_type_is_an_error() {
-        assert!(Parcel::new(1u32).open::<String>().is_err());
-        assert!(Parcel::Bytes(Bytes::from_static(b"\xff")).open::<String>().is_err());
+    fn a_payload_of_another_type_is_an_error() {
+        assert!(Payload::new(1u32).open::<String>().is_err());
+        assert!(Payload::Bytes(Bytes::from_static(b"\xff")).open::<String>().is_err());
     }
 }

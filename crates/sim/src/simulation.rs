@@ -70,7 +70,7 @@ enum Event {
 
 /// Evaluations of a tree that the advisor of broadcasts may make at a time. In virtual time they
 /// take none.
-const THINKING: u64 = 20_000;
+const PLANNING: u64 = 20_000;
 
 /// A frame for another node.
 struct Outgoing {
@@ -227,9 +227,9 @@ impl Simulation {
             return;
         }
         let (taking, handling) = station.turn(self.now, &self.options);
-        if let Some(mut thought) = station.machine.take_thought() {
-            thought.think_evaluations(THINKING);
-            station.actions.push(Box::new(move |core| core.advised(thought)));
+        if let Some(mut planning_job) = station.machine.take_planning_job() {
+            planning_job.run_evaluations(PLANNING);
+            station.actions.push(Box::new(move |core| core.advised(planning_job)));
         }
         let packets: Vec<_> = station.machine.outbox().drain().collect();
         match &mut node.processors {

@@ -222,7 +222,7 @@ impl<'scope> Node<'scope> {
             // It ends by itself, and has nothing to say.
             let _ = watchdog.join();
         }
-        switch.finish_thinking();
+        switch.finish_planning();
         if let Some(watch) = watch {
             // It ends by itself, and has nothing to say.
             let _ = watch.join();

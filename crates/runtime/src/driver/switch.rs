@@ -5,7 +5,7 @@ use super::inbox::Inbox;
 use super::main_state::MainState;
 use crate::frame::Frame;
 use crate::limits::Limits;
-use crate::pe::{Core, Thought};
+use crate::pe::{Core, PlanningJob};
 use crate::probe::ProbeOrder;
 use crate::relay::{Relay, RelayCommand};
 use crate::wire::{Control, Packet};
@@ -39,8 +39,8 @@ pub(crate) trait Network: Send + Sync {
 /// No time.
 const NEVER: u64 = u64::MAX;
 
-/// How long the advisor thinks at a time: a full plan for 64 nodes takes about so long.
-const THINKING: Duration = Duration::from_millis(50);
+/// How long the planner runs at a time: a full plan for 64 nodes takes about so long.
+const PLANNING: Duration = Duration::from_millis(50);
 
 /// Why not all was sent.
 pub(super) enum Undelivered {
@@ -238,20 +238,20 @@ impl Switch {
         }
     }
 
-    /// Has somebody think about something, and tell PE 0, whose thought it is.
-    pub(super) fn think(self: &Arc<Self>, mut thought: Thought) {
+    /// Runs the planner on a thread of its own, and gives the result to PE 0.
+    pub(super) fn run_planner(self: &Arc<Self>, mut planning_job: PlanningJob) {
         let switch = Arc::clone(self);
-        let think = move || {
+        let run_planner = move || {
             let begin = Instant::now();
-            let thinking = || thought.think_for(THINKING, &|| begin.elapsed());
-            let is_lost = catch_unwind(AssertUnwindSafe(thinking)).is_err();
+            let planning = || planning_job.run_for(PLANNING, &|| begin.elapsed());
+            let is_lost = catch_unwind(AssertUnwindSafe(planning)).is_err();
             switch.inbox(PeId(0)).push_action(match is_lost {
                 true => Box::new(Core::advisor_lost),
-                false => Box::new(move |core| core.advised(thought)),
+                false => Box::new(move |core| core.advised(planning_job)),
             });
         };
         let mut advisor = self.advisor.lock().unwrap_or_else(PoisonError::into_inner);
-        match thread::Builder::new().name("advisor".to_owned()).spawn(think) {
+        match thread::Builder::new().name("advisor".to_owned()).spawn(run_planner) {
             Ok(thread) => *advisor = Some(thread),
             Err(error) => {
                 tracing::warn!(%error, "no thread for the advisor; broadcasts keep their plans");
@@ -260,8 +260,8 @@ impl Switch {
         }
     }
 
-    /// Waits until nobody thinks any more.
-    pub(super) fn finish_thinking(&self) {
+    /// Waits until no planner runs any more.
+    pub(super) fn finish_planning(&self) {
         let thread = self.advisor.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             // Whatever became of it, there is nobody to tell.

@@ -192,8 +192,8 @@ impl Turn {
 
     fn send(&mut self, pe: &mut Pe, switch: &Arc<Switch>) {
         let me = pe.id();
-        if let Some(thought) = pe.take_thought() {
-            switch.think(thought);
+        if let Some(planning_job) = pe.take_planning_job() {
+            switch.run_planner(planning_job);
         }
         if let Some(round) = pe.take_look() {
             switch.look(me, round);

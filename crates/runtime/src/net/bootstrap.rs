@@ -60,7 +60,7 @@ const WINDOW_BOUNDS: (u64, u64) = (32 << 10, 4 << 20);
 #[derive(Debug, Error)]
 pub enum BootstrapError {
     /// The pipe or standard output failed.
-    #[error("cannot talk to the launcher: {0}")]
+    #[error("cannot edge to the launcher: {0}")]
     Io(#[from] io::Error),
     /// The pipe ended.
     #[error("the launcher ended before it sent {0}: start the node through the launcher")]

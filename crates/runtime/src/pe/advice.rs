@@ -5,7 +5,7 @@
 //!
 //! **Steady state.** Nodes report what they saw of each announcement that is large enough to show
 //! what links can do. From that, from what the survey knows of links and from the sizes so far the
-//! advisor makes plans, in a thought that the driver has done off the PE. A plan goes to all
+//! advisor makes plans, in a planning job that the driver runs off the PE. A plan goes to all
 //! relays, and is used once all have confirmed it, so that nobody ever meets a plan it does not
 //! know. One that is replaced is forgotten with the next that is made.
 //!
@@ -19,7 +19,7 @@
 //! message.
 
 use super::core::Core;
-use super::state::{Advice, Arrived, Flow, News, Places, Purpose, Thought, Unconfirmed, edges};
+use super::state::{Advice, Arrived, Flow, News, Places, PlanningJob, Purpose, Unconfirmed, edges};
 use crate::probe::{ProbeKind, Probed};
 use crate::relay::standing_plan;
 use crate::wire::{Announcement, Arrival, Control, Packet, REPORTED_BYTES_MIN, Spread};
@@ -178,9 +178,9 @@ impl Core {
             return self.await_places(|core, places| core.begin_advice(&places));
         }
         if !advice.leaders.is_empty() && !std::mem::replace(&mut advice.is_scheduled, true) {
-            let is_new = advice.thoughts < THOUGHTS_AT_ONCE;
+            let is_new = advice.planning_jobs < THOUGHTS_AT_ONCE;
             let pause = if is_new { Duration::ZERO } else { PACE };
-            self.run_upkeep_after(pause, Self::begin_thought);
+            self.run_upkeep_after(pause, Self::begin_planning);
         }
     }
 
@@ -209,7 +209,7 @@ impl Core {
     }
 
     /// Gives the advisor what there is to think about to the driver.
-    fn begin_thought(&mut self) {
+    fn begin_planning(&mut self) {
         self.note_link_news();
         let now = self.now;
         let Some(root) = &mut self.root else { return };
@@ -219,9 +219,9 @@ impl Core {
             return;
         }
         let Some(advisor) = advice.advisor.take() else { return };
-        advice.thoughts = advice.thoughts.saturating_add(1);
+        advice.planning_jobs = advice.planning_jobs.saturating_add(1);
         let (news, commands) = (std::mem::take(&mut advice.news), Vec::new());
-        self.thought = Some(Thought { advisor, news, now, commands });
+        self.planning_job = Some(PlanningJob { advisor, news, now, commands });
     }
 
     /// Tells the advisor of links that are not as it was told.
@@ -244,12 +244,12 @@ impl Core {
         }
     }
 
-    /// The advisor has thought: publishes its plans, and has measured what it wants to know.
-    pub fn advised(&mut self, thought: Thought) {
+    /// The planner is done: publishes its plans, and has measured what it wants to know.
+    pub fn advised(&mut self, planning_job: PlanningJob) {
         let Some(root) = &mut self.root else { return };
-        root.advice.advisor = Some(thought.advisor);
+        root.advice.advisor = Some(planning_job.advisor);
         let me = self.common.layout.node_of(self.me);
-        for command in thought.commands {
+        for command in planning_job.commands {
             match command {
                 Command::Publish { plan, bytes } if plan.id().root != me => {
                     let new = || PlanNews::New { plan: Box::new(plan.clone()), bytes };

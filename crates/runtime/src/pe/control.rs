@@ -86,8 +86,8 @@ impl Pe {
             Control::Probed(report) => core.handle_probed(from, report),
             Control::Links { samples } => core.handle_links(from, &samples),
             Control::ShareChanged => core.balance_after(Cause::ForeignLoad),
-            Control::Pulse { number } => core.handle_pulse(number),
-            Control::Beat { number, handled } => core.handle_beat(number, handled),
+            Control::ProgressProbe { number } => core.handle_progress_probe(number),
+            Control::Progress { number, handled } => core.handle_progress(number, handled),
             Control::UpTree { plan, tree } => core.handle_up_tree(plan, tree),
             Control::PlanKnown { plan } => {
                 core.handle_plan_known(core.common.layout.node_of(from), plan);
@@ -136,8 +136,8 @@ impl Pe {
             Control::Loads(loads) => {
                 core.handle_loads(from, *loads);
             }
-            Control::Lead { number, note, thought } => {
-                core.handle_lead(from, number, *note, thought);
+            Control::Lead { number, note, planning_job } => {
+                core.handle_lead(from, number, *note, planning_job);
             }
             Control::Settle { number, rebalance, is_passed, uses_steps } => {
                 core.handle_settle(number, rebalance, is_passed, uses_steps);
@@ -146,8 +146,8 @@ impl Pe {
                 let mine = core.learn_moves(moves);
                 self.carry_out(rebalance, &mine);
             }
-            Control::Twin(talk) => {
-                for (id, then) in twin::handle(core, stores, from, *talk) {
+            Control::Twin(edge) => {
+                for (id, then) in twin::handle(core, stores, from, *edge) {
                     self.go_on(id, then);
                 }
             }

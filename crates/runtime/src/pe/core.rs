@@ -11,7 +11,7 @@ use super::outbox::Outbox;
 use super::state::{
     Accumulator, Budget, Channels, Collections, Departing, Directory, Early, GroupState, Guests,
     Held, Incomplete, Lanes, Local, Looks, Measures, Member, NewMembers, OwnPlans, Pieces,
-    Published, Queue, Request, Rights, Root, Thought, Timers, Tombstones, Twins, Waits,
+    PlanningJob, Published, Queue, Request, Rights, Root, Timers, Tombstones, Twins, Waits,
 };
 use super::statistics::Statistics;
 use super::watch::Watch;
@@ -230,8 +230,8 @@ pub struct Core {
     pub(super) rights: Rights,
     /// Controls that come or go in pieces.
     pub(super) pieces: Pieces,
-    /// What the driver is to have thought about.
-    pub(super) thought: Option<Thought>,
+    /// What the driver is to have planned.
+    pub(super) planning_job: Option<PlanningJob>,
     pub(super) failure: Option<JobError>,
     pub(super) outcome: Option<Result<(), JobError>>,
     pub(super) created: u64,
@@ -304,7 +304,7 @@ impl Core {
             own_plans: OwnPlans::default(),
             rights: Rights::default(),
             pieces: Pieces::default(),
-            thought: None,
+            planning_job: None,
             failure: None,
             outcome: None,
             created: 0,

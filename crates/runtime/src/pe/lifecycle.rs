@@ -77,7 +77,7 @@ impl Core {
         slot: u32,
     ) -> Option<(Member, Vec<(i32, Bytes)>)> {
         let mut member = self.members[kind.index()][slot as usize].take()?;
-        self.keep_talks(&mut member);
+        self.keep_edges(&mut member);
         if let Some(local) = self.collections.get_mut(member.id.collection) {
             local.slots.remove(member.id.key);
         }

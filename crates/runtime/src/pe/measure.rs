@@ -5,11 +5,11 @@
 
 use super::core::{Core, Stopwatch, Store};
 use super::queue::message_bytes;
-use super::state::{Measures, Member, Ring, Spent};
+use super::state::{EdgeCache, Measures, Member, Spent};
 use crate::Actor;
 use crate::id::{ActorId, CollectionId, KindId, Seat, Sender};
 use crate::index::Key;
-use crate::wire::{Control, Talk};
+use crate::wire::{Control, Edge};
 use gridspan_balance::{ActorKey, ActorLoad, PeLoad};
 use gridspan_topology::Time;
 use std::time::Duration;
@@ -57,7 +57,7 @@ impl Core {
     /// An actor sends a message. Out of line, so that the way of a message that nobody measures
     /// stays short.
     #[inline(never)]
-    pub(super) fn note_talk<A: Actor>(
+    pub(super) fn note_edge<A: Actor>(
         &mut self,
         sender: Sender,
         to: (CollectionId, u128),
@@ -70,23 +70,23 @@ impl Core {
         };
         if let Some(Some(member)) = self.members[kind.index()].get_mut(slot as usize) {
             let bytes = message_bytes::<A>(message) as u64;
-            if !measures.talks.note(member.id, &mut member.ring, to, bytes) {
-                self.forget_talks();
+            if !measures.edges.note(member.id, &mut member.ring, to, bytes) {
+                self.forget_edges();
             }
         }
     }
 
     /// There are too many pairs.
     #[cold]
-    fn forget_talks(&mut self) {
+    fn forget_edges(&mut self) {
         let Some(measures) = &mut self.measures else { return };
-        measures.talks.forget(&mut rings(&mut self.members));
+        measures.edges.forget(&mut rings(&mut self.members));
     }
 
     /// A member leaves; whom it has talked to is told from here.
-    pub(super) fn keep_talks(&mut self, member: &mut Member) {
-        if let Some(Measures { talks, left, .. }) = self.measures.as_deref_mut() {
-            talks.take_one(member.id, std::mem::take(&mut member.ring), left);
+    pub(super) fn keep_edges(&mut self, member: &mut Member) {
+        if let Some(Measures { edges, left, .. }) = self.measures.as_deref_mut() {
+            edges.take_one(member.id, std::mem::take(&mut member.ring), left);
             left.truncate(LEFT_MAX);
         }
     }
@@ -133,13 +133,13 @@ impl Core {
     }
 
     /// Who has sent how much to whom from here since the last time.
-    pub(super) fn take_talks(&mut self) -> Vec<Talk> {
-        let Some(Measures { talks, left, .. }) = self.measures.as_deref_mut() else {
+    pub(super) fn take_edges(&mut self) -> Vec<Edge> {
+        let Some(Measures { edges, left, .. }) = self.measures.as_deref_mut() else {
             return Vec::new();
         };
         let mut all = std::mem::take(left);
-        all.append(&mut talks.take(&mut rings(&mut self.members)));
-        all.sort_unstable_by_key(|talk| (talk.from, talk.to));
+        all.append(&mut edges.take(&mut rings(&mut self.members)));
+        all.sort_unstable_by_key(|edge| (edge.from, edge.to));
         all
     }
 
@@ -160,7 +160,7 @@ impl Core {
 }
 
 /// Where each member is in its ring of those it talks to.
-fn rings(members: &mut [Vec<Option<Member>>]) -> Vec<(ActorId, &mut Ring)> {
+fn rings(members: &mut [Vec<Option<Member>>]) -> Vec<(ActorId, &mut EdgeCache)> {
     let members = members.iter_mut().flatten().flatten();
     members.map(|member| (member.id, &mut member.ring)).collect()
 }

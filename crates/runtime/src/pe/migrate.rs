@@ -12,7 +12,9 @@
 //! lost in between delays the step at hand and nothing else.
 
 use super::core::{Core, Store};
-use super::state::{Accounted, Casts, Channels, Counters, Departing, Member, Paced, Place, Ring};
+use super::state::{
+    Accounted, Casts, Channels, Counters, Departing, EdgeCache, Member, Paced, Place,
+};
 use crate::codec;
 use crate::envelope::AnyEnvelope;
 use crate::error::JobError;
@@ -173,7 +175,7 @@ pub(super) fn member(
         paced: Paced { handled: 0, carried_ns: record.load_ns, last: record.pace },
         state_bytes: Some(state_bytes),
         channels,
-        ring: Ring::default(),
+        ring: EdgeCache::default(),
         border_hops: FAR,
         is_twin: false,
     }

@@ -64,7 +64,7 @@ pub(crate) use links::{OnFailure, OnLinks};
 pub use outbox::Outbox;
 pub(crate) use queue::{TypedQueue, message_bytes};
 pub(crate) use state::{Accounted, Budget, Notice, Queue, Request, Until, Visiting, Wish};
-pub use state::{MainStatus, Places, Spent, TRIAL, Thought};
+pub use state::{MainStatus, Places, PlanningJob, Spent, TRIAL};
 pub use statistics::Statistics;
 pub(crate) use store::TypedStore;
 pub(crate) use watch::Watch;
@@ -308,9 +308,9 @@ impl Pe {
         }
     }
 
-    /// What somebody else than this PE should think about; given back by [`Core::advised`](Core).
-    pub fn take_thought(&mut self) -> Option<Thought> {
-        self.core.thought.take()
+    /// What is to be planned elsewhere than on this PE; given back by [`Core::advised`](Core).
+    pub fn take_planning_job(&mut self) -> Option<PlanningJob> {
+        self.core.planning_job.take()
     }
 
     /// Whether messages are ready.

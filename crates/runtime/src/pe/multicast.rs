@@ -50,7 +50,7 @@ impl Core {
             if self.is_sent_elsewhere(sender, to) {
                 continue;
             }
-            self.note_talk::<A>(sender, to.apart(), &message);
+            self.note_edge::<A>(sender, to.apart(), &message);
             let (epoch, origin, hops, is_broadcast) = (seats.epoch, self.me, 0, false);
             let after = self.channels(sender).after(collection, priority);
             for pe in seats.all() {

@@ -116,7 +116,7 @@ impl Core {
     fn note_sent<A: Actor>(&mut self, sender: Sender, to: ActorId, message: &A::Message) {
         self.created += 1;
         if self.measures.is_some() {
-            self.note_talk::<A>(sender, to.apart(), message);
+            self.note_edge::<A>(sender, to.apart(), message);
         }
     }
 

@@ -81,9 +81,9 @@ pub(super) fn handle(
     core: &mut Core,
     stores: &mut [Box<dyn Store>],
     from: PeId,
-    talk: TwinTalk,
+    edge: TwinTalk,
 ) -> Vec<(ActorId, Then)> {
-    match talk {
+    match edge {
         TwinTalk::Offer { migrant, serves } => {
             let (id, epoch) = (migrant.id, migrant.epoch);
             let waiting = copies(&migrant.mailbox, &migrant.held);
@@ -164,8 +164,8 @@ pub(super) fn settle(core: &mut Core, stores: &mut [Box<dyn Store>]) {
 }
 
 impl Core {
-    fn converse(&mut self, to: PeId, talk: TwinTalk) {
-        self.post(to, Control::Twin(Box::new(talk)));
+    fn converse(&mut self, to: PeId, edge: TwinTalk) {
+        self.post(to, Control::Twin(Box::new(edge)));
     }
 
     /// Whether an actor may get a second seat there.

@@ -74,7 +74,7 @@ pub(crate) struct Contribution {
 
 /// The messages from one actor to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Talk {
+pub(crate) struct Edge {
     pub(crate) from: ActorId,
     pub(crate) to: ActorId,
     pub(crate) messages: u64,
@@ -88,10 +88,10 @@ pub(crate) struct Loads {
     /// The loads and epochs of the actors that live there.
     pub(crate) actors: Vec<(ActorLoad, u32)>,
     /// Who has sent how much to whom from there.
-    pub(crate) talks: Vec<Talk>,
+    pub(crate) edges: Vec<Edge>,
     /// Which rebalance of the sites' leaders it is for, if it is for one.
     pub(crate) led: Option<u64>,
-    /// Then also: the talks, by position, whose receivers are believed to live at another site, and
+    /// Then also: the edges, by position, whose receivers are believed to live at another site, and
     /// that site.
     pub(crate) away: Vec<(u32, SiteId)>,
     /// Where its time went.
@@ -238,9 +238,9 @@ pub(crate) enum Control {
     Loads(Box<Loads>),
     /// Everyone learns the whole plan; those named as origin carry it out.
     Plan { rebalance: RebalanceId, moves: Vec<PlanEntry> },
-    /// Between leaders of sites and the root: their plan for a rebalance. `thought`: nanoseconds
+    /// Between leaders of sites and the root: their plan for a rebalance. `planning_job`: nanoseconds
     /// that the sender has spent on it.
-    Lead { number: u64, note: Box<Note>, thought: u64 },
+    Lead { number: u64, note: Box<Note>, planning_job: u64 },
     /// To leaders of sites: carry out what you have planned, or not. `uses_steps`: tell how near
     /// borders are.
     Settle { number: u64, rebalance: RebalanceId, is_passed: bool, uses_steps: bool },
@@ -276,9 +276,9 @@ pub(crate) enum Control {
     /// To the root: the sender gets another share of its processor than before.
     ShareChanged,
     /// Report how many messages you have handled.
-    Pulse { number: u64 },
+    ProgressProbe { number: u64 },
     /// To the root: so many since the job began.
-    Beat { number: u64, handled: u64 },
+    Progress { number: u64, handled: u64 },
     /// Contributions go up this tree of nodes, which is that of a plan, unless a later one is
     /// known.
     UpTree { plan: PlanId, tree: Tree },
@@ -324,7 +324,7 @@ impl Control {
             Self::InsertRequest { id, .. } => Some(id.collection),
             Self::Insert(insertion) => Some(insertion.id.collection),
             Self::MigrateOffer(migrant) => Some(migrant.id.collection),
-            Self::Twin(talk) => talk.needs_collection(),
+            Self::Twin(edge) => edge.needs_collection(),
             _ => None,
         }
     }
@@ -337,7 +337,7 @@ impl Control {
             Self::Broadcast { message, .. } => message.wire_len(),
             Self::MigrateOffer(migrant) => migrant.bytes(),
             Self::Errand { order, .. } => order.len(),
-            Self::Twin(talk) => talk.bytes(),
+            Self::Twin(edge) => edge.bytes(),
             Self::InsertRequest { init, .. } => init.wire_len(),
             Self::Insert(insertion) => {
                 insertion.init.wire_len() + insertion.held.iter().map(Bytes::len).sum::<usize>()

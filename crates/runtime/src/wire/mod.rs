@@ -19,8 +19,8 @@ pub(crate) use broadcast::{
     Asked, BroadcastOrder, FlowId, PlanNews, SequencerNews, SequencerRight, Travel, Wanted,
 };
 pub(crate) use control::{
-    Arrival, Contribution, Control, Insertion, Loads, Moves, Multicast, MulticastMember,
-    MulticastTarget, Piece, ReductionGroup, Talk, Tombstone,
+    Arrival, Contribution, Control, Edge, Insertion, Loads, Moves, Multicast, MulticastMember,
+    MulticastTarget, Piece, ReductionGroup, Tombstone,
 };
 pub(crate) use earlier::Earlier;
 pub(crate) use look::Looked;

@@ -17,7 +17,7 @@ use crate::id::RebalanceId;
 use crate::pe::core::Core;
 use crate::pe::measure::{id_of, key_of};
 use crate::pe::state::{Leading, Root, Session};
-use crate::wire::{Control, Loads, Talk};
+use crate::wire::{Control, Edge, Loads};
 use gridspan_balance::leaders::{Grid, Leader, Member, Note, Said, SiteTalk, SiteView, Top};
 use gridspan_balance::{ActorLoad, Cause, Figures};
 use gridspan_topology::{PeId, SiteId};
@@ -54,7 +54,7 @@ impl Core {
         let is_undo = root.balancer.take_led_undo();
         let balances = &mut root.balances;
         balances.led += 1;
-        (balances.thought, balances.top_thought) = (0, 0);
+        (balances.planning_job, balances.top_thought) = (0, 0);
         balances.top = Some(Top::new(grid, seed, is_undo));
         Some(balances.led)
     }
@@ -67,22 +67,22 @@ impl Core {
         self.leader_of(self.common.layout.site_of(self.me))
     }
 
-    /// The talks whose receivers are believed to live at another site.
-    pub(super) fn away(&self, talks: &[Talk]) -> Vec<(u32, SiteId)> {
+    /// The edges whose receivers are believed to live at another site.
+    pub(super) fn away(&self, edges: &[Edge]) -> Vec<(u32, SiteId)> {
         let layout = &self.common.layout;
         let here = layout.site_of(self.me);
-        let site = |(at, talk): (usize, &Talk)| {
-            let site = layout.site_of(self.believed(talk.to).0);
+        let site = |(at, edge): (usize, &Edge)| {
+            let site = layout.site_of(self.believed(edge.to).0);
             (site != here).then_some((at as u32, site))
         };
-        talks.iter().enumerate().filter_map(site).collect()
+        edges.iter().enumerate().filter_map(site).collect()
     }
 
     fn leading(&mut self) -> Option<&mut Leading> {
         self.measures.as_mut().map(|measures| &mut measures.leading)
     }
 
-    /// In virtual time thinking takes none.
+    /// In virtual time planning takes none.
     pub(super) fn stopwatch_ns(&self) -> u64 {
         self.stopwatch.as_ref().map_or(0, |stopwatch| stopwatch())
     }
@@ -108,14 +108,20 @@ impl Core {
         let session = leading.sessions.entry(number).or_default();
         session.leader = Some(leader);
         let early = std::mem::take(&mut session.early);
-        self.think(number, begin, said);
+        self.run_planner(number, begin, said);
         for (from, note) in early {
             self.hear(from, number, note);
         }
     }
 
     /// A leader or the root tells something about a plan.
-    pub(in crate::pe) fn handle_lead(&mut self, from: PeId, number: u64, note: Note, thought: u64) {
+    pub(in crate::pe) fn handle_lead(
+        &mut self,
+        from: PeId,
+        number: u64,
+        note: Note,
+        planning_job: u64,
+    ) {
         // Only a faulty PE speaks for a leader that it is not.
         let is_theirs = match note.is_from_top() {
             true => from == Self::ROOT,
@@ -125,7 +131,7 @@ impl Core {
             return;
         }
         match note.is_for_top() {
-            true => self.hear_at_top(from, number, note, thought),
+            true => self.hear_at_top(from, number, note, planning_job),
             false => self.hear(from, number, note),
         }
     }
@@ -140,28 +146,28 @@ impl Core {
         let Some(leader) = &mut session.leader else { return session.early.push((from, note)) };
         let sender = (!note.is_from_top()).then_some(site);
         let said = leader.handle(sender, note);
-        self.think(number, begin, said);
+        self.run_planner(number, begin, said);
     }
 
-    /// Passes on what a leader says, which has thought since `begin`.
-    fn think(&mut self, number: u64, begin: u64, said: Said) {
+    /// Passes on what a leader says, which has planned since `begin`.
+    fn run_planner(&mut self, number: u64, begin: u64, said: Said) {
         let spent = self.stopwatch_ns().saturating_sub(begin);
-        let mut thought = spent;
+        let mut planning_job = spent;
         if let Some(session) = self.leading().and_then(|all| all.sessions.get_mut(&number)) {
-            session.thought += spent;
-            thought = session.thought;
+            session.planning_job += spent;
+            planning_job = session.planning_job;
         }
-        self.say(number, said, thought);
+        self.say(number, said, planning_job);
     }
 
-    fn say(&mut self, number: u64, said: Said, thought: u64) {
+    fn say(&mut self, number: u64, said: Said, planning_job: u64) {
         for (to, note) in said {
             let to = to.map_or(Self::ROOT, |site| self.leader_of(site));
-            self.post_large(to, Control::Lead { number, note: Box::new(note), thought });
+            self.post_large(to, Control::Lead { number, note: Box::new(note), planning_job });
         }
     }
 
-    fn hear_at_top(&mut self, from: PeId, number: u64, note: Note, thought: u64) {
+    fn hear_at_top(&mut self, from: PeId, number: u64, note: Note, planning_job: u64) {
         let site = self.common.layout.site_of(from);
         let begin = self.stopwatch_ns();
         let Some(root) = self.root.as_mut().filter(|root| root.balances.led == number) else {
@@ -172,7 +178,7 @@ impl Core {
         let spent = self.stopwatch_ns().saturating_sub(begin);
         if let Some(Root { balances, .. }) = self.root.as_deref_mut() {
             balances.top_thought += spent;
-            balances.thought = balances.thought.max(thought);
+            balances.planning_job = balances.planning_job.max(planning_job);
         }
         self.say(number, said, 0);
         if let Some(figures) = figures {
@@ -187,9 +193,10 @@ impl Core {
         let balances = &mut root.balances;
         let Some(top) = balances.top.take() else { return };
         balances.handled = top.handled();
-        // Nobody has thought for longer than since it began.
+        // No leader has planned for longer than since it began.
         let most = u64::try_from(now.since(balances.asked).as_nanos()).unwrap_or(u64::MAX);
-        balances.thought = balances.thought.min(most) + std::mem::take(&mut balances.top_thought);
+        balances.planning_job =
+            balances.planning_job.min(most) + std::mem::take(&mut balances.top_thought);
         let is_undo = top.is_undo();
         root.balancer.keep_speeds(top.into_speeds());
         let Some(occasion) = self.end_window() else { return };
@@ -266,7 +273,7 @@ impl Core {
 
 impl Session {
     fn add(&mut self, from: PeId, loads: Loads) {
-        let Loads { actors, talks, away, pe, handled, .. } = loads;
+        let Loads { actors, edges, away, pe, handled, .. } = loads;
         if self.pes.insert(from, pe).is_some() {
             return;
         }
@@ -274,25 +281,25 @@ impl Session {
         let member = |(load, epoch)| Member { load: ActorLoad { pe: from, ..load }, epoch };
         self.members.extend(actors.into_iter().map(member));
         let away: BTreeMap<u32, SiteId> = away.into_iter().collect();
-        let place = |(at, talk)| (talk, away.get(&(at as u32)).copied());
-        self.talks.extend(talks.into_iter().enumerate().map(place));
+        let place = |(at, edge)| (edge, away.get(&(at as u32)).copied());
+        self.edges.extend(edges.into_iter().enumerate().map(place));
         self.handled += handled;
     }
 
     /// What all PEs of the site have told.
     fn view(&mut self, site: SiteId) -> SiteView {
-        let talk = |(talk, away): (Talk, Option<SiteId>)| SiteTalk {
-            from: key_of(talk.from),
-            to: key_of(talk.to),
+        let edge = |(edge, away): (Edge, Option<SiteId>)| SiteTalk {
+            from: key_of(edge.from),
+            to: key_of(edge.to),
             at: away.unwrap_or(site),
-            messages: talk.messages,
-            bytes: talk.bytes,
+            messages: edge.messages,
+            bytes: edge.bytes,
         };
         SiteView {
             site,
             pes: self.pes.values().copied().collect(),
             members: std::mem::take(&mut self.members),
-            talks: std::mem::take(&mut self.talks).into_iter().map(talk).collect(),
+            talks: std::mem::take(&mut self.edges).into_iter().map(edge).collect(),
             handled: self.handled,
         }
     }

@@ -4,7 +4,7 @@ mod broadcast;
 mod create;
 mod direct;
 mod lead;
-mod pulse;
+mod progress;
 mod quiescence;
 mod reduction;
 mod sequencer;

@@ -2,7 +2,7 @@
 //!
 //! The job goes on meanwhile. PEs report loads, the root sends the plan to all, PEs send off the
 //! actors that it moves away from them, and migrations on request wait until that is over. The
-//! [`Balancer`](gridspan_balance::Balancer) decides what to move, if anything; `pulse` tells it
+//! [`Balancer`](gridspan_balance::Balancer) decides what to move, if anything; `progress` tells it
 //! afterwards how the job gets on.
 //!
 //! A rebalance may begin when all members of a collection have reached a sync point. They
@@ -97,13 +97,13 @@ impl Core {
     ) {
         self.rebalance = Some(rebalance);
         let (actors, pe) = self.take_loads(stores);
-        let (talks, handled) = (self.take_talks(), self.handled_once());
+        let (edges, handled) = (self.take_edges(), self.handled_once());
         let twins = self.twins_here();
         let (to, away) = match led {
-            Some(_) => (self.site_leader(), self.away(&talks)),
+            Some(_) => (self.site_leader(), self.away(&edges)),
             None => (Self::ROOT, Vec::new()),
         };
-        let loads = Loads { rebalance, actors, talks, pe, handled, led, away, twins };
+        let loads = Loads { rebalance, actors, edges, pe, handled, led, away, twins };
         self.post_large(to, Control::Loads(Box::new(loads)));
     }
 
@@ -113,7 +113,7 @@ impl Core {
             return self.gather(from, number, loads);
         }
         let Some(root) = &mut self.root else { return };
-        let Loads { rebalance, actors, talks, pe, handled, twins, .. } = loads;
+        let Loads { rebalance, actors, edges, pe, handled, twins, .. } = loads;
         let balances = &mut root.balances;
         // Only a faulty PE reports twice, or for another rebalance.
         if rebalance != balances.present() || balances.pes.contains_key(&from) {
@@ -121,7 +121,7 @@ impl Core {
         }
         balances.twins.extend(twins);
         balances.loads.extend(actors);
-        balances.talks.extend(talks);
+        balances.edges.extend(edges);
         balances.pes.insert(from, pe);
         balances.handled += handled;
         balances.missing = balances.missing.saturating_sub(1);
@@ -130,10 +130,10 @@ impl Core {
         }
         let begin = self.stopwatch_ns();
         let (moves, orders) = self.decide();
-        let thought = self.stopwatch_ns().saturating_sub(begin);
+        let planning_job = self.stopwatch_ns().saturating_sub(begin);
         let ends: usize = orders.end.values().map(Vec::len).sum();
         if let Some(root) = &mut self.root {
-            (root.balances.thought, root.balances.begins) = (thought, orders.begin);
+            (root.balances.planning_job, root.balances.begins) = (planning_job, orders.begin);
         }
         if self.begin_moves(moves.len() + ends) {
             if !moves.is_empty() {
@@ -151,8 +151,8 @@ impl Core {
         let Some(root) = &mut self.root else { return false };
         let balances = &mut root.balances;
         (balances.moved, balances.missing, balances.planned) = (0, moves, now);
-        let thought = Duration::from_nanos(std::mem::take(&mut balances.thought));
-        root.balancer.spent(thought);
+        let planning_job = Duration::from_nanos(std::mem::take(&mut balances.planning_job));
+        root.balancer.spent(planning_job);
         if moves == 0 {
             self.go_on_with_plan();
             return false;
@@ -294,13 +294,13 @@ fn snapshot(balances: &mut Balances<Core>, layout: &Layout) -> (Snapshot, BTreeM
     };
     // A sender that has moved was measured in several places.
     let mut edges: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
-    for talk in std::mem::take(&mut balances.talks) {
-        if let (Some(from), Some(to)) = (position(talk.from), position(talk.to))
+    for edge in std::mem::take(&mut balances.edges) {
+        if let (Some(from), Some(to)) = (position(edge.from), position(edge.to))
             && from != to
         {
             let (messages, bytes) = edges.entry((from, to)).or_default();
-            *messages += talk.messages;
-            *bytes += talk.bytes;
+            *messages += edge.messages;
+            *bytes += edge.bytes;
         }
     }
     let edge = |((from, to), (messages, bytes))| Edge { from, to, messages, bytes };

@@ -38,28 +38,28 @@ pub(crate) struct Arrived {
     pub(crate) words: Vec<(NodeId, Duration)>,
 }
 
-/// The advisor with something to think about. Thinking takes tens of milliseconds, which no PE
+/// The advisor with something to plan. Planning takes tens of milliseconds, which no PE
 /// should be kept waiting for: a driver has it done elsewhere and gives it back by
 /// [`Core::advised`](crate::pe::Core::advised).
-pub struct Thought {
+pub struct PlanningJob {
     pub(crate) advisor: Box<Advisor>,
     pub(crate) news: Vec<News>,
     pub(crate) now: Time,
     pub(crate) commands: Vec<Command>,
 }
 
-impl Thought {
+impl PlanningJob {
     /// Thinks for about so long by `clock`, which runs on evenly from any time.
-    pub fn think_for(&mut self, limit: Duration, clock: &dyn Fn() -> Duration) {
-        self.think(&Effort::time(limit, clock));
+    pub fn run_for(&mut self, limit: Duration, clock: &dyn Fn() -> Duration) {
+        self.run_planner(&Effort::time(limit, clock));
     }
 
     /// Thinks for about so many evaluations of a tree: the same at any time.
-    pub fn think_evaluations(&mut self, limit: u64) {
-        self.think(&Effort::evaluations(limit));
+    pub fn run_evaluations(&mut self, limit: u64) {
+        self.run_planner(&Effort::evaluations(limit));
     }
 
-    fn think(&mut self, effort: &Effort<'_>) {
+    fn run_planner(&mut self, effort: &Effort<'_>) {
         let Self { advisor, news, now, commands } = self;
         for news in news.drain(..) {
             match news {
@@ -135,7 +135,7 @@ pub(crate) struct Advice {
     pub(crate) is_awaited: bool,
     pub(crate) is_scheduled: bool,
     /// How often it was given something to think about.
-    pub(crate) thoughts: u32,
+    pub(crate) planning_jobs: u32,
     /// Nobody wants an advisor, or it is lost.
     pub(crate) is_over: bool,
     pub(crate) news: Vec<News>,
@@ -205,7 +205,7 @@ impl Advice {
         Self { is_over: !is_wanted, ..Self::default() }
     }
 
-    /// Keeps news of broadcasts for the next thought. Too many are dropped: there will be others.
+    /// Keeps news of broadcasts for the next planning job. Too many are dropped: there will be others.
     pub(crate) fn tell(&mut self, news: News) {
         if !self.is_over && self.news.len() < NEWS_MAX {
             self.news.push(news);

@@ -3,7 +3,7 @@
 use super::callback::CallbackWith;
 use super::own_time::OwnTime;
 use crate::id::{CollectionId, RebalanceId};
-use crate::wire::{Talk, TwinOrder};
+use crate::wire::{Edge, TwinOrder};
 use gridspan_balance::leaders::Top;
 use gridspan_balance::{ActorLoad, Cause, PeLoad};
 use gridspan_topology::{PeId, Time};
@@ -20,7 +20,7 @@ pub(crate) struct Balances<C> {
     /// PEs that still measure, or actors that still move.
     pub(crate) missing: usize,
     pub(crate) loads: Vec<(ActorLoad, u32)>,
-    pub(crate) talks: Vec<Talk>,
+    pub(crate) edges: Vec<Edge>,
     pub(crate) twins: Vec<TwinOrder>,
     /// Second seats that are to be begun, by the PEs of the first, when all else of the plan is
     /// over.
@@ -30,9 +30,9 @@ pub(crate) struct Balances<C> {
     /// planned.
     pub(crate) top: Option<Top>,
     pub(crate) led: u64,
-    /// How long whoever plans has thought, in nanoseconds: of several leaders the one that took
+    /// How long the planner took, in nanoseconds: of several leaders the one that took
     /// longest.
-    pub(crate) thought: u64,
+    pub(crate) planning_job: u64,
     /// And what is above them.
     pub(crate) top_thought: u64,
     /// Messages that the PEs which have answered have handled since the job began.
@@ -54,7 +54,7 @@ pub(crate) struct Balances<C> {
     pub(crate) count: u64,
     /// Who asked, in order; they learn how many actors have moved.
     pub(crate) waits: VecDeque<CallbackWith<C, usize>>,
-    pub(crate) pulse: Pulse,
+    pub(crate) progress: ProgressProbe,
     pub(crate) events: Events,
     /// Whether it is time now and then.
     pub(crate) is_periodic: bool,
@@ -62,7 +62,7 @@ pub(crate) struct Balances<C> {
 
 /// The pace of the job.
 #[derive(Default)]
-pub(crate) struct Pulse {
+pub(crate) struct ProgressProbe {
     /// Whether there is a question, or a time at which the next is asked.
     pub(crate) is_on: bool,
     /// The question that is being answered.
@@ -118,13 +118,13 @@ impl<C> Default for Balances<C> {
             first_syncs: BTreeSet::new(),
             missing: 0,
             loads: Vec::new(),
-            talks: Vec::new(),
+            edges: Vec::new(),
             twins: Vec::new(),
             begins: BTreeMap::new(),
             pes: BTreeMap::new(),
             top: None,
             led: 0,
-            thought: 0,
+            planning_job: 0,
             top_thought: 0,
             handled: 0,
             window: (Time::ZERO, 0),
@@ -136,7 +136,7 @@ impl<C> Default for Balances<C> {
             moved: 0,
             count: 0,
             waits: VecDeque::new(),
-            pulse: Pulse::default(),
+            progress: ProgressProbe::default(),
             events: Events::default(),
             is_periodic: false,
         }

@@ -1,7 +1,7 @@
 //! What the leader of a site keeps, by rebalance: the next may begin here before the last has ended
 //! everywhere.
 
-use crate::wire::Talk;
+use crate::wire::Edge;
 use gridspan_balance::leaders::{Leader, Member, Note};
 use gridspan_balance::{ActorKey, Move, PeLoad};
 use gridspan_topology::{PeId, SiteId};
@@ -24,7 +24,7 @@ pub(crate) struct Session {
     /// What has come in from the PEs of the site.
     pub(crate) members: Vec<Member>,
     /// With the site where the receiver is believed to live, if it is another.
-    pub(crate) talks: Vec<(Talk, Option<SiteId>)>,
+    pub(crate) edges: Vec<(Edge, Option<SiteId>)>,
     pub(crate) pes: BTreeMap<PeId, PeLoad>,
     pub(crate) handled: u64,
     /// Once all have.
@@ -32,5 +32,5 @@ pub(crate) struct Session {
     /// What came before that.
     pub(crate) early: Vec<(PeId, Note)>,
     /// Nanoseconds spent on it.
-    pub(crate) thought: u64,
+    pub(crate) planning_job: u64,
 }

@@ -1,16 +1,16 @@
 //! What a PE measures for balancing, apart from what its members know themselves.
 
+use super::edges::Edges;
 use super::leading::Leading;
-use super::talk::Talks;
 use super::timesheet::Timesheet;
-use crate::wire::Talk;
+use crate::wire::Edge;
 
 /// Since the last time it was taken.
 #[derive(Default)]
 pub(crate) struct Measures {
-    pub(crate) talks: Talks,
+    pub(crate) edges: Edges,
     /// What members that have left since had sent.
-    pub(crate) left: Vec<Talk>,
+    pub(crate) left: Vec<Edge>,
     pub(crate) time: Timesheet,
     /// What this PE keeps as the leader of its site.
     pub(crate) leading: Leading,

@@ -1,7 +1,7 @@
 //! Members that live on a PE: those that are about to, those that do, and those that leave.
 
 use super::channel::Channels;
-use super::talk::Ring;
+use super::edges::EdgeCache;
 use super::waiting::AccountedEnvelope;
 use crate::id::{ActorId, CollectionId, KindId, RebalanceId};
 use crate::rank::FAR;
@@ -26,7 +26,7 @@ pub(crate) struct Member {
     pub(crate) state_bytes: Option<u64>,
     pub(crate) channels: Option<Box<Channels>>,
     /// Whom it talks to, while that is measured.
-    pub(crate) ring: Ring,
+    pub(crate) ring: EdgeCache,
     /// From it to another site, in messages.
     pub(crate) border_hops: u8,
     /// Whether it sits on another PE too.
@@ -97,7 +97,7 @@ impl NewMembers {
             paced: Paced::default(),
             state_bytes: None,
             channels: self.channels.take(),
-            ring: Ring::default(),
+            ring: EdgeCache::default(),
             border_hops: FAR,
             is_twin: false,
         }

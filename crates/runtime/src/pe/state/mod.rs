@@ -7,7 +7,7 @@
 //! - Members: `member`, their `collections`, the `directory` of those elsewhere, the `tombstones` of
 //!   those that are no more, `twins` of those that sit on two PEs.
 //! - What takes time: `timers`, questions in `waits`, contributions in `reductions`.
-//! - For balancing: who talks to whom, in `talk`, and where time goes, in `timesheet`; `measures`
+//! - For balancing: who talks to whom, in `edges`, and where time goes, in `timesheet`; `measures`
 //!   has the rest, `leading` what leaders of sites keep; what they tell may come in `pieces`.
 //! - Who takes part beside the founders: `guests`.
 //! - For finding out that nothing goes on: `stall`.
@@ -25,6 +25,7 @@ mod clusters;
 mod collections;
 mod counters;
 mod directory;
+mod edges;
 mod guests;
 mod lanes;
 mod leading;
@@ -40,7 +41,6 @@ mod sequencer;
 mod stall;
 mod streams;
 mod survey;
-mod talk;
 mod timers;
 mod timesheet;
 mod tombstones;
@@ -49,9 +49,9 @@ mod waiting;
 mod waits;
 mod waves;
 
-pub use advice::Thought;
+pub use advice::PlanningJob;
 pub(crate) use advice::{Advice, Arrived, Flow, News, Unconfirmed, edges};
-pub(crate) use balance::{Balances, Pulse};
+pub(crate) use balance::{Balances, ProgressProbe};
 pub(crate) use budget::{Accounted, Budget};
 pub(crate) use casts::Casts;
 pub(crate) use channel::{BROADCAST, Channels, Turn, broadcasts_of, channel, judge};
@@ -59,6 +59,7 @@ pub(crate) use clusters::Clusters;
 pub(crate) use collections::{Broadcasts, Collections, Incomplete, Local, Seen};
 pub(crate) use counters::{Counters, Way};
 pub(crate) use directory::{Directory, Place};
+pub(crate) use edges::EdgeCache;
 pub(crate) use guests::{Crew, Entry, Guests, IsProper, Notice, Stage, Tell, Visiting};
 pub(crate) use lanes::{Lanes, Queue};
 pub(crate) use leading::{Leading, Session};
@@ -75,7 +76,6 @@ pub(crate) use stall::{Looks, Round};
 pub(crate) use streams::{Streams, is_stream, stream_of, streams_to};
 pub use survey::Places;
 pub(crate) use survey::{CHANGES_MAX, Purpose, UplinkProbe};
-pub(crate) use talk::Ring;
 pub(crate) use timers::{TimerId, Timers};
 pub use timesheet::{Spent, TRIAL};
 pub(crate) use tombstones::Tombstones;

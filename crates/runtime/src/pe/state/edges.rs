@@ -10,7 +10,7 @@
 //! is what matters for a cut.
 
 use crate::id::ActorId;
-use crate::wire::Talk;
+use crate::wire::Edge;
 use rustc_hash::FxHashMap;
 
 /// Pairs of one PE, of 64 bytes each.
@@ -20,7 +20,7 @@ const SEARCHED_MAX: u32 = 16;
 
 /// The pairs of all senders that live on a PE.
 #[derive(Default)]
-pub(crate) struct Talks {
+pub(crate) struct Edges {
     pairs: Vec<Pair>,
     /// The pairs of long rings.
     index: FxHashMap<(ActorId, ActorId), u32>,
@@ -36,7 +36,7 @@ struct Pair {
 
 /// Where a sender is in its ring.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Ring {
+pub(crate) struct EdgeCache {
     /// The pair of its last message.
     last: u32,
     /// The one after that.
@@ -45,10 +45,16 @@ pub(crate) struct Ring {
     pairs: u32,
 }
 
-impl Talks {
+impl Edges {
     /// Notes a message. False if there is no room for one more pair; see [`forget`](Self::forget).
     #[inline]
-    pub(crate) fn note(&mut self, from: ActorId, ring: &mut Ring, to: ActorId, bytes: u64) -> bool {
+    pub(crate) fn note(
+        &mut self,
+        from: ActorId,
+        ring: &mut EdgeCache,
+        to: ActorId,
+        bytes: u64,
+    ) -> bool {
         if let Some(expected) = self.pairs.get_mut(ring.next as usize)
             && ring.pairs > 0
             && expected.to == to
@@ -62,7 +68,13 @@ impl Talks {
     }
 
     #[inline(never)]
-    fn note_unexpected(&mut self, from: ActorId, ring: &mut Ring, to: ActorId, bytes: u64) -> bool {
+    fn note_unexpected(
+        &mut self,
+        from: ActorId,
+        ring: &mut EdgeCache,
+        to: ActorId,
+        bytes: u64,
+    ) -> bool {
         if let Some(position) = self.find(from, *ring, to) {
             let pair = &mut self.pairs[position as usize];
             pair.messages += 1;
@@ -77,7 +89,7 @@ impl Talks {
         has_room
     }
 
-    fn find(&self, from: ActorId, ring: Ring, to: ActorId) -> Option<u32> {
+    fn find(&self, from: ActorId, ring: EdgeCache, to: ActorId) -> Option<u32> {
         if ring.pairs > SEARCHED_MAX {
             return self.index.get(&(from, to)).copied();
         }
@@ -85,14 +97,14 @@ impl Talks {
     }
 
     /// The positions of a ring, from the one that is expected next.
-    fn positions(&self, ring: Ring) -> impl Iterator<Item = u32> {
+    fn positions(&self, ring: EdgeCache) -> impl Iterator<Item = u32> {
         let after = |position: &u32| Some(self.pairs[*position as usize].next);
         let first = (ring.pairs > 0).then_some(ring.next);
         std::iter::successors(first, after).take(ring.pairs as usize)
     }
 
     /// Adds a pair after the last message's.
-    fn add(&mut self, from: ActorId, ring: &mut Ring, mut pair: Pair) {
+    fn add(&mut self, from: ActorId, ring: &mut EdgeCache, mut pair: Pair) {
         let position = self.pairs.len() as u32;
         if ring.pairs == 0 {
             ring.next = position;
@@ -115,7 +127,7 @@ impl Talks {
 
     /// Forgets the pairs of `rings` with at most so many messages, and all others. What is left is
     /// in the order of rings.
-    fn keep<'a>(&mut self, rings: impl Iterator<Item = (ActorId, &'a mut Ring)>, least: u64) {
+    fn keep<'a>(&mut self, rings: impl Iterator<Item = (ActorId, &'a mut EdgeCache)>, least: u64) {
         let old = Self { pairs: std::mem::take(&mut self.pairs), index: FxHashMap::default() };
         self.index.clear();
         for (from, ring) in rings {
@@ -131,7 +143,7 @@ impl Talks {
 
     /// Makes room: forgets pairs, those with the fewest messages first, until there is room for as
     /// many again.
-    pub(crate) fn forget(&mut self, rings: &mut [(ActorId, &mut Ring)]) {
+    pub(crate) fn forget(&mut self, rings: &mut [(ActorId, &mut EdgeCache)]) {
         let mut least = 1;
         while self.pairs.len() > PAIRS_MAX / 2 {
             self.keep(rings.iter_mut().map(|(from, ring)| (*from, &mut **ring)), least);
@@ -141,7 +153,7 @@ impl Talks {
 
     /// Takes all counts, in the order of rings. Who has not talked since the last time is
     /// forgotten.
-    pub(crate) fn take(&mut self, rings: &mut [(ActorId, &mut Ring)]) -> Vec<Talk> {
+    pub(crate) fn take(&mut self, rings: &mut [(ActorId, &mut EdgeCache)]) -> Vec<Edge> {
         self.keep(rings.iter_mut().map(|(from, ring)| (*from, &mut **ring)), 0);
         let mut all = Vec::with_capacity(self.pairs.len());
         for (from, ring) in rings {
@@ -151,22 +163,22 @@ impl Talks {
     }
 
     /// Takes the counts of a sender that leaves.
-    pub(crate) fn take_one(&mut self, from: ActorId, ring: Ring, into: &mut Vec<Talk>) {
+    pub(crate) fn take_one(&mut self, from: ActorId, ring: EdgeCache, into: &mut Vec<Edge>) {
         let first = into.len();
         self.empty(from, ring, into);
         if ring.pairs > SEARCHED_MAX {
-            for talk in &into[first..] {
-                self.index.remove(&(from, talk.to));
+            for edge in &into[first..] {
+                self.index.remove(&(from, edge.to));
             }
         }
     }
 
-    fn empty(&mut self, from: ActorId, ring: Ring, into: &mut Vec<Talk>) {
+    fn empty(&mut self, from: ActorId, ring: EdgeCache, into: &mut Vec<Edge>) {
         let mut position = ring.next;
         for _ in 0..ring.pairs {
             let Pair { to, messages, bytes, next } = &mut self.pairs[position as usize];
             let (messages, bytes) = (std::mem::take(messages), std::mem::take(bytes));
-            into.push(Talk { from, to: *to, messages, bytes });
+            into.push(Edge { from, to: *to, messages, bytes });
             position = *next;
         }
     }
@@ -186,24 +198,24 @@ mod tests {
     /// Two senders, 0 and 1.
     #[derive(Default)]
     struct World {
-        talks: Talks,
-        rings: [Ring; 2],
+        edges: Edges,
+        rings: [EdgeCache; 2],
     }
 
     impl World {
         fn note(&mut self, from: usize, to: u128, bytes: u64) -> bool {
-            self.talks.note(actor(from as u128), &mut self.rings[from], actor(to), bytes)
+            self.edges.note(actor(from as u128), &mut self.rings[from], actor(to), bytes)
         }
 
-        fn rings(&mut self) -> (&mut Talks, Vec<(ActorId, &mut Ring)>) {
+        fn rings(&mut self) -> (&mut Edges, Vec<(ActorId, &mut EdgeCache)>) {
             let rings = self.rings.iter_mut().enumerate();
-            (&mut self.talks, rings.map(|(from, ring)| (actor(from as u128), ring)).collect())
+            (&mut self.edges, rings.map(|(from, ring)| (actor(from as u128), ring)).collect())
         }
 
         fn take(&mut self) -> Vec<(u128, u128, u64, u64)> {
-            let (talks, mut rings) = self.rings();
-            let all = talks.take(&mut rings).into_iter();
-            all.map(|talk| (talk.from.key.0, talk.to.key.0, talk.messages, talk.bytes)).collect()
+            let (edges, mut rings) = self.rings();
+            let all = edges.take(&mut rings).into_iter();
+            all.map(|edge| (edge.from.key.0, edge.to.key.0, edge.messages, edge.bytes)).collect()
         }
     }
 
@@ -240,7 +252,7 @@ mod tests {
                 // One leaves and comes back.
                 let mut left = Vec::new();
                 let ring = std::mem::take(&mut world.rings[1]);
-                world.talks.take_one(actor(1), ring, &mut left);
+                world.edges.take_one(actor(1), ring, &mut left);
                 let of_one = expected.iter().filter(|((from, _), _)| *from == 1);
                 assert_eq!(left.len(), of_one.count());
                 expected.retain(|(from, _), _| *from == 0);
@@ -259,13 +271,13 @@ mod tests {
             for key in 0..PAIRS_MAX as u128 {
                 let to = 1_000 + round * PAIRS_MAX as u128 + key;
                 if !world.note(1, to, 1) {
-                    let (talks, mut rings) = world.rings();
-                    talks.forget(&mut rings);
+                    let (edges, mut rings) = world.rings();
+                    edges.forget(&mut rings);
                     assert!(world.note(1, to, 1));
                 }
             }
         }
-        assert!(world.talks.pairs.len() <= PAIRS_MAX);
+        assert!(world.edges.pairs.len() <= PAIRS_MAX);
         let loud = world.take().into_iter().filter(|(from, ..)| *from == 0);
         assert_eq!(loud.map(|(_, _, messages, _)| messages).sum::<u64>(), 3 * 1000);
     }

@@ -16,7 +16,7 @@
 //! actors live at the root.
 
 use crate::pe::core::Core;
-use crate::pe::state::{Family, Pulse};
+use crate::pe::state::{Family, ProgressProbe};
 use crate::wire::Control;
 use gridspan_balance::{Cause, Occasion, Refusal};
 use gridspan_topology::Time;
@@ -25,15 +25,15 @@ use std::time::Duration;
 /// The first pause between two questions about the pace of the job; after a few it is doubled.
 /// After a plan it is as long as the window that led to it, within these bounds: jobs of short
 /// steps are judged soon.
-const PULSE_MIN: Duration = Duration::from_millis(5);
-const PULSE_FIRST_MAX: Duration = Duration::from_millis(10);
+const PAUSE_MIN: Duration = Duration::from_millis(5);
+const FIRST_PAUSE_MAX: Duration = Duration::from_millis(10);
 /// The longest.
-const PULSE_MAX: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// So many questions come with one pause.
-const PULSES: u32 = 4;
+const PROBES_PER_PAUSE: u32 = 4;
 /// For each so many PEs the first pause is longer by the least, so that the root has little to do
 /// with it.
-const PULSE_PES: u32 = 16;
+const PES_PER_PAUSE: u32 = 16;
 /// So many answers in a row that nothing was handled, and nobody asks any more: half a minute.
 const EMPTY_MAX: u32 = 30;
 /// The same where no plan is judged.
@@ -134,8 +134,8 @@ impl Core {
         let refusal = self.tell_balances();
         let Some(root) = &mut self.root else { return };
         if root.balancer.is_judging() && !was_judging {
-            let pause = root.balances.measured.clamp(PULSE_MIN, PULSE_FIRST_MAX);
-            self.begin_pulses(pause);
+            let pause = root.balances.measured.clamp(PAUSE_MIN, FIRST_PAUSE_MAX);
+            self.begin_progress_probes(pause);
         }
         let may_pass = !matches!(refusal, None | Some(Refusal::TooLittle { .. }));
         if let Some(cause @ (Cause::Link | Cause::ForeignLoad)) = cause.filter(|_| may_pass) {
@@ -169,72 +169,73 @@ impl Core {
     fn begin_pace(&mut self) {
         let pes = self.common.layout.pe_count();
         let Some(root) = &self.root else { return };
-        if pes > 1 && root.balancer.wants_pace() && !root.balances.pulse.is_on {
-            self.begin_pulses(PULSE_MIN);
+        if pes > 1 && root.balancer.wants_pace() && !root.balances.progress.is_on {
+            self.begin_progress_probes(PAUSE_MIN);
         }
     }
 
-    fn begin_pulses(&mut self, pause: Duration) {
-        let pause = pause.max(PULSE_MIN * self.common.layout.pe_count().div_ceil(PULSE_PES));
+    fn begin_progress_probes(&mut self, pause: Duration) {
+        let pause = pause.max(PAUSE_MIN * self.common.layout.pe_count().div_ceil(PES_PER_PAUSE));
         let Some(root) = &mut self.root else { return };
-        let Pulse { number, last, .. } = root.balances.pulse;
-        root.balances.pulse = Pulse { is_on: true, number, last, pause, ..Pulse::default() };
-        self.pulse(number);
+        let ProgressProbe { number, last, .. } = root.balances.progress;
+        root.balances.progress =
+            ProgressProbe { is_on: true, number, last, pause, ..ProgressProbe::default() };
+        self.progress(number);
     }
 
     /// Asks all PEs how many messages they have handled, unless somebody has asked since question
     /// `last`.
-    fn pulse(&mut self, last: u64) {
+    fn progress(&mut self, last: u64) {
         let (now, pes) = (self.own_now(), self.common.layout.pes());
         let Some(root) = &mut self.root else { return };
-        let pulse = &mut root.balances.pulse;
-        if pulse.number != last {
+        let progress = &mut root.balances.progress;
+        if progress.number != last {
             return;
         }
-        pulse.number += 1;
-        (pulse.missing, pulse.handled, pulse.asked) = (pes.len() as u32, 0, now);
-        let number = pulse.number;
+        progress.number += 1;
+        (progress.missing, progress.handled, progress.asked) = (pes.len() as u32, 0, now);
+        let number = progress.number;
         for pe in pes {
-            self.post(pe, Control::Pulse { number });
+            self.post(pe, Control::ProgressProbe { number });
         }
     }
 
-    pub(in crate::pe) fn handle_pulse(&mut self, number: u64) {
+    pub(in crate::pe) fn handle_progress_probe(&mut self, number: u64) {
         let handled = self.handled_once();
-        self.post(Self::ROOT, Control::Beat { number, handled });
+        self.post(Self::ROOT, Control::Progress { number, handled });
     }
 
-    pub(in crate::pe) fn handle_beat(&mut self, number: u64, handled: u64) {
+    pub(in crate::pe) fn handle_progress(&mut self, number: u64, handled: u64) {
         let Some(root) = &mut self.root else { return };
-        let pulse = &mut root.balances.pulse;
-        if number != pulse.number || pulse.missing == 0 {
+        let progress = &mut root.balances.progress;
+        if number != progress.number || progress.missing == 0 {
             return;
         }
-        pulse.handled += handled;
-        pulse.missing -= 1;
-        if pulse.missing > 0 {
+        progress.handled += handled;
+        progress.missing -= 1;
+        if progress.missing > 0 {
             return;
         }
-        let (asked, all) = (pulse.asked, pulse.handled);
-        let is_empty = pulse.last.is_some_and(|(_, before)| before == all);
-        pulse.empty = if is_empty { pulse.empty + 1 } else { 0 };
+        let (asked, all) = (progress.asked, progress.handled);
+        let is_empty = progress.last.is_some_and(|(_, before)| before == all);
+        progress.empty = if is_empty { progress.empty + 1 } else { 0 };
         let was_judging = root.balancer.is_judging();
         self.note_pace(asked, all);
         let Some(root) = &mut self.root else { return };
-        let (pulse, balancer) = (&mut root.balances.pulse, &mut root.balancer);
+        let (progress, balancer) = (&mut root.balances.progress, &mut root.balancer);
         let empty_max = if balancer.is_judging() { EMPTY_MAX } else { EMPTY_MAX_BEFORE };
-        if pulse.empty >= empty_max {
-            pulse.is_on = false;
+        if progress.empty >= empty_max {
+            progress.is_on = false;
             balancer.give_up();
         } else if balancer.is_judging() || balancer.wants_pace() {
-            pulse.count += 1;
-            if pulse.count.is_multiple_of(PULSES) {
-                pulse.pause = (pulse.pause * 2).min(PULSE_MAX);
+            progress.count += 1;
+            if progress.count.is_multiple_of(PROBES_PER_PAUSE) {
+                progress.pause = (progress.pause * 2).min(PAUSE_MAX);
             }
-            let pause = pulse.pause;
-            self.run_upkeep_after(pause, move |core| core.pulse(number));
+            let pause = progress.pause;
+            self.run_upkeep_after(pause, move |core| core.progress(number));
         } else {
-            pulse.is_on = false;
+            progress.is_on = false;
         }
         if was_judging {
             self.after_judging();
@@ -267,10 +268,10 @@ impl Core {
     fn note_pace(&mut self, at: Time, handled: u64) {
         let now = self.now;
         let Some(root) = &mut self.root else { return };
-        let pulse = &mut root.balances.pulse;
+        let progress = &mut root.balances.progress;
         // Answers to two questions may overtake each other.
-        let is_new = pulse.last.is_none_or(|(last, before)| at > last && handled >= before);
-        if is_new && let Some((last, before)) = pulse.last.replace((at, handled)) {
+        let is_new = progress.last.is_none_or(|(last, before)| at > last && handled >= before);
+        if is_new && let Some((last, before)) = progress.last.replace((at, handled)) {
             root.balancer.progress(now, at.since(last), handled - before);
         }
     }

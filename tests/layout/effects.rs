@@ -15,7 +15,7 @@ const EFFECTS: &[Effect] = &[
     Effect {
         what: "the environment",
         paths: &["std::env"],
-        may: &["crates/cli/src", "crates/rpc/src/group/disk.rs", "crates/studies/src/bin", "src"],
+        may: &["crates/cli/src", "crates/rpc/src/group/disk.rs", "src"],
     },
     Effect {
         what: "clocks",
@@ -91,7 +91,7 @@ const EFFECTS: &[Effect] = &[
     Effect {
         what: "the terminal",
         paths: &["macro::print", "macro::println", "macro::eprint", "macro::eprintln"],
-        may: &["crates/jobs/src", "crates/studies/src/bin"],
+        may: &["crates/jobs/src"],
     },
     // In any order of their keys, two runs of one seed would differ.
     Effect {

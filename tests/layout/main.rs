@@ -85,6 +85,15 @@ fn crates_depend_only_on_those_below_them() {
 }
 
 #[test]
+fn there_is_one_program_so_that_cargo_run_starts_it() {
+    for (member, _) in MAY_DEPEND_ON.iter().filter(|(member, _)| *member != "cli") {
+        let source = root().join("crates").join(member).join("src");
+        let has_program = source.join("main.rs").exists() || source.join("bin").exists();
+        assert!(!has_program, "rule: `cargo run` is gridctl; make {member}'s program an example");
+    }
+}
+
+#[test]
 fn every_crate_is_listed_in_the_rules() {
     let mut folders: Vec<_> = fs::read_dir(root().join("crates"))
         .unwrap()

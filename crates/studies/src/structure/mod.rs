@@ -6,6 +6,7 @@
 mod circles;
 mod fields;
 mod guards;
+mod instrument;
 mod lines;
 mod names;
 mod paths;
@@ -14,6 +15,7 @@ mod source;
 pub use circles::{Circle, circles};
 pub use fields::fields;
 pub use guards::{Guards, guards};
+pub use instrument::instrument;
 pub use lines::{CodeLines, code_lines};
 pub use names::{SharedName, shared_names};
 pub use paths::{Named, named_paths};

@@ -1,7 +1,7 @@
 //! Prints the structure of the source code of the workspace in figures.
 //!
 //! ```text
-//! cargo run -p gridspan-studies --bin structure [ROOT]
+//! cargo run -p gridspan-studies --example structure [ROOT]
 //! ```
 
 use gridspan_studies::structure::{

@@ -1,0 +1,118 @@
+//! Prints which functions run from a call to its handler: for a send on one PE and to another node, a
+//! migration, a broadcast, a reduction, a steal and a join.
+//!
+//! ```text
+//! cargo run -p gridspan-studies --example call_paths [ROOT [FOLDER]]
+//! ```
+//!
+//! It copies the source code at ROOT (default `.`) to FOLDER (default `target/call_paths`), where all
+//! functions of the crates below the simulator say that they run, and runs the simulator's example
+//! `call_paths` there. The simulator has one thread, so what runs between two points is what one
+//! operation takes, and what the job does beside it at the time.
+
+use gridspan_studies::structure::instrument;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::{env, fs};
+
+/// The crates whose functions are recorded; the first has the recorder, which all others depend on.
+const RECORDED: [&str; 4] = ["topology", "balance", "bcast", "runtime"];
+/// The recorder.
+const RECORDER: &str = r#"//! Records which functions run.
+#![allow(missing_docs)]
+
+use std::cell::{Cell, RefCell};
+
+thread_local! {
+    static IS_ON: Cell<bool> = const { Cell::new(false) };
+    static SEEN: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
+}
+
+pub fn note(label: &'static str) {
+    if IS_ON.get() {
+        SEEN.with_borrow_mut(|seen| if !seen.contains(&label) { seen.push(label) });
+    }
+}
+
+pub fn begin() {
+    IS_ON.set(true);
+    SEEN.with_borrow_mut(Vec::clear);
+}
+
+pub fn end() -> Vec<&'static str> {
+    IS_ON.set(false);
+    SEEN.take()
+}
+"#;
+/// What the example calls there.
+const HOOKS: &str = r#"//! Records which functions run.
+
+use gridspan_topology::recorder;
+
+/// Functions that run from now on are recorded.
+pub fn begin() {
+    recorder::begin();
+}
+
+/// Those that have run since, in the order in which they ran first.
+pub fn end() -> Vec<&'static str> {
+    recorder::end()
+}
+"#;
+
+fn main() -> ExitCode {
+    let mut arguments = env::args_os().skip(1).map(PathBuf::from);
+    let root = arguments.next().unwrap_or_else(|| PathBuf::from("."));
+    let folder = arguments.next().unwrap_or_else(|| root.join("target/call_paths"));
+    match run(&root, &folder) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("call_paths: {error}; run it at the root of the workspace, or name that");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(root: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
+    let listed = Command::new("git").arg("-C").arg(root).args(["ls-files"]).output()?;
+    for name in String::from_utf8(listed.stdout)?.lines() {
+        let (from, to) = (root.join(name), folder.join(name));
+        // It may have been deleted and not yet been committed.
+        if from.is_file() {
+            fs::create_dir_all(to.parent().ok_or("a file is in a folder")?)?;
+            copy(&from, name, &to)?;
+        }
+    }
+    let topology = folder.join("crates/topology/src");
+    fs::write(topology.join("recorder.rs"), RECORDER)?;
+    let lib = topology.join("lib.rs");
+    fs::write(&lib, fs::read_to_string(&lib)? + "\npub mod recorder;\n")?;
+    fs::write(folder.join("crates/sim/examples/call_paths/hooks.rs"), HOOKS)?;
+    let mut run = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    run.current_dir(folder).args([
+        "run",
+        "--quiet",
+        "-p",
+        "gridspan-sim",
+        "--example",
+        "call_paths",
+    ]);
+    match run.status()?.success() {
+        true => Ok(()),
+        false => Err("the example failed".into()),
+    }
+}
+
+fn copy(from: &Path, name: &str, to: &Path) -> Result<(), Box<dyn Error>> {
+    let recorded =
+        RECORDED.iter().find(|member| name.starts_with(&format!("crates/{member}/src/")));
+    let Some(member) = recorded.filter(|_| name.ends_with(".rs")) else {
+        fs::copy(from, to)?;
+        return Ok(());
+    };
+    let base = if *member == RECORDED[0] { "crate" } else { "::gridspan_topology" };
+    let text = instrument(name, &fs::read_to_string(from)?, &format!("{base}::recorder::note"))?;
+    fs::write(to, text)?;
+    Ok(())
+}

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! It copies the source code at ROOT (default `.`) to FOLDER (default `target/call_paths`), where all
-//! functions of the crates below the simulator say that they run, and runs the simulator's example
+//! functions of the runtime and its policies say that they run, and runs the simulator's example
 //! `call_paths` there. The simulator has one thread, so what runs between two points is what one
 //! operation takes, and what the job does beside it at the time.
 
@@ -16,8 +16,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::{env, fs};
 
-/// The crates whose functions are recorded; the first has the recorder, which all others depend on.
-const RECORDED: [&str; 4] = ["topology", "balance", "bcast", "runtime"];
+/// The crates whose functions are recorded.
+const RECORDED: [&str; 3] = ["balance", "bcast", "runtime"];
+/// The one that has the recorder: all others depend on it. Its own functions are not recorded, since
+/// the simulator's model of links is there.
+const BASE: &str = "topology";
 /// The recorder.
 const RECORDER: &str = r#"//! Records which functions run.
 #![allow(missing_docs)]
@@ -51,12 +54,12 @@ const HOOKS: &str = r#"//! Records which functions run.
 use gridspan_topology::recorder;
 
 /// Functions that run from now on are recorded.
-pub fn begin() {
+pub(crate) fn begin() {
     recorder::begin();
 }
 
 /// Those that have run since, in the order in which they ran first.
-pub fn end() -> Vec<&'static str> {
+pub(crate) fn end() -> Vec<&'static str> {
     recorder::end()
 }
 "#;
@@ -84,9 +87,9 @@ fn run(root: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
             copy(&from, name, &to)?;
         }
     }
-    let topology = folder.join("crates/topology/src");
-    fs::write(topology.join("recorder.rs"), RECORDER)?;
-    let lib = topology.join("lib.rs");
+    let base = folder.join("crates").join(BASE).join("src");
+    fs::write(base.join("recorder.rs"), RECORDER)?;
+    let lib = base.join("lib.rs");
     fs::write(&lib, fs::read_to_string(&lib)? + "\npub mod recorder;\n")?;
     fs::write(folder.join("crates/sim/examples/call_paths/hooks.rs"), HOOKS)?;
     let mut run = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -105,14 +108,13 @@ fn run(root: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
 }
 
 fn copy(from: &Path, name: &str, to: &Path) -> Result<(), Box<dyn Error>> {
-    let recorded =
-        RECORDED.iter().find(|member| name.starts_with(&format!("crates/{member}/src/")));
-    let Some(member) = recorded.filter(|_| name.ends_with(".rs")) else {
+    let is_recorded =
+        RECORDED.iter().any(|member| name.starts_with(&format!("crates/{member}/src/")));
+    if !is_recorded || !name.ends_with(".rs") {
         fs::copy(from, to)?;
         return Ok(());
-    };
-    let base = if *member == RECORDED[0] { "crate" } else { "::gridspan_topology" };
-    let text = instrument(name, &fs::read_to_string(from)?, &format!("{base}::recorder::note"))?;
+    }
+    let text = instrument(name, &fs::read_to_string(from)?, "::gridspan_topology::recorder::note")?;
     fs::write(to, text)?;
     Ok(())
 }

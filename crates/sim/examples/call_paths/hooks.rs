@@ -1,9 +1,9 @@
 //! Stands for the recorder that `call_paths` of `gridspan-studies` puts here: nothing is recorded.
 
 /// Functions that run from now on are recorded.
-pub fn begin() {}
+pub(crate) fn begin() {}
 
 /// Those that have run since, in the order in which they ran first.
-pub fn end() -> Vec<&'static str> {
+pub(crate) fn end() -> Vec<&'static str> {
     Vec::new()
 }

@@ -14,9 +14,10 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Members on each PE.
-const MEMBERS: i32 = 2;
-const PES: i32 = 4;
+/// Members on the four PEs, two on each.
+const MEMBERS: u32 = 8;
+/// The last of them.
+const LAST: i32 = MEMBERS as i32 - 1;
 
 #[derive(Serialize, Deserialize)]
 struct Cell {
@@ -62,7 +63,7 @@ impl Actor for Cell {
             Message::Heard => {
                 self.heard += 1;
                 // The last to hear of it.
-                if cx.index() == Ix1(PES * MEMBERS - 1) {
+                if cx.index() == Ix1(LAST) {
                     print("a broadcast");
                 }
             }
@@ -135,14 +136,11 @@ fn job() -> Job {
         }
     });
     job.main(async |grid| {
-        let cells = grid.create::<Cell>(Ix1::range(PES * MEMBERS), |_| ()).await?;
+        let cells = grid.create::<Cell>(Ix1::range(MEMBERS), |_| ()).await?;
         let first = cells.member(Ix1(0));
-        for message in [
-            Message::Send { to: 1 },
-            Message::Send { to: PES * MEMBERS - 1 },
-            Message::Broadcast,
-            Message::Move,
-        ] {
+        for message in
+            [Message::Send { to: 1 }, Message::Send { to: LAST }, Message::Broadcast, Message::Move]
+        {
             first.send(message);
             grid.quiescence().await?;
         }

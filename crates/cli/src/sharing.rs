@@ -7,15 +7,22 @@
 //!
 //! A master that cannot be opened in time is done without. All are told to end with the job; should
 //! the launcher be killed, they end when no node has used them for a while, and the next launcher of
-//! this user removes the folder.
+//! this user removes the folder, which is nobody's once the lock in it is free.
+//!
+//! Masters are opened in process groups of their own: a key that interrupts the launcher does not
+//! reach the `ssh` that leads a master over a gateway, and what is not open in time ends with all
+//! that it has started.
 
 use crate::hosts::{Hosts, RemoteHost, Shared, quoted};
 use gridspan_topology::NodeId;
-use rustix::io::Errno;
-use rustix::process::{Pid, test_kill_process};
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,6 +38,8 @@ const ENTRIES_MAX: usize = 16;
 const HOSTS_MAX: usize = 8;
 /// How long it may take until all connections are open.
 const OPEN_MAX: Duration = Duration::from_secs(20);
+/// How long it may take until a connection is closed.
+const CLOSE_MAX: Duration = Duration::from_secs(5);
 /// How often it is looked whether a connection is open.
 const LOOK: Duration = Duration::from_millis(10);
 /// A socket's path may have 108 bytes, of which `ssh` adds 17 while it makes it.
@@ -43,7 +52,7 @@ const CONNECT_TIMEOUT: &str = "ConnectTimeout=10";
 #[derive(Default)]
 pub(crate) struct Sharing {
     /// Where the sockets are.
-    folder: Option<TempDir>,
+    folder: Option<Folder>,
     masters: Vec<Master>,
     of_node: BTreeMap<NodeId, Shared>,
 }
@@ -78,7 +87,9 @@ impl Drop for Master {
     fn drop(&mut self) {
         // Without a socket there is none.
         if Path::new(&self.path).exists() {
-            let _ = self.command(&["-O", "exit"]).status();
+            let is_stopped = AtomicBool::new(false);
+            let patience = Patience { until: Instant::now() + CLOSE_MAX, is_stopped: &is_stopped };
+            patience.has_succeeded(&mut self.command(&["-O", "exit"]));
         }
     }
 }
@@ -95,19 +106,19 @@ impl Patience<'_> {
         self.is_stopped.load(Ordering::Relaxed) || Instant::now() >= self.until
     }
 
-    /// Whether a command ends well in time; otherwise it is killed.
+    /// Whether a command ends well in time; otherwise it is killed with all that it has started.
     fn has_succeeded(&self, command: &mut Command) -> bool {
         if self.is_over() {
             return false;
         }
-        let Ok(mut child) = command.spawn() else { return false };
+        let Ok(mut child) = command.process_group(0).spawn() else { return false };
         loop {
             match child.try_wait() {
                 Ok(Some(status)) => return status.success(),
                 Ok(None) if !self.is_over() => thread::sleep(LOOK),
                 Ok(None) | Err(_) => {
                     // It may have ended just now.
-                    let _ = child.kill();
+                    let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
                     let _ = child.wait();
                     return false;
                 }
@@ -136,10 +147,10 @@ impl Sharing {
             entry.hosts.entry(name).or_default().push(node);
         }
         entries.retain(|_, entry| entry.hosts.values().map(Vec::len).sum::<usize>() > 1);
-        if entries.is_empty() || !is_able(hosts.ssh()) {
+        if entries.is_empty() || !is_able(hosts.ssh(), &patience) {
             return Self::default();
         }
-        let Some(folder) = folder() else { return Self::default() };
+        let Some(folder) = Folder::new() else { return Self::default() };
         let (masters, of_node) = Default::default();
         let mut sharing = Self { folder: Some(folder), masters, of_node };
         let entries: Vec<_> = entries.into_values().enumerate().collect();
@@ -155,7 +166,7 @@ impl Sharing {
         ssh: &[OsString],
         patience: &Patience<'_>,
     ) {
-        let Some(folder) = self.folder.as_ref().map(TempDir::path) else { return };
+        let Some(folder) = self.folder.as_ref().map(Folder::path) else { return };
         let opened: Vec<_> = thread::scope(|scope| {
             let begin = |(number, entry)| {
                 scope.spawn(move || open_entry((folder, number), entry, ssh, patience))
@@ -258,56 +269,95 @@ fn open_host(
 }
 
 /// Whether this is an `ssh` that knows these options. It connects to nothing.
-fn is_able(ssh: &[OsString]) -> bool {
+fn is_able(ssh: &[OsString], patience: &Patience<'_>) -> bool {
     let is_ssh = |word: &OsString| Path::new(word).file_name().is_some_and(|name| name == "ssh");
     let [program, rest @ ..] = ssh else { return false };
     let mut command = Command::new(program);
     command.args(rest).args(["-G", "-o", "ControlMaster=no", "-o", PERSIST, "localhost"]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    is_ssh(program) && command.status().is_ok_and(|status| status.success())
+    is_ssh(program) && patience.has_succeeded(&mut command)
 }
 
-/// A folder of this user alone, whose path is short and plain enough for sockets and shells.
-fn folder() -> Option<TempDir> {
+/// A folder of this user alone for sockets.
+struct Folder {
+    folder: TempDir,
+    /// Locked as long as the launcher runs, wherever that is.
+    _lock: File,
+}
+
+/// What the names of folders begin with.
+const PREFIX: &str = "gridctl-ssh-";
+/// The file in a folder that its launcher has locked.
+const LOCK: &str = "lock";
+
+impl Folder {
+    /// A folder whose path is short and plain enough for sockets and shells, if there is a place
+    /// for one. Removes those of launchers that were killed.
+    fn new() -> Option<Self> {
+        let places = [std::env::temp_dir(), "/tmp".into()];
+        let make = |place: &Path| {
+            remove_abandoned(place);
+            Self::new_in(place).ok()
+        };
+        places.iter().filter_map(|place| make(place)).find(|made| is_good(made.path()))
+    }
+
+    fn new_in(place: &Path) -> io::Result<Self> {
+        let owner_only = fs::Permissions::from_mode(0o700);
+        let folder =
+            tempfile::Builder::new().prefix(PREFIX).permissions(owner_only).tempdir_in(place)?;
+        // It has its name once it is locked, so that nobody finds it free before.
+        let new = folder.path().join("lock.new");
+        let lock = File::create_new(&new)?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        fs::rename(&new, folder.path().join(LOCK))?;
+        Ok(Self { folder, _lock: lock })
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+fn is_good(path: &Path) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.".contains(&byte);
-    let is_good = |folder: &TempDir| {
-        folder.path().to_str().is_some_and(|path| {
-            path.len() + "/1000.1000".len() <= PATH_BYTES_MAX && path.bytes().all(plain)
-        })
-    };
-    let owner_only = std::fs::Permissions::from_mode(0o700);
-    let prefix = format!("{PREFIX}{}-", std::process::id());
-    let make = |place: &Path| {
-        remove_abandoned(place);
-        let mut folder = tempfile::Builder::new();
-        folder.prefix(&prefix).permissions(owner_only.clone()).tempdir_in(place).ok()
-    };
-    let places = [std::env::temp_dir(), "/tmp".into()];
-    places.iter().filter_map(|place| make(place)).find(is_good)
+    path.to_str().is_some_and(|path| {
+        path.len() + "/1000.1000".len() <= PATH_BYTES_MAX && path.bytes().all(plain)
+    })
 }
-
-/// What the names of folders begin with; the number of the launcher's process follows.
-const PREFIX: &str = "gridctl-";
 
 /// Removes the folders of this user's launchers that were killed.
 fn remove_abandoned(place: &Path) {
-    let is_abandoned = |path: &Path| {
-        let name = path.file_name().and_then(|name| name.to_str());
-        let number =
-            name.and_then(|name| name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok());
-        let process = number.and_then(Pid::from_raw);
-        let is_own = path.symlink_metadata().is_ok_and(|folder| {
-            folder.is_dir() && folder.uid() == rustix::process::geteuid().as_raw()
-        });
-        // Where there is no such process, nothing can be sent to it.
-        is_own && process.is_some_and(|process| test_kill_process(process) == Err(Errno::SRCH))
-    };
-    let Ok(entries) = std::fs::read_dir(place) else { return };
-    for path in entries.flatten().map(|entry| entry.path()).filter(|path| is_abandoned(path)) {
-        if let Err(error) = std::fs::remove_dir_all(&path) {
-            tracing::debug!(path = %path.display(), %error, "an old folder stays");
+    let Ok(entries) = fs::read_dir(place) else { return };
+    for entry in entries.flatten() {
+        if entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes())
+            && let Err(error) = remove_if_abandoned(&entry.path())
+        {
+            tracing::debug!(path = %entry.path().display(), %error, "an old folder stays");
         }
     }
+}
+
+/// Removes a folder, the sockets in it and its lock, if nobody holds that. Anything else that is
+/// there is not ours, and keeps the folder.
+fn remove_if_abandoned(folder: &Path) -> io::Result<()> {
+    let data = folder.symlink_metadata()?;
+    let is_own = data.is_dir() && data.uid() == rustix::process::geteuid().as_raw();
+    if !is_own || data.permissions().mode() & 0o777 != 0o700 {
+        return Ok(());
+    }
+    let lock = File::open(folder.join(LOCK))?;
+    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return Ok(());
+    }
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_socket() {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    fs::remove_file(folder.join(LOCK))?;
+    fs::remove_dir(folder)
 }
 
 /// What `ssh` is told to reach a gateway that stands behind `-J` otherwise; none if that is a way
@@ -321,7 +371,6 @@ fn destination(gateway: &str) -> Option<String> {
     Some(if is_short { gateway.to_owned() } else { format!("ssh://{gateway}") })
 }
 
-/// The `ssh` that reaches a gateway: the same program with the same configuration, as for `-J`.
 /// The command that `ssh` has the user's shell run to reach a host behind a gateway. The brackets,
 /// which some shells take for a pattern, are quoted, as `ssh` itself does for a jump; `ssh` puts
 /// host and port in first.
@@ -336,7 +385,7 @@ fn proxy(master: &Master) -> String {
     )
 }
 
-/// The program of a command, and its configuration file if it names one.
+/// The `ssh` that reaches a gateway: the same program with the same configuration, as for `-J`.
 fn of_gateway(ssh: &[OsString]) -> Vec<OsString> {
     let is_file = |word: &OsString| word.as_encoded_bytes().starts_with(b"-F");
     let position = ssh.iter().position(is_file);
@@ -408,27 +457,56 @@ mod tests {
     }
 
     #[test]
-    fn folders_of_launchers_that_were_killed_are_removed() {
+    fn folders_of_launchers_that_were_killed_are_removed_and_nothing_else() {
         let place = tempfile::tempdir().unwrap();
-        let mut child = Command::new("true").spawn().unwrap();
-        child.wait().unwrap();
-        let [dead, alive, other] = [
-            format!("{PREFIX}{}-abc", child.id()),
-            format!("{PREFIX}{}-abc", std::process::id()),
-            "gridctl-notes".to_owned(),
-        ]
-        .map(|name| place.path().join(name));
-        for folder in [&dead, &alive, &other] {
-            std::fs::create_dir(folder).unwrap();
-            std::fs::write(folder.join("0.0"), "").unwrap();
+        let killed = || {
+            let Folder { folder, _lock } = Folder::new_in(place.path()).unwrap();
+            folder.keep()
+        };
+        let (dead, used, alive) = (killed(), killed(), Folder::new_in(place.path()).unwrap());
+        let socket = std::os::unix::net::UnixListener::bind(dead.join("0.0")).unwrap();
+        drop(socket);
+        fs::write(used.join("results"), "").unwrap();
+        let others = ["gridctl-20261123-results", "gridctl-ssh-notes", "gridctl-ssh-4000000-ab"]
+            .map(|name| place.path().join(name));
+        for folder in &others {
+            fs::create_dir(folder).unwrap();
+            fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).unwrap();
+            fs::write(folder.join("results"), "").unwrap();
         }
+        std::os::unix::fs::symlink(&others[0], place.path().join("gridctl-ssh-link")).unwrap();
+
         remove_abandoned(place.path());
-        assert_eq!([dead, alive, other].map(|folder| folder.exists()), [false, true, true]);
+
+        assert!(!dead.exists() && alive.path().join(LOCK).exists());
+        assert!(used.join("results").exists());
+        assert!(others.iter().all(|folder| folder.join("results").exists()));
+    }
+
+    #[test]
+    fn what_is_not_open_in_time_ends_with_all_that_it_has_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = format!("sleep 100 & echo $! > {}/pid; wait", folder.path().display());
+        let is_stopped = AtomicBool::new(false);
+        let until = Instant::now() + Duration::from_millis(500);
+
+        let patience = Patience { until, is_stopped: &is_stopped };
+        assert!(!patience.has_succeeded(Command::new("sh").args(["-c", &script])));
+
+        let pid = fs::read_to_string(folder.path().join("pid")).unwrap();
+        let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+        let begin = Instant::now();
+        // It is a zombie until somebody looks after it.
+        let stat = || fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+        while stat().is_ok_and(|stat| !stat.contains(") Z ")) {
+            assert!(begin.elapsed() < Duration::from_secs(10), "it is still there");
+            thread::sleep(LOOK);
+        }
     }
 
     #[test]
     fn sockets_are_in_a_private_folder_with_a_short_path() {
-        let folder = folder().unwrap();
+        let folder = Folder::new().unwrap();
         assert!(folder.path().as_os_str().len() < PATH_BYTES_MAX);
         let mode = folder.path().metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);

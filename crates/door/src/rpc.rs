@@ -52,6 +52,8 @@ struct Asked {
 struct State {
     sessions: Sessions<Vec<u8>, u64>,
     running: BTreeMap<SessionId, AbortHandle>,
+    /// Who served when the registry said so last.
+    last: Vec<ServerCard>,
     /// How many calls each server has from here.
     loads: BTreeMap<u32, u32>,
     waiting: BTreeMap<u64, oneshot::Sender<(Waited, Vec<SessionId>)>>,
@@ -115,6 +117,24 @@ impl Drop for Waiter<'_> {
     }
 }
 
+/// Ends a session when it is dropped, also where the runtime ends before the call has begun.
+struct Ending {
+    inner: Arc<Inner>,
+    id: SessionId,
+    outcome: Option<Result<Vec<u8>, RpcError>>,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let given_up = || {
+            let reason = "the call was given up by its own process".to_owned();
+            Err(RpcError::SessionFailed { reason })
+        };
+        let outcome = self.outcome.take().unwrap_or_else(given_up);
+        self.inner.state().end(self.id, outcome);
+    }
+}
+
 impl State {
     /// A session has ended, if it runs.
     fn end(&mut self, id: SessionId, outcome: Result<Vec<u8>, RpcError>) {
@@ -168,13 +188,26 @@ impl Inner {
             return asked.cards.clone();
         }
         let cards = self.remote.cards().await;
+        if let Ok(cards) = &cards {
+            self.state().last.clone_from(cards);
+        }
         *servers = Some(Asked { at: Instant::now(), cards: cards.clone() });
         cards
     }
 
+    /// The same within half of the time of a call; those of the last answer if there is none by
+    /// then.
+    async fn cards_in_time(&self) -> Result<Vec<ServerCard>, RpcError> {
+        if let Ok(cards) = tokio::time::timeout(self.config.timeout / 2, self.cards()).await {
+            return cards;
+        }
+        let last = self.state().last.clone();
+        if last.is_empty() { Err(RpcError::CommunicationFailed) } else { Ok(last) }
+    }
+
     /// The servers that a call may go to.
     async fn able(&self, wanted: &Wanted, bound: Option<u32>) -> Result<Vec<Able>, RpcError> {
-        let cards = self.cards().await?;
+        let cards = self.cards_in_time().await?;
         if let Some(error) = not_offered(wanted.function, &wanted.signature, &cards) {
             return Err(error);
         }
@@ -213,24 +246,72 @@ impl Inner {
         Some(Load { inner: self, server })
     }
 
-    /// Has servers execute a call; the tuple of its results. A server that lets the time to answer
-    /// pass is passed over for the next.
+    /// Has servers execute a call; the tuple of its results. A server that is lost, refuses or lets
+    /// the time to answer pass is passed over for the next, which has as much time.
     async fn perform(&self, wanted: &Wanted, bound: Option<u32>) -> Result<Vec<u8>, RpcError> {
-        let able = tokio::time::timeout(self.config.timeout, self.able(wanted, bound)).await;
-        let mut able = able.unwrap_or(Err(RpcError::CommunicationFailed))?;
-        for attempts in (1..=self.config.attempts as usize).rev() {
-            let Some(mut load) = self.choose(&mut able) else { break };
+        let mut able = self.able(wanted, bound).await?;
+        let mut left = self.config.attempts as usize;
+        while let Some(load) = self.choose(&mut able).filter(|_| left > 0) {
             let candidates: Vec<Candidate> =
-                able.iter().take(attempts).map(|able| able.candidate.clone()).collect();
-            let executed =
-                execute(&self.remote, wanted, &candidates, |server| load.move_to(server));
-            match tokio::time::timeout(self.config.timeout, executed).await {
-                // The server was lost with its results, or is late.
-                Ok(Err(RpcError::CommunicationFailed)) | Err(_) => drop(able.remove(0)),
-                Ok(executed) => return executed,
+                able.iter().take(left).map(|able| able.candidate.clone()).collect();
+            let mut tried = Tried { load, servers: Vec::new(), timeout: self.config.timeout };
+            match tried.execute(wanted, &candidates).await {
+                Some(Err(RpcError::CommunicationFailed)) | None => {}
+                Some(executed) => return executed,
             }
+            let servers = tried.into_servers();
+            left = left.saturating_sub(servers.len());
+            able.retain(|able| !servers.contains(&able.candidate.card.number));
         }
         Err(RpcError::CommunicationFailed)
+    }
+}
+
+/// The servers that one call was given to.
+struct Tried<'a> {
+    /// That of the last.
+    load: Load<'a>,
+    /// Those before it, which are lost or have refused.
+    servers: Vec<u32>,
+    /// How long each may take.
+    timeout: Duration,
+}
+
+impl Tried<'_> {
+    /// What the servers say, one after the other; nothing if the last of them is late.
+    async fn execute(
+        &mut self,
+        wanted: &Wanted,
+        candidates: &[Candidate],
+    ) -> Option<Result<Vec<u8>, RpcError>> {
+        let (timeout, remote) = (self.timeout, &self.load.inner.remote);
+        let due = Mutex::new(tokio::time::Instant::now() + timeout);
+        let read = || *due.lock().unwrap_or_else(PoisonError::into_inner);
+        let (load, servers) = (&mut self.load, &mut self.servers);
+        let moved = |server| {
+            if server != load.server {
+                servers.push(load.server);
+                load.move_to(server);
+                *due.lock().unwrap_or_else(PoisonError::into_inner) =
+                    tokio::time::Instant::now() + timeout;
+            }
+        };
+        let mut executed = std::pin::pin!(execute(remote, wanted, candidates, moved));
+        loop {
+            let limit = read();
+            match tokio::time::timeout_at(limit, &mut executed).await {
+                Ok(executed) => return Some(executed),
+                // Another server has got it meanwhile, and has its own time.
+                Err(_) if read() > limit => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    fn into_servers(self) -> Vec<u32> {
+        let Self { load, mut servers, .. } = self;
+        servers.push(load.server);
+        servers
     }
 }
 
@@ -248,6 +329,7 @@ impl RemoteRpc {
         let state = State {
             sessions: Sessions::new(owner),
             running: BTreeMap::new(),
+            last: Vec::new(),
             loads: BTreeMap::new(),
             waiting: BTreeMap::new(),
             waits: 0,
@@ -316,16 +398,28 @@ impl RemoteRpc {
         arguments: &I,
     ) -> Result<Session<O>, RpcError> {
         let wanted = self.wanted(handle, arguments)?;
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| {
+            let reason = "there is no runtime of tokio here; call it inside of one".to_owned();
+            RpcError::Other { reason }
+        })?;
+        let id = {
+            let mut state = self.inner.state();
+            let id = state.sessions.reserve();
+            state.sessions.open(id, wanted.function.to_owned());
+            id
+        };
         let (inner, bound) = (self.inner.clone(), handle.bound());
-        let mut state = self.inner.state();
-        let id = state.sessions.reserve();
-        state.sessions.open(id, wanted.function.to_owned());
-        // It ends the session not before it is noted as running: that needs the state.
-        let running = tokio::spawn(async move {
-            let outcome = inner.perform(&wanted, bound).await;
-            inner.state().end(id, outcome);
+        let session = Ending { inner: inner.clone(), id, outcome: None };
+        // A runtime that is shutting down drops the task in here, which needs the state.
+        let running = runtime.spawn(async move {
+            let mut session = session;
+            session.outcome = Some(inner.perform(&wanted, bound).await);
         });
-        state.running.insert(id, running.abort_handle());
+        let mut state = self.inner.state();
+        match state.sessions.is_running(id) {
+            true => drop(state.running.insert(id, running.abort_handle())),
+            false => running.abort(),
+        }
         Ok(Session::new(self.inner.owner, id))
     }
 

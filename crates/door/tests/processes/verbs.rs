@@ -244,3 +244,78 @@ async fn a_call_whose_server_is_killed_or_late_goes_to_another() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_server_of_a_call_has_its_own_time_and_none_gets_it_twice() {
+    let mut grid = Grid::new(&["one", "two", "three"]);
+    let limit = Duration::from_secs(2);
+    let config = Config { timeout: limit, attempts: 3 };
+    let rpc = grid.remote().rpc(&config).unwrap();
+    within_limit(async {
+        let (go, session) = held(&rpc, &grid, "go", 7).await;
+        let mut names = vec!["one", "two", "three"];
+        let take_holder = async |names: &mut Vec<&'static str>| loop {
+            let held = names.iter().position(|name| go.with_extension(name).exists());
+            if let Some(place) = held {
+                return (place, names.remove(place));
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        };
+        let (place, _) = take_holder(&mut names).await;
+        // Most of its time is over when it is lost.
+        tokio::time::sleep(limit * 3 / 4).await;
+        drop(grid.servers.remove(place));
+        let (_, second) = take_holder(&mut names).await;
+        let begun = Instant::now();
+        let (_, third) = take_holder(&mut names).await;
+        let took = begun.elapsed();
+        assert_ne!(second, third);
+        assert!(took > limit * 3 / 4 && took < limit * 7 / 4, "{second} had it for {took:?}");
+        fs::write(&go, "").unwrap();
+        assert_eq!(rpc.wait(&session).await, Ok((7,)));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_in_a_hurry_go_on_without_the_registry() {
+    let mut grid = Grid::new(&["one", "other"]);
+    let config = Config { timeout: Duration::from_secs(1), attempts: 3 };
+    let rpc = grid.remote().rpc(&config).unwrap();
+    within_limit(async {
+        let sum = rpc.handle(&SUM).await.unwrap();
+        assert_eq!(rpc.call(&sum, &(vec![1],)).await, Ok((1,)));
+        grid.registry = None;
+        tokio::time::sleep(Duration::from_millis(1100)).await;
+        for number in 0..3 {
+            assert_eq!(rpc.call(&sum, &(vec![number],)).await, Ok((number,)));
+        }
+    })
+    .await;
+}
+
+#[test]
+fn a_session_ends_with_the_runtime_that_it_was_begun_on() {
+    let grid = Grid::new(&["one"]);
+    let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let (own, other) = (runtime(), runtime());
+    let (rpc, hold) = own.block_on(within_limit(async {
+        let rpc = grid.remote().rpc(&Config::default()).unwrap();
+        let hold = rpc.handle(&HOLD).await.unwrap();
+        (rpc, hold)
+    }));
+    assert!(rpc.call_async(&hold, &(grid.file("go"), 7)).is_err(), "there is no runtime here");
+    let inside = other.handle().clone();
+    let call = || {
+        let _entered = inside.enter();
+        rpc.call_async(&hold, &(grid.file("go"), 7)).unwrap()
+    };
+    let before = call();
+    other.shutdown_background();
+    let afterwards = call();
+
+    for session in [before, afterwards] {
+        let ended = own.block_on(within_limit(rpc.wait(&session)));
+        assert!(matches!(ended, Err(RpcError::SessionFailed { .. })), "{ended:?}");
+    }
+}

@@ -122,7 +122,11 @@ impl<R, W: Clone> Sessions<R, W> {
         entry.state = State::Ended(outcome);
         let mut over = Vec::new();
         for waiter in std::mem::take(&mut self.waiters) {
-            match self.waited(&waiter.sessions, waiter.until) {
+            // Those that have ended and were taken meanwhile are waited for no longer.
+            let sessions = waiter.sessions.iter().copied();
+            let left: Vec<SessionId> =
+                sessions.filter(|id| self.entries.contains_key(id)).collect();
+            match self.waited(&left, waiter.until) {
                 Some((waited, named)) => over.push(Over { who: waiter.who, waited, named }),
                 None => self.waiters.push(waiter),
             }
@@ -248,6 +252,20 @@ mod tests {
 
     fn failure() -> RpcError {
         RpcError::SessionFailed { reason: "so".to_owned() }
+    }
+
+    #[test]
+    fn a_session_that_another_wait_has_taken_ends_no_wait_for_all() {
+        let (mut sessions, ids) = sessions(3);
+        assert_eq!(sessions.wait("all", ids.clone(), Until::All), None);
+
+        assert!(sessions.end(ids[0], Ok(1)).is_empty());
+        assert_eq!(sessions.take(ids[0]), Ok(1));
+        assert!(sessions.end(ids[1], Ok(2)).is_empty());
+        let over = sessions.end(ids[2], Ok(3));
+
+        assert_eq!(over.len(), 1);
+        assert_eq!(over[0].waited, Ok(Some(ids[2])));
     }
 
     #[test]

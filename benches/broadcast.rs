@@ -13,7 +13,7 @@ use gridspan::bcast::paper::{
     CostModel, CostUnit, GoodList, LinkMatrix, Serialisation, basic_sa, clustered_sa, driver_sa,
 };
 use gridspan::bcast::study::{TeraGrid, exact_optimum_s, grid_links, uniform_links};
-use gridspan::bcast::{Effort, PlannerConfig, Sharing, anneal, plan_broadcast, start_tree};
+use gridspan::bcast::{PlannerConfig, SearchBudget, Sharing, anneal, plan_broadcast, start_tree};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
@@ -42,12 +42,12 @@ fn model(links: &LinkMatrix) -> CostModel {
 
 /// Runs a search for so long, by the time that it has a processor: others on the machine change
 /// nothing.
-fn within(limit: Duration, search: &dyn Fn(&Effort<'_>) -> f64) -> f64 {
+fn within(limit: Duration, search: &dyn Fn(&SearchBudget<'_>) -> f64) -> f64 {
     let clock = || {
         let time = clock_gettime(ClockId::ThreadCPUTime);
         Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
     };
-    search(&Effort::time(limit, &clock))
+    search(&SearchBudget::time(limit, &clock))
 }
 
 fn percent(value: f64, best: f64) -> f64 {
@@ -93,7 +93,7 @@ fn plan(figures: &mut Figures) {
         }
         let grid = TeraGrid::new(sharing, 1, 0.0);
         let run = || {
-            let effort = Effort::evaluations(PLAN_EVALUATIONS);
+            let effort = SearchBudget::evaluations(PLAN_EVALUATIONS);
             let config = PlannerConfig::default();
             Sample::of(1, || {
                 drop(std::hint::black_box(plan_broadcast(
@@ -117,23 +117,24 @@ fn optimum(instances: u64) {
     let links: Vec<LinkMatrix> = (1..=instances).map(|seed| uniform_links(8, seed)).collect();
     let models: Vec<CostModel> = links.iter().map(model).collect();
     let best: Vec<f64> = models.iter().map(|model| exact_optimum_s(model, 0)).collect();
-    let print = |name: &str, goal: bool, search: &dyn Fn(&CostModel, u64, &Effort<'_>) -> f64| {
-        let (mut sum, mut most, mut spent) = (0.0, 0.0_f64, 0);
-        for ((model, &best), seed) in models.iter().zip(&best).zip(1..) {
-            let effort = Effort::unlimited();
-            let above = percent(search(model, seed, &effort), best);
-            sum += above;
-            most = most.max(above);
-            spent += effort.spent();
-        }
-        let mean = sum / instances as f64;
-        let judged = match goal {
-            true if mean <= ABOVE_OPTIMUM => " (goal <= 1, met)",
-            true => " (goal <= 1, MISSED)",
-            false => "",
+    let print =
+        |name: &str, goal: bool, search: &dyn Fn(&CostModel, u64, &SearchBudget<'_>) -> f64| {
+            let (mut sum, mut most, mut spent) = (0.0, 0.0_f64, 0);
+            for ((model, &best), seed) in models.iter().zip(&best).zip(1..) {
+                let effort = SearchBudget::unlimited();
+                let above = percent(search(model, seed, &effort), best);
+                sum += above;
+                most = most.max(above);
+                spent += effort.spent();
+            }
+            let mean = sum / instances as f64;
+            let judged = match goal {
+                true if mean <= ABOVE_OPTIMUM => " (goal <= 1, met)",
+                true => " (goal <= 1, MISSED)",
+                false => "",
+            };
+            println!("| {name} | {} | {mean:.2}{judged} | {most:.2} |", spent / instances);
         };
-        println!("| {name} | {} | {mean:.2}{judged} | {most:.2} |", spent / instances);
-    };
     print("start tree", false, &|model, seed, _| model.completion_s(&start_tree(model, 0, seed)));
     for limit in [1_000, 10_000, 40_000] {
         print("ours", limit > 1_000, &|model, seed, effort| {
@@ -153,7 +154,7 @@ fn optimum(instances: u64) {
     });
 }
 
-type Search<'a> = (&'a str, Box<dyn Fn(&Effort<'_>) -> f64 + 'a>);
+type Search<'a> = (&'a str, Box<dyn Fn(&SearchBudget<'_>) -> f64 + 'a>);
 
 /// Larger networks against the best that any search found, the long one too.
 fn quality(figures: &Figures) {
@@ -216,15 +217,15 @@ fn quality(figures: &Figures) {
 
 fn searches<'a>(links: &'a LinkMatrix, model: &'a CostModel, seed: u64) -> Vec<Search<'a>> {
     let driver = move |unit| {
-        move |effort: &Effort<'_>| driver_sa(model, Some(0), unit, seed, effort).tree.cost_s
+        move |effort: &SearchBudget<'_>| driver_sa(model, Some(0), unit, seed, effort).tree.cost_s
     };
     vec![
-        ("ours", Box::new(move |effort: &Effort<'_>| anneal(model, 0, seed, effort).cost_s)),
+        ("ours", Box::new(move |effort: &SearchBudget<'_>| anneal(model, 0, seed, effort).cost_s)),
         ("driverSA in seconds", Box::new(driver(CostUnit::Seconds))),
         ("driverSA in percent", Box::new(driver(CostUnit::Percent))),
         (
             "clusteredSA",
-            Box::new(move |effort: &Effort<'_>| {
+            Box::new(move |effort: &SearchBudget<'_>| {
                 clustered_sa(links, 0, MESSAGE, CostUnit::Percent, seed, effort).cost_s
             }),
         ),

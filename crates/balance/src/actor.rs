@@ -1,4 +1,4 @@
-//! Actors as strategies know them: their names, loads and second seats.
+//! Actors as strategies know them: their names, loads and replicas.
 
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
@@ -49,13 +49,13 @@ pub struct Pace {
     pub pe_before: PeId,
 }
 
-/// The second seat of an actor.
+/// The replica of an actor.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Twin {
+pub struct Replica {
     /// Whose.
     pub actor: ActorKey,
     /// On which PE.
     pub at: PeId,
-    /// To whom it sends; the first seat sends to all others. Ascending.
+    /// To whom it sends; the primary sends to all others. Ascending.
     pub serves: Vec<ActorKey>,
 }

@@ -4,10 +4,10 @@ use crate::border::Border;
 use crate::cost::{Bound, CostModel, Prediction};
 use crate::greedy::Greedy;
 use crate::grid_cut::GridCut;
-use crate::mirror::Mirror;
 use crate::plan::Plan;
 use crate::refine::Refine;
-use crate::seats::predict_with;
+use crate::replicas::predict_with;
+use crate::replicate::Replicate;
 use crate::snapshot::{ActorKey, Snapshot};
 use crate::strategy::Strategy;
 use crate::vacate::Vacate;
@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 /// Takes the plan with the shortest predicted step, what it moves included.
 pub struct Auto {
     candidates: Vec<Box<dyn Strategy>>,
-    mirror: Mirror,
+    replicate: Replicate,
     model: CostModel,
     chosen: &'static str,
 }
@@ -29,8 +29,8 @@ const MOVING: f64 = 0.04;
 
 impl Auto {
     /// Chooses between doing nothing and `vacate`, `refine`, `border`, `grid-cut`, `greedy` and,
-    /// where there are pure actors and all others would wait for round trips between sites,
-    /// `mirror`.
+    /// where there are deterministic actors and all others would wait for round trips between sites,
+    /// `replicate`.
     pub fn new(seed: u64) -> Self {
         let candidates: Vec<Box<dyn Strategy>> = vec![
             Box::new(Vacate::default()),
@@ -39,8 +39,8 @@ impl Auto {
             Box::new(GridCut::new(seed)),
             Box::new(Greedy),
         ];
-        let mirror = Mirror::new(seed);
-        Self { candidates, mirror, model: CostModel::default(), chosen: "none" }
+        let replicate = Replicate::new(seed);
+        Self { candidates, replicate, model: CostModel::default(), chosen: "none" }
     }
 
     /// The same with other constants of the cost model.
@@ -66,12 +66,12 @@ impl Strategy for Auto {
         let Some(mut choice) = Choice::new(snapshot, &self.model) else { return Plan::none() };
         for strategy in &mut self.candidates {
             let plan = strategy.plan(snapshot);
-            choice.look(strategy.name(), without_twins(snapshot, &plan));
+            choice.look(strategy.name(), without_replicas(snapshot, &plan));
             choice.look(strategy.name(), plan);
         }
-        choice.look(self.mirror.name(), without_twins(snapshot, &Plan::none()));
-        if !snapshot.pure.is_empty() && choice.bound() == Bound::RoundTrip {
-            choice.look(self.mirror.name(), self.mirror.plan(snapshot));
+        choice.look(self.replicate.name(), without_replicas(snapshot, &Plan::none()));
+        if !snapshot.deterministic.is_empty() && choice.bound() == Bound::RoundTrip {
+            choice.look(self.replicate.name(), self.replicate.plan(snapshot));
         }
         let Some(Best { name, plan, .. }) = choice.best else { return Plan::none() };
         self.chosen = name;
@@ -79,10 +79,10 @@ impl Strategy for Auto {
     }
 }
 
-/// The same plan, and nobody has a second seat after it.
-fn without_twins(snapshot: &Snapshot, plan: &Plan) -> Plan {
+/// The same plan, and nobody has a replica after it.
+fn without_replicas(snapshot: &Snapshot, plan: &Plan) -> Plan {
     let moving: BTreeSet<ActorKey> = plan.moves.iter().map(|step| step.actor).collect();
-    let stay = snapshot.twins.iter().filter(|twin| !moving.contains(&twin.actor));
+    let stay = snapshot.replicas.iter().filter(|replica| !moving.contains(&replica.actor));
     Plan { end: stay.cloned().collect(), ..Plan::of(plan.moves.clone()) }
 }
 
@@ -132,7 +132,7 @@ impl<'a> Choice<'a> {
 
 fn predicted(snapshot: &Snapshot, plan: &Plan, model: &CostModel) -> Option<Prediction> {
     let mapping = plan.mapping(snapshot).ok()?;
-    Some(predict_with(snapshot, &mapping, &plan.twins(snapshot), model))
+    Some(predict_with(snapshot, &mapping, &plan.replicas(snapshot), model))
 }
 
 #[cfg(test)]
@@ -180,35 +180,35 @@ mod tests {
     }
 
     #[test]
-    fn pure_actors_are_computed_at_both_sites_where_that_is_worth_their_work() {
+    fn deterministic_actors_are_computed_at_both_sites_where_that_is_worth_their_work() {
         let chosen = |latency| {
             let mut snapshot = snapshot_of(&leanmd(4, 21), two_sites(16), &by_hash(960, 32));
-            snapshot.pure = (64..960).collect();
+            snapshot.deterministic = (64..960).collect();
             let mut auto = Auto::new(1);
             auto.plan(&with_wide_area(snapshot, Duration::from_millis(latency)));
             auto.chosen()
         };
 
         // Twice 20 ms are hidden behind the 130 ms that PEs compute; twice 160 ms are not.
-        assert_ne!(chosen(20), "mirror");
-        assert_eq!(chosen(160), "mirror");
+        assert_ne!(chosen(20), "replicate");
+        assert_eq!(chosen(160), "replicate");
     }
 
     #[test]
-    fn second_seats_that_are_not_needed_any_more_end() {
+    fn replicas_that_are_not_needed_any_more_end() {
         let mut snapshot = snapshot_of(&leanmd(4, 21), two_sites(8), &by_hash(960, 16));
-        snapshot.pure = (64..960).collect();
+        snapshot.deterministic = (64..960).collect();
         let far = with_wide_area(snapshot, Duration::from_millis(800));
         let plan = Auto::new(1).plan(&far);
         let mut near = with_wide_area(far.clone(), Duration::from_millis(1));
         let mapping = plan.mapping(&far).unwrap();
         near.actors.iter_mut().zip(mapping).for_each(|(actor, pe)| actor.pe = pe);
-        near.twins = plan.twins(&far);
-        assert!(!near.twins.is_empty());
+        near.replicas = plan.replicas(&far);
+        assert!(!near.replicas.is_empty());
 
         let mut auto = Auto::new(1);
         let plan = auto.plan(&near);
 
-        assert_eq!(plan.twins(&near), [], "{}", auto.chosen());
+        assert_eq!(plan.replicas(&near), [], "{}", auto.chosen());
     }
 }

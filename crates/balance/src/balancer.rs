@@ -9,6 +9,7 @@
 //! Strategies that do not predict ([`Strategy::predicts`]) move actors for the sake of moving and
 //! pass the gate by.
 
+mod planning;
 mod report;
 mod undo;
 mod window;
@@ -18,13 +19,14 @@ pub use window::{Occasion, Window};
 
 use crate::cost::{CostModel, Traffic};
 use crate::figures::Figures;
-use crate::gate::{Appraisal, Gate, GateConfig, Outcome, Proposal, Verdict};
+use crate::gate::{Appraisal, Gate, GateConfig, Outcome, Proposal, Refusal, Verdict};
 use crate::pace::RecentPace;
 use crate::plan::Plan;
 use crate::snapshot::Snapshot;
 use crate::speeds::{Evidence, SpeedEstimate};
 use crate::strategy::Strategy;
 use gridspan_topology::{LinkChange, Time};
+use planning::PlanningTime;
 use std::collections::VecDeque;
 use std::time::Duration;
 use undo::{Undo, UndoPlan, work_of_message};
@@ -40,6 +42,7 @@ pub struct Balancer {
     led_before: Traffic,
     speeds: SpeedEstimate,
     pace: RecentPace,
+    planning: PlanningTime,
     reports: VecDeque<BalanceReport>,
 }
 
@@ -64,7 +67,9 @@ impl Balancer {
         let reports = VecDeque::new();
         let led_before = Traffic::default();
         let (speeds, pace) = (SpeedEstimate::default(), RecentPace::of_new_job());
-        Self { strategy, gate, model, passed: None, undo: None, led_before, speeds, pace, reports }
+        let planning = PlanningTime::default();
+        let (passed, undo) = (None, None);
+        Self { strategy, gate, model, passed, undo, led_before, speeds, pace, planning, reports }
     }
 
     /// The same with other constants of the gate, if there is one.
@@ -153,14 +158,23 @@ impl Balancer {
             gate.pardon();
         }
         let is_undo = undo.is_some();
-        let plan = undo.unwrap_or_else(|| self.strategy.plan(window.snapshot));
+        let best = Figures::of_best(window.snapshot, &self.model);
+        if !is_undo && let Some(refusal) = self.rules_out(window, &best) {
+            return self.refuse_to_plan(window, &best, refusal);
+        }
+        let plan = undo.unwrap_or_else(|| {
+            self.planning.ask(window.snapshot.actors.len());
+            self.strategy.plan(window.snapshot)
+        });
         // A plan that does not fit is the strategy's fault, and nothing to be carried out.
         let Ok(appraisal) = Appraisal::of(window.snapshot, &plan, &self.model) else {
             return Plan::none();
         };
         let figures = Figures::of(window.snapshot, &appraisal, &plan);
-        let &Window { now, cause, time, handled, .. } = window;
-        let occasion = Occasion { now, cause, time, handled };
+        if !is_undo && let Some(gate) = &mut self.gate {
+            gate.planned(figures.gain(), best.gain());
+        }
+        let occasion = Occasion::of(window);
         match self.weigh(&occasion, &figures, is_undo, Some(plan.inverse(window.snapshot))) {
             true => {
                 if let Some(passed) = &mut self.passed {
@@ -170,6 +184,38 @@ impl Balancer {
             }
             false => Plan::none(),
         }
+    }
+
+    /// Why it is no use to ask the strategy: even the best plan there could be would not pass, or
+    /// would not pay for making it. Who asks for a plan gets one that may pass, whatever it takes.
+    fn rules_out(&self, window: &Window<'_>, best: &Figures) -> Option<Refusal> {
+        let gate = self.gate.as_ref()?;
+        let planning = match window.takes_time && window.cause != Cause::Request {
+            true => self.planning.expected(window.snapshot.actors.len()),
+            false => Duration::ZERO,
+        };
+        gate.rules_out(&proposal(&Occasion::of(window), best, &self.pace), planning)
+    }
+
+    /// Answers a window without a plan.
+    fn refuse_to_plan(&mut self, window: &Window<'_>, best: &Figures, refusal: Refusal) -> Plan {
+        let occasion = Occasion::of(window);
+        if let Refusal::TooLittle { .. } = refusal {
+            // There is nothing to gain, which ends what the gate has seen before.
+            let nothing = Figures { step_after: best.step_before, ..*best };
+            self.weigh(&occasion, &nothing, false, None);
+            return Plan::none();
+        }
+        let mut report = self.report(&occasion, best);
+        report.refusal = Some(refusal);
+        self.pace.end_window();
+        self.reports.push_back(report);
+        Plan::none()
+    }
+
+    /// To decide what to move has taken so long, of the job's time.
+    pub fn planned_for(&mut self, time: Duration) {
+        self.planning.took(time);
     }
 
     /// Whether the last plan is to be taken back by the leaders that keep it; asked once.
@@ -214,7 +260,7 @@ impl Balancer {
             report.predicted = Some(proposal.gain());
             if let Verdict::Refuse(refusal) = gate.consider(&proposal) {
                 (report.moved, report.bytes_moved, report.after) = (0, 0, report.before);
-                report.twins = 0;
+                report.replicas = 0;
                 report.refusal = Some(refusal);
                 self.reports.push_back(report);
                 return false;
@@ -246,7 +292,7 @@ impl Balancer {
             strategy: self.name().to_owned(),
             actors: figures.actors,
             moved: figures.moves,
-            twins: figures.twins,
+            replicas: figures.replicas,
             bytes_moved: figures.bytes_inside.saturating_add(figures.bytes_between_sites),
             before: in_a_step(figures.traffic_before),
             after: in_a_step(figures.traffic_after),
@@ -257,7 +303,7 @@ impl Balancer {
         }
     }
 
-    /// Measuring and thinking have taken so long, whatever came of it.
+    /// Measuring and planning have taken so long, whatever came of it.
     pub fn spent(&mut self, time: Duration) {
         if let Some(gate) = &mut self.gate {
             gate.spent(time);

@@ -5,7 +5,7 @@
 //! travel. Nothing changes its site.
 
 use crate::capacity::Capacity;
-use crate::even::Even;
+use crate::load_evening::LoadEvening;
 use crate::plan::Plan;
 use crate::snapshot::Snapshot;
 use crate::strategy::Strategy;
@@ -77,7 +77,7 @@ fn spread(
     let targets = (0..pes).map(target).collect();
     let closed = vec![false; pes];
     let may_leave_site = false;
-    Even { pe_of, items, loads, targets, slack: SLACK, sites, may_leave_site, closed }.run();
+    LoadEvening { pe_of, items, loads, targets, slack: SLACK, sites, may_leave_site, closed }.run();
 }
 
 #[cfg(test)]

@@ -23,10 +23,10 @@ impl Capacity {
 
     /// The same if PEs were as fast as that, one number above zero for each.
     pub(crate) fn with_speeds(snapshot: &Snapshot, speeds: &[f64]) -> Self {
-        let arrears = snapshot.arrears();
+        let pe_lag = snapshot.pe_lag();
         let work = |actor: &crate::snapshot::ActorLoad| {
             let pe = actor.pe.index();
-            actor.load.as_nanos() as f64 * snapshot.pes[pe].speed * arrears[pe]
+            actor.load.as_nanos() as f64 * snapshot.pes[pe].speed * pe_lag[pe]
         };
         let total: f64 = snapshot.actors.iter().map(work).sum();
         let scale = if total > WORK_SUM_MAX { WORK_SUM_MAX / total } else { 1.0 };

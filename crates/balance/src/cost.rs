@@ -10,7 +10,7 @@
 
 mod waits;
 
-use crate::snapshot::Snapshot;
+use crate::snapshot::{PeLoad, Snapshot};
 use gridspan_topology::{Hierarchy, PeId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,6 +95,36 @@ impl Prediction {
 /// [`Plan::mapping`](crate::Plan::mapping) is right.
 pub fn predict(snapshot: &Snapshot, mapping: &[PeId], model: &CostModel) -> Prediction {
     Predictor::new(snapshot, mapping, model).run()
+}
+
+/// What a step takes at least, wherever actors are: all work at the speed of all PEs together, the
+/// largest actor on the fastest PE, and what each PE has of work that cannot leave. Messages and
+/// others' work count as nothing.
+pub(crate) fn least_step(snapshot: &Snapshot) -> Duration {
+    let pes = &snapshot.pes;
+    let (mut all, mut largest, mut fixed) = (0.0, 0.0_f64, vec![0.0; pes.len()]);
+    for actor in &snapshot.actors {
+        let work = actor.load.as_secs_f64() * pes[actor.pe.index()].speed;
+        all += work;
+        match actor.migratable {
+            true => largest = largest.max(work),
+            false => fixed[actor.pe.index()] += work,
+        }
+    }
+    let speeds = || pes.iter().map(PeLoad::effective_speed);
+    let takes = |work: f64, speed: f64| if speed > 0.0 { work / speed } else { 0.0 };
+    let spread = takes(all, speeds().sum());
+    let alone = takes(largest, speeds().fold(0.0, f64::max));
+    // Where nobody waits for the busiest PE, only all work together counts.
+    let least = match snapshot.nobody_waits() {
+        true => spread,
+        false => fixed
+            .into_iter()
+            .zip(speeds())
+            .map(|(work, speed)| takes(work, speed))
+            .fold(spread.max(alone), f64::max),
+    };
+    seconds(least / snapshot.step_count() as f64)
 }
 
 struct Predictor<'a> {

@@ -12,7 +12,7 @@ use crate::capacity::Capacity;
 use crate::cost::{CostModel, predict};
 use crate::cutter::{Cut, CutError, Cutter, Graph, Tie};
 use crate::groups::GroupTree;
-use crate::level::Level;
+use crate::local_search::LocalSearch;
 use crate::objects::{object_graph, pulls, tie};
 use crate::plan::Plan;
 use crate::snapshot::Snapshot;
@@ -43,7 +43,7 @@ const SCRATCH_WORTH: f64 = 0.98;
 /// waits for.
 const FELT: f64 = 0.75;
 /// Graphs of at most so many actors are cut into a few groups several times, since that takes
-/// little. In larger ones, a handler is a small part of a step, and little is gained by sheltering
+/// little. In larger ones, a handler is a small part of a step, and little is gained by sparing
 /// others from it.
 const SMALL: usize = 20_000;
 const FEW_PARTS: usize = 8;
@@ -91,8 +91,8 @@ impl Strategy for GridCut {
         phases.place(&tree, &graph, &names);
         let site = |pe| if self.is_flat { 0 } else { snapshot.layout.site_of(pe).0 };
         let sites: Vec<u32> = snapshot.layout.pes().map(site).collect();
-        phases.level(&graph, &sites, tree.pes());
-        phases.shelter(&graph, &sites);
+        phases.search_locally(&graph, &sites, tree.pes());
+        phases.exchange_handlers(&graph, &sites);
         Plan::to_mapping(snapshot, &phases.mapping)
     }
 }
@@ -155,26 +155,32 @@ impl Phases<'_> {
     }
 
     /// Levels what the phases have left uneven on these PEs, inside each of `sites`.
-    pub(crate) fn level(&mut self, graph: &Graph, sites: &[u32], pes: &[u32]) {
-        self.improve(graph, sites, pes, |mut level| level.run());
+    pub(crate) fn search_locally(&mut self, graph: &Graph, sites: &[u32], pes: &[u32]) {
+        self.improve(graph, sites, pes, |mut search| search.run());
     }
 
     /// Shelters actors that talk across sites from long handlers, where a step waits for them.
-    fn shelter(&mut self, graph: &Graph, sites: &[u32]) {
+    fn exchange_handlers(&mut self, graph: &Graph, sites: &[u32]) {
         if self.mapping.len() <= SMALL && self.is_latency_felt() {
             let pes: Vec<u32> = (0..self.shares.len() as u32).collect();
-            self.improve(graph, sites, &pes, |mut level| level.shelter());
+            self.improve(graph, sites, &pes, |mut search| search.exchange_handlers());
         }
     }
 
-    fn improve(&mut self, graph: &Graph, sites: &[u32], pes: &[u32], run: impl FnOnce(Level<'_>)) {
+    fn improve(
+        &mut self,
+        graph: &Graph,
+        sites: &[u32],
+        pes: &[u32],
+        run: impl FnOnce(LocalSearch<'_>),
+    ) {
         let actors = &self.snapshot.actors;
         let mut pe_of: Vec<u32> = self.mapping.iter().map(|pe| pe.0).collect();
         let mut targets = vec![0.0; self.shares.len()];
         for &pe in pes {
             targets[pe as usize] = self.shares[pe as usize] * self.total;
         }
-        run(Level {
+        run(LocalSearch {
             graph,
             pe_of: &mut pe_of,
             homes: &actors.iter().map(|actor| actor.pe.0).collect::<Vec<_>>(),
@@ -233,21 +239,26 @@ impl Phases<'_> {
             let away = ties.iter().zip(&cut.part).filter(|(tie, part)| tie.home != **part);
             cut.weight as f64 + away.map(|(tie, _)| tie.pull as f64).sum::<f64>()
         };
-        let is_small = graph.len() <= SMALL && parts.len() <= FEW_PARTS;
+        let fits = |cut: &Cut| cut.obstacle.is_none() || cut.imbalance <= 1.0 + tolerance;
+        let improved = match ties.iter().all(|tie| tie.pull == 0) {
+            true => None,
+            false => Some(cutter.recut(graph, &start(graph, ties, &shares))?),
+        };
         let mut scratch = cutter.cut(graph)?;
-        for attempt in 1..if is_small { ATTEMPTS } else { 1 } {
+        let is_small = graph.len() <= SMALL && parts.len() <= FEW_PARTS;
+        // Where the first attempt does not improve what is there, others hardly will.
+        let is_enough = |cut: &Cut| fits(cut) && !(fits(&scratch) && cost(&scratch) < cost(cut));
+        let is_tried = is_small && !improved.as_ref().is_some_and(is_enough);
+        for attempt in 1..if is_tried { ATTEMPTS } else { 1 } {
             let other = cutter.clone().seed(self.seed.wrapping_add(attempt)).cut(graph)?;
             if cost(&other) < cost(&scratch) && other.obstacle.is_none() {
                 scratch = other;
             }
         }
-        if ties.iter().all(|tie| tie.pull == 0) {
+        let Some(improved) = improved else {
             return Ok(tighten(&cutter, graph, ties, scratch, crossing));
-        }
-        let start = start(graph, ties, &shares);
-        let improved = cutter.recut(graph, &start)?;
+        };
         let is_worth = cost(&scratch) < cost(&improved) * SCRATCH_WORTH;
-        let fits = |cut: &Cut| cut.obstacle.is_none() || cut.imbalance <= 1.0 + tolerance;
         let better = match (fits(&scratch), fits(&improved)) {
             (true, false) => scratch,
             (false, true) => improved,

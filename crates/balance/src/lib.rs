@@ -8,7 +8,7 @@
 //! - [`Greedy`], [`Refine`]: loads only. [`GridCut`]: paper 1's graph cut, sites first. [`Border`]:
 //!   its advice for meshes. [`Vacate`]: paper 4's way around other users' work. [`Auto`]: the best
 //!   of them or nothing.
-//! - [`Mirror`]: `GridCut`, and pure actors between the sites at both of them; [`seats()`] and
+//! - [`Replicate`]: `GridCut`, and deterministic actors between the sites at both of them; [`with_replicas`] and
 //!   [`predict_with`] tell what that does.
 //! - [`LeaderCut`], [`leaders`]: the same where each site cuts its own part.
 //! - [`cutter`]: the multilevel partitioner below `grid-cut`.
@@ -26,7 +26,6 @@
 //! was stored can be replayed without a runtime.
 
 mod actor;
-mod arrears;
 mod auto;
 mod balancer;
 mod border;
@@ -34,28 +33,29 @@ mod capacity;
 mod cost;
 pub mod cutter;
 mod dice;
-mod even;
 mod figures;
 mod gate;
 mod greedy;
 mod grid_cut;
 mod groups;
-mod hops;
+mod handler_exchange;
 pub mod leaders;
-mod level;
-mod mirror;
+mod load_evening;
+mod local_search;
 mod none;
 mod objects;
 mod pace;
+mod pe_lag;
 mod plan;
 mod random;
 mod refine;
 mod registry;
+mod replicas;
+mod replicate;
 mod report;
 mod rotate;
 mod rounds;
-mod seats;
-mod shelter;
+mod site_distance;
 mod snapshot;
 mod speeds;
 mod step_times;
@@ -74,20 +74,20 @@ pub use figures::Figures;
 pub use gate::{Appraisal, Gate, GateConfig, Outcome, Proposal, Refusal, Verdict};
 pub use greedy::Greedy;
 pub use grid_cut::GridCut;
-pub use hops::border_hops;
 pub use leaders::LeaderCut;
-pub use mirror::Mirror;
 pub use none::NoMoves;
 pub use plan::{Move, Plan, PlanError};
 pub use random::Random;
 pub use refine::Refine;
 pub use registry::{NAMES, UnknownStrategy, by_name};
+pub use replicas::{predict_with, with_replicas};
+pub use replicate::Replicate;
 pub use report::{Explanation, PlanReport, Reason};
 pub use rotate::Rotate;
 pub use rounds::rounds;
-pub use seats::{predict_with, seats};
+pub use site_distance::border_hops;
 pub use snapshot::{
-    ActorKey, ActorLoad, Edge, Pace, PeLoad, SiteLink, Snapshot, SnapshotError, Twin,
+    ActorKey, ActorLoad, Edge, Pace, PeLoad, Replica, SiteLink, Snapshot, SnapshotError,
 };
 pub use speeds::{Evidence, SpeedEstimate};
 pub use strategy::Strategy;

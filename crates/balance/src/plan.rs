@@ -1,6 +1,6 @@
 //! What a strategy decides: which actors move where.
 
-use crate::snapshot::{ActorKey, ActorLoad, Snapshot, Twin};
+use crate::snapshot::{ActorKey, ActorLoad, Replica, Snapshot};
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,12 +11,12 @@ use thiserror::Error;
 pub struct Plan {
     /// The migrations; they happen at once, so that their order means nothing.
     pub moves: Vec<Move>,
-    /// Actors that get a second seat, once all have moved.
+    /// Actors that get a replica, once all have moved.
     #[serde(default)]
-    pub begin: Vec<Twin>,
-    /// Actors that give up the second seat that they have. Those that move do anyway.
+    pub begin: Vec<Replica>,
+    /// Actors that give up the replica that they have. Those that move do anyway.
     #[serde(default)]
-    pub end: Vec<Twin>,
+    pub end: Vec<Replica>,
 }
 
 /// One migration.
@@ -58,20 +58,20 @@ pub enum PlanError {
         /// The PE refused.
         to: PeId,
     },
-    /// The actor cannot have a second seat there: it is not pure, cannot migrate, has one, or there
+    /// The actor cannot have a replica there: it is not deterministic, cannot migrate, has one, or there
     /// is no such other PE.
     #[error(
-        "{actor} cannot have a second seat on {at}; choose a pure actor without one and another PE"
+        "{actor} cannot have a replica on {at}; choose a deterministic actor without one and another PE"
     )]
-    NoTwin {
+    NoReplica {
         /// The actor.
         actor: ActorKey,
         /// Where it should be.
         at: PeId,
     },
-    /// The actor has no such second seat.
-    #[error("{actor} has no such second seat; end those that the snapshot lists")]
-    NoSuchTwin {
+    /// The actor has no such replica.
+    #[error("{actor} has no such replica; end those that the snapshot lists")]
+    NoSuchReplica {
         /// The actor.
         actor: ActorKey,
     },
@@ -131,54 +131,62 @@ impl Plan {
         Self { moves, begin: Vec::new(), end: Vec::new() }
     }
 
-    /// The plan that takes this one back, which was made for `snapshot`: also second seats that
+    /// The plan that takes this one back, which was made for `snapshot`: also replicas that
     /// actors lost by moving.
     #[must_use]
     pub fn inverse(&self, snapshot: &Snapshot) -> Self {
         let back = |step: &Move| Move { actor: step.actor, from: step.to, to: step.from };
-        let lost = self.lost_seats();
-        let begin = snapshot.twins.iter().filter(|twin| lost.contains(&twin.actor)).cloned();
+        let lost = self.lost_replicas();
+        let begin =
+            snapshot.replicas.iter().filter(|replica| lost.contains(&replica.actor)).cloned();
         let (moves, begin) = (self.moves.iter().map(back).collect(), begin.collect());
         Self { moves, begin, end: self.begin.clone() }
     }
 
-    /// Whose second seats end: those that should, and those of actors that move.
-    fn lost_seats(&self) -> BTreeSet<ActorKey> {
+    /// Whose replicas end: those that should, and those of actors that move.
+    fn lost_replicas(&self) -> BTreeSet<ActorKey> {
         let moving = self.moves.iter().map(|step| step.actor);
-        moving.chain(self.end.iter().map(|twin| twin.actor)).collect()
+        moving.chain(self.end.iter().map(|replica| replica.actor)).collect()
     }
 
-    /// Who has a second seat once the plan is carried out, by actor.
-    pub fn twins(&self, snapshot: &Snapshot) -> Vec<Twin> {
-        let gone = self.lost_seats();
-        let stay = snapshot.twins.iter().filter(|twin| !gone.contains(&twin.actor));
-        let mut all: Vec<Twin> = stay.chain(&self.begin).cloned().collect();
-        all.sort_by_key(|twin| twin.actor);
+    /// Who has a replica once the plan is carried out, by actor.
+    pub fn replicas(&self, snapshot: &Snapshot) -> Vec<Replica> {
+        let gone = self.lost_replicas();
+        let stay = snapshot.replicas.iter().filter(|replica| !gone.contains(&replica.actor));
+        let mut all: Vec<Replica> = stay.chain(&self.begin).cloned().collect();
+        all.sort_by_key(|replica| replica.actor);
         all
     }
 
-    /// The moves whose actors are where the plan takes them from, and what of its second seats
+    /// The moves whose actors are where the plan takes them from, and what of its replicas
     /// still fits.
     pub(crate) fn still_fitting(&self, snapshot: &Snapshot) -> Self {
         let places: BTreeMap<ActorKey, PeId> =
             snapshot.actors.iter().map(|actor| (actor.id, actor.pe)).collect();
         let is_there = |step: &&Move| places.get(&step.actor) == Some(&step.from);
         let moves = self.moves.iter().filter(is_there).copied().collect();
-        let end = self.end.iter().filter(|twin| snapshot.twins.contains(twin)).cloned().collect();
+        let end = self
+            .end
+            .iter()
+            .filter(|replica| snapshot.replicas.contains(replica))
+            .cloned()
+            .collect();
         let mut fitting = Self { end, ..Self::of(moves) };
-        let known: BTreeSet<ActorKey> = fitting.twins(snapshot).iter().map(|t| t.actor).collect();
+        let known: BTreeSet<ActorKey> =
+            fitting.replicas(snapshot).iter().map(|t| t.actor).collect();
         let moved: BTreeMap<ActorKey, PeId> =
             fitting.moves.iter().map(|step| (step.actor, step.to)).collect();
-        let then =
-            |twin: &Twin| moved.get(&twin.actor).or_else(|| places.get(&twin.actor)).copied();
-        let is_free = |twin: &&Twin| {
-            !known.contains(&twin.actor) && then(twin).is_some_and(|pe| pe != twin.at)
+        let then = |replica: &Replica| {
+            moved.get(&replica.actor).or_else(|| places.get(&replica.actor)).copied()
+        };
+        let is_free = |replica: &&Replica| {
+            !known.contains(&replica.actor) && then(replica).is_some_and(|pe| pe != replica.at)
         };
         fitting.begin = self.begin.iter().filter(is_free).cloned().collect();
         fitting
     }
 
-    /// How many actors move, or get or lose a second seat.
+    /// How many actors move, or get or lose a replica.
     pub fn changes(&self) -> usize {
         self.moves.len() + self.begin.len() + self.end.len()
     }
@@ -186,7 +194,7 @@ impl Plan {
     /// How many bytes of state move or are copied; actors that the snapshot does not know count
     /// nothing.
     pub fn bytes(&self, snapshot: &Snapshot) -> u64 {
-        let copied = self.begin.iter().map(|twin| twin.actor);
+        let copied = self.begin.iter().map(|replica| replica.actor);
         let moving: BTreeSet<ActorKey> =
             self.moves.iter().map(|step| step.actor).chain(copied).collect();
         let actors = snapshot.actors.iter().filter(|actor| moving.contains(&actor.id));
@@ -201,21 +209,22 @@ impl Plan {
     /// Whether the plan can be carried out on what `snapshot` describes.
     pub fn validate(&self, snapshot: &Snapshot) -> Result<(), PlanError> {
         let places = self.mapping(snapshot)?;
-        if let Some(twin) = self.end.iter().find(|twin| !snapshot.twins.contains(twin)) {
-            return Err(PlanError::NoSuchTwin { actor: twin.actor });
+        if let Some(replica) = self.end.iter().find(|replica| !snapshot.replicas.contains(replica))
+        {
+            return Err(PlanError::NoSuchReplica { actor: replica.actor });
         }
-        let pure = snapshot.pure.iter().filter_map(|&at| {
+        let deterministic = snapshot.deterministic.iter().filter_map(|&at| {
             let actor = snapshot.actors.get(at as usize)?;
             actor.migratable.then(|| (actor.id, places[at as usize]))
         });
-        let pure: BTreeMap<ActorKey, PeId> = pure.collect();
-        let freed = self.lost_seats();
-        let kept = snapshot.twins.iter().map(|twin| twin.actor);
+        let deterministic: BTreeMap<ActorKey, PeId> = deterministic.collect();
+        let freed = self.lost_replicas();
+        let kept = snapshot.replicas.iter().map(|replica| replica.actor);
         let mut taken: BTreeSet<ActorKey> = kept.filter(|actor| !freed.contains(actor)).collect();
-        for &Twin { actor, at, .. } in &self.begin {
-            let fits = pure.get(&actor).is_some_and(|&first| first != at);
+        for &Replica { actor, at, .. } in &self.begin {
+            let fits = deterministic.get(&actor).is_some_and(|&first| first != at);
             if !fits || !snapshot.layout.contains(at) || !taken.insert(actor) {
-                return Err(PlanError::NoTwin { actor, at });
+                return Err(PlanError::NoReplica { actor, at });
             }
         }
         Ok(())
@@ -310,58 +319,62 @@ mod tests {
         );
     }
 
-    fn twin(n: u128, at: u32) -> Twin {
-        Twin { actor: actor(n), at: PeId(at), serves: vec![actor(n + 1)] }
+    fn replica(n: u128, at: u32) -> Replica {
+        Replica { actor: actor(n), at: PeId(at), serves: vec![actor(n + 1)] }
     }
 
-    /// Actors 0 and 1 are pure, and 1 has a second seat on PE 3.
-    fn pure() -> Snapshot {
+    /// Actors 0 and 1 are deterministic, and 1 has a replica on PE 3.
+    fn deterministic() -> Snapshot {
         let mut snapshot = snapshot(&[0, 1, 2]);
-        (snapshot.pure, snapshot.twins) = (vec![0, 1], vec![twin(1, 3)]);
+        (snapshot.deterministic, snapshot.replicas) = (vec![0, 1], vec![replica(1, 3)]);
         snapshot
     }
 
     #[test]
-    fn second_seats_stay_unless_the_plan_ends_them_or_moves_their_actors() {
+    fn replicas_stay_unless_the_plan_ends_them_or_moves_their_actors() {
         let then = |plan: Plan| {
-            assert_eq!(plan.validate(&pure()), Ok(()));
-            plan.twins(&pure())
+            assert_eq!(plan.validate(&deterministic()), Ok(()));
+            plan.replicas(&deterministic())
         };
-        assert_eq!(then(Plan::none()), [twin(1, 3)]);
+        assert_eq!(then(Plan::none()), [replica(1, 3)]);
         assert_eq!(then(Plan::of(vec![step(1, 1, 0)])), []);
-        let swapped = Plan { begin: vec![twin(0, 2)], end: vec![twin(1, 3)], ..Plan::none() };
-        assert_eq!(swapped.inverse(&pure()).begin, [twin(1, 3)]);
-        assert_eq!(then(swapped), [twin(0, 2)]);
-        let elsewhere = Plan { begin: vec![twin(1, 2)], end: vec![twin(1, 3)], ..Plan::none() };
-        assert_eq!(then(elsewhere), [twin(1, 2)]);
+        let swapped = Plan { begin: vec![replica(0, 2)], end: vec![replica(1, 3)], ..Plan::none() };
+        assert_eq!(swapped.inverse(&deterministic()).begin, [replica(1, 3)]);
+        assert_eq!(then(swapped), [replica(0, 2)]);
+        let elsewhere =
+            Plan { begin: vec![replica(1, 2)], end: vec![replica(1, 3)], ..Plan::none() };
+        assert_eq!(then(elsewhere), [replica(1, 2)]);
     }
 
     #[test]
-    fn a_plan_that_is_taken_back_gives_back_the_second_seat_of_an_actor_that_has_moved() {
-        let plan = Plan { begin: vec![twin(1, 2)], ..Plan::of(vec![step(1, 1, 0)]) };
-        let mut after = pure();
-        (after.actors[1].pe, after.twins) = (PeId(0), plan.twins(&pure()));
+    fn a_plan_that_is_taken_back_gives_back_the_replicas_of_an_actor_that_has_moved() {
+        let plan = Plan { begin: vec![replica(1, 2)], ..Plan::of(vec![step(1, 1, 0)]) };
+        let mut after = deterministic();
+        (after.actors[1].pe, after.replicas) = (PeId(0), plan.replicas(&deterministic()));
 
-        let undo = plan.inverse(&pure()).still_fitting(&after);
+        let undo = plan.inverse(&deterministic()).still_fitting(&after);
 
         assert_eq!(undo.validate(&after), Ok(()));
         assert_eq!(undo.mapping(&after), Ok(vec![PeId(0), PeId(1), PeId(2)]));
-        assert_eq!(undo.twins(&after), [twin(1, 3)]);
+        assert_eq!(undo.replicas(&after), [replica(1, 3)]);
     }
 
     #[test]
-    fn second_seats_that_do_not_fit_are_refused_and_left_out_when_a_plan_is_taken_back() {
-        let refused = |begin: Twin| {
+    fn replicas_that_do_not_fit_are_refused_and_left_out_when_a_plan_is_taken_back() {
+        let refused = |begin: Replica| {
             let plan = Plan { begin: vec![begin], ..Plan::none() };
-            assert_eq!(plan.still_fitting(&pure()).changes(), 0);
-            plan.validate(&pure()).is_err()
+            assert_eq!(plan.still_fitting(&deterministic()).changes(), 0);
+            plan.validate(&deterministic()).is_err()
         };
-        assert!(refused(twin(0, 0)), "it sits there");
-        assert!(refused(twin(1, 2)), "it has one");
-        assert!(refused(twin(9, 0)), "there is no such actor");
-        let plan = Plan { begin: vec![twin(2, 0)], ..Plan::none() };
-        assert!(plan.validate(&pure()).is_err(), "it is not pure");
-        let plan = Plan { end: vec![twin(0, 3)], ..Plan::none() };
-        assert_eq!(plan.validate(&pure()), Err(PlanError::NoSuchTwin { actor: actor(0) }));
+        assert!(refused(replica(0, 0)), "it lives there");
+        assert!(refused(replica(1, 2)), "it has one");
+        assert!(refused(replica(9, 0)), "there is no such actor");
+        let plan = Plan { begin: vec![replica(2, 0)], ..Plan::none() };
+        assert!(plan.validate(&deterministic()).is_err(), "it is not deterministic");
+        let plan = Plan { end: vec![replica(0, 3)], ..Plan::none() };
+        assert_eq!(
+            plan.validate(&deterministic()),
+            Err(PlanError::NoSuchReplica { actor: actor(0) })
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! `refine`: RefineLB. As few moves as make no PE much later than the others.
 
 use crate::capacity::Capacity;
-use crate::even::Even;
+use crate::load_evening::LoadEvening;
 use crate::plan::Plan;
 use crate::snapshot::Snapshot;
 use crate::strategy::Strategy;
@@ -31,7 +31,7 @@ impl Strategy for Refine {
                 items.push((capacity.works[at], at as u32));
             }
         }
-        Even {
+        LoadEvening {
             pe_of: &mut pe_of,
             items,
             loads,

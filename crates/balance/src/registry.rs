@@ -5,10 +5,10 @@ use crate::border::Border;
 use crate::greedy::Greedy;
 use crate::grid_cut::GridCut;
 use crate::leaders::LeaderCut;
-use crate::mirror::Mirror;
 use crate::none::NoMoves;
 use crate::random::Random;
 use crate::refine::Refine;
+use crate::replicate::Replicate;
 use crate::rotate::Rotate;
 use crate::strategy::Strategy;
 use crate::vacate::Vacate;
@@ -24,7 +24,7 @@ pub const NAMES: &[&str] = &[
     "flat-cut",
     "grid-cut",
     "leader-cut",
-    "mirror",
+    "replicate",
     "border",
     "vacate",
     "auto",
@@ -49,7 +49,7 @@ pub fn by_name(name: &str, seed: u64) -> Result<Box<dyn Strategy>, UnknownStrate
         "flat-cut" => Ok(Box::new(GridCut::flat(seed))),
         "grid-cut" => Ok(Box::new(GridCut::new(seed))),
         "leader-cut" => Ok(Box::new(LeaderCut::new(seed))),
-        "mirror" => Ok(Box::new(Mirror::new(seed))),
+        "replicate" => Ok(Box::new(Replicate::new(seed))),
         "border" => Ok(Box::new(Border)),
         "vacate" => Ok(Box::new(Vacate::default())),
         "auto" => Ok(Box::new(Auto::new(seed))),

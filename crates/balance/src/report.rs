@@ -3,7 +3,7 @@
 use crate::capacity::Capacity;
 use crate::cost::{CostModel, Prediction};
 use crate::plan::{Plan, PlanError};
-use crate::seats::predict_with;
+use crate::replicas::predict_with;
 use crate::snapshot::{ActorKey, Snapshot};
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
@@ -81,8 +81,8 @@ impl PlanReport {
         let between = || explanations.iter().filter(|e| site(e.from) != site(e.to));
         let bytes = |sum: u64, e: &Explanation| sum.saturating_add(e.bytes);
         Ok(Self {
-            before: predict_with(snapshot, &now, &snapshot.twins, model),
-            after: predict_with(snapshot, &then, &plan.twins(snapshot), model),
+            before: predict_with(snapshot, &now, &snapshot.replicas, model),
+            after: predict_with(snapshot, &then, &plan.replicas(snapshot), model),
             migrations: plan.moves.len() as u64,
             migrations_between_sites: between().count() as u64,
             bytes_moved: explanations.iter().fold(0, bytes),

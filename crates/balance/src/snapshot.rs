@@ -1,6 +1,6 @@
 //! What a strategy decides upon: loads, messages and PEs of one measured window.
 
-pub use crate::actor::{ActorKey, ActorLoad, Pace, Twin};
+pub use crate::actor::{ActorKey, ActorLoad, Pace, Replica};
 use gridspan_topology::{Bandwidth, Hierarchy, Latency, Layout, NodeId, PeId, SiteId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -36,13 +36,13 @@ pub struct Snapshot {
     /// and costs nothing if that knows nothing.
     #[serde(default)]
     pub links: Vec<SiteLink>,
-    /// Actors that may have a second seat, as positions in [`Snapshot::actors`], ascending.
-    #[serde(default)]
-    pub pure: Vec<u32>,
-    /// Those that have one, by actor. Loads are those of first seats, edges from them are messages
+    /// Actors that may have a replica, as positions in [`Snapshot::actors`], ascending.
+    #[serde(default, alias = "pure")]
+    pub deterministic: Vec<u32>,
+    /// Those that have one, by actor. Loads are those of primaries, edges from them are messages
     /// of either.
-    #[serde(default)]
-    pub twins: Vec<Twin>,
+    #[serde(default, alias = "twins")]
+    pub replicas: Vec<Replica>,
 }
 
 /// A link from one site to another.
@@ -179,12 +179,10 @@ pub enum SnapshotError {
         /// The actor.
         actor: ActorKey,
     },
-    /// A second seat, or the right to one, of an actor that does not exist, or on a PE that does
+    /// A replica, or the right to one, of an actor that does not exist, or on a PE that does
     /// not.
-    #[error(
-        "second seats do not fit: {what}; name actors and PEs of the snapshot, each actor once"
-    )]
-    Seats {
+    #[error("replicas do not fit: {what}; name actors and PEs of the snapshot, each actor once")]
+    Replicas {
         /// What is wrong.
         what: &'static str,
     },
@@ -221,8 +219,8 @@ impl Snapshot {
             has_step_order: false,
             hierarchy: None,
             links: Vec::new(),
-            pure: Vec::new(),
-            twins: Vec::new(),
+            deterministic: Vec::new(),
+            replicas: Vec::new(),
         }
     }
 
@@ -259,21 +257,21 @@ impl Snapshot {
                 return Err(SnapshotError::NoSuchActor { edge, from, to, actors });
             }
         }
-        self.validate_seats(&seen)
+        self.validate_replicas(&seen)
     }
 
-    fn validate_seats(&self, known: &BTreeSet<ActorKey>) -> Result<(), SnapshotError> {
-        let refuse = |what| Err(SnapshotError::Seats { what });
+    fn validate_replicas(&self, known: &BTreeSet<ActorKey>) -> Result<(), SnapshotError> {
+        let refuse = |what| Err(SnapshotError::Replicas { what });
         let mut seen = BTreeSet::new();
-        if self.pure.iter().any(|&at| at as usize >= self.actors.len()) {
-            return refuse("a pure actor is not in the list");
+        if self.deterministic.iter().any(|&at| at as usize >= self.actors.len()) {
+            return refuse("a deterministic actor is not in the list");
         }
-        for twin in &self.twins {
-            if !known.contains(&twin.actor) || !seen.insert(twin.actor) {
-                return refuse("the actor of a second seat is not in the list, or has two");
+        for replica in &self.replicas {
+            if !known.contains(&replica.actor) || !seen.insert(replica.actor) {
+                return refuse("the actor of a replica is not in the list, or has two");
             }
-            if !self.layout.contains(twin.at) {
-                return refuse("the PE of a second seat does not exist");
+            if !self.layout.contains(replica.at) {
+                return refuse("the PE of a replica does not exist");
             }
         }
         Ok(())

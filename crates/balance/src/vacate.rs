@@ -9,7 +9,7 @@
 //! full than the one it was moved to.
 
 use crate::capacity::Capacity;
-use crate::even::Even;
+use crate::load_evening::LoadEvening;
 use crate::plan::Plan;
 use crate::snapshot::{ActorKey, PeLoad, Snapshot};
 use crate::strategy::Strategy;
@@ -65,7 +65,7 @@ impl Strategy for Vacate {
             .collect();
         let sites = snapshot.layout.pes().map(|pe| snapshot.layout.site_of(pe).0).collect();
         let before = pe_of.clone();
-        Even {
+        LoadEvening {
             pe_of: &mut pe_of,
             items,
             loads,

@@ -6,14 +6,14 @@
 //!   the nodes of a multicast.
 //! - [`Mode`]: which of them a job takes, and whether it plans.
 //! - [`Plan`]: one or more trees, their parts of a message and its segments, under a [`PlanId`]
-//!   that a broadcast carries in their place. [`Course`]: what of it leads to the nodes of a
+//!   that a broadcast carries in their place. [`SubPlan`]: what of it leads to the nodes of a
 //!   multicast.
 //!
 //! **For the next one**
 //! - [`Advisor`]: observes broadcasts, predicts the next with a [`Predictor`], and plans ahead.
-//! - [`Belief`]: what measurements say; [`Network`]: the shared capacities that explain it.
+//! - [`NetworkEstimate`]: what measurements say; [`Network`]: the shared capacities that explain it.
 //! - [`plan_broadcast`]: searches a [`Draft`]; [`strategies`]: it and all others by name;
-//!   [`anneal`]: our search by the cost model of paper 2. [`Effort`]: how long they may take.
+//!   [`anneal`]: our search by the cost model of paper 2. [`SearchBudget`]: how long they may take.
 //! - [`simulate`]: what a draft takes if transfers share capacities fairly; [`Shares`]: those
 //!   shares.
 //!
@@ -27,28 +27,28 @@
 
 mod advisor;
 mod anneal;
-mod course;
 mod dice;
-mod effort;
 mod fluid;
 mod mode;
 mod network;
 pub mod paper;
 mod pipeline;
 mod plan;
+mod search_budget;
 mod shape;
 pub mod strategies;
 pub mod study;
+mod sub_plan;
 mod tree;
 
-pub use advisor::{Advisor, AdvisorConfig, Broadcast, Command, Forecast, Predictor, Wish};
+pub use advisor::{Advisor, AdvisorConfig, Broadcast, Command, Forecast, Predictor, ProbeRequest};
 pub use anneal::{Annealed, anneal, start_tree};
-pub use course::Course;
-pub use effort::Effort;
 pub use fluid::{EdgeTiming, Outcome, Run, Sending, Shares, simulate};
 pub use mode::{MODES, Mode, UnknownMode};
-pub use network::{Belief, Network, NodeLink, Place, Sharing};
-pub use pipeline::{Draft, PlannerConfig, Strand, plan_broadcast, plan_static};
+pub use network::{Network, NetworkEstimate, NodeLink, Place, Sharing};
+pub use pipeline::{Draft, DraftStripe, PlannerConfig, plan_broadcast, plan_static};
 pub use plan::{Plan, PlanError, PlanId, Segment, Stripe};
+pub use search_budget::SearchBudget;
 pub use shape::{binomial, binomial_over, hierarchical, hierarchical_over, star, star_over};
+pub use sub_plan::SubPlan;
 pub use tree::{Tree, TreeError};

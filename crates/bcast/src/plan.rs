@@ -2,7 +2,7 @@
 //! of it.
 
 use crate::fluid::Sending;
-use crate::pipeline::{Draft, Strand};
+use crate::pipeline::{Draft, DraftStripe};
 use crate::tree::{Tree, TreeError};
 use gridspan_topology::NodeId;
 use serde::{Deserialize, Serialize};
@@ -101,13 +101,13 @@ impl Plan {
         predicted: Duration,
     ) -> Result<Self, PlanError> {
         let name = |node: u32| members[node as usize];
-        let stripe = |strand: &Strand| {
+        let stripe = |stripe: &DraftStripe| {
             let edges: Vec<(NodeId, NodeId)> =
-                strand.edges.iter().map(|&(from, to)| (name(from), name(to))).collect();
-            let weight = (strand.share * Self::PARTS).round().max(1.0) as u32;
+                stripe.edges.iter().map(|&(from, to)| (name(from), name(to))).collect();
+            let weight = (stripe.share * Self::PARTS).round().max(1.0) as u32;
             Ok(Stripe { tree: Tree::from_edges(id.root, &edges)?, weight })
         };
-        let stripes = draft.strands.iter().map(stripe).collect::<Result<_, TreeError>>()?;
+        let stripes = draft.stripes.iter().map(stripe).collect::<Result<_, TreeError>>()?;
         let unchecked = Unchecked {
             id,
             stripes,
@@ -120,7 +120,7 @@ impl Plan {
 
     /// The plan that needs no planning and is known from the beginning: one tree, and version 0.
     /// Segments have at least one byte.
-    pub fn standing(tree: Tree, segment_bytes: u64) -> Self {
+    pub fn known_to_all(tree: Tree, segment_bytes: u64) -> Self {
         let id = PlanId { root: tree.root(), version: 0 };
         let (sending, predicted) = (Sending::Concurrent, Duration::ZERO);
         let segment_bytes = segment_bytes.max(1);
@@ -177,12 +177,12 @@ impl From<&Plan> for Draft {
     /// The plan over nodes that are numbered as they are named.
     fn from(plan: &Plan) -> Self {
         let total: f64 = plan.stripes.iter().map(|stripe| f64::from(stripe.weight)).sum();
-        let strand = |stripe: &Stripe| Strand {
+        let stripe = |stripe: &Stripe| DraftStripe {
             edges: stripe.tree.edges_from_root().map(|(from, to)| (from.0, to.0)).collect(),
             share: f64::from(stripe.weight) / total,
         };
-        let strands = plan.stripes.iter().map(strand).collect();
-        Self { strands, segment_bytes: plan.segment_bytes, sending: plan.sending }
+        let stripes = plan.stripes.iter().map(stripe).collect();
+        Self { stripes, segment_bytes: plan.segment_bytes, sending: plan.sending }
     }
 }
 
@@ -225,8 +225,9 @@ mod tests {
     use super::*;
 
     fn plan(shares: &[f64], segment_bytes: u64) -> Result<Plan, PlanError> {
-        let strands = shares.iter().map(|&share| Strand { edges: vec![(1, 0)], share }).collect();
-        let draft = Draft { strands, segment_bytes, sending: Sending::Concurrent };
+        let stripes =
+            shares.iter().map(|&share| DraftStripe { edges: vec![(1, 0)], share }).collect();
+        let draft = Draft { stripes, segment_bytes, sending: Sending::Concurrent };
         let id = PlanId { root: NodeId(9), version: 4 };
         Plan::from_draft(id, &draft, &[NodeId(7), NodeId(9)], Duration::from_millis(3))
     }

@@ -1,7 +1,6 @@
 //! Strategies by name: the paper's, those it is measured against, and ours.
 
 use crate::anneal::anneal;
-use crate::effort::Effort;
 use crate::network::Network;
 use crate::paper::GoodList;
 use crate::paper::{
@@ -9,6 +8,7 @@ use crate::paper::{
     mateescu, mpich_g2,
 };
 use crate::pipeline::{Draft, PlannerConfig, plan_broadcast, plan_static};
+use crate::search_budget::SearchBudget;
 use thiserror::Error;
 
 /// The names of all strategies. `striped` is the default.
@@ -58,7 +58,7 @@ pub trait Strategy {
     fn name(&self) -> &'static str;
 
     /// A draft over all nodes of the network.
-    fn draft(&self, request: &Request<'_>, effort: &Effort<'_>) -> Draft;
+    fn draft(&self, request: &Request<'_>, budget: &SearchBudget<'_>) -> Draft;
 }
 
 /// Finds the strategy of this name.
@@ -79,11 +79,11 @@ impl Strategy for Named {
         self.name
     }
 
-    fn draft(&self, request: &Request<'_>, effort: &Effort<'_>) -> Draft {
+    fn draft(&self, request: &Request<'_>, budget: &SearchBudget<'_>) -> Draft {
         let Request { network, root, bytes, seed, .. } = *request;
         let planned = |trees_max| {
             let config = PlannerConfig { trees_max, seed, ..PlannerConfig::default() };
-            plan_broadcast(network, root, bytes, config, effort).0
+            plan_broadcast(network, root, bytes, config, budget).0
         };
         match self.name {
             "star" => Draft::whole(star(network, root)),
@@ -97,14 +97,14 @@ impl Strategy for Named {
             "static-pipeline" => plan_static(network, root, bytes),
             "pipelined" => planned(1),
             "striped" => planned(PlannerConfig::default().trees_max),
-            _ => self.searched(request, effort),
+            _ => self.searched(request, budget),
         }
     }
 }
 
 impl Named {
     /// Those that search by the cost model of paper 2.
-    fn searched(&self, request: &Request<'_>, effort: &Effort<'_>) -> Draft {
+    fn searched(&self, request: &Request<'_>, budget: &SearchBudget<'_>) -> Draft {
         let &Request { network, root, bytes, seed, .. } = request;
         let links = network.links();
         let model = CostModel::new(&links, bytes, Serialisation::Transfer);
@@ -116,11 +116,11 @@ impl Named {
                 hierarchical(request)
                     .into_iter()
                     .for_each(|(from, to)| parents[to as usize] = from);
-                basic_sa(&model, &parents, unit, &mut GoodList::default(), seed, effort).parents
+                basic_sa(&model, &parents, unit, &mut GoodList::default(), seed, budget).parents
             }
-            "driver-sa" => driver_sa(&model, Some(root), unit, seed, effort).tree.parents,
-            "clustered-sa" => clustered_sa(&links, root, bytes, unit, seed, effort).parents,
-            _ => anneal(&model, root, seed, effort).parents,
+            "driver-sa" => driver_sa(&model, Some(root), unit, seed, budget).tree.parents,
+            "clustered-sa" => clustered_sa(&links, root, bytes, unit, seed, budget).parents,
+            _ => anneal(&model, root, seed, budget).parents,
         };
         Draft::whole(model.edges(&parents))
     }
@@ -160,8 +160,8 @@ mod tests {
             assert_eq!(strategy.name(), name);
             for (root, bytes) in [(0, 100), (13, 200_000)] {
                 let request = Request { network, sites: &SITES, root, bytes, seed: 3 };
-                let draft = strategy.draft(&request, &Effort::evaluations(300));
-                assert_eq!(draft, strategy.draft(&request, &Effort::evaluations(300)));
+                let draft = strategy.draft(&request, &SearchBudget::evaluations(300));
+                assert_eq!(draft, strategy.draft(&request, &SearchBudget::evaluations(300)));
                 let id = PlanId { root: NodeId(root), version: 1 };
                 let plan = Plan::from_draft(id, &draft, &members, Duration::ZERO).unwrap();
                 for stripe in plan.stripes() {
@@ -178,7 +178,7 @@ mod tests {
             let root = grid.root();
             let network = grid.unloaded();
             let request = Request { network, sites: &SITES, root, bytes: 1_000_000, seed: 1 };
-            let draft = by_name(name).unwrap().draft(&request, &Effort::evaluations(2_000));
+            let draft = by_name(name).unwrap().draft(&request, &SearchBudget::evaluations(2_000));
             draft.simulate(network, 1_000_000).completion_s
         };
 

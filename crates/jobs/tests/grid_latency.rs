@@ -64,7 +64,7 @@ fn what_is_computed_at_both_sites_hides_more_latency_than_any_placement_can() {
     let problem = Problem::new(PROBLEM, Duration::from_millis(800));
     let step = |latency| {
         let place = (8, Duration::from_millis(latency));
-        median_step(&problem, Series::of("mirror"), place, PHASES, Time::Virtual)
+        median_step(&problem, Series::of("replicate"), place, PHASES, Time::Virtual)
     };
 
     let (near, far) = (step(1), step(90));

@@ -88,8 +88,8 @@ fn pairs_that_are_computed_at_two_sites_change_no_bit() {
     let words = format!("{DROPLET} --steps 8 --sync-every 2");
     for more in ["", " --migrate-randomly"] {
         let job = || built_in("leanmd", &format!("{words}{more}"));
-        let job = || job().strategy("mirror").balance_gate(false);
-        assert!(simulate(job(), SITES).statistics.twins > 100);
+        let job = || job().strategy("replicate").balance_gate(false);
+        assert!(simulate(job(), SITES).statistics.replicas > 100);
         everywhere(job);
     }
 }

@@ -38,12 +38,12 @@ impl To {
 impl<A: Actor> Context<'_, A> {
     #[inline]
     fn id(&self) -> ActorId {
-        self.core.seat_id(self.seat)
+        self.core.id_in(self.slot)
     }
 
     #[inline]
     fn sender(&self) -> Sender {
-        Sender::Actor(self.seat)
+        Sender::Actor(self.slot)
     }
 
     /// This actor's index.
@@ -133,7 +133,7 @@ impl<A: Actor> Context<'_, A> {
         to: &ActorRef<B>,
         message: B::Message,
     ) -> Timer {
-        if self.core.breaks_promise(self.seat.kind, "set timers") {
+        if self.core.breaks_promise(self.slot.kind, "set timers") {
             return Timer { pe: self.core.me, at: self.core.now, number: u64::MAX };
         }
         self.core.send_after::<B>(delay, to.id, message)
@@ -148,7 +148,7 @@ impl<A: Actor> Context<'_, A> {
     /// Sends this actor a message once no other message is on its way, waits, or is being handled
     /// anywhere.
     pub fn when_quiescent(&mut self, message: A::Message) {
-        if self.core.breaks_promise(self.seat.kind, "wait for quiescence") {
+        if self.core.breaks_promise(self.slot.kind, "wait for quiescence") {
             return;
         }
         let me = self.id();
@@ -236,7 +236,7 @@ impl<A: Actor> Context<'_, A> {
         question: impl FnOnce(Reply<T>) -> B::Message,
         answered: impl FnOnce(Result<T, AskError>) -> A::Message + Send + 'static,
     ) {
-        if self.core.breaks_promise(self.seat.kind, "ask others") {
+        if self.core.breaks_promise(self.slot.kind, "ask others") {
             return;
         }
         let me = self.id();
@@ -248,7 +248,7 @@ impl<A: Actor> Context<'_, A> {
 
     /// Answers a question.
     pub fn reply<T: Serialize + Send + 'static>(&mut self, reply: Reply<T>, answer: T) {
-        if !self.core.is_second(self.sender()) {
+        if !self.core.is_secondary(self.sender()) {
             self.core.answer(reply, answer);
         }
     }
@@ -256,7 +256,7 @@ impl<A: Actor> Context<'_, A> {
     /// Contributes to a reduction over this actor's collection. The n-th contributions of all
     /// members form the n-th reduction; they must agree in `op` and `to`.
     pub fn contribute(&mut self, op: Op, value: impl Reducible, to: To) {
-        self.core.contribute(self.seat, op, value.into_value(), to.0);
+        self.core.contribute(self.slot, op, value.into_value(), to.0);
     }
 
     /// Contributes to a reduction over a section that this actor is a member of.
@@ -269,7 +269,7 @@ impl<A: Actor> Context<'_, A> {
     ) {
         let expected = section.len() as u64;
         self.core.contribute_to_section(
-            self.seat,
+            self.slot,
             section.id,
             expected,
             op,
@@ -286,8 +286,8 @@ impl<A: Actor> Context<'_, A> {
     /// Messages are handled as usual meanwhile. Without a strategy nobody ever waits. Whoever needs
     /// a barrier contributes to a reduction.
     pub fn at_sync(&mut self) {
-        if !self.core.breaks_promise(self.seat.kind, "wait at a sync point") {
-            self.core.reach_sync(self.seat);
+        if !self.core.breaks_promise(self.slot.kind, "wait at a sync point") {
+            self.core.reach_sync(self.slot);
         }
     }
 
@@ -299,7 +299,7 @@ impl<A: Actor> Context<'_, A> {
 
     /// Ends this actor once the handler has returned. Messages that still come for it are dropped.
     pub fn destroy(&mut self) {
-        if self.core.breaks_promise(self.seat.kind, "destroy itself") {
+        if self.core.breaks_promise(self.slot.kind, "destroy itself") {
             return;
         }
         let id = self.id();
@@ -318,7 +318,7 @@ impl<A: Actor> Context<'_, A> {
 
     /// Adds a member to a collection, on a PE of choice.
     pub fn insert_on<B: Actor>(&mut self, at: &ActorRef<B>, init: B::Init, pe: PeId) {
-        if !self.core.breaks_promise(self.seat.kind, "insert members") {
+        if !self.core.breaks_promise(self.slot.kind, "insert members") {
             self.core.insert::<B>(at.id, init, pe);
         }
     }
@@ -346,7 +346,7 @@ impl<A: Actor> Context<'_, A> {
     /// Charges compute time to this actor: it counts as load when actors are balanced, and in
     /// virtual time handling this message takes `time` longer.
     pub fn charge(&mut self, time: Duration) {
-        self.core.charge(self.seat, time);
+        self.core.charge(self.slot, time);
     }
 
     /// Ends the job with an error.

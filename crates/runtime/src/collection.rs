@@ -110,7 +110,7 @@ fn block(rank: u64, len: u64, pes: u64) -> PeId {
     })
 }
 
-/// An even spread that depends on the key alone (a finaliser of the splitmix family).
+/// An even spread that depends on the key alone (a finaliser of the splitmix state).
 fn scatter(key: Key, pes: u64) -> PeId {
     let mut bits = (key.0 as u64) ^ ((key.0 >> 64) as u64).rotate_left(32);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

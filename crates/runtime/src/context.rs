@@ -1,6 +1,6 @@
 //! What surrounds an actor while it handles a message. What it can do there is in `abilities`.
 
-use crate::id::{KindId, Seat};
+use crate::id::{KindId, Slot};
 use crate::pe::Core;
 use std::marker::PhantomData;
 
@@ -8,13 +8,13 @@ use std::marker::PhantomData;
 /// returns.
 pub struct Context<'a, A> {
     pub(crate) core: &'a mut Core,
-    pub(crate) seat: Seat,
+    pub(crate) slot: Slot,
     kind: PhantomData<fn() -> A>,
 }
 
 impl<'a, A> Context<'a, A> {
     #[inline]
     pub(crate) fn new(core: &'a mut Core, kind: KindId, slot: u32) -> Self {
-        Self { core, seat: Seat { kind, slot }, kind: PhantomData }
+        Self { core, slot: Slot { kind, index: slot }, kind: PhantomData }
     }
 }

@@ -68,11 +68,11 @@ impl KindId {
     }
 }
 
-/// Where an actor sits on its PE.
+/// Where an actor lives on its PE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seat {
+pub(crate) struct Slot {
     pub(crate) kind: KindId,
-    pub(crate) slot: u32,
+    pub(crate) index: u32,
 }
 
 /// Who sends a message.
@@ -81,7 +81,7 @@ pub(crate) enum Sender {
     /// The PE itself: for main, and when a timer fires or an answer comes.
     Pe,
     /// The actor that is being handled.
-    Actor(Seat),
+    Actor(Slot),
 }
 
 /// Names a message that is to be sent later, so that it can be

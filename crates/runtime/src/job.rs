@@ -86,7 +86,7 @@ impl Job {
 
     /// Adds an actor type whose actors may be computed at two sites at once, so that those who talk
     /// with them at both wait for one crossing of the wide area in a step instead of two. A
-    /// strategy decides whether that is worth their work, which is done twice: `auto`, or `mirror`,
+    /// strategy decides whether that is worth their work, which is done twice: `auto`, or `replicate`,
     /// which always does it at the borders of sites.
     ///
     /// By this the type promises that its actors are determinate (G. Kahn, "The semantics of a
@@ -99,9 +99,9 @@ impl Job {
     /// Handlers may send, multicast, broadcast, contribute, answer, and wish to migrate; what they
     /// do with anything outside of the actor happens twice. To ask, set timers, wait for quiescence
     /// or at a sync point, insert, or destroy itself ends the job with an error, and so does a
-    /// second seat that is found, when it ends, not to have sent as much as the first.
-    pub fn pure<A: Actor>(mut self) -> Self {
-        self.registry.add_pure::<A>();
+    /// replica that is found, when it ends, not to have sent as much as the first.
+    pub fn deterministic<A: Actor>(mut self) -> Self {
+        self.registry.add_deterministic::<A>();
         self
     }
 
@@ -298,9 +298,10 @@ impl Job {
         let names = self.registry.kinds().map(|kind| kind.name());
         let maps = self.maps.iter().map(|(name, _)| name.as_str());
         let reducers = self.reducers.iter().map(|(name, _)| name.as_str());
-        let pure = self.registry.pure_names().flat_map(|name| ["pure", name]);
+        let deterministic =
+            self.registry.deterministic_names().flat_map(|name| ["deterministic", name]);
         let all = std::iter::once(self.name.as_str()).chain(names).chain(maps).chain(reducers);
-        let all = all.chain(pure).flat_map(|name| name.bytes().chain([0xff]));
+        let all = all.chain(deterministic).flat_map(|name| name.bytes().chain([0xff]));
         let parts = self.registry.kinds().flat_map(|kind| kind.parts());
         let structures = parts.flat_map(|part| part.structure.to_le_bytes());
         // FNV-1a, with a separator after each name.
@@ -330,7 +331,7 @@ impl Job {
             layout: layout.clone(),
             tree: Arc::new(self.broadcasts.tree(layout, NodeId(0))),
             kinds: self.registry.kinds().collect(),
-            pure: Arc::new(self.registry.pure().clone()),
+            deterministic: Arc::new(self.registry.deterministic().clone()),
             maps: self.maps.iter().map(|(_, map)| *map).collect(),
             reducers: self.reducers.iter().map(|(_, combine)| *combine).collect(),
             limits: self.limits,

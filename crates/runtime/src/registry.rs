@@ -19,7 +19,7 @@ use std::marker::PhantomData;
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
     kinds: Vec<&'static dyn Kind>,
-    pure: BTreeSet<KindId>,
+    deterministic: BTreeSet<KindId>,
 }
 
 impl Registry {
@@ -30,18 +30,18 @@ impl Registry {
         }
     }
 
-    /// Adds a type whose actors may sit on two PEs.
-    pub(crate) fn add_pure<A: Actor>(&mut self) {
+    /// Adds a type whose actors may live on two PEs.
+    pub(crate) fn add_deterministic<A: Actor>(&mut self) {
         self.add::<A>();
-        self.pure.extend(self.find::<A>());
+        self.deterministic.extend(self.find::<A>());
     }
 
-    pub(crate) fn pure(&self) -> &BTreeSet<KindId> {
-        &self.pure
+    pub(crate) fn deterministic(&self) -> &BTreeSet<KindId> {
+        &self.deterministic
     }
 
-    pub(crate) fn pure_names(&self) -> impl Iterator<Item = &'static str> {
-        self.pure.iter().map(|kind| self.kinds[kind.index()].name())
+    pub(crate) fn deterministic_names(&self) -> impl Iterator<Item = &'static str> {
+        self.deterministic.iter().map(|kind| self.kinds[kind.index()].name())
     }
 
     pub(crate) fn find<A: Actor>(&self) -> Option<KindId> {

@@ -13,7 +13,7 @@
 //! last member has the message. The last line sums up.
 
 use gridspan_bcast::strategies::{NAMES, Request, by_name};
-use gridspan_bcast::{Belief, Effort, Sharing};
+use gridspan_bcast::{NetworkEstimate, SearchBudget, Sharing};
 use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Op, Per, To};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::{Bandwidth, GridSpec, Latency, Layout, Link};
@@ -174,9 +174,9 @@ impl Case {
 
     /// What the best strategy is predicted to take, in seconds.
     fn best_s(&self) -> f64 {
-        let belief = Belief::from_grid(&self.grid, INITIATION_S, Sharing::SitePairs);
-        let network = belief.network();
-        let sites: Vec<u32> = (0..belief.clusters()).map(|at| belief.site_of(at)).collect();
+        let estimate = NetworkEstimate::from_grid(&self.grid, INITIATION_S, Sharing::SitePairs);
+        let network = estimate.network();
+        let sites: Vec<u32> = (0..estimate.clusters()).map(|at| estimate.site_of(at)).collect();
         let request = Request {
             network: &network,
             sites: &sites,
@@ -186,7 +186,7 @@ impl Case {
         };
         let takes_s = |name: &&str| {
             let strategy = by_name(name).expect("a name of the list");
-            let draft = strategy.draft(&request, &Effort::evaluations(EFFORT));
+            let draft = strategy.draft(&request, &SearchBudget::evaluations(EFFORT));
             draft.simulate(&network, self.bytes).completion_s
         };
         NAMES.iter().map(takes_s).fold(f64::INFINITY, f64::min)

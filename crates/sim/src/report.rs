@@ -3,7 +3,7 @@
 use crate::faults::{FaultCounts, QuicCounts};
 use crate::log::LogEntry;
 use gridspan_runtime::JobError;
-use gridspan_runtime::pe::{Standing, Statistics};
+use gridspan_runtime::pe::{PendingWork, Statistics};
 use gridspan_topology::Time;
 
 /// Why a simulation could not begin. Nothing ran; correct what is named.
@@ -58,7 +58,7 @@ pub struct SimReport {
     /// What all PEs did, summed.
     pub statistics: Statistics,
     /// What was unfinished when main returned, or when the simulation gave up, summed.
-    pub standing: Standing,
+    pub pending: PendingWork,
     /// How often each kind of fault happened.
     pub faults: FaultCounts,
     /// What happened on QUIC connections, if nodes talk over QUIC.

@@ -34,7 +34,7 @@ use crate::quic::{self, QuicNetwork};
 use crate::report::{Ending, SimError, SimReport};
 use crate::station::Station;
 use bytes::Bytes;
-use gridspan_runtime::pe::{Core, Spent, Standing};
+use gridspan_runtime::pe::{Core, PendingWork, Spent};
 use gridspan_runtime::probe::ProbeReport;
 use gridspan_runtime::relay::Relay;
 use gridspan_runtime::wire::Packet;
@@ -108,7 +108,7 @@ pub struct Simulation {
     log: Log,
     counts: Counts,
     /// What was unfinished when main returned.
-    standing: Option<Standing>,
+    pending: Option<PendingWork>,
     broken: Option<JobError>,
 }
 
@@ -157,7 +157,7 @@ impl Simulation {
             log: Log::new(options.log),
             options,
             counts: Counts::default(),
-            standing: None,
+            pending: None,
             broken: None,
             layout,
         };
@@ -372,7 +372,7 @@ impl Simulation {
         let ended = self.main.poll();
         let mut actions = self.main.take_actions();
         if let Some(outcome) = ended {
-            self.standing = Some(self.standing_now());
+            self.pending = Some(self.pending_now());
             actions.push(end(outcome));
         }
         if !actions.is_empty() {

@@ -27,7 +27,7 @@ fn random_jobs_keep_all_promises_under_random_faults() {
         doings.syncs,
         doings.quiescences,
         doings.notes,
-        doings.twins,
+        doings.replicas,
         doings.large_broadcasts,
         doings.unordered_broadcasts,
         faults.delayed,

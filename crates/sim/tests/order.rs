@@ -211,7 +211,7 @@ fn one_sender_is_heard_in_the_order_in_which_it_spoke_while_all_move_and_links_b
             ..SimOptions::with_seed(seed).with_faults(faults())
         };
         let report = Simulation::new(job, spec, options).unwrap().run();
-        assert_eq!(report.outcome, Ok(()), "seed {seed}: {}", report.standing);
+        assert_eq!(report.outcome, Ok(()), "seed {seed}: {}", report.pending);
         assert!(report.statistics.migrations > 30, "seed {seed}");
     }
 }

@@ -87,7 +87,7 @@ const WALKS: u32 = 20;
 
 /// Walks from PE to PE and broadcasts on its way.
 #[derive(Serialize, Deserialize)]
-struct Walker {
+struct RandomActor {
     heard: u64,
     sum: u64,
 }
@@ -99,7 +99,7 @@ enum Step {
     Tell,
 }
 
-impl Actor for Walker {
+impl Actor for RandomActor {
     type Index = Ix1;
     type Init = ();
     type Message = Step;
@@ -138,8 +138,8 @@ impl Actor for Walker {
 #[test]
 fn members_that_move_all_the_time_handle_each_broadcast_once() {
     for seed in 0..4 {
-        let job = Job::new("walkers").actor::<Walker>().main(async move |grid| {
-            let all = grid.create::<Walker>(Ix1::range(MEMBERS), |_| ()).await?;
+        let job = Job::new("random actors").actor::<RandomActor>().main(async move |grid| {
+            let all = grid.create::<RandomActor>(Ix1::range(MEMBERS), |_| ()).await?;
             for index in 0..MEMBERS as i32 {
                 all.member(Ix1(index)).send(Step::Walk { left: WALKS - 1 });
             }

@@ -36,11 +36,11 @@ pub struct BalanceReport {
     pub strategy: String,
     /// How many actors there are.
     pub actors: u64,
-    /// How many have moved, or got or lost a second seat.
+    /// How many have moved, or got or lost a replica.
     pub moved: u64,
     /// How many are computed at two sites after it; none if nothing was carried out.
     #[serde(default)]
-    pub twins: u64,
+    pub replicas: u64,
     /// How many bytes of state they have.
     pub bytes_moved: u64,
     /// What crosses from one site to another in a step as actors were placed, by what was measured.
@@ -71,8 +71,8 @@ impl fmt::Display for BalanceReport {
             write!(f, ", {} → {} messages", before.messages, after.messages)?;
             write!(f, " and {old} → {new} KiB between sites a step")?;
         }
-        if self.twins > 0 {
-            write!(f, ", {} at two sites", self.twins)?;
+        if self.replicas > 0 {
+            write!(f, ", {} at two sites", self.replicas)?;
         }
         let percent = |part: f64| format!("{:.1} %", part * 100.0);
         if let Some(predicted) = self.predicted {

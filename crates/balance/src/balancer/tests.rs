@@ -25,7 +25,14 @@ fn lopsided() -> Snapshot {
 
 fn window(snapshot: &Snapshot, second: u32) -> Window<'_> {
     let time = snapshot.load_per_pe().into_iter().max().unwrap();
-    Window { now: at(second), cause: Cause::Period, snapshot, time, handled: 100 }
+    Window {
+        now: at(second),
+        cause: Cause::Period,
+        snapshot,
+        time,
+        handled: 100,
+        takes_time: false,
+    }
 }
 
 /// A balancer whose plan has been carried out, and the plan.
@@ -71,7 +78,7 @@ fn leaders_are_judged_as_one_place_is_and_take_back_what_they_keep() {
     let figures = Figures {
         actors: 4,
         moves: 3,
-        twins: 0,
+        replicas: 0,
         steps: 1,
         step_before: Duration::from_millis(10),
         step_after: Duration::from_millis(4),
@@ -188,4 +195,70 @@ fn a_plan_that_does_not_fit_is_not_carried_out() {
     let mut balancer = Balancer::new(Box::new(Wrong), true);
 
     assert!(balancer.decide(&window(&lopsided(), 100)).is_empty());
+}
+
+/// Counts how often it is asked.
+struct Counted(std::sync::Arc<std::sync::atomic::AtomicU32>);
+
+impl Strategy for Counted {
+    fn name(&self) -> &'static str {
+        "counted"
+    }
+
+    fn plan(&mut self, snapshot: &Snapshot) -> Plan {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Refine.plan(snapshot)
+    }
+}
+
+#[test]
+fn a_strategy_is_asked_once_the_job_has_lost_more_than_planning_takes() {
+    let asked = std::sync::Arc::default();
+    let mut balancer = Balancer::new(Box::new(Counted(std::sync::Arc::clone(&asked))), true);
+    let count = || asked.load(std::sync::atomic::Ordering::Relaxed);
+    let snapshot = lopsided();
+    let timed = |ms| {
+        let now = Time::ZERO + Duration::from_millis(ms);
+        Window { now, takes_time: true, ..window(&snapshot, 0) }
+    };
+
+    // Of 10 ms a step, 6 could be saved.
+    assert!(balancer.decide(&timed(10)).is_empty());
+    let report = balancer.take_report().unwrap();
+    assert!(matches!(report.refusal, Some(Refusal::DoesNotPay { .. })), "{report:?}");
+    assert_eq!((count(), report.moved), (0, 0));
+
+    assert!(!balancer.decide(&timed(1000)).is_empty());
+    assert_eq!(count(), 1);
+}
+
+#[test]
+fn a_strategy_that_takes_long_is_asked_later_unless_somebody_asks_for_a_plan() {
+    let mut balancer = Balancer::new(Box::new(Refine), true);
+    let snapshot = lopsided();
+    let timed = |ms, cause| {
+        let now = Time::ZERO + Duration::from_millis(ms);
+        Window { now, cause, takes_time: true, ..window(&snapshot, 0) }
+    };
+    assert!(!balancer.decide(&timed(1000, Cause::Period)).is_empty());
+    balancer.planned_for(SECOND);
+    balancer.give_up();
+
+    assert!(balancer.decide(&timed(1500, Cause::SyncPoint)).is_empty());
+    assert!(!balancer.decide(&timed(1500, Cause::Request)).is_empty());
+}
+
+#[test]
+fn no_strategy_is_asked_where_work_is_even() {
+    let asked = std::sync::Arc::default();
+    let mut balancer = Balancer::new(Box::new(Counted(std::sync::Arc::clone(&asked))), true);
+    let mut snapshot = snapshot(&[0, 1, 2, 3]);
+    snapshot.edges.clear();
+    snapshot.actors.iter_mut().for_each(|actor| actor.load = Duration::from_millis(10));
+
+    assert!(balancer.decide(&window(&snapshot, 100)).is_empty());
+
+    assert_eq!(asked.load(std::sync::atomic::Ordering::Relaxed), 0);
+    let refusal = balancer.take_report().unwrap().refusal;
+    assert_eq!(refusal, Some(Refusal::TooLittle { gain: 0.0 }));
 }

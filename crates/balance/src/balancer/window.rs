@@ -18,6 +18,8 @@ pub struct Window<'a> {
     pub time: Duration,
     /// How many messages all actors have handled in it.
     pub handled: u64,
+    /// Whether the job loses time while a strategy plans. It does not in a simulation.
+    pub takes_time: bool,
 }
 
 /// The same where nobody holds a snapshot of all.
@@ -31,4 +33,11 @@ pub struct Occasion {
     pub time: Duration,
     /// How many messages all actors have handled in it.
     pub handled: u64,
+}
+
+impl Occasion {
+    pub(super) fn of(window: &Window<'_>) -> Self {
+        let &Window { now, cause, time, handled, .. } = window;
+        Self { now, cause, time, handled }
+    }
 }

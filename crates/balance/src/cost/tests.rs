@@ -118,3 +118,28 @@ fn bytes_between_sites_take_their_time() {
 
     assert_eq!((prediction.bound, prediction.step.as_millis()), (Bound::Bandwidth, 100));
 }
+
+#[test]
+fn no_mapping_takes_less_than_the_least_step() {
+    let mut snapshot = snapshot(&[0, 0, 1, 3, 0]);
+    for (pe, speed) in snapshot.pes.iter_mut().zip([1.0, 3.0, 0.5, 2.0]) {
+        pe.speed = speed;
+    }
+    let last = snapshot.actors.len() - 1;
+    let best = |snapshot: &Snapshot| {
+        let mapping = |n: usize| (0..5).map(|actor| PeId((n >> (2 * actor)) as u32 & 3)).collect();
+        let stays = |mapping: &Vec<PeId>| mapping[last] == snapshot.actors[last].pe;
+        let mappings = (0..1 << 10).map(mapping).filter(stays);
+        mappings.map(|mapping| predict(snapshot, &mapping, &EXACT).step).min().unwrap()
+    };
+
+    // The last actor stays, and is most of the work.
+    snapshot.actors[last].load = Duration::from_millis(40);
+    assert_eq!(least_step(&snapshot).as_millis(), 40);
+    assert_eq!(best(&snapshot).as_millis(), 40);
+    for load_ms in [1, 3, 5, 9] {
+        snapshot.actors[last].load = Duration::from_millis(load_ms);
+        let (least, best) = (least_step(&snapshot), best(&snapshot));
+        assert!(least <= best && best < least * 2, "{least:?} {best:?}");
+    }
+}

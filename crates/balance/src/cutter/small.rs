@@ -133,46 +133,94 @@ impl Table {
         best: Rank,
         dice: &mut Dice,
     ) -> Option<Change> {
-        let (vertices, now) = (state.part.len(), state.rank());
-        let (mut found, mut rank_found, mut equals) = (None, None, 1);
-        let mut look = |change, excess, cost, is_free: bool| {
-            let rank = Rank { excess: now.excess + excess, cost: now.cost + cost };
-            if !is_free && rank >= best {
-                return;
-            }
-            match rank_found {
-                Some(least) if rank > least => return,
-                Some(least) if rank == least => {
-                    equals += 1;
-                    if dice.below(equals) > 0 {
-                        return;
-                    }
-                }
-                _ => equals = 1,
-            }
-            (found, rank_found) = (Some(change), Some(rank));
-        };
-        for one in (0..vertices).filter(|&one| !state.problem.is_fixed(one as u32)) {
+        let now = state.rank();
+        let mut found = Found { now, best, dice, change: None, rank: Rank::WORST, equals: 1 };
+        let partners = self.partners(state);
+        let movable = |&vertex: &usize| !state.problem.is_fixed(vertex as u32);
+        for one in (0..state.part.len()).filter(movable) {
             let (from, load) = (state.part[one], state.problem.graph.load(one as u32));
             let is_free = free_at[one] <= step;
             for to in (0..self.parts as u32).filter(|&to| to != from) {
-                let change = Change::Move(one as u32, to);
-                look(change, excess_by(state, from, to, load), self.cost(one, from, to), is_free);
+                let cost = self.cost(one, from, to);
+                if found.may_take(cost) {
+                    let excess = excess_by(state, from, to, load);
+                    found.look(Change::Move(one as u32, to), excess, cost, is_free);
+                }
             }
-            let others = (one + 1..vertices).filter(|&other| state.part[other] != from);
-            for other in others.filter(|&other| !state.problem.is_fixed(other as u32)) {
+            let cost_min = |to: u32| {
+                let partner = partners[to as usize * self.parts + from as usize];
+                self.cost(one, from, to).saturating_add(partner)
+            };
+            let parts = (0..self.parts as u32).filter(|&to| to != from);
+            if !found.may_take(parts.map(cost_min).min().unwrap_or(i64::MAX)) {
+                continue;
+            }
+            for other in (one + 1..state.part.len()).filter(|&other| state.part[other] != from) {
                 let to = state.part[other];
-                let excess =
-                    excess_by(state, from, to, load - state.problem.graph.load(other as u32));
                 // The edge between them was taken for saved at both ends. Added one by one, so that
                 // no sum overflows.
-                let edge = self.edges[one * vertices + other];
+                let edge = self.edges[one * state.part.len() + other];
                 let cost = self.cost(one, from, to) + self.cost(other, to, from) + edge + edge;
-                let change = Change::Exchange(one as u32, other as u32);
-                look(change, excess, cost, is_free && free_at[other] <= step);
+                if found.may_take(cost) && movable(&other) {
+                    let load = load - state.problem.graph.load(other as u32);
+                    let excess = excess_by(state, from, to, load);
+                    let change = Change::Exchange(one as u32, other as u32);
+                    found.look(change, excess, cost, is_free && free_at[other] <= step);
+                }
             }
         }
-        found
+        found.change
+    }
+
+    /// What it costs at least if any vertex goes from a part to another, row by row of the parts
+    /// that vertices leave; [`i64::MAX`] where none can.
+    fn partners(&self, state: &State<'_>) -> Vec<i64> {
+        let mut least = vec![i64::MAX; self.parts * self.parts];
+        for (vertex, &from) in state.part.iter().enumerate() {
+            if !state.problem.is_fixed(vertex as u32) {
+                let row = &mut least[from as usize * self.parts..][..self.parts];
+                for (to, least) in (0..).zip(row) {
+                    *least = self.cost(vertex, from, to).min(*least);
+                }
+            }
+        }
+        least
+    }
+}
+
+/// The best change found so far in one step.
+struct Found<'a> {
+    /// The rank before the step.
+    now: Rank,
+    /// The best rank of all steps.
+    best: Rank,
+    dice: &'a mut Dice,
+    change: Option<Change>,
+    rank: Rank,
+    /// How many changes of this rank were found.
+    equals: usize,
+}
+
+impl Found<'_> {
+    /// Whether a change with this cost may be as good as the one found. Within the limits no change
+    /// reduces the excess, so that the cost alone may exclude it.
+    #[inline]
+    fn may_take(&self, cost: i64) -> bool {
+        self.now.excess > 0
+            || self.rank.excess > 0
+            || self.now.cost.saturating_add(cost) <= self.rank.cost
+    }
+
+    /// Takes a change that is better than the one found, or one of equal rank by dice.
+    fn look(&mut self, change: Change, excess: i64, cost: i64, is_free: bool) {
+        let rank = Rank { excess: self.now.excess + excess, cost: self.now.cost + cost };
+        if rank > self.rank || (!is_free && rank >= self.best) {
+            return;
+        }
+        self.equals = if rank == self.rank { self.equals + 1 } else { 1 };
+        if self.equals == 1 || self.dice.below(self.equals) == 0 {
+            (self.change, self.rank) = (Some(change), rank);
+        }
     }
 }
 
@@ -294,5 +342,73 @@ impl Exact<'_> {
             row.iter().sum::<i64>() - row.iter().max().copied().unwrap_or(0)
         };
         self.order[depth..].iter().map(least).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::graph::Graph;
+    use super::super::tie::Tie;
+    use super::*;
+
+    /// A graph drawn by dice, some of whose vertices are held where they are.
+    fn drawn(dice: &mut Dice, parts: usize) -> (Problem, Vec<u32>) {
+        let vertices = 4 + dice.below(20);
+        let mut edges = Vec::new();
+        for to in 1..vertices {
+            for from in (0..to).filter(|_| dice.below(3) == 0).collect::<Vec<_>>() {
+                edges.push((from as u32, to as u32, 1 + dice.below(9) as u64));
+            }
+        }
+        let loads: Vec<u64> = (0..vertices).map(|_| 1 + dice.below(5) as u64).collect();
+        let part: Vec<u32> = (0..vertices).map(|_| dice.below(parts) as u32).collect();
+        let tie = |&home: &u32| match dice.below(5) {
+            0 => Tie::fixed(home),
+            pull => Tie { home, pull: pull as u64 },
+        };
+        let ties = part.iter().map(tie).collect();
+        (Problem { graph: Graph::new(&loads, &edges).unwrap(), ties }, part)
+    }
+
+    #[test]
+    fn the_best_change_is_the_best_of_all() {
+        let mut dice = Dice::new(1);
+        for _ in 0..200 {
+            let parts = 2 + dice.below(3);
+            let (problem, part) = drawn(&mut dice, parts);
+            let limit = problem.graph.total_load() / parts as i64 + dice.below(9) as i64;
+            let limits = vec![limit; parts];
+            let state = State::new(&problem, &limits, part);
+            let rank_after = |shifts: &[(usize, u32)]| {
+                let mut then = state.clone();
+                shifts.iter().for_each(|&(vertex, to)| then.shift(vertex as u32, to));
+                then.rank()
+            };
+            let mut least: Option<Rank> = None;
+            let movable: Vec<usize> =
+                (0..problem.len()).filter(|&at| !problem.is_fixed(at as u32)).collect();
+            for &one in &movable {
+                let from = state.part[one];
+                let moves =
+                    (0..parts as u32).filter(|&to| to != from).map(|to| rank_after(&[(one, to)]));
+                let others = movable.iter().filter(|&&other| state.part[other] != from);
+                let exchanges =
+                    others.map(|&other| rank_after(&[(one, state.part[other]), (other, from)]));
+                least = least.into_iter().chain(moves).chain(exchanges).min();
+            }
+
+            let free_at = vec![0; problem.len()];
+            let table = Table::new(&state);
+            let change = table.best_change(&state, &free_at, 1, Rank::WORST, &mut dice);
+
+            let found = change.map(|change| match change {
+                Change::Move(vertex, to) => rank_after(&[(vertex as usize, to)]),
+                Change::Exchange(one, other) => {
+                    let (one, other) = (one as usize, other as usize);
+                    rank_after(&[(one, state.part[other]), (other, state.part[one])])
+                }
+            });
+            assert_eq!(found, least);
+        }
     }
 }

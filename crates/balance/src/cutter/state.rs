@@ -36,6 +36,11 @@ pub(super) struct Rank {
     pub(super) cost: i64,
 }
 
+impl Rank {
+    /// Worse than that of any partition.
+    pub(super) const WORST: Self = Self { excess: i64::MAX, cost: i64::MAX };
+}
+
 impl<'a> State<'a> {
     pub(super) fn new(problem: &'a Problem, limits: &'a [i64], part: Vec<u32>) -> Self {
         let (mut outside, mut twice_cut) = (vec![0; part.len()], 0_u64);

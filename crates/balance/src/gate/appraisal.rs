@@ -2,7 +2,7 @@
 
 use crate::cost::{CostModel, Prediction};
 use crate::plan::{Plan, PlanError};
-use crate::seats::predict_with;
+use crate::replicas::predict_with;
 use crate::snapshot::{PeLoad, Snapshot};
 use gridspan_topology::{Layout, NodeId, PeId};
 use std::collections::BTreeMap;
@@ -40,17 +40,18 @@ impl Appraisal {
         for step in &plan.moves {
             transfers.add(step.from, step.to, size(&step.actor));
         }
-        for twin in &plan.begin {
-            let first = snapshot.actors.iter().zip(&then).find(|(actor, _)| actor.id == twin.actor);
+        for replica in &plan.begin {
+            let first =
+                snapshot.actors.iter().zip(&then).find(|(actor, _)| actor.id == replica.actor);
             if let Some((_, &pe)) = first {
-                transfers.add(pe, twin.at, size(&twin.actor));
+                transfers.add(pe, replica.at, size(&replica.actor));
             }
         }
         let (inside, between) = (transfers.inside, transfers.between);
         let bytes_busiest = transfers.busiest();
-        let twins = plan.twins(snapshot);
-        let before = predict_with(snapshot, &now, &snapshot.twins, model);
-        let after = predict_with(snapshot, &then, &twins, model);
+        let replicas = plan.replicas(snapshot);
+        let before = predict_with(snapshot, &now, &snapshot.replicas, model);
+        let after = predict_with(snapshot, &then, &replicas, model);
         let gain = |before: &Prediction, after: &Prediction| {
             before.step.as_secs_f64() - after.step.as_secs_f64()
         };
@@ -58,8 +59,8 @@ impl Appraisal {
         let is_passing = snapshot.pes.iter().any(is_slowed) && {
             let quiet = without_others(snapshot);
             let lasting = gain(
-                &predict_with(&quiet, &now, &snapshot.twins, model),
-                &predict_with(&quiet, &then, &twins, model),
+                &predict_with(&quiet, &now, &snapshot.replicas, model),
+                &predict_with(&quiet, &then, &replicas, model),
             );
             lasting < gain(&before, &after) / 2.0
         };

@@ -8,6 +8,8 @@ use std::time::Duration;
 pub(super) struct Learned {
     /// The part of predicted gains that came true.
     trust: Option<f64>,
+    /// The part of the greatest possible gains that plans were predicted to bring.
+    attained: Option<f64>,
     /// The lengths of the last episodes.
     episodes: Vec<Duration>,
     /// How many times their estimate plans have cost.
@@ -20,6 +22,9 @@ pub(super) struct Learned {
 
 /// A prediction that came true half the time is trusted by a bit more than half.
 const NEWS: f64 = 0.4;
+/// What plans bring of the greatest possible gain, before any was made: the other half is work
+/// with messages that no placement avoids.
+const ATTAINED_FIRST: f64 = 0.5;
 /// Trust never falls so low that nothing can pass and nothing can be learned any more.
 const TRUST_MIN: f64 = 0.1;
 /// One odd measurement of a cost is not believed beyond this factor, up or down.
@@ -37,6 +42,19 @@ impl Learned {
             let part = (realised / predicted).clamp(0.0, 1.0);
             let trust = self.trust() + NEWS * (part - self.trust());
             self.trust = Some(trust.clamp(TRUST_MIN, 1.0));
+        }
+    }
+
+    pub(super) fn attained(&self) -> f64 {
+        self.attained.unwrap_or(ATTAINED_FIRST)
+    }
+
+    /// A plan was predicted to bring `gain` where nothing could have brought more than `best`.
+    pub(super) fn attains(&mut self, gain: f64, best: f64) {
+        if best > 0.0 {
+            let part = (gain / best).clamp(0.0, 1.0);
+            let attained = self.attained() + NEWS * (part - self.attained());
+            self.attained = Some(attained.clamp(TRUST_MIN, 1.0));
         }
     }
 

@@ -43,8 +43,8 @@ pub struct Gate {
     lost: Duration,
     /// What moving has cost and steps have not brought back.
     owed: f64,
-    /// The same for measuring and thinking.
-    thought: f64,
+    /// The same for measuring and planning.
+    planning: f64,
     passed: Option<Passed>,
     /// No plan passes before this.
     not_before: Time,
@@ -88,7 +88,7 @@ impl Gate {
             episode: None,
             lost: Duration::ZERO,
             owed: 0.0,
-            thought: 0.0,
+            planning: 0.0,
             passed: None,
             not_before: Time::ZERO,
             mistakes: 0,
@@ -135,7 +135,7 @@ impl Gate {
         let remaining = proposal.remaining.unwrap_or_default();
         let job = proposal.now.since(Time::ZERO).saturating_add(remaining);
         let budget = part_of(job, self.config.regret_max);
-        let at_stake = self.owed + self.thought + 2.0 * seconds(cost);
+        let at_stake = self.owed + self.planning + 2.0 * seconds(cost);
         let at_stake = part_of(Duration::from_secs(1), at_stake);
         if at_stake > budget && !self.is_worth_it(proposal, expected, at_stake) {
             return Verdict::Refuse(Refusal::OverBudget { at_stake, budget });
@@ -159,6 +159,28 @@ impl Gate {
         self.learned.forget_step();
         self.lost = Duration::ZERO;
         Verdict::Pass { expected, cost }
+    }
+
+    /// Why it is no use to plan; `None` if it is. `best` is the proposal that the best plan there
+    /// could be would make, and `planning` what it takes to find a plan: zero where the job loses
+    /// nothing by that.
+    pub fn rules_out(&self, best: &Proposal, planning: Duration) -> Option<Refusal> {
+        let gain = best.gain() * self.learned.trust();
+        if gain < self.config.gain_min {
+            return Some(Refusal::TooLittle { gain });
+        }
+        let moving = part_of(self.config.cost(best), self.learned.cost_factor());
+        let cost = moving.saturating_add(planning);
+        let likely = gain.min(1.0) * self.learned.attained();
+        let expected = part_of(self.lasting(best, Duration::ZERO), likely);
+        let pays = expected.as_secs_f64() > self.config.safety * cost.as_secs_f64();
+        (!planning.is_zero() && !pays).then_some(Refusal::DoesNotPay { expected, cost })
+    }
+
+    /// A plan was made that is predicted to bring `gain`, where the best there could be would have
+    /// brought `best`.
+    pub fn planned(&mut self, gain: f64, best: f64) {
+        self.learned.attains(gain, best);
     }
 
     /// Whether a plan may put more than the budget at stake: a large gain, while no plan has been a
@@ -263,14 +285,14 @@ impl Gate {
         self.passed.is_some()
     }
 
-    /// Whether thinking has cost so little so far that it is worth to think about a plan.
+    /// Whether measuring and planning have cost so little so far that another plan may be made.
     pub fn has_room(&self, now: Time) -> bool {
-        self.thought <= now.since(Time::ZERO).as_secs_f64() * self.config.regret_max
+        self.planning <= now.since(Time::ZERO).as_secs_f64() * self.config.planning_max
     }
 
-    /// Measuring and thinking have cost so much, whatever comes of it.
+    /// Measuring and planning have cost so much, whatever comes of it.
     pub fn spent(&mut self, time: Duration) {
-        self.thought += time.as_secs_f64();
+        self.planning += time.as_secs_f64();
     }
 
     /// The last plan was no mistake: not what it moved made steps longer.
@@ -284,7 +306,7 @@ impl Gate {
     pub fn brought_back(&mut self, saved: Duration) {
         let left = self.owed - saved.as_secs_f64();
         self.owed = left.max(0.0);
-        self.thought = (self.thought + left.min(0.0)).max(0.0);
+        self.planning = (self.planning + left.min(0.0)).max(0.0);
     }
 
     /// The part of predicted gains that has come true, `0.1..=1.0`.

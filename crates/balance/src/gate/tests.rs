@@ -208,12 +208,27 @@ fn what_plans_have_cost_scales_what_later_ones_should() {
 }
 
 #[test]
-fn thinking_waits_while_it_has_cost_more_than_its_part_of_the_job() {
+fn planning_waits_while_it_has_cost_more_than_its_part_of_the_job() {
     let mut gate = gate();
     gate.spent(SECOND);
 
-    assert!(!gate.has_room(Time::ZERO + SECOND * 33));
-    assert!(gate.has_room(Time::ZERO + SECOND * 34));
+    assert!(!gate.has_room(Time::ZERO + SECOND * 99));
+    assert!(gate.has_room(Time::ZERO + SECOND * 101));
+}
+
+#[test]
+fn no_plan_is_made_that_costs_more_than_the_best_there_could_be_saves() {
+    let gate = gate();
+    // The best plan saves a fifth, of what a job of a second has before it.
+    let best = Proposal { pause: None, remaining: None, ..proposal(1, 100, 80) };
+    let planning = Duration::from_millis(200);
+
+    assert!(matches!(gate.rules_out(&best, planning), Some(Refusal::DoesNotPay { .. })));
+    assert_eq!(gate.rules_out(&best, Duration::from_millis(50)), None);
+    assert_eq!(gate.rules_out(&best, Duration::ZERO), None);
+    assert_eq!(gate.rules_out(&Proposal { now: Time::ZERO + SECOND * 10, ..best }, planning), None);
+    let even = proposal(1, 1000, 995);
+    assert!(matches!(gate.rules_out(&even, Duration::ZERO), Some(Refusal::TooLittle { .. })));
 }
 
 #[test]

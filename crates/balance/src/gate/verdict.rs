@@ -19,6 +19,9 @@ pub struct GateConfig {
     pub wait_when_known: f64,
     /// Rule 5: the part of the job that balancing may cost at most. Default 0.03.
     pub regret_max: f64,
+    /// The part of the job that may be spent on measuring and planning before the next plan is
+    /// made. Default 0.01.
+    pub planning_max: f64,
     /// Rule 5, too: a gain of this part of a step is large. Default 0.25.
     pub gain_large: f64,
     /// More may be at stake for a large gain if it brings so many times that. Default 1.
@@ -47,6 +50,7 @@ impl Default for GateConfig {
             wait: 0.5,
             wait_when_known: 0.1,
             regret_max: 0.03,
+            planning_max: 0.01,
             gain_large: 0.25,
             return_min: 1.0,
             fixed_cost: Duration::from_millis(1),

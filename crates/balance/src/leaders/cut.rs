@@ -99,7 +99,7 @@ impl Places<'_> {
             mapping,
         };
         phases.place(&tree, graph, &names);
-        phases.level(busy, &vec![site; snapshot.pes.len()], &pes);
+        phases.search_locally(busy, &vec![site; snapshot.pes.len()], &pes);
         phases.mapping
     }
 

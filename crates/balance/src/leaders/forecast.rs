@@ -33,7 +33,7 @@ impl Forecaster<'_> {
     /// The forecast for the duties of all sites, in order, on PEs that are as `pes` says.
     pub(super) fn of(&self, duties: &[&SiteDuty], pes: &[PeLoad]) -> Forecast {
         let steps = self.terms.steps.max(1) as f64;
-        let is_late = self.terms.arrears.iter().any(|&arrears| arrears > 1.0);
+        let is_late = self.terms.pe_lag.iter().any(|&pe_lag| pe_lag > 1.0);
         let seconds = match is_late {
             true => self.undelayed(duties, pes, steps),
             false => self.compute(duties, pes, steps).max(self.between_sites(duties, steps)),

@@ -150,7 +150,7 @@ impl Leader {
 
     fn fits(&self, terms: &Terms) -> bool {
         let pes = self.layout.pe_count() as usize;
-        [terms.pes.len(), terms.shares.len(), terms.arrears.len()].iter().all(|len| *len == pes)
+        [terms.pes.len(), terms.shares.len(), terms.pe_lag.len()].iter().all(|len| *len == pes)
     }
 
     fn others(&self) -> u32 {

@@ -112,7 +112,7 @@ pub struct Terms {
     /// Each PE's part of all work.
     pub(crate) shares: Vec<f64>,
     /// By how much more than it did each PE should have done.
-    pub(crate) arrears: Vec<f64>,
+    pub(crate) pe_lag: Vec<f64>,
     /// All work, in nanoseconds of an ordinary PE.
     pub(crate) total: f64,
     /// How many steps the window had.
@@ -130,8 +130,8 @@ impl Terms {
     pub(super) fn work(&self, load: &ActorLoad) -> u64 {
         let pe = load.pe.index();
         let speed = self.pes.get(pe).map_or(1.0, |pe| pe.speed);
-        let arrears = self.arrears.get(pe).copied().unwrap_or(1.0);
-        (load.load.as_nanos() as f64 * speed * arrears).round() as u64
+        let pe_lag = self.pe_lag.get(pe).copied().unwrap_or(1.0);
+        (load.load.as_nanos() as f64 * speed * pe_lag).round() as u64
     }
 }
 

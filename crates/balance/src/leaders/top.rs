@@ -4,10 +4,10 @@ use super::cut::Places;
 use super::forecast::Forecaster;
 use super::leader::Said;
 use super::note::{Census, Note, Outlook, Part, SiteDuty, Targets, Terms};
-use crate::arrears::arrears;
 use crate::capacity::shares;
 use crate::cost::CostModel;
 use crate::figures::Figures;
+use crate::pe_lag::pe_lag;
 use crate::snapshot::{PeLoad, SiteLink};
 use crate::speeds::SpeedEstimate;
 use gridspan_topology::{Hierarchy, Layout, SiteId};
@@ -147,16 +147,16 @@ impl Top {
             self.grid.speeds.learn(&census.evidence);
         }
         self.grid.speeds.apply(&mut pes);
-        let arrears = arrears(&pes, &loads);
-        let works = pes.iter().zip(&loads).zip(&arrears);
+        let pe_lag = pe_lag(&pes, &loads);
+        let works = pes.iter().zip(&loads).zip(&pe_lag);
         let total =
-            works.map(|((pe, load), arrears)| load.as_nanos() as f64 * pe.speed * arrears).sum();
+            works.map(|((pe, load), pe_lag)| load.as_nanos() as f64 * pe.speed * pe_lag).sum();
         let speeds: Vec<f64> = pes.iter().map(PeLoad::effective_speed).collect();
         let clusters = (self.vertices / layout.site_count()).max(VERTICES_PER_SITE_MIN);
         let terms = Terms {
             shares: shares(&pes, &speeds, total),
             pes,
-            arrears,
+            pe_lag,
             total,
             steps: self.steps(),
             hierarchy: self.grid.hierarchy.clone(),
@@ -221,8 +221,8 @@ impl Top {
         Some(Figures {
             actors: self.census.values().map(|census| census.actors).fold(0, u64::saturating_add),
             moves: sum(|outlook| outlook.moves),
-            // Leaders give nobody a second seat.
-            twins: 0,
+            // Leaders give nobody a replica.
+            replicas: 0,
             steps: terms.steps,
             step_before: now.step,
             step_after: then.step,

@@ -80,7 +80,7 @@ pub enum StealMessage {
         tasks: u64,
     },
     /// The head of a site asks that of another for tasks, now or as soon as it has many.
-    Park(Standing),
+    Park(StandingRequest),
     /// It asks no more.
     Unpark,
     /// So many tasks are on their way to nodes of a standing request, which is thereby answered.
@@ -187,7 +187,7 @@ pub struct Demand {
 
 /// A request of one site that stands at another until it is answered or taken back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct StandingRequest {
     /// How many nodes the site has.
     pub nodes: u32,
     /// How long they still have work.

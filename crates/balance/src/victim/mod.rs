@@ -37,7 +37,7 @@ pub use command::{Amount, Command, Gift};
 pub use directory::Directory;
 pub use history::History;
 pub use lifeline::Lifeline;
-pub use message::{Demand, MAX_LISTED, Share, Standing, StealMessage};
+pub use message::{Demand, MAX_LISTED, Share, StandingRequest, StealMessage};
 pub use places::Places;
 pub use policy::{Turn, Victim};
 pub use random::RandomVictim;

@@ -317,7 +317,7 @@ fn message() -> impl Strategy<Value = StealMessage> {
     let demand = |(queued, idle, task_ns, receivers)| Demand { queued, idle, task_ns, receivers };
     let standing = |(nodes, backlog, receivers)| {
         let backlog = Duration::from_nanos(backlog);
-        Standing { nodes, backlog, receivers }
+        StandingRequest { nodes, backlog, receivers }
     };
     prop_oneof![
         Just(M::Request),

@@ -1,16 +1,16 @@
-//! The advisor: beliefs and broadcasts in, plans and wishes out.
+//! The advisor: beliefs and broadcasts in, plans and probe_requests out.
 
 use super::command::Command;
 use super::contest::{Contest, Way};
 use super::explanation::Explanation;
 use super::feedback::Feedback;
 use super::root::{Root, bucket, size};
-use crate::course::Course;
-use crate::effort::Effort;
 use crate::fluid::EdgeTiming;
-use crate::network::{Belief, Network, Sharing};
+use crate::network::{Network, NetworkEstimate, Sharing};
 use crate::pipeline::{Draft, PlannerConfig, plan_broadcast, plan_static};
 use crate::plan::{Plan, PlanError, PlanId};
+use crate::search_budget::SearchBudget;
+use crate::sub_plan::SubPlan;
 use gridspan_topology::{LinkEstimate, NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -59,9 +59,9 @@ pub struct Broadcast<'a> {
 #[derive(Clone, Debug)]
 pub struct Advisor {
     members: Vec<NodeId>,
-    belief: Belief,
+    estimate: NetworkEstimate,
     network: Network,
-    /// Counts the changes of the belief.
+    /// Counts the changes of the estimate.
     changes: u64,
     /// What it counted when links last changed, and not only what is believed to be shared.
     links_changed: u64,
@@ -74,13 +74,13 @@ pub struct Advisor {
 }
 
 impl Advisor {
-    /// Advises broadcasts over `members`, which the belief numbers in this order.
-    pub fn new(members: Vec<NodeId>, belief: Belief, config: AdvisorConfig) -> Self {
-        let network = belief.network();
+    /// Advises broadcasts over `members`, which the estimate numbers in this order.
+    pub fn new(members: Vec<NodeId>, estimate: NetworkEstimate, config: AdvisorConfig) -> Self {
+        let network = estimate.network();
         Self {
             members,
             network,
-            belief,
+            estimate,
             changes: 0,
             links_changed: 0,
             feedback: Feedback::default(),
@@ -94,14 +94,14 @@ impl Advisor {
     /// Names the plan that broadcasts from its root take without advice: others are compared with
     /// it, and it is taken again where it is faster. Without it, a root begins with a plan that
     /// needs no search.
-    pub fn introduce(&mut self, standing: Plan) {
-        let root = self.roots.entry(standing.id().root).or_default();
-        root.standing.get_or_insert(standing);
+    pub fn introduce(&mut self, default_plan: Plan) {
+        let root = self.roots.entry(default_plan.id().root).or_default();
+        root.default_plan.get_or_insert(default_plan);
     }
 
     /// What is believed of the network.
-    pub fn belief(&self) -> &Belief {
-        &self.belief
+    pub fn estimate(&self) -> &NetworkEstimate {
+        &self.estimate
     }
 
     /// The plan for a broadcast that begins now. It is answered at once: if there is none for this
@@ -117,18 +117,18 @@ impl Advisor {
     }
 
     /// How a multicast goes: as this plan does, where it leads to the `targets`, if that is
-    /// predicted to take no longer than the `other` course. Takes two simulations.
-    pub fn course(
+    /// predicted to take no longer than the `other` sub-plan. Takes two simulations.
+    pub fn sub_plan(
         &self,
         plan: PlanId,
         targets: &BTreeSet<NodeId>,
         bytes: u64,
-        other: Course,
-    ) -> Course {
+        other: SubPlan,
+    ) -> SubPlan {
         let Some(way) = self.find(plan) else { return other };
-        let pruned = Course::over(&way.plan, targets);
-        let takes_s = |course: &Course| {
-            course.draft(|node| self.place(node)).simulate(&self.network, bytes).completion_s
+        let pruned = SubPlan::over(&way.plan, targets);
+        let takes_s = |sub_plan: &SubPlan| {
+            sub_plan.draft(|node| self.place(node)).simulate(&self.network, bytes).completion_s
         };
         if takes_s(&pruned) <= takes_s(&other) { pruned } else { other }
     }
@@ -165,7 +165,7 @@ impl Advisor {
         had.max()
     }
 
-    /// A multicast to these nodes is over, which took the plan's [`Course`] to them.
+    /// A multicast to these nodes is over, which took the plan's [`SubPlan`] to them.
     pub fn observe_multicast(
         &mut self,
         now: Time,
@@ -174,7 +174,7 @@ impl Advisor {
     ) {
         self.roots.entry(multicast.root).or_default().note(multicast.began, multicast.bytes);
         let Some(way) = self.find(multicast.plan) else { return };
-        let draft = Course::over(&way.plan, targets).draft(|node| self.place(node));
+        let draft = SubPlan::over(&way.plan, targets).draft(|node| self.place(node));
         self.learn(now, multicast, &draft);
     }
 
@@ -182,7 +182,7 @@ impl Advisor {
     fn learn(&mut self, now: Time, message: &Broadcast<'_>, draft: &Draft) {
         if let Some(took) = message.took {
             self.explanation.note(draft, message.bytes, took.as_secs_f64());
-            if let Some(sharing) = self.explanation.better(&self.belief) {
+            if let Some(sharing) = self.explanation.better(&self.estimate) {
                 self.assume(sharing);
             }
         }
@@ -202,7 +202,7 @@ impl Advisor {
         if ratio.as_ref().is_some_and(is_usual) {
             return;
         }
-        if self.feedback.compare(now, &mut self.belief, &expected.edges, message.edges) {
+        if self.feedback.compare(now, &mut self.estimate, &expected.edges, message.edges) {
             self.links_changed();
         }
     }
@@ -216,19 +216,19 @@ impl Advisor {
         now: Time,
         part: &Broadcast<'_>,
         rest: u64,
-        effort: &Effort<'_>,
+        budget: &SearchBudget<'_>,
     ) -> Result<Option<Plan>, PlanError> {
         let Some(draft) = self.find(part.plan).map(|way| way.draft.clone()) else {
             return Ok(None);
         };
         let expected = draft.simulate(&self.network, part.bytes).edges;
-        if !self.feedback.compare(now, &mut self.belief, &expected, part.edges) {
+        if !self.feedback.compare(now, &mut self.estimate, &expected, part.edges) {
             return Ok(None);
         }
         self.links_changed();
         let place = self.place(part.root);
         let (other, time_s) =
-            plan_broadcast(&self.network, place, rest, self.config.planner, effort);
+            plan_broadcast(&self.network, place, rest, self.config.planner, budget);
         let before_s = draft.simulate(&self.network, rest).completion_s;
         if time_s >= before_s * (1.0 - self.config.gain_min) {
             return Ok(None);
@@ -242,10 +242,10 @@ impl Advisor {
 
     /// A link between clusters was measured in some other way.
     pub fn link_changed(&mut self, now: Time, from: usize, to: usize, estimate: &LinkEstimate) {
-        self.belief.set_latency(from, to, estimate.latency.duration().as_secs_f64());
+        self.estimate.set_latency(from, to, estimate.latency.duration().as_secs_f64());
         if let Some(bandwidth) = estimate.bandwidth {
             let bandwidth = bandwidth.bits_per_second() as f64 / 8.0;
-            self.belief.set_bandwidth(now, from, to, bandwidth);
+            self.estimate.set_bandwidth(now, from, to, bandwidth);
         }
         self.feedback.suspect(from, to);
         self.links_changed();
@@ -254,17 +254,17 @@ impl Advisor {
     /// Transfers between sites are taken to share this from now on, until broadcasts show something
     /// else.
     pub fn assume(&mut self, sharing: Sharing) {
-        if self.belief.sharing() != sharing {
-            self.belief = self.belief.with_sharing(sharing);
+        if self.estimate.sharing() != sharing {
+            self.estimate = self.estimate.with_sharing(sharing);
             self.changes += 1;
-            self.network = self.belief.network();
+            self.network = self.estimate.network();
         }
     }
 
     /// A wished probe of a pair got so many bytes per second.
     pub fn probed(&mut self, now: Time, from: usize, to: usize, bandwidth: f64) {
-        let before = self.belief.bandwidth(from, to);
-        self.belief.set_bandwidth(now, from, to, bandwidth);
+        let before = self.estimate.bandwidth(from, to);
+        self.estimate.set_bandwidth(now, from, to, bandwidth);
         self.feedback.probed((from, to), before, bandwidth);
         // Noise of a few percent is no reason to plan anew.
         if (bandwidth / before - 1.0).abs() > self.config.gain_min {
@@ -274,24 +274,24 @@ impl Advisor {
 
     /// All nodes of a cluster sent and received so many bytes per second together.
     pub fn probed_together(&mut self, cluster: usize, out: f64, into: f64) {
-        let (sent, received) = self.belief.together(cluster);
+        let (sent, received) = self.estimate.together(cluster);
         let is_news = |before: f64, now: f64| (now - before).abs() > self.config.gain_min * before;
-        self.belief.set_together(cluster, out, into);
+        self.estimate.set_together(cluster, out, into);
         if is_news(sent, out) || is_news(received, into) {
             self.links_changed();
         }
     }
 
     /// Decides by what was seen, and works ahead while nothing is to be sent, for as long as
-    /// `effort` allows; call it again later for the rest.
-    pub fn tick(&mut self, now: Time, effort: &Effort<'_>) -> Vec<Command> {
-        let wishes = self.feedback.wishes(now, &self.belief);
-        let mut commands: Vec<Command> = wishes.into_iter().map(Command::Probe).collect();
+    /// `budget` allows; call it again later for the rest.
+    pub fn tick(&mut self, now: Time, budget: &SearchBudget<'_>) -> Vec<Command> {
+        let probe_requests = self.feedback.probe_requests(now, &self.estimate);
+        let mut commands: Vec<Command> = probe_requests.into_iter().map(Command::Probe).collect();
         let gain_min = self.config.gain_min;
         commands.extend(self.roots.values_mut().flat_map(|root| root.decide(gain_min)));
-        while !effort.is_over() {
+        while !budget.is_over() {
             let Some((root, bucket)) = self.most_urgent(now) else { break };
-            match self.improve(now, root, bucket, effort) {
+            match self.improve(now, root, bucket, budget) {
                 Ok(decided) => commands.extend(decided),
                 // A plan that cannot be made now cannot be made in the next round either; the one
                 // that there is goes on being used.
@@ -305,7 +305,7 @@ impl Advisor {
     fn links_changed(&mut self) {
         self.changes += 1;
         self.links_changed = self.changes;
-        self.network = self.belief.network();
+        self.network = self.estimate.network();
         self.explanation.forget();
     }
 
@@ -322,9 +322,9 @@ impl Advisor {
     fn contest(&mut self, now: Time, root: NodeId, bucket: u32) -> Result<&mut Contest, PlanError> {
         let state = self.roots.entry(root).or_default();
         if !state.contests.contains_key(&bucket) {
-            let first = match state.standing.clone() {
+            let first = match state.default_plan.clone() {
                 Some(plan) => {
-                    let draft = Course::whole(&plan).draft(|node| self.place(node));
+                    let draft = SubPlan::whole(&plan).draft(|node| self.place(node));
                     Way::new(plan, draft, true)
                 }
                 None => {
@@ -341,7 +341,7 @@ impl Advisor {
         contests.get_mut(&bucket).ok_or(PlanError::Stripes { stripes: 0 })
     }
 
-    /// A size of which there is no plan for the present belief, from the root that is predicted to
+    /// A size of which there is no plan for the present estimate, from the root that is predicted to
     /// broadcast first: what is predicted next, then what lies around it, then what was used
     /// before.
     fn most_urgent(&self, now: Time) -> Option<(NodeId, u32)> {
@@ -357,11 +357,11 @@ impl Advisor {
         now: Time,
         root: NodeId,
         bucket: u32,
-        effort: &Effort<'_>,
+        budget: &SearchBudget<'_>,
     ) -> Result<Option<Command>, PlanError> {
         let (changes, links_changed) = (self.changes, self.links_changed);
         let (place, planner) = (self.place(root), self.config.planner);
-        let (draft, time_s) = plan_broadcast(&self.network, place, size(bucket), planner, effort);
+        let (draft, time_s) = plan_broadcast(&self.network, place, size(bucket), planner, budget);
         self.contest(now, root, bucket)?;
         let network = &self.network;
         let contests = &mut self.roots.entry(root).or_default().contests;

@@ -1,6 +1,6 @@
 //! What the advisor wants done.
 
-use super::feedback::Wish;
+use super::feedback::ProbeRequest;
 use crate::plan::{Plan, PlanId};
 
 /// What the caller is to do.
@@ -25,5 +25,5 @@ pub enum Command {
     Retire(PlanId),
     /// Measure this, and tell [`Advisor::probed`](super::Advisor::probed) or
     /// [`Advisor::probed_together`](super::Advisor::probed_together).
-    Probe(Wish),
+    Probe(ProbeRequest),
 }

@@ -32,7 +32,7 @@ const WAYS_MAX: usize = 5;
 /// A plan that was tried has to be better than another that was by this share, or both would take
 /// turns.
 const BETTER: f64 = 0.01;
-/// What a plan took before the belief changed is forgotten after so long, if it was not used since:
+/// What a plan took before the estimate changed is forgotten after so long, if it was not used since:
 /// it may have been tried while something else was in its way.
 const AGE_MAX: Duration = Duration::from_secs(60);
 
@@ -93,7 +93,7 @@ pub(super) struct Contest {
     /// At least one; the first needs no search and is never dropped.
     ways: Vec<Way>,
     taken: usize,
-    /// The belief under which plans were last searched.
+    /// The estimate under which plans were last searched.
     pub(super) searched: Option<u64>,
     /// The last change of links that is known here.
     links: u64,
@@ -182,7 +182,7 @@ impl Contest {
         (bytes, took_s): (u64, f64),
     ) {
         let Some(way) = self.ways.iter_mut().find(|way| way.plan.id() == plan) else { return };
-        // By the present belief, which the broadcast itself may have changed.
+        // By the present estimate, which the broadcast itself may have changed.
         let predicted_s = |bytes| way.draft.simulate(network, bytes).completion_s;
         let (its_s, usual_s) = (predicted_s(bytes), predicted_s(self.bytes));
         if its_s <= 0.0 {
@@ -207,7 +207,7 @@ impl Contest {
         seen.is_some_and(|seen| (1.0 / tolerance..=tolerance).contains(&(ratio / seen.ratio)))
     }
 
-    /// The belief has changed. If only what is shared is believed otherwise, and not what links can
+    /// The estimate has changed. If only what is shared is believed otherwise, and not what links can
     /// do, then what was seen is compared with the new prediction.
     pub(super) fn predict(&mut self, (now, links): (Time, u64), network: &Network) {
         self.links = links;

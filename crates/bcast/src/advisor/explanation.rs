@@ -3,7 +3,7 @@
 //! A single transfer does not show what it would share with others; a broadcast has many at once.
 //! The explanation that predicts the last broadcasts best is believed.
 
-use crate::network::{Belief, Sharing};
+use crate::network::{NetworkEstimate, Sharing};
 use crate::pipeline::Draft;
 use std::collections::VecDeque;
 
@@ -41,24 +41,24 @@ impl Explanation {
     }
 
     /// What is shared, if something else than what is believed explains much better what was seen.
-    pub(super) fn better(&self, belief: &Belief) -> Option<Sharing> {
+    pub(super) fn better(&self, estimate: &NetworkEstimate) -> Option<Sharing> {
         if self.seen.len() < HISTORY_MIN {
             return None;
         }
-        let wrong = self.wrong(belief);
+        let wrong = self.wrong(estimate);
         if wrong < RIGHT.ln() {
             return None;
         }
         let all = [Sharing::SitePairs, Sharing::SiteUplinks, Sharing::ClusterPairs];
-        let others = all.into_iter().filter(|&sharing| sharing != belief.sharing());
-        let judged = others.map(|sharing| (self.wrong(&belief.with_sharing(sharing)), sharing));
+        let others = all.into_iter().filter(|&sharing| sharing != estimate.sharing());
+        let judged = others.map(|sharing| (self.wrong(&estimate.with_sharing(sharing)), sharing));
         let best = judged.min_by(|one, other| one.0.total_cmp(&other.0))?;
         (best.0 < BETTER * wrong).then_some(best.1)
     }
 
     /// How far predictions are from what was seen: the mean logarithm of the ratio.
-    fn wrong(&self, belief: &Belief) -> f64 {
-        let network = belief.network();
+    fn wrong(&self, estimate: &NetworkEstimate) -> f64 {
+        let network = estimate.network();
         let errors = self.seen.iter().map(|(draft, bytes, took_s)| {
             let predicted_s = draft.simulate(&network, *bytes).completion_s;
             (took_s / predicted_s.max(f64::MIN_POSITIVE)).ln().abs()

@@ -1,7 +1,7 @@
 //! What the edges of a broadcast say of the network, and what to look at more closely.
 
 use crate::fluid::EdgeTiming;
-use crate::network::Belief;
+use crate::network::NetworkEstimate;
 use gridspan_topology::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -26,7 +26,7 @@ const PATIENCE_IN_DOUBT: Duration = Duration::from_secs(1);
 
 /// Something to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Wish {
+pub enum ProbeRequest {
     /// What one transfer from a cluster to another gets.
     Pair {
         /// The cluster that sends.
@@ -45,8 +45,8 @@ pub enum Wish {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Feedback {
     best: BTreeMap<(usize, usize), f64>,
-    asked: BTreeMap<Wish, Time>,
-    /// How much faster transfers usually are than expected though the belief is right: short
+    asked: BTreeMap<ProbeRequest, Time>,
+    /// How much faster transfers usually are than expected though the estimate is right: short
     /// segments, and whatever the simulation leaves out.
     usual: BTreeMap<(usize, usize), f64>,
     /// What was believed before a transfer was not as expected, and its ratio.
@@ -56,12 +56,12 @@ pub(super) struct Feedback {
 }
 
 impl Feedback {
-    /// Compares the edges of a broadcast with what was expected of them; whether the belief
+    /// Compares the edges of a broadcast with what was expected of them; whether the estimate
     /// changed.
     pub(super) fn compare(
         &mut self,
         now: Time,
-        belief: &mut Belief,
+        estimate: &mut NetworkEstimate,
         expected: &[EdgeTiming],
         seen: &[EdgeTiming],
     ) -> bool {
@@ -75,8 +75,8 @@ impl Feedback {
             .filter(|edge| looked_at.contains(&(edge.from, edge.to)))
             .copied()
             .collect();
-        let expected = by_pair(belief, &expected, is_arrivals);
-        for ((from, to), (bytes, seen_s)) in by_pair(belief, seen, is_arrivals) {
+        let expected = by_pair(estimate, &expected, is_arrivals);
+        for ((from, to), (bytes, seen_s)) in by_pair(estimate, seen, is_arrivals) {
             let Some(&(due, expected_s)) = expected.get(&(from, to)) else { continue };
             if bytes < BYTES_MIN || seen_s <= 0.0 || due <= 0.0 {
                 continue;
@@ -89,10 +89,10 @@ impl Feedback {
                 continue;
             }
             // The transfers had at most what the pair can do, and shared that as expected.
-            let believed = belief.bandwidth(from, to);
+            let believed = estimate.bandwidth(from, to);
             let rate = (believed * ratio).max(bytes / seen_s);
             self.doubted.entry((from, to)).or_insert((believed, ratio * usual));
-            belief.set_bandwidth(now, from, to, rate);
+            estimate.set_bandwidth(now, from, to, rate);
             self.suspect(from, to);
             has_changed = true;
         }
@@ -121,64 +121,70 @@ impl Feedback {
 
     /// What should be measured now. Suspects come first; what was asked for lately is not asked
     /// again.
-    pub(super) fn wishes(&mut self, now: Time, belief: &Belief) -> Vec<Wish> {
-        let clusters = belief.clusters();
+    pub(super) fn probe_requests(
+        &mut self,
+        now: Time,
+        estimate: &NetworkEstimate,
+    ) -> Vec<ProbeRequest> {
+        let clusters = estimate.clusters();
         let suspects = std::mem::take(&mut self.suspects);
-        let mut wanted: BTreeSet<(bool, Wish)> = BTreeSet::new();
+        let mut wanted: BTreeSet<(bool, ProbeRequest)> = BTreeSet::new();
         let mut bad: Vec<(Time, usize, usize)> = Vec::new();
         for from in 0..clusters {
             for to in (0..clusters).filter(|&to| to != from) {
-                let bandwidth = belief.bandwidth(from, to);
+                let bandwidth = estimate.bandwidth(from, to);
                 let best = self.best.entry((from, to)).or_insert(bandwidth);
                 *best = best.max(bandwidth);
-                let age = now.since(belief.measured(from, to));
+                let age = now.since(estimate.measured(from, to));
                 let is_suspect = suspects.0.contains(&from) || suspects.1.contains(&to);
                 if is_suspect || age >= REFRESH {
                     let rank = !is_suspect;
-                    wanted.insert((rank, Wish::Pair { from, to }));
+                    wanted.insert((rank, ProbeRequest::Pair { from, to }));
                     let is_doubted = |cluster: &usize| {
                         !is_suspect || suspects.0.contains(cluster) || suspects.1.contains(cluster)
                     };
                     let ends = [from, to].into_iter().filter(is_doubted);
-                    wanted.extend(ends.map(|cluster| (rank, Wish::Together { cluster })));
+                    wanted.extend(ends.map(|cluster| (rank, ProbeRequest::Together { cluster })));
                 } else if age >= BAD_AGE && bandwidth < BAD * *best {
-                    bad.push((belief.measured(from, to), from, to));
+                    bad.push((estimate.measured(from, to), from, to));
                 }
             }
         }
         bad.sort_unstable();
         bad.truncate(BAD_PROBES);
-        wanted.extend(bad.into_iter().map(|(_, from, to)| (true, Wish::Pair { from, to })));
-        let doubted = |wish: &Wish| match *wish {
-            Wish::Pair { from, to } => self.doubted.contains_key(&(from, to)),
-            Wish::Together { .. } => false,
+        wanted.extend(bad.into_iter().map(|(_, from, to)| (true, ProbeRequest::Pair { from, to })));
+        let doubted = |request: &ProbeRequest| match *request {
+            ProbeRequest::Pair { from, to } => self.doubted.contains_key(&(from, to)),
+            ProbeRequest::Together { .. } => false,
         };
-        wanted.extend(self.doubted.keys().map(|&(from, to)| (false, Wish::Pair { from, to })));
+        wanted.extend(
+            self.doubted.keys().map(|&(from, to)| (false, ProbeRequest::Pair { from, to })),
+        );
         let asked = &mut self.asked;
-        asked.retain(|wish, at| {
-            now.since(*at) < if doubted(wish) { PATIENCE_IN_DOUBT } else { PATIENCE }
+        asked.retain(|request, at| {
+            now.since(*at) < if doubted(request) { PATIENCE_IN_DOUBT } else { PATIENCE }
         });
-        let mut wishes = Vec::new();
-        for (_, wish) in wanted {
-            if let std::collections::btree_map::Entry::Vacant(place) = asked.entry(wish) {
+        let mut probe_requests = Vec::new();
+        for (_, request) in wanted {
+            if let std::collections::btree_map::Entry::Vacant(place) = asked.entry(request) {
                 place.insert(now);
-                wishes.push(wish);
+                probe_requests.push(request);
             }
         }
-        wishes
+        probe_requests
     }
 }
 
 /// Bytes and the time they took between each pair of different clusters, of all edges together: by
 /// arrivals behind the first segment, or by flowing times.
 fn by_pair(
-    belief: &Belief,
+    estimate: &NetworkEstimate,
     edges: &[EdgeTiming],
     is_arrivals: bool,
 ) -> BTreeMap<(usize, usize), (f64, f64)> {
     let mut pairs: BTreeMap<(usize, usize), (f64, f64)> = BTreeMap::new();
     for edge in edges {
-        let (from, to) = (belief.cluster_of(edge.from), belief.cluster_of(edge.to));
+        let (from, to) = (estimate.cluster_of(edge.from), estimate.cluster_of(edge.to));
         if from != to {
             let pair = pairs.entry((from, to)).or_default();
             let (bytes, took_s) =

@@ -9,7 +9,7 @@
 //!
 //! **When broadcasts take longer or shorter than predicted**, either something else is shared
 //! between sites than was believed (`explanation.rs`), or links have changed: edges that were
-//! slower or faster than predicted correct the belief about their pair at once, probes of the
+//! slower or faster than predicted correct the estimate about their pair at once, probes of the
 //! clusters at both ends are wished for (`feedback.rs`), and plans are made again. Pairs that are
 //! believed to be worse than they once were are probed now and then, since nothing flows over them
 //! that could show they have recovered.
@@ -28,5 +28,5 @@ mod root;
 
 pub use advice::{Advisor, AdvisorConfig, Broadcast};
 pub use command::Command;
-pub use feedback::Wish;
+pub use feedback::ProbeRequest;
 pub use predict::{Forecast, Predictor};

@@ -20,7 +20,7 @@ pub(super) struct Root {
     /// That of its latest plan.
     pub(super) version: u64,
     /// The plan that all nodes know from the beginning.
-    pub(super) standing: Option<Plan>,
+    pub(super) default_plan: Option<Plan>,
     /// By size, in steps of the square root of two.
     pub(super) contests: BTreeMap<u32, Contest>,
 }
@@ -48,12 +48,12 @@ impl Root {
         (next.is_none_or(|next| next < now), next)
     }
 
-    /// A size of which no plans were made under the present belief: what is predicted next, then
+    /// A size of which no plans were made under the present estimate: what is predicted next, then
     /// what lies around it, then what was used before.
-    pub(super) fn urgent(&self, belief: u64) -> Option<u32> {
+    pub(super) fn urgent(&self, estimate: u64) -> Option<u32> {
         let is_due = |bucket: &u32| {
             let contest = self.contests.get(bucket);
-            contest.is_none_or(|contest| contest.searched != Some(belief))
+            contest.is_none_or(|contest| contest.searched != Some(estimate))
         };
         let next = self.sizes.forecast().map(|forecast| bucket(forecast.value as u64));
         let around = next.into_iter().flat_map(|next| {

@@ -4,8 +4,8 @@
 use super::start::{is_sampled, start_tree};
 use super::state::State;
 use crate::dice::Dice;
-use crate::effort::Effort;
 use crate::paper::CostModel;
+use crate::search_budget::SearchBudget;
 
 /// A sender is drawn from the cheapest clusters for the receiver, this many.
 const CANDIDATES: usize = 16;
@@ -13,9 +13,9 @@ const CANDIDATES: usize = 16;
 /// nodes.
 const HEAT_MAX: f64 = 0.15;
 const HEAT: f64 = 1.2;
-/// In the course of a round the temperature falls by this factor.
+/// During a round the temperature falls by this factor.
 const COOLING: f64 = 1e-3;
-/// The share of the effort that goes into further start trees where they depend on samples: the
+/// The share of the budget that goes into further start trees where they depend on samples: the
 /// best of many is further from the first than a search of that length comes.
 const STARTS: f64 = 0.3;
 /// Moves of a round, and further ones for each node: the first rounds are short, and each is longer
@@ -42,16 +42,16 @@ pub struct Annealed {
 }
 
 /// Searches a tree from `root` over all nodes of the model, beginning with [`start_tree`].
-pub fn anneal(model: &CostModel, root: u32, seed: u64, effort: &Effort<'_>) -> Annealed {
+pub fn anneal(model: &CostModel, root: u32, seed: u64, budget: &SearchBudget<'_>) -> Annealed {
     let start = start_tree(model, root, seed);
-    effort.spend();
-    if model.len() < 3 || effort.is_over() {
+    budget.spend();
+    if model.len() < 3 || budget.is_over() {
         return Annealed { cost_s: model.completion_s(&start), parents: start, moves: 0 };
     }
-    let limit = effort.limit().is_none().then_some(UNLIMITED_PER_NODE * model.len() as f64);
-    let part = limit.map(|limit| Effort::evaluations(limit as u64));
-    let effort = part.as_ref().unwrap_or(effort);
-    let start = best_start(model, root, (start, seed), &effort.fraction(STARTS));
+    let limit = budget.limit().is_none().then_some(UNLIMITED_PER_NODE * model.len() as f64);
+    let part = limit.map(|limit| SearchBudget::evaluations(limit as u64));
+    let budget = part.as_ref().unwrap_or(budget);
+    let start = best_start(model, root, (start, seed), &budget.fraction(STARTS));
     let mut search = Search {
         state: State::new(model, &start),
         senders: Senders::new(model),
@@ -64,11 +64,11 @@ pub fn anneal(model: &CostModel, root: u32, seed: u64, effort: &Effort<'_>) -> A
     search.keep_if_best();
     let mut length = (ROUND + ROUND_PER_NODE * model.len() as u64) as f64;
     let mut round = 0;
-    while !effort.is_over() {
+    while !budget.is_over() {
         let is_restart = round % RESTART == RESTART - 1;
         let from = if is_restart { start.clone() } else { search.best.clone() };
         search.state.reset(&from);
-        search.round(length as u64, effort);
+        search.round(length as u64, budget);
         length *= ROUND_GROWTH;
         round += 1;
     }
@@ -80,19 +80,19 @@ fn best_start(
     model: &CostModel,
     root: u32,
     (mut best, seed): (Vec<u32>, u64),
-    effort: &Effort<'_>,
+    budget: &SearchBudget<'_>,
 ) -> Vec<u32> {
     if !is_sampled(model) {
         return best;
     }
     let mut best_s = model.completion_s(&best);
     for seed in (1..).map(|more| seed.wrapping_add(more)) {
-        if effort.is_over() {
+        if budget.is_over() {
             break;
         }
         let other = start_tree(model, root, seed);
         // It takes about as long as a move for each node.
-        (0..model.len()).for_each(|_| effort.spend());
+        (0..model.len()).for_each(|_| budget.spend());
         let other_s = model.completion_s(&other);
         if other_s < best_s {
             (best, best_s) = (other, other_s);
@@ -113,23 +113,23 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn round(&mut self, moves: u64, effort: &Effort<'_>) {
+    fn round(&mut self, moves: u64, budget: &SearchBudget<'_>) {
         let heat = HEAT_MAX.min(HEAT / self.state.parents().len() as f64);
         let cooling = COOLING.powf(LOOK as f64 / moves as f64);
         let mut temperature = heat * self.state.cost_s();
         for at in 0..moves {
             if at % LOOK == 0 {
                 temperature *= cooling;
-                if effort.is_over() {
+                if budget.is_over() {
                     return;
                 }
             }
             let before_s = self.state.cost_s();
             if !self.change() {
-                effort.spend();
+                budget.spend();
                 continue;
             }
-            effort.spend();
+            budget.spend();
             self.moves += 1;
             let worse = self.state.cost_s() - before_s;
             if worse > 0.0 && self.dice.unit() >= (-worse / temperature).exp() {
@@ -318,7 +318,7 @@ mod tests {
             let links = links.restricted_to(&[0, 1, 2, 3, 4, 5, 6]);
             let model = CostModel::new(&links, 1_000_000, Serialisation::Transfer);
 
-            let found = anneal(&model, 0, seed, &Effort::evaluations(20_000));
+            let found = anneal(&model, 0, seed, &SearchBudget::evaluations(20_000));
 
             let optimum = exact_optimum_s(&model, 0);
             assert!(found.cost_s >= optimum * (1.0 - 1e-9), "nothing is better than the best");
@@ -333,8 +333,8 @@ mod tests {
         let model = CostModel::new(&grid_links(8, 8, 3), 1_000_000, Serialisation::Transfer);
         let start_s = model.completion_s(&start_tree(&model, 9, 1));
 
-        let one = anneal(&model, 9, 1, &Effort::evaluations(5_000));
-        let other = anneal(&model, 9, 1, &Effort::evaluations(5_000));
+        let one = anneal(&model, 9, 1, &SearchBudget::evaluations(5_000));
+        let other = anneal(&model, 9, 1, &SearchBudget::evaluations(5_000));
 
         assert_eq!(one, other);
         assert!(one.cost_s <= start_s);
@@ -348,7 +348,7 @@ mod tests {
         // Each counts as much as a move for each node.
         let found = |trees: u64| {
             let first = (start_tree(&model, 0, 1), 1);
-            best_start(&model, 0, first, &Effort::evaluations(200 * trees))
+            best_start(&model, 0, first, &SearchBudget::evaluations(200 * trees))
         };
 
         let best_s = (1..=9).map(cost_s).fold(f64::INFINITY, f64::min);
@@ -362,7 +362,7 @@ mod tests {
         for count in [1, 2] {
             let model = CostModel::new(&uniform_links(count, 1), 1_000, Serialisation::Transfer);
 
-            assert_eq!(anneal(&model, 0, 1, &Effort::unlimited()).parents.len(), count);
+            assert_eq!(anneal(&model, 0, 1, &SearchBudget::unlimited()).parents.len(), count);
         }
     }
 }

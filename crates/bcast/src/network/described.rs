@@ -1,6 +1,6 @@
 //! The network that a grid file describes.
 
-use super::belief::{Belief, Place, Sharing};
+use super::estimate::{NetworkEstimate, Place, Sharing};
 use super::fabric::NodeLink;
 use gridspan_topology::{GridSpec, Link, NodeId};
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// notices. Sums over thousands of such links stay exact beside slow ones.
 const UNLIMITED: f64 = 125e9;
 
-impl Belief {
+impl NetworkEstimate {
     /// What a grid's description says of its nodes, in their order. Clusters are numbered as their
     /// first nodes are; nodes of a site that are in none are one together.
     ///
@@ -39,7 +39,7 @@ impl Belief {
             into: inside(node),
             initiation_s,
         });
-        let mut belief = Self::new(&places, nodes.collect(), sharing, |from, to| {
+        let mut estimate = Self::new(&places, nodes.collect(), sharing, |from, to| {
             let link = grid.link(first[from], first[to]);
             let latency = link.latency.duration() + link.jitter / 2;
             (latency.as_secs_f64(), bytes_per_second(link))
@@ -53,9 +53,9 @@ impl Belief {
                 true => members as f64 * inside(node),
                 false => bytes_per_second(grid.link_between(site, site)),
             };
-            belief.set_together(cluster, access, access);
+            estimate.set_together(cluster, access, access);
         }
-        belief
+        estimate
     }
 }
 
@@ -84,12 +84,12 @@ mod tests {
     fn nodes_clusters_and_links_are_as_the_file_says() {
         let grid = GridSpec::from_toml(GRID).unwrap();
 
-        let belief = Belief::from_grid(&grid, 2e-5, Sharing::SitePairs);
-        let network = belief.network();
+        let estimate = NetworkEstimate::from_grid(&grid, 2e-5, Sharing::SitePairs);
+        let network = estimate.network();
 
         let clusters: Vec<usize> = (0..7).map(|node| network.cluster_of(node)).collect();
         assert_eq!(clusters, [0, 0, 1, 1, 1, 2, 2]);
-        assert_eq!([0, 1, 2].map(|cluster| belief.site_of(cluster)), [0, 0, 1]);
+        assert_eq!([0, 1, 2].map(|cluster| estimate.site_of(cluster)), [0, 0, 1]);
         for (from, to, mbit, latency_s) in [
             (0, 1, 100.0, 50e-6),
             (1, 2, 60.0, 50e-6),
@@ -106,7 +106,7 @@ mod tests {
     fn clusters_of_one_site_share_the_way_to_another_and_each_its_access() {
         let grid = GridSpec::from_toml(GRID).unwrap();
         let shared = |sharing, one: (usize, usize), other: (usize, usize)| {
-            let network = Belief::from_grid(&grid, 2e-5, sharing).network();
+            let network = NetworkEstimate::from_grid(&grid, 2e-5, sharing).network();
             let meet = network.route(other.0, other.1).to_vec();
             let met = network.route(one.0, one.1).iter().filter(|shared| meet.contains(shared));
             let least = met.map(|&shared| network.capacities()[shared as usize] / MBIT);
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn a_link_without_limit_is_a_fast_one() {
         let grid = GridSpec::single(1).with_lan(Link::perfect());
-        let network = Belief::from_grid(&grid, 0.0, Sharing::SitePairs).network();
+        let network = NetworkEstimate::from_grid(&grid, 0.0, Sharing::SitePairs).network();
         assert_eq!(network.node(0).out, 125e9);
     }
 }

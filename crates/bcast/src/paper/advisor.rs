@@ -8,7 +8,7 @@
 use super::anneal::{CostUnit, PaperTree};
 use super::clustered::clustered_sa;
 use super::links::LinkMatrix;
-use crate::effort::Effort;
+use crate::search_budget::SearchBudget;
 use std::collections::BTreeMap;
 
 const IDLE_SIZE_MIN: u64 = 1 << 10;
@@ -75,25 +75,25 @@ impl PaperAdvisor {
         Some((bytes, regress(&gaps).or(gaps.first().copied()).map(|gap| gap.max(0.0))))
     }
 
-    /// Anneals a tree for the next size in turn. When busy, three calls share what `effort` allows,
+    /// Anneals a tree for the next size in turn. When busy, three calls share what `budget` allows,
     /// which the caller sets from the predicted gap; when idle its limit is ignored.
-    pub fn step(&mut self, links: &LinkMatrix, effort: &Effort<'_>) -> Tried {
-        let (bytes, effort) = match self.predict() {
+    pub fn step(&mut self, links: &LinkMatrix, budget: &SearchBudget<'_>) -> Tried {
+        let (bytes, budget) = match self.predict() {
             None => {
                 let bytes = self.idle_size;
                 self.idle_size = if bytes == IDLE_SIZE_MAX { IDLE_SIZE_MIN } else { bytes * 2 };
-                (bytes, effort.part(None))
+                (bytes, budget.part(None))
             }
             Some((next, _)) => {
                 let sizes = [next, next.saturating_mul(2), next.div_ceil(2)];
                 let left = sizes.len() - self.turn % sizes.len();
                 let bytes = sizes[self.turn % sizes.len()];
                 self.turn += 1;
-                (bytes, effort.fraction(1.0 / left as f64))
+                (bytes, budget.fraction(1.0 / left as f64))
             }
         };
         self.seed = self.seed.wrapping_add(1);
-        let tree = clustered_sa(links, self.root, bytes, self.unit, self.seed, &effort);
+        let tree = clustered_sa(links, self.root, bytes, self.unit, self.seed, &budget);
         let cost_s = tree.cost_s;
         self.trees.insert(bytes, tree);
         Tried { bytes, cost_s }
@@ -155,13 +155,13 @@ mod tests {
     fn idle_it_goes_round_the_sizes_and_busy_around_the_next() {
         let links = grid_links(2, 2, 1);
         let mut advisor = PaperAdvisor::new(0, CostUnit::Percent, 1);
-        let effort = Effort::unlimited();
-        let idle: Vec<u64> = (0..13).map(|_| advisor.step(&links, &effort).bytes).collect();
+        let budget = SearchBudget::unlimited();
+        let idle: Vec<u64> = (0..13).map(|_| advisor.step(&links, &budget).bytes).collect();
         let powers: Vec<u64> = (10..=21).chain([10]).map(|power| 1 << power).collect();
         assert_eq!(idle, powers);
 
         advisor.observe(0.0, 5000);
-        let busy: Vec<u64> = (0..4).map(|_| advisor.step(&links, &effort).bytes).collect();
+        let busy: Vec<u64> = (0..4).map(|_| advisor.step(&links, &budget).bytes).collect();
 
         assert_eq!(busy, [5000, 10_000, 2500, 5000]);
         assert_eq!(advisor.tree(5200).unwrap().parents.len(), 4);

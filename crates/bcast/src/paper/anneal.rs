@@ -2,7 +2,7 @@
 
 use super::cost::{CostModel, NONE, Scratch};
 use crate::dice::Dice;
-use crate::effort::Effort;
+use crate::search_budget::SearchBudget;
 
 const INITIAL_TEMPERATURE: f64 = 100.0;
 const MIN_TEMPERATURE: f64 = 1.0;
@@ -77,9 +77,9 @@ pub fn basic_sa(
     unit: CostUnit,
     good: &mut GoodList,
     seed: u64,
-    effort: &Effort<'_>,
+    budget: &SearchBudget<'_>,
 ) -> PaperTree {
-    Run::new(model, initial, unit).anneal(good, &mut Dice::new(seed), effort)
+    Run::new(model, initial, unit).anneal(good, &mut Dice::new(seed), budget)
 }
 
 struct Run<'a> {
@@ -128,15 +128,20 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn anneal(mut self, good: &mut GoodList, dice: &mut Dice, effort: &Effort<'_>) -> PaperTree {
-        effort.spend();
+    fn anneal(
+        mut self,
+        good: &mut GoodList,
+        dice: &mut Dice,
+        budget: &SearchBudget<'_>,
+    ) -> PaperTree {
+        budget.spend();
         good.update(&self.current, self.current_s);
         if self.current.len() < 3 {
             return self.best;
         }
         let mut temperature = INITIAL_TEMPERATURE;
         while temperature > MIN_TEMPERATURE {
-            let (accepted, is_better) = self.at(temperature, good, dice, effort);
+            let (accepted, is_better) = self.at(temperature, good, dice, budget);
             let share = f64::from(accepted) / f64::from(TRANSFORMS_PER_TEMPERATURE);
             if share <= ACCEPTED_MIN && !is_better {
                 break;
@@ -152,13 +157,13 @@ impl<'a> Run<'a> {
         temperature: f64,
         good: &mut GoodList,
         dice: &mut Dice,
-        effort: &Effort<'_>,
+        budget: &SearchBudget<'_>,
     ) -> (u32, bool) {
         let (mut accepted, mut is_better) = (0, false);
         for _ in 0..TRANSFORMS_PER_TEMPERATURE {
             self.transform(dice);
             let cost_s = self.model.evaluate(&self.next, &mut self.scratch);
-            effort.spend();
+            budget.spend();
             good.update(&self.next, cost_s);
             let is_best = cost_s < self.best.cost_s;
             if is_best {
@@ -215,14 +220,14 @@ mod tests {
         let star = [NONE, 0, 0, 0, 0, 0];
         for unit in [CostUnit::Percent, CostUnit::Seconds, CostUnit::Milliseconds] {
             let mut good = GoodList::default();
-            let effort = Effort::unlimited();
+            let budget = SearchBudget::unlimited();
 
-            let tree = basic_sa(&model(), &star, unit, &mut good, 7, &effort);
+            let tree = basic_sa(&model(), &star, unit, &mut good, 7, &budget);
 
             assert!(tree.cost_s < model().completion_s(&star));
             assert_eq!(tree.cost_s, model().completion_s(&tree.parents));
             assert_eq!(model().edges(&tree.parents).len(), 5, "all are reached");
-            assert!(effort.spent() <= 21 * 80 + 1, "100 x 0.8^21 is below 1");
+            assert!(budget.spent() <= 21 * 80 + 1, "100 x 0.8^21 is below 1");
         }
     }
 

@@ -10,7 +10,7 @@ use super::cost::{CostModel, NONE, Serialisation};
 use super::driver::driver_sa;
 use super::links::LinkMatrix;
 use super::pools::form_pools;
-use crate::effort::Effort;
+use crate::search_budget::SearchBudget;
 
 const PERCENTAGES: [f64; 4] = [10.0, 25.0, 50.0, 75.0];
 /// Annealing finds the best trees of at most so many nodes.
@@ -18,7 +18,7 @@ const POOL_MAX: usize = 16;
 /// Levels of recursion; each halves the nodes at least, or is the last.
 const LEVELS_MAX: u32 = 20;
 
-/// A tree over all nodes of `links` for a message of `bytes` from `root`. A limited effort is
+/// A tree over all nodes of `links` for a message of `bytes` from `root`. A limited budget is
 /// divided evenly between the pools.
 pub fn clustered_sa(
     links: &LinkMatrix,
@@ -26,7 +26,7 @@ pub fn clustered_sa(
     bytes: u64,
     unit: CostUnit,
     seed: u64,
-    effort: &Effort<'_>,
+    budget: &SearchBudget<'_>,
 ) -> PaperTree {
     let nodes: Vec<u32> = (0..links.len() as u32).collect();
     let pools = count_pools(links, root, &nodes, 0);
@@ -35,8 +35,8 @@ pub fn clustered_sa(
         root,
         bytes,
         unit,
-        share: effort.limit().map(|limit| limit / f64::from(pools.max(1))),
-        effort,
+        share: budget.limit().map(|limit| limit / f64::from(pools.max(1))),
+        budget,
         whole: CostModel::new(links, bytes, Serialisation::Transfer),
     };
     let mut draws = seed;
@@ -84,7 +84,7 @@ struct Search<'a> {
     unit: CostUnit,
     /// What each pool may spend.
     share: Option<f64>,
-    effort: &'a Effort<'a>,
+    budget: &'a SearchBudget<'a>,
     whole: CostModel,
 }
 
@@ -145,8 +145,8 @@ impl Search<'_> {
         let links = self.links.restricted_to(nodes);
         let model = CostModel::new(&links, self.bytes, Serialisation::Transfer);
         let root = nodes.iter().position(|&node| node == self.root).map(|place| place as u32);
-        let effort = self.effort.part(self.share);
-        let found = driver_sa(&model, root, self.unit, *draws, &effort).tree;
+        let budget = self.budget.part(self.share);
+        let found = driver_sa(&model, root, self.unit, *draws, &budget).tree;
         let mut parents = vec![NONE; self.links.len()];
         let mut root = nodes[0];
         for (&node, &parent) in nodes.iter().zip(&found.parents) {
@@ -169,7 +169,8 @@ mod tests {
         // Six clusters of five nodes; 100 Mbit/s inside, at most a tenth of it outside.
         let links = grid_links(6, 5, 1);
 
-        let tree = clustered_sa(&links, 7, 1_000_000, CostUnit::Percent, 1, &Effort::unlimited());
+        let tree =
+            clustered_sa(&links, 7, 1_000_000, CostUnit::Percent, 1, &SearchBudget::unlimited());
 
         assert_eq!(tree.parents[7], NONE);
         let crossing = (0..30_u32).filter(|&node| {
@@ -184,10 +185,10 @@ mod tests {
     #[test]
     fn a_limited_effort_is_kept_but_for_the_runs_that_have_begun() {
         let links = grid_links(6, 5, 1);
-        let effort = Effort::evaluations(60_000);
+        let budget = SearchBudget::evaluations(60_000);
 
-        clustered_sa(&links, 0, 1_000_000, CostUnit::Percent, 1, &effort);
+        clustered_sa(&links, 0, 1_000_000, CostUnit::Percent, 1, &budget);
 
-        assert!(effort.spent() < 60_000 + 30 * 1_700, "{}", effort.spent());
+        assert!(budget.spent() < 60_000 + 30 * 1_700, "{}", budget.spent());
     }
 }

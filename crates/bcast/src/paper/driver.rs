@@ -4,7 +4,7 @@
 use super::anneal::{CostUnit, GoodList, PaperTree, basic_sa};
 use super::cost::{CostModel, NONE};
 use crate::dice::Dice;
-use crate::effort::Effort;
+use crate::search_budget::SearchBudget;
 
 /// Runs of each phase if no duration is given.
 const RANDOM_RUNS: u32 = 50;
@@ -24,24 +24,24 @@ pub struct Searched {
 }
 
 /// Searches a tree over all nodes of the model. With `root: None`, as in a pool that the root of
-/// the broadcast is not in, the root is drawn anew for each random tree. A limited effort is the
+/// the broadcast is not in, the root is drawn anew for each random tree. A limited budget is the
 /// paper's `time_duration`; a run that has begun is finished. Panics without nodes.
 pub fn driver_sa(
     model: &CostModel,
     root: Option<u32>,
     unit: CostUnit,
     seed: u64,
-    effort: &Effort<'_>,
+    budget: &SearchBudget<'_>,
 ) -> Searched {
     assert!(!model.is_empty(), "a tree has a root");
     let mut dice = Dice::new(seed);
     let mut good = GoodList::default();
     let mut best: Option<PaperTree> = None;
     let (mut random_runs, mut refine_runs) = (0, 0);
-    let mut changed_at = effort.elapsed();
+    let mut changed_at = budget.elapsed();
     let mut run = |initial: &[u32], good: &mut GoodList, dice: &mut Dice| {
         let run_seed = dice.below(usize::MAX) as u64;
-        let tree = basic_sa(model, initial, unit, good, run_seed, effort);
+        let tree = basic_sa(model, initial, unit, good, run_seed, budget);
         let is_better = best.as_ref().is_none_or(|best| tree.cost_s < best.cost_s);
         if is_better {
             best = Some(tree);
@@ -51,20 +51,20 @@ pub fn driver_sa(
     loop {
         let initial = random_tree(model.len(), root, &mut dice);
         if run(&initial, &mut good, &mut dice) {
-            changed_at = effort.elapsed();
+            changed_at = budget.elapsed();
         }
         random_runs += 1;
-        let is_enough = match effort.limit() {
+        let is_enough = match budget.limit() {
             None => random_runs == RANDOM_RUNS,
-            Some(_) => effort.elapsed() - changed_at >= UNCHANGED * effort.remaining(),
+            Some(_) => budget.elapsed() - changed_at >= UNCHANGED * budget.remaining(),
         };
         if is_enough {
             break;
         }
     }
-    while match effort.limit() {
+    while match budget.limit() {
         None => refine_runs < REFINE_RUNS,
-        Some(_) => !effort.is_over(),
+        Some(_) => !budget.is_over(),
     } {
         let trees = good.trees();
         let initial = trees[refine_runs as usize % trees.len()].parents.clone();
@@ -105,7 +105,7 @@ mod tests {
     fn without_a_duration_fifty_random_runs_and_twenty_five_refinements_are_made() {
         let model = model(6, 1);
 
-        let searched = driver_sa(&model, Some(2), CostUnit::Percent, 3, &Effort::unlimited());
+        let searched = driver_sa(&model, Some(2), CostUnit::Percent, 3, &SearchBudget::unlimited());
 
         assert_eq!((searched.random_runs, searched.refine_runs), (50, 25));
         assert_eq!(searched.tree.parents[2], NONE);
@@ -116,11 +116,11 @@ mod tests {
 
     #[test]
     fn a_duration_is_divided_between_both_phases() {
-        let effort = Effort::evaluations(30_000);
+        let budget = SearchBudget::evaluations(30_000);
 
-        let searched = driver_sa(&model(12, 2), Some(0), CostUnit::Percent, 3, &effort);
+        let searched = driver_sa(&model(12, 2), Some(0), CostUnit::Percent, 3, &budget);
 
-        assert!(effort.spent() >= 30_000 && effort.spent() < 30_000 + 1_700);
+        assert!(budget.spent() >= 30_000 && budget.spent() < 30_000 + 1_700);
         assert!(searched.random_runs > 3 && searched.refine_runs > 3, "{searched:?}");
     }
 
@@ -129,7 +129,7 @@ mod tests {
         let links = LinkMatrix::new(vec![0], vec![0.0], |_, _| (0.0, 1.0));
         let model = CostModel::new(&links, 1, Serialisation::Transfer);
 
-        let searched = driver_sa(&model, None, CostUnit::Percent, 1, &Effort::unlimited());
+        let searched = driver_sa(&model, None, CostUnit::Percent, 1, &SearchBudget::unlimited());
 
         assert_eq!(searched.tree, PaperTree { parents: vec![NONE], cost_s: 0.0 });
     }

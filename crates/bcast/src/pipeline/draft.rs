@@ -5,10 +5,10 @@ use crate::network::Network;
 
 /// One tree and its part of the message.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Strand {
+pub struct DraftStripe {
     /// `(parent, child)`, each after the one that reaches its parent, in the order of sending.
     pub edges: Vec<(u32, u32)>,
-    /// Its part of the message, `0.0..=1.0`; those of all strands add up to 1.
+    /// Its part of the message, `0.0..=1.0`; those of all stripes add up to 1.
     pub share: f64,
 }
 
@@ -16,22 +16,22 @@ pub struct Strand {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draft {
     /// At least one tree.
-    pub strands: Vec<Strand>,
+    pub stripes: Vec<DraftStripe>,
     /// The size of a segment; a message that is not larger travels whole.
     pub segment_bytes: u64,
     /// What a node does while a segment leaves it.
     pub sending: Sending,
 }
 
-/// Segments of one simulated strand at most: more would take longer to simulate than they are
+/// Segments of one simulated stripe at most: more would take longer to simulate than they are
 /// worth.
 const SEGMENTS_MAX: f64 = 4096.0;
 
 impl Draft {
     /// A tree over which the message is sent whole, from one child to the next.
     pub fn whole(edges: Vec<(u32, u32)>) -> Self {
-        let strands = vec![Strand { edges, share: 1.0 }];
-        Self { strands, segment_bytes: u64::MAX, sending: Sending::Serial }
+        let stripes = vec![DraftStripe { edges, share: 1.0 }];
+        Self { stripes, segment_bytes: u64::MAX, sending: Sending::Serial }
     }
 
     /// The same, sent to all children at once, as nodes do that need not wait for what they send.
@@ -49,12 +49,12 @@ impl Draft {
 
     /// What travels over each tree.
     pub fn runs(&self, bytes: u64) -> Vec<Run> {
-        let run = |strand: &Strand| {
-            let part = bytes as f64 * strand.share;
+        let run = |stripe: &DraftStripe| {
+            let part = bytes as f64 * stripe.share;
             let segments = (part / self.segment_bytes as f64).ceil().clamp(1.0, SEGMENTS_MAX);
-            Run { edges: strand.edges.clone(), bytes: part, segments: segments as u32 }
+            Run { edges: stripe.edges.clone(), bytes: part, segments: segments as u32 }
         };
-        self.strands.iter().map(run).collect()
+        self.stripes.iter().map(run).collect()
     }
 
     /// How the broadcast goes over this network.

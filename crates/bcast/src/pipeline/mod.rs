@@ -16,5 +16,5 @@ mod packing;
 mod planner;
 mod search;
 
-pub use draft::{Draft, Strand};
+pub use draft::{Draft, DraftStripe};
 pub use planner::{PlannerConfig, plan_broadcast, plan_static};

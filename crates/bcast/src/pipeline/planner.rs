@@ -5,15 +5,15 @@
 //! What is too small for segments goes whole over a tree that annealing found.
 
 use super::cost::ClusterCosts;
-use super::draft::{Draft, Strand};
+use super::draft::{Draft, DraftStripe};
 use super::expand::{Inner, Layout, expand};
 use super::packing::{Packing, pack};
 use super::search::{ClusterTree, search};
 use crate::anneal::anneal;
-use crate::effort::Effort;
 use crate::fluid::Sending;
 use crate::network::Network;
 use crate::paper::{CostModel, Serialisation};
+use crate::search_budget::SearchBudget;
 
 /// What a planner may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub fn plan_broadcast(
     root: u32,
     bytes: u64,
     config: PlannerConfig,
-    effort: &Effort<'_>,
+    budget: &SearchBudget<'_>,
 ) -> (Draft, f64) {
     let mut planner = Planner { network, root, bytes, best: None };
     let home = network.cluster_of(root) as u32;
@@ -69,16 +69,16 @@ pub fn plan_broadcast(
     let segment = if is_pipelined { segment_guess(network, bytes) } else { bytes.max(1) };
     let coarse = segment.max(bytes.div_ceil(COARSE));
     let costs = ClusterCosts::new(network, bytes, segment);
-    let part = effort.fraction(0.4);
+    let part = budget.fraction(0.4);
     if let Some(tree) = search(network, &costs, home, config.seed, &part) {
         planner.one_tree(&tree, is_pipelined, coarse);
         if is_pipelined && config.trees_max > 1 && bytes >= STRIPED_MIN {
-            planner.striped(home, config.trees_max, coarse, effort);
+            planner.striped(home, config.trees_max, coarse, budget);
         }
     }
     if (!is_pipelined || bytes <= WHOLE_TRIED_MAX) && network.len() <= ANNEALED_NODES_MAX {
         let model = CostModel::new(&network.links(), bytes, Serialisation::Transfer);
-        let tree = anneal(&model, root, config.seed, &effort.fraction(0.6));
+        let tree = anneal(&model, root, config.seed, &budget.fraction(0.6));
         planner.consider(Draft::whole(model.edges(&tree.parents)).at_once());
     }
     if is_pipelined {
@@ -157,7 +157,7 @@ impl Planner<'_> {
         }
     }
 
-    fn striped(&mut self, home: u32, trees_max: usize, segment: u64, effort: &Effort<'_>) {
+    fn striped(&mut self, home: u32, trees_max: usize, segment: u64, budget: &SearchBudget<'_>) {
         let Some(all) = pack(self.network, home) else { return };
         let single = all.restricted(self.network, home, 1).rate;
         let one_s = self.best.as_ref().map_or(f64::INFINITY, |best| best.1);
@@ -166,7 +166,7 @@ impl Planner<'_> {
         }
         let mut last_s = f64::INFINITY;
         for count in [2, 3, 4, 6].into_iter().filter(|&count| count <= trees_max) {
-            if count > all.trees.len() || effort.is_over() {
+            if count > all.trees.len() || budget.is_over() {
                 break;
             }
             // The root is busy enough with beginning all trees, so that others send to other
@@ -186,12 +186,12 @@ impl Planner<'_> {
 
     fn stripes(&self, packing: &Packing, inner: Inner, segment: u64) -> Draft {
         let turns = packing.trees.len();
-        let strand = |(turn, (tree, share)): (usize, &(ClusterTree, f64))| {
+        let stripe = |(turn, (tree, share)): (usize, &(ClusterTree, f64))| {
             let layout = Layout { inner, offset: 1, turn: (turn, turns) };
-            Strand { edges: expand(self.network, tree, self.root, layout), share: *share }
+            DraftStripe { edges: expand(self.network, tree, self.root, layout), share: *share }
         };
-        let strands = packing.trees.iter().enumerate().map(strand).collect();
-        Draft { strands, segment_bytes: segment, sending: Sending::Concurrent }
+        let stripes = packing.trees.iter().enumerate().map(stripe).collect();
+        Draft { stripes, segment_bytes: segment, sending: Sending::Concurrent }
     }
 
     /// Tries the winner with finer segments, as long as they get better.

@@ -2,8 +2,8 @@
 
 use super::cost::{ClusterCosts, Memory};
 use crate::dice::Dice;
-use crate::effort::Effort;
 use crate::network::Network;
+use crate::search_budget::SearchBudget;
 
 /// A tree over the clusters that have nodes: the parent of each, and an order with parents first.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,14 +28,14 @@ pub(super) fn search(
     costs: &ClusterCosts<'_>,
     root: u32,
     seed: u64,
-    effort: &Effort<'_>,
+    budget: &SearchBudget<'_>,
 ) -> Option<ClusterTree> {
     let mut dice = Dice::new(seed);
     let starts = [star(network, root), nearest(network, root)];
     let count = starts.len();
     let mut best: Option<ClusterTree> = None;
     for (number, parents) in starts.into_iter().enumerate() {
-        let part = effort.fraction(1.0 / (count - number) as f64);
+        let part = budget.fraction(1.0 / (count - number) as f64);
         let found = Annealing::new(network, costs, root, parents).run(&mut dice, &part);
         if best.as_ref().is_none_or(|best| found.cost_s < best.cost_s) {
             best = Some(found);
@@ -111,9 +111,9 @@ impl<'a> Annealing<'a> {
         }
     }
 
-    fn run(mut self, dice: &mut Dice, effort: &Effort<'_>) -> ClusterTree {
+    fn run(mut self, dice: &mut Dice, budget: &SearchBudget<'_>) -> ClusterTree {
         let mut cost_s = self.evaluate();
-        effort.spend();
+        budget.spend();
         let mut best =
             ClusterTree { parents: self.parents.clone(), order: self.order.clone(), cost_s };
         let moves = (MOVES_PER_CLUSTER * self.others.len() as u64).min(MOVES_MAX);
@@ -123,7 +123,7 @@ impl<'a> Annealing<'a> {
             return best;
         }
         for at in 0..moves {
-            if at % 16 == 0 && effort.is_over() {
+            if at % 16 == 0 && budget.is_over() {
                 break;
             }
             temperature *= cooling;
@@ -136,7 +136,7 @@ impl<'a> Annealing<'a> {
             }
             self.parents[moved as usize] = parent;
             let new_s = self.evaluate();
-            effort.spend();
+            budget.spend();
             if new_s <= cost_s || dice.unit() < ((cost_s - new_s) / temperature).exp() {
                 cost_s = new_s;
                 if cost_s < best.cost_s {
@@ -196,7 +196,7 @@ mod tests {
         }
         let costs = ClusterCosts::new(&network, 1_000_000, 16_384);
 
-        let tree = search(&network, &costs, 0, 1, &Effort::unlimited()).unwrap();
+        let tree = search(&network, &costs, 0, 1, &SearchBudget::unlimited()).unwrap();
 
         assert!(tree.parents == [NONE, 0, 1] || tree.parents == [NONE, 2, 0], "{tree:?}");
         assert!(tree.cost_s < 1.1, "1 MB over 1 MB/s, and little more: {tree:?}");

@@ -181,8 +181,8 @@ impl Graph {
 mod tests {
     use super::*;
     use crate::dice::Dice;
-    use crate::effort::Effort;
     use crate::network::{NodeLink, Sharing};
+    use crate::search_budget::SearchBudget;
     use crate::strategies::{NAMES, Request, by_name};
     use crate::study::{TeraGrid, simulate_packets};
     use proptest::prelude::*;
@@ -252,7 +252,7 @@ mod tests {
             let bound_s = bound_s(&network, root, bytes);
             for &name in NAMES {
                 let request = Request { network: &network, sites: &[], root, bytes, seed };
-                let draft = by_name(name).unwrap().draft(&request, &Effort::evaluations(30));
+                let draft = by_name(name).unwrap().draft(&request, &SearchBudget::evaluations(30));
                 let flows = draft.simulate(&network, bytes);
                 prop_assert!(flows.completion_s >= bound_s * (1.0 - 1e-9), "{name}: {flows:?}");
                 let packets = simulate_packets(&network, &draft.runs(bytes), draft.sending);

@@ -1,16 +1,16 @@
 //! Who takes part in the experiment, and what each of them may know.
 
 use super::teragrid::TeraGrid;
-use crate::advisor::{Advisor, AdvisorConfig, Broadcast, Command, Wish};
+use crate::advisor::{Advisor, AdvisorConfig, Broadcast, Command, ProbeRequest};
 use crate::dice::Dice;
-use crate::effort::Effort;
 use crate::fluid::{EdgeTiming, joint_rate};
-use crate::network::{Belief, Network};
+use crate::network::{Network, NetworkEstimate};
 use crate::paper::{
     CostModel, CostUnit, PaperAdvisor, Serialisation, clustered_sa, mateescu, mpich_g2,
 };
 use crate::pipeline::{Draft, PlannerConfig, plan_broadcast};
 use crate::plan::PlanId;
+use crate::search_budget::SearchBudget;
 use gridspan_topology::{NodeId, Time};
 
 /// All contenders, the one that others are compared with first.
@@ -51,7 +51,7 @@ pub enum Contender {
     OursOnce,
     /// Our planner, stale.
     OursStale,
-    /// Our advisor: it sees the edges of its broadcasts, and what it wishes to have probed.
+    /// Our advisor: it sees the edges of its broadcasts, and what it probe_requests to have probed.
     Ours,
     /// The same; after a quarter of a message it may choose another plan for the rest.
     OursMidway,
@@ -117,7 +117,7 @@ pub(super) struct Player<'a> {
     spending: Spending,
     dice: Dice,
     /// What the last complete measurement says.
-    belief: Belief,
+    estimate: NetworkEstimate,
     measured_s: f64,
     paper: PaperAdvisor,
     ours: Advisor,
@@ -133,9 +133,9 @@ fn at(seconds: f64) -> Time {
 impl<'a> Player<'a> {
     pub(super) fn new(grid: &'a TeraGrid, contender: Contender, spending: Spending) -> Self {
         let mut dice = Dice::new(SEED);
-        let belief = measure(grid, grid.unloaded(), Time::ZERO, &mut dice);
+        let estimate = measure(grid, grid.unloaded(), Time::ZERO, &mut dice);
         let members = (0..grid.unloaded().len() as u32).map(NodeId).collect();
-        let ours = Advisor::new(members, belief.clone(), AdvisorConfig::default());
+        let ours = Advisor::new(members, estimate.clone(), AdvisorConfig::default());
         let paper = PaperAdvisor::new(grid.root(), CostUnit::default(), SEED);
         let (once, used) = (None, PlanId::default());
         Self {
@@ -143,7 +143,7 @@ impl<'a> Player<'a> {
             contender,
             spending,
             dice,
-            belief,
+            estimate,
             measured_s: 0.0,
             paper,
             ours,
@@ -165,7 +165,7 @@ impl<'a> Player<'a> {
         };
         if refreshed_s > self.measured_s {
             let network = self.grid.at(refreshed_s);
-            self.belief = measure(self.grid, &network, at(refreshed_s), &mut self.dice);
+            self.estimate = measure(self.grid, &network, at(refreshed_s), &mut self.dice);
             self.measured_s = refreshed_s;
         }
         match self.contender {
@@ -207,19 +207,19 @@ impl<'a> Player<'a> {
         // What is wished for is measured if there is time, and planned with at the end.
         let mut look_s = now_s + PROBE_S;
         while look_s < next_s {
-            let nothing = Effort::evaluations(0);
+            let nothing = SearchBudget::evaluations(0);
             let commands = self.ours.tick(at(look_s), &nothing);
             let had_wishes = !commands.is_empty();
             for command in commands {
-                if let Command::Probe(wish) = command {
-                    self.probe(look_s, wish);
+                if let Command::Probe(request) = command {
+                    self.probe(look_s, request);
                 }
             }
-            // What was found may raise more wishes at once.
+            // What was found may raise more probe_requests at once.
             look_s += if had_wishes { PROBE_S / 4.0 } else { LOOK_S };
         }
         for _ in 0..3 {
-            self.ours.tick(at(next_s), &Effort::evaluations(self.spending.ours));
+            self.ours.tick(at(next_s), &SearchBudget::evaluations(self.spending.ours));
         }
     }
 
@@ -234,20 +234,20 @@ impl<'a> Player<'a> {
     ) -> Option<Draft> {
         let (root, began) = (NodeId(self.grid.root()), at(now_s));
         let part = Broadcast { root, bytes: part, began, took: None, plan: self.used, edges };
-        let effort = Effort::evaluations(self.spending.ours);
-        let plan = self.ours.midway(at(now_s), &part, rest, &effort).ok().flatten()?;
+        let budget = SearchBudget::evaluations(self.spending.ours);
+        let plan = self.ours.midway(at(now_s), &part, rest, &budget).ok().flatten()?;
         Some(Draft::from(&plan))
     }
 
-    fn probe(&mut self, now_s: f64, wish: Wish) {
+    fn probe(&mut self, now_s: f64, request: ProbeRequest) {
         let network = self.grid.at(now_s);
         self.probes += 1;
-        match wish {
-            Wish::Pair { from, to } => {
+        match request {
+            ProbeRequest::Pair { from, to } => {
                 let rate = pair_rate(&network, from, to) * noise(&mut self.dice);
                 self.ours.probed(at(now_s), from, to, rate);
             }
-            Wish::Together { cluster } => {
+            ProbeRequest::Together { cluster } => {
                 let (out, into) = together_rates(&network, cluster);
                 self.ours.probed_together(cluster, out, into);
             }
@@ -272,22 +272,22 @@ impl<'a> Player<'a> {
     }
 
     fn model(&self, bytes: u64) -> CostModel {
-        CostModel::new(&self.belief.network().links(), bytes, Serialisation::Transfer)
+        CostModel::new(&self.estimate.network().links(), bytes, Serialisation::Transfer)
     }
 
     fn clustered(&mut self, bytes: u64) -> Draft {
-        let links = self.belief.network().links();
+        let links = self.estimate.network().links();
         let root = self.grid.root();
         let parents = match self.paper.predict() {
             None => {
-                let effort = Effort::evaluations(self.spending.paper);
-                clustered_sa(&links, root, bytes, CostUnit::default(), SEED, &effort).parents
+                let budget = SearchBudget::evaluations(self.spending.paper);
+                clustered_sa(&links, root, bytes, CostUnit::default(), SEED, &budget).parents
             }
             Some(_) => {
                 self.paper.drop_trees();
-                let effort = Effort::evaluations(3 * self.spending.paper);
+                let budget = SearchBudget::evaluations(3 * self.spending.paper);
                 (0..3).for_each(|_| {
-                    self.paper.step(&links, &effort);
+                    self.paper.step(&links, &budget);
                 });
                 self.paper.tree(bytes).map(|tree| tree.parents.clone()).unwrap_or_default()
             }
@@ -297,8 +297,8 @@ impl<'a> Player<'a> {
 
     fn planned(&self, bytes: u64, is_segmented: bool, trees_max: usize) -> Draft {
         let config = PlannerConfig { trees_max, is_segmented, seed: SEED };
-        let effort = Effort::evaluations(self.spending.ours);
-        plan_broadcast(&self.belief.network(), self.grid.root(), bytes, config, &effort).0
+        let budget = SearchBudget::evaluations(self.spending.ours);
+        plan_broadcast(&self.estimate.network(), self.grid.root(), bytes, config, &budget).0
     }
 
     fn advised(&mut self, now_s: f64, bytes: u64) -> Draft {
@@ -344,19 +344,19 @@ fn together_rates(network: &Network, cluster: usize) -> (f64, f64) {
 }
 
 /// Measures everything.
-fn measure(grid: &TeraGrid, network: &Network, now: Time, dice: &mut Dice) -> Belief {
+fn measure(grid: &TeraGrid, network: &Network, now: Time, dice: &mut Dice) -> NetworkEstimate {
     let nodes = (0..network.len() as u32).map(|node| *network.node(node)).collect();
-    let mut belief = Belief::new(&grid.places(), nodes, grid.sharing(), |from, to| {
+    let mut estimate = NetworkEstimate::new(&grid.places(), nodes, grid.sharing(), |from, to| {
         let rate = pair_rate(network, from, to);
         (network.latency_between_s(from, to), rate * noise(dice))
     });
     for cluster in 0..network.clusters() {
         let (out, into) = together_rates(network, cluster);
-        belief.set_together(cluster, out, into);
+        estimate.set_together(cluster, out, into);
         for other in 0..network.clusters() {
-            let rate = belief.bandwidth(cluster, other);
-            belief.set_bandwidth(now, cluster, other, rate);
+            let rate = estimate.bandwidth(cluster, other);
+            estimate.set_bandwidth(now, cluster, other, rate);
         }
     }
-    belief
+    estimate
 }

@@ -3,7 +3,7 @@
 use super::scene::Scene;
 use crate::args::BcastArgs;
 use gridspan::bcast::strategies::{Request, Strategy};
-use gridspan::bcast::{Draft, EdgeTiming, Effort};
+use gridspan::bcast::{Draft, EdgeTiming, SearchBudget};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -70,7 +70,7 @@ impl Prediction {
         let request = Request { network, sites, root: root.0, bytes, seed: args.seed };
         let begin = Instant::now();
         let clock = || begin.elapsed();
-        let draft = strategy.draft(&request, &Effort::time(args.effort, &clock));
+        let draft = strategy.draft(&request, &SearchBudget::time(args.effort, &clock));
         let planning = begin.elapsed();
         let outcome = draft.simulate(network, bytes);
         debug_assert!(
@@ -80,9 +80,9 @@ impl Prediction {
             outcome.completion_s
         );
         let mut edges = outcome.edges.into_iter();
-        let trees = draft.strands.iter().map(|strand| {
-            let edges = edges.by_ref().take(strand.edges.len()).collect();
-            TreeView::new(scene, strand.share, edges)
+        let trees = draft.stripes.iter().map(|stripe| {
+            let edges = edges.by_ref().take(stripe.edges.len()).collect();
+            TreeView::new(scene, stripe.share, edges)
         });
         Self {
             strategy: strategy.name(),

@@ -5,7 +5,7 @@ use crate::error::CliError;
 use crate::grid::described;
 use crate::names::Names;
 use gridspan::bcast::study::bound_s;
-use gridspan::bcast::{Belief, Network, Sharing};
+use gridspan::bcast::{Network, NetworkEstimate, Sharing};
 use gridspan_topology::{GridSpec, Hierarchy, NodeId, SiteId};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -56,12 +56,12 @@ impl Scene {
             let limits = [NODES_MAX, CLUSTERS_MAX];
             return Err(CliError::TooLarge { nodes, clusters, limits });
         }
-        let belief = Belief::from_grid(&spec, args.initiation.as_secs_f64(), sharing);
+        let estimate = NetworkEstimate::from_grid(&spec, args.initiation.as_secs_f64(), sharing);
         Ok(Self {
             source: described.variable.1.to_string_lossy().into_owned(),
             names,
-            network: belief.network(),
-            sites: (0..belief.clusters()).map(|cluster| belief.site_of(cluster)).collect(),
+            network: estimate.network(),
+            sites: (0..estimate.clusters()).map(|cluster| estimate.site_of(cluster)).collect(),
             root,
             sharing,
             initiation: args.initiation,

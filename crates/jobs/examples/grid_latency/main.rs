@@ -121,7 +121,7 @@ fn main() -> ExitCode {
 
 fn series(arguments: &Arguments) -> Vec<Series> {
     let mut all: Vec<Series> =
-        ["none", "greedy", "flat-cut", "metis", "metis-two-phase", "grid-cut", "mirror", "auto"]
+        ["none", "greedy", "flat-cut", "metis", "metis-two-phase", "grid-cut", "replicate", "auto"]
             .map(Series::of)
             .to_vec();
     if arguments.real {

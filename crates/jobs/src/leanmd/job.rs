@@ -35,8 +35,11 @@ pub fn job_with(
     options: Options,
     then: impl FnOnce(&Schedule, &Outcome) -> Result<(), JobError> + Send + 'static,
 ) -> Job {
-    Job::new("leanmd").actor::<Cell>().pure::<Pair>().placement(BESIDE_A_CELL, beside_a_cell).main(
-        async move |grid| {
+    Job::new("leanmd")
+        .actor::<Cell>()
+        .deterministic::<Pair>()
+        .placement(BESIDE_A_CELL, beside_a_cell)
+        .main(async move |grid| {
             let (system, schedule) = options.prepare()?;
             let outcome = simulate(&grid, &options, &system, &schedule).await?;
             if !options.silent {
@@ -44,8 +47,7 @@ pub fn job_with(
             }
             verify(&options, &system, &schedule, &outcome)?;
             then(&schedule, &outcome)
-        },
-    )
+        })
 }
 
 /// Carries out the schedule.

@@ -1,7 +1,7 @@
 //! The actor of a cell pair: waits for the positions of both cells, computes, and hands forces
 //! back.
 //!
-//! A pair is pure: it may be computed at the sites of both cells at once, and answer each at its
+//! A pair is deterministic: it may be computed at the sites of both cells at once, and answer each at its
 //! own. A cell sends its next positions only after it has had all forces, and so also those of this
 //! pair; but perhaps from the other site, before the positions of the other cell are here. So those
 //! of one cell can be one step ahead. Positions of any other step fail the job.

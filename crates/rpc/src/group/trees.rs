@@ -10,7 +10,7 @@ use super::order::{Hop, Route};
 use crate::block::DATA_SEGMENT_BYTES;
 use crate::id::{Endpoint, ServerId};
 use crate::platform::Platform;
-use gridspan_bcast::{Draft, Effort, Network, NodeLink, PlannerConfig, plan_broadcast};
+use gridspan_bcast::{Draft, Network, NodeLink, PlannerConfig, SearchBudget, plan_broadcast};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The planner may look at so many trees: enough for some dozens of servers, in milliseconds.
@@ -70,9 +70,9 @@ fn plan(
         [from].into_iter().chain(servers.iter().map(|&server| Endpoint::Server(server))).collect();
     let network = network(platform, &ends);
     let config = PlannerConfig { trees_max: 1, seed: SEED, ..PlannerConfig::default() };
-    let effort = Effort::evaluations(EVALUATIONS);
+    let effort = SearchBudget::evaluations(EVALUATIONS);
     let (draft, _) = plan_broadcast(&network, 0, bytes, config, &effort);
-    let edges = draft.strands.into_iter().next()?.edges;
+    let edges = draft.stripes.into_iter().next()?.edges;
     let time_s = |edges: Vec<(u32, u32)>| {
         let draft = Draft::whole(edges).segmented(DATA_SEGMENT_BYTES as u64);
         draft.simulate(&network, bytes).completion_s

@@ -2,9 +2,9 @@
 
 use super::brake::emulated_speed;
 use super::main_thread;
+use super::net_driver::NetDriver;
 use super::node::{Node, check_pes};
 use super::switch::Switch;
-use super::uplink::Uplink;
 use crate::Job;
 use crate::error::JobError;
 use crate::net::TransportLimits;
@@ -54,10 +54,10 @@ pub fn run_with(job: Job, joined: Joined, begun: impl FnOnce(Leaver)) -> Result<
     let net = joined
         .into_loop(TransportLimits::for_job(&program.limits()))
         .map_err(|error| JobError::Failed(format!("cannot join the job: {error}")))?;
-    let uplink = Arc::new(Uplink::new(net).telling(program.on_failure()));
+    let net_driver = Arc::new(NetDriver::new(net).telling(program.on_failure()));
     let begin = Instant::now();
     thread::scope(|scope| {
-        let running = Node::start(scope, &program, node, Some(uplink), (begin, speed));
+        let running = Node::start(scope, &program, node, Some(net_driver), (begin, speed));
         begun(Leaver(Arc::downgrade(&running.switch)));
         if node == NodeId(0) {
             main_thread::run(program, &running.switch);

@@ -46,7 +46,7 @@ pub fn run_emulated_counted(
     spec: &gridspan_topology::GridSpec,
 ) -> Result<Vec<Carried>, JobError> {
     use super::brake::emulated_speed;
-    use super::uplink::Uplink;
+    use super::net_driver::NetDriver;
     use crate::net::bootstrap::{Joined, issue};
     use crate::net::{Authority, TransportLimits, UdpPort};
     use std::net::Ipv4Addr;
@@ -64,23 +64,23 @@ pub fn run_emulated_counted(
         ports.push(port);
     }
     let program = Program::new(job, spec.layout().clone())?;
-    let mut uplinks = Vec::new();
+    let mut net_drivers = Vec::new();
     for (mut bundle, port) in bundles.into_iter().zip(ports) {
         bundle.emulate = true;
         let joined = Joined { bundle, port, addresses: addresses.clone() };
         let limits = TransportLimits::for_job(&program.limits());
         let net = joined.into_loop(limits).map_err(|error| setup(&error))?;
-        uplinks.push(Arc::new(Uplink::new(net)));
+        net_drivers.push(Arc::new(NetDriver::new(net)));
     }
-    let (begin, counting) = (Instant::now(), uplinks.clone());
+    let (begin, counting) = (Instant::now(), net_drivers.clone());
     let outcome = thread::scope(|scope| {
         let mut nodes: Vec<_> = program
             .layout()
             .nodes()
-            .zip(uplinks)
-            .map(|(node, uplink)| {
+            .zip(net_drivers)
+            .map(|(node, net_driver)| {
                 let pace = (begin, emulated_speed(spec, node));
-                Node::start(scope, &program, node, Some(uplink), pace)
+                Node::start(scope, &program, node, Some(net_driver), pace)
             })
             .collect();
         let switch = nodes[0].switch.clone();
@@ -90,8 +90,8 @@ pub fn run_emulated_counted(
         others.into_iter().for_each(|node| drop(node.join()));
         outcome
     });
-    let carried = counting.iter().map(|uplink| {
-        let (sent, received) = uplink.carried_bytes();
+    let carried = counting.iter().map(|net_driver| {
+        let (sent, received) = net_driver.carried_bytes();
         Carried { sent, received }
     });
     outcome.map(|()| carried.collect())

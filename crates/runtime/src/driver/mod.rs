@@ -5,7 +5,7 @@
 //! - [`cluster`]: this process is one node of a job (feature `net`).
 //!
 //! Inside: `worker` is the thread of a PE, `inbox` where packets wait for it, `switch` the way to
-//! other PEs, `uplink` the way to other nodes. `watchdog` sees what a PE inside of a handler cannot
+//! other PEs, `net_driver` the way to other nodes. `watchdog` sees what a PE inside of a handler cannot
 //! say.
 
 #[cfg(feature = "net")]
@@ -24,10 +24,10 @@ mod locks;
 mod loss;
 mod main_state;
 mod main_thread;
+#[cfg(feature = "net")]
+mod net_driver;
 mod node;
 mod share;
 mod switch;
-#[cfg(feature = "net")]
-mod uplink;
 mod watchdog;
 mod worker;

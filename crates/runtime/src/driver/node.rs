@@ -1,9 +1,9 @@
-//! One node: the threads of its PEs and, if the job has others, its uplink.
+//! One node: the threads of its PEs and, if the job has others, its net_driver.
 
 use super::inbox::Inbox;
-use super::switch::Switch;
 #[cfg(feature = "net")]
-use super::uplink::{Drive, Uplink};
+use super::net_driver::{Drive, NetDriver};
+use super::switch::Switch;
 use super::watchdog::Watchdog;
 use super::worker::{self, Idle, Park};
 use crate::error::JobError;
@@ -27,9 +27,9 @@ pub(super) fn check_pes(pes: u32) -> Result<(), JobError> {
     )))
 }
 
-/// The uplink of a node; without the network there is none.
+/// The net_driver of a node; without the network there is none.
 #[cfg(not(feature = "net"))]
-pub(super) enum Uplink {}
+pub(super) enum NetDriver {}
 
 /// Why a job ends one of whose threads has died.
 const DIED: &str = "the thread of a PE died; this is a bug in Gridspan";
@@ -40,9 +40,9 @@ fn cannot_start(error: &std::io::Error) -> JobError {
 
 /// Has the first PE of a node tell the root that it is there.
 #[cfg(feature = "net")]
-fn introduce(machine: &mut Pe, uplink: &Uplink, is_guest: bool) {
+fn introduce(machine: &mut Pe, net_driver: &NetDriver, is_guest: bool) {
     if is_guest {
-        let contact = uplink.contact();
+        let contact = net_driver.contact();
         machine.act(Box::new(move |core| core.knock(contact)));
     } else {
         machine.greet();
@@ -50,7 +50,7 @@ fn introduce(machine: &mut Pe, uplink: &Uplink, is_guest: bool) {
 }
 
 #[cfg(not(feature = "net"))]
-fn introduce(machine: &mut Pe, _: &Uplink, _: bool) {
+fn introduce(machine: &mut Pe, _: &NetDriver, _: bool) {
     machine.greet();
 }
 
@@ -81,7 +81,7 @@ pub(super) struct Node<'scope> {
     pub(super) switch: Arc<Switch>,
     /// The threads, or why one could not be started.
     pes: Vec<std::io::Result<ScopedJoinHandle<'scope, Result<(), JobError>>>>,
-    uplink: Option<Arc<Uplink>>,
+    net_driver: Option<Arc<NetDriver>>,
     watch: Option<ScopedJoinHandle<'scope, ()>>,
     watchdog: std::io::Result<ScopedJoinHandle<'scope, ()>>,
 }
@@ -89,11 +89,11 @@ pub(super) struct Node<'scope> {
 /// Wakes a PE's thread, wherever it sleeps.
 fn wake(
     thread: Arc<OnceLock<Thread>>,
-    _uplink: Option<&Arc<Uplink>>,
+    _net_driver: Option<&Arc<NetDriver>>,
 ) -> Box<dyn Fn() + Send + Sync> {
     #[cfg(feature = "net")]
-    if let Some(uplink) = _uplink {
-        let waker = uplink.waker();
+    if let Some(net_driver) = _net_driver {
+        let waker = net_driver.waker();
         return Box::new(move || waker.wake());
     }
     Box::new(move || {
@@ -109,16 +109,16 @@ impl<'scope> Node<'scope> {
         scope: &'scope Scope<'scope, 'env>,
         program: &Program,
         node: NodeId,
-        uplink: Option<Arc<Uplink>>,
+        net_driver: Option<Arc<NetDriver>>,
         (begin, speed): (Instant, Speed),
     ) -> Self {
         let layout = program.layout().clone();
         #[cfg(feature = "net")]
-        if let Some(uplink) = uplink.as_ref().filter(|_| node != NodeId(0)) {
-            uplink.connect(NodeId(0));
+        if let Some(net_driver) = net_driver.as_ref().filter(|_| node != NodeId(0)) {
+            net_driver.connect(NodeId(0));
             // Founders need not know where a guest is: it comes to them.
             let founders = layout.nodes().filter(|_| layout.is_guest(node));
-            founders.for_each(|founder| uplink.connect(founder));
+            founders.for_each(|founder| net_driver.connect(founder));
         }
         let pes: Vec<PeId> = layout.place(node).pes.clone().map(PeId).collect();
         let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -126,13 +126,14 @@ impl<'scope> Node<'scope> {
         let threads: Vec<_> = pes.iter().map(|_| Arc::new(OnceLock::new())).collect();
         let inboxes = threads.iter().enumerate().map(|(position, thread)| {
             // The first PE sleeps in the socket, if there is one.
-            let uplink = uplink.as_ref().filter(|_| position == 0);
-            Inbox::new(wake(Arc::clone(thread), uplink))
+            let net_driver = net_driver.as_ref().filter(|_| position == 0);
+            Inbox::new(wake(Arc::clone(thread), net_driver))
         });
         #[cfg(not(feature = "net"))]
         let network = None;
         #[cfg(feature = "net")]
-        let network = uplink.clone().map(|uplink| uplink as Arc<dyn super::switch::Network>);
+        let network =
+            net_driver.clone().map(|net_driver| net_driver as Arc<dyn super::switch::Network>);
         let limits = program.limits();
         let (inboxes, relay) = (inboxes.collect(), program.relay(node));
         let switch = Switch::new(layout.clone(), node, inboxes, network, relay, limits);
@@ -144,13 +145,13 @@ impl<'scope> Node<'scope> {
             if pe == PeId(0) {
                 machine.act(Box::new(Core::watch));
             }
-            if let Some(uplink) = uplink.as_ref().filter(|_| pe == pes[0]) {
-                introduce(&mut machine, uplink, layout.is_guest(node));
+            if let Some(net_driver) = net_driver.as_ref().filter(|_| pe == pes[0]) {
+                introduce(&mut machine, net_driver, layout.is_guest(node));
             }
             let mut idle: Box<dyn Idle + Send> = Box::new(Park::new(spin));
             #[cfg(feature = "net")]
-            if let Some(uplink) = uplink.as_ref().filter(|_| pe == pes[0]) {
-                idle = Box::new(Drive { uplink: uplink.clone(), switch: switch.clone() });
+            if let Some(net_driver) = net_driver.as_ref().filter(|_| pe == pes[0]) {
+                idle = Box::new(Drive { net_driver: net_driver.clone(), switch: switch.clone() });
             }
             let switch = switch.clone();
             // The name stands in the message of a panic.
@@ -169,29 +170,29 @@ impl<'scope> Node<'scope> {
             }
             handles.push(spawned);
         }
-        let watch = Self::start_watch(scope, uplink.as_ref(), &switch);
+        let watch = Self::start_watch(scope, net_driver.as_ref(), &switch);
         let dog = Watchdog::new(views, program.watch().clone(), program.on_failure());
         let watchdog = thread::Builder::new().name("watchdog".to_owned()).spawn_scoped(scope, {
             let switch = switch.clone();
             move || dog.run(&switch, begin)
         });
-        Self { switch, pes: handles, uplink, watch, watchdog }
+        Self { switch, pes: handles, net_driver, watch, watchdog }
     }
 
     #[cfg(feature = "net")]
     fn start_watch<'env>(
         scope: &'scope Scope<'scope, 'env>,
-        uplink: Option<&Arc<Uplink>>,
+        net_driver: Option<&Arc<NetDriver>>,
         switch: &Arc<Switch>,
     ) -> Option<ScopedJoinHandle<'scope, ()>> {
-        let (uplink, switch) = (uplink?.clone(), switch.clone());
-        Some(scope.spawn(move || uplink.watch(&switch)))
+        let (net_driver, switch) = (net_driver?.clone(), switch.clone());
+        Some(scope.spawn(move || net_driver.watch(&switch)))
     }
 
     #[cfg(not(feature = "net"))]
     fn start_watch<'env>(
         _: &'scope Scope<'scope, 'env>,
-        _: Option<&Arc<Uplink>>,
+        _: Option<&Arc<NetDriver>>,
         _: &Arc<Switch>,
     ) -> Option<ScopedJoinHandle<'scope, ()>> {
         None
@@ -199,7 +200,7 @@ impl<'scope> Node<'scope> {
 
     /// Waits until the job is over on this node. Returns how it ended.
     pub(super) fn join(self) -> Result<(), JobError> {
-        let Self { switch, pes, uplink: _uplink, watch, watchdog } = self;
+        let Self { switch, pes, net_driver: _net_driver, watch, watchdog } = self;
         let mut outcome = Err(JobError::Failed("a node without PEs".to_owned()));
         for (position, pe) in pes.into_iter().enumerate() {
             let ended = match pe.map(ScopedJoinHandle::join) {
@@ -212,8 +213,8 @@ impl<'scope> Node<'scope> {
             }
         }
         #[cfg(feature = "net")]
-        if let Some(uplink) = _uplink {
-            uplink.finish(&switch);
+        if let Some(net_driver) = _net_driver {
+            net_driver.finish(&switch);
         }
         switch.close();
         // A job can do without one, if there was no thread for it.

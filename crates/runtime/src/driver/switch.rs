@@ -63,7 +63,7 @@ pub(super) struct Switch {
     /// Whether the relay is to be woken at once.
     #[cfg(feature = "net")]
     is_nudged: Arc<AtomicBool>,
-    /// Bytes of announcements of which parts are missing.
+    /// Bytes of tree broadcasts of which parts are missing.
     carried_bytes: AtomicUsize,
     /// The thread of the advisor, if there was one.
     advisor: Mutex<Option<JoinHandle<()>>>,
@@ -138,7 +138,7 @@ impl Switch {
         self.inboxes.iter().for_each(Inbox::close);
     }
 
-    /// Bytes that wait for other parts of the same announcement.
+    /// Bytes that wait for other parts of the same tree broadcast.
     pub(super) fn carried_bytes(&self) -> usize {
         self.carried_bytes.load(Ordering::Relaxed)
     }

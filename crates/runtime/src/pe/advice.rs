@@ -1,9 +1,9 @@
-//! How announcements travel: the root has an advisor, which plans ahead while nothing waits for it.
+//! How tree broadcasts travel: the root has an advisor, which plans ahead while nothing waits for it.
 //!
-//! **Start.** Announcements travel by the standing plan that all relays know. The first makes the
+//! **Start.** Tree broadcasts travel by the default plan that all relays know. The first makes the
 //! root ask for the places; once those are known, there is an advisor.
 //!
-//! **Steady state.** Nodes report what they saw of each announcement that is large enough to show
+//! **Steady state.** Nodes report what they saw of each tree broadcast that is large enough to show
 //! what links can do. From that, from what the survey knows of links and from the sizes so far the
 //! advisor makes plans, in a planning job that the driver runs off the PE. A plan goes to all
 //! relays, and is used once all have confirmed it, so that nobody ever meets a plan it does not
@@ -21,11 +21,11 @@
 use super::core::Core;
 use super::state::{Advice, Arrived, Flow, News, Places, PlanningJob, Purpose, Unconfirmed, edges};
 use crate::probe::{ProbeKind, Probed};
-use crate::relay::standing_plan;
-use crate::wire::{Announcement, Arrival, Control, Packet, REPORTED_BYTES_MIN, Spread};
+use crate::relay::default_plan;
+use crate::wire::{Arrival, Control, OutgoingControl, Packet, REPORTED_BYTES_MIN, Spread};
 use crate::wire::{FlowId, PlanNews, SEGMENT_BYTES, Travel};
 use gridspan_bcast::{
-    Advisor, AdvisorConfig, Belief, Command, Course, PlanId, Sharing, Tree, Wish,
+    Advisor, AdvisorConfig, Command, NetworkEstimate, PlanId, ProbeRequest, Sharing, SubPlan, Tree,
 };
 use gridspan_topology::{NodeId, PeId, Pipes};
 use std::collections::BTreeSet;
@@ -76,7 +76,7 @@ impl Core {
         if control.is_counted() {
             self.created += u64::from(others);
         }
-        self.announce(Announcement::new(control));
+        self.send_over_tree(OutgoingControl::new(control));
     }
 
     /// The PEs of this node.
@@ -87,22 +87,21 @@ impl Core {
         layout.place(layout.node_of(self.me)).pes.clone().map(PeId)
     }
 
-    /// Hands an announcement to the relay, with the plan for its size. Runs on the root.
-    fn announce(&mut self, announcement: Announcement) {
+    /// Hands a tree broadcast to the relay, with the plan for its size. Runs on the root.
+    fn send_over_tree(&mut self, control: OutgoingControl) {
         let me = self.common.layout.node_of(self.me);
         let Some(root) = &mut self.root else { return };
         let advice = &mut root.advice;
-        let bytes = announcement.bytes() as u64;
+        let bytes = control.bytes() as u64;
         let flow = advice.next_flow;
         advice.next_flow += 1;
         let chosen = advice.choose(bytes);
         let plan = chosen.unwrap_or(PlanId { root: me, version: 0 });
         // What the runtime itself announces says nothing of what comes next.
-        let is_learning = !announcement.is_internal();
-        self.outbox
-            .packet(self.me, Packet::spread(Spread::Announcement { announcement, plan, flow }));
+        let is_learning = !control.is_internal();
+        self.outbox.packet(self.me, Packet::spread(Spread::TreeBroadcast { control, plan, flow }));
         if is_learning {
-            self.note_travel(Travel { flow: FlowId::Announcement(flow), plan, bytes });
+            self.note_travel(Travel { flow: FlowId::TreeBroadcast(flow), plan, bytes });
         }
     }
 
@@ -110,15 +109,15 @@ impl Core {
     pub(super) fn note_travel(&mut self, Travel { flow, plan, bytes }: Travel) {
         let (now, layout) = (self.now, self.common.layout.clone());
         let (from, me) = (plan.root, layout.node_of(self.me));
-        let standing = (from != me && from.0 < layout.node_count())
-            .then(|| Box::new(self.standing_from(from)));
+        let default_plan =
+            (from != me && from.0 < layout.node_count()).then(|| Box::new(self.default_from(from)));
         let Some(root) = self.root.as_mut().filter(|root| !root.advice.is_over) else { return };
         let is_known = root.survey.places.is_some();
         let advice = &mut root.advice;
-        if let Some(standing) = standing
+        if let Some(default_plan) = default_plan
             && advice.introduced.insert(from)
         {
-            advice.tell(News::Sender(standing));
+            advice.tell(News::Sender(default_plan));
         }
         let is_large = bytes >= REPORTED_BYTES_MIN;
         if is_large {
@@ -142,24 +141,24 @@ impl Core {
 
     /// How a large multicast from here goes to other nodes, and under which name the root hears how
     /// that went.
-    pub(super) fn course(
+    pub(super) fn sub_plan(
         &mut self,
         bytes: u64,
         targets: BTreeSet<NodeId>,
-    ) -> (Arc<Course>, Option<FlowId>) {
+    ) -> (Arc<SubPlan>, Option<FlowId>) {
         let (now, layout) = (self.now, self.common.layout.clone());
-        let by_sites = Course::by_sites(&layout, layout.node_of(self.me), &targets, SEGMENT_BYTES);
+        let by_sites = SubPlan::by_sites(&layout, layout.node_of(self.me), &targets, SEGMENT_BYTES);
         let Some(root) = self.root.as_mut().filter(|root| !root.advice.is_over) else {
             return (Arc::new(by_sites), None);
         };
         let advice = &mut root.advice;
-        let course = advice.course(bytes, &targets, by_sites);
+        let sub_plan = advice.sub_plan(bytes, &targets, by_sites);
         let name = FlowId::Multicast(advice.next_cast);
         advice.next_cast += 1;
-        let flow = Flow::new(course.plan().id(), bytes, now, Some(targets.clone()), targets);
+        let flow = Flow::new(sub_plan.plan().id(), bytes, now, Some(targets.clone()), targets);
         advice.watch(name, flow);
         self.await_advisor();
-        (course, Some(name))
+        (sub_plan, Some(name))
     }
 
     fn retire_plan(&mut self, plan: PlanId) {
@@ -196,14 +195,15 @@ impl Core {
         let usual = root.survey.usual_send_cost().unwrap_or(INITIATION);
         let costs = &root.survey.send_costs;
         let initiation_s = |node| costs.get(&node).unwrap_or(&usual).as_secs_f64();
-        let belief = Belief::from_hierarchy(&places.hierarchy, &members, initiation_s, sharing);
+        let estimate =
+            NetworkEstimate::from_hierarchy(&places.hierarchy, &members, initiation_s, sharing);
         let advice = &mut root.advice;
         let is_first = |cluster: usize| {
-            members.iter().copied().find(|node| belief.cluster_of(node.0) == cluster)
+            members.iter().copied().find(|node| estimate.cluster_of(node.0) == cluster)
         };
-        advice.leaders = (0..belief.clusters()).filter_map(is_first).collect();
-        let mut advisor = Advisor::new(members, belief, AdvisorConfig::default());
-        advisor.introduce(standing_plan(&self.common.tree));
+        advice.leaders = (0..estimate.clusters()).filter_map(is_first).collect();
+        let mut advisor = Advisor::new(members, estimate, AdvisorConfig::default());
+        advisor.introduce(default_plan(&self.common.tree));
         advice.advisor = Some(Box::new(advisor));
         self.await_advisor();
     }
@@ -273,9 +273,9 @@ impl Core {
                     self.tell_neighbours(|| PlanNews::Retire(plan));
                     self.retire_plan(plan);
                 }
-                Command::Probe(Wish::Pair { from, to }) => self.probe_pair((from, to)),
+                Command::Probe(ProbeRequest::Pair { from, to }) => self.probe_pair((from, to)),
                 // Whether nodes share a way is the survey's question.
-                Command::Probe(Wish::Together { .. }) => {}
+                Command::Probe(ProbeRequest::Together { .. }) => {}
             }
         }
         let has_news = self.root.as_ref().is_some_and(|root| !root.advice.news.is_empty());
@@ -353,7 +353,7 @@ impl Core {
         }
     }
 
-    /// A node has all of an announcement or multicast, and has told so after some time, and what it
+    /// A node has all of a tree broadcast or multicast, and has told so after some time, and what it
     /// saw.
     pub(super) fn handle_carried(
         &mut self,

@@ -17,7 +17,7 @@ use crate::id::{ActorId, KindId};
 use crate::pe::measure::id_of;
 use crate::rank::FAR;
 use crate::wire::Control;
-use gridspan_balance::{Plan, Snapshot, border_hops, seats};
+use gridspan_balance::{Plan, Snapshot, border_hops, with_replicas};
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 
@@ -46,8 +46,8 @@ impl Core {
         let Ok(mapping) = plan.mapping(snapshot) else { return };
         let mut told: BTreeMap<PeId, Vec<(ActorId, u8)>> =
             snapshot.layout.pes().map(|pe| (pe, Vec::new())).collect();
-        // Each seat is as near as those whom it talks with.
-        let (all, mapping) = seats(snapshot, &mapping, &plan.twins(snapshot));
+        // Each replica is as near as those whom it talks with.
+        let (all, mapping) = with_replicas(snapshot, &mapping, &plan.replicas(snapshot));
         let actors = all.actors.iter().zip(&mapping).zip(border_hops(&all, &mapping));
         for ((actor, pe), hops) in actors {
             told.entry(*pe).or_default().push((id_of(actor.id), hops));

@@ -2,7 +2,7 @@
 
 use super::core::Core;
 use super::state::{BroadcastRequest, Early, Incomplete, NewMembers, Place, Then};
-use super::{Pe, migrate, twin};
+use super::{Pe, migrate, replica};
 use crate::collection::PlanEntry;
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId, RebalanceId};
@@ -17,9 +17,11 @@ impl Pe {
         if let Some(collection) = control.needs_collection()
             && self.core.collections.get(collection).is_none()
         {
-            if self.core.is_errand_of_guest(from, &control) {
-                let reason =
-                    format_args!("an errand for collection {}, which is not known", collection.0);
+            if self.core.is_worker_message_of_guest(from, &control) {
+                let reason = format_args!(
+                    "a worker message for collection {}, which is not known",
+                    collection.0
+                );
                 return self.core.blame(self.core.common.layout.node_of(from), reason);
             }
             let bytes = size_of::<Control>() + control.bytes();
@@ -51,8 +53,8 @@ impl Pe {
                 core.handle_destroyed(id, reductions, syncs);
             }
             Control::Tombstone(tombstone) => core.handle_tombstone(&tombstone),
-            Control::Location { id, pe, epoch, gone, twin } => {
-                core.learn(id, Place { pe, epoch, gone, twin });
+            Control::Location { id, pe, epoch, gone, replica } => {
+                core.learn(id, Place { pe, epoch, gone, replica });
             }
             Control::Multicast(multicast) => core.handle_multicast(multicast),
             Control::BroadcastRequest { kind, collection, asked, wanted, priority, is_alone } => {
@@ -72,11 +74,11 @@ impl Pe {
             Control::Reply { slot, answer } => core.handle_reply(slot, answer),
             Control::CancelTimer(timer) => core.cancel_timer(timer),
             Control::AwaitQuiescence { pe, slot } => core.handle_await_quiescence(pe, slot),
-            Control::Wave { wave } => {
-                core.waves_pending.insert(wave);
+            Control::QuiescenceRound { round } => {
+                core.rounds_pending.insert(round);
             }
-            Control::WaveReply { wave, created, processed, stranded } => {
-                core.handle_wave_reply(wave, [created, processed, stranded]);
+            Control::QuiescenceReply { round, created, processed, stranded } => {
+                core.handle_quiescence_reply(round, [created, processed, stranded]);
             }
             Control::DropStranded => core.drop_stranded(),
             Control::Publish { id, value } => core.handle_publish(id, value),
@@ -97,7 +99,9 @@ impl Pe {
             }
             Control::Hierarchy(hierarchy) => core.handle_hierarchy(from, *hierarchy),
             Control::Visit(visit) => core.handle_visit(from, visit),
-            Control::Errand { collection, order } => core.handle_errand(from, collection, order),
+            Control::WorkerMessage { collection, order } => {
+                core.handle_worker_message(from, collection, order)
+            }
             Control::Piece(piece) => {
                 match core.pieces.take(from, piece, core.common.limits.hard_bytes) {
                     Ok(Some(control)) => self.handle_control(from, control),
@@ -136,8 +140,8 @@ impl Pe {
             Control::Loads(loads) => {
                 core.handle_loads(from, *loads);
             }
-            Control::Lead { number, note, planning_job } => {
-                core.handle_lead(from, number, *note, planning_job);
+            Control::Lead { number, note, planning_ns } => {
+                core.handle_lead(from, number, *note, planning_ns);
             }
             Control::Settle { number, rebalance, is_passed, uses_steps } => {
                 core.handle_settle(number, rebalance, is_passed, uses_steps);
@@ -146,14 +150,14 @@ impl Pe {
                 let mine = core.learn_moves(moves);
                 self.carry_out(rebalance, &mine);
             }
-            Control::Twin(edge) => {
-                for (id, then) in twin::handle(core, stores, from, *edge) {
+            Control::Replica(edge) => {
+                for (id, then) in replica::handle(core, stores, from, *edge) {
                     self.go_on(id, then);
                 }
             }
-            Control::Twins { rebalance, begin, end } => {
-                core.end_twins(rebalance, &end);
-                begin.into_iter().for_each(|order| twin::begin(core, stores, order, rebalance));
+            Control::Replicas { rebalance, begin, end } => {
+                core.end_replicas(rebalance, &end);
+                begin.into_iter().for_each(|order| replica::begin(core, stores, order, rebalance));
             }
             Control::UsesSteps => core.handle_uses_steps(),
             Control::Borders { hops } => core.handle_borders(hops),
@@ -233,11 +237,11 @@ impl Pe {
         let plan = Some(rebalance);
         for entry in moves {
             match self.core.resident(entry.id) {
-                Some(_) if self.core.twins.get(entry.id).is_some() => {
-                    self.core.end_twin(entry.id, Then::Move(entry.to, rebalance));
+                Some(_) if self.core.replicas.get(entry.id).is_some() => {
+                    self.core.end_replica(entry.id, Then::Move(entry.to, rebalance));
                 }
-                Some(seat) => {
-                    migrate::depart(&mut self.core, &mut self.stores, seat, entry.to, plan);
+                Some(slot) => {
+                    migrate::depart(&mut self.core, &mut self.stores, slot, entry.to, plan);
                 }
                 None => {
                     self.core.correct_plan(entry);
@@ -247,16 +251,16 @@ impl Pe {
         }
     }
 
-    /// Does what has waited until an actor has one seat.
+    /// Does what has waited until an actor is replicated no more.
     fn go_on(&mut self, id: ActorId, then: Then) {
-        let seat = self.core.resident(id);
-        match (then, seat) {
+        let slot = self.core.resident(id);
+        match (then, slot) {
             (Then::Report(plan), _) => self.core.note_moved(Some(plan), true),
-            (Then::Move(to, plan), Some(seat)) => {
-                migrate::depart(&mut self.core, &mut self.stores, seat, to, Some(plan));
+            (Then::Move(to, plan), Some(slot)) => {
+                migrate::depart(&mut self.core, &mut self.stores, slot, to, Some(plan));
             }
             (Then::Move(_, plan), None) => self.core.note_moved(Some(plan), false),
-            (Then::Wish(to), Some(seat)) => self.migrate(seat, to),
+            (Then::Wish(to), Some(slot)) => self.migrate(slot, to),
             (Then::Wish(_), None) => {}
         }
     }

@@ -10,8 +10,9 @@ use super::links::OnLinks;
 use super::outbox::Outbox;
 use super::state::{
     Accumulator, Budget, Channels, Collections, Departing, Directory, Early, GroupState, Guests,
-    Held, Incomplete, Lanes, Local, Looks, Measures, Member, NewMembers, OwnPlans, Pieces,
-    PlanningJob, Published, Queue, Request, Rights, Root, Timers, Tombstones, Twins, Waits,
+    Held, Incomplete, Lanes, LocalCollection, Looks, Measures, Member, NewMembers, OwnPlans,
+    Pieces, PlanningJob, Published, Queue, Replicas, Request, Rights, Root, Timers, Tombstones,
+    Waits,
 };
 use super::statistics::Statistics;
 use super::watch::Watch;
@@ -20,7 +21,7 @@ use crate::collection::PlacementMap;
 use crate::definition::{Definition, Part};
 use crate::envelope::{AnyEnvelope, Batch, Header};
 use crate::error::JobError;
-use crate::id::{ActorId, CollectionId, KindId, RebalanceId, Seat};
+use crate::id::{ActorId, CollectionId, KindId, RebalanceId, Slot};
 use crate::index::Key;
 use crate::limits::Limits;
 use crate::node_local::NodeLocal;
@@ -112,7 +113,7 @@ pub(crate) trait Store: Send {
     fn encode(&self, slot: u32) -> Bytes;
     /// Puts a decoded state into an empty slot.
     fn install(&mut self, core: &mut Core, slot: u32, state: Box<dyn Any + Send>);
-    /// The same for a second seat: the actor does not learn of it.
+    /// The same for a replica: the actor does not learn of it.
     fn put_aside(&mut self, slot: u32, state: Box<dyn Any + Send>);
     /// Decodes a state without making anything of it.
     fn decode(&self, state: &[u8]) -> Result<Box<dyn Any + Send>, DecodeError>;
@@ -129,8 +130,8 @@ pub(crate) struct Common {
     /// The tree of nodes, rooted at the node of PE 0, over which collective operations run.
     pub(crate) tree: Arc<Tree>,
     pub(crate) kinds: Arc<[&'static dyn Kind]>,
-    /// Those whose actors may sit on two PEs.
-    pub(crate) pure: Arc<BTreeSet<KindId>>,
+    /// Those whose actors may live on two PEs.
+    pub(crate) deterministic: Arc<BTreeSet<KindId>>,
     pub(crate) maps: Arc<[PlacementMap]>,
     pub(crate) reducers: Arc<[CustomOp]>,
     pub(crate) limits: Limits,
@@ -158,8 +159,8 @@ impl Common {
     }
 
     #[inline]
-    pub(super) fn is_pure(&self, kind: KindId) -> bool {
-        !self.pure.is_empty() && self.pure.contains(&kind)
+    pub(super) fn is_deterministic(&self, kind: KindId) -> bool {
+        !self.deterministic.is_empty() && self.deterministic.contains(&kind)
     }
 
     /// The number of an actor type, if it is part of the job.
@@ -195,7 +196,7 @@ pub struct Core {
     pub(crate) guests: Guests<Self>,
     /// The places as measured, on the first PEs of nodes while tasks are shared.
     pub(crate) hierarchy: Option<Arc<Hierarchy>>,
-    pub(super) twins: Twins,
+    pub(super) replicas: Replicas,
     pub(super) departing: BTreeMap<ActorId, Departing>,
     /// Actors that were accepted and not yet committed.
     pub(super) arriving: BTreeSet<ActorId>,
@@ -216,7 +217,7 @@ pub struct Core {
     // Collective operations.
     pub(super) accumulators: BTreeMap<(ReductionGroup, u64), Accumulator>,
     pub(super) groups: BTreeMap<ReductionGroup, GroupState>,
-    pub(super) waves_pending: BTreeSet<u64>,
+    pub(super) rounds_pending: BTreeSet<u64>,
     pub(super) root: Option<Box<Root<Core>>>,
     pub(crate) outbox: Outbox,
     /// Control packets of this PE to itself that it has not handled.
@@ -278,7 +279,7 @@ impl Core {
             tombstones: Tombstones::default(),
             guests: Guests::default(),
             hierarchy: None,
-            twins: Twins::default(),
+            replicas: Replicas::default(),
             departing: BTreeMap::new(),
             arriving: BTreeSet::new(),
             debts: BTreeMap::new(),
@@ -292,7 +293,7 @@ impl Core {
             published: BTreeMap::new(),
             accumulators: BTreeMap::new(),
             groups: BTreeMap::new(),
-            waves_pending: BTreeSet::new(),
+            rounds_pending: BTreeSet::new(),
             root: (me == PeId(0)).then(|| {
                 let balancer = common.balancing.balancer(common.seed);
                 Box::new(Root::new(balancer, common.broadcasts == Mode::Planned))
@@ -349,7 +350,7 @@ impl Core {
     }
 
     /// Enters a member into an empty slot.
-    pub(super) fn seat(&mut self, kind: KindId, mut member: Member) -> u32 {
+    pub(super) fn add_member(&mut self, kind: KindId, mut member: Member) -> u32 {
         let id = member.id;
         member.border_hops = self.border_hops.get(&id).copied().unwrap_or(FAR);
         let members = &mut self.members[kind.index()];
@@ -376,15 +377,15 @@ impl Core {
 
     /// The home of a member of a collection that is known here.
     #[inline]
-    pub(super) fn home_in(&self, local: &Local, key: Key) -> PeId {
+    pub(super) fn home_in(&self, local: &LocalCollection, key: Key) -> PeId {
         local.info.home(key, &self.common.layout, &self.common.maps)
     }
 
-    /// Who sits in a seat.
+    /// Whose slot it is.
     #[inline]
-    pub(crate) fn seat_id(&self, seat: Seat) -> ActorId {
+    pub(crate) fn id_in(&self, slot: Slot) -> ActorId {
         let member =
-            self.members.get(seat.kind.index()).and_then(|all| all.get(seat.slot as usize));
+            self.members.get(slot.kind.index()).and_then(|all| all.get(slot.index as usize));
         member.and_then(Option::as_ref).map_or(ActorId::system(self.me), |member| member.id)
     }
 

@@ -9,7 +9,7 @@
 //! want of knowing it.
 //!
 //! **While running.** Guests trade with founders only, and know of no other guest, which they need
-//! not reach. Agents speak with those of guests as with all; workers in *errands*, which are no
+//! not reach. Agents speak with those of guests as with all; workers in *worker messages*, which are no
 //! messages of actors: they have no numbers, and are no part of what quiescence counts. Whatever
 //! else a guest sends is dropped, and a guest that sends what makes no sense is lost.
 //!
@@ -58,7 +58,7 @@ impl Core {
     pub(super) fn is_uninvited(&self, from: PeId, control: Option<&Control>) -> bool {
         let is_for_guests = matches!(
             control,
-            Some(Control::Visit(_) | Control::Errand { .. } | Control::Failed { .. })
+            Some(Control::Visit(_) | Control::WorkerMessage { .. } | Control::Failed { .. })
         );
         !is_for_guests && self.is_of_another_guest(from)
     }
@@ -95,7 +95,7 @@ impl Core {
     }
 
     /// Has the member of a collection on this PE told of guests and places, and `is_proper` asked
-    /// of errands from other nodes.
+    /// of worker messages from other nodes.
     pub(crate) fn join_crew(
         &mut self,
         collection: CollectionId,

@@ -1,12 +1,12 @@
 //! Members that end or may not move; budgets; the end of the job.
 
 use super::core::Core;
-use super::state::{Member, Then, TwinSeat};
+use super::state::{Member, ReplicaState, Then};
 use crate::collection::PlanEntry;
 use crate::definition::Definition;
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId};
-use crate::standing::counted;
+use crate::pending_work::counted;
 use crate::wire::Control;
 use bytes::Bytes;
 use gridspan_topology::PeId;
@@ -40,12 +40,12 @@ impl Core {
             self.deferred.push((id, to));
             return false;
         }
-        match self.twins.get(id).map(TwinSeat::is_second) {
+        match self.replicas.get(id).map(ReplicaState::is_secondary) {
             None => true,
-            // The first seat has the same wish.
+            // The primary has the same wish.
             Some(true) => false,
             Some(false) => {
-                self.end_twin(id, Then::Wish(to));
+                self.end_replica(id, Then::Wish(to));
                 false
             }
         }
@@ -60,7 +60,7 @@ impl Core {
     }
 
     /// Forgets a member that was destroyed, and the messages in its mailbox.
-    pub(super) fn unseat(&mut self, id: ActorId, kind: KindId, slot: u32) {
+    pub(super) fn remove_member(&mut self, id: ActorId, kind: KindId, slot: u32) {
         let Some((member, mailbox)) = self.take_out(kind, slot) else { return };
         self.free[kind.index()].push(slot);
         for _ in mailbox {

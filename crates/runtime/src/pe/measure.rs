@@ -7,7 +7,7 @@ use super::core::{Core, Stopwatch, Store};
 use super::queue::message_bytes;
 use super::state::{EdgeCache, Measures, Member, Spent};
 use crate::Actor;
-use crate::id::{ActorId, CollectionId, KindId, Seat, Sender};
+use crate::id::{ActorId, CollectionId, KindId, Sender, Slot};
 use crate::index::Key;
 use crate::wire::{Control, Edge};
 use gridspan_balance::{ActorKey, ActorLoad, PeLoad};
@@ -30,13 +30,13 @@ impl Core {
         }
     }
 
-    /// Charges compute time to the actor in a seat.
-    pub(crate) fn charge(&mut self, seat: Seat, time: Duration) {
+    /// Charges compute time to the actor in a slot.
+    pub(crate) fn charge(&mut self, slot: Slot, time: Duration) {
         let time = self.pace.takes(time);
         self.charged += time;
         // What is measured needs no telling.
         if self.stopwatch.is_none()
-            && let Some(member) = self.member(seat.kind, seat.slot)
+            && let Some(member) = self.member(slot.kind, slot.index)
         {
             member.load_ns += time.as_nanos() as u64;
             member.paced.note();
@@ -64,7 +64,8 @@ impl Core {
         message: &A::Message,
     ) {
         let to = ActorId::joined(to);
-        let (Sender::Actor(Seat { kind, slot }), Some(measures)) = (sender, &mut self.measures)
+        let (Sender::Actor(Slot { kind, index: slot }), Some(measures)) =
+            (sender, &mut self.measures)
         else {
             return;
         };
@@ -104,11 +105,11 @@ impl Core {
         let share = if self.stopwatch.is_some() { measures.time.share() } else { 1.0 };
         let mut actors = Vec::new();
         let mut sum = Duration::ZERO;
-        let seats = self.members.iter_mut().zip(stores).flat_map(|(members, store)| {
-            let seats = members.iter_mut().enumerate();
-            seats.filter_map(move |(slot, member)| Some((slot, member.as_mut()?, store)))
+        let slots = self.members.iter_mut().zip(stores).flat_map(|(members, store)| {
+            let slots = members.iter_mut().enumerate();
+            slots.filter_map(move |(slot, member)| Some((slot, member.as_mut()?, store)))
         });
-        for (slot, member, store) in seats {
+        for (slot, member, store) in slots {
             let id = member.id;
             let Some(local) = self.collections.get(id.collection) else { continue };
             let load_ns = std::mem::take(&mut member.load_ns);
@@ -124,8 +125,8 @@ impl Core {
                 pace: member.paced.take(self.me, load_ns, share),
             };
             sum = sum.saturating_add(load.load);
-            // What an actor costs at its second seat, it costs at the first.
-            if !self.twins.is_second(id) {
+            // What an actor costs at its replica, it costs at the first.
+            if !self.replicas.is_secondary(id) {
                 actors.push((load, member.epoch));
             }
         }

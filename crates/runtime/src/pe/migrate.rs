@@ -13,7 +13,7 @@
 
 use super::core::{Core, Store};
 use super::state::{
-    Accounted, Casts, Channels, Counters, Departing, EdgeCache, Member, Paced, Place,
+    Accounted, Channels, Counters, Departing, EdgeCache, Member, Paced, Place, SentBroadcasts,
 };
 use crate::codec;
 use crate::envelope::AnyEnvelope;
@@ -106,7 +106,7 @@ pub(super) fn write_counters(channels: &Channels, record: &mut MemberRecord) {
     };
     record.expected = counters(&channels.expected);
     record.next = counters(&channels.next);
-    record.casts = channels.casts.records();
+    record.sent_broadcasts = channels.sent_broadcasts.records();
     record.section_reductions =
         channels.section_reductions.iter().map(|(&section, &next)| (section, next)).collect();
 }
@@ -132,7 +132,7 @@ pub(super) fn channels(
     record: &MemberRecord,
     held: &[Bytes],
 ) -> Result<Option<Box<Channels>>, codec::DecodeError> {
-    let MemberRecord { expected, next, casts, section_reductions, .. } = record;
+    let MemberRecord { expected, next, sent_broadcasts, section_reductions, .. } = record;
     if expected.len() + next.len() + section_reductions.len() + held.len() == 0 {
         return Ok(None);
     }
@@ -143,7 +143,7 @@ pub(super) fn channels(
         expected: counters(expected),
         next: counters(next),
         section_reductions: section_reductions.iter().copied().collect(),
-        casts: Casts::from_records(casts),
+        sent_broadcasts: SentBroadcasts::from_records(sent_broadcasts),
         ..Channels::default()
     };
     if let Some(known) = core.kind(kind) {
@@ -177,7 +177,7 @@ pub(super) fn member(
         channels,
         ring: EdgeCache::default(),
         border_hops: FAR,
-        is_twin: false,
+        is_replicated: false,
     }
 }
 
@@ -299,7 +299,7 @@ pub(super) fn handle_commit(
     };
     let state_bytes = migrant.state.len() as u64;
     let Migrant { kind, epoch, mailbox, record, .. } = migrant;
-    let slot = core.seat(kind, member(id, epoch, &record, channels, state_bytes));
+    let slot = core.add_member(kind, member(id, epoch, &record, channels, state_bytes));
     core.refill(kind, slot, &mailbox);
     core.release_blocked(kind, slot);
     stores[kind.index()].install(core, slot, state);
@@ -315,8 +315,8 @@ pub(super) fn handle_commit(
 
 /// Lets an actor go on that waited at its sync point when it left, if the root has settled that
 /// meanwhile.
-fn resume_if_settled(core: &mut Core, stores: &mut [Box<dyn Store>], seat: (KindId, u32)) {
-    let (kind, slot) = seat;
+fn resume_if_settled(core: &mut Core, stores: &mut [Box<dyn Store>], slot: (KindId, u32)) {
+    let (kind, slot) = slot;
     if core.leave_sync(kind, slot) {
         stores[kind.index()].resume(core, slot);
     }

@@ -7,10 +7,10 @@
 //! - `state`: the parts of what a PE keeps, such as the order between pairs of actors (`channel`)
 //!   and where actors live (`directory`). `core` holds them all.
 //! - `send`: the way of a message. `order`: when it passes, and `keep` what waits. `migrate`: the
-//!   way of an actor. `twin`: actors that sit on two PEs, and `seats` the messages to and from
+//!   way of an actor. `replica`: actors that live on two PEs, and `destinations` the messages to and from
 //!   them. `post`: what PEs tell each other beside messages.
 //! - `collective`: collections, broadcasts, reductions, quiescence, sync points.
-//! - `guests`: nodes that join while the job runs, and leave or are lost. `errand`: what workers
+//! - `guests`: nodes that join while the job runs, and leave or are lost. `worker_message`: what workers
 //!   tell theirs.
 //! - `borders`: how near actors are to another site, which orders messages of steps.
 //! - `queue`, `store`: messages and actors of one type, which `core` knows as a `Kind`.
@@ -22,8 +22,8 @@ mod borders;
 mod collective;
 mod control;
 mod core;
+mod destinations;
 mod early;
-mod errand;
 mod fault;
 mod guest_event;
 mod guests;
@@ -37,24 +37,24 @@ mod multicast;
 mod order;
 mod outbox;
 mod own_plans;
+mod pending_work;
 mod post;
 mod published;
 mod queue;
-mod seats;
+mod replica;
 mod send;
 mod stall;
-mod standing;
 mod state;
 mod statistics;
 mod store;
 mod survey;
 mod tombstones;
-mod twin;
 mod watch;
+mod worker_message;
 
 pub use self::core::{Action, Core, Stopwatch};
 pub(crate) use self::core::{Common, Kind, Store};
-pub use crate::standing::Standing;
+pub use crate::pending_work::PendingWork;
 pub(crate) use balancing::{Balancing, Source};
 pub use fault::PlantedFault;
 pub use guest_event::GuestEvent;
@@ -198,8 +198,8 @@ impl Pe {
             action(&mut self.core);
             self.grant_requests();
         }
-        if !self.core.twins.is_empty() {
-            twin::settle(&mut self.core, &mut self.stores);
+        if !self.core.replicas.is_empty() {
+            replica::settle(&mut self.core, &mut self.stores);
         }
         self.core.report_moved();
         self.core.expire_accumulators();
@@ -207,7 +207,7 @@ impl Pe {
             self.core.expire_awaiting();
         }
         // Contributions that wait here lead to a message sooner or later, so the PE is not idle.
-        if !self.core.waves_pending.is_empty()
+        if !self.core.rounds_pending.is_empty()
             && self.core.lanes.is_empty()
             && self.core.next_accumulator().is_none()
         {
@@ -376,28 +376,28 @@ impl Pe {
             let requests = std::mem::take(&mut self.core.requests);
             for &Request { id, wish } in &requests {
                 // The actor may have asked for something else before.
-                let Some(seat) = self.core.resident(id) else { continue };
+                let Some(slot) = self.core.resident(id) else { continue };
                 let dying = Request { id, wish: Wish::Destroy };
                 match wish {
                     Wish::Migrate(_) if requests.contains(&dying) => {}
-                    Wish::Migrate(to) => self.migrate(seat, to),
-                    Wish::Destroy => self.destroy(id, seat),
+                    Wish::Migrate(to) => self.migrate(slot, to),
+                    Wish::Destroy => self.destroy(id, slot),
                     Wish::Resume if requests.contains(&dying) => {}
-                    Wish::Resume => self.resume_one(seat),
+                    Wish::Resume => self.resume_one(slot),
                 }
             }
         }
     }
 
-    fn migrate(&mut self, seat: (KindId, u32), to: PeId) {
-        if to == self.core.me || !self.core.may_leave(seat, to) {
+    fn migrate(&mut self, slot: (KindId, u32), to: PeId) {
+        if to == self.core.me || !self.core.may_leave(slot, to) {
             return;
         }
-        migrate::depart(&mut self.core, &mut self.stores, seat, to, None);
+        migrate::depart(&mut self.core, &mut self.stores, slot, to, None);
     }
 
     fn destroy(&mut self, id: ActorId, (kind, slot): (KindId, u32)) {
         self.stores[kind.index()].remove(slot);
-        self.core.unseat(id, kind, slot);
+        self.core.remove_member(id, kind, slot);
     }
 }

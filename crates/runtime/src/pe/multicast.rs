@@ -1,5 +1,5 @@
 //! One message for many members. What is for other nodes goes to the relay of this one: whole, to
-//! be split up on its way, or in segments on a course if it is large. On the root that is the
+//! be split up on its way, or in segments on a sub-plan if it is large. On the root that is the
 //! plan's for this size, if it is predicted to take no longer than going by sites.
 
 use super::core::Core;
@@ -10,8 +10,8 @@ use crate::id::{ActorId, Sender};
 use crate::payload::Payload;
 use crate::reference::SectionRef;
 use crate::wire::{
-    Announcement, Control, Multicast, MulticastMember, MulticastTarget, Packet, REPORTED_BYTES_MIN,
-    Spread,
+    Control, Multicast, MulticastMember, MulticastTarget, OutgoingControl, Packet,
+    REPORTED_BYTES_MIN, Spread,
 };
 use gridspan_topology::{NodeId, PeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,8 +41,8 @@ impl Core {
         let mut remote: BTreeMap<PeId, Vec<MulticastMember>> = BTreeMap::new();
         for &key in section.members.iter() {
             let to = ActorId { collection, key };
-            let seats = self.seats(to);
-            if seats.first == self.me && seats.second.is_none() {
+            let destinations = self.destinations(to);
+            if destinations.first == self.me && destinations.second.is_none() {
                 self.send::<A>(sender, to, priority, message.clone());
                 continue;
             }
@@ -51,9 +51,9 @@ impl Core {
                 continue;
             }
             self.note_edge::<A>(sender, to.apart(), &message);
-            let (epoch, origin, hops, is_broadcast) = (seats.epoch, self.me, 0, false);
+            let (epoch, origin, hops, is_broadcast) = (destinations.epoch, self.me, 0, false);
             let after = self.channels(sender).after(collection, priority);
-            for pe in seats.all() {
+            for pe in destinations.all() {
                 self.created += 1;
                 if pe == self.me {
                     let header = Header {
@@ -114,20 +114,23 @@ impl Core {
             let message = Payload::Bytes(message);
             let others = Multicast { targets: elsewhere, message, ..multicast };
             if is_large && !is_wide(&others) {
-                return self.cast(others);
+                return self.send_over_relays(others);
             }
             self.outbox.packet(self.me, Packet::spread(Spread::Multicast(others)));
         }
     }
 
     /// Sends a large multicast on its way in segments.
-    fn cast(&mut self, multicast: Multicast) {
+    fn send_over_relays(&mut self, multicast: Multicast) {
         let layout = &self.common.layout;
         let nodes: BTreeSet<NodeId> =
             multicast.targets.iter().map(|target| layout.node_of(target.pe)).collect();
-        let multicast = Announcement::new(&Control::Multicast(multicast));
-        let (course, report) = self.course(multicast.bytes() as u64, nodes);
-        self.outbox.packet(self.me, Packet::spread(Spread::Cast { multicast, course, report }));
+        let multicast = OutgoingControl::new(&Control::Multicast(multicast));
+        let (sub_plan, report) = self.sub_plan(multicast.bytes() as u64, nodes);
+        self.outbox.packet(
+            self.me,
+            Packet::spread(Spread::SegmentedMulticast { multicast, sub_plan, report }),
+        );
     }
 
     /// Takes a multicast that came to this PE, for its own members.

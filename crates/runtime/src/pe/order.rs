@@ -61,8 +61,8 @@ impl Core {
                 false => channels.judge(source, priority, sequence, waits, fault),
             }
         };
-        if turn == Turn::Now && !self.twins.is_empty() && self.twins.is_second(header.to) {
-            self.twins.doubled += 1;
+        if turn == Turn::Now && !self.replicas.is_empty() && self.replicas.is_secondary(header.to) {
+            self.replicas.doubled += 1;
         }
         turn
     }
@@ -80,7 +80,7 @@ impl Core {
         messages: u32,
     ) -> bool {
         let is_simple = !first.is_broadcast
-            && self.twins.is_empty()
+            && self.replicas.is_empty()
             && self.common.fault == PlantedFault::None
             && (first.after == 0 || !self.waits(kind, slot, first));
         if !is_simple {

@@ -3,30 +3,30 @@
 //! has to know them.
 
 use super::core::Core;
-use crate::relay::standing_plan;
+use crate::relay::default_plan;
 use crate::wire::{Control, PlanNews};
-use gridspan_bcast::{Course, Plan};
+use gridspan_bcast::{Plan, SubPlan};
 use gridspan_topology::{NodeId, PeId};
 use std::sync::Arc;
 
 impl Core {
     /// How a message of so many bytes goes from here to all nodes.
-    pub(super) fn own_course(&mut self, bytes: u64) -> Arc<Course> {
-        if let Some(course) = self.own_plans.choose(bytes) {
-            return course;
+    pub(super) fn own_sub_plan(&mut self, bytes: u64) -> Arc<SubPlan> {
+        if let Some(sub_plan) = self.own_plans.choose(bytes) {
+            return sub_plan;
         }
-        if let Some(course) = &self.own_plans.standing {
-            return course.clone();
+        if let Some(sub_plan) = &self.own_plans.default_plan {
+            return sub_plan.clone();
         }
-        let course =
-            Arc::new(Course::whole(&self.standing_from(self.common.layout.node_of(self.me))));
-        self.own_plans.standing = Some(course.clone());
-        course
+        let sub_plan =
+            Arc::new(SubPlan::whole(&self.default_from(self.common.layout.node_of(self.me))));
+        self.own_plans.default_plan = Some(sub_plan.clone());
+        sub_plan
     }
 
     /// The plan that needs no advisor, from this node.
-    pub(super) fn standing_from(&self, node: NodeId) -> Plan {
-        standing_plan(&self.common.broadcasts.tree(&self.common.layout, node))
+    pub(super) fn default_from(&self, node: NodeId) -> Plan {
+        default_plan(&self.common.broadcasts.tree(&self.common.layout, node))
     }
 
     /// Tells the PEs of a node what concerns its plans. Runs on the root.

@@ -8,7 +8,7 @@ use super::state::{Channels, Early, Place, Turn};
 use crate::Actor;
 use crate::envelope::{AnyEnvelope, Envelope, EnvelopeBatch, Header, Series};
 use crate::error::GridError;
-use crate::id::{ActorId, CollectionId, KindId, Seat, Sender};
+use crate::id::{ActorId, CollectionId, KindId, Sender, Slot};
 use gridspan_topology::PeId;
 use std::any::{TypeId, type_name};
 
@@ -26,7 +26,9 @@ impl Core {
     #[inline(always)]
     fn conversations(&mut self, sender: Sender) -> (ActorId, &mut Channels) {
         let system = ActorId::system(self.me);
-        let Sender::Actor(Seat { kind, slot }) = sender else { return (system, &mut self.system) };
+        let Sender::Actor(Slot { kind, index: slot }) = sender else {
+            return (system, &mut self.system);
+        };
         match self.members[kind.index()].get_mut(slot as usize) {
             Some(Some(member)) => (member.id, member.channels.get_or_insert_default()),
             _ => (system, &mut self.system),
@@ -37,7 +39,7 @@ impl Core {
     pub(super) fn sender_id(&self, sender: Sender) -> ActorId {
         match sender {
             Sender::Pe => ActorId::system(self.me),
-            Sender::Actor(seat) => self.seat_id(seat),
+            Sender::Actor(slot) => self.id_in(slot),
         }
     }
 
@@ -45,7 +47,7 @@ impl Core {
     /// call would cost as much as finding that out.
     #[inline(always)]
     fn known_channels(&self, sender: Sender) -> Option<&Channels> {
-        let Sender::Actor(Seat { kind, slot }) = sender else { return Some(&self.system) };
+        let Sender::Actor(Slot { kind, index: slot }) = sender else { return Some(&self.system) };
         match self.members.get(kind.index())?.get(slot as usize) {
             Some(Some(member)) => member.channels.as_deref(),
             _ => None,
@@ -63,15 +65,15 @@ impl Core {
     ) {
         // First, since the handler has just looked up its own actor.
         let channels = self.known_channels(sender);
-        let seat = self.resident(to);
-        if let Some((kind, slot)) = seat
+        let resident = self.resident(to);
+        if let Some((kind, slot)) = resident
             && !channels.is_some_and(|channels| channels.is_ordered(to, priority))
             && self.is_single(sender, (kind, slot))
         {
             self.note_sent::<A>(sender, to, &message);
             return self.push_ready::<A>(kind, slot, priority, message);
         }
-        self.send_ordered::<A>(sender, to.apart(), seat.is_some(), priority, message);
+        self.send_ordered::<A>(sender, to.apart(), resident.is_some(), priority, message);
     }
 
     #[inline(never)]
@@ -108,7 +110,7 @@ impl Core {
         let (origin, epoch, hops, is_broadcast) = (self.me, 0, 0, false);
         let header =
             Header { to, source, sequence, priority, epoch, hops, is_broadcast, origin, after };
-        self.send_to_seats::<A>((kind, is_here), header, message);
+        self.send_to_destinations::<A>((kind, is_here), header, message);
     }
 
     /// A message leaves its sender.
@@ -156,7 +158,7 @@ impl Core {
         let Some((kind, slot)) = self.resident(header.to) else {
             return self.astray(kind, Box::new(envelope));
         };
-        if !self.twins.is_empty() {
+        if !self.replicas.is_empty() {
             self.pass_on::<A>(kind, &envelope);
         }
         if self.pass_at_once(kind, slot, &header, 1) {

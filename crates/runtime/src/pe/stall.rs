@@ -21,7 +21,7 @@
 use super::core::Core;
 use super::state::{MainStatus, Round};
 use crate::error::JobError;
-use crate::standing::{NAMED_MAX, Standing, counted};
+use crate::pending_work::{NAMED_MAX, PendingWork, counted};
 use crate::wire::{Control, Looked};
 use gridspan_topology::{PeId, Time};
 use std::time::Duration;
@@ -121,12 +121,12 @@ impl Core {
         let is_timed = self.timers.next_event().is_some()
             || !self.awaiting.keys().all(|&id| self.is_stranded(id))
             || self.next_accumulator().is_some();
-        let (activity, standing) = (self.activity(), self.standing());
+        let (activity, pending) = (self.activity(), self.pending_work());
         let is_quiet = is_quiet && !is_timed && self.lanes.is_empty() && self.requests.is_empty();
         if let Some(root) = &mut self.root {
             root.stall.main = main;
         }
-        let looked = Looked { round, activity, is_quiet, standing };
+        let looked = Looked { round, activity, is_quiet, pending };
         self.post(Self::ROOT, Control::Looked(Box::new(looked)));
     }
 
@@ -138,7 +138,7 @@ impl Core {
         }
         stall.sum.activity = stall.sum.activity.wrapping_add(looked.activity);
         stall.sum.is_quiet &= looked.is_quiet;
-        stall.sum.standing += looked.standing;
+        stall.sum.pending += looked.pending;
         if !stall.missing.is_empty() {
             return;
         }
@@ -155,14 +155,14 @@ impl Core {
         };
         match stall.main {
             MainStatus::WaitsInside
-                if is_same && sum.is_quiet && sum.standing.awaiting > 0 && !stall.has_dropped =>
+                if is_same && sum.is_quiet && sum.pending.awaiting > 0 && !stall.has_dropped =>
             {
                 // Drops messages to members that do not exist, if they are all that is left. What
                 // is told then says so.
                 stall.has_dropped = true;
-                root.waves.is_probed = true;
+                root.quiescence.is_probed = true;
                 self.await_quiescence(|core| {
-                    core.root.iter_mut().for_each(|root| root.waves.is_probed = false);
+                    core.root.iter_mut().for_each(|root| root.quiescence.is_probed = false);
                 });
             }
             MainStatus::WaitsInside if is_same && sum.is_quiet => self.tell_stall(),
@@ -176,7 +176,7 @@ impl Core {
     fn tell_stall(&mut self) {
         let Some(root) = &mut self.root else { return };
         root.stall.is_told = true;
-        let waits = root.stall.sum.standing.stalled();
+        let waits = root.stall.sum.pending.stalled();
         self.common.watch.on_warning.iter().for_each(|tell| tell(&waits));
         if self.common.watch.fails {
             self.fail(JobError::Stalled(waits));
@@ -252,9 +252,9 @@ impl Core {
         let Some(root) = &self.root else { return };
         let mut waits = match root.stall.main {
             MainStatus::WaitsOutside => {
-                format!("main waits for something outside; {}", root.stall.sum.standing)
+                format!("main waits for something outside; {}", root.stall.sum.pending)
             }
-            _ => root.stall.sum.standing.to_string(),
+            _ => root.stall.sum.pending.to_string(),
         };
         if !root.stall.missing.is_empty() {
             waits = format!("{}; {waits}", self.handlers());
@@ -267,9 +267,9 @@ impl Core {
 /// differ.
 fn is_same(previous: &Round, sum: &Round) -> bool {
     let counts = |round: &Round| {
-        let standing = round.standing.clone();
-        let standing = Standing { main_waits: Vec::new(), nobody: Vec::new(), ..standing };
-        (round.activity, round.is_quiet, standing)
+        let pending = round.pending.clone();
+        let pending = PendingWork { main_waits: Vec::new(), nobody: Vec::new(), ..pending };
+        (round.activity, round.is_quiet, pending)
     };
     previous.is_quiet && counts(previous) == counts(sum)
 }

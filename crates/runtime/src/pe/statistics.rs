@@ -9,8 +9,8 @@ pub struct Statistics {
     pub forwarded: u64,
     /// Actors that have left.
     pub migrations: u64,
-    /// Actors that have taken a second seat elsewhere.
-    pub twins: u64,
+    /// Actors that have taken a replica elsewhere.
+    pub replicas: u64,
     /// Times that the right to number broadcasts passed from the root to another PE.
     pub handovers: u64,
     /// Messages that came twice and were dropped.
@@ -26,7 +26,7 @@ impl std::ops::AddAssign for Statistics {
         self.handled += other.handled;
         self.forwarded += other.forwarded;
         self.migrations += other.migrations;
-        self.twins += other.twins;
+        self.replicas += other.replicas;
         self.handovers += other.handovers;
         self.repeated += other.repeated;
         self.dead_letters += other.dead_letters;

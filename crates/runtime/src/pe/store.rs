@@ -5,7 +5,7 @@ use super::queue::message_bytes;
 use super::state::NewMembers;
 use crate::codec::{self, DecodeError};
 use crate::error::JobError;
-use crate::id::{ActorId, KindId, Seat};
+use crate::id::{ActorId, KindId, Slot};
 use crate::index::Key;
 use crate::payload::Payload;
 use crate::rank::Rank;
@@ -46,8 +46,8 @@ impl<A: Actor> Store for TypedStore<A> {
             bytes += message_bytes::<A>(&ready.message);
             handled += 1;
             if let Some(Some(actor)) = self.actors.get_mut(ready.slot as usize) {
-                let seat = Seat { kind: self.kind, slot: ready.slot };
-                core.looks.current.begin(self.kind, core.seat_id(seat));
+                let slot = Slot { kind: self.kind, index: ready.slot };
+                core.looks.current.begin(self.kind, core.id_in(slot));
                 actor.handle(ready.message, &mut Context::new(core, self.kind, ready.slot));
             }
             if let Some(begun) = begin {
@@ -75,7 +75,7 @@ impl<A: Actor> Store for TypedStore<A> {
             inits.open().map_err(|error| JobError::Protocol(error.to_string()))?;
         for (key, init) in inits {
             let id = ActorId { collection: new.collection, key };
-            let slot = core.seat(self.kind, new.member(id));
+            let slot = core.add_member(self.kind, new.member(id));
             let actor = A::create(init, &mut Context::new(core, self.kind, slot));
             self.put(slot, actor);
             core.release_awaiting(id);

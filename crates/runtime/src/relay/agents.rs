@@ -155,7 +155,8 @@ impl StealAgents {
                     RelayCommand::Send { to, frame, is_bulk: false }
                 }
                 StealCommand::Tell { pe, order } => {
-                    let packet = Packet::control(Control::Errand { collection: pool, order });
+                    let packet =
+                        Packet::control(Control::WorkerMessage { collection: pool, order });
                     RelayCommand::Deliver { from: leader, to: pe, packet }
                 }
                 StealCommand::Panicked { task, reason } => {

@@ -1,15 +1,15 @@
 //! A node's relay: brings what is for many nodes, without waiting for PEs.
 //!
 //! A PE may be inside a handler for long, and what others wait for must not wait with it. So
-//! multicasts and announcements (broadcasts, read-only data) are handed to the relay of the node,
+//! multicasts and tree broadcasts (broadcasts, read-only data) are handed to the relay of the node,
 //! and from there on relays pass them on among themselves, on whichever thread drives the
 //! network; PEs get what is for them.
 //!
 //! - Multicasts cross once to each other site, are passed on to the nodes there, and are given to
 //!   each PE that has members among the targets. Those that are large travel in segments as well
-//!   (`casts`).
+//!   (`multicasts`).
 //! - Stealing agents share tasks between nodes (`agents`), and answer at once while PEs compute.
-//! - Announcements go to all PEs of all nodes, over the trees of a plan, in segments: each is
+//! - Tree broadcasts go to all PEs of all nodes, over the trees of a plan, in segments: each is
 //!   passed on as it arrives, as the same bytes in memory.
 //!
 //! A relay does no I/O: packets and frames in, [`RelayCommand`]s out.
@@ -17,9 +17,9 @@
 mod agents;
 mod assembly;
 mod branches;
-mod casts;
 mod command;
 mod lines;
+mod multicasts;
 mod plans;
 mod watch;
 
@@ -27,8 +27,8 @@ use crate::codec::DecodeError;
 use crate::payload::Payload;
 use crate::steal_agent::Nudge;
 use crate::wire::{
-    Announced, Announcement, Arrival, CarriedHead, Content, Control, FlowId, Multicast, Packet,
-    PlanHead, REPORTED_BYTES_MIN, SEGMENT_BYTES, SegmentHead, Spread, SpreadFrame,
+    Arrival, CarriedHead, Content, Control, FlowId, IncomingControl, Multicast, OutgoingControl,
+    Packet, PlanHead, REPORTED_BYTES_MIN, SEGMENT_BYTES, SegmentHead, Spread, SpreadFrame,
 };
 use agents::{Post, StealAgents};
 pub(crate) use assembly::Assembly;
@@ -47,46 +47,46 @@ pub struct Relay {
     layout: Arc<Layout>,
     plans: Plans,
     /// The plan that is known from the beginning.
-    standing: Arc<Plan>,
-    /// Announcements of other nodes of which parts are missing, by root and number.
+    default_plan: Arc<Plan>,
+    /// Tree broadcasts of other nodes of which parts are missing, by root and number.
     flows: BTreeMap<(NodeId, u64), Assembly>,
     /// Multicasts of other nodes of which parts are missing, by root and number.
-    casts: BTreeMap<(NodeId, u64), Assembly>,
+    multicasts: BTreeMap<(NodeId, u64), Assembly>,
     /// How many of this node's multicasts went in segments.
-    casts_begun: u64,
-    /// How many of this node's announcements had begun when each of its plans was last used.
+    multicasts_begun: u64,
+    /// How many of this node's tree broadcasts had begun when each of its plans was last used.
     used: BTreeMap<PlanId, u64>,
-    /// Announcements are not larger.
+    /// Tree broadcasts are not larger.
     bytes_max: u64,
     agents: StealAgents,
     watch: Watch,
 }
 
 /// The plan over this tree that all relays know from the beginning.
-pub(crate) fn standing_plan(tree: &Tree) -> Plan {
+pub(crate) fn default_plan(tree: &Tree) -> Plan {
     // Where nobody passes anything on, there is nothing to be gained by segments.
     let segment_bytes = if tree.depth() > 1 { SEGMENT_BYTES } else { u64::MAX };
-    Plan::standing(tree.clone(), segment_bytes)
+    Plan::known_to_all(tree.clone(), segment_bytes)
 }
 
-/// Announcements of so many bytes hold up no messages, however small their segments are.
+/// Tree broadcasts of so many bytes hold up no messages, however small their segments are.
 const BULK_BYTES: u64 = 64 << 10;
 
 impl Relay {
-    /// A relay that knows the `tree` of nodes, which announcements take that name no other plan.
+    /// A relay that knows the `tree` of nodes, which tree broadcasts take that name no other plan.
     pub(crate) fn new(node: NodeId, layout: Arc<Layout>, tree: &Tree, bytes_max: u64) -> Self {
-        let standing = Arc::new(standing_plan(tree));
-        let (flows, casts, used) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let default_plan = Arc::new(default_plan(tree));
+        let (flows, multicasts, used) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let plans = Plans::default();
         let agents = StealAgents::default();
         Self {
             node,
             layout,
             plans,
-            standing,
+            default_plan,
             flows,
-            casts,
-            casts_begun: 0,
+            multicasts,
+            multicasts_begun: 0,
             used,
             bytes_max,
             agents,
@@ -115,11 +115,11 @@ impl Relay {
             }
             _ if self.layout.is_guest(self.node) => {}
             Spread::Multicast(multicast) => self.pass_on(multicast, out),
-            Spread::Cast { multicast, course, report } => {
-                self.cast((now, from), &multicast, (&course, report), out);
+            Spread::SegmentedMulticast { multicast, sub_plan, report } => {
+                self.send_multicast((now, from), &multicast, (&sub_plan, report), out);
             }
-            Spread::Announcement { announcement, plan, flow } => {
-                self.announce((now, from), &announcement, (plan, flow), out);
+            Spread::TreeBroadcast { control, plan, flow } => {
+                self.send_over_tree((now, from), &control, (plan, flow), out);
             }
             Spread::Plan { plan, retired } => self.publish(from, *plan, &retired, out),
         }
@@ -156,9 +156,9 @@ impl Relay {
                 self.check(origin)?;
                 self.take_segment((now, from, origin), head, (frame, payload), out)
             }
-            SpreadFrame::Cast { origin, head, payload } => {
+            SpreadFrame::MulticastSegment { origin, head, payload } => {
                 self.check(origin)?;
-                self.take_cast((now, from, origin), *head, (frame, payload), out)
+                self.take_multicast((now, from, origin), *head, (frame, payload), out)
             }
             SpreadFrame::Carried(head) => {
                 self.note_carried(now, from, head, out);
@@ -189,9 +189,9 @@ impl Relay {
         agents.wake(&mut post);
     }
 
-    /// Bytes of announcements, multicasts and notes that are not complete, or came too early.
+    /// Bytes of tree broadcasts, multicasts and notes that are not complete, or came too early.
     pub fn bytes(&self) -> usize {
-        let flows = self.flows.values().chain(self.casts.values());
+        let flows = self.flows.values().chain(self.multicasts.values());
         flows.map(|flow| flow.bytes() as usize).sum::<usize>() + self.agents.bytes()
     }
 
@@ -238,25 +238,25 @@ impl Relay {
         }
     }
 
-    /// Sends an announcement of this node to all others.
-    fn announce(
+    /// Sends a tree broadcast of this node to all others.
+    fn send_over_tree(
         &mut self,
         (now, origin): (Time, PeId),
-        announcement: &Announcement,
+        control: &OutgoingControl,
         (plan, flow): (PlanId, u64),
         out: &mut Vec<RelayCommand>,
     ) {
-        let plan = self.plan(plan).unwrap_or(&self.standing).clone();
+        let plan = self.plan(plan).unwrap_or(&self.default_plan).clone();
         self.used.insert(plan.id(), flow + 1);
-        let total = announcement.bytes() as u64;
+        let total = control.bytes() as u64;
         if total >= REPORTED_BYTES_MIN {
-            self.watch.begin(now, FlowId::Announcement(flow));
+            self.watch.begin(now, FlowId::TreeBroadcast(flow));
         }
         for segment in plan.segments(total) {
             let (stripe, offset) = (segment.stripe as u32, segment.offset);
             let head = SegmentHead { plan: plan.id(), stripe, flow, offset, total };
             let part = offset as usize..(offset + segment.bytes) as usize;
-            let frame = SpreadFrame::segment(origin, &head, announcement.part(part));
+            let frame = SpreadFrame::segment(origin, &head, control.part(part));
             for &to in plan.stripes()[segment.stripe].tree.children(self.node) {
                 let (frame, is_bulk) = (frame.clone(), total >= BULK_BYTES);
                 out.push(RelayCommand::Send { to, frame, is_bulk });
@@ -265,11 +265,11 @@ impl Relay {
     }
 
     fn plan(&self, plan: PlanId) -> Option<&Arc<Plan>> {
-        let is_standing = plan == self.standing.id();
-        if is_standing { Some(&self.standing) } else { self.plans.get(plan) }
+        let is_default = plan == self.default_plan.id();
+        if is_default { Some(&self.default_plan) } else { self.plans.get(plan) }
     }
 
-    /// Passes a part of an announcement on, and hands the whole to the PEs of this node once it is
+    /// Passes a part of a tree broadcast on, and hands the whole to the PEs of this node once it is
     /// complete.
     fn take_segment(
         &mut self,
@@ -278,7 +278,7 @@ impl Relay {
         (frame, payload): (&Bytes, Bytes),
         out: &mut Vec<RelayCommand>,
     ) -> Result<(), DecodeError> {
-        let refuse = |reason: String| Err(DecodeError::new("a part of an announcement", reason));
+        let refuse = |reason: String| Err(DecodeError::new("a part of a tree broadcast", reason));
         let Some(plan) = self.plan(head.plan).cloned() else {
             return refuse(format!("plan {} is not known here", head.plan));
         };
@@ -292,7 +292,7 @@ impl Relay {
         }
         let (root, number) = (head.plan.root, head.flow);
         if self.plans.is_complete(root, number) {
-            return refuse(format!("announcement {number} is complete already"));
+            return refuse(format!("tree broadcast {number} is complete already"));
         }
         let is_whole = payload.len() as u64 == head.total && head.offset == 0;
         let complete = if is_whole && !self.flows.contains_key(&(root, number)) {
@@ -315,10 +315,10 @@ impl Relay {
         let Some((payload, arrivals)) = complete else { return Ok(()) };
         self.plans.note_complete(root, number);
         if head.total >= REPORTED_BYTES_MIN {
-            out.push(self.carried(origin, FlowId::Announcement(number), arrivals));
+            out.push(self.carried(origin, FlowId::TreeBroadcast(number), arrivals));
         }
         let here = self.layout.place(self.node).pes.clone().map(PeId);
-        for (to, control) in Announced::from_bytes(&payload)?.controls(here)? {
+        for (to, control) in IncomingControl::from_bytes(&payload)?.controls(here)? {
             out.push(RelayCommand::Deliver { from: origin, to, packet: Packet::control(control) });
         }
         Ok(())
@@ -356,7 +356,7 @@ impl Relay {
     ) -> Result<(), DecodeError> {
         let plan = head.plan.id();
         let is_due = self.tree().parent(self.node) == Some(from) && self.plan(plan).is_none();
-        if !is_due || plan.root != self.standing.id().root {
+        if !is_due || plan.root != self.default_plan.id().root {
             let reason = format!("{plan} is known already, or does not come from {from}");
             return Err(DecodeError::new("a plan for broadcasts", reason));
         }
@@ -371,7 +371,7 @@ impl Relay {
 
     /// The tree over which plans themselves travel.
     fn tree(&self) -> &Tree {
-        &self.standing.stripes()[0].tree
+        &self.default_plan.stripes()[0].tree
     }
 
     /// Tells a PE of another node something.
@@ -399,7 +399,7 @@ impl Relay {
         let Some(begun) = self.watch.begun(flow) else { return };
         let control = Control::Carried { flow, node, arrivals, after: now.since(begun) };
         let from = self.layout.leader(self.node);
-        let to = self.layout.leader(self.standing.id().root);
+        let to = self.layout.leader(self.default_plan.id().root);
         out.push(if self.layout.node_of(to) == self.node {
             RelayCommand::Deliver { from, to, packet: Packet::control(control) }
         } else {

@@ -13,18 +13,18 @@ const PLANS_MAX: usize = 1024;
 #[derive(Default)]
 pub(super) struct Plans {
     known: BTreeMap<PlanId, Arc<Plan>>,
-    /// Those of them to forget once all announcements below a number are complete.
+    /// Those of them to forget once all tree broadcasts below a number are complete.
     retired: BTreeMap<PlanId, u64>,
     complete: BTreeMap<NodeId, Complete>,
 }
 
-/// Which announcements of a root are complete: all nodes get all of them.
+/// Which tree broadcasts of a root are complete: all nodes get all of them.
 #[derive(Default)]
 struct Complete {
     /// All below.
     below: u64,
     /// Others, in runs: the first of each, and the first behind it. There are no more runs than
-    /// announcements that are under way and were overtaken.
+    /// tree broadcasts that are under way and were overtaken.
     beyond: BTreeMap<u64, u64>,
 }
 
@@ -56,7 +56,7 @@ impl Plans {
         self.known.get(&plan)
     }
 
-    /// Learns a plan, and which others no announcement from a number on uses.
+    /// Learns a plan, and which others no tree broadcast from a number on uses.
     pub(super) fn learn(
         &mut self,
         layout: &Layout,
@@ -80,13 +80,13 @@ impl Plans {
         Ok(())
     }
 
-    /// An announcement has been received and passed on completely.
+    /// A tree broadcast has been received and passed on completely.
     pub(super) fn note_complete(&mut self, root: NodeId, flow: u64) {
         self.complete.entry(root).or_default().note(flow);
         self.forget();
     }
 
-    /// Whether all of an announcement has come before.
+    /// Whether all of a tree broadcast has come before.
     pub(super) fn is_complete(&self, root: NodeId, flow: u64) -> bool {
         self.complete.get(&root).is_some_and(|complete| complete.contains(flow))
     }
@@ -131,14 +131,14 @@ mod tests {
 
         plans.learn(&layout, two, &[(one.id(), 3)]).unwrap();
 
-        assert!(plans.get(one.id()).is_some(), "announcement 1 may be on its way");
+        assert!(plans.get(one.id()).is_some(), "broadcast 1 may be on its way");
         plans.note_complete(NodeId(0), 1);
         assert!(plans.get(one.id()).is_none());
         assert!(plans.get(PlanId { root: NodeId(0), version: 2 }).is_some());
     }
 
     #[test]
-    fn announcements_that_are_complete_are_kept_as_runs() {
+    fn broadcasts_that_are_complete_are_kept_as_runs() {
         let mut complete = Complete::default();
         for flow in [0, 3, 5, 4, 9, 1] {
             complete.note(flow);
@@ -159,6 +159,6 @@ mod tests {
             assert!(plans.learn(&layout(), plan(1, edges), &[]).is_err());
         }
         let tree: Tree = hierarchical(&layout(), NodeId(0));
-        assert!(plans.learn(&layout(), Plan::standing(tree, 1), &[]).is_ok());
+        assert!(plans.learn(&layout(), Plan::known_to_all(tree, 1), &[]).is_ok());
     }
 }

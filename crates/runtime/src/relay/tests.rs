@@ -4,8 +4,8 @@ use super::*;
 use crate::frame::Frame;
 use crate::id::{ActorId, CollectionId, KindId};
 use crate::payload::Payload;
-use crate::wire::{CastHead, Control, MulticastTarget};
-use gridspan_bcast::{Course, Draft, Sending, Strand, hierarchical};
+use crate::wire::{Control, MulticastSegment, MulticastTarget};
+use gridspan_bcast::{Draft, DraftStripe, Sending, SubPlan, hierarchical};
 use std::time::Duration;
 
 const BYTES_MAX: u64 = 1 << 20;
@@ -46,12 +46,12 @@ fn settle(relays: &mut [Relay], first: NodeId, mut out: Vec<RelayCommand>) -> Ve
 fn publication(bytes: usize, version: u64) -> Packet {
     let value: Bytes = (0..bytes).map(|at| (at % 251) as u8).collect::<Vec<u8>>().into();
     let control = Control::Publish { id: 7, value };
-    let (announcement, plan) = (Announcement::new(&control), PlanId { root: NodeId(0), version });
-    Packet::spread(Spread::Announcement { announcement, plan, flow: 0 })
+    let (control, plan) = (OutgoingControl::new(&control), PlanId { root: NodeId(0), version });
+    Packet::spread(Spread::TreeBroadcast { control, plan, flow: 0 })
 }
 
 #[test]
-fn an_announcement_of_any_size_reaches_every_pe_of_every_other_node_once() {
+fn a_tree_broadcast_of_any_size_reaches_every_pe_of_every_other_node_once() {
     for bytes in [0, 1, SEGMENT_BYTES as usize, 300_001] {
         let mut relays = relays(&[2, 3, 1]);
         let mut out = Vec::new();
@@ -76,16 +76,16 @@ fn an_announcement_of_any_size_reaches_every_pe_of_every_other_node_once() {
 
 /// Two trees over three nodes, in segments of 1000 bytes.
 fn striped(version: u64) -> Plan {
-    let strand = |edges: [(u32, u32); 2], share| Strand { edges: edges.to_vec(), share };
-    let strands = vec![strand([(0, 1), (1, 2)], 0.5), strand([(0, 2), (2, 1)], 0.5)];
-    let draft = Draft { strands, segment_bytes: 1000, sending: Sending::Concurrent };
+    let stripe = |edges: [(u32, u32); 2], share| DraftStripe { edges: edges.to_vec(), share };
+    let stripes = vec![stripe([(0, 1), (1, 2)], 0.5), stripe([(0, 2), (2, 1)], 0.5)];
+    let draft = Draft { stripes, segment_bytes: 1000, sending: Sending::Concurrent };
     let nodes: Vec<NodeId> = (0..3).map(NodeId).collect();
     let id = PlanId { root: NodeId(0), version };
     Plan::from_draft(id, &draft, &nodes, Duration::ZERO).unwrap()
 }
 
 #[test]
-fn an_announcement_takes_the_plan_it_names_until_that_is_retired() {
+fn a_tree_broadcast_takes_the_plan_it_names_until_that_is_retired() {
     let mut relays = relays(&[1, 2]);
     let known = |relays: &[Relay], version| {
         let plan = PlanId { root: NodeId(0), version };
@@ -120,9 +120,8 @@ fn the_root_sends_segments_of_one_value_without_copying_it() {
     let mut relays = relays(&[1, 2]);
     let value: Bytes = vec![7; 200_000].into();
     let control = Control::Publish { id: 7, value: value.clone() };
-    let (announcement, plan) =
-        (Announcement::new(&control), PlanId { root: NodeId(0), version: 0 });
-    let packet = Packet::spread(Spread::Announcement { announcement, plan, flow: 0 });
+    let (control, plan) = (OutgoingControl::new(&control), PlanId { root: NodeId(0), version: 0 });
+    let packet = Packet::spread(Spread::TreeBroadcast { control, plan, flow: 0 });
 
     let mut out = Vec::new();
     relays[0].take(Time(0), PeId(0), packet, &mut out);
@@ -196,21 +195,25 @@ fn a_multicast_is_given_to_the_pes_of_its_targets() {
 }
 
 /// A multicast of so many bytes to these PEs, over a plan's trees.
-fn cast(plan: &Plan, pes: &[u32], bytes: usize) -> Packet {
+fn segmented(plan: &Plan, pes: &[u32], bytes: usize) -> Packet {
     let target = |&pe: &u32| MulticastTarget { pe: PeId(pe), members: Vec::new() };
     let message: Bytes = (0..bytes).map(|at| (at % 251) as u8).collect::<Vec<u8>>().into();
     let targets = pes.iter().map(target).collect();
     let multicast = Multicast { targets, message: Payload::Bytes(message), ..multicast() };
-    let multicast = Announcement::new(&Control::Multicast(multicast));
-    let course = Arc::new(Course::over(plan, &pes.iter().map(|pe| NodeId(pe / 2)).collect()));
-    Packet::spread(Spread::Cast { multicast, course, report: Some(FlowId::Multicast(8)) })
+    let multicast = OutgoingControl::new(&Control::Multicast(multicast));
+    let sub_plan = Arc::new(SubPlan::over(plan, &pes.iter().map(|pe| NodeId(pe / 2)).collect()));
+    Packet::spread(Spread::SegmentedMulticast {
+        multicast,
+        sub_plan,
+        report: Some(FlowId::Multicast(8)),
+    })
 }
 
 #[test]
 fn a_large_multicast_comes_in_segments_and_through_nodes_that_keep_nothing_of_it() {
     let mut relays = relays(&[1, 2]);
     let mut out = Vec::new();
-    relays[0].take(Time(0), PeId(1), cast(&striped(1), &[5], 40_000), &mut out);
+    relays[0].take(Time(0), PeId(1), segmented(&striped(1), &[5], 40_000), &mut out);
     let through = out.iter().find_map(|command| match command {
         RelayCommand::Send { to: NodeId(1), frame, .. } => Some(frame.clone().into_bytes()),
         _ => None,
@@ -245,16 +248,17 @@ fn a_part_of_a_multicast_that_cannot_be_is_refused() {
     let mut receivers = relays(&[1, 2]);
     let tree = striped(1).stripes()[0].tree.clone();
     let (relays, report) = (Vec::new(), None);
-    let good = CastHead { flow: 0, stripe: 0, offset: 0, total: 4, tree, relays, report };
+    let good = MulticastSegment { flow: 0, stripe: 0, offset: 0, total: 4, tree, relays, report };
     let beyond = [(NodeId(0), NodeId(1)), (NodeId(1), NodeId(9))];
-    let far = CastHead { tree: Tree::from_edges(NodeId(0), &beyond).unwrap(), ..good.clone() };
-    let huge = CastHead { total: BYTES_MAX + 1, ..good.clone() };
-    let past = CastHead { offset: 3, ..good.clone() };
+    let far =
+        MulticastSegment { tree: Tree::from_edges(NodeId(0), &beyond).unwrap(), ..good.clone() };
+    let huge = MulticastSegment { total: BYTES_MAX + 1, ..good.clone() };
+    let past = MulticastSegment { offset: 3, ..good.clone() };
     for (from, origin, head) in
         [(2, 0, &good), (0, 2, &good), (0, 99, &good), (0, 0, &far), (0, 0, &huge), (0, 0, &past)]
     {
         let payload: (&[u8], Bytes) = (b"a", Bytes::from_static(b"b"));
-        let frame = SpreadFrame::cast(PeId(origin), head, payload).into_bytes();
+        let frame = SpreadFrame::multicast_segment(PeId(origin), head, payload).into_bytes();
         let mut out = Vec::new();
         assert!(receivers[1].receive(Time(1), NodeId(from), &frame, &mut out).is_err());
         assert!(out.is_empty());

@@ -1,4 +1,4 @@
-//! How long large announcements and multicasts take until all nodes have them.
+//! How long large tree broadcasts and multicasts take until all nodes have them.
 //!
 //! The relay where one begins notes when, and when the word of each node comes back. No PE is
 //! asked, which may be inside a handler for long. How long that word was on its way is for those to
@@ -8,7 +8,7 @@ use crate::wire::FlowId;
 use gridspan_topology::Time;
 use std::collections::BTreeMap;
 
-/// Announcements and multicasts of which words are missing; the first to begin are forgotten
+/// Tree broadcasts and multicasts of which words are missing; the first to begin are forgotten
 /// beyond, as the root forgets them.
 const WATCHED_MAX: usize = 256;
 

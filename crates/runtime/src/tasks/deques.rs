@@ -130,7 +130,7 @@ impl<I> Deques<I> {
         }
     }
 
-    /// Takes the oldest task that lies in the first seat that has any.
+    /// Takes the oldest task that lies in the primary that has any.
     pub(super) fn steal_any(&self) -> Option<(usize, Token<I>)> {
         (0..self.seats.len()).find_map(|seat| Some((seat, self.steal(seat)?)))
     }

@@ -23,7 +23,7 @@ pub(super) fn notify<A: Crew>(core: &mut Core, collection: CollectionId, notice:
     core.send::<A>(Sender::Pe, id, 0, Order::Notice(notice));
 }
 
-/// Whether an errand of this kind may come from another node: results of its own, and its own
+/// Whether a worker message of this kind may come from another node: results of its own, and its own
 /// loans.
 pub(super) fn is_proper(layout: &Layout, from: NodeId, order: &dyn AnyEnvelope) -> bool {
     let Some(order) = order.as_any().downcast_ref::<Envelope<Order>>() else { return false };

@@ -122,7 +122,7 @@ pub(super) fn tell<A: Crew>(to: PeId, order: Order, cx: &mut Context<'_, A>) {
     if here == there || !is_visit {
         return cx.send(&workers.at(at(to)), order);
     }
-    cx.core.send_errand(to, workers.id, codec::encode(&order));
+    cx.core.send_worker_message(to, workers.id, codec::encode(&order));
 }
 
 /// Tells the agent of the node something, which leaves before the next task is run.

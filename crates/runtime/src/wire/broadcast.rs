@@ -65,7 +65,7 @@ pub(crate) enum SequencerNews {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum FlowId {
     /// Of the root.
-    Announcement(u64),
+    TreeBroadcast(u64),
     /// Of the root.
     Multicast(u64),
     /// Of this PE: a broadcast that goes from there to everyone.

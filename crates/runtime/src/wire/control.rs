@@ -3,7 +3,7 @@
 use super::broadcast::{Asked, BroadcastOrder, FlowId, PlanNews, SequencerNews, Travel, Wanted};
 use super::look::Looked;
 use super::migrant::{MemberRecord, Migrant};
-use super::twin::{TwinOrder, TwinTalk};
+use super::replica::{ReplicaControl, ReplicaOrder};
 use super::visit::Visit;
 use crate::collection::{CollectionInfo, PlanEntry};
 use crate::definition::Definition;
@@ -98,8 +98,8 @@ pub(crate) struct Loads {
     pub(crate) pe: PeLoad,
     /// How many messages it has handled since the job began.
     pub(crate) handled: u64,
-    /// Who sits there and has a second seat elsewhere.
-    pub(crate) twins: Vec<TwinOrder>,
+    /// Who lives there and has a replica elsewhere.
+    pub(crate) replicas: Vec<ReplicaOrder>,
 }
 
 /// Moves of a plan that are over, as one PE has seen.
@@ -136,7 +136,7 @@ pub(crate) struct Tombstone {
     pub(crate) held: Vec<Bytes>,
 }
 
-/// What a node saw of one edge of an announcement or multicast.
+/// What a node saw of one edge of a tree broadcast or multicast.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Arrival {
     /// Who sent.
@@ -180,7 +180,7 @@ pub(crate) enum Control {
     /// To its home: what is left of it.
     Tombstone(Box<Tombstone>),
     /// Where an actor lives now.
-    Location { id: ActorId, pe: PeId, epoch: u32, gone: bool, twin: Option<PeId> },
+    Location { id: ActorId, pe: PeId, epoch: u32, gone: bool, replica: Option<PeId> },
     /// One message for many members.
     Multicast(Multicast),
     /// To the root: broadcast this. `is_alone` if all broadcasts that the sender has asked for
@@ -226,9 +226,9 @@ pub(crate) enum Control {
     /// To the root: tell that PE once the job is quiescent.
     AwaitQuiescence { pe: PeId, slot: u64 },
     /// Report once idle.
-    Wave { wave: u64 },
+    QuiescenceRound { round: u64 },
     /// Messages made and handled so far.
-    WaveReply { wave: u64, created: u64, processed: u64, stranded: u64 },
+    QuiescenceReply { round: u64, created: u64, processed: u64, stranded: u64 },
     /// Drop the stranded messages that were reported last; see `pe/collective/quiescence.rs`.
     DropStranded,
     /// Report the loads of your actors. `led`: to the leader of your site, for this rebalance of the
@@ -238,18 +238,18 @@ pub(crate) enum Control {
     Loads(Box<Loads>),
     /// Everyone learns the whole plan; those named as origin carry it out.
     Plan { rebalance: RebalanceId, moves: Vec<PlanEntry> },
-    /// Between leaders of sites and the root: their plan for a rebalance. `planning_job`: nanoseconds
+    /// Between leaders of sites and the root: their plan for a rebalance. `planning_ns`: nanoseconds
     /// that the sender has spent on it.
-    Lead { number: u64, note: Box<Note>, planning_job: u64 },
+    Lead { number: u64, note: Box<Note>, planning_ns: u64 },
     /// To leaders of sites: carry out what you have planned, or not. `uses_steps`: tell how near
     /// borders are.
     Settle { number: u64, rebalance: RebalanceId, is_passed: bool, uses_steps: bool },
     /// The part of a plan that concerns a PE, which carries out what begins there.
     PlanPart { rebalance: RebalanceId, moves: Vec<PlanEntry> },
-    /// Between the PEs of the two seats of an actor.
-    Twin(Box<TwinTalk>),
-    /// A plan wants actors that sit there to have a second seat, or none.
-    Twins { rebalance: RebalanceId, begin: Vec<TwinOrder>, end: Vec<ActorId> },
+    /// Between the PEs of the two replicas of an actor.
+    Replica(Box<ReplicaControl>),
+    /// A plan wants actors that live there to have a replica, or none.
+    Replicas { rebalance: RebalanceId, begin: Vec<ReplicaOrder>, end: Vec<ActorId> },
     /// To the root: the sender handles messages of steps.
     UsesSteps,
     /// How near those are to another site who live there once the plan that comes with it is
@@ -282,13 +282,13 @@ pub(crate) enum Control {
     /// Contributions go up this tree of nodes, which is that of a plan, unless a later one is
     /// known.
     UpTree { plan: PlanId, tree: Tree },
-    /// To the root: the sender's node knows this plan for announcements.
+    /// To the root: the sender's node knows this plan for tree broadcasts.
     PlanKnown { plan: PlanId },
     /// From the root to the PEs of a node.
     OwnPlan(PlanNews),
     /// To the root: the sender has begun an unordered broadcast, which travels like this.
     CastBegun(Travel),
-    /// To the root: this node has all of an announcement or multicast; its report arrived this long
+    /// To the root: this node has all of a tree broadcast or multicast; its report arrived this long
     /// after the transfer began.
     Carried { flow: FlowId, node: NodeId, arrivals: Vec<Arrival>, after: Duration },
     /// Who takes part beside the founders.
@@ -296,7 +296,7 @@ pub(crate) enum Control {
     /// The hierarchy of places, for those who share tasks.
     Hierarchy(Box<Hierarchy>),
     /// For the member of a collection on this PE: an encoded message, between founders and guests.
-    Errand { collection: CollectionId, order: Bytes },
+    WorkerMessage { collection: CollectionId, order: Bytes },
     /// A part of another control.
     Piece(Piece),
     /// Say what you do as soon as you are idle.
@@ -318,13 +318,13 @@ impl Control {
         match self {
             Self::Broadcast { collection, .. }
             | Self::BroadcastNumber { collection, .. }
-            | Self::Errand { collection, .. }
+            | Self::WorkerMessage { collection, .. }
             | Self::SettleSyncs { collection, .. } => Some(*collection),
             Self::Multicast(multicast) => Some(multicast.collection),
             Self::InsertRequest { id, .. } => Some(id.collection),
             Self::Insert(insertion) => Some(insertion.id.collection),
             Self::MigrateOffer(migrant) => Some(migrant.id.collection),
-            Self::Twin(edge) => edge.needs_collection(),
+            Self::Replica(edge) => edge.needs_collection(),
             _ => None,
         }
     }
@@ -336,8 +336,8 @@ impl Control {
             Self::BroadcastRequest { wanted, .. } => wanted.wire_len(),
             Self::Broadcast { message, .. } => message.wire_len(),
             Self::MigrateOffer(migrant) => migrant.bytes(),
-            Self::Errand { order, .. } => order.len(),
-            Self::Twin(edge) => edge.bytes(),
+            Self::WorkerMessage { order, .. } => order.len(),
+            Self::Replica(edge) => edge.bytes(),
             Self::InsertRequest { init, .. } => init.wire_len(),
             Self::Insert(insertion) => {
                 insertion.init.wire_len() + insertion.held.iter().map(Bytes::len).sum::<usize>()
@@ -346,10 +346,10 @@ impl Control {
         }
     }
 
-    /// Whether the PE itself has sent it that it comes from: errands inside of a node come from its
+    /// Whether the PE itself has sent it that it comes from: worker messages inside of a node come from its
     /// relay, in the name of its first PE.
     pub(crate) fn is_of_pe(&self) -> bool {
-        !matches!(self, Self::Errand { .. })
+        !matches!(self, Self::WorkerMessage { .. })
     }
 
     /// Whether handling it can lead to messages, so that the job is not quiescent before.
@@ -380,8 +380,8 @@ impl Control {
                 | Self::Lead { .. }
                 | Self::Settle { .. }
                 | Self::PlanPart { .. }
-                | Self::Twin(_)
-                | Self::Twins { .. }
+                | Self::Replica(_)
+                | Self::Replicas { .. }
                 | Self::PlanDone { .. }
                 | Self::Rebalanced { .. }
                 | Self::SettleSyncs { .. }

@@ -1,6 +1,6 @@
 //! What a PE answers when the root asks whether the job has stalled.
 
-use crate::standing::Standing;
+use crate::pending_work::PendingWork;
 use serde::{Deserialize, Serialize};
 
 /// What a PE does, when it is idle.
@@ -13,5 +13,5 @@ pub(crate) struct Looked {
     /// Whether all has arrived that its node had sent before its last answer, and no timer is set.
     pub(crate) is_quiet: bool,
     /// What it has begun and not finished.
-    pub(crate) standing: Standing,
+    pub(crate) pending: PendingWork,
 }

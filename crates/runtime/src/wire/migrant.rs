@@ -1,4 +1,4 @@
-//! An actor as it travels: to another PE, to its tombstone, or to a second seat.
+//! An actor as it travels: to another PE, to its tombstone, or to a replica.
 
 use crate::id::{ActorId, CollectionId, KindId, SectionId};
 use crate::index::Key;
@@ -38,7 +38,7 @@ pub(crate) struct MemberRecord {
     pub(crate) next: Vec<(ActorId, i32, u64)>,
     /// Its broadcasts: collection, channel, how many of all it had asked for with the last in this
     /// channel, and whom it has sent messages in the channel since.
-    pub(crate) casts: Vec<(CollectionId, i32, u64, Vec<Key>)>,
+    pub(crate) sent_broadcasts: Vec<(CollectionId, i32, u64, Vec<Key>)>,
     /// The number of the next broadcast.
     pub(crate) broadcasts: u64,
     /// How many reductions it has contributed to.

@@ -10,9 +10,9 @@ mod earlier;
 mod look;
 mod migrant;
 mod packet;
+mod replica;
 mod spread;
 mod spread_frame;
-mod twin;
 mod visit;
 
 pub(crate) use broadcast::{
@@ -27,9 +27,11 @@ pub(crate) use look::Looked;
 pub(crate) use migrant::{MemberRecord, Migrant};
 pub use packet::Packet;
 pub(crate) use packet::{Content, EncodedBatch, MessageFrame};
-pub(crate) use spread::{Announced, Announcement, REPORTED_BYTES_MIN, SEGMENT_BYTES, Spread};
-pub(crate) use spread_frame::{
-    CarriedHead, CastHead, NoteHead, PlanHead, SegmentHead, SpreadFrame,
+pub(crate) use replica::{ReplicaControl, ReplicaOrder};
+pub(crate) use spread::{
+    IncomingControl, OutgoingControl, REPORTED_BYTES_MIN, SEGMENT_BYTES, Spread,
 };
-pub(crate) use twin::{TwinOrder, TwinTalk};
+pub(crate) use spread_frame::{
+    CarriedHead, MulticastSegment, NoteHead, PlanHead, SegmentHead, SpreadFrame,
+};
 pub(crate) use visit::Visit;

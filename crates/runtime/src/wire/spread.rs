@@ -7,7 +7,7 @@ use crate::id::{ActorId, CollectionId, KindId};
 use crate::payload::Payload;
 use crate::steal_agent::{MembershipEvent, StealEvent};
 use bytes::Bytes;
-use gridspan_bcast::{Course, Plan, PlanId};
+use gridspan_bcast::{Plan, PlanId, SubPlan};
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -25,17 +25,17 @@ pub(crate) const SEGMENT_BYTES: u64 = 68 << 10;
 pub(crate) enum Spread {
     /// For those PEs of other nodes that are named as targets.
     Multicast(Multicast),
-    /// The same of a large multicast, as its targets' relays will announce it to their PEs; or a
+    /// The same of a large multicast, as the relays of its targets will hand it to their PEs; or a
     /// broadcast of this node.
-    Cast {
-        multicast: Announcement,
-        course: Arc<Course>,
+    SegmentedMulticast {
+        multicast: OutgoingControl,
+        sub_plan: Arc<SubPlan>,
         /// Under which name the root hears what nodes saw of it, if it wants to.
         report: Option<FlowId>,
     },
     /// For all PEs of other nodes.
-    Announcement {
-        announcement: Announcement,
+    TreeBroadcast {
+        control: OutgoingControl,
         /// How it travels.
         plan: PlanId,
         /// Its number.
@@ -51,14 +51,14 @@ pub(crate) enum Spread {
 }
 
 /// A control packet for many PEs, on its way out: what it is, and what may be large in it.
-pub(crate) struct Announcement {
+pub(crate) struct OutgoingControl {
     front: Vec<u8>,
     payload: Bytes,
     is_internal: bool,
 }
 
 /// The same where it has arrived. All PEs of a node share the payload.
-pub(crate) struct Announced {
+pub(crate) struct IncomingControl {
     head: Head,
     payload: Bytes,
 }
@@ -106,7 +106,7 @@ impl MulticastHead {
     }
 }
 
-impl Announcement {
+impl OutgoingControl {
     pub(crate) fn new(control: &Control) -> Self {
         let (head, payload) = match control {
             Control::Broadcast { kind, collection, order, asked, message, priority } => {
@@ -145,10 +145,10 @@ impl Announcement {
     }
 }
 
-impl Announced {
-    /// The announcement of which all [parts](Announcement::part) have come.
+impl IncomingControl {
+    /// The tree broadcast of which all [parts](OutgoingControl::part) have come.
     pub(crate) fn from_bytes(bytes: &Bytes) -> Result<Self, DecodeError> {
-        let (head, payload) = codec::decode_front("an announcement", bytes)?;
+        let (head, payload) = codec::decode_front("a tree broadcast", bytes)?;
         Ok(Self { head, payload: bytes.slice_ref(payload) })
     }
 
@@ -180,7 +180,7 @@ impl Announced {
                 Control::Broadcast { kind, collection, order, asked, message, priority }
             }
             Head::Publish { id } => Control::Publish { id, value: self.payload.clone() },
-            Head::Control => codec::decode("an announcement", &self.payload)?,
+            Head::Control => codec::decode("a tree broadcast", &self.payload)?,
         })
     }
 }

@@ -13,7 +13,7 @@ use gridspan_bcast::{Plan, PlanId, Tree};
 use gridspan_topology::{NodeId, PeId};
 use serde::{Deserialize, Serialize};
 
-/// A part of an announcement on its way.
+/// A part of a tree broadcast on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SegmentHead {
     /// How it travels.
@@ -29,7 +29,7 @@ pub(crate) struct SegmentHead {
 
 /// A part of a large multicast on its way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct CastHead {
+pub(crate) struct MulticastSegment {
     /// Which of the root's large multicasts.
     pub(crate) flow: u64,
     /// The number of its tree.
@@ -53,14 +53,14 @@ pub(crate) struct NoteHead {
     pub(crate) number: u64,
 }
 
-/// A node has all of an announcement or multicast: what it saw, for the relay where that began.
+/// A node has all of a tree broadcast or multicast: what it saw, for the relay where that began.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CarriedHead {
     pub(crate) flow: FlowId,
     pub(crate) arrivals: Vec<Arrival>,
 }
 
-/// A plan on its way, and those that are forgotten once the announcement of that number is
+/// A plan on its way, and those that are forgotten once the tree broadcast of that number is
 /// complete.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct PlanHead {
@@ -72,7 +72,7 @@ pub(crate) struct PlanHead {
 pub(crate) enum SpreadFrame {
     Multicast(Multicast),
     Segment { origin: PeId, head: SegmentHead, payload: Bytes },
-    Cast { origin: PeId, head: Box<CastHead>, payload: Bytes },
+    MulticastSegment { origin: PeId, head: Box<MulticastSegment>, payload: Bytes },
     Plan(Box<PlanHead>),
     Note { head: NoteHead, note: Bytes },
     Carried(CarriedHead),
@@ -117,7 +117,11 @@ impl SpreadFrame {
             }
             CAST => {
                 let (head, payload) = codec::decode_front(WHAT, rest)?;
-                Ok(Self::Cast { origin, head: Box::new(head), payload: frame.slice_ref(payload) })
+                Ok(Self::MulticastSegment {
+                    origin,
+                    head: Box::new(head),
+                    payload: frame.slice_ref(payload),
+                })
             }
             NOTE => {
                 let (head, note) = codec::decode_front(WHAT, rest)?;
@@ -140,7 +144,11 @@ impl SpreadFrame {
     }
 
     /// A part of a large multicast, as a frame.
-    pub(crate) fn cast(origin: PeId, head: &CastHead, payload: (&[u8], Bytes)) -> Frame {
+    pub(crate) fn multicast_segment(
+        origin: PeId,
+        head: &MulticastSegment,
+        payload: (&[u8], Bytes),
+    ) -> Frame {
         frame(CAST, origin, head, payload)
     }
 
@@ -154,7 +162,7 @@ impl SpreadFrame {
         frame(CARRIED, origin, head, (&[], Bytes::new()))
     }
 
-    /// A part of an announcement, as a frame.
+    /// A part of a tree broadcast, as a frame.
     pub(crate) fn segment(origin: PeId, head: &SegmentHead, payload: (&[u8], Bytes)) -> Frame {
         frame(SEGMENT, origin, head, payload)
     }

@@ -24,7 +24,7 @@ struct Member {
 
 /// Broadcasts of one collection.
 #[derive(Default)]
-struct Family {
+struct CollectionState {
     /// Who asked for each broadcast, and its place among what that sender asked for.
     asked: BTreeMap<u64, (ActorId, u64)>,
     by_sender: BTreeMap<ActorId, u64>,
@@ -34,7 +34,7 @@ struct Family {
 /// Broadcasts of all collections.
 #[derive(Default)]
 pub(super) struct Broadcasts {
-    families: BTreeMap<CollectionId, Family>,
+    collections: BTreeMap<CollectionId, CollectionState>,
     asked: u64,
     /// How many bytes those carry that carry any.
     loads: BTreeMap<u64, usize>,
@@ -45,9 +45,9 @@ impl Broadcasts {
     pub(super) fn asked(&mut self, from: ActorId, collection: CollectionId) -> u64 {
         let number = self.asked;
         self.asked += 1;
-        let family = self.families.entry(collection).or_default();
-        let place = family.by_sender.entry(from).or_default();
-        family.asked.insert(number, (from, *place));
+        let state = self.collections.entry(collection).or_default();
+        let place = state.by_sender.entry(from).or_default();
+        state.asked.insert(number, (from, *place));
         *place += 1;
         number
     }
@@ -73,23 +73,23 @@ impl Broadcasts {
 
     pub(super) fn joined(&mut self, id: ActorId) {
         let asked_before = self.asked;
-        let family = self.families.entry(id.collection).or_default();
+        let state = self.collections.entry(id.collection).or_default();
         let founder = asked_before == 0;
         let member = Member { asked_before, founder, ..Member::default() };
-        family.members.insert(id, member);
+        state.members.insert(id, member);
     }
 
     pub(super) fn left(&mut self, id: ActorId) {
-        if let Some(family) = self.families.get_mut(&id.collection)
-            && let Some(member) = family.members.get_mut(&id)
+        if let Some(state) = self.collections.get_mut(&id.collection)
+            && let Some(member) = state.members.get_mut(&id)
         {
             member.gone = true;
         }
     }
 
     pub(super) fn handled(&mut self, id: ActorId, number: u64) {
-        if let Some(family) = self.families.get_mut(&id.collection)
-            && let Some(member) = family.members.get_mut(&id)
+        if let Some(state) = self.collections.get_mut(&id.collection)
+            && let Some(member) = state.members.get_mut(&id)
         {
             member.log.push(number);
         }
@@ -97,11 +97,11 @@ impl Broadcasts {
 
     /// Checks that all members have handled all that they should, in one order.
     pub(super) fn check(&self) -> Result<(), String> {
-        self.families.values().try_for_each(Family::check)
+        self.collections.values().try_for_each(CollectionState::check)
     }
 }
 
-impl Family {
+impl CollectionState {
     fn check(&self) -> Result<(), String> {
         // Whoever was there first and still is has handled everything, so its order is the order.
         let founder = self.members.values().find(|member| member.founder && !member.gone);

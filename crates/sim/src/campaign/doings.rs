@@ -27,10 +27,10 @@ pub struct Doings {
     pub syncs: u64,
     /// Questions.
     pub questions: u64,
-    /// Notes that were written to pure actors.
+    /// Notes that were written to deterministic actors.
     pub notes: u64,
-    /// Second seats that those have taken.
-    pub twins: u64,
+    /// Replicas that those have taken.
+    pub replicas: u64,
     /// Tasks of pools that were counted.
     pub tasks: u64,
     /// Pools that were open beside others.
@@ -62,7 +62,7 @@ impl std::ops::AddAssign for Doings {
         self.syncs += other.syncs;
         self.questions += other.questions;
         self.notes += other.notes;
-        self.twins += other.twins;
+        self.replicas += other.replicas;
         self.tasks += other.tasks;
         self.pools += other.pools;
         self.guests += other.guests;

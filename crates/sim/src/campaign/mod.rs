@@ -12,7 +12,7 @@
 //! - nobody leaves the first sync point before all have reached it, or is more than three ahead of
 //!   others;
 //! - a member is never in two places and never lost;
-//! - a pure actor that is in two places says everything once, and the same;
+//! - a deterministic actor that is in two places says everything once, and the same;
 //! - tasks of all pools count once;
 //! - when main is told that all is quiet, it is.
 //!
@@ -26,20 +26,20 @@ mod ballast;
 mod broadcasts;
 mod dice;
 mod doings;
-mod doubler;
+mod forwarder;
 mod interleaving;
 mod ledger;
 mod notes;
 mod orders;
 mod pools;
+mod random_actor;
+mod random_replication;
 mod reader;
 mod rounds;
 mod runner;
 mod scenario;
-mod scribe;
 mod script;
 mod unordered;
-mod walker;
 
 pub use doings::Doings;
 pub use runner::{Campaign, CampaignReport, Failure, run_scenario};

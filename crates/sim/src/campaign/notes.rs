@@ -1,11 +1,11 @@
-//! The model of notes: a member writes to a pure scribe, which tells the member's reader. Every
-//! note is read once, in the order written, and with the count that the scribe keeps, wherever and
+//! The model of notes: a member writes to a deterministic forwarder, which tells the member's reader. Every
+//! note is read once, in the order written, and with the count that the forwarder keeps, wherever and
 //! in how many places it keeps it.
 
 use gridspan_runtime::Ix1;
 use std::collections::{BTreeMap, VecDeque};
 
-/// From one writer to one scribe.
+/// From one writer to one forwarder.
 #[derive(Default)]
 struct Way {
     unread: VecDeque<u64>,
@@ -15,24 +15,24 @@ struct Way {
 /// All notes.
 #[derive(Default)]
 pub(super) struct Notes {
-    /// By writer and scribe.
+    /// By writer and forwarder.
     ways: BTreeMap<(i32, i32), Way>,
     numbers: u64,
-    /// Scribes and readers that were made.
+    /// Forwarders and readers that were made.
     pub(super) clerks: u64,
 }
 
 impl Notes {
-    /// How many notes were written; one to several scribes is one.
+    /// How many notes were written; one to several forwarders is one.
     pub(super) fn count(&self) -> u64 {
         self.numbers
     }
 
-    /// The number of a note that is about to be written to some scribes.
-    pub(super) fn written(&mut self, writer: Ix1, scribes: impl Iterator<Item = i32>) -> u64 {
+    /// The number of a note that is about to be written to some forwarders.
+    pub(super) fn written(&mut self, writer: Ix1, forwarders: impl Iterator<Item = i32>) -> u64 {
         self.numbers += 1;
-        for scribe in scribes {
-            let way = self.ways.entry((writer.0, scribe)).or_default();
+        for forwarder in forwarders {
+            let way = self.ways.entry((writer.0, forwarder)).or_default();
             way.unread.push_back(self.numbers);
         }
         self.numbers
@@ -42,16 +42,16 @@ impl Notes {
     pub(super) fn read(
         &mut self,
         reader: Ix1,
-        scribe: i32,
+        forwarder: i32,
         number: u64,
         count: u64,
     ) -> Result<(), String> {
-        let way = self.ways.entry((reader.0, scribe)).or_default();
+        let way = self.ways.entry((reader.0, forwarder)).or_default();
         let next = way.unread.pop_front();
         way.read += 1;
         if (next, way.read) != (Some(number), count) {
             return Err(format!(
-                "reader {} was told of note {number} by scribe {scribe} as the {count}th, but the {}th is {next:?}",
+                "reader {} was told of note {number} by forwarder {forwarder} as the {count}th, but the {}th is {next:?}",
                 reader.0, way.read
             ));
         }
@@ -61,9 +61,9 @@ impl Notes {
     /// Checks that all have been read.
     pub(super) fn check(&self) -> Result<(), String> {
         let unread = self.ways.iter().find(|(_, way)| !way.unread.is_empty());
-        unread.map_or(Ok(()), |((writer, scribe), way)| {
+        unread.map_or(Ok(()), |((writer, forwarder), way)| {
             let count = way.unread.len();
-            Err(format!("{count} notes of {writer} to scribe {scribe} have not been read"))
+            Err(format!("{count} notes of {writer} to forwarder {forwarder} have not been read"))
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Readers: each is told by scribes what one member has written to them, and wanders.
+//! Readers: each is told by forwarders what one member has written to them, and wanders.
 
 use super::ledger;
 use gridspan_runtime::{Actor, Context, Ix1, PeId};
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Serialize, Deserialize)]
 pub(super) struct Reader;
 
-/// A note was written to this scribe, the `count`th of the member.
+/// A note was written to this forwarder, the `count`th of the member.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Told {
-    pub(super) scribe: i32,
+    pub(super) forwarder: i32,
     pub(super) number: u64,
     pub(super) count: u64,
 }
@@ -26,10 +26,10 @@ impl Actor for Reader {
         Self
     }
 
-    fn handle(&mut self, Told { scribe, number, count }: Told, cx: &mut Context<'_, Self>) {
+    fn handle(&mut self, Told { forwarder, number, count }: Told, cx: &mut Context<'_, Self>) {
         let pes = u64::from(cx.layout().pe_count());
         let (problem, goes) = ledger::with(|ledger| {
-            let problem = ledger.notes.read(cx.index(), scribe, number, count).err();
+            let problem = ledger.notes.read(cx.index(), forwarder, number, count).err();
             (problem, ledger.dice.chance(0.1).then(|| ledger.dice.below(pes)))
         });
         if let Some(problem) = problem {

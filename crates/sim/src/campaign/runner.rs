@@ -97,11 +97,11 @@ pub fn run_scenario(scenario: &Scenario, log: bool) -> (SimReport, Doings, Optio
     };
     let mut doings = ledger.doings;
     (doings.reductions, doings.syncs) = ledger.rounds.completed();
-    (doings.notes, doings.twins) = (ledger.notes.count(), report.statistics.twins);
+    (doings.notes, doings.replicas) = (ledger.notes.count(), report.statistics.replicas);
     doings.handovers = report.statistics.handovers;
     doings.guests = scenario.guests.len() as u64;
     let problem = match (ledger.problem(), &report.outcome) {
-        (Some(problem), _) => Some(format!("{problem} ({})", report.standing)),
+        (Some(problem), _) => Some(format!("{problem} ({})", report.pending)),
         (None, Err(error)) => Some(error.to_string()),
         (None, Ok(())) => leftovers(&report, ledger.living_count()),
     };
@@ -110,25 +110,25 @@ pub fn run_scenario(scenario: &Scenario, log: bool) -> (SimReport, Doings, Optio
 
 /// What a job that ended well may not leave behind.
 fn leftovers(report: &SimReport, living: u64) -> Option<String> {
-    let standing = &report.standing;
+    let pending = &report.pending;
     // One that began by itself when main had just seen that all was quiet says nothing.
-    if standing.rebalances > 0 {
+    if pending.rebalances > 0 {
         return None;
     }
     let unfinished = [
-        standing.held,
-        standing.awaiting,
-        standing.early,
-        standing.departing,
-        standing.arriving,
-        standing.early_broadcasts,
-        standing.created - standing.processed,
+        pending.held,
+        pending.awaiting,
+        pending.early,
+        pending.departing,
+        pending.arriving,
+        pending.early_broadcasts,
+        pending.created - pending.processed,
     ];
     if report.ending != Ending::Finished || unfinished != [0; 7] {
-        return Some(format!("the job ended well, but left something behind: {standing}"));
+        return Some(format!("the job ended well, but left something behind: {pending}"));
     }
-    (standing.members != living).then(|| {
-        format!("{} members live according to the PEs, {living} to the model", standing.members)
+    (pending.members != living).then(|| {
+        format!("{} members live according to the PEs, {living} to the model", pending.members)
     })
 }
 

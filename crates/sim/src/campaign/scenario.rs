@@ -1,11 +1,11 @@
 //! What a seed stands for: a grid, its faults, and how the job goes about.
 
 use super::dice::Dice;
-use super::doubler::Doubler;
+use super::forwarder::Forwarder;
 use super::pools::Comb;
+use super::random_actor::RandomActor;
+use super::random_replication::RandomReplication;
 use super::reader::Reader;
-use super::scribe::Scribe;
-use super::walker::Walker;
 use super::{Planted, ledger, script};
 use crate::faults::{FaultPlan, PauseFaults, QuicFaults, SessionFaults};
 use crate::guests::{Departure, GuestPlan};
@@ -43,9 +43,9 @@ pub struct Scenario {
     pub old: u32,
     /// With how many members the other collection begins.
     pub young: u32,
-    /// How many pure actors there are.
-    pub scribes: u32,
-    /// Whether they get second seats at random.
+    /// How many deterministic actors there are.
+    pub forwarders: u32,
+    /// Whether they get replicas at random.
     pub doubles: bool,
     /// The probability that an arriving member is refused.
     pub refusal: f64,
@@ -88,13 +88,13 @@ impl Scenario {
                 "refine",
                 "greedy",
                 "leader-cut",
-                "mirror",
+                "replicate",
             ]),
             old: 3 + dice.below(18) as u32,
             young: 2 + dice.below(10) as u32,
             refusal: if dice.chance(0.3) { 0.2 } else { 0.0 },
             every: dice.one_of(&[None, Some(300), Some(2_000)]).map(Duration::from_millis),
-            scribes: 1 + dice.below(4) as u32,
+            forwarders: 1 + dice.below(4) as u32,
             doubles: dice.chance(0.7),
         }
     }
@@ -107,7 +107,10 @@ impl Scenario {
 
     /// The job and its simulation. The model must have been installed on this thread.
     pub(super) fn simulation(&self, log: bool) -> Result<Simulation, SimError> {
-        let job = Job::new("campaign").actor::<Walker>().actor::<Reader>().pure::<Scribe>();
+        let job = Job::new("campaign")
+            .actor::<RandomActor>()
+            .actor::<Reader>()
+            .deterministic::<Forwarder>();
         let job = job.seed(self.seed).planted_fault(self.planted.in_pe());
         let job = match self.stealing {
             Some(policy) => {
@@ -119,7 +122,7 @@ impl Scenario {
         let name = self.strategy;
         // What leaders of sites plan, nobody else can add to.
         let job = match self.doubles && name != "leader-cut" {
-            true => job.own_strategy(move |seed| Box::new(Doubler::new(name, seed))),
+            true => job.own_strategy(move |seed| Box::new(RandomReplication::new(name, seed))),
             false => job.strategy(name),
         };
         let job = match self.every {
@@ -133,7 +136,7 @@ impl Scenario {
             duration: self.duration,
             old: self.old,
             young: self.young,
-            scribes: self.scribes,
+            forwarders: self.forwarders,
             refusal: self.refusal,
             placement: placements[dice.below(4) as usize].clone(),
             has_tasks: self.stealing.is_some(),

@@ -1,13 +1,13 @@
 //! The main function of the campaign's job: phases of random activity, with checks in between.
 
 use super::broadcasts::LARGE_ONE_IN;
+use super::forwarder::{Forwarder, Forwarders};
 use super::ledger::{self, MAIN};
 use super::orders::{Call, FIRST_INSERTED, Freedom, Receiver, in_section};
 use super::pools;
+use super::random_actor::{Msg, RandomActor, World};
 use super::reader::Reader;
 use super::rounds::Kind;
-use super::scribe::{Scribe, Scribes};
-use super::walker::{Msg, Walker, World};
 use gridspan_runtime::{ActorId, Collection, Grid, GridError, Ix1, JobError, Op, PeId, Placement};
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(super) struct Plan {
     pub(super) duration: Duration,
     pub(super) old: u32,
     pub(super) young: u32,
-    pub(super) scribes: u32,
+    pub(super) forwarders: u32,
     /// The probability that an arriving member is refused.
     pub(super) refusal: f64,
     pub(super) placement: Placement,
@@ -33,8 +33,8 @@ pub(super) struct Plan {
 /// Main with what it works on.
 struct Main {
     grid: Grid,
-    old: Collection<Walker>,
-    young: Collection<Walker>,
+    old: Collection<RandomActor>,
+    young: Collection<RandomActor>,
     world: World,
     /// Whether insertions may be under way. Whether a new member takes part in a reduction that has
     /// begun is not promised, so the two do not overlap.
@@ -50,18 +50,18 @@ struct Main {
 pub(super) async fn run(grid: Grid, plan: Plan) -> Result<(), JobError> {
     ledger::with(|ledger| ledger.refusal = plan.refusal);
     let old = grid.create_placed(plan.placement, Ix1::range(plan.old), |_| None).await?;
-    let young = grid.create::<Walker>(Ix1::range(plan.young), |_| None).await?;
+    let young = grid.create::<RandomActor>(Ix1::range(plan.young), |_| None).await?;
     let readers = grid.create::<Reader>(Ix1::range(plan.old), |_| ()).await?;
     let told = readers.reference();
-    let scribes = grid.create::<Scribe>(Ix1::range(plan.scribes), |_| told).await?;
-    let every = scribes.section(1, (0..plan.scribes as i32).map(Ix1));
+    let forwarders = grid.create::<Forwarder>(Ix1::range(plan.forwarders), |_| told).await?;
+    let every = forwarders.section(1, (0..plan.forwarders as i32).map(Ix1));
     let members = (0..plan.old as i32).filter(|&index| in_section(index)).map(Ix1);
     let world = World {
         old: old.reference(),
         young: young.reference(),
         immortal: 1 + plan.young as i32 / 2,
         section: old.section(1, members),
-        scribes: Scribes { all: scribes.reference(), section: every },
+        forwarders: Forwarders { all: forwarders.reference(), section: every },
         pes: grid.layout().pe_count(),
     };
     old.broadcast(Msg::Meet(world.clone()));
@@ -228,8 +228,8 @@ impl Main {
             (roots, 2 + ledger.dice.below(6), ledger.dice.span(ROOT_REST_MAX))
         });
         for round in 0..rounds {
-            let is_second = ledger::with(|ledger| round > rounds / 2 && ledger.dice.chance(0.5));
-            for id in roots.into_iter().take(1 + usize::from(is_second)) {
+            let is_secondary = ledger::with(|ledger| round > rounds / 2 && ledger.dice.chance(0.5));
+            for id in roots.into_iter().take(1 + usize::from(is_secondary)) {
                 let number = ledger::with(|ledger| ledger.sent(MAIN, &[id], 0));
                 self.member(id).send(Msg::Broadcast { number });
             }
@@ -314,11 +314,11 @@ impl Main {
         Ok(())
     }
 
-    fn collection(&self, of_old: bool) -> &Collection<Walker> {
+    fn collection(&self, of_old: bool) -> &Collection<RandomActor> {
         if of_old { &self.old } else { &self.young }
     }
 
-    fn member(&self, id: ActorId) -> gridspan_runtime::Member<Walker> {
+    fn member(&self, id: ActorId) -> gridspan_runtime::Member<RandomActor> {
         let of_old = id.collection == self.old.id();
         self.collection(of_old).member(Ix1(id.key.0 as u32 as i32))
     }

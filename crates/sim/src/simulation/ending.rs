@@ -4,22 +4,22 @@ use super::{Counts, Simulation};
 use crate::faults::QuicCounts;
 use crate::report::{Ending, SimReport};
 use gridspan_runtime::JobError;
-use gridspan_runtime::pe::{Standing, Statistics};
+use gridspan_runtime::pe::{PendingWork, Statistics};
 
 impl Simulation {
-    pub(super) fn standing_now(&self) -> Standing {
-        let mut sum = Standing::default();
+    pub(super) fn pending_now(&self) -> PendingWork {
+        let mut sum = PendingWork::default();
         for station in self.stations.iter() {
-            let (pe, standing) = (station.machine.id(), station.machine.standing());
+            let (pe, pending) = (station.machine.id(), station.machine.pending_work());
             if self.is_over(pe) {
                 continue;
             }
             // Quiescence is a matter of the founders: what guests had handled may be lost with
             // them.
             if self.layout.is_guest(self.layout.node_of(pe)) {
-                sum += Standing { created: 0, processed: 0, members: 0, ..standing };
+                sum += PendingWork { created: 0, processed: 0, members: 0, ..pending };
             } else {
-                sum += standing;
+                sum += pending;
             }
         }
         sum
@@ -27,18 +27,18 @@ impl Simulation {
 
     /// Ends a job that does not end by itself, and says what it waits for.
     pub(super) fn give_up(mut self, ending: Ending) -> SimReport {
-        let standing = self.standing_now();
+        let pending = self.pending_now();
         let returned = if self.main.is_done() { "main has returned; " } else { "" };
         let error = match ending {
             Ending::Stalled => {
-                JobError::Stalled(format!("{}; {returned}at {}", standing.stalled(), self.now))
+                JobError::Stalled(format!("{}; {returned}at {}", pending.stalled(), self.now))
             }
             _ => JobError::TimeLimit {
                 limit: self.options.time_limit,
-                waits: format!("{returned}{standing}"),
+                waits: format!("{returned}{pending}"),
             },
         };
-        self.standing = Some(standing);
+        self.pending = Some(pending);
         self.report(ending, Err(error))
     }
 
@@ -57,9 +57,9 @@ impl Simulation {
             faults += seen;
             quic = counts;
         }
-        let standing = match &self.standing {
-            Some(standing) => standing.clone(),
-            None => self.standing_now(),
+        let pending = match &self.pending {
+            Some(pending) => pending.clone(),
+            None => self.pending_now(),
         };
         let (log_hash, log) = self.log.finish();
         let Counts { events, packets, frames, wide_area_frames, wide_area_bytes } = self.counts;
@@ -74,7 +74,7 @@ impl Simulation {
             wide_area_frames,
             wide_area_bytes,
             statistics,
-            standing,
+            pending,
             faults,
             quic,
             log_hash,

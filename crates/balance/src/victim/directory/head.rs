@@ -8,7 +8,7 @@
 //! nobody knows when they will be done (`backlog.rs`): a site then asks as long as they have lasted
 //! for less than a round trip, and gets one of the oldest for each of its nodes.
 
-use super::super::message::{Demand, Standing, StealMessage};
+use super::super::message::{Demand, StandingRequest, StealMessage};
 use super::grant::Grant;
 use super::holders::quiet;
 use super::keeper::settling;
@@ -66,7 +66,7 @@ impl Head {
     }
 
     /// Another site asks.
-    pub(super) fn park(&mut self, from: NodeId, standing: Standing, post: &mut Post<'_>) {
+    pub(super) fn park(&mut self, from: NodeId, standing: StandingRequest, post: &mut Post<'_>) {
         let (own, _) = post.own();
         let Some(site) = post.places.site_of(from).filter(|&site| site != own) else { return };
         self.requests.park(site, standing, post);
@@ -364,7 +364,7 @@ impl Head {
             let receivers = self.receivers(post);
             post.send(
                 head,
-                StealMessage::Park(Standing { nodes: nodes as u32, backlog, receivers }),
+                StealMessage::Park(StandingRequest { nodes: nodes as u32, backlog, receivers }),
             );
         }
     }

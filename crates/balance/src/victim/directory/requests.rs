@@ -1,6 +1,6 @@
 //! What other sites ask of this one, and what they were sent.
 
-use super::super::message::Standing;
+use super::super::message::StandingRequest;
 use super::post::Post;
 use super::shares::Party;
 use super::ways::Ways;
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The requests that stand at the head of a site.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Requests {
-    standing: BTreeMap<usize, (Standing, Time)>,
+    standing: BTreeMap<usize, (StandingRequest, Time)>,
     sent: BTreeMap<usize, Sent>,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Pace {
 
 impl Requests {
     /// A site asks now.
-    pub(super) fn park(&mut self, site: usize, standing: Standing, post: &Post<'_>) {
+    pub(super) fn park(&mut self, site: usize, standing: StandingRequest, post: &Post<'_>) {
         if standing.backlog.is_zero() && !self.is_blind(site, post.now, post) {
             self.sent.remove(&site);
         }
@@ -56,7 +56,7 @@ impl Requests {
     pub(super) fn move_to(&mut self, post: &Post<'_>) {
         let (own, _) = post.own();
         let standing = std::mem::take(&mut self.standing).into_values();
-        let site = |standing: &Standing| post.places.site_of(*standing.receivers.first()?);
+        let site = |standing: &StandingRequest| post.places.site_of(*standing.receivers.first()?);
         let moved = standing.filter_map(|request| Some((site(&request.0)?, request)));
         self.standing = moved.filter(|&(site, _)| site != own).collect();
         self.sent.clear();
@@ -69,7 +69,7 @@ impl Requests {
     }
 
     /// Answers a request: to whom tasks are to be sent.
-    pub(super) fn answer(&mut self, site: usize) -> Option<Standing> {
+    pub(super) fn answer(&mut self, site: usize) -> Option<StandingRequest> {
         self.standing.remove(&site).map(|(standing, _)| standing)
     }
 
@@ -87,7 +87,7 @@ impl Requests {
 
     /// Who asks, and when they can begin with what they are sent now.
     pub(super) fn parties(&self, pace: Pace, ways: &Ways, post: &Post<'_>) -> Vec<(usize, Party)> {
-        let party = |(&site, (standing, _)): (&usize, &(Standing, Time))| {
+        let party = |(&site, (standing, _)): (&usize, &(StandingRequest, Time))| {
             let way = ways.latency(site, post)?;
             // The tasks take the way there, and their results the way back.
             let begins = way.max(self.backlog(site, pace, post)) + way;

@@ -2,7 +2,7 @@
 
 use super::super::{Command, Places, Stealing, victim_by_name};
 use super::*;
-use crate::victim::message::Standing;
+use crate::victim::message::StandingRequest;
 use gridspan_topology::{GridSpec, Hierarchy};
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ fn first_shipment(head: &mut Stealing, until: Time) -> Option<(Time, u64)> {
 
 fn park(head: &mut Stealing) {
     let receivers = vec![NodeId(2), NodeId(3)];
-    let standing = Standing { nodes: 2, backlog: Duration::ZERO, receivers };
+    let standing = StandingRequest { nodes: 2, backlog: Duration::ZERO, receivers };
     head.handle_message(Time(0), NodeId(2), StealMessage::Park(standing));
 }
 

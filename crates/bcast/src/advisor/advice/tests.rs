@@ -1,7 +1,7 @@
 //! The advisor on a small grid of three sites.
 
 use super::*;
-use crate::advisor::Wish;
+use crate::advisor::ProbeRequest;
 use crate::network::{NodeLink, Place, Sharing};
 use crate::tree::Tree;
 use gridspan_topology::Layout;
@@ -24,8 +24,8 @@ fn advisor_of(members: Vec<NodeId>, config: AdvisorConfig) -> Advisor {
     };
     let nodes = places.iter().map(node).collect();
     let link = |from, to| if from == to { (1e-4, 100.0 * MBIT) } else { (0.02, 30.0 * MBIT) };
-    let belief = Belief::new(&places, nodes, Sharing::SitePairs, link);
-    Advisor::new(members, belief, config)
+    let estimate = NetworkEstimate::new(&places, nodes, Sharing::SitePairs, link);
+    Advisor::new(members, estimate, config)
 }
 
 fn at(second: u64) -> Time {
@@ -60,12 +60,15 @@ fn the_first_broadcast_has_a_plan_at_once_and_later_ones_a_better_one() {
     assert_eq!(first.stripes()[0].tree.node_count(), 9);
 
     tell(&mut advisor, at(0), 1_000_000, &[]);
-    let commands = advisor.tick(at(1), &Effort::evaluations(100_000));
+    let commands = advisor.tick(at(1), &SearchBudget::evaluations(100_000));
 
     assert!(!published(&commands).is_empty());
     let second = advisor.plan(at(2), ROOT, 1_000_000).unwrap();
     assert!(second.id() > first.id());
-    assert!(published(&advisor.tick(at(3), &Effort::unlimited())).is_empty(), "nothing changed");
+    assert!(
+        published(&advisor.tick(at(3), &SearchBudget::unlimited())).is_empty(),
+        "nothing changed"
+    );
 }
 
 #[test]
@@ -74,7 +77,7 @@ fn plans_for_the_size_that_comes_next_are_made_before_it_comes() {
     for n in 0..12 {
         tell(&mut advisor, at(10 * n), 1_000_000 - 50_000 * n, &[]);
     }
-    let commands = advisor.tick(at(111), &Effort::evaluations(10_000));
+    let commands = advisor.tick(at(111), &SearchBudget::evaluations(10_000));
 
     // Sizes fall by 50 kB each: 400 kB are next.
     let Some(Command::Publish { bytes, .. }) =
@@ -95,7 +98,7 @@ fn of_several_roots_the_one_that_broadcasts_next_is_planned_for_first() {
         observe(&mut advisor, other, at(27 + n), 1_000_000);
     }
 
-    let commands = advisor.tick(at(30), &Effort::evaluations(1));
+    let commands = advisor.tick(at(30), &SearchBudget::evaluations(1));
 
     let roots: Vec<NodeId> = published(&commands).iter().map(|plan| plan.id().root).collect();
     assert_eq!(roots, [other]);
@@ -105,7 +108,7 @@ fn of_several_roots_the_one_that_broadcasts_next_is_planned_for_first() {
 fn a_link_that_turned_slow_is_noticed_probed_and_avoided() {
     let mut advisor = advisor();
     tell(&mut advisor, at(0), 1_000_000, &[]);
-    advisor.tick(at(1), &Effort::evaluations(100_000));
+    advisor.tick(at(1), &SearchBudget::evaluations(100_000));
     let plan = advisor.plan(at(2), ROOT, 1_000_000).unwrap().id();
     let kept = advisor.find(plan).unwrap();
     let mut edges = kept.draft.simulate(&advisor.network, 1_000_000).edges;
@@ -115,10 +118,10 @@ fn a_link_that_turned_slow_is_noticed_probed_and_avoided() {
     edges.iter_mut().filter(|edge| is_hit(edge)).for_each(slow_down);
 
     tell(&mut advisor, at(2), 1_000_000, &edges);
-    let commands = advisor.tick(at(3), &Effort::evaluations(100_000));
+    let commands = advisor.tick(at(3), &SearchBudget::evaluations(100_000));
 
-    assert!(advisor.belief().bandwidth(0, 1) < 4.0 * MBIT);
-    assert!(commands.contains(&Command::Probe(Wish::Pair { from: 0, to: 1 })));
+    assert!(advisor.estimate().bandwidth(0, 1) < 4.0 * MBIT);
+    assert!(commands.contains(&Command::Probe(ProbeRequest::Pair { from: 0, to: 1 })));
     assert!(!published(&commands).is_empty());
     let plan = advisor.plan(at(4), ROOT, 1_000_000).unwrap();
     let hit: u32 = plan
@@ -138,14 +141,14 @@ fn a_link_that_turned_slow_is_noticed_probed_and_avoided() {
 fn the_rest_of_a_broadcast_goes_around_a_link_that_turned_slow_and_stays_otherwise() {
     let mut advisor = advisor();
     tell(&mut advisor, at(0), 1_000_000, &[]);
-    advisor.tick(at(1), &Effort::evaluations(100_000));
+    advisor.tick(at(1), &SearchBudget::evaluations(100_000));
     let plan = advisor.plan(at(2), ROOT, 1_000_000).unwrap().id();
     let kept = advisor.find(plan).unwrap();
     let mut edges = kept.draft.simulate(&advisor.network, 250_000).edges;
-    let effort = Effort::evaluations(5_000);
+    let budget = SearchBudget::evaluations(5_000);
     let mut rest = |edges: &[EdgeTiming]| {
         let part = Broadcast { root: ROOT, bytes: 250_000, began: at(2), took: None, plan, edges };
-        advisor.midway(at(2), &part, 750_000, &effort).unwrap()
+        advisor.midway(at(2), &part, 750_000, &budget).unwrap()
     };
 
     assert_eq!(rest(&edges), None);
@@ -159,31 +162,38 @@ fn the_rest_of_a_broadcast_goes_around_a_link_that_turned_slow_and_stays_otherwi
 #[test]
 fn what_is_believed_to_be_bad_is_probed_again_though_nothing_flows_there() {
     let mut advisor = advisor();
-    advisor.tick(at(1), &Effort::unlimited());
+    advisor.tick(at(1), &SearchBudget::unlimited());
     advisor.probed(at(2), 0, 1, 3.0 * MBIT);
 
-    let wishes =
-        |commands: &[Command]| commands.contains(&Command::Probe(Wish::Pair { from: 0, to: 1 }));
+    let probe_requests = |commands: &[Command]| {
+        commands.contains(&Command::Probe(ProbeRequest::Pair { from: 0, to: 1 }))
+    };
     // What differed is looked at from all sides at once, then left alone for a while.
-    assert!(wishes(&advisor.tick(at(3), &Effort::unlimited())));
-    assert!(!wishes(&advisor.tick(at(7), &Effort::unlimited())), "it was just asked for");
-    assert!(wishes(&advisor.tick(at(9), &Effort::unlimited())));
+    assert!(probe_requests(&advisor.tick(at(3), &SearchBudget::unlimited())));
+    assert!(
+        !probe_requests(&advisor.tick(at(7), &SearchBudget::unlimited())),
+        "it was just asked for"
+    );
+    assert!(probe_requests(&advisor.tick(at(9), &SearchBudget::unlimited())));
     advisor.probed(at(10), 0, 1, 3.0 * MBIT);
-    assert!(!wishes(&advisor.tick(at(12), &Effort::unlimited())), "it was just measured");
-    assert!(wishes(&advisor.tick(at(15), &Effort::unlimited())));
+    assert!(
+        !probe_requests(&advisor.tick(at(12), &SearchBudget::unlimited())),
+        "it was just measured"
+    );
+    assert!(probe_requests(&advisor.tick(at(15), &SearchBudget::unlimited())));
 }
 
 #[test]
 fn a_small_gain_is_no_reason_to_switch() {
     let mut advisor = advisor();
     tell(&mut advisor, at(0), 1_000_000, &[]);
-    advisor.tick(at(1), &Effort::evaluations(100_000));
+    advisor.tick(at(1), &SearchBudget::evaluations(100_000));
     let before = advisor.plan(at(2), ROOT, 1_000_000).unwrap().id();
     for (from, to) in [(0, 1), (0, 2), (1, 2), (2, 1)] {
         advisor.probed(at(2), from, to, 32.0 * MBIT);
     }
 
-    advisor.tick(at(3), &Effort::evaluations(100_000));
+    advisor.tick(at(3), &SearchBudget::evaluations(100_000));
 
     assert_eq!(advisor.plan(at(4), ROOT, 1_000_000).unwrap().id(), before);
 }
@@ -203,7 +213,7 @@ fn a_plan_that_is_kept_no_more_is_taken_back() {
         for repeat in 0..8 {
             observe(&mut advisor, ROOT, at(second + repeat), bytes);
         }
-        for command in advisor.tick(at(second + 9), &Effort::evaluations(200_000)) {
+        for command in advisor.tick(at(second + 9), &SearchBudget::evaluations(200_000)) {
             match command {
                 Command::Publish { plan, .. } => assert!(in_use.insert(plan.id())),
                 Command::Retire(plan) => retired += u32::from(in_use.remove(&plan)),
@@ -225,27 +235,27 @@ fn a_multicast_takes_what_of_the_plan_leads_to_it_if_that_is_faster() {
     let mut advisor = advisor_of((0..9).map(NodeId).collect(), AdvisorConfig::default());
     advisor.probed(at(0), 0, 2, MBIT);
     observe(&mut advisor, root, at(1), bytes);
-    let commands = advisor.tick(at(2), &Effort::evaluations(200_000));
+    let commands = advisor.tick(at(2), &SearchBudget::evaluations(200_000));
     let plan = published(&commands)[0].id();
     let sites = ["a", "b", "c"].map(|name| (name.to_owned(), vec![1; 3]));
     let layout = Layout::new(sites.to_vec());
     let targets = BTreeSet::from([NodeId(7)]);
-    let by_sites = Course::by_sites(&layout, root, &targets, 50_000);
+    let by_sites = SubPlan::by_sites(&layout, root, &targets, 50_000);
 
-    let course = advisor.course(plan, &targets, bytes, by_sites.clone());
+    let sub_plan = advisor.sub_plan(plan, &targets, bytes, by_sites.clone());
 
-    assert_eq!(course.plan().id(), plan);
+    assert_eq!(sub_plan.plan().id(), plan);
     let is_between = |relay: &NodeId| (3..6).contains(&relay.0);
-    assert!(course.relays().iter().any(is_between), "{:?}", course.relays());
+    assert!(sub_plan.relays().iter().any(is_between), "{:?}", sub_plan.relays());
     let unknown = PlanId { root, version: 99 };
-    assert_eq!(advisor.course(unknown, &targets, bytes, by_sites.clone()), by_sites);
+    assert_eq!(advisor.sub_plan(unknown, &targets, bytes, by_sites.clone()), by_sites);
 }
 
 /// The layout's tree of the three sites: to the first node of each, and from there to the others.
-fn standing() -> Plan {
+fn default_plan() -> Plan {
     let edges = [(0, 3), (0, 6), (0, 1), (0, 2), (3, 4), (3, 5), (6, 7), (6, 8)];
     let edges = edges.map(|(from, to)| (NodeId(from + 10), NodeId(to + 10)));
-    Plan::standing(Tree::from_edges(ROOT, &edges).unwrap(), 68 << 10)
+    Plan::known_to_all(Tree::from_edges(ROOT, &edges).unwrap(), 68 << 10)
 }
 
 /// Broadcasts so many times over a network where each plan takes as long as `takes_s` says of it,
@@ -264,7 +274,7 @@ fn play(
         let broadcast =
             Broadcast { root: ROOT, bytes, began: at(round), took, plan: plan.id(), edges: &[] };
         advisor.observe(at(round), &broadcast);
-        advisor.tick(at(round), &Effort::evaluations(20_000));
+        advisor.tick(at(round), &SearchBudget::evaluations(20_000));
         plans.push(plan.id());
     }
     plans
@@ -273,9 +283,9 @@ fn play(
 #[test]
 fn a_plan_that_is_slower_than_the_standing_tree_is_given_up_after_two_trials() {
     let mut advisor = advisor();
-    advisor.introduce(standing());
+    advisor.introduce(default_plan());
 
-    // Whatever is planned takes three times as long as the standing tree.
+    // Whatever is planned takes three times as long as the default tree.
     let plans = play(&mut advisor, 30, 1_000_000, |plan, _| match plan.id().version {
         0 => 0.4,
         _ => 1.2,
@@ -289,16 +299,17 @@ fn a_plan_that_is_slower_than_the_standing_tree_is_given_up_after_two_trials() {
 #[test]
 fn what_sites_share_is_learned_from_how_long_broadcasts_take() {
     let mut advisor = advisor();
-    advisor.introduce(standing());
+    advisor.introduce(default_plan());
     (0..3).for_each(|cluster| advisor.probed_together(cluster, 300.0 * MBIT, 300.0 * MBIT));
-    let truth = advisor.belief().with_sharing(Sharing::SiteUplinks).network();
+    let truth = advisor.estimate().with_sharing(Sharing::SiteUplinks).network();
     let takes_s = |_: &Plan, draft: &Draft| draft.simulate(&truth, 1_000_000).completion_s;
 
     let plans = play(&mut advisor, 12, 1_000_000, takes_s);
 
-    assert_eq!(advisor.belief().sharing(), Sharing::SiteUplinks);
+    assert_eq!(advisor.estimate().sharing(), Sharing::SiteUplinks);
     let last = &advisor.find(plans[11]).unwrap().draft;
-    let best = plan_broadcast(&truth, 0, 1_000_000, PlannerConfig::default(), &Effort::unlimited());
+    let best =
+        plan_broadcast(&truth, 0, 1_000_000, PlannerConfig::default(), &SearchBudget::unlimited());
     let ratio = last.simulate(&truth, 1_000_000).completion_s / best.1;
     assert!(ratio < 1.05, "{ratio}");
 }
@@ -306,9 +317,9 @@ fn what_sites_share_is_learned_from_how_long_broadcasts_take() {
 #[test]
 fn a_size_that_keeps_the_standing_plan_is_told_of_it_before_that_of_another_size_is_taken() {
     let mut advisor = advisor();
-    advisor.introduce(standing());
+    advisor.introduce(default_plan());
     let bytes = 8;
-    let plan = standing().id();
+    let plan = default_plan().id();
     advisor.observe(
         at(0),
         &Broadcast { root: ROOT, bytes, began: at(0), took: None, plan, edges: &[] },
@@ -318,6 +329,6 @@ fn a_size_that_keeps_the_standing_plan_is_told_of_it_before_that_of_another_size
         commands.iter().filter(is_kept).count()
     };
 
-    assert_eq!(kept(&advisor.tick(at(1), &Effort::evaluations(100_000))), 1);
-    assert_eq!(kept(&advisor.tick(at(2), &Effort::evaluations(100_000))), 0, "once");
+    assert_eq!(kept(&advisor.tick(at(1), &SearchBudget::evaluations(100_000))), 1);
+    assert_eq!(kept(&advisor.tick(at(2), &SearchBudget::evaluations(100_000))), 0, "once");
 }

@@ -58,7 +58,7 @@ impl Core {
         let channels = self.channels(sender);
         let count = channels.take_next(broadcasts_of(collection), 0) + 1;
         let earlier = channels.begin_cast(collection, priority, count);
-        if self.is_second(sender) {
+        if self.is_secondary(sender) {
             return;
         }
         let asked = Asked { source, count, earlier };
@@ -95,10 +95,10 @@ impl Core {
         collection: CollectionId,
         request: BroadcastRequest,
     ) {
-        let Some(family) = self.family(collection) else {
+        let Some(state) = self.state(collection) else {
             return self.fail_no_collection(collection);
         };
-        family.sequencer.note(from, is_alone);
+        state.sequencer.note(from, is_alone);
         let is_away = self.recall_right(collection);
         let source = request.asked.source;
         if let Wanted::Number(travel) = &request.wanted {
@@ -157,11 +157,11 @@ impl Core {
     /// Gives a broadcast its number, once that is for the root to do and no insertion is under way.
     pub(super) fn accept_broadcast(&mut self, collection: CollectionId, request: BroadcastRequest) {
         let is_away = self.recall_right(collection);
-        let Some(family) = self.family(collection) else { return };
+        let Some(state) = self.state(collection) else { return };
         if request.asked.count == 0 {
-            family.sequencer.break_row();
+            state.sequencer.break_row();
         }
-        match is_away || family.inserting > 0 {
+        match is_away || state.inserting > 0 {
             true => {
                 let request = self.keep_request(request);
                 self.await_number(collection, WaitsForNumber::Broadcast(request));
@@ -171,9 +171,9 @@ impl Core {
     }
 
     fn number_broadcast(&mut self, collection: CollectionId, request: BroadcastRequest) {
-        let Some(family) = self.family(collection) else { return };
-        let number = family.broadcasts;
-        family.broadcasts += 1;
+        let Some(state) = self.state(collection) else { return };
+        let number = state.broadcasts;
+        state.broadcasts += 1;
         let BroadcastRequest { kind, asked, wanted, priority } = request;
         let message = match wanted {
             Wanted::Message(message) => message,

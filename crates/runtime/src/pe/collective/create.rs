@@ -15,7 +15,7 @@ use crate::id::{ActorId, CollectionId, KindId};
 use crate::index::{Key, Shape};
 use crate::payload::Payload;
 use crate::pe::core::Core;
-use crate::pe::state::{Family, WaitsForNumber};
+use crate::pe::state::{CollectionState, WaitsForNumber};
 use crate::wire::{Control, Insertion, MemberRecord};
 use gridspan_balance::Balancer;
 use gridspan_topology::PeId;
@@ -64,7 +64,7 @@ impl Core {
             by_pe[info.home(key, &layout, &self.common.maps).index()].push((key, init));
         }
         let created = Box::new(move |core: &mut Self| done(core, id));
-        root.collections.insert(id, Family::new(layout.pe_count(), members, created));
+        root.collections.insert(id, CollectionState::new(layout.pe_count(), members, created));
         let here = layout.node_of(self.me);
         for (pe, inits) in layout.pes().zip(by_pe) {
             let mut parts = match layout.node_of(pe) == here {
@@ -100,10 +100,10 @@ impl Core {
     }
 
     pub(in crate::pe) fn handle_created(&mut self, collection: CollectionId) {
-        let Some(family) = self.family(collection) else { return };
-        family.creating = family.creating.saturating_sub(1);
-        if family.creating == 0
-            && let Some(done) = family.created.take()
+        let Some(state) = self.state(collection) else { return };
+        state.creating = state.creating.saturating_sub(1);
+        if state.creating == 0
+            && let Some(done) = state.created.take()
         {
             done(self);
             self.begin_periods();
@@ -120,7 +120,7 @@ impl Core {
         }
     }
 
-    pub(super) fn family(&mut self, collection: CollectionId) -> Option<&mut Family<Self>> {
+    pub(super) fn state(&mut self, collection: CollectionId) -> Option<&mut CollectionState<Self>> {
         self.root.as_mut()?.collections.get_mut(&collection)
     }
 
@@ -134,16 +134,16 @@ impl Core {
     pub(in crate::pe) fn handle_insert_request(&mut self, id: ActorId, init: Payload, at: PeId) {
         let Some(home) = self.home(id) else { return self.fail_no_collection(id.collection) };
         let is_away = self.recall_right(id.collection);
-        let Some(family) = self.family(id.collection) else { return };
+        let Some(state) = self.state(id.collection) else { return };
         // A new member takes the broadcasts that come after it, and none that waits before it.
-        if is_away || !family.waiting.is_empty() {
-            return family.waiting.push_back(WaitsForNumber::Insertion { id, init, at });
+        if is_away || !state.waiting.is_empty() {
+            return state.waiting.push_back(WaitsForNumber::Insertion { id, init, at });
         }
-        family.inserting += 1;
+        state.inserting += 1;
         let record = MemberRecord {
-            reductions: family.reductions.join(),
-            syncs: family.syncs.join_on_the_way(),
-            broadcasts: family.broadcasts,
+            reductions: state.reductions.join(),
+            syncs: state.syncs.join_on_the_way(),
+            broadcasts: state.broadcasts,
             ..MemberRecord::default()
         };
         let insertion = Insertion { id, init, at, epoch: 0, record, held: Vec::new() };
@@ -151,17 +151,17 @@ impl Core {
     }
 
     pub(in crate::pe) fn handle_inserted(&mut self, id: ActorId) {
-        let Some(family) = self.family(id.collection) else { return };
-        family.inserting = family.inserting.saturating_sub(1);
-        if family.inserting == 0 {
+        let Some(state) = self.state(id.collection) else { return };
+        state.inserting = state.inserting.saturating_sub(1);
+        if state.inserting == 0 {
             self.release_waiting(id.collection);
         }
     }
 
     pub(in crate::pe) fn handle_destroyed(&mut self, id: ActorId, reductions: u64, syncs: u64) {
-        if let Some(family) = self.family(id.collection) {
-            family.reductions.leave(reductions);
-            family.syncs.leave(syncs);
+        if let Some(state) = self.state(id.collection) {
+            state.reductions.leave(reductions);
+            state.syncs.leave(syncs);
             self.settle_root(id.collection);
         }
     }

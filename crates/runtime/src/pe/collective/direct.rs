@@ -17,7 +17,7 @@ use crate::payload::Payload;
 use crate::pe::core::Core;
 use crate::pe::fault::PlantedFault;
 use crate::wire::{
-    Announcement, Asked, BroadcastOrder, Control, FlowId, Packet, Spread, Travel, Wanted,
+    Asked, BroadcastOrder, Control, FlowId, OutgoingControl, Packet, Spread, Travel, Wanted,
 };
 use gridspan_topology::PeId;
 
@@ -81,15 +81,16 @@ impl Core {
     /// Hands a broadcast to the relay of this node, which brings it to all others by a plan from
     /// here. Returns how it travels.
     pub(super) fn cast_to_others(&mut self, broadcast: &Control) -> Travel {
-        let announcement = Announcement::new(broadcast);
-        let bytes = announcement.bytes() as u64;
-        let course = self.own_course(bytes);
+        let control = OutgoingControl::new(broadcast);
+        let bytes = control.bytes() as u64;
+        let sub_plan = self.own_sub_plan(bytes);
         let flow = FlowId::Direct(self.me, self.own_plans.begin());
-        let travel = Travel { flow, plan: course.plan().id(), bytes };
+        let travel = Travel { flow, plan: sub_plan.plan().id(), bytes };
         let pes = self.common.layout.pe_count();
         self.created += u64::from(pes) - self.pes_here().len() as u64;
-        let cast = Spread::Cast { multicast: announcement, course, report: Some(flow) };
-        self.outbox.packet(self.me, Packet::spread(cast));
+        let multicast =
+            Spread::SegmentedMulticast { multicast: control, sub_plan, report: Some(flow) };
+        self.outbox.packet(self.me, Packet::spread(multicast));
         travel
     }
 

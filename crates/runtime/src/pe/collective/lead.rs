@@ -54,7 +54,7 @@ impl Core {
         let is_undo = root.balancer.take_led_undo();
         let balances = &mut root.balances;
         balances.led += 1;
-        (balances.planning_job, balances.top_thought) = (0, 0);
+        (balances.planning_ns, balances.top_ns) = (0, 0);
         balances.top = Some(Top::new(grid, seed, is_undo));
         Some(balances.led)
     }
@@ -108,7 +108,7 @@ impl Core {
         let session = leading.sessions.entry(number).or_default();
         session.leader = Some(leader);
         let early = std::mem::take(&mut session.early);
-        self.run_planner(number, begin, said);
+        self.send_notes(number, begin, said);
         for (from, note) in early {
             self.hear(from, number, note);
         }
@@ -120,7 +120,7 @@ impl Core {
         from: PeId,
         number: u64,
         note: Note,
-        planning_job: u64,
+        planning_ns: u64,
     ) {
         // Only a faulty PE speaks for a leader that it is not.
         let is_theirs = match note.is_from_top() {
@@ -131,7 +131,7 @@ impl Core {
             return;
         }
         match note.is_for_top() {
-            true => self.hear_at_top(from, number, note, planning_job),
+            true => self.hear_at_top(from, number, note, planning_ns),
             false => self.hear(from, number, note),
         }
     }
@@ -146,28 +146,28 @@ impl Core {
         let Some(leader) = &mut session.leader else { return session.early.push((from, note)) };
         let sender = (!note.is_from_top()).then_some(site);
         let said = leader.handle(sender, note);
-        self.run_planner(number, begin, said);
+        self.send_notes(number, begin, said);
     }
 
     /// Passes on what a leader says, which has planned since `begin`.
-    fn run_planner(&mut self, number: u64, begin: u64, said: Said) {
+    fn send_notes(&mut self, number: u64, begin: u64, said: Said) {
         let spent = self.stopwatch_ns().saturating_sub(begin);
-        let mut planning_job = spent;
+        let mut planning_ns = spent;
         if let Some(session) = self.leading().and_then(|all| all.sessions.get_mut(&number)) {
-            session.planning_job += spent;
-            planning_job = session.planning_job;
+            session.planning_ns += spent;
+            planning_ns = session.planning_ns;
         }
-        self.say(number, said, planning_job);
+        self.say(number, said, planning_ns);
     }
 
-    fn say(&mut self, number: u64, said: Said, planning_job: u64) {
+    fn say(&mut self, number: u64, said: Said, planning_ns: u64) {
         for (to, note) in said {
             let to = to.map_or(Self::ROOT, |site| self.leader_of(site));
-            self.post_large(to, Control::Lead { number, note: Box::new(note), planning_job });
+            self.post_large(to, Control::Lead { number, note: Box::new(note), planning_ns });
         }
     }
 
-    fn hear_at_top(&mut self, from: PeId, number: u64, note: Note, planning_job: u64) {
+    fn hear_at_top(&mut self, from: PeId, number: u64, note: Note, planning_ns: u64) {
         let site = self.common.layout.site_of(from);
         let begin = self.stopwatch_ns();
         let Some(root) = self.root.as_mut().filter(|root| root.balances.led == number) else {
@@ -177,8 +177,8 @@ impl Core {
         let (said, figures) = top.handle(site, note);
         let spent = self.stopwatch_ns().saturating_sub(begin);
         if let Some(Root { balances, .. }) = self.root.as_deref_mut() {
-            balances.top_thought += spent;
-            balances.planning_job = balances.planning_job.max(planning_job);
+            balances.top_ns += spent;
+            balances.planning_ns = balances.planning_ns.max(planning_ns);
         }
         self.say(number, said, 0);
         if let Some(figures) = figures {
@@ -195,8 +195,8 @@ impl Core {
         balances.handled = top.handled();
         // No leader has planned for longer than since it began.
         let most = u64::try_from(now.since(balances.asked).as_nanos()).unwrap_or(u64::MAX);
-        balances.planning_job =
-            balances.planning_job.min(most) + std::mem::take(&mut balances.top_thought);
+        balances.planning_ns =
+            balances.planning_ns.min(most) + std::mem::take(&mut balances.top_ns);
         let is_undo = top.is_undo();
         root.balancer.keep_speeds(top.into_speeds());
         let Some(occasion) = self.end_window() else { return };

@@ -7,7 +7,7 @@ mod lead;
 mod progress;
 mod quiescence;
 mod reduction;
+mod replicas;
 mod sequencer;
 mod sync;
-mod twins;
 mod unordered;

@@ -16,7 +16,7 @@
 //! actors live at the root.
 
 use crate::pe::core::Core;
-use crate::pe::state::{Family, ProgressProbe};
+use crate::pe::state::{CollectionState, ProgressProbe};
 use crate::wire::Control;
 use gridspan_balance::{Cause, Occasion, Refusal};
 use gridspan_topology::Time;
@@ -319,15 +319,15 @@ impl Core {
     /// Whether main waits for the job, or the job goes on without it for all that is known here.
     fn is_main_inside(&self) -> bool {
         let Some(root) = &self.root else { return true };
-        let is_waiting = |family: &Family<Self>| {
-            family.creating > 0 || family.for_main.values().any(|main| !main.waits.is_empty())
+        let is_waiting = |state: &CollectionState<Self>| {
+            state.creating > 0 || state.for_main.values().any(|main| !main.waits.is_empty())
         };
         let is_unseen =
             !root.collections.is_empty() && !self.members.iter().flatten().any(Option::is_some);
         is_unseen
             || self.waits.len() > 0
             || !root.balances.waits.is_empty()
-            || root.waves.waits().is_some()
+            || root.quiescence.waits().is_some()
             || root.survey.waits().is_some()
             || root.publications.waits().next().is_some()
             || root.collections.values().any(is_waiting)

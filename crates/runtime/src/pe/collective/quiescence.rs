@@ -31,10 +31,10 @@ impl Core {
     pub(crate) fn await_quiescence(&mut self, done: impl FnOnce(&mut Self) + Send + 'static) {
         let now = self.now;
         let Some(root) = &mut self.root else { return };
-        root.waves.waiting.push((root.waves.wave, Box::new(done)));
-        if root.waves.waiting.len() == 1 {
-            root.waves.previous = None;
-            root.waves.since = now;
+        root.quiescence.waiting.push((root.quiescence.round, Box::new(done)));
+        if root.quiescence.waiting.len() == 1 {
+            root.quiescence.previous = None;
+            root.quiescence.since = now;
             self.begin_wave();
         }
     }
@@ -42,56 +42,56 @@ impl Core {
     fn begin_wave(&mut self) {
         let pes = self.common.layout.pes();
         let Some(root) = &mut self.root else { return };
-        let waves = &mut root.waves;
-        waves.wave += 1;
-        waves.missing = pes.len() as u32;
-        (waves.created, waves.processed, waves.stranded) = (0, 0, 0);
-        let wave = waves.wave;
+        let rounds = &mut root.quiescence;
+        rounds.round += 1;
+        rounds.missing = pes.len() as u32;
+        (rounds.created, rounds.processed, rounds.stranded) = (0, 0, 0);
+        let round = rounds.round;
         for pe in pes {
-            self.post(pe, Control::Wave { wave });
+            self.post(pe, Control::QuiescenceRound { round });
         }
     }
 
     /// Answers the root's questions; called when this PE is idle.
     pub(in crate::pe) fn answer_waves(&mut self) {
-        while let Some(wave) = self.waves_pending.pop_first() {
+        while let Some(round) = self.rounds_pending.pop_first() {
             let (created, processed) = (self.created, self.processed);
             let stranded = self.report_stranded();
-            self.post(Self::ROOT, Control::WaveReply { wave, created, processed, stranded });
+            self.post(Self::ROOT, Control::QuiescenceReply { round, created, processed, stranded });
         }
     }
 
-    pub(in crate::pe) fn handle_wave_reply(
+    pub(in crate::pe) fn handle_quiescence_reply(
         &mut self,
-        wave: u64,
+        round: u64,
         [created, processed, stranded]: [u64; 3],
     ) {
         let Some(root) = &mut self.root else { return };
-        let waves = &mut root.waves;
-        if wave != waves.wave || waves.missing == 0 {
+        let rounds = &mut root.quiescence;
+        if round != rounds.round || rounds.missing == 0 {
             return;
         }
-        waves.missing -= 1;
-        waves.created += created;
-        waves.processed += processed;
-        waves.stranded += stranded;
-        if waves.missing > 0 {
+        rounds.missing -= 1;
+        rounds.created += created;
+        rounds.processed += processed;
+        rounds.stranded += stranded;
+        if rounds.missing > 0 {
             return;
         }
-        let counts = (waves.created, waves.processed, waves.stranded);
-        let left = waves.created.saturating_sub(waves.processed);
-        let is_repeated = waves.previous == Some(counts);
+        let counts = (rounds.created, rounds.processed, rounds.stranded);
+        let left = rounds.created.saturating_sub(rounds.processed);
+        let is_repeated = rounds.previous == Some(counts);
         let settled = left == 0;
-        let is_stranded = left > 0 && left == waves.stranded && is_repeated;
+        let is_stranded = left > 0 && left == rounds.stranded && is_repeated;
         let mut done = Vec::new();
         if settled && is_repeated {
             // Both rounds must have begun after whoever waits came: it may have sent something.
-            let came_before = |(last, _): &mut (u64, Action)| *last + 1 < wave;
-            done.extend(waves.waiting.extract_if(.., came_before));
+            let came_before = |(last, _): &mut (u64, Action)| *last + 1 < round;
+            done.extend(rounds.waiting.extract_if(.., came_before));
         }
-        waves.previous = Some(counts);
-        let idle = waves.waiting.is_empty();
-        let waited = self.now.since(waves.since);
+        rounds.previous = Some(counts);
+        let idle = rounds.waiting.is_empty();
+        let waited = self.now.since(rounds.since);
         for (_, done) in done {
             done(self);
         }

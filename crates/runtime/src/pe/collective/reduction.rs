@@ -10,7 +10,7 @@
 use super::broadcast::nobody;
 use crate::envelope::Header;
 use crate::error::{GridError, JobError};
-use crate::id::{ActorId, CollectionId, Seat, SectionId, Sender};
+use crate::id::{ActorId, CollectionId, SectionId, Sender, Slot};
 use crate::pe::core::Core;
 use crate::pe::state::{Accumulator, BroadcastRequest, Request, Wish};
 use crate::reduce::{Op, Partial, Reduction, Target, Value};
@@ -32,12 +32,12 @@ fn group_collection(group: ReductionGroup) -> CollectionId {
 
 impl Core {
     /// Contributes to the next reduction over the actor's collection.
-    pub(crate) fn contribute(&mut self, seat: Seat, op: Op, value: Value, target: Target) {
-        let Some(member) = self.member(seat.kind, seat.slot) else { return };
+    pub(crate) fn contribute(&mut self, slot: Slot, op: Op, value: Value, target: Target) {
+        let Some(member) = self.member(slot.kind, slot.index) else { return };
         let sequence = member.reductions;
         member.reductions += 1;
         let id = member.id;
-        if self.is_second(Sender::Actor(seat)) {
+        if self.is_secondary(Sender::Actor(slot)) {
             return;
         }
         let partial = Partial::new(op, id.key, value);
@@ -48,20 +48,20 @@ impl Core {
     /// Contributes to the next reduction over a section of `expected` members.
     pub(crate) fn contribute_to_section(
         &mut self,
-        seat: Seat,
+        slot: Slot,
         section: SectionId,
         expected: u64,
         op: Op,
         value: Value,
         target: Target,
     ) {
-        let Some(member) = self.member(seat.kind, seat.slot) else { return };
+        let Some(member) = self.member(slot.kind, slot.index) else { return };
         let key = member.id.key;
         let channels = member.channels.get_or_insert_default();
         let next = channels.section_reductions.entry(section).or_default();
         let sequence = *next;
         *next += 1;
-        if self.is_second(Sender::Actor(seat)) {
+        if self.is_secondary(Sender::Actor(slot)) {
             return;
         }
         let partial = Partial::new(op, key, value);
@@ -71,8 +71,8 @@ impl Core {
 
     /// Reaches the sync point. The member goes on once its handler has returned, unless it has to
     /// wait for the root.
-    pub(crate) fn reach_sync(&mut self, seat: Seat) {
-        let Some(member) = self.member(seat.kind, seat.slot) else { return };
+    pub(crate) fn reach_sync(&mut self, slot: Slot) {
+        let Some(member) = self.member(slot.kind, slot.index) else { return };
         if member.synced {
             return;
         }
@@ -81,7 +81,7 @@ impl Core {
         if !self.common.balancing.is_active() {
             return self.request(Request { id, wish: Wish::Resume });
         }
-        if let Some(member) = self.member(seat.kind, seat.slot) {
+        if let Some(member) = self.member(slot.kind, slot.index) {
             member.syncs += 1;
         }
         if self.may_leave_sync(id.collection, sequence + 1) {
@@ -181,12 +181,12 @@ impl Core {
         while let Some(key) = self.complete_accumulator(collection) {
             let Some(done) = self.accumulators.remove(&key) else { return };
             let Contribution { group, op, target, partial, .. } = done.contribution;
-            if let Some(family) = self.family(collection) {
+            if let Some(state) = self.state(collection) {
                 match group {
-                    ReductionGroup::Collection(_) => family.reductions.complete(),
-                    ReductionGroup::Sync(_) => family.syncs.complete(),
+                    ReductionGroup::Collection(_) => state.reductions.complete(),
+                    ReductionGroup::Sync(_) => state.syncs.complete(),
                     ReductionGroup::Section(section) => {
-                        *family.sections.entry(section.name).or_default() += 1;
+                        *state.sections.entry(section.name).or_default() += 1;
                     }
                 }
             }
@@ -205,31 +205,31 @@ impl Core {
     fn skip_unattended_syncs(&mut self, collection: CollectionId) {
         let group = ReductionGroup::Sync(collection);
         let Some(root) = &mut self.root else { return };
-        let Some(family) = root.collections.get_mut(&collection) else { return };
-        while family.syncs.expected(family.syncs.next) == 0
+        let Some(state) = root.collections.get_mut(&collection) else { return };
+        while state.syncs.expected(state.syncs.next) == 0
             && self
                 .accumulators
-                .range((group, family.syncs.next + 1)..=(group, u64::MAX))
+                .range((group, state.syncs.next + 1)..=(group, u64::MAX))
                 .next()
                 .is_some()
         {
-            family.syncs.complete();
+            state.syncs.complete();
         }
     }
 
     fn complete_accumulator(&mut self, collection: CollectionId) -> Option<(ReductionGroup, u64)> {
-        let family = self.root.as_ref()?.collections.get(&collection)?;
+        let state = self.root.as_ref()?.collections.get(&collection)?;
         let complete = |group: ReductionGroup, contribution: &Contribution| match group {
             ReductionGroup::Collection(_) => {
-                contribution.sequence == family.reductions.next
-                    && contribution.count >= family.reductions.expected(contribution.sequence)
+                contribution.sequence == state.reductions.next
+                    && contribution.count >= state.reductions.expected(contribution.sequence)
             }
             ReductionGroup::Sync(_) => {
-                contribution.sequence == family.syncs.next
-                    && contribution.count >= family.syncs.expected(contribution.sequence)
+                contribution.sequence == state.syncs.next
+                    && contribution.count >= state.syncs.expected(contribution.sequence)
             }
             ReductionGroup::Section(section) => {
-                let next = family.sections.get(&section.name).copied().unwrap_or_default();
+                let next = state.sections.get(&section.name).copied().unwrap_or_default();
                 contribution.sequence == next && contribution.count >= contribution.expected
             }
         };
@@ -246,8 +246,8 @@ impl Core {
         let collection = group_collection(group);
         match target {
             Target::Main => {
-                let Some(family) = self.family(collection) else { return };
-                let for_main = family.for_main.entry(group).or_default();
+                let Some(state) = self.state(collection) else { return };
+                let for_main = state.for_main.entry(group).or_default();
                 match for_main.waits.pop_front() {
                     Some(wait) => wait(self, Ok((op, value))),
                     None => for_main.results.push_back((op, value)),
@@ -321,10 +321,10 @@ impl Core {
         group: ReductionGroup,
         wait: impl FnOnce(&mut Self, Result<(Op, Value), GridError>) + Send + 'static,
     ) {
-        let Some(family) = self.family(group_collection(group)) else {
+        let Some(state) = self.state(group_collection(group)) else {
             return wait(self, Err(GridError::Ending));
         };
-        let for_main = family.for_main.entry(group).or_default();
+        let for_main = state.for_main.entry(group).or_default();
         match for_main.results.pop_front() {
             Some(result) => wait(self, Ok(result)),
             None => for_main.waits.push_back(Box::new(wait)),

@@ -54,12 +54,12 @@ impl Core {
         let is_near = node == layout.node_of(Self::ROOT) || layout.is_guest(node);
         let Some(root) = &mut self.root else { return };
         let come = root.requests.get(&(collection, source)).map_or(0, |order| order.come);
-        let Some(family) = root.collections.get_mut(&collection) else { return };
-        if is_near || family.inserting > 0 || !family.waiting.is_empty() {
+        let Some(state) = root.collections.get_mut(&collection) else { return };
+        if is_near || state.inserting > 0 || !state.waiting.is_empty() {
             return;
         }
-        let next = family.broadcasts;
-        let Some(term) = family.sequencer.grant(to, next) else { return };
+        let next = state.broadcasts;
+        let Some(term) = state.sequencer.grant(to, next) else { return };
         self.statistics.handovers += 1;
         let right = SequencerRight { term, next, come: [(source, come)].into() };
         self.post(to, Control::Sequencer { collection, news: SequencerNews::Grant(right) });
@@ -67,9 +67,9 @@ impl Core {
 
     /// Asks for the right to come back, if it is away. Returns whether it is.
     pub(super) fn recall_right(&mut self, collection: CollectionId) -> bool {
-        let Some(family) = self.family(collection) else { return false };
-        let is_away = family.sequencer.is_away();
-        if let Some((holder, term)) = family.sequencer.recall() {
+        let Some(state) = self.state(collection) else { return false };
+        let is_away = state.sequencer.is_away();
+        if let Some((holder, term)) = state.sequencer.recall() {
             self.post(holder, Control::Sequencer { collection, news: SequencerNews::Recall(term) });
         }
         is_away
@@ -105,13 +105,13 @@ impl Core {
 
     /// The root has the right again: what has waited for it goes on.
     fn handle_returned(&mut self, collection: CollectionId, right: &SequencerRight) {
-        let Some(family) = self.family(collection) else { return };
-        if !family.sequencer.returned(right.term, right.next) {
+        let Some(state) = self.state(collection) else { return };
+        if !state.sequencer.returned(right.term, right.next) {
             return;
         }
-        family.broadcasts = right.next;
+        state.broadcasts = right.next;
         // What came before the right had left, and before what its sender had asked for earlier.
-        let waiting = std::mem::take(&mut family.waiting);
+        let waiting = std::mem::take(&mut state.waiting);
         for (&source, &come) in &right.come {
             if let Some(order) = self.request_order((collection, source)) {
                 order.come = order.come.max(come);
@@ -123,8 +123,8 @@ impl Core {
 
     /// Takes what has waited for an insertion, or for the right to number.
     pub(super) fn release_waiting(&mut self, collection: CollectionId) {
-        let Some(family) = self.family(collection) else { return };
-        let waiting = std::mem::take(&mut family.waiting);
+        let Some(state) = self.state(collection) else { return };
+        let waiting = std::mem::take(&mut state.waiting);
         self.release(collection, waiting);
     }
 
@@ -144,8 +144,8 @@ impl Core {
 
     /// Keeps what may not have a number yet.
     pub(super) fn await_number(&mut self, collection: CollectionId, waiting: WaitsForNumber) {
-        if let Some(family) = self.family(collection) {
-            family.waiting.push_back(waiting);
+        if let Some(state) = self.state(collection) {
+            state.waiting.push_back(waiting);
         }
     }
 }

@@ -6,9 +6,9 @@
 //! afterwards how the job gets on.
 //!
 //! A rebalance may begin when all members of a collection have reached a sync point. They
-//! contribute to that as to a reduction and go on; see `Local::may_leave_sync` for when they wait.
+//! contribute to that as to a reduction and go on; see `LocalCollection::may_leave_sync` for when they wait.
 
-use super::twins::{TwinOrders, note_seats};
+use super::replicas::{ReplicaOrders, note_replicas};
 use crate::collection::PlanEntry;
 use crate::id::{CollectionId, RebalanceId};
 use crate::pe::core::{Core, Store};
@@ -16,7 +16,7 @@ use crate::pe::measure::{id_of, key_of};
 use crate::pe::state::{Balances, Place};
 use crate::wire::{Control, Loads, Moves};
 use gridspan_balance::{
-    ActorKey, ActorLoad, Cause, Edge, Move, Occasion, Plan, Snapshot, Twin, Window, rounds,
+    ActorKey, ActorLoad, Cause, Edge, Move, Occasion, Plan, Replica, Snapshot, Window, rounds,
 };
 use gridspan_topology::{Layout, PeId};
 use std::collections::BTreeMap;
@@ -29,8 +29,7 @@ impl Core {
         let Some(root) = &mut self.root else { return };
         let is_free = root.balances.queue.is_empty();
         let begins = is_free && root.balancer.may_begin(now);
-        let is_first =
-            root.collections.get(&collection).is_some_and(|family| family.syncs.next == 1);
+        let is_first = root.collections.get(&collection).is_some_and(|state| state.syncs.next == 1);
         // After the first, members wait until it is known what moves. Leaders at far sites talk
         // for too long for that.
         match begins && is_first && !is_led {
@@ -95,16 +94,26 @@ impl Core {
         led: Option<u64>,
         stores: &[Box<dyn Store>],
     ) {
+        let begin = self.stopwatch_ns();
         self.rebalance = Some(rebalance);
         let (actors, pe) = self.take_loads(stores);
         let (edges, handled) = (self.take_edges(), self.handled_once());
-        let twins = self.twins_here();
+        let replicas = self.replicas_here();
         let (to, away) = match led {
             Some(_) => (self.site_leader(), self.away(&edges)),
             None => (Self::ROOT, Vec::new()),
         };
-        let loads = Loads { rebalance, actors, edges, pe, handled, led, away, twins };
+        let loads = Loads { rebalance, actors, edges, pe, handled, led, away, replicas };
         self.post_large(to, Control::Loads(Box::new(loads)));
+        self.note_collecting(begin);
+    }
+
+    /// The root has measured, or collected what others have, since `begin`.
+    fn note_collecting(&mut self, begin: u64) {
+        let ns = self.stopwatch_ns().saturating_sub(begin);
+        if let Some(root) = &mut self.root {
+            root.balances.collecting_ns += ns;
+        }
     }
 
     /// Collects loads, and plans once all have come.
@@ -112,28 +121,36 @@ impl Core {
         if let Some(number) = loads.led {
             return self.gather(from, number, loads);
         }
+        let begin = self.stopwatch_ns();
         let Some(root) = &mut self.root else { return };
-        let Loads { rebalance, actors, edges, pe, handled, twins, .. } = loads;
+        let Loads { rebalance, actors, edges, pe, handled, replicas, .. } = loads;
         let balances = &mut root.balances;
         // Only a faulty PE reports twice, or for another rebalance.
         if rebalance != balances.present() || balances.pes.contains_key(&from) {
             return;
         }
-        balances.twins.extend(twins);
+        balances.replicas.extend(replicas);
         balances.loads.extend(actors);
         balances.edges.extend(edges);
         balances.pes.insert(from, pe);
         balances.handled += handled;
         balances.missing = balances.missing.saturating_sub(1);
-        if balances.missing > 0 {
-            return;
+        let is_last = balances.missing == 0;
+        self.note_collecting(begin);
+        if is_last {
+            self.carry_out(rebalance);
         }
+    }
+
+    /// Everything has been measured. Plans, and sends the plan to all.
+    fn carry_out(&mut self, rebalance: RebalanceId) {
         let begin = self.stopwatch_ns();
         let (moves, orders) = self.decide();
-        let planning_job = self.stopwatch_ns().saturating_sub(begin);
+        let planning_ns = self.stopwatch_ns().saturating_sub(begin);
         let ends: usize = orders.end.values().map(Vec::len).sum();
         if let Some(root) = &mut self.root {
-            (root.balances.planning_job, root.balances.begins) = (planning_job, orders.begin);
+            root.balancer.planned_for(Duration::from_nanos(planning_ns));
+            (root.balances.planning_ns, root.balances.begins) = (planning_ns, orders.begin);
         }
         if self.begin_moves(moves.len() + ends) {
             if !moves.is_empty() {
@@ -151,35 +168,37 @@ impl Core {
         let Some(root) = &mut self.root else { return false };
         let balances = &mut root.balances;
         (balances.moved, balances.missing, balances.planned) = (0, moves, now);
-        let planning_job = Duration::from_nanos(std::mem::take(&mut balances.planning_job));
-        root.balancer.spent(planning_job);
+        let planning_ns = std::mem::take(&mut balances.planning_ns);
+        let collecting_ns = std::mem::take(&mut balances.collecting_ns);
+        root.balancer.spent(Duration::from_nanos(planning_ns + collecting_ns));
         if moves == 0 {
             self.go_on_with_plan();
             return false;
         }
         // It may have begun by itself, and actors send when they arrive: what PEs have answered to
         // a question about quiescence before says nothing any more.
-        root.waves.created += 1;
+        root.quiescence.created += 1;
         true
     }
 
     /// What to move after what has been measured.
-    fn decide(&mut self) -> (Vec<PlanEntry>, TwinOrders) {
+    fn decide(&mut self) -> (Vec<PlanEntry>, ReplicaOrders) {
         let (now, layout) = (self.now, self.common.layout.clone());
+        let takes_time = self.stopwatch.is_some();
         let Some(root) = &mut self.root else { return Default::default() };
         let (mut snapshot, epochs) = snapshot(&mut root.balances, &layout);
-        let twins = std::mem::take(&mut root.balances.twins);
+        let replicas = std::mem::take(&mut root.balances.replicas);
         snapshot.hierarchy = root.survey.places.as_ref().map(|places| places.hierarchy.clone());
         snapshot.links = root.survey.site_links(now, &layout);
         snapshot.has_step_order = root.uses_steps;
         let Some(Occasion { now, cause, time, handled }) = self.end_window() else {
             return Default::default();
         };
-        note_seats(self, &mut snapshot, twins);
+        note_replicas(self, &mut snapshot, replicas);
         let Some(root) = &mut self.root else { return Default::default() };
         root.balancer.learn_speeds(&mut snapshot);
         let is_fresh_wanted = std::mem::take(&mut root.balances.events.is_fresh_wanted);
-        let window = Window { now, cause, snapshot: &snapshot, time, handled };
+        let window = Window { now, cause, snapshot: &snapshot, time, handled, takes_time };
         let plan = match is_fresh_wanted && cause == Cause::ForeignLoad {
             true => Plan::none(),
             false => root.balancer.decide(&window),
@@ -190,15 +209,15 @@ impl Core {
         }
         let entry = |entry: &Move| {
             let id = id_of(entry.actor);
-            // To give up a second seat is a change of place, too.
-            let is_twin = |twin: &Twin| twin.actor.cmp(&entry.actor);
-            let has_two = snapshot.twins.binary_search_by(is_twin).is_ok();
+            // To give up a replica is a change of place, too.
+            let is_replicated = |replica: &Replica| replica.actor.cmp(&entry.actor);
+            let has_two = snapshot.replicas.binary_search_by(is_replicated).is_ok();
             let epoch = epochs.get(&entry.actor)? + 1 + u32::from(has_two);
             let (from, to) = (entry.from, entry.to);
             (from != to).then_some(PlanEntry { id, from, to, epoch })
         };
         let moves = plan.moves.iter().filter_map(entry).collect();
-        (moves, TwinOrders::of(&snapshot, &plan))
+        (moves, ReplicaOrders::of(&snapshot, &plan))
     }
 
     /// Learns from moves that are about to begin. Returns what this PE has to carry out.
@@ -275,8 +294,8 @@ impl Core {
 
     /// Lets the members of a collection go on from their sync point.
     fn settle_syncs(&mut self, collection: CollectionId) {
-        let family = self.root.as_ref().and_then(|root| root.collections.get(&collection));
-        if let Some(syncs) = family.map(|family| family.syncs.next) {
+        let state = self.root.as_ref().and_then(|root| root.collections.get(&collection));
+        if let Some(syncs) = state.map(|state| state.syncs.next) {
             self.post_to_all(|| Control::SettleSyncs { collection, syncs });
         }
     }

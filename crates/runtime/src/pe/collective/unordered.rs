@@ -39,7 +39,7 @@ impl Core {
             return self.broadcast::<A>(sender, collection, priority, message);
         }
         let Some(kind) = self.kind_in::<A>(collection) else { return };
-        if self.is_second(sender) {
+        if self.is_secondary(sender) {
             return;
         }
         let number = self.system.take_next(streams_to(collection), priority);

@@ -1,8 +1,8 @@
-//! What the root knows of how announcements should travel, and of those under way.
+//! What the root knows of how tree broadcasts should travel, and of those under way.
 
 use crate::wire::{Arrival, FlowId};
 use gridspan_bcast::{
-    Advisor, Broadcast, Command, Course, EdgeTiming, Effort, Plan, PlanId, Sharing, Tree,
+    Advisor, Broadcast, Command, EdgeTiming, Plan, PlanId, SearchBudget, Sharing, SubPlan, Tree,
 };
 use gridspan_topology::{LinkEstimate, NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ pub(crate) type ClusterPair = (usize, usize);
 
 /// What the advisor is to hear when it thinks next.
 pub(crate) enum News {
-    /// An announcement, or a multicast, has arrived everywhere, or is too small to be watched.
+    /// A tree broadcast, or a multicast, has arrived everywhere, or is too small to be watched.
     Arrived(Arrived),
     /// Another node sends to all, and goes about it like this without advice.
     Sender(Box<Plan>),
@@ -26,7 +26,7 @@ pub(crate) enum News {
     Probed(ClusterPair, f64),
 }
 
-/// An announcement or a multicast that is over.
+/// A tree broadcast or a multicast that is over.
 pub(crate) struct Arrived {
     pub(crate) plan: PlanId,
     pub(crate) bytes: u64,
@@ -51,20 +51,20 @@ pub struct PlanningJob {
 impl PlanningJob {
     /// Thinks for about so long by `clock`, which runs on evenly from any time.
     pub fn run_for(&mut self, limit: Duration, clock: &dyn Fn() -> Duration) {
-        self.run_planner(&Effort::time(limit, clock));
+        self.run_planner(&SearchBudget::time(limit, clock));
     }
 
     /// Thinks for about so many evaluations of a tree: the same at any time.
     pub fn run_evaluations(&mut self, limit: u64) {
-        self.run_planner(&Effort::evaluations(limit));
+        self.run_planner(&SearchBudget::evaluations(limit));
     }
 
-    fn run_planner(&mut self, effort: &Effort<'_>) {
+    fn run_planner(&mut self, budget: &SearchBudget<'_>) {
         let Self { advisor, news, now, commands } = self;
         for news in news.drain(..) {
             match news {
                 News::Arrived(arrived) => tell(advisor, *now, &arrived),
-                News::Sender(standing) => advisor.introduce(*standing),
+                News::Sender(default_plan) => advisor.introduce(*default_plan),
                 News::SharedUplinks => advisor.assume(Sharing::SiteUplinks),
                 News::Link((from, to), estimate) => {
                     advisor.link_changed(*now, from, to, &estimate);
@@ -72,7 +72,7 @@ impl PlanningJob {
                 News::Probed((from, to), bandwidth) => advisor.probed(*now, from, to, bandwidth),
             }
         }
-        commands.append(&mut advisor.tick(*now, effort));
+        commands.append(&mut advisor.tick(*now, budget));
     }
 }
 
@@ -86,7 +86,7 @@ fn tell(advisor: &mut Advisor, now: Time, arrived: &Arrived) {
     }
 }
 
-/// An announcement or a multicast of which reports are missing.
+/// A tree broadcast or a multicast of which reports are missing.
 pub(crate) struct Flow {
     pub(crate) plan: PlanId,
     pub(crate) bytes: u64,
@@ -122,7 +122,7 @@ pub(crate) struct Unconfirmed {
     pub(crate) up_tree: Option<Tree>,
 }
 
-/// The root's part in how announcements travel.
+/// The root's part in how tree broadcasts travel.
 #[derive(Default)]
 pub(crate) struct Advice {
     pub(crate) next_flow: u64,
@@ -146,7 +146,7 @@ pub(crate) struct Advice {
     /// The plans that will be, once all nodes know them.
     pub(crate) decided: BTreeMap<u64, PlanId>,
     pub(crate) unconfirmed: BTreeMap<PlanId, Unconfirmed>,
-    /// Plans that no announcement will use any more, to be forgotten with the next.
+    /// Plans that no tree broadcast will use any more, to be forgotten with the next.
     pub(crate) retired: Vec<PlanId>,
     /// Other nodes that send to all, of which the advisor has heard.
     pub(crate) introduced: BTreeSet<NodeId>,
@@ -155,7 +155,7 @@ pub(crate) struct Advice {
     pub(crate) flow_ended: Time,
     pub(crate) next_cast: u64,
     /// How large multicasts by a plan go to the nodes of a section.
-    pub(crate) courses: BTreeMap<(PlanId, BTreeSet<NodeId>), Arc<Course>>,
+    pub(crate) sub_plans: BTreeMap<(PlanId, BTreeSet<NodeId>), Arc<SubPlan>>,
 }
 
 /// With more news than these, those of broadcasts are dropped: the advisor does not come to hear
@@ -163,7 +163,7 @@ pub(crate) struct Advice {
 const NEWS_MAX: usize = 256;
 /// Flows of which a report is missing that are kept; older ones are taken to have shown nothing.
 const FLOWS_MAX: usize = 256;
-/// More courses than these are forgotten and found anew.
+/// More sub_plans than these are forgotten and found anew.
 const COURSES_MAX: usize = 64;
 /// A bandwidth or latency that differs by less than this part from what the advisor was told is not
 /// told again; nor is a latency that differs by less than so many seconds.
@@ -241,7 +241,7 @@ impl Advice {
 
     /// All nodes know a plan: it is taken from now on, unless another was decided for meanwhile.
     pub(crate) fn confirm(&mut self, plan: PlanId, bytes: u64) {
-        self.courses.clear();
+        self.sub_plans.clear();
         if self.decided.get(&bytes) == Some(&plan) {
             self.choices.insert(bytes, plan);
         }
@@ -250,7 +250,7 @@ impl Advice {
     /// The advisor keeps a plan no more: it is not chosen again, and forgotten with the next that
     /// is made.
     pub(crate) fn retire(&mut self, plan: PlanId) {
-        self.courses.retain(|(other, _), _| *other != plan);
+        self.sub_plans.retain(|(other, _), _| *other != plan);
         self.choices.retain(|_, chosen| *chosen != plan);
         self.decided.retain(|_, chosen| *chosen != plan);
         self.retired.push(plan);
@@ -259,24 +259,24 @@ impl Advice {
     /// How a large multicast goes to these nodes: by the plan for its size or by sites, whatever is
     /// predicted to take less. While the advisor thinks, what was found before, and otherwise by
     /// sites.
-    pub(crate) fn course(
+    pub(crate) fn sub_plan(
         &mut self,
         bytes: u64,
         targets: &BTreeSet<NodeId>,
-        by_sites: Course,
-    ) -> Arc<Course> {
+        by_sites: SubPlan,
+    ) -> Arc<SubPlan> {
         let Some(plan) = self.choose(bytes) else { return Arc::new(by_sites) };
         let name = (plan, targets.clone());
-        if let Some(course) = self.courses.get(&name) {
-            return course.clone();
+        if let Some(sub_plan) = self.sub_plans.get(&name) {
+            return sub_plan.clone();
         }
         let Some(advisor) = &self.advisor else { return Arc::new(by_sites) };
-        let course = Arc::new(advisor.course(plan, targets, bytes, by_sites));
-        if self.courses.len() >= COURSES_MAX {
-            self.courses.clear();
+        let sub_plan = Arc::new(advisor.sub_plan(plan, targets, bytes, by_sites));
+        if self.sub_plans.len() >= COURSES_MAX {
+            self.sub_plans.clear();
         }
-        self.courses.insert(name, course.clone());
-        course
+        self.sub_plans.insert(name, sub_plan.clone());
+        sub_plan
     }
 }
 
@@ -290,7 +290,7 @@ pub(super) fn nearest(choices: &BTreeMap<u64, PlanId>, bytes: u64) -> Option<Pla
     nearest.filter(|&(ratio, _)| ratio <= 2.0).map(|(_, plan)| plan)
 }
 
-/// What the edges of an announcement showed. A receiver sees when segments came; where they came no
+/// What the edges of a tree broadcast showed. A receiver sees when segments came; where they came no
 /// slower than the sender itself got them, that says nothing of the edge between.
 pub(crate) fn edges(arrivals: &[(NodeId, Arrival)]) -> Vec<EdgeTiming> {
     /// A difference of rates that shows which edge is the slower.

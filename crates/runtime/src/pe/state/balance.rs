@@ -3,7 +3,7 @@
 use super::callback::CallbackWith;
 use super::own_time::OwnTime;
 use crate::id::{CollectionId, RebalanceId};
-use crate::wire::{Edge, TwinOrder};
+use crate::wire::{Edge, ReplicaOrder};
 use gridspan_balance::leaders::Top;
 use gridspan_balance::{ActorLoad, Cause, PeLoad};
 use gridspan_topology::{PeId, Time};
@@ -21,20 +21,22 @@ pub(crate) struct Balances<C> {
     pub(crate) missing: usize,
     pub(crate) loads: Vec<(ActorLoad, u32)>,
     pub(crate) edges: Vec<Edge>,
-    pub(crate) twins: Vec<TwinOrder>,
-    /// Second seats that are to be begun, by the PEs of the first, when all else of the plan is
+    pub(crate) replicas: Vec<ReplicaOrder>,
+    /// Replicas that are to be begun, by the PEs of the first, when all else of the plan is
     /// over.
-    pub(crate) begins: BTreeMap<PeId, Vec<TwinOrder>>,
+    pub(crate) begins: BTreeMap<PeId, Vec<ReplicaOrder>>,
     pub(crate) pes: BTreeMap<PeId, PeLoad>,
     /// What is above the leaders of the sites while they plan, and how many rebalances they have
     /// planned.
     pub(crate) top: Option<Top>,
     pub(crate) led: u64,
-    /// How long the planner took, in nanoseconds: of several leaders the one that took
-    /// longest.
-    pub(crate) planning_job: u64,
+    /// How long planning took, in nanoseconds: of several leaders the one that took longest.
+    pub(crate) planning_ns: u64,
     /// And what is above them.
-    pub(crate) top_thought: u64,
+    pub(crate) top_ns: u64,
+    /// How long the root has collected loads. Other PEs measure at the same time, as many actors
+    /// each.
+    pub(crate) collecting_ns: u64,
     /// Messages that the PEs which have answered have handled since the job began.
     pub(crate) handled: u64,
     /// Since when by the clock of the job's own time the present window is, and how many messages
@@ -119,13 +121,14 @@ impl<C> Default for Balances<C> {
             missing: 0,
             loads: Vec::new(),
             edges: Vec::new(),
-            twins: Vec::new(),
+            replicas: Vec::new(),
             begins: BTreeMap::new(),
             pes: BTreeMap::new(),
             top: None,
             led: 0,
-            planning_job: 0,
-            top_thought: 0,
+            planning_ns: 0,
+            top_ns: 0,
+            collecting_ns: 0,
             handled: 0,
             window: (Time::ZERO, 0),
             own_time: OwnTime::default(),

@@ -18,7 +18,7 @@
 //!
 //! **Migration.** Both counters and the held messages move with the actor.
 
-use super::casts::Casts;
+use super::broadcast_order::SentBroadcasts;
 use super::counters::{Counters, Way};
 use super::waiting::AccountedEnvelope;
 use crate::envelope::Header;
@@ -72,7 +72,7 @@ pub(crate) struct Channels {
     pub(crate) held: BTreeMap<(ActorId, i32, u64), AccountedEnvelope>,
     /// The channels of which the next message is held, because it comes after a broadcast.
     pub(crate) blocked: BTreeSet<Way>,
-    pub(crate) casts: Casts,
+    pub(crate) sent_broadcasts: SentBroadcasts,
     pub(crate) section_reductions: BTreeMap<SectionId, u64>,
 }
 
@@ -93,7 +93,7 @@ impl Channels {
         let next = self.next.entry((to, channel));
         *next += 1;
         let number = *next - 1;
-        self.casts.note_sent(to, channel);
+        self.sent_broadcasts.note_sent(to, channel);
         number
     }
 
@@ -119,7 +119,7 @@ impl Channels {
     /// How many broadcasts a message to the collection comes after.
     #[inline]
     pub(crate) fn after(&self, collection: CollectionId, priority: i32) -> u64 {
-        self.casts.after(collection, channel(priority))
+        self.sent_broadcasts.after(collection, channel(priority))
     }
 
     /// The sender makes its broadcast number `count` to a collection, counted from one. Returns
@@ -131,7 +131,7 @@ impl Channels {
         priority: i32,
         count: u64,
     ) -> Earlier {
-        self.casts.begin((collection, channel(priority)), count, &self.next)
+        self.sent_broadcasts.begin((collection, channel(priority)), count, &self.next)
     }
 
     /// How many messages from `source` have passed.
@@ -313,9 +313,9 @@ mod tests {
         let mut channels = Channels::default();
         channels.begin_cast(COLLECTION, 0, 1);
         channels.take_next(member(9), 0);
-        let records = channels.casts.records();
+        let records = channels.sent_broadcasts.records();
 
-        channels.casts = Casts::from_records(&records);
+        channels.sent_broadcasts = SentBroadcasts::from_records(&records);
 
         assert_eq!(channels.after(COLLECTION, 0), 1);
         assert_eq!(named(&channels.begin_cast(COLLECTION, 0, 2)), [(9, 1)]);

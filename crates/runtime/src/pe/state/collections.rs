@@ -1,4 +1,4 @@
-//! Collections as one PE knows them, and where their members sit here.
+//! Collections as one PE knows them, and where their members live here.
 
 use super::streams::Streams;
 use super::waiting::AccountedBroadcast;
@@ -22,7 +22,7 @@ const SYNCS_AHEAD: u64 = 3;
 const NOBODY: u32 = u32::MAX;
 
 /// A collection as this PE knows it.
-pub(crate) struct Local {
+pub(crate) struct LocalCollection {
     pub(crate) info: CollectionInfo,
     /// Members that live here, by index.
     pub(crate) slots: Slots,
@@ -34,7 +34,7 @@ pub(crate) struct Local {
     pub(crate) settled_syncs: u64,
 }
 
-impl Local {
+impl LocalCollection {
     /// Whether a member may leave the `syncs`-th sync point that it has reached, counted from one.
     ///
     /// The first is a barrier, so that members never run far from where they were created when they
@@ -88,20 +88,20 @@ impl Incomplete {
 
 /// All collections, by their dense identifiers.
 #[derive(Default)]
-pub(crate) struct Collections(Vec<Option<Local>>);
+pub(crate) struct Collections(Vec<Option<LocalCollection>>);
 
 impl Collections {
     #[inline(always)]
-    pub(crate) fn get(&self, id: CollectionId) -> Option<&Local> {
+    pub(crate) fn get(&self, id: CollectionId) -> Option<&LocalCollection> {
         self.0.get(id.0 as usize)?.as_ref()
     }
 
     #[inline]
-    pub(crate) fn get_mut(&mut self, id: CollectionId) -> Option<&mut Local> {
+    pub(crate) fn get_mut(&mut self, id: CollectionId) -> Option<&mut LocalCollection> {
         self.0.get_mut(id.0 as usize)?.as_mut()
     }
 
-    pub(crate) fn values(&self) -> impl Iterator<Item = &Local> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = &LocalCollection> {
         self.0.iter().flatten()
     }
 
@@ -118,7 +118,8 @@ impl Collections {
         let slots = Slots::new(info.shape, members);
         let broadcasts = Broadcasts::default();
         let streams = Streams::default();
-        self.0[position] = Some(Local { info, slots, broadcasts, streams, settled_syncs: 0 });
+        self.0[position] =
+            Some(LocalCollection { info, slots, broadcasts, streams, settled_syncs: 0 });
         true
     }
 }

@@ -3,7 +3,7 @@
 //! Every move raises an actor's *epoch*. Knowledge is a pair (PE, epoch), and newer epochs replace
 //! older ones, whatever the order in which they arrive. The home of an actor and every PE that it
 //! left always know a PE that it has been on since; following them leads to it, because each step
-//! goes to a higher epoch. So does every time that an actor gets a second seat or gives it up.
+//! goes to a higher epoch. So does every time that an actor gets a replica or gives it up.
 
 use crate::id::ActorId;
 use crate::pe::PlantedFault;
@@ -17,20 +17,20 @@ pub(crate) struct Place {
     pub(crate) epoch: u32,
     /// It was destroyed.
     pub(crate) gone: bool,
-    /// Where its second seat is, if it has one.
-    pub(crate) twin: Option<PeId>,
+    /// Where its replica is, if it has one.
+    pub(crate) replica: Option<PeId>,
 }
 
 impl Place {
-    /// An actor of one seat lives there.
+    /// An actor without a replica lives there.
     pub(crate) fn at(pe: PeId, epoch: u32) -> Self {
-        Self { pe, epoch, gone: false, twin: None }
+        Self { pe, epoch, gone: false, replica: None }
     }
 
-    /// What to write on a message that goes there and nowhere else: who knows of two seats and
-    /// sends to one of them does not say so, and the seat passes it on to the other.
+    /// What to write on a message that goes there and nowhere else: who knows of two replicas and
+    /// sends to one of them does not say so, and the replica passes it on to the other.
     pub(crate) fn epoch_for_one(&self) -> u32 {
-        self.epoch - u32::from(self.twin.is_some() && self.epoch > 0)
+        self.epoch - u32::from(self.replica.is_some() && self.epoch > 0)
     }
 }
 

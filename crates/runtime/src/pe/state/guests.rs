@@ -24,7 +24,7 @@ pub(crate) enum Notice {
 /// Tells the member of a collection on a PE.
 pub(crate) type Tell<C> = fn(&mut C, CollectionId, Notice);
 
-/// Whether an errand may come from another node.
+/// Whether a worker message may come from another node.
 pub(crate) type IsProper = fn(&Layout, NodeId, &dyn AnyEnvelope) -> bool;
 
 /// How the member of a collection on a PE works with other nodes.

@@ -32,5 +32,5 @@ pub(crate) struct Session {
     /// What came before that.
     pub(crate) early: Vec<(PeId, Note)>,
     /// Nanoseconds spent on it.
-    pub(crate) planning_job: u64,
+    pub(crate) planning_ns: u64,
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// A member that lives here.
 pub(crate) struct Member {
     pub(crate) id: ActorId,
-    /// How often it has moved, or got or lost a second seat.
+    /// How often it has moved, or got or lost a replica.
     pub(crate) epoch: u32,
     /// The number of the next broadcast it has to handle.
     pub(crate) broadcasts: u64,
@@ -29,8 +29,8 @@ pub(crate) struct Member {
     pub(crate) ring: EdgeCache,
     /// From it to another site, in messages.
     pub(crate) border_hops: u8,
-    /// Whether it sits on another PE too.
-    pub(crate) is_twin: bool,
+    /// Whether it lives on another PE too.
+    pub(crate) is_replicated: bool,
 }
 
 /// What a member takes for a message.
@@ -99,7 +99,7 @@ impl NewMembers {
             channels: self.channels.take(),
             ring: EdgeCache::default(),
             border_hops: FAR,
-            is_twin: false,
+            is_replicated: false,
         }
     }
 }

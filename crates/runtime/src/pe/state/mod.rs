@@ -2,24 +2,24 @@
 //! over it.
 //!
 //! - Messages: `lanes` of those that are ready, `waiting` those that are not, their numbers in
-//!   `channel` with its `counters`, those of broadcasts in `casts`, and
+//!   `channel` with its `counters`, those of broadcasts in `broadcast_order`, and
 //!   those of unordered ones in `streams`.
 //! - Members: `member`, their `collections`, the `directory` of those elsewhere, the `tombstones` of
-//!   those that are no more, `twins` of those that sit on two PEs.
+//!   those that are no more, `replicas` of those that live on two PEs.
 //! - What takes time: `timers`, questions in `waits`, contributions in `reductions`.
 //! - For balancing: who talks to whom, in `edges`, and where time goes, in `timesheet`; `measures`
 //!   has the rest, `leading` what leaders of sites keep; what they tell may come in `pieces`.
 //! - Who takes part beside the founders: `guests`.
 //! - For finding out that nothing goes on: `stall`.
 //! - How what it sends to all travels: `own_plans`.
-//! - On PE 0: the `root` of collective operations, with its `waves`, `publications`, `survey`,
+//! - On PE 0: the `root` of collective operations, with its `quiescence`, `publications`, `survey`,
 //!   `clusters`, `balance`, `advice` and the `sequencer` of broadcasts.
 
 mod advice;
 mod balance;
+mod broadcast_order;
 mod budget;
 mod callback;
-mod casts;
 mod channel;
 mod clusters;
 mod collections;
@@ -35,7 +35,9 @@ mod own_plans;
 mod own_time;
 mod pieces;
 mod publications;
+mod quiescence;
 mod reductions;
+mod replicas;
 mod root;
 mod sequencer;
 mod stall;
@@ -44,19 +46,17 @@ mod survey;
 mod timers;
 mod timesheet;
 mod tombstones;
-mod twins;
 mod waiting;
 mod waits;
-mod waves;
 
 pub use advice::PlanningJob;
 pub(crate) use advice::{Advice, Arrived, Flow, News, Unconfirmed, edges};
 pub(crate) use balance::{Balances, ProgressProbe};
+pub(crate) use broadcast_order::SentBroadcasts;
 pub(crate) use budget::{Accounted, Budget};
-pub(crate) use casts::Casts;
 pub(crate) use channel::{BROADCAST, Channels, Turn, broadcasts_of, channel, judge};
 pub(crate) use clusters::Clusters;
-pub(crate) use collections::{Broadcasts, Collections, Incomplete, Local, Seen};
+pub(crate) use collections::{Broadcasts, Collections, Incomplete, LocalCollection, Seen};
 pub(crate) use counters::{Counters, Way};
 pub(crate) use directory::{Directory, Place};
 pub(crate) use edges::EdgeCache;
@@ -69,7 +69,8 @@ pub(crate) use own_plans::OwnPlans;
 pub(crate) use pieces::Pieces;
 pub(crate) use publications::Published;
 pub(crate) use reductions::{Accumulator, GroupState};
-pub(crate) use root::{BroadcastRequest, Family, RequestOrder, Root, WaitsForNumber};
+pub(crate) use replicas::{PrimaryStage, ReplicaState, Replicas, Role, Then, Until};
+pub(crate) use root::{BroadcastRequest, CollectionState, RequestOrder, Root, WaitsForNumber};
 pub(crate) use sequencer::Rights;
 pub use stall::MainStatus;
 pub(crate) use stall::{Looks, Round};
@@ -79,7 +80,6 @@ pub(crate) use survey::{CHANGES_MAX, Purpose, UplinkProbe};
 pub(crate) use timers::{TimerId, Timers};
 pub use timesheet::{Spent, TRIAL};
 pub(crate) use tombstones::Tombstones;
-pub(crate) use twins::{Role, Seating, Then, TwinSeat, Twins, Until};
 pub(crate) use waiting::{
     AccountedBroadcast, AccountedEnvelope, DETOUR_HOLD, Early, Held, UNKNOWN_MEMBER_HOLD,
 };

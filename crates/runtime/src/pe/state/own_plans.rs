@@ -2,7 +2,7 @@
 //! them for that node.
 
 use super::advice::nearest;
-use gridspan_bcast::{Course, Plan, PlanId};
+use gridspan_bcast::{Plan, PlanId, SubPlan};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ const PLANS_MAX: usize = 1024;
 #[derive(Default)]
 pub(crate) struct OwnPlans {
     /// The one that needs no advisor, once it was used.
-    pub(crate) standing: Option<Arc<Course>>,
-    known: BTreeMap<PlanId, Arc<Course>>,
+    pub(crate) default_plan: Option<Arc<SubPlan>>,
+    known: BTreeMap<PlanId, Arc<SubPlan>>,
     /// The plans that are taken, by the size that they are taken for.
     choices: BTreeMap<u64, PlanId>,
     /// How many broadcasts went by plans.
@@ -31,7 +31,7 @@ impl OwnPlans {
     /// Messages of about so many bytes take this plan from now on.
     pub(crate) fn learn(&mut self, plan: &Plan, bytes: u64) {
         if self.known.len() < PLANS_MAX {
-            self.known.insert(plan.id(), Arc::new(Course::whole(plan)));
+            self.known.insert(plan.id(), Arc::new(SubPlan::whole(plan)));
             self.take(plan.id(), bytes);
         }
     }
@@ -48,7 +48,7 @@ impl OwnPlans {
     }
 
     /// The plan for a message of so many bytes, unless that is the one that needs no advisor.
-    pub(crate) fn choose(&self, bytes: u64) -> Option<Arc<Course>> {
+    pub(crate) fn choose(&self, bytes: u64) -> Option<Arc<SubPlan>> {
         self.known.get(&nearest(&self.choices, bytes)?).cloned()
     }
 }

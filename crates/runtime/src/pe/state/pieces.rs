@@ -86,7 +86,7 @@ mod tests {
             pe: PeId(7),
             epoch: 9,
             gone: false,
-            twin: None,
+            replica: None,
         };
         Pieces::default().split_by(3, &control).collect()
     }

@@ -1,7 +1,7 @@
 //! Read-only data that main gave to every PE.
 
 use super::callback::Callback;
-use crate::standing::counted;
+use crate::pending_work::counted;
 use bytes::Bytes;
 use std::any::Any;
 use std::collections::BTreeMap;

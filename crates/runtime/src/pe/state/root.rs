@@ -5,10 +5,10 @@ use super::balance::Balances;
 use super::budget::Accounted;
 use super::callback::{Callback, CallbackWith};
 use super::publications::Publications;
+use super::quiescence::QuiescenceRounds;
 use super::sequencer::Sequencer;
 use super::stall::StallWatch;
 use super::survey::Survey;
-use super::waves::Waves;
 use crate::error::GridError;
 use crate::id::{ActorId, CollectionId, KindId};
 use crate::payload::Payload;
@@ -23,17 +23,17 @@ type MainWait<C> = CallbackWith<C, Result<(Op, Value), GridError>>;
 
 /// The root's knowledge.
 pub(crate) struct Root<C> {
-    pub(crate) collections: BTreeMap<CollectionId, Family<C>>,
+    pub(crate) collections: BTreeMap<CollectionId, CollectionState<C>>,
     /// Broadcast requests by sender, so that they get their numbers in the order they were sent.
     pub(crate) requests: BTreeMap<(CollectionId, ActorId), RequestOrder>,
-    pub(crate) waves: Waves<C>,
+    pub(crate) quiescence: QuiescenceRounds<C>,
     pub(crate) publications: Publications<C>,
     pub(crate) survey: Survey<C>,
     pub(crate) balancer: Balancer,
     pub(crate) balances: Balances<C>,
     /// Whether messages of steps are handled anywhere.
     pub(crate) uses_steps: bool,
-    /// How announcements travel.
+    /// How tree broadcasts travel.
     pub(crate) advice: Advice,
     pub(crate) stall: StallWatch,
 }
@@ -66,7 +66,7 @@ pub(crate) enum WaitsForNumber {
 }
 
 /// The members of one collection, and the collective operations on it.
-pub(crate) struct Family<C> {
+pub(crate) struct CollectionState<C> {
     /// PEs that still make their first members, and what to do once all have.
     pub(crate) creating: u32,
     pub(crate) created: Option<Callback<C>>,
@@ -88,7 +88,7 @@ pub(crate) struct Family<C> {
     pub(crate) for_main: BTreeMap<ReductionGroup, ForMain<C>>,
 }
 
-impl<C> Family<C> {
+impl<C> CollectionState<C> {
     /// A collection whose `members` are being made on `pes` PEs.
     pub(crate) fn new(pes: u32, members: u64, created: Callback<C>) -> Self {
         Self {
@@ -175,7 +175,7 @@ impl<C> Root<C> {
         Self {
             collections: BTreeMap::new(),
             requests: BTreeMap::new(),
-            waves: Waves::default(),
+            quiescence: QuiescenceRounds::default(),
             publications: Publications::default(),
             survey: Survey::default(),
             balancer,

@@ -2,7 +2,7 @@
 
 use crate::handler::CurrentHandler;
 use crate::id::ActorId;
-use crate::standing::{NAMED_MAX, Standing};
+use crate::pending_work::{NAMED_MAX, PendingWork};
 use gridspan_topology::{PeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(crate) struct Round {
     pub(crate) activity: u64,
     /// Whether nothing is on its way, and no timer is set.
     pub(crate) is_quiet: bool,
-    pub(crate) standing: Standing,
+    pub(crate) pending: PendingWork,
 }
 
 /// What the root keeps.

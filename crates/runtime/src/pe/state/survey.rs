@@ -3,8 +3,8 @@
 use super::callback::CallbackWith;
 use super::clusters::Clusters;
 use crate::error::GridError;
+use crate::pending_work::counted;
 use crate::probe::{ProbeKind, ProbeOrder};
-use crate::standing::counted;
 use gridspan_balance::SiteLink;
 use gridspan_topology::{
     Bandwidth, Contradiction, GroupId, Hierarchy, Inference, Layout, LinkChange, LinkEstimate,

@@ -12,9 +12,9 @@ const POOL: CollectionId = CollectionId(3);
 const BYTES_MAX: u64 = 1 << 20;
 
 /// Writes down what it is told, and takes no note that begins with an `x`.
-struct Scribe(Arc<Mutex<Vec<(u32, Bytes)>>>);
+struct Recorder(Arc<Mutex<Vec<(u32, Bytes)>>>);
 
-impl StealAgent for Scribe {
+impl StealAgent for Recorder {
     fn connect(&mut self, _: &Nudge) {}
 
     fn hear(&mut self, _: Time, _: StealEvent, _: &mut Vec<StealCommand>) {}
@@ -73,7 +73,7 @@ impl Node {
     }
 
     fn open(&mut self) {
-        let agent = Box::new(Scribe(self.heard.clone()));
+        let agent = Box::new(Recorder(self.heard.clone()));
         self.with(|agents, post| agents.hear(POOL, StealEvent::Open(agent), post));
     }
 

@@ -1,61 +1,75 @@
 //! Pure actors that are computed at two sites: who that is, and what it does to a step.
 //!
 //! Positions go over, forces come back: a pair that is cut costs two crossings of the wide area in
-//! each step. An actor that only computes what it is sent may have a second seat at the other site.
-//! Both seats get all messages, and each answers those at its own site, so that a crossing is left,
+//! each step. An actor that only computes what it is sent may have a replica at the other site.
+//! Both replicas get all messages, and each answers those at its own site, so that a crossing is left,
 //! and the work is done twice (research/balance-report.md, section 1, "past the bound").
 
 use crate::cost::{CostModel, Prediction, predict};
-use crate::snapshot::{ActorKey, ActorLoad, Edge, Snapshot, Twin};
+use crate::snapshot::{ActorKey, ActorLoad, Edge, Replica, Snapshot};
 use gridspan_topology::PeId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Seats as actors of their own: the actors of a snapshot, and then `twins`, in their order.
-/// Messages to an actor go to both of its seats, those from it leave from the seat that serves the
-/// receiver. Also gives where all of them are. Twins of actors that the snapshot does not know are
+/// Replicas as actors of their own: the actors of a snapshot, and then `replicas`, in their order.
+/// Messages to an actor go to both of its replicas, those from it leave from the replica that serves the
+/// receiver. Also gives where all of them are. Replicas of actors that the snapshot does not know are
 /// left out.
-pub fn seats(snapshot: &Snapshot, mapping: &[PeId], twins: &[Twin]) -> (Snapshot, Vec<PeId>) {
+pub fn with_replicas(
+    snapshot: &Snapshot,
+    mapping: &[PeId],
+    replicas: &[Replica],
+) -> (Snapshot, Vec<PeId>) {
     let position: BTreeMap<ActorKey, u32> =
         snapshot.actors.iter().enumerate().map(|(at, actor)| (actor.id, at as u32)).collect();
-    let known = twins.iter().filter_map(|twin| Some((*position.get(&twin.actor)?, twin)));
+    let known =
+        replicas.iter().filter_map(|replica| Some((*position.get(&replica.actor)?, replica)));
     let first = snapshot.actors.len() as u32;
     let mut actors = snapshot.actors.clone();
     let mut places = mapping.to_vec();
     let mut second: BTreeMap<u32, (u32, BTreeSet<u32>)> = BTreeMap::new();
-    for (seat, (at, twin)) in (first..).zip(known) {
+    for (number, (at, replica)) in (first..).zip(known) {
         let actor = snapshot.actors[at as usize];
         let speed = |pe: PeId| snapshot.pes[pe.index()].speed;
         // The work is the same on a PE of another speed.
-        let load = actor.load.mul_f64(speed(actor.pe) / speed(twin.at));
-        actors.push(ActorLoad { pe: twin.at, load, ..actor });
-        places.push(twin.at);
-        let serves = twin.serves.iter().filter_map(|key| position.get(key).copied());
-        second.insert(at, (seat, serves.collect()));
+        let load = actor.load.mul_f64(speed(actor.pe) / speed(replica.at));
+        actors.push(ActorLoad { pe: replica.at, load, ..actor });
+        places.push(replica.at);
+        let serves = replica.serves.iter().filter_map(|key| position.get(key).copied());
+        second.insert(at, (number, serves.collect()));
     }
     let mut edges = Vec::with_capacity(snapshot.edges.len());
     for edge in &snapshot.edges {
         let from = match second.get(&edge.from) {
-            Some((seat, serves)) if serves.contains(&edge.to) => *seat,
+            Some((number, serves)) if serves.contains(&edge.to) => *number,
             _ => edge.from,
         };
         edges.push(Edge { from, ..*edge });
         edges.extend(second.get(&edge.to).map(|&(to, _)| Edge { from, to, ..*edge }));
     }
-    (Snapshot { actors, edges, twins: Vec::new(), pure: Vec::new(), ..snapshot.clone() }, places)
+    (
+        Snapshot {
+            actors,
+            edges,
+            replicas: Vec::new(),
+            deterministic: Vec::new(),
+            ..snapshot.clone()
+        },
+        places,
+    )
 }
 
-/// [`predict`] where some actors have two seats.
+/// [`predict`] where some actors are replicated.
 pub fn predict_with(
     snapshot: &Snapshot,
     mapping: &[PeId],
-    twins: &[Twin],
+    replicas: &[Replica],
     model: &CostModel,
 ) -> Prediction {
-    if twins.is_empty() {
+    if replicas.is_empty() {
         return predict(snapshot, mapping, model);
     }
-    let (seats, places) = seats(snapshot, mapping, twins);
-    predict(&seats, &places, model)
+    let (expanded, places) = with_replicas(snapshot, mapping, replicas);
+    predict(&expanded, &places, model)
 }
 
 #[cfg(test)]
@@ -79,29 +93,29 @@ mod tests {
     }
 
     #[test]
-    fn messages_go_to_both_seats_and_come_from_the_one_that_serves() {
+    fn messages_go_to_both_replicas_and_come_from_the_one_that_serves() {
         let (snapshot, mapping) = triangle();
-        let twin = Twin { actor: actor(1), at: PeId(3), serves: vec![actor(2)] };
+        let replica = Replica { actor: actor(1), at: PeId(3), serves: vec![actor(2)] };
 
-        let (seats, places) = seats(&snapshot, &mapping, &[twin]);
+        let (expanded, places) = with_replicas(&snapshot, &mapping, &[replica]);
 
-        let edges: Vec<_> = seats.edges.iter().map(|edge| (edge.from, edge.to)).collect();
+        let edges: Vec<_> = expanded.edges.iter().map(|edge| (edge.from, edge.to)).collect();
         assert_eq!(edges, [(0, 1), (0, 3), (2, 1), (2, 3), (1, 0), (3, 2)]);
         assert_eq!(places, [0, 1, 2, 3].map(PeId));
-        assert_eq!(seats.actors[3].load, Duration::from_millis(2));
+        assert_eq!(expanded.actors[3].load, Duration::from_millis(2));
     }
 
     #[test]
     fn one_crossing_is_waited_for_instead_of_two_and_the_work_is_done_twice() {
         let (snapshot, mapping) = triangle();
-        let twin = Twin { actor: actor(1), at: PeId(2), serves: vec![actor(2)] };
-        let step = |twins: &[Twin]| {
-            let predicted = predict_with(&snapshot, &mapping, twins, &EXACT);
+        let replica = Replica { actor: actor(1), at: PeId(2), serves: vec![actor(2)] };
+        let step = |replicas: &[Replica]| {
+            let predicted = predict_with(&snapshot, &mapping, replicas, &EXACT);
             (predicted.step.as_millis(), predicted.bound, predicted.compute.as_millis())
         };
 
         // Twice 50 ms and the 2 and 3 ms at the ends; once 50 ms, and 1 and 2 or 3 and 2 ms.
         assert_eq!(step(&[]), (105, Bound::RoundTrip, 3));
-        assert_eq!(step(&[twin]), (55, Bound::RoundTrip, 5));
+        assert_eq!(step(&[replica]), (55, Bound::RoundTrip, 5));
     }
 }

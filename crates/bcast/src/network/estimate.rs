@@ -41,7 +41,7 @@ struct Pair {
 
 /// Measurements between clusters. Inside a cluster, all nodes are alike.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Belief {
+pub struct NetworkEstimate {
     nodes: Vec<NodeLink>,
     site_of: Vec<u32>,
     sharing: Sharing,
@@ -54,7 +54,7 @@ pub struct Belief {
 /// A pair this much slower than the capacities on its way has a limit of its own.
 const OWN_LIMIT: f64 = 0.95;
 
-impl Belief {
+impl NetworkEstimate {
     /// Nodes at these places with these links of their own; between clusters `link` gives the
     /// latency in seconds and the bandwidth in bytes per second from a cluster to a cluster, or
     /// inside one.
@@ -81,7 +81,7 @@ impl Belief {
     /// groups of the last level, sites those of level 1. Where it knows no bandwidth, that of
     /// [`Link::lan`] and [`Link::wan`] is taken; where no round trip, their latency. Nodes it does
     /// not know are together in a cluster of their own. A cluster sends and receives what its nodes
-    /// can, or what a link to another cluster of its site can, as [`Belief::from_grid`] has it:
+    /// can, or what a link to another cluster of its site can, as [`NetworkEstimate::from_grid`] has it:
     /// what else holds it back shows when it is used. `initiation_s` has the seconds that
     /// it costs a node to begin a message.
     pub fn from_hierarchy(
@@ -131,20 +131,20 @@ impl Belief {
             let initiation_s = initiation_s(node);
             NodeLink { cluster: place.cluster, out: own, into: own, initiation_s }
         });
-        let mut belief = Self::new(&places, nodes.collect(), sharing, link);
-        let clusters = belief.clusters();
+        let mut estimate = Self::new(&places, nodes.collect(), sharing, link);
+        let clusters = estimate.clusters();
         for cluster in 0..clusters {
             let is_near = |&other: &usize| {
-                other != cluster && belief.site_of[other] == belief.site_of[cluster]
+                other != cluster && estimate.site_of[other] == estimate.site_of[cluster]
             };
             let beside =
-                (0..clusters).filter(is_near).map(|other| belief.bandwidth(cluster, other));
-            let inside = belief.bandwidth(cluster, cluster);
+                (0..clusters).filter(is_near).map(|other| estimate.bandwidth(cluster, other));
+            let inside = estimate.bandwidth(cluster, cluster);
             let members = places.iter().filter(|place| place.cluster as usize == cluster).count();
             let access = beside.reduce(f64::max).unwrap_or(inside * members as f64);
-            belief.set_together(cluster, access, access);
+            estimate.set_together(cluster, access, access);
         }
-        belief
+        estimate
     }
 
     /// How many clusters there are.
@@ -300,7 +300,7 @@ mod tests {
     use gridspan_topology::GridSpec;
 
     /// Sites {0, 1}, {2} and {3} of one node each.
-    fn belief(sharing: Sharing, bandwidth: impl Fn(usize, usize) -> f64) -> Belief {
+    fn estimate(sharing: Sharing, bandwidth: impl Fn(usize, usize) -> f64) -> NetworkEstimate {
         let places: Vec<Place> = [0, 0, 1, 2]
             .into_iter()
             .zip(0..)
@@ -308,7 +308,7 @@ mod tests {
             .collect();
         let node = |cluster| NodeLink { cluster, out: 100.0, into: 100.0, initiation_s: 0.0 };
         let nodes = (0..4).map(node).collect();
-        Belief::new(&places, nodes, sharing, |from, to| (0.1, bandwidth(from, to)))
+        NetworkEstimate::new(&places, nodes, sharing, |from, to| (0.1, bandwidth(from, to)))
     }
 
     #[test]
@@ -320,7 +320,7 @@ mod tests {
                 (2, _) => 12.0,
                 _ => 30.0,
             };
-            let network = belief(sharing, measured).network();
+            let network = estimate(sharing, measured).network();
             for from in 0..4_u32 {
                 for to in (0..4).filter(|&to| to != from) {
                     let seen = network.bandwidth(from, to);
@@ -333,7 +333,7 @@ mod tests {
     #[test]
     fn sharing_decides_which_transfers_meet() {
         let shared = |sharing| {
-            let network = belief(sharing, |_, _| 30.0).network();
+            let network = estimate(sharing, |_, _| 30.0).network();
             let meet = |one: (usize, usize), other: (usize, usize)| {
                 let other = network.route(other.0, other.1);
                 network.route(one.0, one.1).iter().any(|capacity| other.contains(capacity))
@@ -349,10 +349,10 @@ mod tests {
 
     #[test]
     fn a_cluster_that_sends_more_to_several_at_once_has_more_access() {
-        let mut belief = belief(Sharing::SitePairs, |_, _| 30.0);
-        belief.set_together(0, 60.0, 45.0);
+        let mut estimate = estimate(Sharing::SitePairs, |_, _| 30.0);
+        estimate.set_together(0, 60.0, 45.0);
 
-        let network = belief.network();
+        let network = estimate.network();
 
         assert_eq!(network.capacities()[network.route(0, 2)[0] as usize], 60.0);
         assert_eq!(network.bandwidth(0, 2), 30.0);
@@ -364,10 +364,11 @@ mod tests {
         let nodes: Vec<NodeId> = (0..6).map(NodeId).collect();
 
         let hierarchy = Hierarchy::from_grid(&grid);
-        let belief = Belief::from_hierarchy(&hierarchy, &nodes, |_| 2e-5, Sharing::SitePairs);
+        let estimate =
+            NetworkEstimate::from_hierarchy(&hierarchy, &nodes, |_| 2e-5, Sharing::SitePairs);
 
-        assert_eq!(belief.clusters(), 2);
-        let network = belief.network();
+        assert_eq!(estimate.clusters(), 2);
+        let network = estimate.network();
         assert_eq!(network.latency_s(0, 5), 0.032);
         assert!(network.latency_s(0, 1) < 0.001);
         // Two transfers to different sites do not share the way out of a site before that was seen.
@@ -375,7 +376,8 @@ mod tests {
         let nodes: Vec<NodeId> = (0..6).map(NodeId).collect();
         let hierarchy = Hierarchy::from_grid(&grid);
         let network =
-            Belief::from_hierarchy(&hierarchy, &nodes, |_| 2e-5, Sharing::SitePairs).network();
+            NetworkEstimate::from_hierarchy(&hierarchy, &nodes, |_| 2e-5, Sharing::SitePairs)
+                .network();
         let access = network.route(0, 1)[0];
         assert!(network.route(0, 2).contains(&access));
         assert!(network.capacities()[access as usize] >= 2.0 * network.bandwidth(0, 2));

@@ -1,4 +1,4 @@
-//! What is said about actors that sit on two PEs at once; `pe/twin.rs` has the protocol.
+//! What is said about actors that live on two PEs at once; `pe/replica.rs` has the protocol.
 
 use super::migrant::Migrant;
 use crate::id::{ActorId, CollectionId};
@@ -6,13 +6,13 @@ use crate::pe::Until;
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 
-/// Between the PEs of two seats. `epoch`: the actor's while it has both.
+/// Between the PEs of two replicas. `epoch`: the actor's while it has both.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum TwinTalk {
-    /// Be the second seat of this actor, which sends to those that it `serves`.
+pub(crate) enum ReplicaControl {
+    /// Be the replica of this actor, which sends to those that it `serves`.
     Offer { migrant: Box<Migrant>, serves: Vec<ActorId> },
     /// It is. `broadcasts`: the number of the first broadcast that it is given there.
-    Seated { id: ActorId, epoch: u32, broadcasts: u64 },
+    Accepted { id: ActorId, epoch: u32, broadcasts: u64 },
     /// It cannot be.
     Refused { id: ActorId, epoch: u32, reason: String },
     /// Vanish once it has come so far.
@@ -21,7 +21,7 @@ pub(crate) enum TwinTalk {
     Ended { id: ActorId, epoch: u32, sent: Vec<(ActorId, i32)> },
 }
 
-impl TwinTalk {
+impl ReplicaControl {
     /// Bytes that it holds, for the memory budget.
     pub(crate) fn bytes(&self) -> usize {
         match self {
@@ -39,9 +39,9 @@ impl TwinTalk {
     }
 }
 
-/// A second seat: whose, where, and to whom it sends.
+/// A replica: whose, where, and to whom it sends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct TwinOrder {
+pub(crate) struct ReplicaOrder {
     pub(crate) id: ActorId,
     pub(crate) at: PeId,
     pub(crate) serves: Vec<ActorId>,

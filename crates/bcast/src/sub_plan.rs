@@ -1,6 +1,6 @@
 //! How a message to some of the nodes travels: trees of which all that is left leads to them.
 
-use crate::pipeline::{Draft, Strand};
+use crate::pipeline::{Draft, DraftStripe};
 use crate::plan::{Plan, Segment};
 use crate::shape::hierarchical_over;
 use crate::tree::Tree;
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 /// The trees of a plan, pruned: a node that needs nothing itself passes on only what somebody
 /// behind it needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Course {
+pub struct SubPlan {
     /// Says in which segments a message goes over which tree.
     plan: Plan,
     /// In the order of the plan's stripes.
@@ -18,7 +18,7 @@ pub struct Course {
     relays: Vec<NodeId>,
 }
 
-impl Course {
+impl SubPlan {
     /// What of a plan leads to these nodes. Takes time in proportion to the plan.
     pub fn over(plan: &Plan, targets: &BTreeSet<NodeId>) -> Self {
         let trees: Vec<Tree> =
@@ -35,7 +35,7 @@ impl Course {
         Self { plan: plan.clone(), trees, relays: Vec::new() }
     }
 
-    /// The course that needs no planning: once to each other site, to a target there, and from node
+    /// The sub-plan that needs no planning: once to each other site, to a target there, and from node
     /// to node inside it. In segments of so many bytes if any node passes anything on. Panics if
     /// the job has no such node.
     pub fn by_sites(
@@ -47,7 +47,7 @@ impl Course {
         let targets: Vec<NodeId> = targets.iter().copied().collect();
         let tree = hierarchical_over(layout, root, &targets);
         let segment_bytes = if tree.depth() > 1 { segment_bytes } else { u64::MAX };
-        let plan = Plan::standing(tree.clone(), segment_bytes);
+        let plan = Plan::known_to_all(tree.clone(), segment_bytes);
         Self { plan, trees: vec![tree], relays: Vec::new() }
     }
 
@@ -75,13 +75,13 @@ impl Course {
     pub fn draft(&self, place: impl Fn(NodeId) -> u32) -> Draft {
         let stripes = self.plan.stripes();
         let total: f64 = stripes.iter().map(|stripe| f64::from(stripe.weight)).sum();
-        let strand = |(tree, weight): (&Tree, u32)| Strand {
+        let stripe = |(tree, weight): (&Tree, u32)| DraftStripe {
             edges: tree.edges_from_root().map(|(from, to)| (place(from), place(to))).collect(),
             share: f64::from(weight) / total,
         };
         let weights = stripes.iter().map(|stripe| stripe.weight);
-        let strands = self.trees.iter().zip(weights).map(strand).collect();
-        Draft { strands, segment_bytes: self.plan.segment_bytes(), sending: self.plan.sending() }
+        let stripes = self.trees.iter().zip(weights).map(stripe).collect();
+        Draft { stripes, segment_bytes: self.plan.segment_bytes(), sending: self.plan.sending() }
     }
 }
 
@@ -100,9 +100,9 @@ mod tests {
     fn branches_without_a_target_are_cut_and_relays_are_named() {
         let edges = vec![(0, 1), (1, 2), (0, 3), (3, 4)];
         let draft = Draft {
-            strands: vec![
-                Strand { edges, share: 0.5 },
-                Strand { edges: vec![(0, 4), (4, 3), (4, 2), (2, 1)], share: 0.5 },
+            stripes: vec![
+                DraftStripe { edges, share: 0.5 },
+                DraftStripe { edges: vec![(0, 4), (4, 3), (4, 2), (2, 1)], share: 0.5 },
             ],
             segment_bytes: 10,
             sending: Sending::Concurrent,
@@ -111,14 +111,14 @@ mod tests {
         let id = PlanId { root: NodeId(0), version: 1 };
         let plan = Plan::from_draft(id, &draft, &all, Duration::ZERO).unwrap();
 
-        let course = Course::over(&plan, &nodes(&[2, 4]));
+        let sub_plan = SubPlan::over(&plan, &nodes(&[2, 4]));
 
         let edges =
             |tree: &Tree| tree.edges_from_root().map(|(a, b)| (a.0, b.0)).collect::<Vec<_>>();
-        assert_eq!(edges(&course.trees()[0]), [(0, 1), (0, 3), (1, 2), (3, 4)]);
-        assert_eq!(edges(&course.trees()[1]), [(0, 4), (4, 2)]);
-        assert_eq!(course.relays(), [NodeId(1), NodeId(3)]);
-        assert_eq!(course.draft(|node| node.0).strands[1].edges, [(0, 4), (4, 2)]);
+        assert_eq!(edges(&sub_plan.trees()[0]), [(0, 1), (0, 3), (1, 2), (3, 4)]);
+        assert_eq!(edges(&sub_plan.trees()[1]), [(0, 4), (4, 2)]);
+        assert_eq!(sub_plan.relays(), [NodeId(1), NodeId(3)]);
+        assert_eq!(sub_plan.draft(|node| node.0).stripes[1].edges, [(0, 4), (4, 2)]);
     }
 
     #[test]
@@ -126,11 +126,11 @@ mod tests {
         let sites = [("a", 2), ("b", 3)].map(|(name, nodes)| (name.to_owned(), vec![1; nodes]));
         let layout = Layout::new(sites.to_vec());
 
-        let course = Course::by_sites(&layout, NodeId(0), &nodes(&[3, 4]), 10);
-        assert_eq!(course.trees()[0].nodes().collect::<Vec<_>>(), [0, 3, 4].map(NodeId));
-        assert_eq!((course.segments(100).count(), course.relays().len()), (10, 0));
+        let sub_plan = SubPlan::by_sites(&layout, NodeId(0), &nodes(&[3, 4]), 10);
+        assert_eq!(sub_plan.trees()[0].nodes().collect::<Vec<_>>(), [0, 3, 4].map(NodeId));
+        assert_eq!((sub_plan.segments(100).count(), sub_plan.relays().len()), (10, 0));
 
-        let course = Course::by_sites(&layout, NodeId(0), &nodes(&[1, 4]), 10);
-        assert_eq!(course.segments(100).count(), 1);
+        let sub_plan = SubPlan::by_sites(&layout, NodeId(0), &nodes(&[1, 4]), 10);
+        assert_eq!(sub_plan.segments(100).count(), 1);
     }
 }

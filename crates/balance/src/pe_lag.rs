@@ -15,18 +15,18 @@ impl Snapshot {
     /// Where actors wait for each other, all do what a step needs, and whoever is not slowed is
     /// idle in between. Where PEs that nobody slows are never idle, nobody waits for those that
     /// are: these have fallen behind, by the part of a processor that they did not get.
-    pub(crate) fn arrears(&self) -> Vec<f64> {
-        arrears(&self.pes, &self.load_per_pe())
+    pub(crate) fn pe_lag(&self) -> Vec<f64> {
+        pe_lag(&self.pes, &self.load_per_pe())
     }
 
     /// Whether PEs have fallen behind, and the others go on all the same.
     pub(crate) fn nobody_waits(&self) -> bool {
-        self.arrears().iter().any(|&arrears| arrears > 1.0)
+        self.pe_lag().iter().any(|&pe_lag| pe_lag > 1.0)
     }
 }
 
 /// The same for PEs whose actors have used so much each.
-pub(crate) fn arrears(pes: &[PeLoad], loads: &[Duration]) -> Vec<f64> {
+pub(crate) fn pe_lag(pes: &[PeLoad], loads: &[Duration]) -> Vec<f64> {
     let is_never_idle = |(pe, load): (&PeLoad, &Duration)| {
         let ran = load.saturating_add(pe.communication).as_secs_f64();
         ran > 0.0 && pe.idle.as_secs_f64() <= ran / pe.available * NEVER_IDLE
@@ -34,10 +34,10 @@ pub(crate) fn arrears(pes: &[PeLoad], loads: &[Duration]) -> Vec<f64> {
     let busy: Vec<bool> = pes.iter().zip(loads).map(is_never_idle).collect();
     let is_slowed = |pe: &PeLoad| pe.available < SLOWED;
     let nobody_waits = pes.iter().zip(&busy).any(|(pe, &busy)| busy && !is_slowed(pe));
-    let arrears = |(pe, &busy): (&PeLoad, &bool)| {
+    let pe_lag = |(pe, &busy): (&PeLoad, &bool)| {
         if nobody_waits && busy && is_slowed(pe) { 1.0 / pe.available } else { 1.0 }
     };
-    pes.iter().zip(&busy).map(arrears).collect()
+    pes.iter().zip(&busy).map(pe_lag).collect()
 }
 
 #[cfg(test)]
@@ -46,7 +46,7 @@ mod tests {
     use crate::fixture::snapshot;
 
     #[test]
-    fn who_is_slowed_is_in_arrears_only_if_nobody_waits_for_it() {
+    fn who_is_slowed_has_a_lag_only_if_nobody_waits_for_it() {
         let mut snapshot = snapshot(&[0, 1, 2]);
         snapshot.pes[0].available = 0.5;
         let idle = |snapshot: &mut Snapshot, millis: [u64; 3]| {
@@ -56,10 +56,10 @@ mod tests {
         };
 
         idle(&mut snapshot, [0, 0, 0]);
-        assert_eq!(snapshot.arrears(), [2.0, 1.0, 1.0, 1.0]);
+        assert_eq!(snapshot.pe_lag(), [2.0, 1.0, 1.0, 1.0]);
         idle(&mut snapshot, [0, 5, 5]);
-        assert_eq!(snapshot.arrears(), [1.0; 4], "the others wait");
+        assert_eq!(snapshot.pe_lag(), [1.0; 4], "the others wait");
         idle(&mut snapshot, [5, 0, 0]);
-        assert_eq!(snapshot.arrears(), [1.0; 4], "it waits itself");
+        assert_eq!(snapshot.pe_lag(), [1.0; 4], "it waits itself");
     }
 }

@@ -4,24 +4,25 @@ use super::Pe;
 use super::core::Core;
 use super::state::{Accumulator, Channels};
 use crate::id::ActorId;
-use crate::standing::{Standing, counted};
+use crate::pending_work::{PendingWork, counted};
 use crate::wire::ReductionGroup;
 
 impl Pe {
     /// What is unfinished here. Takes time in proportion to what the PE holds.
-    pub fn standing(&self) -> Standing {
-        self.core.standing()
+    pub fn pending_work(&self) -> PendingWork {
+        self.core.pending_work()
     }
 }
 
 impl Core {
     /// What is unfinished here.
-    pub(super) fn standing(&self) -> Standing {
+    pub(super) fn pending_work(&self) -> PendingWork {
         let core = self;
         let members = || core.members.iter().flatten().flatten();
         let held = |channels: &Channels| channels.held.len() as u64;
-        Standing {
-            members: members().filter(|member| !core.twins.is_second(member.id)).count() as u64,
+        PendingWork {
+            members: members().filter(|member| !core.replicas.is_secondary(member.id)).count()
+                as u64,
             created: core.created,
             processed: core.processed,
             busy: u64::from(!core.lanes.is_empty()),
@@ -56,18 +57,18 @@ impl Core {
         let Some(root) = &self.root else { return Vec::new() };
         let mut waits: Vec<String> = {
             let publications = root.publications.waits();
-            publications.chain(root.waves.waits()).chain(root.survey.waits()).collect()
+            publications.chain(root.quiescence.waits()).chain(root.survey.waits()).collect()
         };
-        for (id, family) in &root.collections {
-            if family.creating > 0 {
-                let missing = counted(family.creating, "more PE", "more PEs");
+        for (id, state) in &root.collections {
+            if state.creating > 0 {
+                let missing = counted(state.creating, "more PE", "more PEs");
                 waits.push(format!("collection {} on {missing}", id.0));
             }
-            let number = family.reductions.next;
+            let number = state.reductions.next;
             let here = self.accumulators.get(&(ReductionGroup::Collection(*id), number));
             let come = here.map_or(0, Accumulator::count);
-            if family.for_main.values().any(|for_main| !for_main.waits.is_empty()) || come > 0 {
-                let of = format!("of {}", family.reductions.expected(number));
+            if state.for_main.values().any(|for_main| !for_main.waits.is_empty()) || come > 0 {
+                let of = format!("of {}", state.reductions.expected(number));
                 let (one, several) = (format!("{of} has"), format!("{of} have"));
                 waits.push(format!(
                     "reduction {number} over collection {}, to which {} contributed",

@@ -1,6 +1,6 @@
 //! How the first PE of a node waits: in the node's socket.
 
-use super::{ATTEND, Uplink, lock, try_lock};
+use super::{ATTEND, NetDriver, lock, try_lock};
 use crate::driver::inbox::Inbox;
 use crate::driver::switch::Switch;
 use crate::driver::worker::Idle;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The first PE of a node waits in the node's socket.
 pub(in crate::driver) struct Drive {
-    pub(in crate::driver) uplink: Arc<Uplink>,
+    pub(in crate::driver) net_driver: Arc<NetDriver>,
     pub(in crate::driver) switch: Arc<Switch>,
 }
 
@@ -19,29 +19,29 @@ const FOREVER: Duration = Duration::from_secs(3600);
 
 impl Idle for Drive {
     fn wait(&mut self, inbox: &Inbox, timeout: Option<Duration>) {
-        let uplink = &self.uplink;
-        let mut net = match try_lock(&uplink.net) {
+        let net_driver = &self.net_driver;
+        let mut net = match try_lock(&net_driver.net) {
             Some(net) => net,
             None => {
-                uplink.wanted.store(true, Ordering::SeqCst);
-                uplink.waker.wake();
-                let net = lock(&uplink.net);
-                uplink.wanted.store(false, Ordering::SeqCst);
+                net_driver.wanted.store(true, Ordering::SeqCst);
+                net_driver.waker.wake();
+                let net = lock(&net_driver.net);
+                net_driver.wanted.store(false, Ordering::SeqCst);
                 net
             }
         };
         if inbox.fall_asleep() {
-            uplink.turn(&mut net, &self.switch, timeout.unwrap_or(FOREVER), Some(inbox));
+            net_driver.turn(&mut net, &self.switch, timeout.unwrap_or(FOREVER), Some(inbox));
             inbox.wake_up();
         }
     }
 
     fn attend(&mut self) {
-        let uplink = &self.uplink;
-        if (uplink.has_frames.load(Ordering::SeqCst) || uplink.unattended() > ATTEND)
-            && let Some(mut net) = try_lock(&uplink.net)
+        let net_driver = &self.net_driver;
+        if (net_driver.has_frames.load(Ordering::SeqCst) || net_driver.unattended() > ATTEND)
+            && let Some(mut net) = try_lock(&net_driver.net)
         {
-            uplink.turn(&mut net, &self.switch, Duration::ZERO, None);
+            net_driver.turn(&mut net, &self.switch, Duration::ZERO, None);
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Pure actors that sit at two sites: the same results, in half of the time where latency decides,
-//! whatever happens to their seats meanwhile.
+//! Pure actors that live at two sites: the same results, in half of the time where latency decides,
+//! whatever happens to their replicas meanwhile.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod cells;
 
 use cells::{Cells, PAIRS};
-use gridspan_balance::{ActorKey, Move, Plan, Snapshot, Strategy, Twin};
+use gridspan_balance::{ActorKey, Move, Plan, Replica, Snapshot, Strategy};
 use gridspan_runtime::{Ix1, Job, PeId};
 use gridspan_sim::{FaultPlan, PauseFaults, SessionFaults, SimOptions, SimReport, Simulation};
 use gridspan_topology::GridSpec;
@@ -14,10 +14,10 @@ use std::time::Duration;
 /// One rebalance after the other does the next of these, and the last for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
-    /// Every pure actor that has no second seat gets one on this PE, which serves cell 1.
+    /// Every deterministic actor that has no replica gets one on this PE, which serves cell 1.
     Begin(u32),
     End,
-    /// Every pure actor moves to this PE.
+    /// Every deterministic actor moves to this PE.
     Move(u32),
     Nothing,
 }
@@ -35,24 +35,26 @@ impl Strategy for Play {
     fn plan(&mut self, snapshot: &Snapshot) -> Plan {
         let act = self.acts.get(self.next).copied().unwrap_or(Act::Nothing);
         self.next += 1;
-        let pure = || snapshot.pure.iter().map(|&at| &snapshot.actors[at as usize]);
+        let deterministic =
+            || snapshot.deterministic.iter().map(|&at| &snapshot.actors[at as usize]);
         let mut plan = Plan::none();
         match act {
             Act::Begin(pe) => {
-                let has_one = |id| snapshot.twins.iter().any(|twin| twin.actor == id);
-                let new = pure().filter(|actor| !has_one(actor.id) && actor.pe != PeId(pe));
+                let has_one = |id| snapshot.replicas.iter().any(|replica| replica.actor == id);
+                let new =
+                    deterministic().filter(|actor| !has_one(actor.id) && actor.pe != PeId(pe));
                 let serves = vec![ActorKey { collection: 0, index: 1 }];
-                let twin = |actor: &gridspan_balance::ActorLoad| Twin {
+                let replica = |actor: &gridspan_balance::ActorLoad| Replica {
                     actor: actor.id,
                     at: PeId(pe),
                     serves: serves.clone(),
                 };
-                plan.begin = new.map(twin).collect();
+                plan.begin = new.map(replica).collect();
             }
-            Act::End => plan.end = snapshot.twins.clone(),
+            Act::End => plan.end = snapshot.replicas.clone(),
             Act::Move(to) => {
                 let to = PeId(to);
-                let away = pure().filter(|actor| actor.pe != to);
+                let away = deterministic().filter(|actor| actor.pe != to);
                 plan.moves =
                     away.map(|actor| Move { actor: actor.id, from: actor.pe, to }).collect();
             }
@@ -85,7 +87,7 @@ fn a_step_between_two_sites_takes_one_crossing_instead_of_two() {
     let [one, two] = [run(&[]), run(&[Act::Begin(3)])];
 
     assert_eq!((&one.outcome, &two.outcome), (&Ok(()), &Ok(())));
-    assert_eq!(two.statistics.twins, u64::from(PAIRS));
+    assert_eq!(two.statistics.replicas, u64::from(PAIRS));
     let ratio = two.virtual_time.as_nanos() as f64 / one.virtual_time.as_nanos() as f64;
     // The first steps, in which places are told, and the end are as long as without.
     assert!((0.5..0.62).contains(&ratio), "{ratio} of the time");
@@ -105,13 +107,13 @@ const BUSY: &[Act] = &[
 ];
 
 #[test]
-fn seats_come_and_go_and_actors_move_while_messages_fly() {
+fn replicas_come_and_go_and_actors_move_while_messages_fly() {
     let cells = Cells { steps: 150, wanders: true, rebalances: 12, ..SLOW };
 
     let report = simulate(play(cells.job(), BUSY), "2x2,wan=15ms", SimOptions::default());
 
     assert_eq!(report.outcome, Ok(()));
-    assert_eq!(report.statistics.twins, 5 * u64::from(PAIRS));
+    assert_eq!(report.statistics.replicas, 5 * u64::from(PAIRS));
 }
 
 #[test]
@@ -133,7 +135,7 @@ fn nothing_is_lost_or_repeated_under_faults_and_a_seed_repeats_a_run() {
     for seed in 0..20 {
         let report = run(seed);
         assert_eq!(report.outcome, Ok(()), "seed {seed}: {:?}", report.ending);
-        assert!(report.statistics.twins > 0, "seed {seed}");
+        assert!(report.statistics.replicas > 0, "seed {seed}");
         if seed < 3 {
             assert_eq!(run(seed).log_hash, report.log_hash, "seed {seed}");
         }
@@ -141,20 +143,22 @@ fn nothing_is_lost_or_repeated_under_faults_and_a_seed_repeats_a_run() {
 }
 
 #[test]
-fn what_a_pure_actor_may_not_do_ends_the_job_and_is_named() {
-    let job = Job::new("misuse").pure::<cells::Pair>().actor::<cells::Cell>().main(async |grid| {
-        let cells = grid.create::<cells::Cell>(Ix1::range(1), |_| ()).await?;
-        let init = (cells.reference(), Duration::ZERO, false);
-        let pairs = grid.create::<cells::Pair>(Ix1::range(1), |_| init).await?;
-        pairs.member(Ix1(0)).send(cells::PairMessage::SetTimer);
-        grid.quiescence().await?;
-        Ok(())
-    });
+fn what_a_deterministic_actor_may_not_do_ends_the_job_and_is_named() {
+    let job = Job::new("misuse").deterministic::<cells::Pair>().actor::<cells::Cell>().main(
+        async |grid| {
+            let cells = grid.create::<cells::Cell>(Ix1::range(1), |_| ()).await?;
+            let init = (cells.reference(), Duration::ZERO, false);
+            let pairs = grid.create::<cells::Pair>(Ix1::range(1), |_| init).await?;
+            pairs.member(Ix1(0)).send(cells::PairMessage::SetTimer);
+            grid.quiescence().await?;
+            Ok(())
+        },
+    );
 
     let outcome = simulate(job, "2x1,wan=1ms", SimOptions::default()).outcome;
 
     let error = outcome.unwrap_err().to_string();
-    assert!(error.contains("Pair was declared pure and cannot set timers"), "{error}");
+    assert!(error.contains("Pair was declared deterministic and cannot set timers"), "{error}");
 }
 
 #[test]
@@ -166,21 +170,24 @@ fn a_type_that_breaks_its_promise_ends_the_job_instead_of_stalling_a_rebalance()
 
     let error = outcome.unwrap_err().to_string();
 
-    assert!(error.contains("Pair was declared pure, but two of the same actor"), "{error}");
+    assert!(
+        error.contains("Pair was declared deterministic, but two of the same actor"),
+        "{error}"
+    );
 }
 
 #[test]
-fn strategies_give_second_seats_where_latency_decides_and_only_there() {
-    let twins = |strategy: &str, emulate: &str| {
+fn strategies_give_replicas_where_latency_decides_and_only_there() {
+    let replicas = |strategy: &str, emulate: &str| {
         let cells = Cells { steps: 300, ..SLOW };
         let job = cells.job().strategy(strategy).balance_every(Duration::from_millis(1500));
         let report = simulate(job, emulate, SimOptions::default());
         assert_eq!(report.outcome, Ok(()), "{strategy}");
-        report.statistics.twins
+        report.statistics.replicas
     };
 
-    assert!(twins("mirror", "2x2,wan=40ms") >= u64::from(PAIRS));
-    assert!(twins("auto", "2x2,wan=40ms") >= u64::from(PAIRS));
-    assert_eq!(twins("auto", "2x2,wan=100us"), 0);
-    assert_eq!(twins("grid-cut", "2x2,wan=40ms"), 0);
+    assert!(replicas("replicate", "2x2,wan=40ms") >= u64::from(PAIRS));
+    assert!(replicas("auto", "2x2,wan=40ms") >= u64::from(PAIRS));
+    assert_eq!(replicas("auto", "2x2,wan=100us"), 0);
+    assert_eq!(replicas("grid-cut", "2x2,wan=40ms"), 0);
 }

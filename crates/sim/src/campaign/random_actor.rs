@@ -2,9 +2,9 @@
 
 use super::ballast::Ballast;
 use super::broadcasts::LARGE_AMID_ONE_IN;
+use super::forwarder::Forwarders;
 use super::ledger::{self, Ledger};
 use super::orders::{Call, FIRST_INSERTED, Freedom, Receiver, in_section, load};
-use super::scribe::Scribes;
 use gridspan_runtime::{
     Actor, ActorId, ActorRef, CollectionRef, Context, Ix1, Op, PeId, Reduction, Reply, SectionRef,
     To,
@@ -25,14 +25,14 @@ const LARGE_ONE_IN: u64 = 30;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct World {
     /// The collection whose members stay.
-    pub(super) old: CollectionRef<Walker>,
+    pub(super) old: CollectionRef<RandomActor>,
     /// The collection whose members come and go; the first `immortal` stay.
-    pub(super) young: CollectionRef<Walker>,
+    pub(super) young: CollectionRef<RandomActor>,
     pub(super) immortal: i32,
     /// Some of the old.
-    pub(super) section: SectionRef<Walker>,
+    pub(super) section: SectionRef<RandomActor>,
     /// Pure actors to whom the old write.
-    pub(super) scribes: Scribes,
+    pub(super) forwarders: Forwarders,
     pub(super) pes: u32,
 }
 
@@ -93,7 +93,7 @@ pub(super) enum Msg {
 
 /// A member.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Walker {
+pub(super) struct RandomActor {
     moves: u32,
     world: Option<World>,
     ballast: Ballast,
@@ -104,7 +104,7 @@ fn contribution(id: ActorId, round: u64) -> u64 {
     (id.key.0 as u64 + 1).wrapping_mul(round.wrapping_mul(0x9e37_79b9) + 1)
 }
 
-impl Actor for Walker {
+impl Actor for RandomActor {
     type Index = Ix1;
     type Init = Option<World>;
     type Message = Msg;
@@ -200,7 +200,7 @@ impl Actor for Walker {
     }
 }
 
-impl Walker {
+impl RandomActor {
     /// Does up to three random things.
     fn act(&mut self, left: u8, freedom: Freedom, cx: &mut Context<'_, Self>) {
         let Some(world) = &self.world else { return };
@@ -210,7 +210,7 @@ impl Walker {
                 0..40 if left > 0 => world.send(left, freedom, cx),
                 40..50 if left > 0 => world.multicast(left, freedom, cx),
                 50..58 => world.ask(cx),
-                58..62 if cx.me().id().collection == world.old.id() => world.scribes.write(cx),
+                58..62 if cx.me().id().collection == world.old.id() => world.forwarders.write(cx),
                 62..70 if left > 0 => world.set_timer(left, freedom, cx),
                 70..72 => world.broadcast_amid_messages(cx),
                 72..73 => world.broadcast_unordered(cx),
@@ -282,7 +282,7 @@ impl Walker {
 
 /// What members do with each other.
 impl World {
-    fn member(&self, id: ActorId) -> ActorRef<Walker> {
+    fn member(&self, id: ActorId) -> ActorRef<RandomActor> {
         let collection = if id.collection == self.old.id() { self.old } else { self.young };
         collection.at(Ix1(id.key.0 as u32 as i32))
     }
@@ -298,7 +298,7 @@ impl World {
         ledger.dice.one_of(&living)
     }
 
-    fn send(&self, left: u8, freedom: Freedom, cx: &mut Context<'_, Walker>) {
+    fn send(&self, left: u8, freedom: Freedom, cx: &mut Context<'_, RandomActor>) {
         let me = cx.me().id();
         let (to, priority, burst) = ledger::with(|ledger| {
             let to = self.anyone(ledger);
@@ -312,7 +312,7 @@ impl World {
         }
     }
 
-    fn multicast(&self, left: u8, freedom: Freedom, cx: &mut Context<'_, Walker>) {
+    fn multicast(&self, left: u8, freedom: Freedom, cx: &mut Context<'_, RandomActor>) {
         let me = cx.me().id();
         let (number, is_large) = ledger::with(|ledger| {
             let all = ledger.living(self.old.id());
@@ -327,7 +327,7 @@ impl World {
         cx.multicast(&self.section, Msg::Act { number, left, freedom });
     }
 
-    fn ask(&self, cx: &mut Context<'_, Walker>) {
+    fn ask(&self, cx: &mut Context<'_, RandomActor>) {
         let me = cx.me().id();
         let (to, token, number, patient) = ledger::with(|ledger| {
             let to = self.anyone(ledger);
@@ -344,7 +344,7 @@ impl World {
         );
     }
 
-    fn set_timer(&self, left: u8, freedom: Freedom, cx: &mut Context<'_, Walker>) {
+    fn set_timer(&self, left: u8, freedom: Freedom, cx: &mut Context<'_, RandomActor>) {
         let (token, delay, to) = ledger::with(|ledger| {
             let living = ledger.living(self.old.id());
             let to = ledger.dice.one_of(&living);
@@ -354,14 +354,14 @@ impl World {
     }
 
     /// Broadcasts, and sends messages to some of those who hear it before and after.
-    fn broadcast_amid_messages(&self, cx: &mut Context<'_, Walker>) {
+    fn broadcast_amid_messages(&self, cx: &mut Context<'_, RandomActor>) {
         let me = cx.me().id();
         let (of_old, before, after) = ledger::with(|ledger| {
             (ledger.dice.chance(0.5), ledger.dice.below(4), ledger.dice.below(4))
         });
         let collection = if of_old { self.old } else { self.young };
         let freedom = Freedom { insert: false, destroy: false, migrate: false };
-        let some = |count, cx: &mut Context<'_, Walker>| {
+        let some = |count, cx: &mut Context<'_, RandomActor>| {
             for _ in 0..count {
                 let (to, number) = ledger::with(|ledger| {
                     let living = ledger.living(collection.id());
@@ -379,7 +379,7 @@ impl World {
     }
 
     /// Broadcasts in no order, twice, so that the second may overtake the first.
-    fn broadcast_unordered(&self, cx: &mut Context<'_, Walker>) {
+    fn broadcast_unordered(&self, cx: &mut Context<'_, RandomActor>) {
         for _ in 0..2 {
             let (collection, priority, (number, load)) = ledger::with(|ledger| {
                 let collection = if ledger.dice.chance(0.5) { self.old } else { self.young };
@@ -391,7 +391,7 @@ impl World {
         }
     }
 
-    fn insert(&self, left: u8, freedom: Freedom, cx: &mut Context<'_, Walker>) {
+    fn insert(&self, left: u8, freedom: Freedom, cx: &mut Context<'_, RandomActor>) {
         let (fresh, pe, greet) = ledger::with(|ledger| {
             let fresh = ledger.free_index(self.young.id(), FIRST_INSERTED);
             let pe = PeId(ledger.dice.below(u64::from(self.pes)) as u32);
@@ -406,7 +406,7 @@ impl World {
         }
     }
 
-    fn destroy(&self, cx: &mut Context<'_, Walker>) {
+    fn destroy(&self, cx: &mut Context<'_, RandomActor>) {
         let me = cx.me().id();
         if me.collection == self.young.id() && me.key.0 >= self.immortal as u128 {
             cx.destroy();

@@ -9,7 +9,7 @@
 //! and no PE gets noticeably fuller than the fullest. The work of an actor in a step is taken for
 //! one handler, which is what it is for those who wait for all their messages before they compute.
 
-use crate::level::{Level, Search, Trail, nearest};
+use crate::local_search::{LocalSearch, Search, Trail, nearest};
 
 /// How many PEs with short handlers are looked at, and how many actors of each that are heavier or
 /// lighter.
@@ -28,23 +28,23 @@ const PATIENCE: f64 = 0.01;
 /// At most so many exchanges for each PE.
 const EXCHANGES: usize = 8;
 
-impl Level<'_> {
+impl LocalSearch<'_> {
     /// Exchanges what is worth it.
-    pub(crate) fn shelter(&mut self) {
+    pub(crate) fn exchange_handlers(&mut self) {
         let (actors, rounds) = (self.pe_of.len(), self.targets.len() * EXCHANGES);
-        let mut shelter = Shelter::new(Search::new(self));
-        let Some(mut longest) = shelter.longest() else { return };
-        let mut trail = Trail::new(actors, shelter.part(longest.0), PATIENCE);
+        let mut exchange = HandlerExchange::new(Search::new(self));
+        let Some(mut longest) = exchange.longest() else { return };
+        let mut trail = Trail::new(actors, exchange.part(longest.0), PATIENCE);
         for _ in 0..rounds {
-            let Some(trade) = shelter.choose(longest) else { break };
+            let Some(trade) = exchange.choose(longest) else { break };
             for (vertex, to) in trade.moves() {
-                let extra = shelter.search.extra(vertex, to);
-                trail.push(vertex, shelter.pe(vertex) as u32, extra);
-                shelter.shift(vertex, to);
+                let extra = exchange.search.extra(vertex, to);
+                trail.push(vertex, exchange.pe(vertex) as u32, extra);
+                exchange.shift(vertex, to);
             }
-            let Some(now) = shelter.longest() else { break };
+            let Some(now) = exchange.longest() else { break };
             longest = now;
-            if !trail.goes_on(shelter.part(now.0)) {
+            if !trail.goes_on(exchange.part(now.0)) {
                 break;
             }
         }
@@ -68,7 +68,7 @@ impl Trade {
     }
 }
 
-struct Shelter<'a, 'b> {
+struct HandlerExchange<'a, 'b> {
     search: Search<'a, 'b>,
     /// Those in other sites with whom each actor talks.
     far: Vec<Vec<u32>>,
@@ -80,17 +80,17 @@ struct Shelter<'a, 'b> {
     full: f64,
 }
 
-impl<'a, 'b> Shelter<'a, 'b> {
+impl<'a, 'b> HandlerExchange<'a, 'b> {
     fn new(search: Search<'a, 'b>) -> Self {
-        let level = &*search.level;
-        let pes = level.targets.len();
+        let local = &*search.local;
+        let pes = local.targets.len();
         let (mut border, mut squares) = (vec![Vec::new(); pes], vec![0.0; pes]);
-        let mut far = vec![Vec::new(); level.pe_of.len()];
-        let site = |vertex: u32| level.sites[level.pe_of[vertex as usize] as usize];
-        for vertex in 0..level.pe_of.len() as u32 {
-            let pe = level.pe_of[vertex as usize] as usize;
-            squares[pe] += (level.graph.load(vertex) as f64).powi(2);
-            let ends = level.graph.neighbours(vertex).map(|(end, _)| end);
+        let mut far = vec![Vec::new(); local.pe_of.len()];
+        let site = |vertex: u32| local.sites[local.pe_of[vertex as usize] as usize];
+        for vertex in 0..local.pe_of.len() as u32 {
+            let pe = local.pe_of[vertex as usize] as usize;
+            squares[pe] += (local.graph.load(vertex) as f64).powi(2);
+            let ends = local.graph.neighbours(vertex).map(|(end, _)| end);
             far[vertex as usize] = ends.filter(|&end| site(end) != site(vertex)).collect();
             if !far[vertex as usize].is_empty() {
                 border[pe].push(vertex);
@@ -101,23 +101,23 @@ impl<'a, 'b> Shelter<'a, 'b> {
     }
 
     fn pe(&self, vertex: u32) -> usize {
-        self.search.level.pe_of[vertex as usize] as usize
+        self.search.local.pe_of[vertex as usize] as usize
     }
 
     fn load(&self, vertex: u32) -> f64 {
-        self.search.level.graph.load(vertex) as f64
+        self.search.local.graph.load(vertex) as f64
     }
 
     /// A time as a part of a step.
     fn part(&self, time: f64) -> f64 {
-        let targets = &self.search.level.targets;
+        let targets = &self.search.local.targets;
         time / targets.iter().copied().fold(f64::MIN_POSITIVE, f64::max)
     }
 
     /// How long a message from another site is at an actor and those beside it that it is also for.
     fn stay(&self, vertex: u32, sender: u32) -> f64 {
         let (pe, load) = (self.pe(vertex), self.load(vertex));
-        let step = self.search.level.targets[pe].max(f64::MIN_POSITIVE);
+        let step = self.search.local.targets[pe].max(f64::MIN_POSITIVE);
         let beside = self.far[sender as usize].iter().filter(|&&end| self.pe(end) == pe);
         let handled: f64 = beside.map(|&end| self.load(end)).sum();
         handled + (self.squares[pe] - load * load).max(0.0) / (2.0 * step)
@@ -144,7 +144,7 @@ impl<'a, 'b> Shelter<'a, 'b> {
             let from = self.pe(end);
             let long = self.search.members[from].iter().rev().map(|member| member.1);
             let long: Vec<u32> = long.filter(|&vertex| vertex != end).take(LONG).collect();
-            let is_movable = self.search.level.is_movable[end as usize];
+            let is_movable = self.search.local.is_movable[end as usize];
             for gives in is_movable.then_some(end).into_iter().chain(long) {
                 for to in self.partners(from, gives == end) {
                     for takes in self.fitting(to, self.load(gives)) {
@@ -162,11 +162,11 @@ impl<'a, 'b> Shelter<'a, 'b> {
 
     /// Some PEs of the same site: where least is waited for, or where cycles are shortest.
     fn partners(&self, pe: usize, is_end: bool) -> Vec<usize> {
-        let level = &*self.search.level;
+        let local = &*self.search.local;
         let fits =
-            |&to: &usize| to != pe && level.sites[to] == level.sites[pe] && level.targets[to] > 0.0;
+            |&to: &usize| to != pe && local.sites[to] == local.sites[pe] && local.targets[to] > 0.0;
         let key = |to: usize| match is_end {
-            true => self.squares[to] / level.targets[to],
+            true => self.squares[to] / local.targets[to],
             false => self.longest_at(to),
         };
         let others = (0..self.squares.len()).filter(fits);
@@ -180,7 +180,7 @@ impl<'a, 'b> Shelter<'a, 'b> {
     /// not too heavy, and each next is nearest to what is left.
     fn fitting(&self, pe: usize, wanted: f64) -> Vec<[Option<u32>; TAKES]> {
         let members = &self.search.members[pe];
-        let error = self.search.level.targets[pe] * SLACK;
+        let error = self.search.local.targets[pe] * SLACK;
         let end = members.partition_point(|member| member.0 as f64 <= wanted + error);
         let fit = |&(load, first): &(i64, u32)| {
             let mut takes = [None; TAKES];
@@ -242,12 +242,12 @@ mod tests {
     const ELSEWHERE: u32 = 9;
 
     /// Four PEs in two sites with 100 ms each; loads in ms, and who sends whom a message.
-    fn sheltered(loads: &[u64], talks: &[(u32, u32)], place: &[u32], homes: &[u32]) -> Vec<u32> {
+    fn exchanged(loads: &[u64], talks: &[(u32, u32)], place: &[u32], homes: &[u32]) -> Vec<u32> {
         let loads: Vec<u64> = loads.iter().map(|ms| ms * 1_000_000).collect();
         let edges: Vec<_> = talks.iter().map(|&(from, to)| (from, to, MESSAGE_WEIGHT)).collect();
         let graph = Graph::new(&loads, &edges).unwrap();
         let mut pe_of = place.to_vec();
-        Level {
+        LocalSearch {
             graph: &graph,
             pe_of: &mut pe_of,
             homes,
@@ -255,7 +255,7 @@ mod tests {
             targets: &[1e8; 4],
             sites: &[0, 0, 1, 1],
         }
-        .shelter();
+        .exchange_handlers();
         pe_of
     }
 
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn who_talks_across_sites_gets_away_from_a_long_handler() {
-        let after = sheltered(&LOADS, &[(0, 6)], &PLACE, &[ELSEWHERE; 11]);
+        let after = exchanged(&LOADS, &[(0, 6)], &PLACE, &[ELSEWHERE; 11]);
 
         assert_ne!(after[0], after[1], "{after:?}");
         let mut sums = [0; 4];
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn where_nobody_talks_across_sites_all_stay() {
-        assert_eq!(sheltered(&LOADS, &[(0, 1)], &PLACE, &[ELSEWHERE; 11]), PLACE);
+        assert_eq!(exchanged(&LOADS, &[(0, 1)], &PLACE, &[ELSEWHERE; 11]), PLACE);
     }
 
     #[test]
@@ -287,8 +287,8 @@ mod tests {
         let loads = [10, 60, 30, 10, 55, 35, 30, 70, 50, 50];
         let place = [0, 0, 0, 1, 1, 1, 2, 2, 3, 3];
 
-        assert_eq!(sheltered(&loads, &[(0, 6)], &place, &place), place);
-        assert_ne!(sheltered(&loads, &[(0, 6)], &place, &[ELSEWHERE; 10]), place);
+        assert_eq!(exchanged(&loads, &[(0, 6)], &place, &place), place);
+        assert_ne!(exchanged(&loads, &[(0, 6)], &place, &[ELSEWHERE; 10]), place);
     }
 
     #[test]
@@ -299,7 +299,7 @@ mod tests {
         let mut place: Vec<u32> = (0..20).map(|at| at / 5).collect();
         place.swap(8, 12);
 
-        let after = sheltered(&loads, &[(8, 0), (8, 1)], &place, &[ELSEWHERE; 20]);
+        let after = exchanged(&loads, &[(8, 0), (8, 1)], &place, &[ELSEWHERE; 20]);
 
         assert_ne!(after[0], after[1], "{after:?}");
     }

@@ -1,6 +1,6 @@
-//! Errands: what workers of guests and founders tell each other, outside of the order of messages.
+//! Worker messages: what workers of guests and founders tell each other, outside of the order of messages.
 //!
-//! Errands have no numbers, and are no part of what quiescence counts. Inside of a node, its
+//! Worker messages have no numbers, and are no part of what quiescence counts. Inside of a node, its
 //! relay gives them to PEs in the name of the first one.
 
 use super::core::Core;
@@ -15,13 +15,23 @@ use gridspan_topology::PeId;
 impl Core {
     /// Sends something to the member of a collection on another PE, outside of the order of
     /// messages.
-    pub(crate) fn send_errand(&mut self, to: PeId, collection: CollectionId, order: Vec<u8>) {
-        self.post(to, Control::Errand { collection, order: order.into() });
+    pub(crate) fn send_worker_message(
+        &mut self,
+        to: PeId,
+        collection: CollectionId,
+        order: Vec<u8>,
+    ) {
+        self.post(to, Control::WorkerMessage { collection, order: order.into() });
     }
 
-    /// Hands an errand to the member here. One for a member that is no more is dropped; from
+    /// Hands a worker message to the member here. One for a member that is no more is dropped; from
     /// another node, so is one that it may not give.
-    pub(super) fn handle_errand(&mut self, from: PeId, collection: CollectionId, order: Bytes) {
+    pub(super) fn handle_worker_message(
+        &mut self,
+        from: PeId,
+        collection: CollectionId,
+        order: Bytes,
+    ) {
         let layout = self.common.layout.clone();
         let node = layout.node_of(from);
         let is_foreign = node != layout.node_of(self.me);
@@ -60,11 +70,11 @@ impl Core {
         kind.arrive(self, number, envelope);
     }
 
-    /// Whether this is an errand of a guest. None waits for a collection that is not known here:
+    /// Whether this is a worker message of a guest. None waits for a collection that is not known here:
     /// nothing that a guest answers is older than the workers of founders, so it would wait
     /// forever.
-    pub(super) fn is_errand_of_guest(&self, from: PeId, control: &Control) -> bool {
-        matches!(control, Control::Errand { .. }) && self.is_of_another_guest(from)
+    pub(super) fn is_worker_message_of_guest(&self, from: PeId, control: &Control) -> bool {
+        matches!(control, Control::WorkerMessage { .. }) && self.is_of_another_guest(from)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What one sender has broadcast, as far as its messages to single members have to be in order with
 //! it.
 //!
-//! Accounted by collection and channel, and only for those that it has broadcast to: others pay nothing.
+//! Kept by collection and channel, and only for those that it has broadcast to: others pay nothing.
 //! Messages are noted that come between two broadcasts; what came before the earlier one needs no
 //! saying, since nobody takes the later one before.
 
@@ -13,28 +13,28 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A sender's broadcasts.
 #[derive(Default)]
-pub(crate) struct Casts(BTreeMap<(CollectionId, i32), Cast>);
+pub(crate) struct SentBroadcasts(BTreeMap<(CollectionId, i32), ToCollection>);
 
 /// Those to one collection in one channel.
 #[derive(Default)]
-struct Cast {
+struct ToCollection {
     /// How many it had asked for, in all channels, with the last one in this.
     count: u64,
     /// Whom it has sent numbered messages since.
     since: BTreeSet<Key>,
 }
 
-/// How casts travel.
+/// How they travel.
 type Record = (CollectionId, i32, u64, Vec<Key>);
 
-impl Casts {
+impl SentBroadcasts {
     /// How many broadcasts a message to the collection comes after.
     #[inline]
     pub(super) fn after(&self, collection: CollectionId, channel: i32) -> u64 {
         if self.0.is_empty() {
             return 0;
         }
-        self.0.get(&(collection, channel)).map_or(0, |cast| cast.count)
+        self.0.get(&(collection, channel)).map_or(0, |sent| sent.count)
     }
 
     /// Broadcast number `count` begins, counted from one. Returns which messages come before it, of
@@ -46,7 +46,7 @@ impl Casts {
         next: &Counters,
     ) -> Earlier {
         let since = match self.0.get_mut(&(collection, channel)) {
-            Some(cast) => std::mem::take(&mut cast.since),
+            Some(sent) => std::mem::take(&mut sent.since),
             None => {
                 let is_in =
                     |&((to, of), _): &(Way, u64)| to.collection == collection && of == channel;
@@ -67,24 +67,24 @@ impl Casts {
         if self.0.is_empty() {
             return;
         }
-        if let Some(cast) = self.0.get_mut(&(to.collection, channel)) {
-            cast.since.insert(to.key);
+        if let Some(sent) = self.0.get_mut(&(to.collection, channel)) {
+            sent.since.insert(to.key);
         }
     }
 
     /// In a fixed order.
     pub(crate) fn records(&self) -> Vec<Record> {
-        let record = |(&(collection, channel), cast): (&(CollectionId, i32), &Cast)| {
-            (collection, channel, cast.count, cast.since.iter().copied().collect())
+        let record = |(&(collection, channel), sent): (&(CollectionId, i32), &ToCollection)| {
+            (collection, channel, sent.count, sent.since.iter().copied().collect())
         };
         self.0.iter().map(record).collect()
     }
 
     pub(crate) fn from_records(records: &[Record]) -> Self {
-        let cast = |(collection, channel, count, since): &Record| {
+        let sent = |(collection, channel, count, since): &Record| {
             let since = since.iter().copied().collect();
-            ((*collection, *channel), Cast { count: *count, since })
+            ((*collection, *channel), ToCollection { count: *count, since })
         };
-        Self(records.iter().map(cast).collect())
+        Self(records.iter().map(sent).collect())
     }
 }

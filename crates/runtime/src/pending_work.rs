@@ -14,8 +14,8 @@ pub(crate) fn counted(number: impl Into<u64>, one: &str, several: &str) -> Strin
 
 /// Unfinished business of one PE, or of several, summed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standing {
-    /// Members that live here; second seats do not count.
+pub struct PendingWork {
+    /// Members that live here; replicas do not count.
     pub members: u64,
     /// Messages made, including what counts as such for quiescence.
     pub created: u64,
@@ -51,14 +51,14 @@ pub struct Standing {
     pub main_waits: Vec<String>,
 }
 
-impl Standing {
+impl PendingWork {
     /// That a job can never go on, for people.
     pub fn stalled(&self) -> String {
         format!("the job has stalled: every PE is idle and nothing is on its way, but {self}")
     }
 }
 
-impl std::ops::AddAssign for Standing {
+impl std::ops::AddAssign for PendingWork {
     fn add_assign(&mut self, mut other: Self) {
         self.members += other.members;
         self.created += other.created;
@@ -81,7 +81,7 @@ impl std::ops::AddAssign for Standing {
     }
 }
 
-impl fmt::Display for Standing {
+impl fmt::Display for PendingWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.main_waits[..] {
             [] => f.write_str("main waits for nothing that the runtime knows of")?,
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn one_of_a_kind_is_told_in_the_singular_and_several_in_the_plural() {
-        let all = |number| Standing {
+        let all = |number| PendingWork {
             busy: number,
             held: number,
             awaiting: number,
@@ -163,7 +163,7 @@ mod tests {
             synced: number,
             dead_letters: number,
             created: number,
-            ..Standing::default()
+            ..PendingWork::default()
         };
 
         let (one, two) = (all(1).to_string(), all(2).to_string());

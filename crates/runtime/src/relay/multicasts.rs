@@ -1,5 +1,5 @@
 //! Large multicasts, and broadcasts from other nodes than the root's: in segments over the trees of
-//! a course, which every segment names with it.
+//! a sub-plan, which every segment names with it.
 //!
 //! A multicast may come from any node and goes to any others, so that no plan that all relays
 //! know says where. What a segment says is enough to pass it on; nodes that only pass on keep
@@ -10,50 +10,51 @@ use super::{BULK_BYTES, Relay, RelayCommand};
 use crate::codec::DecodeError;
 use crate::frame::Frame;
 use crate::wire::{
-    Announced, Announcement, CastHead, FlowId, Packet, REPORTED_BYTES_MIN, SpreadFrame,
+    FlowId, IncomingControl, MulticastSegment, OutgoingControl, Packet, REPORTED_BYTES_MIN,
+    SpreadFrame,
 };
 use bytes::Bytes;
-use gridspan_bcast::Course;
+use gridspan_bcast::SubPlan;
 use gridspan_topology::{NodeId, PeId, Time};
 
 impl Relay {
-    /// Sends a multicast of this node on its course.
-    pub(super) fn cast(
+    /// Sends a multicast of this node on its sub-plan.
+    pub(super) fn send_multicast(
         &mut self,
         (now, origin): (Time, PeId),
-        multicast: &Announcement,
-        (course, report): (&Course, Option<FlowId>),
+        multicast: &OutgoingControl,
+        (sub_plan, report): (&SubPlan, Option<FlowId>),
         out: &mut Vec<RelayCommand>,
     ) {
-        let flow = self.casts_begun;
-        self.casts_begun += 1;
+        let flow = self.multicasts_begun;
+        self.multicasts_begun += 1;
         let total = multicast.bytes() as u64;
         if let Some(name) = report.filter(|_| total >= REPORTED_BYTES_MIN) {
             self.watch.begin(now, name);
         }
-        for segment in course.segments(total) {
+        for segment in sub_plan.segments(total) {
             let (stripe, offset) = (segment.stripe as u32, segment.offset);
-            let tree = course.trees()[segment.stripe].clone();
-            let relays = course.relays().to_vec();
+            let tree = sub_plan.trees()[segment.stripe].clone();
+            let relays = sub_plan.relays().to_vec();
             let part = offset as usize..(offset + segment.bytes) as usize;
             let to = tree.children(self.node).to_vec();
-            let head = CastHead { flow, stripe, offset, total, tree, relays, report };
-            let frame = SpreadFrame::cast(origin, &head, multicast.part(part));
+            let head = MulticastSegment { flow, stripe, offset, total, tree, relays, report };
+            let frame = SpreadFrame::multicast_segment(origin, &head, multicast.part(part));
             send_to(&to, &frame, total, out);
         }
     }
 
     /// Passes a part of a multicast on, and gives it to the PEs of this node that it is for once
     /// all of it is here.
-    pub(super) fn take_cast(
+    pub(super) fn take_multicast(
         &mut self,
         (now, from, origin): (Time, NodeId, PeId),
-        head: CastHead,
+        head: MulticastSegment,
         (frame, payload): (&Bytes, Bytes),
         out: &mut Vec<RelayCommand>,
     ) -> Result<(), DecodeError> {
         let refuse = |reason: String| Err(DecodeError::new("a part of a multicast", reason));
-        let CastHead { flow, stripe, offset, total, tree, relays, report } = head;
+        let MulticastSegment { flow, stripe, offset, total, tree, relays, report } = head;
         let root = self.layout.node_of(origin);
         let is_known =
             tree.nodes().next_back().is_some_and(|last| last.0 < self.layout.node_count());
@@ -66,20 +67,21 @@ impl Relay {
         }
         let keeps = !relays.contains(&self.node);
         if keeps {
-            let cast = self.casts.entry((root, flow)).or_insert_with(|| Assembly::new(total));
-            cast.add(offset, total, payload)?;
-            cast.note(now, stripe, from, frame.len() as u64);
+            let multicast =
+                self.multicasts.entry((root, flow)).or_insert_with(|| Assembly::new(total));
+            multicast.add(offset, total, payload)?;
+            multicast.note(now, stripe, from, frame.len() as u64);
         }
         send_to(tree.children(self.node), &frame.clone().into(), total, out);
-        if !self.casts.get(&(root, flow)).is_some_and(Assembly::is_complete) {
+        if !self.multicasts.get(&(root, flow)).is_some_and(Assembly::is_complete) {
             return Ok(());
         }
-        let Some(cast) = self.casts.remove(&(root, flow)) else { return Ok(()) };
+        let Some(multicast) = self.multicasts.remove(&(root, flow)) else { return Ok(()) };
         if let Some(name) = report.filter(|_| total >= REPORTED_BYTES_MIN) {
-            out.push(self.carried(origin, name, cast.arrivals()));
+            out.push(self.carried(origin, name, multicast.arrivals()));
         }
         let here = self.layout.place(self.node).pes.clone().map(PeId);
-        for (to, control) in Announced::from_bytes(&cast.into_bytes())?.controls(here)? {
+        for (to, control) in IncomingControl::from_bytes(&multicast.into_bytes())?.controls(here)? {
             out.push(RelayCommand::Deliver { from: origin, to, packet: Packet::control(control) });
         }
         Ok(())

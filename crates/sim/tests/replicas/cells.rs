@@ -117,7 +117,7 @@ pub(crate) struct Pair {
     /// Values of each cell that wait for the other's.
     values: [VecDeque<u64>; 2],
     work: Duration,
-    /// Tells cell 1 nothing where cell 1 is, as no pure actor may.
+    /// Tells cell 1 nothing where cell 1 is, as no deterministic actor may.
     is_faithless: bool,
 }
 
@@ -129,7 +129,7 @@ pub(crate) enum PairMessage {
     },
     /// Contribute how many steps it has seen, to a sum over all pairs.
     Report,
-    /// Do what a pure actor may not do.
+    /// Do what a deterministic actor may not do.
     SetTimer,
 }
 
@@ -167,7 +167,7 @@ impl Actor for Pair {
     }
 }
 
-/// A job of cells and pure pairs, which take so long for a step.
+/// A job of cells and deterministic pairs, which take so long for a step.
 #[derive(Clone, Copy)]
 pub(crate) struct Cells {
     pub(crate) steps: u64,
@@ -182,7 +182,7 @@ pub(crate) struct Cells {
 impl Cells {
     /// The job, which fails if anything is other than [`expected`].
     pub(crate) fn job(self) -> Job {
-        let job = Job::new("cells").actor::<Cell>().pure::<Pair>();
+        let job = Job::new("cells").actor::<Cell>().deterministic::<Pair>();
         job.placement("ends", |key: Key, layout: &Layout| {
             PeId(if key.0 == 0 { 0 } else { layout.pe_count() / 2 })
         })

@@ -1,4 +1,4 @@
-//! Scribes: pure actors, which the campaign's strategy puts on two PEs now and then. They count
+//! Forwarders: deterministic actors, which the campaign's strategy puts on two PEs now and then. They count
 //! what each member writes and tell its reader.
 
 use super::ballast::Ballast;
@@ -8,10 +8,10 @@ use gridspan_runtime::{Actor, CollectionRef, Context, Ix1, PeId, SectionRef};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A pure actor. What it tells a reader follows from what one member wrote, in whatever order
+/// A deterministic actor. What it tells a reader follows from what one member wrote, in whatever order
 /// members write.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Scribe {
+pub(super) struct Forwarder {
     readers: CollectionRef<Reader>,
     /// How many notes of each member it has seen.
     counts: BTreeMap<i32, u64>,
@@ -25,7 +25,7 @@ pub(super) struct Note {
     number: u64,
 }
 
-impl Actor for Scribe {
+impl Actor for Forwarder {
     type Index = Ix1;
     type Init = CollectionRef<Reader>;
     type Message = Note;
@@ -41,7 +41,7 @@ impl Actor for Scribe {
     fn handle(&mut self, Note { writer, number }: Note, cx: &mut Context<'_, Self>) {
         let count = self.counts.entry(writer).or_default();
         *count += 1;
-        let told = Told { scribe: cx.index().0, number, count: *count };
+        let told = Told { forwarder: cx.index().0, number, count: *count };
         let reader = self.readers.at(Ix1(writer));
         match Manner::of(writer) {
             Manner::Plain => cx.send(&reader, told),
@@ -57,7 +57,7 @@ impl Actor for Scribe {
     }
 }
 
-/// How a member writes, and scribes tell its reader: in one order.
+/// How a member writes, and forwarders tell its reader: in one order.
 enum Manner {
     Plain,
     Urgent,
@@ -74,15 +74,15 @@ impl Manner {
     }
 }
 
-/// All scribes, for those who write.
+/// All forwarders, for those who write.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Scribes {
-    pub(super) all: CollectionRef<Scribe>,
-    pub(super) section: SectionRef<Scribe>,
+pub(super) struct Forwarders {
+    pub(super) all: CollectionRef<Forwarder>,
+    pub(super) section: SectionRef<Forwarder>,
 }
 
-impl Scribes {
-    /// Writes to one scribe or to all.
+impl Forwarders {
+    /// Writes to one forwarder or to all.
     pub(super) fn write<A: Actor<Index = Ix1>>(&self, cx: &mut Context<'_, A>) {
         let (writer, count) = (cx.index(), self.section.len() as i32);
         let (one, number) = ledger::with(|ledger| {

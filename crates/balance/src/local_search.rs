@@ -15,10 +15,10 @@ use crate::objects::MESSAGE_WEIGHT;
 
 /// A placement, and what may happen to it.
 #[derive(Debug)]
-pub(crate) struct Level<'a> {
+pub(crate) struct LocalSearch<'a> {
     /// Loads in nanoseconds of an ordinary PE.
     pub(crate) graph: &'a Graph,
-    /// The PE of each vertex; changed by [`Level::run`].
+    /// The PE of each vertex; changed by [`LocalSearch::run`].
     pub(crate) pe_of: &'a mut [u32],
     /// Where each vertex lives now.
     pub(crate) homes: &'a [u32],
@@ -55,7 +55,7 @@ struct Action {
 
 /// A placement while it is changed, with what each PE has.
 pub(crate) struct Search<'a, 'b> {
-    pub(crate) level: &'b mut Level<'a>,
+    pub(crate) local: &'b mut LocalSearch<'a>,
     /// What each PE has, in nanoseconds.
     busy: Vec<f64>,
     /// Who may move from each PE, by load.
@@ -66,7 +66,7 @@ pub(crate) struct Search<'a, 'b> {
     goal: f64,
 }
 
-impl Level<'_> {
+impl LocalSearch<'_> {
     /// Moves what is worth it.
     pub(crate) fn run(&mut self) {
         let actors = self.pe_of.len();
@@ -77,7 +77,7 @@ impl Level<'_> {
             let Some(action) = search.choose(from) else { break };
             let taken = action.takes.map(|taken| (taken, from));
             for (vertex, to) in std::iter::once((action.gives, action.to)).chain(taken) {
-                trail.push(vertex, search.level.pe_of[vertex as usize], search.extra(vertex, to));
+                trail.push(vertex, search.local.pe_of[vertex as usize], search.extra(vertex, to));
                 search.shift(vertex, to);
             }
             if !trail.goes_on(search.fullest().map_or(0.0, |pe| search.fullness(pe))) {
@@ -133,43 +133,43 @@ impl Trail {
 }
 
 impl<'a, 'b> Search<'a, 'b> {
-    pub(crate) fn new(level: &'b mut Level<'a>) -> Self {
-        let pes = level.targets.len();
+    pub(crate) fn new(local: &'b mut LocalSearch<'a>) -> Self {
+        let pes = local.targets.len();
         let overhead =
             CostModel::default().message_overhead.as_nanos() as f64 / MESSAGE_WEIGHT as f64;
         let (mut busy, mut members) = (vec![0.0; pes], vec![Vec::new(); pes]);
-        for vertex in 0..level.pe_of.len() as u32 {
-            let pe = level.pe_of[vertex as usize];
-            let (load, graph) = (level.graph.load(vertex), level.graph);
+        for vertex in 0..local.pe_of.len() as u32 {
+            let pe = local.pe_of[vertex as usize];
+            let (load, graph) = (local.graph.load(vertex), local.graph);
             let outside =
-                graph.neighbours(vertex).filter(|edge| level.pe_of[edge.0 as usize] != pe);
+                graph.neighbours(vertex).filter(|edge| local.pe_of[edge.0 as usize] != pe);
             let outside: i64 = outside.map(|edge| edge.1).sum();
             busy[pe as usize] += load as f64 + outside as f64 * overhead;
-            if level.is_movable[vertex as usize] && load > 0 {
+            if local.is_movable[vertex as usize] && load > 0 {
                 members[pe as usize].push((load, vertex));
             }
         }
         members.iter_mut().for_each(|members| members.sort_unstable());
-        let used = || (0..pes).filter(|&pe| level.targets[pe] > 0.0);
-        let share: f64 = used().map(|pe| level.targets[pe]).sum();
+        let used = || (0..pes).filter(|&pe| local.targets[pe] > 0.0);
+        let share: f64 = used().map(|pe| local.targets[pe]).sum();
         let goal = used().map(|pe| busy[pe]).sum::<f64>() / share * (1.0 + GOAL);
-        Self { level, busy, members, overhead, goal }
+        Self { local, busy, members, overhead, goal }
     }
 
     pub(crate) fn fullness(&self, pe: usize) -> f64 {
-        self.busy[pe] / self.level.targets[pe]
+        self.busy[pe] / self.local.targets[pe]
     }
 
     /// The fullest PE.
     pub(crate) fn fullest(&self) -> Option<usize> {
-        let used = (0..self.busy.len()).filter(|&pe| self.level.targets[pe] > 0.0);
+        let used = (0..self.busy.len()).filter(|&pe| self.local.targets[pe] > 0.0);
         used.max_by(|&a, &b| self.fullness(a).total_cmp(&self.fullness(b)))
     }
 
     /// Some of the PEs that have most room.
     fn emptiest(&self, is_wanted: impl Fn(usize) -> bool) -> Vec<usize> {
         let mut found: Vec<usize> = Vec::new();
-        for pe in (0..self.busy.len()).filter(|&pe| self.level.targets[pe] > 0.0 && is_wanted(pe)) {
+        for pe in (0..self.busy.len()).filter(|&pe| self.local.targets[pe] > 0.0 && is_wanted(pe)) {
             let at = found.partition_point(|&other| self.fullness(other) <= self.fullness(pe));
             if at < PES {
                 found.insert(at, pe);
@@ -181,15 +181,15 @@ impl<'a, 'b> Search<'a, 'b> {
 
     /// How many more actors than before are away from home if this one goes there.
     pub(crate) fn extra(&self, vertex: u32, to: usize) -> i64 {
-        let home = self.level.homes[vertex as usize];
-        i64::from(to as u32 != home) - i64::from(self.level.pe_of[vertex as usize] != home)
+        let home = self.local.homes[vertex as usize];
+        i64::from(to as u32 != home) - i64::from(self.local.pe_of[vertex as usize] != home)
     }
 
     /// The weights of the edges of `vertex`: of all, to `a` and to `b`.
     fn edges(&self, vertex: u32, a: usize, b: usize) -> (f64, f64, f64) {
         let mut sums = (0, 0, 0);
-        for (end, weight) in self.level.graph.neighbours(vertex) {
-            let pe = self.level.pe_of[end as usize] as usize;
+        for (end, weight) in self.local.graph.neighbours(vertex) {
+            let pe = self.local.pe_of[end as usize] as usize;
             sums.0 += weight;
             sums.1 += if pe == a { weight } else { 0 };
             sums.2 += if pe == b { weight } else { 0 };
@@ -200,18 +200,18 @@ impl<'a, 'b> Search<'a, 'b> {
     /// By how much more two PEs have if `vertex` goes from the first to the second.
     fn change(&self, vertex: u32, from: usize, to: usize) -> (f64, f64) {
         let (all, here, there) = self.edges(vertex, from, to);
-        let load = self.level.graph.load(vertex) as f64;
+        let load = self.local.graph.load(vertex) as f64;
         (-load + (2.0 * here - all) * self.overhead, load + (all - 2.0 * there) * self.overhead)
     }
 
     /// What most likely helps the fullest PE for the fewest moves.
     fn choose(&self, from: usize) -> Option<Action> {
-        let site = self.level.sites[from];
+        let site = self.local.sites[from];
         if self.fullness(from) <= self.goal {
             return None;
         }
-        let near = self.emptiest(|pe| pe != from && self.level.sites[pe] == site);
-        let far = self.emptiest(|pe| self.level.sites[pe] != site);
+        let near = self.emptiest(|pe| pe != from && self.local.sites[pe] == site);
+        let far = self.emptiest(|pe| self.local.sites[pe] != site);
         let mut best: Option<Action> = None;
         let mut look = |action: Option<Action>| {
             if let Some(action) = action
@@ -221,9 +221,9 @@ impl<'a, 'b> Search<'a, 'b> {
             }
         };
         for to in near.into_iter().chain(far) {
-            let excess = self.busy[from] - self.goal * self.level.targets[from];
-            let room = self.goal * self.level.targets[to] - self.busy[to];
-            let half = (self.fullness(from) - self.fullness(to)) / 2.0 * self.level.targets[to];
+            let excess = self.busy[from] - self.goal * self.local.targets[from];
+            let room = self.goal * self.local.targets[to] - self.busy[to];
+            let half = (self.fullness(from) - self.fullness(to)) / 2.0 * self.local.targets[to];
             let wanted = excess.min(room.max(half)).max(0.0);
             for &(load, gives) in around(&self.members[from], wanted) {
                 look(self.appraise(from, to, gives, None));
@@ -242,25 +242,25 @@ impl<'a, 'b> Search<'a, 'b> {
         if let Some(takes) = takes {
             let back = self.change(takes, to, from);
             // Edges between the two stay between the PEs: they were taken for saved at both.
-            let between = self.level.graph.neighbours(gives).filter(|edge| edge.0 == takes);
+            let between = self.local.graph.neighbours(gives).filter(|edge| edge.0 == takes);
             let between = 2.0 * between.map(|edge| edge.1).sum::<i64>() as f64 * self.overhead;
             here += back.1 + between;
             there += back.0 + between;
             extra += self.extra(takes, from);
         }
-        if self.level.sites[from] != self.level.sites[to]
+        if self.local.sites[from] != self.local.sites[to]
             && self.crossing(from, to, gives, takes) > 0
         {
             return None;
         }
-        let after = |pe: usize, more: f64| (self.busy[pe] + more) / self.level.targets[pe];
+        let after = |pe: usize, more: f64| (self.busy[pe] + more) / self.local.targets[pe];
         let fullest = after(from, here).max(after(to, there));
         // Less than nothing is gained by rounding.
         if fullest >= self.fullness(from) * (1.0 - 1e-6) {
             return None;
         }
-        let talk = (here + there).max(0.0) / self.level.targets[to].min(self.level.targets[from]);
-        let moves = extra as f64 * WORTH / self.level.pe_of.len().max(1) as f64;
+        let talk = (here + there).max(0.0) / self.local.targets[to].min(self.local.targets[from]);
+        let moves = extra as f64 * WORTH / self.local.pe_of.len().max(1) as f64;
         let score = fullest.max(self.goal) + talk * TALK + moves;
         Some(Action { to, gives, takes, score })
     }
@@ -268,10 +268,10 @@ impl<'a, 'b> Search<'a, 'b> {
     /// By how much more weight crosses sites if one actor goes from one site to another, and one
     /// comes back.
     fn crossing(&self, from: usize, to: usize, gives: u32, takes: Option<u32>) -> i64 {
-        let [here, there] = [from, to].map(|pe| self.level.sites[pe]);
+        let [here, there] = [from, to].map(|pe| self.local.sites[pe]);
         let more = |vertex: u32, from: u32, to: u32, other: Option<u32>| {
-            let edges = self.level.graph.neighbours(vertex).filter(|edge| Some(edge.0) != other);
-            let site = |end: u32| self.level.sites[self.level.pe_of[end as usize] as usize];
+            let edges = self.local.graph.neighbours(vertex).filter(|edge| Some(edge.0) != other);
+            let site = |end: u32| self.local.sites[self.local.pe_of[end as usize] as usize];
             let weight = |(end, weight): (u32, i64)| match site(end) {
                 site if site == from => weight,
                 site if site == to => -weight,
@@ -284,12 +284,12 @@ impl<'a, 'b> Search<'a, 'b> {
     }
 
     pub(crate) fn shift(&mut self, vertex: u32, to: usize) {
-        let from = self.level.pe_of[vertex as usize] as usize;
+        let from = self.local.pe_of[vertex as usize] as usize;
         let (here, there) = self.change(vertex, from, to);
         self.busy[from] += here;
         self.busy[to] += there;
-        self.level.pe_of[vertex as usize] = to as u32;
-        let entry = (self.level.graph.load(vertex), vertex);
+        self.local.pe_of[vertex as usize] = to as u32;
+        let entry = (self.local.graph.load(vertex), vertex);
         if let Ok(at) = self.members[from].binary_search(&entry) {
             self.members[from].remove(at);
         }
@@ -329,7 +329,7 @@ mod tests {
         let weigh = |&(from, to, messages): &(u32, u32, u64)| (from, to, messages * MESSAGE_WEIGHT);
         let graph = Graph::new(&loads, &edges.iter().map(weigh).collect::<Vec<_>>()).unwrap();
         let mut pe_of = place.to_vec();
-        Level {
+        LocalSearch {
             graph: &graph,
             pe_of: &mut pe_of,
             homes,

@@ -1,5 +1,5 @@
-//! Actors that sit on two PEs at once, as one of the two knows them. How they come to that, and
-//! part again, is told in `pe/twin.rs`.
+//! Actors that live on two PEs at once, as one of the two knows them. How they come to that, and
+//! part again, is told in `pe/replica.rs`.
 
 use crate::envelope::Header;
 use crate::id::{ActorId, RebalanceId};
@@ -10,50 +10,50 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The next number of messages: the other end, channel, number.
 pub(crate) type Counters = Vec<(ActorId, i32, u64)>;
 
-/// How far the first seat was when it asked the second to vanish.
+/// How far the primary was when it asked the second to vanish.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Until {
     /// The next messages to those that the second serves. It vanishes once it has sent as much.
     pub(crate) sent: Counters,
-    /// The next messages to the actor. Who has handled as much has sent as much, or is not pure.
+    /// The next messages to the actor. Who has handled as much has sent as much, or is not deterministic.
     pub(crate) heard: Counters,
     /// The number of the next broadcast to it.
     pub(crate) broadcasts: u64,
 }
 
-/// Seats of this PE whose actors have another one elsewhere.
+/// Replicas of this PE whose actors have another one elsewhere.
 #[derive(Default)]
-pub(crate) struct Twins {
-    seats: BTreeMap<ActorId, TwinSeat>,
-    /// Second seats that are to vanish.
+pub(crate) struct Replicas {
+    by_actor: BTreeMap<ActorId, ReplicaState>,
+    /// Replicas that are to vanish.
     leaving: BTreeSet<ActorId>,
-    /// Messages that second seats of this PE were given, which are handled elsewhere too.
+    /// Messages that replicas of this PE were given, which are handled elsewhere too.
     pub(crate) doubled: u64,
 }
 
-/// One of two seats.
-pub(crate) struct TwinSeat {
+/// One of two replicas.
+pub(crate) struct ReplicaState {
     /// Where the other one is.
     pub(crate) other: PeId,
     /// The actor's epoch while it has both.
     pub(crate) epoch: u32,
-    /// To whom the second seat sends. The first sends to all others.
+    /// To whom the replica sends. The first sends to all others.
     pub(crate) serves: BTreeSet<ActorId>,
     pub(crate) role: Role,
 }
 
-/// Which of the two seats.
+/// Which of the two replicas.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// The one that was there before, and stays.
-    First(Seating),
+    Primary(PrimaryStage),
     /// The other one. Once it is to vanish, how far it has to come before.
-    Second { until: Option<Until> },
+    Secondary { until: Option<Until> },
 }
 
-/// How far the first seat is.
+/// How far the primary is.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Seating {
+pub(crate) enum PrimaryStage {
     /// The second one has been offered, on behalf of a plan, and is to be given up again if
     /// anything waits for that.
     Offered { plan: RebalanceId, then: Vec<Then> },
@@ -63,7 +63,7 @@ pub(crate) enum Seating {
     Ending { broadcasts: u64, then: Vec<Then> },
 }
 
-/// What waits until an actor has one seat again.
+/// What waits until an actor has one replica again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
     /// A plan, which wanted just that.
@@ -74,102 +74,102 @@ pub(crate) enum Then {
     Wish(PeId),
 }
 
-impl Twins {
-    /// Whether all actors have one seat, as in nearly all jobs.
+impl Replicas {
+    /// Whether all actors have one replica, as in nearly all jobs.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.seats.is_empty()
+        self.by_actor.is_empty()
     }
 
-    pub(crate) fn get(&self, id: ActorId) -> Option<&TwinSeat> {
-        self.seats.get(&id)
+    pub(crate) fn get(&self, id: ActorId) -> Option<&ReplicaState> {
+        self.by_actor.get(&id)
     }
 
-    pub(crate) fn get_mut(&mut self, id: ActorId) -> Option<&mut TwinSeat> {
-        self.seats.get_mut(&id)
+    pub(crate) fn get_mut(&mut self, id: ActorId) -> Option<&mut ReplicaState> {
+        self.by_actor.get_mut(&id)
     }
 
-    pub(crate) fn insert(&mut self, id: ActorId, seat: TwinSeat) {
-        self.seats.insert(id, seat);
+    pub(crate) fn insert(&mut self, id: ActorId, replica: ReplicaState) {
+        self.by_actor.insert(id, replica);
     }
 
-    pub(crate) fn remove(&mut self, id: ActorId) -> Option<TwinSeat> {
+    pub(crate) fn remove(&mut self, id: ActorId) -> Option<ReplicaState> {
         self.leaving.remove(&id);
-        self.seats.remove(&id)
+        self.by_actor.remove(&id)
     }
 
-    /// A second seat is to vanish once it has come so far.
+    /// A replica is to vanish once it has come so far.
     pub(crate) fn leave(&mut self, id: ActorId, epoch: u32, far: Until) {
-        if let Some(seat) = self.seats.get_mut(&id).filter(|seat| seat.epoch == epoch)
-            && let Role::Second { until } = &mut seat.role
+        if let Some(replica) = self.by_actor.get_mut(&id).filter(|replica| replica.epoch == epoch)
+            && let Role::Secondary { until } = &mut replica.role
         {
             *until = Some(far);
             self.leaving.insert(id);
         }
     }
 
-    /// Second seats that are to vanish.
-    pub(crate) fn leaving(&self) -> impl Iterator<Item = (ActorId, &TwinSeat)> {
+    /// Replicas that are to vanish.
+    pub(crate) fn leaving(&self) -> impl Iterator<Item = (ActorId, &ReplicaState)> {
         self.leaving.iter().filter_map(|&id| Some((id, self.get(id)?)))
     }
 
-    /// All seats, by actor.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (ActorId, &TwinSeat)> {
-        self.seats.iter().map(|(&id, seat)| (id, seat))
+    /// All replicas, by actor.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ActorId, &ReplicaState)> {
+        self.by_actor.iter().map(|(&id, replica)| (id, replica))
     }
 
-    /// Whether this is the second seat of an actor.
-    pub(crate) fn is_second(&self, id: ActorId) -> bool {
-        self.get(id).is_some_and(TwinSeat::is_second)
+    /// Whether this is the replica of an actor.
+    pub(crate) fn is_secondary(&self, id: ActorId) -> bool {
+        self.get(id).is_some_and(ReplicaState::is_secondary)
     }
 }
 
-impl TwinSeat {
-    pub(crate) fn is_second(&self) -> bool {
-        matches!(self.role, Role::Second { .. })
+impl ReplicaState {
+    pub(crate) fn is_secondary(&self) -> bool {
+        matches!(self.role, Role::Secondary { .. })
     }
 
-    /// Whether others may know of both seats.
+    /// Whether others may know of both replicas.
     pub(crate) fn is_known(&self) -> bool {
-        !matches!(self.role, Role::First(Seating::Offered { .. }))
+        !matches!(self.role, Role::Primary(PrimaryStage::Offered { .. }))
     }
 
-    /// Whether messages to `receiver` leave from this seat. As long as one of the two may not send
+    /// Whether messages to `receiver` leave from this replica. As long as one of the two may not send
     /// yet, or no more, the other does; what both send is dropped by its number.
     pub(crate) fn sends_to(&self, receiver: ActorId) -> bool {
         match self.role {
-            Role::First(Seating::Both { .. }) => !self.serves.contains(&receiver),
-            Role::First(Seating::Offered { .. } | Seating::Ending { .. }) => true,
-            Role::Second { .. } => self.serves.contains(&receiver),
+            Role::Primary(PrimaryStage::Both { .. }) => !self.serves.contains(&receiver),
+            Role::Primary(PrimaryStage::Offered { .. } | PrimaryStage::Ending { .. }) => true,
+            Role::Secondary { .. } => self.serves.contains(&receiver),
         }
     }
 
-    /// Whether the other seat may not have a message that came here.
+    /// Whether the other replica may not have a message that came here.
     pub(crate) fn owes(&self, header: &Header) -> bool {
         if header.is_broadcast {
             return match self.role {
-                Role::First(Seating::Offered { .. }) => true,
-                Role::First(Seating::Both { broadcasts } | Seating::Ending { broadcasts, .. }) => {
-                    header.sequence < broadcasts
-                }
-                // What this PE gives to all its members has no epoch, what the first seat has
-                // passed on has the seats'. Anything else is owed to the actor by a PE that it has
+                Role::Primary(PrimaryStage::Offered { .. }) => true,
+                Role::Primary(
+                    PrimaryStage::Both { broadcasts } | PrimaryStage::Ending { broadcasts, .. },
+                ) => header.sequence < broadcasts,
+                // What this PE gives to all its members has no epoch, what the primary has
+                // passed on has the replicas'. Anything else is owed to the actor by a PE that it has
                 // left.
-                Role::Second { .. } => {
+                Role::Secondary { .. } => {
                     let is_given_here = header.epoch == 0 && header.hops == 0;
                     !is_given_here && header.epoch != self.epoch
                 }
             };
         }
-        // Who knows of both seats has sent it to both, and says so by the epoch.
+        // Who knows of both replicas has sent it to both, and says so by the epoch.
         !self.is_known() || header.epoch != self.epoch
     }
 
-    /// How far a second seat has to come before it vanishes, if it is to.
+    /// How far a replica has to come before it vanishes, if it is to.
     pub(crate) fn until(&self) -> Option<&Until> {
         match &self.role {
-            Role::Second { until } => until.as_ref(),
-            Role::First(_) => None,
+            Role::Secondary { until } => until.as_ref(),
+            Role::Primary(_) => None,
         }
     }
 }
@@ -200,8 +200,8 @@ mod tests {
         ActorId { collection: CollectionId(1), key: Key(key) }
     }
 
-    fn seat(role: Role) -> TwinSeat {
-        TwinSeat { other: PeId(9), epoch: 4, serves: [actor(7)].into(), role }
+    fn replica(role: Role) -> ReplicaState {
+        ReplicaState { other: PeId(9), epoch: 4, serves: [actor(7)].into(), role }
     }
 
     fn header(source: ActorId, sequence: u64, epoch: u32) -> Header {
@@ -220,39 +220,41 @@ mod tests {
     }
 
     #[test]
-    fn each_receiver_is_sent_to_by_one_seat_while_both_work_and_by_the_first_otherwise() {
-        let first = seat(Role::First(Seating::Both { broadcasts: 0 }));
-        let second = seat(Role::Second { until: None });
+    fn each_receiver_is_sent_to_by_one_replica_while_both_work_and_by_the_first_otherwise() {
+        let first = replica(Role::Primary(PrimaryStage::Both { broadcasts: 0 }));
+        let second = replica(Role::Secondary { until: None });
         for key in [7, 8] {
             assert_ne!(first.sends_to(actor(key)), second.sends_to(actor(key)));
         }
         for stage in [
-            Seating::Offered { plan: PLAN, then: vec![] },
-            Seating::Ending { broadcasts: 0, then: vec![] },
+            PrimaryStage::Offered { plan: PLAN, then: vec![] },
+            PrimaryStage::Ending { broadcasts: 0, then: vec![] },
         ] {
-            let first = seat(Role::First(stage));
+            let first = replica(Role::Primary(stage));
             assert!(first.sends_to(actor(7)) && first.sends_to(actor(8)));
         }
     }
 
     #[test]
     fn what_was_not_sent_to_both_is_passed_on_once() {
-        for role in [Role::First(Seating::Both { broadcasts: 0 }), Role::Second { until: None }] {
-            let seat = seat(role);
-            assert!(!seat.owes(&header(actor(2), 0, 4)));
-            assert!(seat.owes(&header(actor(2), 0, 3)), "the sender knew of one seat");
-            assert!(seat.owes(&header(actor(2), 0, 0)), "the sender knew nothing");
+        for role in
+            [Role::Primary(PrimaryStage::Both { broadcasts: 0 }), Role::Secondary { until: None }]
+        {
+            let one = replica(role);
+            assert!(!one.owes(&header(actor(2), 0, 4)));
+            assert!(one.owes(&header(actor(2), 0, 3)), "the sender knew of one replica");
+            assert!(one.owes(&header(actor(2), 0, 0)), "the sender knew nothing");
         }
-        let offered = seat(Role::First(Seating::Offered { plan: PLAN, then: vec![] }));
+        let offered = replica(Role::Primary(PrimaryStage::Offered { plan: PLAN, then: vec![] }));
         assert!(offered.owes(&header(actor(2), 0, 4)), "nobody knows of both yet");
     }
 
     #[test]
     fn broadcasts_are_passed_on_until_the_other_pe_gives_them_itself() {
         let broadcast = |sequence| Header { is_broadcast: true, ..header(actor(2), sequence, 0) };
-        let first = seat(Role::First(Seating::Both { broadcasts: 3 }));
+        let first = replica(Role::Primary(PrimaryStage::Both { broadcasts: 3 }));
         assert!(first.owes(&broadcast(2)) && !first.owes(&broadcast(3)));
-        let second = seat(Role::Second { until: None });
+        let second = replica(Role::Secondary { until: None });
         assert!(!second.owes(&broadcast(2)), "given by its own PE");
         assert!(!second.owes(&Header { epoch: 4, ..broadcast(2) }), "passed on by the first");
         let owed = Header { epoch: 3, ..broadcast(2) };
@@ -260,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_seat_is_done_when_it_has_sent_as_much_as_the_first_and_must_be_when_it_has_heard_as_much()
+    fn a_replicas_is_done_when_it_has_sent_as_much_as_the_first_and_must_be_when_it_has_heard_as_much()
      {
         let until = Until {
             sent: vec![(actor(7), 0, 5), (actor(7), 16, 1)],
@@ -271,6 +273,6 @@ mod tests {
         assert!(!until.is_sent(|_, channel| if channel == 0 { 4 } else { 2 }));
         assert!(until.is_heard(|_, _| 3, 2));
         assert!(!until.is_heard(|_, _| 2, 2) && !until.is_heard(|_, _| 3, 1));
-        assert_eq!(seat(Role::Second { until: None }).until(), None, "nobody asked it to go");
+        assert_eq!(replica(Role::Secondary { until: None }).until(), None, "nobody asked it to go");
     }
 }

@@ -8,14 +8,14 @@ use std::time::Duration;
 /// What a search may spend and has spent. It counts in evaluations of a tree, which makes a run
 /// repeatable, or in seconds of a clock of the caller's.
 #[derive(Clone)]
-pub struct Effort<'a> {
+pub struct SearchBudget<'a> {
     evaluations: Rc<Cell<u64>>,
     clock: Option<&'a dyn Fn() -> Duration>,
     begin: f64,
     limit: Option<f64>,
 }
 
-impl<'a> Effort<'a> {
+impl<'a> SearchBudget<'a> {
     /// As much as the search itself thinks right: paper 2's unspecified `time_duration`.
     pub fn unlimited() -> Self {
         Self { evaluations: Rc::default(), clock: None, begin: 0.0, limit: None }
@@ -36,7 +36,7 @@ impl<'a> Effort<'a> {
         }
     }
 
-    /// An effort of its own inside this one, from now on: evaluations count for both.
+    /// An budget of its own inside this one, from now on: evaluations count for both.
     pub fn part(&self, limit: Option<f64>) -> Self {
         Self {
             evaluations: Rc::clone(&self.evaluations),
@@ -87,9 +87,9 @@ impl<'a> Effort<'a> {
     }
 }
 
-impl fmt::Debug for Effort<'_> {
+impl fmt::Debug for SearchBudget<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Effort")
+        f.debug_struct("SearchBudget")
             .field("evaluations", &self.evaluations.get())
             .field("limit", &self.limit)
             .field("is_timed", &self.clock.is_some())
@@ -103,28 +103,28 @@ mod tests {
 
     #[test]
     fn evaluations_are_counted_and_a_part_begins_where_it_is_made() {
-        let effort = Effort::evaluations(10);
-        (0..4).for_each(|_| effort.spend());
-        let half = effort.fraction(0.5);
+        let budget = SearchBudget::evaluations(10);
+        (0..4).for_each(|_| budget.spend());
+        let half = budget.fraction(0.5);
 
-        assert_eq!((effort.elapsed(), effort.remaining()), (4.0, 6.0));
+        assert_eq!((budget.elapsed(), budget.remaining()), (4.0, 6.0));
         assert_eq!((half.elapsed(), half.remaining()), (0.0, 3.0));
 
         (0..3).for_each(|_| half.spend());
 
-        assert!(half.is_over() && !effort.is_over());
-        assert_eq!(effort.remaining(), 3.0);
-        assert!(!Effort::unlimited().is_over());
+        assert!(half.is_over() && !budget.is_over());
+        assert_eq!(budget.remaining(), 3.0);
+        assert!(!SearchBudget::unlimited().is_over());
     }
 
     #[test]
     fn a_clock_of_the_callers_ends_it() {
         let now = Cell::new(5);
         let clock = || Duration::from_secs(now.get());
-        let effort = Effort::time(Duration::from_secs(3), &clock);
+        let budget = SearchBudget::time(Duration::from_secs(3), &clock);
 
-        assert_eq!(effort.remaining(), 3.0);
+        assert_eq!(budget.remaining(), 3.0);
         now.set(8);
-        assert!(effort.is_over());
+        assert!(budget.is_over());
     }
 }

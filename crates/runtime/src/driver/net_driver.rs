@@ -1,4 +1,4 @@
-//! A node's way to the other nodes, and who of its threads drives it.
+//! Drives a node's connections to other nodes: which of its threads does, and when.
 //!
 //! A wake-up of another thread costs more than all of QUIC, so the node's first PE drives the
 //! network itself while it has nothing else to do: it waits in the socket, and what arrives for it
@@ -42,7 +42,7 @@ const STUCK: Duration = Duration::from_secs(1);
 const FLUSH: Duration = Duration::from_secs(3);
 
 /// A node's way to the other nodes.
-pub(super) struct Uplink {
+pub(super) struct NetDriver {
     /// Where to, whether it is bulk whatever its size, and what.
     frames: Mutex<VecDeque<(NodeId, bool, Frame)>>,
     orders: Mutex<Vec<ProbeOrder>>,
@@ -80,7 +80,7 @@ pub(super) struct Uplink {
     is_loss_told: AtomicBool,
 }
 
-impl Network for Uplink {
+impl Network for NetDriver {
     fn send(&self, to: NodeId, frame: Frame, is_bulk: bool) {
         self.backlog_bytes.fetch_add(frame.len(), Ordering::Relaxed);
         lock(&self.frames).push_back((to, is_bulk, frame));
@@ -122,7 +122,7 @@ impl Network for Uplink {
     }
 }
 
-impl Uplink {
+impl NetDriver {
     pub(super) fn new(net: NetLoop) -> Self {
         Self {
             frames: Mutex::default(),

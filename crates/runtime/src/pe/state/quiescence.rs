@@ -1,12 +1,12 @@
 //! The root's rounds of questions about quiescence.
 
 use super::callback::Callback;
-use crate::standing::counted;
+use crate::pending_work::counted;
 use gridspan_topology::Time;
 
 /// The root's rounds of questions.
-pub(crate) struct Waves<C> {
-    pub(crate) wave: u64,
+pub(crate) struct QuiescenceRounds<C> {
+    pub(crate) round: u64,
     pub(crate) missing: u32,
     pub(crate) created: u64,
     pub(crate) processed: u64,
@@ -22,10 +22,10 @@ pub(crate) struct Waves<C> {
     pub(crate) since: Time,
 }
 
-impl<C> Default for Waves<C> {
+impl<C> Default for QuiescenceRounds<C> {
     fn default() -> Self {
         Self {
-            wave: 0,
+            round: 0,
             missing: 0,
             created: 0,
             processed: 0,
@@ -38,12 +38,12 @@ impl<C> Default for Waves<C> {
     }
 }
 
-impl<C> Waves<C> {
+impl<C> QuiescenceRounds<C> {
     /// What main waits for here, for people.
     pub(crate) fn waits(&self) -> Option<String> {
-        let wave = self.wave;
+        let round = self.round;
         let missing = counted(self.missing, "PE", "PEs");
         (self.waiting.len() > usize::from(self.is_probed))
-            .then(|| format!("quiescence (round {wave} waits for {missing})"))
+            .then(|| format!("quiescence (round {round} waits for {missing})"))
     }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 /// What is evened out, and what may happen to it.
 #[derive(Debug)]
-pub(crate) struct Even<'a> {
-    /// The PE of each actor; changed by [`Even::run`].
+pub(crate) struct LoadEvening<'a> {
+    /// The PE of each actor; changed by [`LoadEvening::run`].
     pub(crate) pe_of: &'a mut [u32],
     /// What may move: `(weight, actor)`.
     pub(crate) items: Vec<(u64, u32)>,
@@ -27,7 +27,7 @@ pub(crate) struct Even<'a> {
 /// What is heavier than this part of a target is no load but a rounding error.
 const DUST: f64 = 1e-9;
 
-impl Even<'_> {
+impl LoadEvening<'_> {
     /// Moves items until no PE is over its limit, or nothing helps.
     pub(crate) fn run(mut self) {
         let pes = self.loads.len();

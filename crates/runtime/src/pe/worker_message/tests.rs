@@ -1,4 +1,4 @@
-//! Errands of guests, founders and relays.
+//! Worker messages of guests, founders and relays.
 
 use super::*;
 use crate::Job;
@@ -34,12 +34,16 @@ impl Actor for Bystander {
 fn program() -> (Program, PeId) {
     let layout = Layout::new(vec![("a".to_owned(), vec![1, 1])]);
     let guest = layout.leader(layout.guest(SiteId(0), 0).unwrap());
-    let job = Job::new("errands").actor::<Bystander>().main(async |_| Ok::<(), JobError>(()));
+    let job =
+        Job::new("worker messages").actor::<Bystander>().main(async |_| Ok::<(), JobError>(()));
     (Program::new(job, layout).unwrap(), guest)
 }
 
-fn errand(bytes: usize) -> Packet {
-    Packet::control(Control::Errand { collection: CollectionId(7), order: vec![0; bytes].into() })
+fn worker_message(bytes: usize) -> Packet {
+    Packet::control(Control::WorkerMessage {
+        collection: CollectionId(7),
+        order: vec![0; bytes].into(),
+    })
 }
 
 fn controls(pe: &mut Pe) -> Vec<Control> {
@@ -51,11 +55,11 @@ fn controls(pe: &mut Pe) -> Vec<Control> {
 }
 
 #[test]
-fn a_guests_errand_for_a_collection_that_nobody_knows_loses_the_guest_and_waits_for_nothing() {
+fn a_guests_message_for_a_collection_that_nobody_knows_loses_the_guest_and_waits_for_nothing() {
     let (program, guest) = program();
     for founder in [PeId(0), PeId(1)] {
         let mut pe = program.pe(founder);
-        pe.handle(guest, errand(1000));
+        pe.handle(guest, worker_message(1000));
 
         assert_eq!(pe.core.budget.bytes(), 0);
         assert!(!pe.has_failed());
@@ -68,7 +72,7 @@ fn a_guests_errand_for_a_collection_that_nobody_knows_loses_the_guest_and_waits_
 }
 
 #[test]
-fn an_errand_reaches_no_actor_but_the_workers_of_pools() {
+fn a_worker_message_reaches_no_actor_but_the_workers_of_pools() {
     let (program, guest) = program();
     let mut pe = program.pe(PeId(0));
     let kind = pe.core.common.kind_of(TypeId::of::<Bystander>()).unwrap();
@@ -85,7 +89,7 @@ fn an_errand_reaches_no_actor_but_the_workers_of_pools() {
     assert!(pe.core.resident(ActorId { collection, key: Ix1(0).key() }).is_some());
     pe.outbox().drain().for_each(drop);
 
-    pe.handle(guest, Packet::control(Control::Errand { collection, order: vec![7].into() }));
+    pe.handle(guest, Packet::control(Control::WorkerMessage { collection, order: vec![7].into() }));
     while pe.run(10) > 0 {}
 
     assert!(!pe.has_failed());
@@ -94,20 +98,20 @@ fn an_errand_reaches_no_actor_but_the_workers_of_pools() {
 }
 
 #[test]
-fn an_errand_that_waits_for_its_collection_counts_with_its_bytes() {
+fn a_worker_message_that_waits_for_its_collection_counts_with_its_bytes() {
     let (program, _) = program();
     let mut pe = program.pe(PeId(1));
-    pe.handle(PeId(0), errand(1000));
+    pe.handle(PeId(0), worker_message(1000));
     assert!(pe.core.budget.bytes() > 1000, "{}", pe.core.budget.bytes());
 }
 
 #[test]
-fn an_errand_of_the_relay_is_none_of_what_a_pe_has_told_itself() {
+fn a_worker_message_of_the_relay_is_none_of_what_a_pe_has_told_itself() {
     let (program, _) = program();
     let me = PeId(1);
     let mut pe = program.pe(me);
     pe.core.post(me, Control::ShareChanged);
-    pe.handle(me, errand(1));
+    pe.handle(me, worker_message(1));
     // What the root asks itself would overtake what it has not handled.
     assert_eq!(pe.core.own_controls, 1);
     pe.handle(me, Packet::control(Control::ShareChanged));

@@ -1,25 +1,25 @@
-//! A strategy that does what another one does, and gives pure actors second seats and takes them
+//! A strategy that does what another one does, and gives deterministic actors replicas and takes them
 //! away at random.
 
 use super::dice::Dice;
-use gridspan_balance::{ActorKey, Move, Plan, Snapshot, Strategy, Twin, by_name};
+use gridspan_balance::{ActorKey, Move, Plan, Replica, Snapshot, Strategy, by_name};
 use gridspan_topology::PeId;
 use std::collections::BTreeSet;
 
 /// The other strategy, and dice.
-pub(super) struct Doubler {
+pub(super) struct RandomReplication {
     inner: Box<dyn Strategy>,
     dice: Dice,
 }
 
-impl Doubler {
+impl RandomReplication {
     /// Does what the strategy of this name does; nothing if there is none.
     pub(super) fn new(name: &str, seed: u64) -> Self {
         let inner = by_name(name, seed).unwrap_or_else(|_| Box::new(gridspan_balance::NoMoves));
         Self { inner, dice: Dice::new(seed) }
     }
 
-    /// Some of those that a scribe may tell something.
+    /// Some of those that a forwarder may tell something.
     fn some(&mut self, snapshot: &Snapshot) -> Vec<ActorKey> {
         let all = snapshot.actors.iter().map(|actor| actor.id);
         let mut some: Vec<ActorKey> = all.filter(|_| self.dice.chance(0.5)).collect();
@@ -28,31 +28,31 @@ impl Doubler {
     }
 }
 
-impl Strategy for Doubler {
+impl Strategy for RandomReplication {
     fn name(&self) -> &'static str {
-        "doubler"
+        "random_replication"
     }
 
     fn plan(&mut self, snapshot: &Snapshot) -> Plan {
         let mut plan = self.inner.plan(snapshot);
         let Ok(mapping) = plan.mapping(snapshot) else { return plan };
         let moving: BTreeSet<ActorKey> = plan.moves.iter().map(|step: &Move| step.actor).collect();
-        let stays = |twin: &&Twin| !moving.contains(&twin.actor);
-        let ended = plan.end.iter().map(|twin| twin.actor).collect::<BTreeSet<_>>();
-        for twin in snapshot.twins.iter().filter(stays) {
-            if self.dice.chance(0.4) && !ended.contains(&twin.actor) {
-                plan.end.push(twin.clone());
+        let stays = |replica: &&Replica| !moving.contains(&replica.actor);
+        let ended = plan.end.iter().map(|replica| replica.actor).collect::<BTreeSet<_>>();
+        for replica in snapshot.replicas.iter().filter(stays) {
+            if self.dice.chance(0.4) && !ended.contains(&replica.actor) {
+                plan.end.push(replica.clone());
             }
         }
         let taken: BTreeSet<ActorKey> =
-            plan.twins(snapshot).into_iter().map(|twin| twin.actor).collect();
-        for &at in &snapshot.pure {
+            plan.replicas(snapshot).into_iter().map(|replica| replica.actor).collect();
+        for &at in &snapshot.deterministic {
             let actor = snapshot.actors[at as usize].id;
             let pe = PeId(self.dice.below(u64::from(snapshot.layout.pe_count())) as u32);
             let fits = !taken.contains(&actor) && pe != mapping[at as usize];
             if self.dice.chance(0.6) && fits {
                 let serves = self.some(snapshot);
-                plan.begin.push(Twin { actor, at: pe, serves });
+                plan.begin.push(Replica { actor, at: pe, serves });
             }
         }
         plan
